@@ -6,15 +6,15 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createLedger, deposit, startEpoch } from "../src/ledger/ledger.ts";
 import { verifyLedger } from "../src/ledger/verify.ts";
-import { type BufferedDb, bufferHolds } from "../src/ledger/young-holds.ts";
+import { type BufferedDb, bufferHolds } from "../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../src/store/db.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
 import { newId } from "../src/base/id.ts";
 import { type UsageRecord, insertUsage } from "../src/usage/usage.ts";
-import { openAccount, promoDeposit, usageRecord } from "../test/ledger/record.ts";
-import { testPostgres } from "../test/support/postgres.ts";
+import { openAccount, promoDeposit, usageRecord } from "../test/ledger/fixtures.ts";
+import { testPostgres } from "../test/support/stores/postgres.ts";
 
 const MEASURE_MS = Number(process.env["POSTERN_BENCH_MS"] ?? 1_500);
 const WARM_UP_MS = 400;

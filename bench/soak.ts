@@ -2,8 +2,8 @@
 // simulator and clients are one process, so what is printed is an upper bound of what the gateway itself keeps.
 
 import { verifyLedger } from "../src/ledger/verify.ts";
-import { disconnectManyClients } from "../test/inference/leaving.ts";
-import { grantCredits, usageRecordsOf, USD } from "../test/inference/world.ts";
+import { disconnectManyClients } from "../test/inference/support/socket-client.ts";
+import { grantCredits, usageRecordsOf, USD } from "../test/inference/support/harness.ts";
 import { registerAccount, startGateway } from "../test/support/gateway.ts";
 
 const WARM_UP_CLIENTS = 2_000;

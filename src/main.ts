@@ -5,8 +5,8 @@ import process, { argv, env } from "node:process";
 import packageJson from "../package.json" with { type: "json" };
 import type { CliEnv } from "./commands/command.ts";
 import { runCommandLine } from "./commands/commands.ts";
-import { readConfig } from "./config.ts";
-import { PROVIDERS } from "./inference/providers.ts";
+import { readConfig } from "./config/config.ts";
+import { PROVIDERS } from "./inference/providers/providers.ts";
 
 const EXECUTABLE_ROOT = "/$bunfs/";
 const MAX_HTTP_REQUESTS = "65336";

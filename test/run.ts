@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { CHECKS, runCheck, formatCheck } from "./check.ts";
-import { prepareBrowser } from "./support/browser.ts";
+import { prepareBrowser } from "./support/browser/chromium.ts";
 
 const ROOT = path.dirname(import.meta.dir);
 const SHARDS = 3;
@@ -100,7 +100,7 @@ function splitFiles(files: readonly string[]): readonly (readonly string[])[] {
 }
 
 function isSlow(file: string): boolean {
-  return /ledger|histor|crash|kill|browser|processes|hostile|background|slow|commands/.test(file);
+  return /ledger|histor|crash|kill|browser|process|hostile|background|slow|commands/.test(file);
 }
 
 function weightOf(files: readonly string[]): number {
@@ -260,7 +260,7 @@ async function startPostgres(): Promise<
 > {
   const server = spawn(
     "node",
-    [path.join(ROOT, "test", "support", "postgres-server.mjs"), "log_min_messages=panic"],
+    [path.join(ROOT, "test", "support", "stores", "postgres-server.mjs"), "log_min_messages=panic"],
     {
       stdio: ["pipe", "pipe", "inherit"],
     },

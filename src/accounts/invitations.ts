@@ -4,7 +4,7 @@
 import { foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { isSafeText } from "../base/shown-text.ts";
+import { isSafeText } from "../base/safe-text.ts";
 import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
 import { addDeveloper, lockWorkspace, type Role, roleOf } from "./members.ts";
 

@@ -2,18 +2,18 @@
 
 import { z } from "zod";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money.ts";
-import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/record.ts";
-import { networksOf } from "../http/address.ts";
-import { requireLocalOrigin } from "../http/foreign-page.ts";
-import { timestamp } from "../http/record.ts";
+import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/api-record.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
+import { timestamp } from "../http/schemas.ts";
 import { keyRoute, publicWriteRoute, type Route } from "../http/route.ts";
 import { getKey, type Key, type Keys } from "../keys/keys.ts";
-import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/record.ts";
+import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/api-record.ts";
 import { getBudgets } from "../ledger/budgets.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { type Account, type AccountDeps, createAccount, getAccount } from "./accounts.ts";
-import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./record.ts";
+import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./api-record.ts";
 
 const EMAIL_MAX = 254;
 

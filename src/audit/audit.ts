@@ -2,7 +2,7 @@
 // audit. What was done is told without secrets.
 
 import { newIdAfter } from "../base/id.ts";
-import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import {
   enumValue,
   type Reader,

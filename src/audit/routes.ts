@@ -1,11 +1,11 @@
 // GET /v1/audit: the HTTP face of the audit room.
 
 import { z } from "zod";
-import { cursorSchema, listSchema, PageQuery } from "../http/record.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import { keyRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "./audit.ts";
-import { AUDIT_EXAMPLE, AuditEntryRecord, toAuditEntryRecord } from "./record.ts";
+import { AUDIT_EXAMPLE, AuditEntryRecord, toAuditEntryRecord } from "./api-record.ts";
 
 const ID_MAX = 320;
 

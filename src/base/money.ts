@@ -1,7 +1,7 @@
 // The unit of the ledger is the nano-USD, a bigint: a float cannot be mixed into it by accident.
 // Prices are pico-USD per token, which is the same integer as micro-USD per million tokens.
 
-import { memoize } from "./remembered.ts";
+import { memoize } from "./memoize.ts";
 
 export type Nano = bigint;
 export type Pico = bigint;

@@ -5,7 +5,7 @@ import { lockWorkspace } from "../accounts/members.ts";
 import { type Actor, record } from "../audit/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money.ts";
-import { emitBudgetEvents } from "../events/announce.ts";
+import { emitBudgetEvents } from "../events/producers.ts";
 import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
 import { type BudgetStates, setBudgets } from "../ledger/budgets.ts";
 import type { Tx } from "../store/db.ts";

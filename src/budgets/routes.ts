@@ -1,14 +1,14 @@
 // /v1/account/budgets: the HTTP face of the budgets room.
 
 import { z } from "zod";
-import { networksOf } from "../http/address.ts";
-import { UsdAmount } from "../http/record.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { UsdAmount } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { BudgetLimits } from "../ledger/budget-rules.ts";
 import { getBudgets } from "../ledger/budgets.ts";
 import type { Db } from "../store/db.ts";
 import { BUDGET_FIELDS, parseBudget, changeBudgets } from "./budgets.ts";
-import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "./record.ts";
+import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "./api-record.ts";
 
 const DOC = { tag: "Accounts", path: "/v1/account/budgets", dialect: "openai" } as const;
 

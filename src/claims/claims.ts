@@ -12,7 +12,7 @@ import { foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Nano } from "../base/money.ts";
-import { deriveKey, fingerprint } from "../base/seal.ts";
+import { deriveKey, fingerprint } from "../base/encryption.ts";
 import { randomBase62, randomDigits, timingSafeEqualText, type Secret } from "../base/secret.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import {
@@ -25,7 +25,7 @@ import {
   TRANSITIONS,
   CLAIM_TTL_MS,
   WRONG_CODES_MAX,
-} from "./attempt.ts";
+} from "./claim-attempt.ts";
 import {
   countWrongCode,
   insertAttempt,
@@ -38,16 +38,16 @@ import {
   readNewestAttempt,
   readOpenAttempts,
   readOpenAttemptsByEmail,
-} from "./attempt-rows.ts";
+} from "./claim-attempt-rows.ts";
 import {
   type BonusLimits,
   type BonusState,
   bonusStateOf,
   grantBonus,
   type BonusRecipient,
-} from "./bonus.ts";
-import { increment, msUntilNextWindow } from "./counts.ts";
-import { emailError, canonicalMailbox } from "./email.ts";
+} from "./claim-bonus.ts";
+import { increment, msUntilNextWindow } from "./rate-counters.ts";
+import { emailError, canonicalMailbox } from "./email-address.ts";
 import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
 
 const TOKEN_CHARACTERS = 43;

@@ -1,7 +1,7 @@
 // What a new owner decides about the keys that came with the account: keep, limit or revoke each.
 
 import type { Nano } from "../base/money.ts";
-import type { LimitWindow } from "../base/window.ts";
+import type { LimitWindow } from "../base/spend-window.ts";
 import { changeKey, type Key, listKeysFrom, revokeKey } from "../keys/keys.ts";
 import type { Reader, Tx } from "../store/db.ts";
 

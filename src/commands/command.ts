@@ -1,7 +1,7 @@
 // What a command is, and how its line is read. Arguments are checked before anything is opened.
 
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
-import type { ConfigResult } from "../config.ts";
+import type { ConfigResult } from "../config/config.ts";
 
 interface Flag {
   readonly type: "string" | "boolean";

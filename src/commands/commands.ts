@@ -2,10 +2,10 @@
 
 import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
-import { adminCommands } from "./admin.ts";
-import { adminAccountCommands } from "./admin-accounts.ts";
-import { adminBillingCommands } from "./admin-billing.ts";
-import { adminReportCommands } from "./admin-report.ts";
+import { adminCommands } from "./admin/admin-commands.ts";
+import { adminAccountCommands } from "./admin/account-commands.ts";
+import { adminBillingCommands } from "./admin/billing-commands.ts";
+import { adminReportCommands } from "./admin/report-commands.ts";
 import {
   type Command,
   EXIT_FAILURE,
@@ -13,7 +13,7 @@ import {
   parseCommandArgs,
   type CliEnv,
 } from "./command.ts";
-import { doctor } from "./doctor.ts";
+import { doctor } from "./doctor/doctor.ts";
 import { commandHelp, helpIndex } from "./help.ts";
 import { migrateStore } from "./migrate.ts";
 import { serve } from "./serve.ts";

@@ -2,11 +2,11 @@
 // money settled, exit 0.
 
 import { createLog, type Log } from "../base/log.ts";
-import type { Config } from "../config.ts";
-import type { Server } from "../house.ts";
+import type { Config } from "../config/config.ts";
+import type { Server } from "../server/server.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
-import { listenError, isLoopback } from "./address.ts";
+import { listenError, isLoopback } from "./listen-address.ts";
 import { type Command, EXIT_FAILURE, type CliEnv } from "./command.ts";
 import { withConfig } from "./with-store.ts";
 
@@ -44,7 +44,7 @@ async function serveWith(
   const log = createLog({ level: config.log.level, isPretty, now, write: cli.print });
   const exit = Promise.withResolvers<number>();
   // Most of the program, which no other command needs.
-  const { createServer } = await import("../house.ts");
+  const { createServer } = await import("../server/server.ts");
   const server = await createServer(config, {
     log,
     now,

@@ -2,7 +2,7 @@
 
 import { listen, type Listener } from "../http/listen.ts";
 import { createSimulator } from "../simulator/simulator.ts";
-import { listenError, type ListenAddress } from "./address.ts";
+import { listenError, type ListenAddress } from "./listen-address.ts";
 import { type Command, EXIT_USAGE } from "./command.ts";
 
 const PORT_DEFAULT = 8_788;

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { Fault } from "../base/fault.ts";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/config.ts";
 import { openStore } from "../store/open.ts";
 import type { Db } from "../store/db.ts";
 import { missingMigrations } from "../store/migrate.ts";

@@ -5,19 +5,22 @@ import { z } from "zod";
 import { respondToInvitation, listInvitationsForEmail } from "../accounts/invitations.ts";
 import { workspaceJoinedVia, listMemberships } from "../accounts/members.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
-import type { Webhooks } from "../events/webhooks.ts";
-import { AccountPath, PAGE_DEFAULTS, redirect, pageResponse } from "./answers.ts";
-import { type BillingPageDeps, billingPageRoutes } from "./billing-routes.ts";
-import { budgetPageRoutes } from "./budget-routes.ts";
-import { workspacePath } from "./frame.tsx";
-import { workspacesPage } from "./home-page.tsx";
-import { type KeyPageDeps, keyPageRoutes } from "./key-routes.ts";
-import { type MemberPageDeps, memberPageRoutes } from "./member-routes.ts";
-import { webhookPageRoutes } from "./operating-routes.ts";
-import { overviewPage } from "./overview-page.tsx";
-import { type ProviderKeyPageDeps, providerKeyPageRoutes } from "./provider-key-routes.ts";
-import { usagePage } from "./usage-page.tsx";
-import { requireAccess, readOverview, readSpending } from "./workspace.ts";
+import type { Webhooks } from "../webhooks/webhooks.ts";
+import { AccountPath, PAGE_DEFAULTS, redirect, pageResponse } from "./page-responses.ts";
+import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-routes.ts";
+import { budgetPageRoutes } from "./budgets/budget-routes.ts";
+import { workspacePath } from "./console-layout.tsx";
+import { workspacesPage } from "./overview/workspaces-page.tsx";
+import { type KeyPageDeps, keyPageRoutes } from "./keys/key-routes.ts";
+import { type MemberPageDeps, memberPageRoutes } from "./members/member-routes.ts";
+import { webhookPageRoutes } from "./webhooks/webhook-routes.ts";
+import { overviewPage } from "./overview/overview-page.tsx";
+import {
+  type ProviderKeyPageDeps,
+  providerKeyPageRoutes,
+} from "./provider-keys/provider-key-routes.ts";
+import { usagePage } from "./overview/usage-page.tsx";
+import { requireAccess, readOverview, readSpending } from "./authorize.ts";
 
 export interface ConsoleRouteDeps
   extends BillingPageDeps, KeyPageDeps, MemberPageDeps, ProviderKeyPageDeps {
@@ -59,7 +62,7 @@ function workspacesRoute({ db }: ConsoleRouteDeps): Route {
   });
 }
 
-function invitationRoute({ db, onMemberChange: onMemberChange }: ConsoleRouteDeps): Route {
+function invitationRoute({ db, onMemberChange }: ConsoleRouteDeps): Route {
   return sessionRoute({
     ...PAGE_DEFAULTS,
     method: "POST",

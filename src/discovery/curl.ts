@@ -1,8 +1,8 @@
 // A route as a command that can be pasted into a shell. Its body is the route's own example.
 
 import type { Route } from "../http/route.ts";
-import { EMBEDDINGS_ROUTE } from "./addresses.ts";
-import type { DiscoverySettings } from "./settings.ts";
+import { EMBEDDINGS_ROUTE } from "./route-keys.ts";
+import type { DiscoverySettings } from "./discovery-settings.ts";
 
 export interface CurlOptions {
   /** Values for the path's parameters; the others stay in braces. */

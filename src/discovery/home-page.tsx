@@ -1,10 +1,10 @@
 /** @jsxImportSource hono/jsx */
 // The front page: what this is, for a human and for an agent, and the command to try.
 
-import { type NavLink, renderPage } from "../http/layout.tsx";
-import { REGISTER_ROUTE } from "./addresses.ts";
-import type { DocContext } from "./desk.ts";
-import { creditsText, PRODUCT_NAME } from "./settings.ts";
+import { type NavLink, renderPage } from "../http/pages/layout.tsx";
+import { REGISTER_ROUTE } from "./route-keys.ts";
+import type { DocContext } from "./doc-context.ts";
+import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
 
 export const SITE_LINKS: readonly NavLink[] = [
   { href: "/docs", label: "API reference" },

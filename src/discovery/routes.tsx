@@ -4,21 +4,21 @@
 // long again.
 
 import { z } from "zod";
-import { lazy } from "../base/once.ts";
-import { ASSET_CACHE_CONTROL, ASSETS } from "../http/assets.ts";
-import { pageHeaders } from "../http/layout.tsx";
+import { lazy } from "../base/lazy.ts";
+import { ASSET_CACHE_CONTROL, ASSETS } from "../http/pages/assets.ts";
+import { pageHeaders } from "../http/pages/layout.tsx";
 import { type ResponseDoc, publicRoute, type Route } from "../http/route.ts";
 import { negotiateFormat } from "./accept.ts";
-import { REGISTER_ROUTE } from "./addresses.ts";
-import { type DocContext, createDocContext } from "./desk.ts";
+import { REGISTER_ROUTE } from "./route-keys.ts";
+import { type DocContext, createDocContext } from "./doc-context.ts";
 import { homePage, PRODUCT_SUMMARY } from "./home-page.tsx";
-import { LLMS_CONTENT_TYPE, llmsTxt } from "./llms.ts";
-import { authMd } from "./manifest.ts";
-import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi.ts";
-import { referencePage } from "./reference-page.tsx";
-import { respondWithDocument, type CachedDocument, cachedDocument } from "./served.ts";
-import { type DiscoverySettings, PRODUCT_NAME } from "./settings.ts";
-import { authorizationServerMetadata, protectedResourceMetadata } from "./well-known.ts";
+import { LLMS_CONTENT_TYPE, llmsTxt } from "./llms-txt.ts";
+import { authMd } from "./auth-md/auth-md.ts";
+import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi/openapi.ts";
+import { referencePage } from "./reference/reference-page.tsx";
+import { respondWithDocument, type CachedDocument, cachedDocument } from "./cached-document.ts";
+import { type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
+import { authorizationServerMetadata, protectedResourceMetadata } from "./oauth-metadata.ts";
 
 export interface DiscoveryDeps {
   /** The routes of all other rooms. */

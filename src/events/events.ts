@@ -1,9 +1,9 @@
 // What happened in an account that somebody outside may want to know of. It owns the tables event, webhook and
 // webhook_delivery. An event and its deliveries are written in the transaction of the change, so that neither a crash nor
-// a rollback leaves the one without the other; src/events/postman.ts carries them out later.
+// a rollback leaves the one without the other; src/webhooks/delivery-worker.ts carries them out later.
 
 import { newId } from "../base/id.ts";
-import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import type { BudgetWindow } from "../ledger/budget-rules.ts";
 import {
   type Column,

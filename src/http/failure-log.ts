@@ -4,7 +4,7 @@
 
 import type { FaultCode } from "../base/fault.ts";
 import type { Log, LogFields } from "../base/log.ts";
-import { createRateLimiter, type RateLimit } from "./rate.ts";
+import { createRateLimiter, type RateLimit } from "./guards/rate-limiter.ts";
 
 const LINE_RATE: RateLimit = { perMinute: 600, burst: 100 };
 

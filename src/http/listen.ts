@@ -1,6 +1,6 @@
 // Opens the port. One of the few files that know the runtime: the rest of the house sees a Request and gives a Response.
 
-import type { Peer } from "./serve.ts";
+import type { Peer } from "./request-handler.ts";
 
 /** Silence on a connection after which it is closed. */
 const IDLE_SECONDS = 60;

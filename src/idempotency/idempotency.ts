@@ -3,7 +3,7 @@
 // only a fingerprint is kept: the store alone cannot open it.
 
 import { Fault } from "../base/fault.ts";
-import { deriveKey, fingerprint, encrypt, decrypt } from "../base/seal.ts";
+import { deriveKey, fingerprint, encrypt, decrypt } from "../base/encryption.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 

@@ -1,21 +1,21 @@
 // The inference room, put together: accounts at the providers, circuits, the clock of the streams, and the count of the
 // calls that are open.
 
-import { createAbort } from "../base/stop.ts";
+import { createAbort } from "../base/abort.ts";
 import type { Log } from "../base/log.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
-import type { Send } from "../outbound/carrier.ts";
+import type { Send } from "../http-client/client.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
-import { errorBody } from "../http/answer.ts";
-import type { ProviderSetting } from "../provider-settings.ts";
-import { createProviderAccounts } from "./accounts.ts";
-import { createCircuitBreaker } from "./breaker.ts";
-import { createRouteCache, type FindProviderKey } from "./candidates.ts";
-import type { SettledCall, InferDeps } from "./call.ts";
-import { createRoutingState, providerHealth } from "./routing.ts";
-import { createSharedTimer } from "./ticker.ts";
-import type { Timeouts } from "./upstream.ts";
+import { errorBody } from "../http/response.ts";
+import type { ProviderSetting } from "../config/providers.ts";
+import { createProviderAccounts } from "./providers/credentials.ts";
+import { createCircuitBreaker } from "./routing/circuit-breaker.ts";
+import { createRouteCache, type FindProviderKey } from "./routing/candidates.ts";
+import type { SettledCall, InferDeps } from "./lifecycle/call.ts";
+import { createRoutingState, providerHealth } from "./routing/routing.ts";
+import { createSharedTimer } from "./streaming/shared-timer.ts";
+import type { Timeouts } from "./upstream/send.ts";
 
 export interface InferenceDeps {
   readonly catalog: LiveCatalog;

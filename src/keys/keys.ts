@@ -5,11 +5,11 @@
 import { invalid, Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
-import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
-import { deriveKey, fingerprint } from "../base/seal.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
+import { deriveKey, fingerprint } from "../base/encryption.ts";
 import type { Secret } from "../base/secret.ts";
-import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/shown-text.ts";
-import { type LimitWindow, rollWindows, toLimitWindow } from "../base/window.ts";
+import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/safe-text.ts";
+import { type LimitWindow, rollWindows, toLimitWindow } from "../base/spend-window.ts";
 import {
   type Db,
   type Reader,

@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
-import { LIMIT_WINDOWS } from "../base/window.ts";
-import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/record.ts";
+import { LIMIT_WINDOWS } from "../base/spend-window.ts";
+import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { changeByKey, mintByKey } from "./delegation.ts";
@@ -19,7 +19,7 @@ import {
   NAME_MAX,
   revokeKey,
 } from "./keys.ts";
-import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "./record.ts";
+import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "./api-record.ts";
 
 const KeyChange = z
   .strictObject({

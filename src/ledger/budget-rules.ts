@@ -2,7 +2,7 @@
 // is taken past. A budget is held and settled as a key's limit is, in the same step as the balance.
 
 import type { Nano } from "../base/money.ts";
-import { dayStart, monthStart, type SpendTotals, windowEnd } from "../base/window.ts";
+import { dayStart, monthStart, type SpendTotals, windowEnd } from "../base/spend-window.ts";
 
 export const BUDGET_WINDOWS = ["day", "month"] as const;
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number];

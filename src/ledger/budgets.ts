@@ -3,7 +3,7 @@
 // counted only while there is a limit; a first limit begins with what the workspace's keys have spent, which is the same sum.
 
 import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
-import { dayStart, monthStart } from "../base/window.ts";
+import { dayStart, monthStart } from "../base/spend-window.ts";
 import { type Reader, type Row, type Tx, integer, integerOrNull } from "../store/db.ts";
 import {
   BUDGET_WINDOWS,

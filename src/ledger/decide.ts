@@ -8,7 +8,7 @@ import {
   addSpend,
   spentInWindow,
   windowEnd,
-} from "../base/window.ts";
+} from "../base/spend-window.ts";
 import {
   blockingBudget,
   type Budget,

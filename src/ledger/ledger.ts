@@ -13,12 +13,12 @@ import {
   type Tx,
   integer,
 } from "../store/db.ts";
-import { applyBatch, type Operation } from "./batch.ts";
+import { applyBatch, type Operation } from "./commit/batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
-import { createGroupCommit } from "./group-commit.ts";
-import type { OnBudgetThresholds, OnBalanceThresholds } from "./marks.ts";
+import { createGroupCommit } from "./commit/group-commit.ts";
+import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-thresholds.ts";
 import { type Bucket, bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, toWallet } from "./rows.ts";
-import type { BufferedDb } from "./young-holds.ts";
+import type { BufferedDb } from "./commit/hold-buffer.ts";
 
 export interface Ledger<Record> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;

@@ -13,7 +13,7 @@ import {
 } from "../store/db.ts";
 import type { Budget } from "./budget-rules.ts";
 import type { KeyRules, OpenHold, KeySpend, Wallet } from "./decide.ts";
-import { zeroSpend, toLimitWindow } from "../base/window.ts";
+import { zeroSpend, toLimitWindow } from "../base/spend-window.ts";
 
 /** The ledger accounts that belong to the house; a wallet's two buckets are `<account>:promo` and `<account>:paid`. */
 export const SYSTEM_ACCOUNTS = {

@@ -12,7 +12,7 @@ import {
   type Value,
 } from "../store/db.ts";
 import { toOpenHold, toKeySpend, toWallet, updateKeySpends, updateWallets } from "./rows.ts";
-import { createDeadProcessDetector, type DeadProcess } from "./silence.ts";
+import { createDeadProcessDetector, type DeadProcess } from "./liveness.ts";
 
 const SWEEP_BATCH = 500;
 const SWEPT_RETENTION_MS = 7 * 86_400_000;

@@ -2,9 +2,9 @@
 // own data and the operator's file, each winning over the one before, and it is a value: a change makes a new one.
 
 import { Fault } from "../base/fault.ts";
-import { memoize } from "../base/remembered.ts";
-import type { DatedCard } from "./card.ts";
-import { cardAt, datedCard } from "./card.ts";
+import { memoize } from "../base/memoize.ts";
+import type { DatedCard } from "./price-card.ts";
+import { cardAt, datedCard } from "./price-card.ts";
 import { ANTHROPIC_FACTS, ANTHROPIC_MODELS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
 import { DEEPSEEK_FACTS, DEEPSEEK_MODELS } from "./tables/deepseek.ts";
 import { GOOGLE_FACTS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
@@ -13,11 +13,11 @@ import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai
 import { RETIRED } from "./tables/retired.ts";
 import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS, XAI_PRICE_RULES } from "./tables/xai.ts";
-import type { Ability, Modality, SupplementalModel, Wire } from "./facts.ts";
-import { factsFor } from "./facts.ts";
+import type { Ability, Modality, SupplementalModel, Wire } from "./model-facts.ts";
+import { factsFor } from "./model-facts.ts";
 import { PRICE_PACKAGE, publishedPrices } from "./list-prices.ts";
 import type { ListedPrice } from "./list-prices.ts";
-import type { OperatorProvider } from "./operator-file.ts";
+import type { OperatorProvider } from "./models-file.ts";
 import type { CardResolver, PriceCard } from "./price.ts";
 import { applyPriceRules } from "./price-rules.ts";
 

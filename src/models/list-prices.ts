@@ -4,8 +4,8 @@
 import { findProvider } from "@pydantic/genai-prices";
 import type { ConditionalPrice, MatchLogic, ModelInfo, ModelPrice } from "@pydantic/genai-prices";
 import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
-import { datedCard, picoPerUnit, picoPerToken } from "./card.ts";
-import type { DatedCard } from "./card.ts";
+import { datedCard, picoPerUnit, picoPerToken } from "./price-card.ts";
+import type { DatedCard } from "./price-card.ts";
 
 /** The release of the package whose tables these are; kept equal to the installed one by a test. */
 export const PRICE_PACKAGE = {

@@ -2,13 +2,13 @@
 // the catalog that was there, and says what is wrong with it.
 
 import { readFileSync, statSync } from "node:fs";
-import { utcDay } from "../base/day.ts";
+import { utcDay } from "../base/time.ts";
 import { builtInModels, catalogOf, wiresOf } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
-import { datedCard } from "./card.ts";
-import type { Wire } from "./facts.ts";
-import { EMPTY_MODELS_FILE, isHidden, parseModelsFile } from "./operator-file.ts";
-import type { ModelsFile, OperatorModel } from "./operator-file.ts";
+import { datedCard } from "./price-card.ts";
+import type { Wire } from "./model-facts.ts";
+import { EMPTY_MODELS_FILE, isHidden, parseModelsFile } from "./models-file.ts";
+import type { ModelsFile, OperatorModel } from "./models-file.ts";
 
 const OPERATOR_SOURCE = "the operator's file";
 

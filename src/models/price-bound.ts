@@ -1,8 +1,8 @@
 // The most that a call can cost, from the same cards and rules as its price, so that a hold can never be less than the
 // charge that it was taken for.
 
-import { FEE_METERS } from "../base/meters.ts";
-import type { FeeMeter, TokenMeter } from "../base/meters.ts";
+import { FEE_METERS } from "../base/usage-meters.ts";
+import type { FeeMeter, TokenMeter } from "../base/usage-meters.ts";
 import { nanoFromPico } from "../base/money.ts";
 import type { Nano, Pico } from "../base/money.ts";
 import {

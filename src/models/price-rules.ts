@@ -1,9 +1,9 @@
 // Lays what the published tables lack over their cards: factors, fees, and cache writes where the provider documents them
 // as a multiple of input. A price that a table has is never changed.
 
-import { picoPerUnit, ratesOf, ratioOf, ratiosOf } from "./card.ts";
-import type { Decimal } from "./card.ts";
-import type { PriceRule } from "./facts.ts";
+import { picoPerUnit, ratesOf, ratioOf, ratiosOf } from "./price-card.ts";
+import type { Decimal } from "./price-card.ts";
+import type { PriceRule } from "./model-facts.ts";
 import type { PriceCard, Rates } from "./price.ts";
 
 /** The card with every rule that matches the model. */

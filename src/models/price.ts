@@ -6,8 +6,8 @@
 // same side (cached audio as audio), reasoning as output. A fee without a price costs nothing.
 // Each such guess that could be too low is named in `gaps`, so that it is seen and not silent.
 
-import { FEE_METERS, TOKEN_METERS } from "../base/meters.ts";
-import type { FeeMeter, TokenMeter, Usage } from "../base/meters.ts";
+import { FEE_METERS, TOKEN_METERS } from "../base/usage-meters.ts";
+import type { FeeMeter, TokenMeter, Usage } from "../base/usage-meters.ts";
 import { nanoFromPico } from "../base/money.ts";
 import type { Nano, Pico } from "../base/money.ts";
 import { add, ceilOf, ONE, product, type Ratio, multiply } from "./ratio.ts";

@@ -7,8 +7,8 @@ import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import { findModel, modelNotFound } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
-import { type EndpointRouteDeps, endpointsRoute } from "./routes-endpoints.ts";
-import { toAnthropicModel, toModelRecord, ModelResponse, ModelListResponse } from "./record.ts";
+import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
+import { toAnthropicModel, toModelRecord, ModelResponse, ModelListResponse } from "./api-record.ts";
 import { modelsNamed } from "./same-model.ts";
 
 export type ModelRoutesDeps = EndpointRouteDeps;

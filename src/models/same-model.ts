@@ -1,7 +1,7 @@
 // Which models of different providers are the same weights. Each model has a family: its name without what a provider
 // added to it. The families of a catalog are worked out once, when somebody asks.
 
-import { cardAt } from "./card.ts";
+import { cardAt } from "./price-card.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { FAMILY_BY_ID, MAKERS, FLOATING_NAMES, NAME_RULES } from "./tables/same-models.ts";
 

@@ -2,25 +2,25 @@
 
 import { z } from "zod";
 import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/audit.ts";
-import { cursorSchema } from "../http/record.ts";
+import { cursorSchema } from "../http/schemas.ts";
 import type { Route } from "../http/route.ts";
-import { ACCOUNT_STATES, listAccounts } from "./accounts.ts";
-import { accountsPage } from "./accounts-page.tsx";
-import { auditPage } from "./audit-page.tsx";
+import { ACCOUNT_STATES, listAccounts } from "./accounts/account-list.ts";
+import { accountsPage } from "./accounts/accounts-page.tsx";
+import { auditPage } from "./audit/audit-page.tsx";
 import {
   userErrorMessage,
   type OperatorContext,
   emptyAsUndefined,
   pageRoute,
   pageResponse,
-} from "./office.ts";
-import { parsePeriod } from "./period.ts";
-import { readReport } from "./report.ts";
-import { reportPage } from "./report-page.tsx";
-import { accountDetailsRoutes } from "./routes-account.ts";
-import { paymentRoutes } from "./routes-payments.ts";
-import { signInRoutes } from "./routes-sign-in.ts";
-import { OPERATOR_PATH } from "./sessions.ts";
+} from "./page-context.ts";
+import { parsePeriod } from "./report/report-period.ts";
+import { readReport } from "./report/report.ts";
+import { reportPage } from "./report/report-page.tsx";
+import { accountDetailsRoutes } from "./accounts/account-routes.ts";
+import { paymentRoutes } from "./payments/payment-routes.ts";
+import { signInRoutes } from "./sign-in/sign-in-routes.ts";
+import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
 
 const ROWS_PER_PAGE = 50;
 const SEARCH_MAX = 320;

@@ -5,7 +5,7 @@ import { createHash, generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Adapter, AdapterPayload, Configuration, JWK, Provider } from "oidc-provider";
 import { foldEmail } from "../base/email.ts";
-import { lazy } from "../base/once.ts";
+import { lazy } from "../base/lazy.ts";
 import {
   randomBase62,
   randomDigits,
@@ -13,7 +13,7 @@ import {
   type Secret,
   secret,
 } from "../base/secret.ts";
-import { codePage, devPageHeaders, emailPage, errorPage } from "./dev-pages.tsx";
+import { codePage, devPageHeaders, emailPage, errorPage } from "./dev-identity-pages.tsx";
 import {
   CALLBACK_PATH,
   type IdentitySettings,

@@ -3,13 +3,13 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
-import { networksOf } from "../http/address.ts";
-import { toFault } from "../http/answer.ts";
-import { pageHeaders, renderPage } from "../http/layout.tsx";
+import { networksOf } from "../http/request/client-ip.ts";
+import { toFault } from "../http/response.ts";
+import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
 import { publicRoute, sessionRoute, type Route, optionalSessionRoute } from "../http/route.ts";
-import { SIGN_IN_PATH } from "../http/visitor.ts";
+import { SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { sessionsPage, signedOutPage, signInFailedPage } from "./pages.tsx";
+import { sessionsPage, signedOutPage, signInFailedPage } from "./sign-in-pages.tsx";
 import { recordPerson } from "./people.ts";
 import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
 import { CALLBACK_PATH, safeReturnPath, type SignIn } from "./sign-in.ts";

@@ -4,7 +4,7 @@
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { deriveKey, fingerprint } from "../base/seal.ts";
+import { deriveKey, fingerprint } from "../base/encryption.ts";
 import { randomBase62, type Secret } from "../base/secret.ts";
 import { type Db, type Reader, text, type Tx, integer } from "../store/db.ts";
 

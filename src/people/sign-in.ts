@@ -4,11 +4,16 @@
 import * as oidc from "openid-client";
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { Fault } from "../base/fault.ts";
-import { deriveKey, encrypt, decrypt } from "../base/seal.ts";
+import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
 import type { Secret } from "../base/secret.ts";
 import type { Identity } from "./people.ts";
-import { type IdentityProvider, identityProviderOf } from "./providers.ts";
-import { hasEmailClaims, type IdClaims, identityFromClaims, mergeClaims } from "./verified.ts";
+import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
+import {
+  hasEmailClaims,
+  type IdClaims,
+  identityFromClaims,
+  mergeClaims,
+} from "./id-token-claims.ts";
 
 export interface IdentitySettings {
   readonly issuer: string;

@@ -3,7 +3,7 @@
 
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import type { Secret } from "../base/secret.ts";
 import {
   type Db,
@@ -16,13 +16,13 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./check.ts";
-import { deriveKek, KEK_VERSION, unsealKey, sealKey } from "./envelope.ts";
+import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./key-check.ts";
+import { deriveKek, KEK_VERSION, unsealKey, sealKey } from "./encryption.ts";
 import {
   createProviderKeyCache,
   type UnsealedKey,
   type ProviderKeyCache,
-} from "./own-key-cache.ts";
+} from "./provider-key-cache.ts";
 
 const KEYS_PER_ACCOUNT_MAX = 50;
 

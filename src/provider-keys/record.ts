@@ -1,8 +1,8 @@
 // What a provider key is asked for with, how it is shown, and one example for the documents.
 
 import { z } from "zod";
-import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/shown-text.ts";
-import { timestamp, timestampOrNull } from "../http/record.ts";
+import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/safe-text.ts";
+import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { type ProviderKey, PROVIDER_KEY_STATUSES } from "./provider-keys.ts";
 
 export const NAME_MAX = 100;

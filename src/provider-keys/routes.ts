@@ -2,10 +2,10 @@
 
 import { z } from "zod";
 import { secret } from "../base/secret.ts";
-import { cursorSchema, listSchema, PageQuery } from "../http/record.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { type KeyCheckResult, UNCHECKED } from "./check.ts";
+import { type KeyCheckResult, UNCHECKED } from "./key-check.ts";
 import {
   listProviderKeys,
   lockProviderKey,

@@ -4,12 +4,12 @@
 
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
-import { isObject, type Json } from "../inference/ask.ts";
-import type { CallInput, IdempotentCall, StoredReply } from "../inference/call.ts";
+import { isObject, type Json } from "../inference/request/parse-request.ts";
+import type { CallInput, IdempotentCall, StoredReply } from "../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { PROCESS_DIED_ERROR } from "./record.ts";
 import { insertResponse, findNotCanceled, stopResponse } from "./rows.ts";
-import type { StoredCall } from "./turn.ts";
+import type { StoredCall } from "./stored-call.ts";
 
 const RUNNING_MAX = 256;
 const RUNNING_PER_ACCOUNT_MAX = 16;
@@ -109,21 +109,19 @@ export function createBackground(deps: BackgroundDeps): Background {
   return {
     start,
     abort: (id) => running.get(id)?.abort.abort(),
-    abortCanceled: async () => {
-      const ids = [...running]
-        .filter(([, runningCall]) => runningCall.isAccepted)
-        .map(([id]) => id);
-      const wanted = await findNotCanceled(db, ids);
-      for (const id of ids) if (!wanted.has(id)) running.get(id)?.abort.abort();
-    },
+    abortCanceled: () => abortCanceled(db, running),
     abortAll: () => {
       isShuttingDown = true;
       for (const { abort } of running.values()) abort.abort();
     },
-    whenIdle: async () => {
-      await Promise.all([...running.values()].map(({ work }) => work));
-    },
+    whenIdle: async () => void (await Promise.all([...running.values()].map(({ work }) => work))),
   };
+}
+
+async function abortCanceled(db: Db, running: ReadonlyMap<string, RunningCall>): Promise<void> {
+  const ids = [...running].filter(([, { isAccepted }]) => isAccepted).map(([id]) => id);
+  const wanted = await findNotCanceled(db, ids);
+  for (const id of ids) if (!wanted.has(id)) running.get(id)?.abort.abort();
 }
 
 function rejectOverLimit(running: readonly RunningCall[], accountId: string): void {

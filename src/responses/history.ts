@@ -2,9 +2,9 @@
 // input refers to, both of the caller's own account.
 
 import { Fault, invalid, type NextStep } from "../base/fault.ts";
-import { isObject, type Json } from "../inference/ask.ts";
+import { isObject, type Json } from "../inference/request/parse-request.ts";
 import type { Reader } from "../store/db.ts";
-import { unsealPart, type SealedPart } from "./envelope.ts";
+import { unsealPart, type SealedPart } from "./encryption.ts";
 import { itemIds, outputItems, type PastItem, referencedId, publicItems } from "./items.ts";
 import { findChain, findItemOwners, type StoredResponse } from "./rows.ts";
 

@@ -1,9 +1,9 @@
 // The items of a conversation: what a turn's input holds, under which ids its items are found and shown, and in which
 // form they go back to a provider.
 
-import type { Candidate } from "../inference/candidates.ts";
-import { type ParsedRequest, isObject, type Json } from "../inference/ask.ts";
-import { decodeBlob } from "../inference/canonical-reasoning.ts";
+import type { Candidate } from "../inference/routing/candidates.ts";
+import { type ParsedRequest, isObject, type Json } from "../inference/request/parse-request.ts";
+import { decodeBlob } from "../inference/canonical/reasoning.ts";
 
 /** An item that was stored, with whose reasoning it is; without an origin it is the request's own. */
 export interface PastItem {

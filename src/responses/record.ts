@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
-import type { Json } from "../inference/ask.ts";
+import type { Json } from "../inference/request/parse-request.ts";
 import { publicItems } from "./items.ts";
 import type { StoredResponseView } from "./responses.ts";
 

@@ -6,11 +6,11 @@ import { Fault, invalid } from "../base/fault.ts";
 import { isId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Secret } from "../base/secret.ts";
-import type { ParsedRequest, Json } from "../inference/ask.ts";
-import type { CallInput, StatefulCall } from "../inference/call.ts";
+import type { ParsedRequest, Json } from "../inference/request/parse-request.ts";
+import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type BackgroundDeps, createBackground } from "./background.ts";
-import { deriveKek } from "./envelope.ts";
+import { deriveKek } from "./encryption.ts";
 import {
   type DecryptedResponse,
   decryptStored,
@@ -29,7 +29,7 @@ import {
   type StoredResponse,
   accountStorageUsage,
 } from "./rows.ts";
-import { createStoredCall } from "./turn.ts";
+import { createStoredCall } from "./stored-call.ts";
 
 const ACCOUNT_RESPONSES_MAX = 20_000;
 const ACCOUNT_BYTES_MAX = 1_073_741_824;

@@ -2,7 +2,7 @@
 // so that another's id finds nothing, and the time, so that what has expired is gone before it is swept.
 
 import { toNano, usdText } from "../base/money.ts";
-import type { Json } from "../inference/ask.ts";
+import type { Json } from "../inference/request/parse-request.ts";
 import {
   enumValue,
   type Reader,
@@ -13,7 +13,7 @@ import {
   type Value,
   integer,
 } from "../store/db.ts";
-import { KEK_VERSION, type SealedResponse } from "./envelope.ts";
+import { KEK_VERSION, type SealedResponse } from "./encryption.ts";
 
 export const RESPONSE_STATUSES = [
   "in_progress",

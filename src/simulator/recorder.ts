@@ -1,6 +1,6 @@
 // What the simulator saw, for tests to look at: the last requests as they came, and what became of the streams.
 
-import type { TokenCounts } from "./reply.ts";
+import type { TokenCounts } from "./reply/compose-reply.ts";
 
 const SECRET_HEADERS = new Set([
   "authorization",

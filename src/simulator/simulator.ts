@@ -1,15 +1,15 @@
 // A provider that is not there: it speaks the providers' APIs, always says the same to the same request, and does on
 // order whatever real providers do on bad days. docs/simulator.md is its manual.
 
-import { isInvalid, promptTokens, type NormalizedRequest } from "./ask.ts";
-import { createSharedTimer } from "./clock.ts";
-import { createConversationStore } from "./conversations.ts";
-import { createBodyStream, streamBodySteps } from "./delivery.ts";
-import type { Directives } from "./directives.ts";
-import { embed, embedGemini, isInvalidEmbedding } from "./embeddings.ts";
-import { hashText } from "./hash.ts";
+import { isInvalid, promptTokens, type NormalizedRequest } from "./reply/normalized-request.ts";
+import { createSharedTimer } from "./faults/shared-timer.ts";
+import { createConversationStore } from "./reply/conversation-store.ts";
+import { createBodyStream, streamBodySteps } from "./faults/reply-body.ts";
+import type { Directives } from "./faults/directives.ts";
+import { embed, embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
+import { hashText } from "./reply/hash.ts";
 import { isJsonObject, stringOrEmpty, type JsonObject } from "./json.ts";
-import { unsupportedFeature } from "./lacks.ts";
+import { unsupportedFeature } from "./reply/unsupported.ts";
 import {
   anthropicModel,
   anthropicModels,
@@ -19,10 +19,10 @@ import {
   openAiModel,
   openAiModels,
 } from "./models.ts";
-import { matchRoute, type RouteMatch } from "./paths.ts";
-import { createPromptCache } from "./prompt-cache.ts";
+import { matchRoute, type RouteMatch } from "./router.ts";
+import { createPromptCache } from "./reply/prompt-cache.ts";
 import { createRecorder } from "./recorder.ts";
-import { composeReply } from "./reply.ts";
+import { composeReply } from "./reply/compose-reply.ts";
 import {
   injectFault,
   respondWithError,
@@ -32,8 +32,8 @@ import {
   type SimulatorDeps,
   type SimulatorOptions,
   type RequestContext,
-} from "./turn.ts";
-import type { RequestMetadata, ApiError, SimulatedWire } from "./wire.ts";
+} from "./respond.ts";
+import type { RequestMetadata, ApiError, SimulatedWire } from "./wires/wire.ts";
 
 export interface Simulator {
   readonly fetch: (request: Request) => Promise<Response>;

@@ -4,7 +4,7 @@
 import { Database, type SQLQueryBindings, type Statement } from "bun:sqlite";
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
-import { memoize } from "../base/remembered.ts";
+import { memoize } from "../base/memoize.ts";
 import {
   assertExactValues,
   type Column,

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { creditsOf, usdText } from "../base/money.ts";
-import { PAGE_LIMIT_DEFAULT } from "../base/page.ts";
-import { cursorSchema, listSchema, PageLimit, Timestamp, timestamp } from "../http/record.ts";
+import { PAGE_LIMIT_DEFAULT } from "../base/pagination.ts";
+import { cursorSchema, listSchema, PageLimit, Timestamp, timestamp } from "../http/schemas.ts";
 import { keyRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { toCsv } from "./csv.ts";

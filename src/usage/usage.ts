@@ -2,10 +2,10 @@
 // so that its cost can be worked out again from the record alone; it is written by the ledger's settle, in one step
 // with the charge.
 
-import { utcDay } from "../base/day.ts";
+import { utcDay } from "../base/time.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { type Nano, toNano } from "../base/money.ts";
-import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import {
   type Column,
   enumValue,

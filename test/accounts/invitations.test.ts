@@ -8,7 +8,7 @@ import { Fault } from "../../src/base/fault.ts";
 import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Tx } from "../../src/store/db.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
 

@@ -19,7 +19,7 @@ import {
 import { isDuplicate, type Tx } from "../../src/store/db.ts";
 import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const NOW = 1_000;
 

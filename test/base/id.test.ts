@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { ID_PREFIXES, isId, newId, newIdAfter } from "../../src/base/id.ts";
-import { maxId, toPage } from "../../src/base/page.ts";
+import { maxId, toPage } from "../../src/base/pagination.ts";
 
 const NOW = Date.UTC(2026, 10, 21);
 

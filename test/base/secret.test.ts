@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { inspect } from "node:util";
 import { createLog } from "../../src/base/log.ts";
-import { deriveKey, fingerprint, encrypt, decrypt } from "../../src/base/seal.ts";
+import { deriveKey, fingerprint, encrypt, decrypt } from "../../src/base/encryption.ts";
 import {
   toBase62,
   randomBase62,

@@ -11,8 +11,8 @@ import {
   postCall,
   STREAMED_APIS,
   USD,
-} from "../inference/world.ts";
-import { type RawProvider, startRawProvider } from "../inference/raw-provider.ts";
+} from "../inference/support/harness.ts";
+import { type RawProvider, startRawProvider } from "../inference/support/raw-provider.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -23,15 +23,15 @@ import {
   HOUR_MS,
   type Json,
   listAt,
-} from "../spec/caller.ts";
+} from "../spec/api-client.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { STORE_KINDS } from "../support/stores.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);

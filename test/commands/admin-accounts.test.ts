@@ -1,8 +1,8 @@
 // What an operator does to accounts at the command line: every command, every refusal, beside a gateway that runs.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { runInProcess } from "../support/command-line.ts";
-import { testPostgres } from "../support/postgres.ts";
+import { runInProcess } from "../support/run-command.ts";
+import { testPostgres } from "../support/stores/postgres.ts";
 import {
   type ExitResult,
   createTempFolder,
@@ -11,7 +11,7 @@ import {
   startPostern,
   stopPostern,
   stopAll,
-} from "./postern.ts";
+} from "./run-postern.ts";
 
 setDefaultTimeout(120_000);
 

@@ -4,9 +4,9 @@ import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
-import { readConfig } from "../../src/config.ts";
-import { PROVIDERS } from "../../src/inference/providers.ts";
-import { createTempFolder, runPostern, startPostern, stopPostern } from "./postern.ts";
+import { readConfig } from "../../src/config/config.ts";
+import { PROVIDERS } from "../../src/inference/providers/providers.ts";
+import { createTempFolder, runPostern, startPostern, stopPostern } from "./run-postern.ts";
 
 describe("postern", () => {
   test("--version prints the version and nothing else", async () => {

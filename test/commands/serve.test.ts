@@ -2,8 +2,8 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
-import { isLoopback } from "../../src/commands/address.ts";
-import { createTempFolder, runPostern, startPostern, stopPostern, stopAll } from "./postern.ts";
+import { isLoopback } from "../../src/commands/listen-address.ts";
+import { createTempFolder, runPostern, startPostern, stopPostern, stopAll } from "./run-postern.ts";
 
 const STARTUP_MAX_MS = 3_000;
 const tempFolder = createTempFolder();

@@ -7,7 +7,7 @@ import {
   claimWorkspace,
 } from "../../src/accounts/members.ts";
 import { consoleRoutes } from "../../src/console/routes.ts";
-import { loadMasterSecret } from "../../src/master-secret.ts";
+import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
 import {
@@ -717,7 +717,7 @@ for (const store of ["sqlite", "postgres"] as const) {
 }
 
 test("every page of the console is for signed-in people only", () => {
-  const parts = { till: { processor: { kind: "development" } } } as unknown;
+  const parts = { billing: { processor: { kind: "development" } } } as unknown;
   for (const route of consoleRoutes(parts as Parameters<typeof consoleRoutes>[0]))
     expect([route.id, route.auth]).toEqual([route.id, "person"]);
 });

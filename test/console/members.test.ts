@@ -11,8 +11,8 @@ import {
   makeOwner,
   visitPage,
   textOf,
-} from "../billing/owner.ts";
-import { launchBrowser } from "../support/browser.ts";
+} from "../billing/console-user.ts";
+import { launchBrowser } from "../support/browser/chromium.ts";
 import {
   type TestAccount,
   type Gateway,

@@ -10,16 +10,16 @@ import {
   type PageResponse,
   visitPage,
   textOf,
-} from "../billing/owner.ts";
-import { launchBrowser } from "../support/browser.ts";
+} from "../billing/console-user.ts";
+import { launchBrowser } from "../support/browser/chromium.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { DISPLAY_MODES } from "../support/page-manners.ts";
-import { describeEachStore, type StoreKind } from "../support/stores.ts";
+import { DISPLAY_MODES } from "../support/browser/page-checks.ts";
+import { describeEachStore, type StoreKind } from "../support/stores/stores.ts";
 
 setDefaultTimeout(60_000);
 

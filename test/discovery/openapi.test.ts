@@ -3,16 +3,16 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { parse } from "yaml";
 import { FAULTS } from "../../src/base/fault.ts";
 import { isRecord, openApiPath } from "../../src/discovery/curl.ts";
-import { possibleFaults } from "../../src/discovery/errors.ts";
+import { possibleFaults } from "../../src/discovery/error-docs.ts";
 import {
   type OpenApiDocument,
   listOperations,
   resolveResponse,
-} from "../../src/discovery/openapi-form.ts";
-import { openApiDocument, openApiYaml } from "../../src/discovery/openapi.ts";
+} from "../../src/discovery/openapi/openapi-types.ts";
+import { openApiDocument, openApiYaml } from "../../src/discovery/openapi/openapi.ts";
 import type { Route } from "../../src/http/route.ts";
-import { createSite } from "./documents.ts";
-import { lintOpenApi } from "./problems.ts";
+import { createSite } from "./harness.ts";
+import { lintOpenApi } from "./lint-openapi.ts";
 import { coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
 
 const siteRoutes = createSite(sampleRoutes).routes;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { STYLESHEET } from "../../src/http/assets.ts";
-import { renderPage } from "../../src/http/layout.tsx";
-import { listOperations } from "../../src/discovery/openapi-form.ts";
-import { openApiDocument } from "../../src/discovery/openapi.ts";
-import { createSite } from "./documents.ts";
+import { STYLESHEET } from "../../src/http/pages/assets.ts";
+import { renderPage } from "../../src/http/pages/layout.tsx";
+import { listOperations } from "../../src/discovery/openapi/openapi-types.ts";
+import { openApiDocument } from "../../src/discovery/openapi/openapi.ts";
+import { createSite } from "./harness.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
 
 const HTML = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };

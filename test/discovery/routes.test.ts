@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { parse } from "yaml";
 import { negotiateFormat } from "../../src/discovery/accept.ts";
-import { STYLESHEET } from "../../src/http/assets.ts";
-import { createSite } from "./documents.ts";
+import { STYLESHEET } from "../../src/http/pages/assets.ts";
+import { createSite } from "./harness.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
 
 const site = createSite(sampleRoutes);

@@ -8,7 +8,7 @@ import {
   publicWriteRoute,
   type Route,
 } from "../../src/http/route.ts";
-import type { DiscoverySettings } from "../../src/discovery/settings.ts";
+import type { DiscoverySettings } from "../../src/discovery/discovery-settings.ts";
 
 export const settings: DiscoverySettings = {
   baseUrl: "https://gateway.test",

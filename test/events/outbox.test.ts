@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createClaims } from "../../src/claims/claims.ts";
-import { onClaimEvent, onKeyRevokedByOperator } from "../../src/events/announce.ts";
+import { onClaimEvent, onKeyRevokedByOperator } from "../../src/events/producers.ts";
 import { type NewEvent, emitEvent } from "../../src/events/events.ts";
 import { grant } from "../../src/ledger/ledger.ts";
-import { COMMAND_LINE_ACTOR, grantCredit } from "../../src/operator/operator.ts";
+import { COMMAND_LINE_ACTOR, grantCredit } from "../../src/operator/accounts/account-actions.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Row } from "../../src/store/db.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
-import { MASTER, truncateTables, createHarness, type Harness } from "./world.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
+import { MASTER, truncateTables, createHarness, type Harness } from "../webhooks/harness.ts";
 
 const USD = 1_000_000_000n;
 

@@ -9,8 +9,8 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { STORE_KINDS } from "../support/stores.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -21,7 +21,7 @@ import {
   type Json,
   listAt,
   textAt,
-} from "../spec/caller.ts";
+} from "../spec/api-client.ts";
 
 const MASTER = "a master secret that only this test knows";
 

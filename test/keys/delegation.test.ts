@@ -10,7 +10,7 @@ import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { integer } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
-import { openAccount, startLedger, promoDeposit } from "../ledger/record.ts";
+import { openAccount, startLedger, promoDeposit } from "../ledger/fixtures.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -19,15 +19,15 @@ import {
   expectError,
   type Json,
   textAt,
-} from "../spec/caller.ts";
+} from "../spec/api-client.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { describeEachStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { describeEachStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";
 
 const USD = 1_000_000_000n;
 const DAY_MS = 86_400_000;

@@ -7,7 +7,7 @@ import { createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { isRawKey, newRawKey } from "../../src/keys/raw-key.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
 import type { Db } from "../../src/store/db.ts";
-import { describeEachStore } from "../support/stores.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
 
 const NOW = Date.UTC(2026, 10, 18);
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -10,8 +10,8 @@ import { verifyLedger } from "../../src/ledger/verify.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
-import { openAccount, startLedger, promoDeposit, usageRecord } from "./record.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
+import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -127,7 +127,7 @@ describeEachStore((kind, open) => {
         limit: 100n,
         used: 10n,
         held: 90n,
-        room: 0n,
+        remaining: 0n,
       });
       for (const name of ["3", "6"]) await settle(id, name, 0n);
     });

@@ -8,14 +8,14 @@ import { deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type Db, text, integer } from "../../src/store/db.ts";
-import { startScript } from "../support/child.ts";
-import { describeEachStore } from "../support/stores.ts";
-import { openAccount, promoDeposit } from "./record.ts";
+import { startScript } from "../support/script-process.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
+import { openAccount, promoDeposit } from "./fixtures.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
-const WORKER = path.join(import.meta.dirname, "worker.ts");
+const WORKER = path.join(import.meta.dirname, "ledger-process.ts");
 const KILLS = 20;
 const RUN_MS_MAX = 60;
 /** Spent in a moment; each further run is given as much again as was spent, so it begins by passing half. */

@@ -5,8 +5,8 @@ import { createLedger, deposit, getWallet, grant, startEpoch } from "../../src/l
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import type { Db } from "../../src/store/db.ts";
 import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
-import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
+import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);

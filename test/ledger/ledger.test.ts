@@ -10,9 +10,9 @@ import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
 import { sumUsage, type UsageRecord } from "../../src/usage/usage.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { openAccount, startLedger, promoDeposit, usageRecord } from "./record.ts";
+import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -398,7 +398,7 @@ describeEachStore(
         expect(await sumUsage(db, id, {}, "key")).toMatchObject([{ cost: spent }]);
         // A first budget begins with what was spent before it.
         await db.write((tx) => setBudgets(tx, id, { month: 5n }, NOW));
-        expect((await getBudgets(db, id, NOW)).month).toMatchObject({ used: spent, room: 0n });
+        expect((await getBudgets(db, id, NOW)).month).toMatchObject({ used: spent, remaining: 0n });
         const late = await process(db, "after the budget");
         expect(await late.hold(hold(id, "4", 1n))).toMatchObject({
           status: "budget",

@@ -12,8 +12,8 @@ import {
 import { setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
-import { openAccount, startLedger, promoDeposit, usageRecord } from "./record.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
+import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { cardAt } from "../../src/models/card.ts";
+import { cardAt } from "../../src/models/price-card.ts";
 import {
   builtInModels,
   cardFor,

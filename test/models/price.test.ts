@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { FEE_METERS, TOKEN_METERS } from "../../src/base/meters.ts";
-import type { TokenMeter, Usage } from "../../src/base/meters.ts";
-import { cardAt, datedCard, picoPerToken, ratioOf } from "../../src/models/card.ts";
+import { FEE_METERS, TOKEN_METERS } from "../../src/base/usage-meters.ts";
+import type { TokenMeter, Usage } from "../../src/base/usage-meters.ts";
+import { cardAt, datedCard, picoPerToken, ratioOf } from "../../src/models/price-card.ts";
 import {
   possibleCards,
   builtInModels,

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { createMetrics, type Metrics } from "../../src/operations/metrics.ts";
-import { usageRecord } from "../ledger/record.ts";
+import { usageRecord } from "../ledger/fixtures.ts";
 
 const RECORD = usageRecord({
   id: "req_1",

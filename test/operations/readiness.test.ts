@@ -5,9 +5,9 @@ import { SQL } from "bun";
 import { describe, expect, test } from "bun:test";
 import path from "node:path";
 import { createReadinessCheck } from "../../src/operations/readiness.ts";
-import { call } from "../spec/caller.ts";
+import { call } from "../spec/api-client.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
-import { STORE_KINDS, type StoreKind } from "../support/stores.ts";
+import { STORE_KINDS, type StoreKind } from "../support/stores/stores.ts";
 
 describe.each([...STORE_KINDS])("on %s", (store) => {
   test("a gateway whose store takes no writes says so, and is ready when it takes them again", async () => {

@@ -7,16 +7,16 @@ import {
   freezeAccount,
   grantCredit,
   unfreezeAccount,
-} from "../../src/operator/operator.ts";
-import { expectLedgerValid, NANO_PER_USD } from "../billing/desk.ts";
-import { type RawProvider, startRawProvider } from "../inference/raw-provider.ts";
+} from "../../src/operator/accounts/account-actions.ts";
+import { expectLedgerValid, NANO_PER_USD } from "../billing/fixtures.ts";
+import { type RawProvider, startRawProvider } from "../inference/support/raw-provider.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { describeEachStore } from "../support/stores.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
 
 const OWN_PROVIDER_KEY = "sk-own-0123456789abcdefghij";
 const PROVIDER_REPLY = JSON.stringify({

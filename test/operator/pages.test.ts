@@ -3,15 +3,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
 import { newId } from "../../src/base/id.ts";
-import { createInvoice } from "../../src/billing/billing.ts";
-import { ingestFacts } from "../../src/billing/checkouts.ts";
+import { createInvoice } from "../../src/billing/invoices/invoices.ts";
+import { ingestFacts } from "../../src/billing/payments/checkouts.ts";
 import { createLog } from "../../src/base/log.ts";
-import { markPaid } from "../../src/billing/manual.ts";
-import type { FactKind } from "../../src/billing/processor.ts";
+import { markPaid } from "../../src/billing/payments/manual-payments.ts";
+import type { FactKind } from "../../src/billing/payments/payment-processor.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import { expectLedgerValid, NANO_PER_USD, readWallet } from "../billing/desk.ts";
+import { expectLedgerValid, NANO_PER_USD, readWallet } from "../billing/fixtures.ts";
 import { type TestAccount, registerAccount } from "../support/gateway.ts";
-import { describeEachStore } from "../support/stores.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
 import {
   OPERATOR_EMAIL,
   OTHER_OPERATOR_EMAIL,
@@ -24,7 +24,7 @@ import {
   signInOperator,
   type PageResponse,
   readAudit,
-} from "./world.ts";
+} from "./harness.ts";
 
 const UNKNOWN_ACCOUNT = "acct_01kah5t3mq7d2c9w4e6r8t0yax";
 

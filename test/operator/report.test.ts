@@ -4,27 +4,27 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { usdText } from "../../src/base/money.ts";
-import type { Invoice } from "../../src/billing/billing.ts";
-import { markPaid, markRefunded } from "../../src/billing/manual.ts";
-import { applyFact } from "../../src/billing/payments.ts";
-import type { PaymentFact } from "../../src/billing/processor.ts";
+import type { Invoice } from "../../src/billing/invoices/invoices.ts";
+import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
+import { applyFact } from "../../src/billing/payments/payment-facts.ts";
+import type { PaymentFact } from "../../src/billing/payments/payment-processor.ts";
 import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
   adjustBalance,
   grantCredit,
   parseUsd,
-} from "../../src/operator/operator.ts";
-import { parsePeriod } from "../../src/operator/period.ts";
-import type { Period } from "../../src/operator/provider-costs.ts";
-import { readReport, type Report } from "../../src/operator/report.ts";
-import { reportJson, reportText } from "../../src/operator/report-text.ts";
+} from "../../src/operator/accounts/account-actions.ts";
+import { parsePeriod } from "../../src/operator/report/report-period.ts";
+import type { Period } from "../../src/operator/report/provider-costs.ts";
+import { readReport, type Report } from "../../src/operator/report/report.ts";
+import { reportJson, reportText } from "../../src/operator/report/report-output.ts";
 import type { Db } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/usage.ts";
-import { expectLedgerValid, readWallet } from "../billing/desk.ts";
-import { createBillingHarness, type BillingHarness } from "../billing/world.ts";
-import { usageRecord } from "../ledger/record.ts";
-import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
+import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
+import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
+import { usageRecord } from "../ledger/fixtures.ts";
+import { openStore, type StoreKind, type TestStore } from "../support/stores/stores.ts";
 
 setDefaultTimeout(120_000);
 

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/secret.ts";
-import { readConfig } from "../../src/config.ts";
-import { loadMasterSecret } from "../../src/master-secret.ts";
-import { createOperatorSessions } from "../../src/operator/sessions.ts";
+import { readConfig } from "../../src/config/config.ts";
+import { loadMasterSecret } from "../../src/config/master-secret.ts";
+import { createOperatorSessions } from "../../src/operator/sign-in/operator-sessions.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
 import {
@@ -12,9 +12,9 @@ import {
   type FakeIssuer,
   type IssuerOverrides,
   startFakeIssuer,
-} from "../people/fake-issuer.ts";
+} from "../people/fake-oidc-issuer.ts";
 import { startGateway } from "../support/gateway.ts";
-import { describeEachStore, openStore } from "../support/stores.ts";
+import { describeEachStore, openStore } from "../support/stores/stores.ts";
 import {
   OPERATOR_EMAIL,
   type OperatorHarness,
@@ -23,7 +23,7 @@ import {
   signInOperator,
   type PageResponse,
   readAudit,
-} from "./world.ts";
+} from "./harness.ts";
 
 const PATHS = [
   "/operator",

@@ -1,10 +1,10 @@
 // Sessions: how they are carried, and every way in which they end.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { deriveKey, fingerprint } from "../../src/base/seal.ts";
+import { deriveKey, fingerprint } from "../../src/base/encryption.ts";
 import { IDLE_MS, LIFETIME_MS, listSessions, sweepSessions } from "../../src/people/sessions.ts";
-import { createHarness, csrfOf, signedIn, T0, type Harness } from "../claims/world.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { createHarness, csrfOf, signedIn, T0, type Harness } from "../claims/harness.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 describeEachStore((kind, open) => {
   describe(`sessions on ${kind}`, () => {

@@ -2,12 +2,17 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/secret.ts";
-import { checkIdentity } from "../../src/people/check-identity.ts";
+import { checkIdentity } from "../../src/people/identity-diagnostics.ts";
 import { createSignIn, type IdentitySettings, safeReturnPath } from "../../src/people/sign-in.ts";
-import { identityFromClaims } from "../../src/people/verified.ts";
-import { createBrowser, createHarness, type Page, type Harness } from "../claims/world.ts";
-import { openStore, type TestStore } from "../support/stores.ts";
-import { CLIENT, type FakeIssuer, type IssuerOverrides, startFakeIssuer } from "./fake-issuer.ts";
+import { identityFromClaims } from "../../src/people/id-token-claims.ts";
+import { createBrowser, createHarness, type Page, type Harness } from "../claims/harness.ts";
+import { openStore, type TestStore } from "../support/stores/stores.ts";
+import {
+  CLIENT,
+  type FakeIssuer,
+  type IssuerOverrides,
+  startFakeIssuer,
+} from "./fake-oidc-issuer.ts";
 
 let store: TestStore;
 let fakeIssuer: FakeIssuer;

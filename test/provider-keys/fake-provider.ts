@@ -1,6 +1,6 @@
 // A provider on a loopback address that answers a GET as it is told to, and remembers what it was asked.
 
-import type { ProviderEndpoint } from "../../src/provider-keys/check.ts";
+import type { ProviderEndpoint } from "../../src/provider-keys/key-check.ts";
 
 export interface ReceivedRequest {
   readonly path: string;

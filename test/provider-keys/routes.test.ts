@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { GOOD_KEY, openFakeProvider, acceptOnly } from "./fake-provider.ts";
-import { openProviderKeysHarness, type ProviderKeysHarness } from "./room.ts";
+import { openProviderKeysHarness, type ProviderKeysHarness } from "./harness.ts";
 
 const provider = openFakeProvider();
 afterAll(() => provider.close());

@@ -11,16 +11,16 @@ import {
   simStats,
   waitUntil,
   readWallet,
-} from "../inference/world.ts";
-import { createTempFolder, startPostern, stopAll } from "../commands/postern.ts";
+} from "../inference/support/harness.ts";
+import { createTempFolder, startPostern, stopAll } from "../commands/run-postern.ts";
 import {
   registerAccount,
   type TestAccount,
   type Gateway,
   startGateway,
 } from "../support/gateway.ts";
-import { testPostgres } from "../support/postgres.ts";
-import { STORE_KINDS } from "../support/stores.ts";
+import { testPostgres } from "../support/stores/postgres.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   call,
   cancelResponse,
@@ -31,7 +31,7 @@ import {
   openGateway,
   fundedAccount,
   textOf,
-} from "./world.ts";
+} from "./harness.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);

@@ -1,15 +1,21 @@
 // Containers in which a provider runs code lie in the gateway's account: whose they are is known from stored replies alone.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type RawProvider, startRawProvider } from "../inference/raw-provider.ts";
-import { errorOf, expectSettledLedger, grantCredits, type Json, USD } from "../inference/world.ts";
+import { type RawProvider, startRawProvider } from "../inference/support/raw-provider.ts";
+import {
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  type Json,
+  USD,
+} from "../inference/support/harness.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { call, createResponse } from "./world.ts";
+import { call, createResponse } from "./harness.ts";
 
 const CONTAINER = "cntr_0123456789";
 const CODE_INTERPRETER_REPLY = {

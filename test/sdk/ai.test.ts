@@ -2,8 +2,8 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { APICallError, embedMany, generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { expectSettledLedger, simStats, waitUntil } from "../inference/world.ts";
-import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./gateway.ts";
+import { expectSettledLedger, simStats, waitUntil } from "../inference/support/harness.ts";
+import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./harness.ts";
 
 let harness: SdkHarness;
 

@@ -12,8 +12,8 @@ import {
   lastSimulatorRequest,
   simStats,
   waitUntil,
-} from "../inference/world.ts";
-import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./gateway.ts";
+} from "../inference/support/harness.ts";
+import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./harness.ts";
 
 let harness: SdkHarness;
 let client: Anthropic;

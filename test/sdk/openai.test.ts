@@ -7,8 +7,8 @@ import OpenAI, {
   NotFoundError,
   RateLimitError,
 } from "openai";
-import { expectSettledLedger, waitUntil, simStats } from "../inference/world.ts";
-import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./gateway.ts";
+import { expectSettledLedger, waitUntil, simStats } from "../inference/support/harness.ts";
+import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./harness.ts";
 
 let harness: SdkHarness;
 let client: OpenAI;

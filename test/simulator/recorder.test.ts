@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { chatBody, json, readAll, serveSimulator, type SimulatorServer } from "./serve.ts";
+import { chatBody, json, readAll, serveSimulator, type SimulatorServer } from "./harness.ts";
 
 let simulator: SimulatorServer;
 beforeAll(() => {

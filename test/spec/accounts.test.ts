@@ -5,9 +5,17 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { STORE_KINDS } from "../support/stores.ts";
-import { valueAt, call, chat, createFakeClock, expectError, HOUR_MS, textAt } from "./caller.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
+import {
+  valueAt,
+  call,
+  chat,
+  createFakeClock,
+  expectError,
+  HOUR_MS,
+  textAt,
+} from "./api-client.ts";
 
 const ID = /^acct_[0-9a-z]{26}$/;
 const clock = createFakeClock(Date.UTC(2026, 10, 21, 9, 30));

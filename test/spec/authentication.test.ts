@@ -5,8 +5,8 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { STORE_KINDS } from "../support/stores.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -15,7 +15,7 @@ import {
   expectNoInternals,
   expectError,
   textAt,
-} from "./caller.ts";
+} from "./api-client.ts";
 
 const CHECKSUM_CHARACTERS = 6;
 

@@ -10,8 +10,8 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { STORE_KINDS } from "../support/stores.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -21,8 +21,8 @@ import {
   listAt,
   type ApiRequest,
   textAt,
-} from "./caller.ts";
-import { type ApiDescription, readApiDescription } from "./described-errors.ts";
+} from "./api-client.ts";
+import { type ApiDescription, readApiDescription } from "./openapi-conformance.ts";
 
 const SMALL_LIMIT = 65_536;
 const RUNS = 40;

@@ -6,9 +6,9 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { type ApiResponse, valueAt, call, chat, type Json, type ApiRequest } from "./caller.ts";
-import { type ApiDescription, readApiDescription } from "./described-errors.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { type ApiResponse, valueAt, call, chat, type Json, type ApiRequest } from "./api-client.ts";
+import { type ApiDescription, readApiDescription } from "./openapi-conformance.ts";
 
 let gateway: Gateway;
 let production: Gateway;

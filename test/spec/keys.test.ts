@@ -5,8 +5,8 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { STORE_KINDS } from "../support/stores.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -21,7 +21,7 @@ import {
   MINUTE_MS,
   SECOND_MS,
   textAt,
-} from "./caller.ts";
+} from "./api-client.ts";
 
 /** A Wednesday, well within its week and its month. */
 const START = Date.UTC(2026, 10, 18, 9, 30);

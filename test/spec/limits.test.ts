@@ -5,8 +5,8 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { STORE_KINDS } from "../support/stores.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -18,7 +18,7 @@ import {
   HOUR_MS,
   MINUTE_MS,
   SECOND_MS,
-} from "./caller.ts";
+} from "./api-client.ts";
 
 /** Twenty minutes before the hour, and fourteen hours and a half before midnight. */
 const START = Date.UTC(2026, 10, 18, 9, 40);

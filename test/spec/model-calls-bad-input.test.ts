@@ -17,7 +17,7 @@ import {
   PATHS,
   simStats,
   USD,
-} from "../inference/world.ts";
+} from "../inference/support/harness.ts";
 
 let gateway: Gateway;
 let account: TestAccount;

@@ -5,7 +5,7 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { openSocketClient } from "../inference/leaving.ts";
+import { openSocketClient } from "../inference/support/socket-client.ts";
 import {
   bodyOf,
   expectSettledLedger,
@@ -17,7 +17,7 @@ import {
   STREAMED_APIS,
   waitUntil,
   USD,
-} from "../inference/world.ts";
+} from "../inference/support/harness.ts";
 
 let gateway: Gateway;
 let account: TestAccount;

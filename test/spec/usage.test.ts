@@ -5,10 +5,10 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { expectStatus } from "../support/provoked.ts";
-import { STORE_KINDS } from "../support/stores.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
 import { insertUsage } from "../../src/usage/usage.ts";
-import { usageRecord } from "../ledger/record.ts";
+import { usageRecord } from "../ledger/fixtures.ts";
 import {
   type ApiResponse,
   valueAt,
@@ -21,7 +21,7 @@ import {
   type Json,
   listAt,
   textAt,
-} from "./caller.ts";
+} from "./api-client.ts";
 
 const START = Date.UTC(2026, 10, 18, 9, 30);
 const NANO = 1e9;

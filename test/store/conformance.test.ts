@@ -11,7 +11,7 @@ import {
 } from "bun:test";
 import { type Column, isDuplicate, text, integer } from "../../src/store/db.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);

@@ -2,14 +2,14 @@ import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { migrate, missingMigrations } from "../../src/store/migrate.ts";
-import { startScript } from "../support/child.ts";
+import { startScript } from "../support/script-process.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { newStoreLocation, openStoreAt, openStore, STORE_KINDS } from "../support/stores.ts";
+import { newStoreLocation, openStoreAt, openStore, STORE_KINDS } from "../support/stores/stores.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
-const OTHER = path.join(import.meta.dirname, "other-process.ts");
+const OTHER = path.join(import.meta.dirname, "store-process.ts");
 
 for (const kind of STORE_KINDS) {
   describe(`migrations on ${kind}`, () => {

@@ -5,9 +5,9 @@ import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } fr
 import path from "node:path";
 import { secret } from "../../src/base/secret.ts";
 import { openStore } from "../../src/store/open.ts";
-import { testPostgres } from "../support/postgres.ts";
+import { testPostgres } from "../support/stores/postgres.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { scratchFolder } from "../support/stores.ts";
+import { scratchFolder } from "../support/stores/stores.ts";
 
 describe("a data folder", () => {
   test("with a file in it that is no SQLite file is told by its name and the setting's", async () => {

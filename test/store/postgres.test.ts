@@ -17,9 +17,9 @@ import {
   integer,
 } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { startFaultyProxy } from "../ledger/lost-reply.ts";
+import { startFaultyProxy } from "../support/faulty-proxy.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { openStore, type TestStore } from "../support/stores.ts";
+import { openStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);

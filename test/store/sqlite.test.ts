@@ -4,14 +4,14 @@ import path from "node:path";
 import { integer } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { startScript } from "../support/child.ts";
+import { startScript } from "../support/script-process.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { scratchFolder } from "../support/stores.ts";
+import { scratchFolder } from "../support/stores/stores.ts";
 
 // Other processes are started here, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
-const OTHER = path.join(import.meta.dirname, "other-process.ts");
+const OTHER = path.join(import.meta.dirname, "store-process.ts");
 const inUse = /is in use by another Postern: stop it, or set POSTERN_DATA_DIR to another folder/;
 
 describe("the data folder", () => {

@@ -5,13 +5,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createLog } from "../../src/base/log.ts";
-import { type Config, readConfig } from "../../src/config.ts";
-import { createServer, type Server } from "../../src/house.ts";
+import { type Config, readConfig } from "../../src/config/config.ts";
+import { createServer, type Server } from "../../src/server/server.ts";
 import { listen } from "../../src/http/listen.ts";
-import { PROVIDERS } from "../../src/inference/providers.ts";
-import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/upstream.ts";
+import { PROVIDERS } from "../../src/inference/providers/providers.ts";
+import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/upstream/send.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
-import { migratedPostgres } from "./postgres.ts";
+import { migratedPostgres } from "./stores/postgres.ts";
 
 export interface GatewayOptions {
   readonly store?: "sqlite" | "postgres";

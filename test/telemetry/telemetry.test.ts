@@ -4,12 +4,12 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { assert, boolean, property, string, stringMatching } from "fast-check";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
-import type { Config } from "../../src/config.ts";
+import type { Config } from "../../src/config/config.ts";
 import { parseTraceParent } from "../../src/telemetry/span.ts";
 import { createTelemetry, type Telemetry } from "../../src/telemetry/telemetry.ts";
-import { createJobs, type JobsDeps } from "../../src/upkeep.ts";
-import { usageRecord } from "../ledger/record.ts";
-import { type FakeCollector, startFakeCollector, acceptedResponse } from "./collector.ts";
+import { createJobs, type JobsDeps } from "../../src/server/jobs.ts";
+import { usageRecord } from "../ledger/fixtures.ts";
+import { type FakeCollector, startFakeCollector, acceptedResponse } from "./fake-collector.ts";
 
 const RECORD = usageRecord({
   id: "req_01kah5t3mq7d2c9w4e6r8t0yax",
@@ -125,7 +125,7 @@ describe("spans", () => {
     collector.respond = () => silence.promise;
     recordCalls();
     // The clocks of the other rooms are made here and never run, so none of those rooms is needed.
-    const upkeep = { keys: {}, providerKeys: {}, responses: {}, mailClocks: [], cashClocks: [] };
+    const upkeep = { keys: {}, providerKeys: {}, responses: {}, webhookJobs: [], billingJobs: [] };
     const clocks = createJobs({} as Config, { ...upkeep, telemetry } as unknown as JobsDeps);
     const tick = clocks.at(-1)?.[1]();
     const first = await Promise.race([tick?.then(() => "the tick"), timeout()]);

@@ -1,8 +1,8 @@
 // What the main models of each provider can take, as their documents and recorded refusals say.
 
 import { describe, expect, test } from "bun:test";
-import { abilitiesOf } from "../../src/inference/abilities.ts";
-import type { Abilities } from "../../src/inference/canonical-wire.ts";
+import { abilitiesOf } from "../../src/inference/translate/abilities.ts";
+import type { Abilities } from "../../src/inference/canonical/wire.ts";
 import type { Model } from "../../src/models/catalog.ts";
 
 function model(id: string, more: Partial<Model> = {}): Model {

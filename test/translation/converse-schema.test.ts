@@ -4,13 +4,13 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { converseWire } from "../../src/inference/wires/converse/converse.ts";
-import { recordings, skipNotice } from "../support/recordings.ts";
-import { outboundRequests } from "../wires/gemini-converse-arbitrary.ts";
+import { recordings, skipNotice } from "../support/recordings/recordings.ts";
+import { outboundRequests } from "../wires/gemini-converse/gemini-converse-arbitraries.ts";
 import {
   validateConverseEvent,
   validateConverseReply,
   validateConverseRequest,
-} from "./converse-schema.ts";
+} from "./support/converse-schema.ts";
 
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
 const messages = [{ role: "user", content: [{ text: "hello" }] }];

@@ -2,8 +2,8 @@
 // one, and beside the cost in the usage, whole and streamed.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { sseEvents } from "../wires/streams.ts";
-import { checkExchanges } from "./conclude.ts";
+import { sseEvents } from "../wires/stream-helpers.ts";
+import { checkExchanges } from "./support/check-exchanges.ts";
 import {
   type Api,
   APIS,
@@ -14,7 +14,7 @@ import {
   startHarness,
   type Wire,
   type Harness,
-} from "./world.ts";
+} from "./support/harness.ts";
 
 let harness: Harness;
 

@@ -3,9 +3,13 @@
 // it rightly is shown in test/wires, by a second, plain reading.
 
 import { describe, expect, test } from "bun:test";
-import type { CanonicalReply, FinishReason, JsonObject } from "../../src/inference/canonical.ts";
-import { usageOf } from "../../src/inference/meter/meter.ts";
-import { OUTBOUND_WIRES } from "../../src/inference/wire-table.ts";
+import type {
+  CanonicalReply,
+  FinishReason,
+  JsonObject,
+} from "../../src/inference/canonical/canonical.ts";
+import { usageOf } from "../../src/inference/metering/usage/usage.ts";
+import { OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
 import {
   eventsOf,
   type RecordedEvent,
@@ -13,10 +17,10 @@ import {
   recordings,
   replayBytes,
   skipNotice,
-} from "../support/recordings.ts";
-import { collectReply, readEvents } from "../wires/streams.ts";
-import { type Prompt, createSdkClients, type NormalizedReply } from "./clients.ts";
-import { checkExchanges } from "./conclude.ts";
+} from "../support/recordings/recordings.ts";
+import { collectReply, readEvents } from "../wires/stream-helpers.ts";
+import { type Prompt, createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
+import { checkExchanges } from "./support/check-exchanges.ts";
 import {
   type Api,
   APIS,
@@ -27,7 +31,7 @@ import {
   type Wire,
   WIRES,
   type Harness,
-} from "./world.ts";
+} from "./support/harness.ts";
 
 const decoder = new TextDecoder();
 /** Every so many of the whole is called; all of them with POSTERN_FULL=1. */

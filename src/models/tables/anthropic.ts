@@ -1,4 +1,4 @@
-import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../model-facts.ts";
 
 const PRICING_URL = "https://platform.claude.com/docs/en/about-claude/pricing";
 const FAST_MODE_URL = "https://platform.claude.com/docs/en/build-with-claude/fast-mode";

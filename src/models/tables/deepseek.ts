@@ -1,5 +1,5 @@
-import type { FactRule, SupplementalModel } from "../facts.ts";
-import type { Pricing, TokenPrices } from "../card.ts";
+import type { FactRule, SupplementalModel } from "../model-facts.ts";
+import type { Pricing, TokenPrices } from "../price-card.ts";
 
 const PRICING_URL = "https://api-docs.deepseek.com/quick_start/pricing";
 const CHECKED_ON = "2026-11-21";

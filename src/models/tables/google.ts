@@ -1,4 +1,4 @@
-import type { Ability, FactRule, Modality, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, Modality, PriceRule } from "../model-facts.ts";
 
 const PRICING_URL = "https://ai.google.dev/gemini-api/docs/pricing";
 const MODELS_URL = "https://ai.google.dev/gemini-api/docs/models";

@@ -1,6 +1,6 @@
 // Providers that host models of many makers.
 
-import type { Ability, FactRule, SupplementalModel, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, SupplementalModel, PriceRule } from "../model-facts.ts";
 
 const CHECKED_ON = "2026-11-21";
 const BASE_ABILITIES: readonly Ability[] = ["tools", "structured_output"];

@@ -1,4 +1,4 @@
-import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../model-facts.ts";
 
 const PRICING_URL = "https://developers.openai.com/api/docs/pricing";
 const PRIORITY_URL = "https://openai.com/api-priority-processing/";

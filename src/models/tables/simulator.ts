@@ -1,7 +1,7 @@
 // The models of the built-in simulator. They are not language models; their prices exist so that money can be tried out.
 
-import type { FactRule, SupplementalModel } from "../facts.ts";
-import type { TokenPrices } from "../card.ts";
+import type { FactRule, SupplementalModel } from "../model-facts.ts";
+import type { TokenPrices } from "../price-card.ts";
 
 const SOURCE = "the simulator of this gateway; no model runs behind it";
 const CHECKED_ON = "2026-11-21";

@@ -1,4 +1,4 @@
-import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../model-facts.ts";
 
 const PRICING_URL = "https://docs.x.ai/developers/pricing";
 const CHECKED_ON = "2026-11-21";

@@ -1,9 +1,9 @@
 // AWS Bedrock's Converse and ConverseStream. Signing is the transport's affair.
-import type { OutboundWire } from "../../canonical-wire.ts";
-import { readError } from "./map-error.ts";
-import { readReply } from "./read-reply.ts";
-import { createStreamReader } from "./read-stream.ts";
-import { writeRequest } from "./write-request.ts";
+import type { OutboundWire } from "../../canonical/wire.ts";
+import { readError } from "./reply/map-error.ts";
+import { readReply } from "./reply/read-reply.ts";
+import { createStreamReader } from "./reply/read-stream.ts";
+import { writeRequest } from "./request/write-request.ts";
 
 export const converseWire: OutboundWire = {
   name: "converse",

@@ -1,12 +1,12 @@
 // Anthropic's Messages API, also as it is spoken by Vertex AI and Bedrock.
-import type { InboundWire, OutboundWire } from "../../canonical-wire.ts";
-import { readError, writeError } from "./map-error.ts";
-import { readReply } from "./read-reply.ts";
-import { readRequest } from "./read-request.ts";
-import { createStreamReader } from "./read-stream.ts";
-import { writeReply } from "./write-reply.ts";
-import { writeRequest } from "./write-request.ts";
-import { createStreamWriter } from "./write-stream.ts";
+import type { InboundWire, OutboundWire } from "../../canonical/wire.ts";
+import { readError, writeError } from "./reply/map-error.ts";
+import { readReply } from "./reply/read-reply.ts";
+import { readRequest } from "./request/read-request.ts";
+import { createStreamReader } from "./reply/read-stream.ts";
+import { writeReply } from "./reply/write-reply.ts";
+import { writeRequest } from "./request/write-request.ts";
+import { createStreamWriter } from "./reply/write-stream.ts";
 
 export const messagesWire: InboundWire & OutboundWire = {
   name: "messages",

@@ -1,0 +1,189 @@
+// The load rig: one table in one run, so that its rows can be compared. A simulated provider, the gateway with its
+// durable ledger on, and the load generator share the machine. Run it with `npm run bench`.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
+import path from "node:path";
+import {
+  type ServerProcess,
+  cpuSecondsOf,
+  freePort,
+  fundedKey,
+  rssMbOf,
+  startServer,
+} from "./server-process.ts";
+import {
+  generateLoad,
+  type LoadResult,
+  openSequentially,
+  openStreams,
+  type StreamsOptions,
+} from "./load-generator.ts";
+
+const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
+/** The runtime compiles what is busy in the first seconds of a process that is to run for months. */
+const WARM_UP_SECONDS = 10;
+const SEQUENTIAL_STREAMS = 100;
+const CHAT_PATH = "/v1/chat/completions";
+const CHAT_BODY = JSON.stringify({
+  model: "sim/tiny",
+  max_tokens: 16,
+  messages: [{ role: "user", content: "x".repeat(900) }],
+});
+
+const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
+const simulator = await startServer(["simulate", "--port"], {});
+const gateway = await startServer(["serve"], {
+  SIM_BASE_URL: simulator.url,
+  POSTERN_DATA_DIR: folder,
+  POSTERN_LOG_LEVEL: "warn",
+});
+const proxy = await startNginx(simulator.url);
+try {
+  const key = await fundedKey(gateway.url, folder);
+  console.log(
+    `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), Bun ${Bun.version}, ${SECONDS} s a row\n`,
+  );
+  await jsonTable(key);
+  await streamTable(key);
+} finally {
+  await gateway.stop();
+  await proxy?.stop();
+  await simulator.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function jsonTable(key: string): Promise<void> {
+  console.log(
+    "| replies as JSON | connections | req/s | CPU µs a request | p50 ms | p99 ms | failures |",
+  );
+  console.log("|---|---|---|---|---|---|---|");
+  const headers = { authorization: `Bearer ${key}` };
+  for (const connections of [1, 64]) {
+    const common = { path: CHAT_PATH, headers, body: CHAT_BODY, connections, seconds: SECONDS };
+    await generateLoad({ ...common, url: gateway.url, seconds: WARM_UP_SECONDS });
+    const direct = await measureCpu(simulator, () =>
+      generateLoad({ ...common, url: simulator.url }),
+    );
+    printRow("direct to the simulator", connections, direct);
+    if (proxy !== undefined) {
+      const proxied = await measureCpu(proxy, () => generateLoad({ ...common, url: proxy.url }));
+      printRow("through nginx proxy_pass", connections, proxied);
+    }
+    const relayed = await measureCpu(gateway, () => generateLoad({ ...common, url: gateway.url }));
+    printRow("through Postern, ledger on", connections, relayed);
+    const added = (name: "p50Ms" | "p99Ms"): string =>
+      (relayed.result[name] - direct.result[name]).toFixed(2);
+    console.log(
+      `| added by Postern | ${connections} | | | ${added("p50Ms")} | ${added("p99Ms")} | |`,
+    );
+  }
+  console.log(`\nResident memory of the gateway: ${gateway.rssMb().toFixed(0)} MB\n`);
+}
+
+async function streamTable(key: string): Promise<void> {
+  console.log(
+    "| streams | at once | first token p50 ms | p99 ms | events | CPU µs an event | failures | memory MB |",
+  );
+  console.log("|---|---|---|---|---|---|---|---|");
+  const streams = (
+    target: ServerProcess,
+    connections: number,
+    chunks: number,
+    paceMs: number,
+  ): StreamsOptions => ({
+    url: target.url,
+    path: CHAT_PATH,
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify({
+      model: "sim/echo",
+      stream: true,
+      max_tokens: 2_000,
+      messages: [{ role: "user", content: `[[sim: tokens=${chunks} pace=${paceMs}]]` }],
+    }),
+    connections,
+    timeoutSeconds: 90,
+  });
+  const rows: readonly (readonly [at: number, chunks: number, paceMs: number])[] = [
+    [1, 20, 5],
+    [500, 200, 50],
+    [3_000, 40, 200],
+  ];
+  for (const target of [simulator, gateway]) await openStreams(streams(target, 100, 100, 20));
+  for (const [connections, chunks, paceMs] of rows) {
+    for (const [name, target] of [["direct", simulator] as const, ["Postern", gateway] as const]) {
+      const before = target.cpuSeconds();
+      const options = streams(target, connections, chunks, paceMs);
+      const result = await (connections === 1
+        ? openSequentially(SEQUENTIAL_STREAMS, options)
+        : openStreams(options));
+      const cpu = ((target.cpuSeconds() - before) * 1e6) / Math.max(1, result.events);
+      console.log(
+        `| ${name}, one event each ${paceMs} ms | ${connections === 1 ? `1, ${SEQUENTIAL_STREAMS} times` : connections} | ${result.firstTokenP50Ms.toFixed(2)} | ${result.firstTokenP99Ms.toFixed(2)} | ${result.events} | ${cpu.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
+      );
+    }
+  }
+}
+
+interface CpuMeasurement {
+  readonly result: LoadResult;
+  readonly cpuMicros: number;
+}
+
+async function measureCpu(
+  target: ServerProcess,
+  run: () => Promise<LoadResult>,
+): Promise<CpuMeasurement> {
+  const before = target.cpuSeconds();
+  const result = await run();
+  return {
+    result,
+    cpuMicros: ((target.cpuSeconds() - before) * 1e6) / Math.max(1, result.requests),
+  };
+}
+
+function printRow(name: string, connections: number, { result, cpuMicros }: CpuMeasurement): void {
+  console.log(
+    `| ${name} | ${connections} | ${result.perSecond.toFixed(0)} | ${cpuMicros.toFixed(1)} | ${result.p50Ms.toFixed(2)} | ${result.p99Ms.toFixed(2)} | ${result.failures} |`,
+  );
+}
+
+/** For comparison, where it is installed: the least that any proxy costs. */
+async function startNginx(upstream: string): Promise<ServerProcess | undefined> {
+  if (Bun.which("nginx") === null) return undefined;
+  const port = await freePort();
+  const config = path.join(folder, "nginx.conf");
+  await Bun.write(
+    config,
+    `worker_processes 1; daemon off; pid ${folder}/nginx.pid; error_log ${folder}/nginx.log;
+     events { worker_connections 4096; }
+     http {
+       access_log off; client_body_temp_path ${folder}/b; proxy_temp_path ${folder}/p; fastcgi_temp_path ${folder}/f;
+       uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s; keepalive_requests 1000000000;
+       upstream provider { server ${new URL(upstream).host}; keepalive 128; }
+       server {
+         listen 127.0.0.1:${port};
+         location / { proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header connection ""; proxy_buffering off; }
+       }
+     }`,
+  );
+  const child = Bun.spawn(["nginx", "-c", config], { stdout: "ignore", stderr: "ignore" });
+  await Bun.sleep(500);
+  const worker = workerOf(child.pid);
+  return {
+    url: `http://127.0.0.1:${port}`,
+    cpuSeconds: () => cpuSecondsOf(worker),
+    rssMb: () => rssMbOf(worker),
+    stop: async () => {
+      child.kill("SIGTERM");
+      await child.exited;
+    },
+  };
+}
+
+function workerOf(master: number): number {
+  const children = readFileSync(`/proc/${master}/task/${master}/children`, "utf8")
+    .trim()
+    .split(" ");
+  return Number(children[0] ?? master);
+}

@@ -1,0 +1,125 @@
+// What a streamed chunk costs between two APIs: every API that comes in, with every wire that goes out, many streams open
+// at once. The gateway, the simulated provider and the load generator share the machine, and the ledger is on. Run it with
+// `node bin/bun.js bench/translation.ts`; BENCH_PAIRS=chat-gemini,messages-chat picks rows.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
+import path from "node:path";
+import { type ServerProcess, fundedKey, startServer } from "./server-process.ts";
+import { openStreams } from "./load-generator.ts";
+
+const STREAMS = Number(process.env["BENCH_STREAMS"] ?? 500);
+const CHUNKS = Number(process.env["BENCH_CHUNKS"] ?? 200);
+const PACE_MS = Number(process.env["BENCH_PACE_MS"] ?? 50);
+const SELECTED_PAIRS = process.env["BENCH_PAIRS"]?.split(",");
+const BUDGET_MICROS = { passthrough: 20, translation: 35 } as const;
+
+const APIS = {
+  chat: "/v1/chat/completions",
+  responses: "/v1/responses",
+  messages: "/v1/messages",
+} as const;
+type Api = keyof typeof APIS;
+const WIRES = {
+  chat: "/v1",
+  responses: "/v1",
+  messages: "",
+  gemini: "/v1beta",
+  converse: "",
+} as const;
+type Wire = keyof typeof WIRES;
+
+const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
+const simulator = await startServer(["simulate", "--port"], {});
+const file = path.join(folder, "models.json");
+writeFileSync(file, JSON.stringify(modelsFile(simulator.url)));
+const gateway = await startServer(["serve"], {
+  SIM_BASE_URL: simulator.url,
+  POSTERN_DATA_DIR: folder,
+  POSTERN_MODELS_FILE: file,
+  POSTERN_LOG_LEVEL: "warn",
+  POSTERN_OPEN_CALLS_PER_KEY: "0",
+});
+try {
+  const key = await fundedKey(gateway.url, folder);
+  console.log(
+    `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), Bun ${Bun.version}, ${STREAMS} streams at once, ${CHUNKS} chunks each, one each ${PACE_MS} ms\n`,
+  );
+  console.log(
+    "| API | wire | CPU µs a chunk | budget | first token p50 ms | p99 ms | failures | memory MB |",
+  );
+  console.log("|---|---|---|---|---|---|---|---|");
+  for (const api of keysOf(APIS))
+    for (const wire of keysOf(WIRES))
+      if (SELECTED_PAIRS === undefined || SELECTED_PAIRS.includes(`${api}-${wire}`))
+        await measurePair(gateway, key, api, wire);
+} finally {
+  await gateway.stop();
+  await simulator.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function measurePair(
+  target: ServerProcess,
+  key: string,
+  api: Api,
+  wire: Wire,
+): Promise<void> {
+  const streamOptions = {
+    url: target.url,
+    path: APIS[api],
+    headers: { authorization: `Bearer ${key}` },
+    connections: STREAMS,
+    timeoutSeconds: 90,
+  };
+  // The first streams of a pair compile its code.
+  await openStreams({ ...streamOptions, connections: 200, body: requestBody(api, wire, 150, 10) });
+  const before = target.cpuSeconds();
+  const result = await openStreams({
+    ...streamOptions,
+    body: requestBody(api, wire, CHUNKS, PACE_MS),
+  });
+  const micros = ((target.cpuSeconds() - before) * 1e6) / (STREAMS * CHUNKS);
+  const budget = api === wire ? BUDGET_MICROS.passthrough : BUDGET_MICROS.translation;
+  console.log(
+    `| ${api} | ${wire} | ${micros.toFixed(1)} | ${budget} | ${result.firstTokenP50Ms.toFixed(1)} | ${result.firstTokenP99Ms.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
+  );
+}
+
+function requestBody(api: Api, wire: Wire, chunks: number, paceMs: number): string {
+  const prompt = `[[sim: tokens=${chunks} chunks=${chunks} pace=${paceMs}]]`;
+  const common = { model: `on-${wire}/echo`, stream: true };
+  if (api === "responses")
+    return JSON.stringify({ ...common, max_output_tokens: 2_000, input: prompt });
+  return JSON.stringify({
+    ...common,
+    max_tokens: 2_000,
+    messages: [{ role: "user", content: prompt }],
+  });
+}
+
+/** A provider for each wire, which has its model on that wire alone. */
+function modelsFile(url: string): object {
+  const wires = keysOf(WIRES);
+  return {
+    providers: wires.map((wire) => ({
+      id: `on-${wire}`,
+      base_url: url + WIRES[wire],
+      wires: [wire],
+      stops_billing_on_abort: true,
+    })),
+    models: wires.map((wire) => ({
+      id: `on-${wire}/echo`,
+      name: "echo",
+      context_length: 128_000,
+      max_output_tokens: 16_000,
+      wires: [wire],
+      pricing: { tokens: { input: "0.1", output: "0.2" } },
+    })),
+  };
+}
+
+function keysOf<Key extends string>(record: Readonly<Record<Key, unknown>>): readonly Key[] {
+  // Safe because these records are written above with no other keys.
+  return Object.keys(record) as Key[];
+}

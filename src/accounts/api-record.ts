@@ -1,0 +1,33 @@
+// How an account is shown: its public record, and one example for the documents.
+
+import { z } from "zod";
+import { timestamp, timestampOrNull } from "../http/schemas.ts";
+import type { Account } from "./accounts.ts";
+
+export const AccountRecord = z
+  .object({
+    id: z.string().meta({ description: "Begins with `acct_`." }),
+    email: z.string().nullable().meta({ description: "null when none was given." }),
+    created_at: z.string(),
+    claimed_at: z.string().nullable().meta({ description: "When a human took it over." }),
+    origin: z.literal("agent"),
+  })
+  .meta({ id: "Account" });
+
+export const ACCOUNT_EXAMPLE = {
+  id: "acct_01kah5t3mq7d2c9w4e6r8t0yax",
+  email: null,
+  created_at: "2026-11-21T09:30:00.000Z",
+  claimed_at: null,
+  origin: "agent",
+};
+
+export function toAccountRecord(account: Account): z.infer<typeof AccountRecord> {
+  return {
+    id: account.id,
+    email: account.email,
+    created_at: timestamp(account.createdAt),
+    claimed_at: timestampOrNull(account.claimedAt),
+    origin: "agent",
+  };
+}

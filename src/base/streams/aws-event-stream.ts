@@ -1,0 +1,197 @@
+// The framing of `application/vnd.amazon.eventstream`, which Bedrock answers streams in: a length, the length of the
+// headers, a checksum of these two, headers, a payload, and a checksum of all.
+
+import { crc32 } from "node:zlib";
+import { Fault } from "../fault.ts";
+
+const PRELUDE_BYTES = 12;
+const CHECKSUM_BYTES = 4;
+const MAX_FRAME_BYTES = 33_554_432;
+const INITIAL_BUFFER_BYTES = 4_096;
+const STRING_HEADER = 7;
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const encoder = new TextEncoder();
+
+export interface EventFrame {
+  /** String headers by name, such as `:event-type`; headers of other types are skipped. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly payload: Uint8Array;
+  /** The very bytes of the frame. */
+  readonly raw: Uint8Array;
+}
+
+export interface EventFrameParser {
+  push(chunk: Uint8Array): EventFrame[];
+  /** The number of bytes of a frame that never came to its end. */
+  end(): number;
+}
+
+export function createEventFrameParser(maxFrameBytes = MAX_FRAME_BYTES): EventFrameParser {
+  let buffer: Uint8Array = new Uint8Array(0);
+  let bufferedBytes = 0;
+
+  function append(chunk: Uint8Array): Uint8Array {
+    if (bufferedBytes === 0) return chunk;
+    const total = bufferedBytes + chunk.length;
+    if (total > buffer.length) {
+      const larger = new Uint8Array(Math.max(total, buffer.length * 2, INITIAL_BUFFER_BYTES));
+      larger.set(buffer.subarray(0, bufferedBytes));
+      buffer = larger;
+    }
+    buffer.set(chunk, bufferedBytes);
+    return buffer.subarray(0, total);
+  }
+
+  function push(chunk: Uint8Array): EventFrame[] {
+    const frames: EventFrame[] = [];
+    const bytes = append(chunk);
+    let at = 0;
+    while (bytes.length - at >= PRELUDE_BYTES) {
+      const length = frameLength(bytes, at, maxFrameBytes);
+      if (bytes.length - at < length) break;
+      frames.push(decodeEventFrame(bytes.subarray(at, at + length)));
+      at += length;
+    }
+    const rest = bytes.length - at;
+    // Frames share the memory that they lie in, so what is left moves to memory of its own.
+    if (at > 0 || bufferedBytes === 0) buffer = bytes.slice(at);
+    bufferedBytes = rest;
+    return frames;
+  }
+
+  return { push, end: () => bufferedBytes };
+}
+
+/** One whole frame. Both checksums must be right. */
+export function decodeEventFrame(raw: Uint8Array): EventFrame {
+  const view = viewOf(raw);
+  const headersEnd = PRELUDE_BYTES + view.getUint32(4);
+  const bodyEnd = raw.length - CHECKSUM_BYTES;
+  if (headersEnd > bodyEnd) throw malformed("headers longer than their frame");
+  if (view.getUint32(bodyEnd) !== crc32(raw.subarray(0, bodyEnd)))
+    throw malformed("wrong checksum");
+  return {
+    headers: headersOf(raw.subarray(PRELUDE_BYTES, headersEnd)),
+    payload: raw.subarray(headersEnd, bodyEnd),
+    raw,
+  };
+}
+
+/** The bytes of a frame with string headers. */
+export function encodeEventFrame(
+  headers: Readonly<Record<string, string>>,
+  payload: Uint8Array,
+): Uint8Array {
+  const parts = Object.entries(headers).map(([name, value]) => encodeHeader(name, value));
+  const headerBytes = parts.reduce((sum, part) => sum + part.length, 0);
+  const total = PRELUDE_BYTES + headerBytes + payload.length + CHECKSUM_BYTES;
+  const raw = new Uint8Array(total);
+  const view = viewOf(raw);
+  view.setUint32(0, total);
+  view.setUint32(4, headerBytes);
+  view.setUint32(8, crc32(raw.subarray(0, 8)));
+  let at = PRELUDE_BYTES;
+  for (const part of [...parts, payload]) {
+    raw.set(part, at);
+    at += part.length;
+  }
+  view.setUint32(at, crc32(raw.subarray(0, at)));
+  return raw;
+}
+
+// The prelude's checksum is checked before its length is believed.
+function frameLength(bytes: Uint8Array, at: number, limit: number): number {
+  const prelude = bytes.subarray(at, at + PRELUDE_BYTES);
+  const view = viewOf(prelude);
+  if (view.getUint32(8) !== crc32(prelude.subarray(0, 8)))
+    throw malformed("wrong prelude checksum");
+  const length = view.getUint32(0);
+  if (length < PRELUDE_BYTES + CHECKSUM_BYTES)
+    throw malformed("a frame shorter than its own frame");
+  if (length > limit) throw malformed(`a frame longer than ${limit} bytes`);
+  return length;
+}
+
+function encodeHeader(name: string, value: string): Uint8Array {
+  const nameBytes = encoder.encode(name);
+  const valueBytes = encoder.encode(value);
+  const bytes = new Uint8Array(nameBytes.length + valueBytes.length + 4);
+  bytes[0] = nameBytes.length;
+  bytes.set(nameBytes, 1);
+  bytes[nameBytes.length + 1] = STRING_HEADER;
+  viewOf(bytes).setUint16(nameBytes.length + 2, valueBytes.length);
+  bytes.set(valueBytes, nameBytes.length + 4);
+  return bytes;
+}
+
+// Header types: 0 and 1 booleans, 2 to 5 integers of 1, 2, 4 and 8 bytes, 6 bytes and 7 text with a length before them,
+// 8 a time, 9 a UUID.
+const FIXED_VALUE_BYTES = new Map([
+  [0, 0],
+  [1, 0],
+  [2, 1],
+  [3, 2],
+  [4, 4],
+  [5, 8],
+  [8, 8],
+  [9, 16],
+]);
+
+// A stream says the same headers again and again, but for the type of its event: the last few are known by their bytes.
+const HEADER_CACHE_MAX = 8;
+const HEADER_CACHE_ENTRY_MAX_BYTES = 512;
+const headerCache: {
+  readonly bytes: Uint8Array;
+  readonly headers: ReadonlyMap<string, string>;
+}[] = [];
+
+function headersOf(bytes: Uint8Array): ReadonlyMap<string, string> {
+  for (const known of headerCache)
+    if (known.bytes.length === bytes.length && bytesEqual(known.bytes, bytes)) return known.headers;
+  const headers = decodeHeaders(bytes);
+  if (bytes.length <= HEADER_CACHE_ENTRY_MAX_BYTES) {
+    headerCache.unshift({ bytes: bytes.slice(), headers });
+    headerCache.length = Math.min(headerCache.length, HEADER_CACHE_MAX);
+  }
+  return headers;
+}
+
+function bytesEqual(one: Uint8Array, other: Uint8Array): boolean {
+  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false;
+  return true;
+}
+
+function decodeHeaders(bytes: Uint8Array): ReadonlyMap<string, string> {
+  const headers = new Map<string, string>();
+  const view = viewOf(bytes);
+  let at = 0;
+  while (at < bytes.length) {
+    const typeAt = at + 1 + view.getUint8(at);
+    if (typeAt >= bytes.length) throw malformed("a header cut short");
+    const type = view.getUint8(typeAt);
+    const fixed = FIXED_VALUE_BYTES.get(type);
+    if (fixed === undefined && type !== 6 && type !== STRING_HEADER)
+      throw malformed("a header of unknown type");
+    if (fixed === undefined && typeAt + 3 > bytes.length) throw malformed("a header cut short");
+    const valueAt = typeAt + (fixed === undefined ? 3 : 1);
+    const end = valueAt + (fixed ?? view.getUint16(typeAt + 1));
+    if (end > bytes.length) throw malformed("a header cut short");
+    if (type === STRING_HEADER) {
+      headers.set(
+        decoder.decode(bytes.subarray(at + 1, typeAt)),
+        decoder.decode(bytes.subarray(valueAt, end)),
+      );
+    }
+    at = end;
+  }
+  return headers;
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function malformed(why: string): Fault {
+  return new Fault("upstream_error", `broken event stream: ${why}`);
+}

@@ -1,0 +1,64 @@
+// How an invoice is shown: its public record, and one example for the documents.
+
+import { z } from "zod";
+import { timestamp, timestampOrNull } from "../../http/schemas.ts";
+import { type Invoice, INVOICE_STATUSES } from "./invoices.ts";
+import { creditsOfCents, usdOfCents } from "./cents.ts";
+
+export const InvoiceRecord = z
+  .object({
+    id: z.string().meta({ description: "Begins with `inv_`." }),
+    object: z.literal("invoice"),
+    status: z.enum(INVOICE_STATUSES).meta({
+      description:
+        "`open`: it can be paid at `pay_url`. `paid`: the credits are there. `void`: it was withdrawn. `refunded`: all of it was given back.",
+    }),
+    amount_usd: z.number().meta({ description: "What the credits cost." }),
+    fee_usd: z
+      .number()
+      .meta({ description: "The platform fee: 5 % of the amount, half a cent up." }),
+    tax_usd: z
+      .number()
+      .meta({ description: "Zero until it is paid: tax depends on where the payer is." }),
+    total_usd: z.number().meta({ description: "Amount, fee and tax." }),
+    credits: z.int().meta({ description: "How many credits the balance gains." }),
+    pay_url: z.string().meta({
+      description:
+        "A page for a human, who needs no account to pay there; later it has the receipt. Whoever has the address can open it.",
+    }),
+    created_at: z.string(),
+    paid_at: z.string().nullable(),
+  })
+  .meta({ id: "Invoice" });
+
+export const INVOICE_EXAMPLE = {
+  id: "inv_01kah5t3mq7d2c9w4e6r8t0yax",
+  object: "invoice",
+  status: "open",
+  amount_usd: 10,
+  fee_usd: 0.5,
+  tax_usd: 0,
+  total_usd: 10.5,
+  credits: 10_000_000,
+  pay_url:
+    "https://gateway.example/pay/01kah5t3mq7d2c9w4e6r8t0yax.Jq3mS0v8Xc2bT5nYw7Rk1Lz4Pd6Hf9Ga0Ue2Io5Vs8M",
+  created_at: "2026-11-21T09:30:00.000Z",
+  paid_at: null,
+};
+
+export function toInvoiceRecord(invoice: Invoice, payUrl: string): z.infer<typeof InvoiceRecord> {
+  const { amountCents, feeCents, taxCents } = invoice;
+  return {
+    id: invoice.id,
+    object: "invoice",
+    status: invoice.status,
+    amount_usd: usdOfCents(amountCents),
+    fee_usd: usdOfCents(feeCents),
+    tax_usd: usdOfCents(taxCents),
+    total_usd: usdOfCents(amountCents + feeCents + taxCents),
+    credits: creditsOfCents(amountCents),
+    pay_url: payUrl,
+    created_at: timestamp(invoice.createdAt),
+    paid_at: timestampOrNull(invoice.paidAt),
+  };
+}

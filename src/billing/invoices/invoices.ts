@@ -1,0 +1,222 @@
+// Invoices: what an account is asked to pay for credits. This room owns the tables invoice, checkout, payment and
+// payment_fact. An invoice becomes paid by a payment alone, which comes in by `payments.ts`.
+
+import { type AuditAction, type AuditSource, record } from "../../audit/audit.ts";
+import { Fault, invalid } from "../../base/fault.ts";
+import { newId } from "../../base/id.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
+import {
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  type Tx,
+  integer,
+  integerOrNull,
+} from "../../store/db.ts";
+import { centsFromUsd, feeOf, formatCents, usdOfCents } from "./cents.ts";
+
+const OPEN_INVOICES_MAX = 100;
+
+export const INVOICE_STATUSES = ["open", "paid", "void", "refunded"] as const;
+export type InvoiceStatus = (typeof INVOICE_STATUSES)[number];
+
+export interface Invoice {
+  readonly id: string;
+  readonly accountId: string;
+  readonly status: InvoiceStatus;
+  readonly amountCents: number;
+  readonly feeCents: number;
+  /** Known once it is paid: tax depends on where the payer is. */
+  readonly taxCents: number;
+  readonly createdAt: number;
+  readonly paidAt: number | null;
+  readonly voidedAt: number | null;
+}
+
+export interface AmountLimits {
+  readonly minCents: number;
+  readonly maxCents: number;
+}
+
+/** Reads what somebody wants to buy; throws what the field `amount_usd` is answered with. */
+export function parseAmount(usd: string | number, limits: AmountLimits): number {
+  const { minCents, maxCents } = limits;
+  const range = `It must be from ${formatCents(minCents)} to ${formatCents(maxCents)}.`;
+  const cents = centsFromUsd(usd);
+  if (cents === undefined)
+    throw invalid(
+      "amount_usd",
+      `amount_usd must be an amount of US dollars in whole cents, such as 10 or "12.50". ${range}`,
+    );
+  if (cents < minCents || cents > maxCents)
+    throw invalid(
+      "amount_usd",
+      `amount_usd is ${cents < minCents ? "too small" : "too large"}. ${range}`,
+    );
+  return cents;
+}
+
+export interface NewInvoice extends Pick<Invoice, "accountId" | "amountCents"> {
+  /** Absent where the gateway makes it by itself. */
+  readonly by?: AuditSource | undefined;
+  readonly now: number;
+}
+
+export async function createInvoice(tx: Tx, request: NewInvoice): Promise<Invoice> {
+  await requireOpenInvoiceSlot(tx, request.accountId);
+  return insertInvoice(tx, request);
+}
+
+/** For what the owner allowed beforehand: open invoices that others made do not stand in its way. */
+export async function insertInvoice(
+  tx: Tx,
+  { accountId, amountCents, by, now }: NewInvoice,
+): Promise<Invoice> {
+  const id = newId("inv", now);
+  await tx.run(
+    `insert into invoice (id, account_id, status, amount_cents, fee_cents, tax_cents, created_at)
+     values (?, ?, 'open', ?, ?, 0, ?)`,
+    [id, accountId, amountCents, feeOf(amountCents), now],
+  );
+  const invoice = await getInvoice(tx, id, accountId);
+  await auditInvoice(tx, "invoice.created", invoice, { by, now });
+  return invoice;
+}
+
+/** An account's own invoice; another's is not there. */
+export async function getInvoice(reader: Reader, id: string, accountId: string): Promise<Invoice> {
+  const invoice = await findInvoice(reader, id);
+  if (invoice?.accountId !== accountId)
+    throw new Fault("not_found", "no such invoice", {
+      message: "There is no invoice with that id. List them with GET /v1/billing/invoices.",
+      param: "id",
+      next: [
+        { method: "GET", url: "/v1/billing/invoices", why: "List the invoices that there are." },
+      ],
+    });
+  return invoice;
+}
+
+export async function findInvoice(reader: Reader, id: string): Promise<Invoice | undefined> {
+  const row = await reader.get("select * from invoice where id = ?", [id]);
+  return row === undefined ? undefined : toInvoice(row);
+}
+
+/** Newest first. */
+export async function listInvoices(
+  reader: Reader,
+  accountId: string,
+  page: PageRequest,
+  status?: InvoiceStatus,
+): Promise<Page<Invoice>> {
+  const filter = status === undefined ? "" : " and status = ?";
+  const rows = await reader.all(
+    `select * from invoice where account_id = ? and id < ?${filter} order by id desc limit ?`,
+    [
+      accountId,
+      page.cursor ?? maxId("inv"),
+      ...(status === undefined ? [] : [status]),
+      page.limit + 1,
+    ],
+  );
+  return toPage(rows.map(toInvoice), page.limit);
+}
+
+/** Takes an open invoice back; the same when repeated. One that was paid stays paid. */
+export async function voidInvoice(
+  tx: Tx,
+  { id, accountId, by, now }: Pick<Invoice, "id"> & Omit<NewInvoice, "amountCents">,
+): Promise<Invoice> {
+  const invoice = await lockInvoice(tx, id);
+  if (invoice?.accountId !== accountId) return getInvoice(tx, id, accountId);
+  if (invoice.status === "paid" || invoice.status === "refunded")
+    throw new Fault("conflict", `invoice is ${invoice.status}`, {
+      message: `This invoice is ${invoice.status} and can no longer be voided.`,
+    });
+  await setVoid(tx, invoice, { by, now });
+  return getInvoice(tx, id, accountId);
+}
+
+/** Whoever changes an invoice locks it first, so that two changes come one after the other. */
+export async function lockInvoice(tx: Tx, id: string): Promise<Invoice | undefined> {
+  const [row] = await tx.lockMany("invoice", "id", [id]);
+  return row === undefined ? undefined : toInvoice(row);
+}
+
+/** Does nothing where it is not open. */
+export async function setVoid(
+  tx: Tx,
+  invoice: Pick<Invoice, "id" | "accountId" | "amountCents">,
+  { by, now }: Pick<NewInvoice, "by" | "now">,
+): Promise<void> {
+  const changed = await tx.run(
+    "update invoice set status = 'void', voided_at = ? where id = ? and status = 'open'",
+    [now, invoice.id],
+  );
+  if (changed === 1) await auditInvoice(tx, "invoice.voided", invoice, { by, now });
+}
+
+/** A payment is stronger than a void: whoever paid gets what they paid for. */
+export async function setPaid(
+  tx: Tx,
+  id: string,
+  { taxCents, at }: { readonly taxCents: number; readonly at: number },
+): Promise<void> {
+  await tx.run(
+    "update invoice set status = 'paid', paid_at = ?, tax_cents = ?, voided_at = null where id = ?",
+    [at, taxCents, id],
+  );
+}
+
+/** All of its payment went back, or not all of it any more: a refund may fail. */
+export async function setRefunded(tx: Tx, id: string, isRefunded: boolean): Promise<void> {
+  await tx.run("update invoice set status = ? where id = ? and status in ('paid', 'refunded')", [
+    isRefunded ? "refunded" : "paid",
+    id,
+  ]);
+}
+
+const SYSTEM_AUTHOR: AuditSource = { actor: { type: "system", id: "billing" }, network: null };
+
+async function auditInvoice(
+  tx: Tx,
+  action: AuditAction,
+  { id, accountId, amountCents }: Pick<Invoice, "id" | "accountId" | "amountCents">,
+  { by = SYSTEM_AUTHOR, now }: Pick<NewInvoice, "by" | "now">,
+): Promise<void> {
+  const detail = { amount_usd: usdOfCents(amountCents), ...by.detail };
+  await record(tx, { ...by, accountId, action, target: id, detail, now });
+}
+
+async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> {
+  const row = await tx.get(
+    "select count(*) as count from invoice where account_id = ? and status = 'open'",
+    [accountId],
+  );
+  if (row !== undefined && integer(row, "count") >= OPEN_INVOICES_MAX)
+    throw new Fault("conflict", "too many open invoices", {
+      message: `An account may have ${OPEN_INVOICES_MAX} open invoices. Pay one, or void it with POST /v1/billing/invoice/{id}/void.`,
+      next: [
+        {
+          method: "GET",
+          url: "/v1/billing/invoices?status=open",
+          why: "List the open invoices.",
+        },
+      ],
+    });
+}
+
+function toInvoice(row: Row): Invoice {
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    status: enumValue(row, "status", INVOICE_STATUSES),
+    amountCents: integer(row, "amount_cents"),
+    feeCents: integer(row, "fee_cents"),
+    taxCents: integer(row, "tax_cents"),
+    createdAt: integer(row, "created_at"),
+    paidAt: integerOrNull(row, "paid_at"),
+    voidedAt: integerOrNull(row, "voided_at"),
+  };
+}

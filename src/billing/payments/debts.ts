@@ -1,0 +1,20 @@
+// What accounts owe since their bank took money back that was spent. It is taken out of whatever comes free.
+
+import { newId } from "../../base/id.ts";
+import { collectDebt, listDebtors } from "../../ledger/payments/payments.ts";
+import type { Db } from "../../store/db.ts";
+import type { PaymentCallbacks } from "./payment-facts.ts";
+
+const DEBTORS_BATCH_MAX = 500;
+
+export async function collectDebts(
+  db: Db,
+  { onBalanceThresholds }: Pick<PaymentCallbacks, "onBalanceThresholds">,
+  now: number,
+): Promise<void> {
+  for (const accountId of await listDebtors(db, DEBTORS_BATCH_MAX))
+    await db.write(async (tx) => {
+      const crossings = await collectDebt(tx, { id: `debt.${newId("tr", now)}`, accountId, now });
+      await onBalanceThresholds?.(tx, crossings);
+    });
+}

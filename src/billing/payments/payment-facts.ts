@@ -1,0 +1,349 @@
+// The one door by which money comes in and goes back. A payment fact is applied to the ledger once, whatever arrives, in
+// whatever order, however often: it is unique, it waits for what it rests on, and what does not fit is kept aside.
+
+import { getWallet } from "../../ledger/ledger.ts";
+import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
+import {
+  postPayment,
+  fitsBalanceLimit,
+  type PaymentMovement,
+  postReturn,
+} from "../../ledger/payments/payments.ts";
+import type { Reversal } from "../../ledger/payments/reversals.ts";
+import type { Tx } from "../../store/db.ts";
+import { stopAfterReturn, type OnTopUpEvent } from "../top-up/auto-top-up.ts";
+import {
+  findInvoice,
+  type Invoice,
+  lockInvoice,
+  setPaid,
+  setRefunded,
+  setVoid,
+} from "../invoices/invoices.ts";
+import {
+  ZERO_AMOUNTS,
+  nanoOfCents,
+  amountsDelta,
+  remainingAmounts,
+  type ReceivedAmounts,
+} from "../invoices/cents.ts";
+import {
+  type FactState,
+  findFact,
+  findPayment,
+  insertFact,
+  insertPayment,
+  setFactState,
+  type Payment,
+  paymentIdOf,
+  paymentsOfInvoice,
+  type PaymentState,
+  listAppliedReturns,
+  updateReturned,
+  listWaitingFacts,
+} from "./payment-rows.ts";
+import type { PaymentFact } from "./payment-processor.ts";
+import { completeTopUp } from "../top-up/top-up-outcome.ts";
+
+const CURRENCY = "usd";
+const CENTS_MAX = 900_000_000;
+
+export interface AppliedFact {
+  readonly fact: PaymentFact;
+  /** `known`: it was heard before, and nothing was done. */
+  readonly state: FactState | "known";
+  /** What an operator should look at. */
+  readonly reason: string | null;
+}
+
+export interface PaidInvoice {
+  readonly invoice: Invoice;
+  readonly paymentId: string;
+  readonly now: number;
+}
+
+export interface PaymentCallbacks {
+  /** Told, in the same transaction, of an invoice that became paid. */
+  readonly onInvoicePaid?: ((tx: Tx, paid: PaidInvoice) => Promise<void>) | undefined;
+  /** Told of balances that a refund or a dispute took below a mark. */
+  readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
+  readonly onTopUpEvent?: OnTopUpEvent | undefined;
+}
+
+/** Answers what became of the fact, and of others that had waited for it. */
+export async function applyFact(
+  tx: Tx,
+  fact: PaymentFact,
+  now: number,
+  callbacks: PaymentCallbacks = {},
+): Promise<readonly AppliedFact[]> {
+  if (!isValidAmount(fact.amountCents) || !isValidAmount(fact.taxCents))
+    return [{ fact, state: "aside", reason: "the amount is no amount" }];
+  if (!(await insertFact(tx, fact, now))) return [await duplicateFact(tx, fact)];
+  const invoice = await lockInvoice(tx, fact.invoiceId);
+  const first = await processFact(tx, fact, invoice, { now, callbacks });
+  const applied = [first];
+  // A refund that came before its payment, and a closed dispute before its dispute, can go on now.
+  for (let moved = first.state === "applied"; moved;) {
+    moved = false;
+    for (const waiting of await listWaitingFacts(tx, paymentIdOf(fact))) {
+      const next = await processFact(tx, waiting, invoice, { now, callbacks });
+      if (next.state === "waiting") continue;
+      applied.push(next);
+      moved = true;
+    }
+  }
+  return applied;
+}
+
+async function duplicateFact(tx: Tx, fact: PaymentFact): Promise<AppliedFact> {
+  const known = await findFact(tx, fact);
+  const isSame =
+    known?.amountCents === fact.amountCents &&
+    known.currency === fact.currency &&
+    known.invoiceId === fact.invoiceId;
+  return { fact, state: "known", reason: isSame ? null : "it was told differently before" };
+}
+
+interface FactContext {
+  readonly now: number;
+  readonly callbacks: PaymentCallbacks;
+}
+
+type FactVerdict = readonly [state: FactState, reason: string | null];
+
+const APPLIED: FactVerdict = ["applied", null];
+const WAITING: FactVerdict = ["waiting", null];
+
+async function processFact(
+  tx: Tx,
+  fact: PaymentFact,
+  invoice: Invoice | undefined,
+  context: FactContext,
+): Promise<AppliedFact> {
+  const [state, reason] = await decide(tx, fact, invoice, context);
+  await setFactState(tx, fact, state, reason);
+  return { fact, state, reason };
+}
+
+async function decide(
+  tx: Tx,
+  fact: PaymentFact,
+  invoice: Invoice | undefined,
+  context: FactContext,
+): Promise<FactVerdict> {
+  if (invoice === undefined) return setAside("no invoice has that id");
+  switch (fact.kind) {
+    case "paid":
+      return await applyPaid(tx, fact, invoice, context);
+    case "voided":
+      if (invoice.status !== "open") return setAside(`the invoice is ${invoice.status}`);
+      await setVoid(tx, invoice, { now: fact.at });
+      return APPLIED;
+    case "refunded":
+    case "refund_failed":
+    case "disputed":
+    case "dispute_closed":
+      return await applyReturn(tx, fact, context);
+  }
+}
+
+async function applyPaid(
+  tx: Tx,
+  fact: PaymentFact,
+  invoice: Invoice,
+  { now, callbacks }: FactContext,
+): Promise<FactVerdict> {
+  if (fact.amountCents === 0) return setAside("nothing was paid");
+  const [state, reason] = await matchToInvoice(tx, fact, invoice);
+  const bought =
+    state === "credited"
+      ? {
+          creditCents: invoice.amountCents,
+          feeCents: invoice.feeCents,
+          taxCents: fact.taxCents,
+        }
+      : { creditCents: 0, feeCents: 0, taxCents: 0 };
+  const payment: Payment = {
+    id: paymentIdOf(fact),
+    invoiceId: invoice.id,
+    accountId: invoice.accountId,
+    processor: fact.processor,
+    state,
+    reason,
+    currency: fact.currency,
+    amountCents: fact.amountCents,
+    ...bought,
+    refundedCents: 0,
+    disputedCents: 0,
+    paidAt: fact.at,
+  };
+  await insertPayment(tx, payment);
+  if (state !== "foreign")
+    await postPayment(tx, {
+      ...movementOf(fact, payment, now),
+      amounts: remainingAmounts(payment, 0),
+      kind: "purchase",
+    });
+  if (state !== "credited") return ["applied", reason];
+  await setPaid(tx, invoice.id, { taxCents: fact.taxCents, at: fact.at });
+  await completeTopUp(tx, invoice.id, now);
+  const paid = await findInvoice(tx, invoice.id);
+  if (paid !== undefined)
+    await callbacks.onInvoicePaid?.(tx, { invoice: paid, paymentId: payment.id, now });
+  return APPLIED;
+}
+
+/** Whether a payment is what the invoice asks for; if not, its money is kept aside and buys nothing. */
+async function matchToInvoice(
+  tx: Tx,
+  fact: PaymentFact,
+  invoice: Invoice,
+): Promise<readonly [PaymentState, string | null]> {
+  if (fact.currency.toLowerCase() !== CURRENCY)
+    return ["foreign", `it is in ${fact.currency} and not in US dollars`];
+  const earlier = await paymentsOfInvoice(tx, invoice.id);
+  const credited = earlier.find(({ state }) => state === "credited");
+  if (credited !== undefined) return ["suspense", `the invoice was paid before, by ${credited.id}`];
+  const expectedCents = invoice.amountCents + invoice.feeCents + fact.taxCents;
+  if (fact.amountCents !== expectedCents)
+    return ["suspense", `${fact.amountCents} cents were paid where ${expectedCents} are due`];
+  if (!(await fitsBalanceLimit(tx, invoice.accountId, nanoOfCents(invoice.amountCents))))
+    return ["suspense", "the balance would pass its limit"];
+  return ["credited", null];
+}
+
+async function applyReturn(
+  tx: Tx,
+  fact: PaymentFact,
+  { now, callbacks }: FactContext,
+): Promise<FactVerdict> {
+  const payment = await findPayment(tx, paymentIdOf(fact));
+  if (payment === undefined) return WAITING;
+  if (payment.invoiceId !== fact.invoiceId) return setAside("the payment is of another invoice");
+  if (fact.currency.toLowerCase() !== payment.currency.toLowerCase())
+    return setAside(`it is in ${fact.currency}, and the payment was in ${payment.currency}`);
+  const change = await returnDelta(tx, fact);
+  if (!("refunded" in change)) return change;
+  const after: Payment = {
+    ...payment,
+    refundedCents: payment.refundedCents + change.refunded,
+    disputedCents: payment.disputedCents + change.disputed,
+  };
+  if (after.refundedCents + after.disputedCents > CENTS_MAX)
+    return setAside("the sum is no amount");
+  await updateReturned(tx, after);
+  if (payment.state === "foreign") return APPLIED;
+  const before = remainingOf(payment);
+  const returned = amountsDelta(before, remainingOf(after));
+  const movement = movementOf(fact, payment, now);
+  if (change.refunded + change.disputed > 0) {
+    const kind = fact.kind === "refunded" ? "refund" : "dispute";
+    const crossings = await postReturn(tx, { ...movement, amounts: returned, kind });
+    await notifyReturn(tx, payment, { kind, crossings, now, callbacks });
+  } else
+    await postPayment(tx, {
+      ...movement,
+      amounts: amountsDelta(ZERO_AMOUNTS, returned),
+      kind: fact.kind === "refund_failed" ? "refund_failed" : "dispute_closed",
+      reverses: await reversalFor(tx, fact, after),
+    });
+  if (payment.state === "credited")
+    await setRefunded(tx, payment.invoiceId, after.refundedCents >= payment.amountCents);
+  return after.refundedCents + after.disputedCents > payment.amountCents
+    ? ["applied", "more went back than was paid; the house bears it"]
+    : APPLIED;
+}
+
+/** What is undone, among all that went back of the payment. */
+async function reversalFor(tx: Tx, fact: PaymentFact, after: Payment): Promise<Reversal> {
+  const returns = await listAppliedReturns(tx, after.id);
+  return {
+    id: movementIdOf({ ...fact, kind: fact.kind === "refund_failed" ? "refunded" : "disputed" }),
+    returns: returns.map((returned) =>
+      returned.kind === "refunded"
+        ? {
+            id: movementIdOf(returned),
+            reversedBy: movementIdOf({ ...returned, kind: "refund_failed" }),
+            kind: "refund",
+          }
+        : {
+            id: movementIdOf(returned),
+            reversedBy: movementIdOf({ ...returned, kind: "dispute_closed" }),
+            kind: "dispute",
+          },
+    ),
+    stillReturned: nanoOfCents(after.creditCents) - remainingOf(after).credit,
+  };
+}
+
+interface ReturnDelta {
+  readonly refunded: number;
+  readonly disputed: number;
+}
+
+async function returnDelta(tx: Tx, fact: PaymentFact): Promise<ReturnDelta | FactVerdict> {
+  if (fact.kind === "refunded") return { refunded: fact.amountCents, disputed: 0 };
+  if (fact.kind === "disputed") return { refunded: 0, disputed: fact.amountCents };
+  const isRefund = fact.kind === "refund_failed";
+  const cause = await findFact(tx, { ...fact, kind: isRefund ? "refunded" : "disputed" });
+  if (cause === undefined || cause.state === "waiting") return WAITING;
+  const label = isRefund ? "refund" : "dispute";
+  if (cause.state === "aside") return setAside(`its ${label} was kept aside`);
+  if (fact.amountCents > cause.amountCents)
+    return setAside(`more came back than was ${isRefund ? "refunded" : "disputed"}`);
+  return isRefund
+    ? { refunded: -fact.amountCents, disputed: 0 }
+    : { refunded: 0, disputed: -fact.amountCents };
+}
+
+async function notifyReturn(
+  tx: Tx,
+  { accountId }: Payment,
+  about: Pick<FactContext, "now" | "callbacks"> & {
+    readonly kind: "refund" | "dispute";
+    readonly crossings: Parameters<OnBalanceThresholds>[1];
+  },
+): Promise<void> {
+  const { kind, crossings, now, callbacks } = about;
+  // What went back is not bought again by itself.
+  const reported = crossings.filter(({ kind }) => kind !== "top_up");
+  if (reported.length > 0) await callbacks.onBalanceThresholds?.(tx, reported);
+  const { promo, paid } = await getWallet(tx, accountId);
+  await stopAfterReturn(tx, accountId, {
+    kind,
+    balance: promo + paid,
+    now,
+    onTopUpEvent: callbacks.onTopUpEvent,
+  });
+}
+
+function remainingOf(payment: ReceivedAmounts & Pick<Payment, "refundedCents" | "disputedCents">) {
+  return remainingAmounts(payment, payment.refundedCents + payment.disputedCents);
+}
+
+function movementOf(
+  fact: PaymentFact,
+  payment: Payment,
+  now: number,
+): Pick<PaymentMovement, "id" | "accountId" | "processor" | "ref" | "now"> {
+  return {
+    id: movementIdOf(fact),
+    accountId: payment.accountId,
+    processor: payment.processor,
+    ref: payment.id,
+    now,
+  };
+}
+
+function movementIdOf({ processor, ref, kind }: PaymentFact): string {
+  return `${processor}:${ref}.${kind}`;
+}
+
+function isValidAmount(cents: number): boolean {
+  return Number.isSafeInteger(cents) && cents >= 0 && cents <= CENTS_MAX;
+}
+
+function setAside(reason: string): FactVerdict {
+  return ["aside", reason];
+}

@@ -1,0 +1,209 @@
+// Payment methods saved at Stripe: a Checkout page in setup mode, and payments without anybody there. The attempt's id is
+// Stripe's idempotency key and stands on the payment, so that it is found again whatever was lost.
+
+import type { Stripe as StripeClient } from "stripe";
+import { creditsOfCents } from "../invoices/cents.ts";
+import type {
+  ChargeRequest,
+  ChargeResult,
+  DeclineReason,
+  SetupState,
+  SetupPage,
+  SetupRequest,
+} from "../payments/payment-processor.ts";
+import {
+  INVOICE_METADATA_KEY,
+  type PaymentIntent,
+  isMissing,
+  isCancelable,
+  intentState,
+  TAX_METADATA_KEY,
+} from "./stripe-facts.ts";
+
+/** Names the method on the page at which it is saved. */
+export const METHOD_METADATA_KEY = "postern_method";
+/** Names the attempt on the payment. */
+export const TOP_UP_METADATA_KEY = "postern_top_up";
+
+const LIST_MAX = 100;
+const INTENTS_SCANNED_MAX = 1_000;
+
+export async function createSetupPage(
+  stripe: StripeClient,
+  automaticTax: boolean,
+  { id, accountId, returnUrl }: SetupRequest,
+): Promise<SetupPage> {
+  const customer = await stripe.customers.create(
+    { metadata: { postern_account: accountId } },
+    { idempotencyKey: `${id}.customer` },
+  );
+  const session = await stripe.checkout.sessions.create(
+    {
+      mode: "setup",
+      currency: "usd",
+      customer: customer.id,
+      metadata: { [METHOD_METADATA_KEY]: id },
+      // Tax depends on where the payer is, and nobody is there to say so when the method is charged.
+      billing_address_collection: automaticTax ? "required" : "auto",
+      success_url: `${returnUrl}?saved=1`,
+      cancel_url: returnUrl,
+    },
+    { idempotencyKey: `${id}.page` },
+  );
+  if (typeof session.url !== "string") throw new Error(`the page ${session.id} has no address`);
+  return { ref: session.id, url: session.url, customer: customer.id };
+}
+
+export async function fetchSetupState(stripe: StripeClient, ref: string): Promise<SetupState> {
+  const session = await findSession(stripe, ref);
+  if (session === undefined || session.status === "expired") return { state: "expired" };
+  const intent = session.setup_intent;
+  const isDone = typeof intent === "object" && intent?.status === "succeeded";
+  if (!isDone) return { state: "open", url: session.url ?? undefined };
+  const method = intent.payment_method;
+  if (typeof method !== "object" || method === null)
+    throw new Error(`the page ${ref} has saved no payment method`);
+  return { state: "saved", ref: method.id, label: labelOf(method) };
+}
+
+export async function chargeMethod(
+  stripe: StripeClient,
+  automaticTax: boolean,
+  request: ChargeRequest,
+): Promise<ChargeResult> {
+  try {
+    const tax = automaticTax ? await calculateTax(stripe, request) : undefined;
+    const intent = await stripe.paymentIntents.create(
+      {
+        amount: request.amountCents + request.feeCents + (tax?.cents ?? 0),
+        currency: "usd",
+        customer: request.customer,
+        payment_method: request.method,
+        off_session: true,
+        confirm: true,
+        description: `${creditsOfCents(request.amountCents).toLocaleString("en-US")} credits and platform fee`,
+        metadata: {
+          [INVOICE_METADATA_KEY]: request.invoiceId,
+          [TOP_UP_METADATA_KEY]: request.id,
+          ...(tax === undefined ? {} : { [TAX_METADATA_KEY]: String(tax.cents) }),
+        },
+        ...(tax === undefined ? {} : { hooks: { inputs: { tax: { calculation: tax.id } } } }),
+      },
+      { idempotencyKey: `${request.id}.charge` },
+    );
+    return await chargeResultOf(stripe, intent);
+  } catch (error) {
+    const declined = declineReasonOf(error);
+    if (declined === undefined) throw error;
+    return await resultAfterDecline(stripe, request, declined);
+  }
+}
+
+export async function findCharge(
+  stripe: StripeClient,
+  { id, customer }: Pick<ChargeRequest, "id" | "customer">,
+): Promise<ChargeResult | undefined> {
+  // Newest first, and an account has one attempt at a time: what is looked for is among the first.
+  let scanned = 0;
+  for await (const intent of stripe.paymentIntents.list({ customer, limit: LIST_MAX })) {
+    if (intent.metadata[TOP_UP_METADATA_KEY] === id) return await chargeResultOf(stripe, intent);
+    if ((scanned += 1) >= INTENTS_SCANNED_MAX) break;
+  }
+  return undefined;
+}
+
+/** A method that is not there any more is forgotten already. */
+export async function detachMethod(stripe: StripeClient, method: string): Promise<void> {
+  try {
+    await stripe.paymentMethods.detach(method);
+  } catch (error) {
+    if (!isMissing(error) && errorType(error) !== "StripeInvalidRequestError") throw error;
+  }
+}
+
+/** Nothing more may come of a payment that was refused, so what can still be paid is closed first. */
+async function resultAfterDecline(
+  stripe: StripeClient,
+  request: ChargeRequest,
+  reason: DeclineReason,
+): Promise<ChargeResult> {
+  return (await findCharge(stripe, request)) ?? { state: "refused", reason };
+}
+
+async function chargeResultOf(stripe: StripeClient, intent: PaymentIntent): Promise<ChargeResult> {
+  const { state, facts } = await intentState(stripe, intent);
+  if (state === "done" || state === "processing") return { state, ref: intent.id, facts };
+  if (isCancelable(intent.status)) await stripe.paymentIntents.cancel(intent.id);
+  const code = intent.last_payment_error?.code;
+  return {
+    state: "refused",
+    reason: code === "authentication_required" ? "authentication_required" : "declined",
+  };
+}
+
+/** The tax is worked out once for an attempt: the same key gives the same calculation. */
+async function calculateTax(
+  stripe: StripeClient,
+  { id, method, amountCents, feeCents }: ChargeRequest,
+): Promise<{ readonly id: string; readonly cents: number }> {
+  const { billing_details: payer } = await stripe.paymentMethods.retrieve(method);
+  const { address } = payer;
+  const calculation = await stripe.tax.calculations.create(
+    {
+      currency: "usd",
+      customer_details: {
+        address_source: "billing",
+        address: {
+          country: address?.country ?? "",
+          ...(address?.line1 == null ? {} : { line1: address.line1 }),
+          ...(address?.city == null ? {} : { city: address.city }),
+          ...(address?.state == null ? {} : { state: address.state }),
+          ...(address?.postal_code == null ? {} : { postal_code: address.postal_code }),
+        },
+      },
+      line_items: [
+        { amount: amountCents, reference: "credits", tax_behavior: "exclusive" },
+        ...(feeCents === 0
+          ? []
+          : [{ amount: feeCents, reference: "platform fee", tax_behavior: "exclusive" as const }]),
+      ],
+    },
+    { idempotencyKey: `${id}.tax` },
+  );
+  if (calculation.id === null) throw new Error("a tax calculation has no id");
+  return { id: calculation.id, cents: calculation.tax_amount_exclusive };
+}
+
+/** Undefined where it is not known whether anything was charged, or where the fault is not the payer's. */
+function declineReasonOf(error: unknown): DeclineReason | undefined {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "authentication_required") return "authentication_required";
+  if (errorType(error) === "StripeCardError") return "declined";
+  return errorType(error) === "StripeInvalidRequestError" ? "method_gone" : undefined;
+}
+
+function errorType(error: unknown): unknown {
+  return error instanceof Error && "type" in error ? error.type : undefined;
+}
+
+async function findSession(stripe: StripeClient, ref: string) {
+  try {
+    return await stripe.checkout.sessions.retrieve(ref, {
+      expand: ["setup_intent.payment_method"],
+    });
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+function labelOf({
+  type,
+  card,
+}: {
+  readonly type: string;
+  readonly card?: { readonly brand: string; readonly last4: string } | undefined;
+}): string {
+  if (card === undefined) return type.replaceAll("_", " ");
+  return `${card.brand.charAt(0).toUpperCase()}${card.brand.slice(1)} ending in ${card.last4}`;
+}

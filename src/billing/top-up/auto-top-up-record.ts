@@ -1,0 +1,103 @@
+// How automatic top-up is shown: its public record, and one example for the documents.
+
+import { z } from "zod";
+import { timestamp, timestampOrNull } from "../../http/schemas.ts";
+import { STOP_REASONS } from "./auto-top-up.ts";
+import { usdOfCents } from "../invoices/cents.ts";
+import { AUTO_TOP_UP_STATUSES, TOP_UP_STATES } from "./top-up-rows.ts";
+import type { AutoTopUpSummary } from "./auto-top-up-summary.ts";
+
+const Usd = z.number().nullable();
+
+export const AutoTopUpRecord = z
+  .object({
+    object: z.literal("auto_top_up"),
+    status: z.enum(AUTO_TOP_UP_STATUSES).meta({
+      description:
+        "`on`: credits are bought when the balance falls below the threshold. `stopped`: nothing is bought until the owner turns it on again. `off`: the owner did not turn it on.",
+    }),
+    threshold_usd: Usd.meta({ description: "null where it was never turned on." }),
+    amount_usd: Usd.meta({
+      description: "What the credits of one purchase cost; fee and tax on top.",
+    }),
+    monthly_ceiling_usd: Usd.meta({
+      description:
+        "The most that is bought in a UTC calendar month, with what is being bought; fee and tax on top.",
+    }),
+    bought_this_month_usd: z.number(),
+    payment_method: z.string().nullable().meta({ description: "What is charged." }),
+    failures_in_a_row: z.int().meta({ description: "Two of them stop it." }),
+    stopped_reason: z.enum(STOP_REASONS).nullable(),
+    stopped_at: z.string().nullable(),
+    next_try_at: z.string().nullable().meta({
+      description: "After a failure, or where the ceiling is reached: when it goes on.",
+    }),
+    last_attempt: z
+      .object({
+        invoice_id: z.string(),
+        state: z.enum(TOP_UP_STATES),
+        reason: z.string().nullable(),
+        amount_usd: z.number(),
+        created_at: z.string(),
+        ended_at: z.string().nullable(),
+      })
+      .nullable(),
+    manage_url: z.string().meta({ description: "Where the owner changes it, in the console." }),
+  })
+  .meta({ id: "AutoTopUp" });
+
+export const AUTO_TOP_UP_EXAMPLE = {
+  object: "auto_top_up",
+  status: "on",
+  threshold_usd: 5,
+  amount_usd: 20,
+  monthly_ceiling_usd: 200,
+  bought_this_month_usd: 40,
+  payment_method: "Visa ending in 4242",
+  failures_in_a_row: 0,
+  stopped_reason: null,
+  stopped_at: null,
+  next_try_at: null,
+  last_attempt: {
+    invoice_id: "inv_01kah5t3mq7d2c9w4e6r8t0yax",
+    state: "paid",
+    reason: null,
+    amount_usd: 20,
+    created_at: "2026-11-21T09:30:00.000Z",
+    ended_at: "2026-11-21T09:30:02.000Z",
+  },
+  manage_url: "https://gateway.example/console/acct_01kah5t3mq7d2c9w4e6r8t0yax/billing",
+};
+
+export function toAutoTopUpRecord(
+  { settings, method, boughtCents, lastTopUp }: AutoTopUpSummary,
+  { manageUrl, now }: { readonly manageUrl: string; readonly now: number },
+): z.infer<typeof AutoTopUpRecord> {
+  const usdOrNull = (cents: number | undefined) => (cents === undefined ? null : usdOfCents(cents));
+  const { dueAt = null } = settings ?? {};
+  return {
+    object: "auto_top_up",
+    status: settings?.status ?? "off",
+    threshold_usd: usdOrNull(settings?.thresholdCents),
+    amount_usd: usdOrNull(settings?.amountCents),
+    monthly_ceiling_usd: usdOrNull(settings?.ceilingCents),
+    bought_this_month_usd: usdOfCents(boughtCents),
+    payment_method: method,
+    failures_in_a_row: settings?.failures ?? 0,
+    stopped_reason: STOP_REASONS.find((one) => one === settings?.stoppedReason) ?? null,
+    stopped_at: timestampOrNull(settings?.stoppedAt ?? null),
+    next_try_at: dueAt !== null && dueAt > now ? timestamp(dueAt) : null,
+    last_attempt:
+      lastTopUp === undefined
+        ? null
+        : {
+            invoice_id: lastTopUp.invoiceId,
+            state: lastTopUp.state,
+            reason: lastTopUp.reason,
+            amount_usd: usdOfCents(lastTopUp.amountCents),
+            created_at: timestamp(lastTopUp.createdAt),
+            ended_at: timestampOrNull(lastTopUp.endedAt),
+          },
+    manage_url: manageUrl,
+  };
+}

@@ -1,0 +1,175 @@
+// Saving a payment method, and forgetting it: what the processor and this house know of it is brought together here.
+
+import { lockWorkspace, roleOf } from "../../accounts/members.ts";
+import { record } from "../../audit/audit.ts";
+import { Fault } from "../../base/fault.ts";
+import type { Log } from "../../base/log.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import { isRecentlyChecked } from "../payments/checkouts.ts";
+import {
+  discardMethod,
+  listDueMethods,
+  setMethodSaved,
+  findMethodByPage,
+  listMethods,
+  findOrInsertSavingMethod,
+  type PaymentMethod,
+} from "./payment-method-rows.ts";
+import {
+  type PaymentProcessor,
+  type PaymentMethods,
+  paymentMethodsOf,
+} from "../payments/payment-processor.ts";
+
+const MINUTE_MS = 60_000;
+
+export interface PaymentMethodDeps {
+  readonly db: Db;
+  readonly log: Log;
+  readonly processor: PaymentProcessor;
+}
+
+/** Throws where nothing could ever be charged. */
+export function requirePaymentMethods(processor: PaymentProcessor): PaymentMethods {
+  const paymentMethods = paymentMethodsOf(processor);
+  if (paymentMethods === undefined)
+    throw new Fault("conflict", "the processor has no saved methods", {
+      message:
+        "This gateway is paid by bank transfer, so it has no payment method that it could charge by itself. Buy credits with an invoice.",
+    });
+  return paymentMethods;
+}
+
+/** The page at which an owner saves a method; undefined where that has just been done. */
+export async function beginMethodSetup(
+  deps: PaymentMethodDeps,
+  about: { readonly accountId: string; readonly personId: string; readonly returnUrl: string },
+  now: number,
+): Promise<string | undefined> {
+  const { db, processor } = deps;
+  const paymentMethods = requirePaymentMethods(processor);
+  const { accountId, personId: savedBy, returnUrl } = about;
+  // What was saved or has run out meanwhile is not gone on with.
+  for (const known of await listMethods(db, accountId, "saving"))
+    if (known.pageRef !== null && known.processor === processor.id)
+      if ((await reconcileMethod(deps, paymentMethods, known, now)) === "saved") return undefined;
+  const method = await db.write((tx) =>
+    findOrInsertSavingMethod(tx, { accountId, processor: processor.id, savedBy, now }),
+  );
+  const { ref, url, customer } = await paymentMethods.createSetupPage({
+    id: method.id,
+    accountId,
+    returnUrl,
+  });
+  await db.write((tx) =>
+    tx.run(
+      "update payment_method set page_ref = ?, customer = ?, due_at = ? where id = ? and state = 'saving'",
+      [ref, customer, now + MINUTE_MS, method.id],
+    ),
+  );
+  return url;
+}
+
+/** Brings what is being saved up to date for whoever looks, where that was not done just now. */
+export async function reconcileMethods(
+  deps: PaymentMethodDeps,
+  accountId: string,
+  now: number,
+): Promise<void> {
+  const paymentMethods = paymentMethodsOf(deps.processor);
+  if (paymentMethods === undefined) return;
+  for (const method of await listMethods(deps.db, accountId, "saving"))
+    if (!isRecentlyChecked(method, now) && method.processor === deps.processor.id)
+      await reconcileMethod(deps, paymentMethods, method, now);
+}
+
+/** Answers false where the page is none at which a method is saved. */
+export async function handleMethodWebhook(
+  deps: PaymentMethodDeps,
+  pageRef: string,
+  now: number,
+): Promise<boolean> {
+  const method = await findMethodByPage(deps.db, deps.processor.id, pageRef);
+  if (method === undefined) return false;
+  const paymentMethods = paymentMethodsOf(deps.processor);
+  if (paymentMethods !== undefined && method.state === "saving")
+    await reconcileMethod(deps, paymentMethods, method, now);
+  return true;
+}
+
+/** Asks after what is being saved, and forgets at the processor what must not be charged any more. */
+export async function pollMethods(deps: PaymentMethodDeps, now: number): Promise<void> {
+  const paymentMethods = paymentMethodsOf(deps.processor);
+  if (paymentMethods === undefined) return;
+  for (const method of await listDueMethods(deps.db, deps.processor.id, now))
+    try {
+      if (method.state === "saving") await reconcileMethod(deps, paymentMethods, method, now);
+      else await detachMethod(deps.db, paymentMethods, method);
+    } catch (cause) {
+      deps.log.warn("a payment method could not be asked after", { method: method.id, cause });
+      await setMethodDue(deps.db, method.id, now + MINUTE_MS);
+    }
+}
+
+/** Makes it the method that is charged, unless it was given up meanwhile, or who saved it is not the owner any more. */
+export async function saveConfirmedMethod(
+  tx: Tx,
+  { id, accountId, savedBy }: PaymentMethod,
+  { ref, label, now }: { readonly ref: string; readonly label: string; readonly now: number },
+): Promise<void> {
+  const about = { id, accountId };
+  await lockWorkspace(tx, accountId);
+  if ((await roleOf(tx, accountId, savedBy)) !== "owner") {
+    await discardMethod(tx, about, { ref, now });
+    return;
+  }
+  if (!(await setMethodSaved(tx, about, { ref, label, now }))) return;
+  await record(tx, {
+    accountId,
+    actor: { type: "person", id: savedBy },
+    action: "payment_method.saved",
+    target: id,
+    detail: { label },
+    network: null,
+    now,
+  });
+}
+
+async function reconcileMethod(
+  { db }: PaymentMethodDeps,
+  paymentMethods: PaymentMethods,
+  method: PaymentMethod,
+  now: number,
+): Promise<"open" | "saved" | "expired"> {
+  if (method.pageRef === null) return "open";
+  const setup = await paymentMethods.fetchSetup(method.pageRef);
+  if (setup.state === "saved") {
+    await db.write((tx) => saveConfirmedMethod(tx, method, { ...setup, now }));
+    return "saved";
+  }
+  const next = setup.state === "expired" ? "gone" : "saving";
+  await db.write((tx) =>
+    tx.run(
+      "update payment_method set state = ?, looked_at = ?, due_at = ? where id = ? and state = 'saving'",
+      [next, now, next === "gone" ? null : now + MINUTE_MS, method.id],
+    ),
+  );
+  return setup.state;
+}
+
+/** What was never saved has nothing to be forgotten, unless its page was used after all. */
+async function detachMethod(
+  db: Db,
+  paymentMethods: PaymentMethods,
+  { id, ref, pageRef }: PaymentMethod,
+): Promise<void> {
+  const setup =
+    ref === null && pageRef !== null ? await paymentMethods.fetchSetup(pageRef) : undefined;
+  const savedRef = ref ?? (setup?.state === "saved" ? setup.ref : undefined);
+  if (savedRef !== undefined) await paymentMethods.detach(savedRef);
+  await setMethodDue(db, id, null);
+}
+
+async function setMethodDue(db: Db, id: string, dueAt: number | null): Promise<void> {
+  await db.write((tx) => tx.run("update payment_method set due_at = ? where id = ?", [dueAt, id]));
+}

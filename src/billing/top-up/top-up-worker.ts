@@ -1,0 +1,269 @@
+// Attempts to buy credits by themselves. An attempt and its invoice are written before anything is charged, and the
+// processor is told the attempt's id: whatever crashes where, the same attempt is charged once, and an account has one
+// attempt at a time, however many processes look after it.
+
+import { newId } from "../../base/id.ts";
+import { monthStart, windowEnd } from "../../base/spend-window.ts";
+import { findFreeze } from "../../ledger/freezes.ts";
+import { getWallet } from "../../ledger/ledger.ts";
+import { text, type Tx } from "../../store/db.ts";
+import { stopAutoTopUp } from "./auto-top-up.ts";
+import { insertInvoice } from "../invoices/invoices.ts";
+import { feeOf, nanoOfCents } from "../invoices/cents.ts";
+import { ingestFacts, type PaymentDeps, trackPayment } from "../payments/checkouts.ts";
+import { findMethod, getMethod } from "./payment-method-rows.ts";
+import {
+  type ChargeRequest,
+  type ChargeResult,
+  type PaymentProcessor,
+  type PaymentMethods,
+  paymentMethodsOf,
+} from "../payments/payment-processor.ts";
+import { failTopUp, type TopUpFailureReason } from "./top-up-outcome.ts";
+import {
+  findOpenTopUp,
+  findTopUp,
+  sumAbandonedTopUps,
+  insertTopUp,
+  lockAutoTopUp,
+  setAutoTopUpDue,
+  sumTopUps,
+  toTopUp,
+  type TopUp,
+} from "./top-up-rows.ts";
+
+const BATCH_MAX = 20;
+/** So long an attempt belongs to the process that took it; then another may ask again. */
+const LEASE_MS = 60_000;
+const PROCESSING_POLL_MS = 10 * 60_000;
+/** After so long without an answer, a charge that the processor does not know is given up. */
+const ABANDON_AFTER_MS = 30 * 60_000;
+/** A workspace that owes something, or that an operator froze, is not topped up; it is asked after again. */
+const FROZEN_RETRY_MS = 60 * 60_000;
+const SWEEP_BATCH_MAX = 500;
+
+export interface TopUpDeps extends PaymentDeps {
+  readonly processor: PaymentProcessor;
+  /** What time it is by now, while a turn goes on. */
+  readonly currentTime: () => number;
+}
+
+/** One turn of the clock: begins what is due, and goes on with what was begun and not heard of. */
+export async function processTopUps(deps: TopUpDeps, now: number): Promise<void> {
+  const { db } = deps;
+  const due = await db.all(
+    "select account_id from auto_top_up where due_at <= ? order by due_at limit ?",
+    [now, BATCH_MAX],
+  );
+  const begun: TopUp[] = [];
+  for (const row of due) {
+    const topUp = await tryBeginTopUp(deps, text(row, "account_id"), now);
+    if (topUp !== undefined) begun.push(topUp);
+  }
+  const pending = await db.all("select * from top_up where due_at <= ? order by due_at limit ?", [
+    now,
+    BATCH_MAX,
+  ]);
+  const claimed: TopUp[] = [];
+  for (const topUp of pending.map(toTopUp))
+    if (await claimTopUp(deps, topUp, now)) claimed.push(topUp);
+  await Promise.all([...begun, ...claimed].map((topUp) => runTopUp(deps, topUp, now)));
+}
+
+/** Finds balances that are below their threshold without a charge having said so: a new month, a crash, a refund. */
+export async function scheduleMissedTopUps(
+  { db }: Pick<TopUpDeps, "db">,
+  now: number,
+): Promise<void> {
+  const rows = await db.all(
+    `select auto_top_up.account_id from auto_top_up join wallet on wallet.account_id = auto_top_up.account_id
+     where auto_top_up.status = 'on' and auto_top_up.due_at is null and wallet.promo + wallet.paid < wallet.top_up_at
+       and not exists (select 1 from top_up where top_up.open_for = auto_top_up.account_id)
+     order by auto_top_up.account_id limit ?`,
+    [SWEEP_BATCH_MAX],
+  );
+  for (const row of rows)
+    await db.write((tx) =>
+      tx.run(
+        "update auto_top_up set due_at = ? where account_id = ? and status = 'on' and due_at is null",
+        [now, text(row, "account_id")],
+      ),
+    );
+}
+
+/** What fails for one account must not hold up the others. */
+async function tryBeginTopUp(
+  deps: TopUpDeps,
+  accountId: string,
+  now: number,
+): Promise<TopUp | undefined> {
+  try {
+    return await deps.db.write((tx) => beginTopUp(tx, deps, accountId, now));
+  } catch (cause) {
+    deps.log.error("a top-up could not be begun", { account: accountId, cause });
+    await deps.db.write((tx) => setAutoTopUpDue(tx, accountId, now + LEASE_MS));
+    return undefined;
+  }
+}
+
+/** Decides under the lock of what the owner allowed, so that of many who look only one begins. */
+async function beginTopUp(
+  tx: Tx,
+  { processor, onTopUpEvent }: TopUpDeps,
+  accountId: string,
+  now: number,
+): Promise<TopUp | undefined> {
+  const settings = await lockAutoTopUp(tx, accountId);
+  if (settings?.status !== "on" || settings.dueAt === null || settings.dueAt > now)
+    return undefined;
+  const postpone = async (until: number | null): Promise<undefined> => {
+    await setAutoTopUpDue(tx, accountId, until);
+  };
+  // Its end looks at the balance again.
+  if ((await findOpenTopUp(tx, accountId)) !== undefined) return postpone(null);
+  const { promo, paid } = await getWallet(tx, accountId);
+  if (promo + paid >= nanoOfCents(settings.thresholdCents)) return postpone(null);
+  if ((await findFreeze(tx, accountId)) !== undefined) return postpone(now + FROZEN_RETRY_MS);
+  const method = await findMethod(tx, accountId);
+  if (method === undefined || method.processor !== processor.id) {
+    await stopAutoTopUp(tx, accountId, { reason: "no_payment_method", now, onTopUpEvent });
+    return undefined;
+  }
+  const month = monthStart(now);
+  const boughtCents = await sumTopUps(tx, accountId, month);
+  const { amountCents, ceilingCents } = settings;
+  if (boughtCents + amountCents > ceilingCents) {
+    // What was given up takes its room for as long as nobody knows what became of it, and not for the month.
+    const { cents, nextCheckAt } = await sumAbandonedTopUps(tx, accountId, month);
+    if (nextCheckAt !== null && boughtCents - cents + amountCents <= ceilingCents)
+      return postpone(Math.max(now, nextCheckAt) + LEASE_MS);
+    const resumesAt = windowEnd("month", now);
+    if (settings.ceilingNotifiedMonth < month) {
+      await tx.run("update auto_top_up set ceiling_told = ? where account_id = ?", [
+        month,
+        accountId,
+      ]);
+      const about = { accountId, ceilingCents, boughtCents, resumesAt };
+      await onTopUpEvent?.(tx, { kind: "ceiling_reached", ...about }, now);
+    }
+    return postpone(resumesAt);
+  }
+  const invoice = await insertInvoice(tx, { accountId, amountCents, now });
+  const id = newId("tup", now);
+  await insertTopUp(tx, {
+    id,
+    accountId,
+    invoiceId: invoice.id,
+    methodId: method.id,
+    amountCents,
+    feeCents: feeOf(amountCents),
+    createdAt: now,
+    dueAt: now + LEASE_MS,
+  });
+  await postpone(null);
+  return findTopUp(tx, id);
+}
+
+/** Another process may be at it: who moves the time on does the work. */
+async function claimTopUp({ db }: TopUpDeps, { id, dueAt }: TopUp, now: number): Promise<boolean> {
+  const moved = await db.write((tx) =>
+    tx.run("update top_up set due_at = ? where id = ? and due_at = ?", [now + LEASE_MS, id, dueAt]),
+  );
+  return moved === 1;
+}
+
+async function runTopUp(deps: TopUpDeps, topUp: TopUp, now: number): Promise<void> {
+  const paymentMethods = paymentMethodsOf(deps.processor);
+  const about = { top_up: topUp.id, invoice: topUp.invoiceId };
+  try {
+    const method = await getMethod(deps.db, topUp.methodId);
+    if (paymentMethods === undefined || method.processor !== deps.processor.id) {
+      // With another processor than the one that was asked, nobody here can say what became of it.
+      if (now - topUp.createdAt >= ABANDON_AFTER_MS)
+        await recordChargeResult(deps, topUp, "lost", now);
+      return;
+    }
+    const charge: ChargeRequest = {
+      id: topUp.id,
+      invoiceId: topUp.invoiceId,
+      amountCents: topUp.amountCents,
+      feeCents: topUp.feeCents,
+      customer: method.customer ?? "",
+      method: method.ref ?? "",
+      createdAt: topUp.createdAt,
+      now,
+    };
+    const charged = await findOrCharge(
+      paymentMethods,
+      topUp,
+      charge,
+      () => deps.currentTime() - now > LEASE_MS,
+    );
+    await recordChargeResult(deps, topUp, charged, now);
+  } catch (cause) {
+    deps.log.warn("a top-up could not be carried out, and is tried again", { ...about, cause });
+  }
+}
+
+/** Throws while nobody knows; `lost` where it is certain enough that nothing was charged. */
+async function findOrCharge(
+  paymentMethods: PaymentMethods,
+  topUp: TopUp,
+  charge: ChargeRequest,
+  isLate: () => boolean,
+): Promise<ChargeResult | "lost"> {
+  const isFirst = charge.now === topUp.createdAt;
+  const found = isFirst ? undefined : await paymentMethods.findCharge(charge);
+  if (found !== undefined) return found;
+  if (!topUp.isOpen) return "lost";
+  // A process that stood still has lost its lease: another may have charged, given up, and the key may be forgotten.
+  if (isLate()) throw new Error("the process stood still before the charge");
+  try {
+    return await paymentMethods.charge(charge);
+  } catch (error) {
+    if (charge.now - topUp.createdAt < ABANDON_AFTER_MS) throw error;
+    return (await paymentMethods.findCharge(charge)) ?? "lost";
+  }
+}
+
+async function recordChargeResult(
+  deps: TopUpDeps,
+  topUp: TopUp,
+  result: ChargeResult | "lost",
+  now: number,
+): Promise<void> {
+  const { db, processor } = deps;
+  const fail = (reason: TopUpFailureReason): Promise<void> =>
+    db.write((tx) => failTopUp(tx, topUp, { reason, now, onTopUpEvent: deps.onTopUpEvent }));
+  if (result === "lost" || result.state === "refused") {
+    await db.write((tx) => stopPollingClosed(tx, topUp.id));
+    await fail(result === "lost" ? "processor_unreachable" : result.reason);
+    return;
+  }
+  await db.write((tx) => recordCharge(tx, topUp.id, { ref: result.ref, now }));
+  // From here on it is asked after like any payment: refunds and disputes are found even if no webhook comes.
+  if (processor.kind === "hosted")
+    await trackPayment(deps, processor, { invoiceId: topUp.invoiceId, ref: result.ref, now });
+  await ingestFacts(deps, result.facts, now);
+  if (result.state === "done" && (await findTopUp(db, topUp.id))?.isOpen === true)
+    await fail("not_credited");
+}
+
+/** Before the processor's answer is entered: the payment's name must not get lost. */
+async function recordCharge(
+  tx: Tx,
+  id: string,
+  { ref, now }: { readonly ref: string; readonly now: number },
+): Promise<void> {
+  await tx.run("update top_up set ref = ? where id = ?", [ref, id]);
+  await tx.run(
+    "update top_up set state = 'processing', due_at = ? where id = ? and open_for is not null",
+    [now + PROCESSING_POLL_MS, id],
+  );
+  await stopPollingClosed(tx, id);
+}
+
+/** An attempt that was given up is looked for once more, and then no more. */
+async function stopPollingClosed(tx: Tx, id: string): Promise<void> {
+  await tx.run("update top_up set due_at = null where id = ? and open_for is null", [id]);
+}

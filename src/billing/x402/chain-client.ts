@@ -1,0 +1,141 @@
+// The chain itself, read through a node, for payments whose outcome the facilitator cannot tell. A nonce that is used
+// proves nothing: its owner can use it up by cancelling, or on another transfer. What proves a payment is the token's own
+// two lines about it, one directly after the other: this authorization was used, and so much went to this payee.
+
+import { z } from "zod";
+import type { Secret } from "../../base/secret.ts";
+import { postJson } from "./post-json.ts";
+import { equalsIgnoreCase, type SignedPayment } from "./protocol.ts";
+
+/** keccak-256 of `AuthorizationUsed(address,bytes32)` and of `Transfer(address,address,uint256)`. */
+const AUTHORIZATION_USED_TOPIC =
+  "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
+const TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+
+const RPC_TIMEOUT_MS = 10_000;
+/** A transaction of many calls has a long receipt. */
+const RESPONSE_MAX_BYTES = 8 * 1_048_576;
+/** Nodes answer about ten thousand blocks at once, and no more. */
+const BLOCKS_PER_QUERY = 9_000n;
+const QUERIES_MAX = 40;
+/** The chain's clock and ours need not agree. */
+const CLOCK_SKEW_MS = 60_000;
+
+export interface ChainClient {
+  /** Looks back to the time since which a payment may be there; throws where it cannot see as far. */
+  readonly findPayment: (payment: SignedPayment, since: number) => Promise<ChainLookup>;
+}
+
+export type ChainLookup =
+  | { readonly kind: "paid"; readonly transaction: string }
+  /** Not so far, by the chain's own clock. */
+  | { readonly kind: "absent"; readonly at: number };
+
+const quantity = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]+$/)
+  .transform((text) => BigInt(text));
+const Block = z.object({ number: quantity, timestamp: quantity });
+const LogEntry = z.object({
+  address: z.string(),
+  topics: z.array(z.string()),
+  data: z.string(),
+  logIndex: quantity,
+  transactionHash: z.string().regex(/^0x[0-9a-fA-F]{64}$/),
+});
+const RpcResponse = z.object({ result: z.unknown() });
+const TransactionReceipt = z.object({ status: quantity, logs: z.array(LogEntry) });
+
+export function createChainClient(rpcUrl: Secret): ChainClient {
+  return {
+    findPayment: async (payment, since) => {
+      await requireNetwork(rpcUrl, payment.accepted.network);
+      const latest = await fetchBlock(rpcUrl, "latest");
+      let last = latest.number;
+      for (let queries = 0; queries < QUERIES_MAX; queries++) {
+        const first = last > BLOCKS_PER_QUERY ? last - BLOCKS_PER_QUERY : 0n;
+        for (const entry of await fetchAuthorizationLogs(rpcUrl, payment, [first, last]))
+          if (await isPaidBy(rpcUrl, payment, entry))
+            return { kind: "paid", transaction: entry.transactionHash.toLowerCase() };
+        const { at } = await fetchBlock(rpcUrl, hex(first));
+        if (first === 0n || at < since - CLOCK_SKEW_MS) return { kind: "absent", at: latest.at };
+        last = first;
+      }
+      throw new Error("the payment is too long ago to be looked for");
+    },
+  };
+}
+
+/** On another chain nothing would be found, and that would be believed. */
+async function requireNetwork(rpcUrl: Secret, network: string): Promise<void> {
+  const id = quantity.parse(await callRpc(rpcUrl, "eth_chainId", []));
+  if (`eip155:${id}` !== network) throw new Error(`the node is of the chain ${id}`);
+}
+
+async function fetchBlock(
+  rpcUrl: Secret,
+  name: string,
+): Promise<{ readonly number: bigint; readonly at: number }> {
+  const block = Block.parse(await callRpc(rpcUrl, "eth_getBlockByNumber", [name, false]));
+  return { number: block.number, at: Number(block.timestamp) * 1_000 };
+}
+
+async function fetchAuthorizationLogs(
+  rpcUrl: Secret,
+  { accepted, payload }: SignedPayment,
+  [first, last]: readonly [bigint, bigint],
+): Promise<readonly z.infer<typeof LogEntry>[]> {
+  const { from, nonce } = payload.authorization;
+  const filter = {
+    address: accepted.asset,
+    topics: [AUTHORIZATION_USED_TOPIC, addressTopic(from), nonce],
+    fromBlock: hex(first),
+    toBlock: hex(last),
+  };
+  return z.array(LogEntry).parse(await callRpc(rpcUrl, "eth_getLogs", [filter]));
+}
+
+async function isPaidBy(
+  rpcUrl: Secret,
+  { accepted, payload }: SignedPayment,
+  used: z.infer<typeof LogEntry>,
+): Promise<boolean> {
+  const { from, to, value } = payload.authorization;
+  const receipt = TransactionReceipt.parse(
+    await callRpc(rpcUrl, "eth_getTransactionReceipt", [used.transactionHash]),
+  );
+  const next = receipt.logs.find(({ logIndex }) => logIndex === used.logIndex + 1n);
+  if (receipt.status !== 1n || next === undefined) return false;
+  const [kind = "", sender = "", recipient = ""] = next.topics;
+  return (
+    equalsIgnoreCase(next.address, accepted.asset) &&
+    equalsIgnoreCase(kind, TRANSFER_TOPIC) &&
+    equalsIgnoreCase(sender, addressTopic(from)) &&
+    equalsIgnoreCase(recipient, addressTopic(to)) &&
+    BigInt(next.data) === BigInt(value)
+  );
+}
+
+async function callRpc(
+  rpcUrl: Secret,
+  method: string,
+  params: readonly unknown[],
+): Promise<unknown> {
+  const { status, body } = await postJson(rpcUrl.reveal(), {
+    body: { jsonrpc: "2.0", id: 1, method, params },
+    timeoutMs: RPC_TIMEOUT_MS,
+    responseMaxBytes: RESPONSE_MAX_BYTES,
+  });
+  const answer = RpcResponse.safeParse(body);
+  if (answer.data?.result === undefined) throw new Error(`${method} was answered with ${status}`);
+  return answer.data.result;
+}
+
+function hex(number: bigint): string {
+  return `0x${number.toString(16)}`;
+}
+
+/** An address as a topic is 32 bytes long. */
+function addressTopic(address: string): string {
+  return `0x${address.slice(2).toLowerCase().padStart(64, "0")}`;
+}

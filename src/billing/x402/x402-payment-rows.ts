@@ -1,0 +1,204 @@
+// How x402 payments are kept: one row for each signed transfer that was about to be settled, written before it was.
+
+import {
+  type Db,
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  integer,
+  integerOrNull,
+} from "../../store/db.ts";
+import type { AuditSource } from "../../audit/audit.ts";
+import { createInvoice, findInvoice, setVoid } from "../invoices/invoices.ts";
+import { expiresAtOf, transferIdOf, type SignedPayment } from "./protocol.ts";
+
+/**
+ * `open`: it was sent, or was about to be, and what became of it is not known. `paid` and `refused` are known. `unclear`:
+ * its time has passed and nobody could say; an operator was told.
+ */
+const X402_STATES = ["open", "paid", "refused", "unclear"] as const;
+export type X402State = (typeof X402_STATES)[number];
+
+export interface X402Payment {
+  /** The chain, the token, the payer and the nonce. */
+  readonly id: string;
+  readonly accountId: string;
+  readonly invoiceId: string;
+  /** The invoice was made for this payment, and goes with it where it is refused. */
+  readonly hasOwnInvoice: boolean;
+  readonly signed: SignedPayment;
+  readonly payer: string;
+  readonly totalCents: number;
+  readonly state: X402State;
+  readonly reason: string | null;
+  readonly transaction: string | null;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+  /** When somebody has to see to it; whoever moves this on does the work. */
+  readonly dueAt: number | null;
+}
+
+export interface InvoiceDraft {
+  readonly amountCents: number;
+  readonly by?: AuditSource | undefined;
+}
+
+export interface NewX402Payment {
+  readonly accountId: string;
+  readonly signed: SignedPayment;
+  readonly totalCents: number;
+  /** An invoice that is there, or what to make one of. */
+  readonly invoice: { readonly id: string } | InvoiceDraft;
+  readonly now: number;
+  readonly dueAt: number;
+}
+
+/** Undefined where this transfer is known. Another process that writes it as well is waited for. */
+export async function insertX402Payment(
+  tx: Tx,
+  payment: NewX402Payment,
+): Promise<X402Payment | undefined> {
+  const { accountId, signed, totalCents, invoice, now, dueAt } = payment;
+  const id = transferIdOf(signed);
+  const inserted = await tx.run(
+    `insert into agent_payment (id, account_id, invoice_id, made_invoice, signed, payer, total_cents, state, expires_at, created_at, due_at)
+     values (?, ?, ?, ?, ?, ?, ?, 'open', ?, ?, ?) on conflict (id) do nothing`,
+    [
+      id,
+      accountId,
+      "id" in invoice ? invoice.id : "",
+      "id" in invoice ? 0 : 1,
+      JSON.stringify(signed),
+      signed.payload.authorization.from,
+      totalCents,
+      expiresAtOf(signed),
+      now,
+      dueAt,
+    ],
+  );
+  if (inserted === 0) return undefined;
+  if (!("id" in invoice)) {
+    const { id: invoiceId } = await createInvoice(tx, { ...invoice, accountId, now });
+    await tx.run("update agent_payment set invoice_id = ? where id = ?", [invoiceId, id]);
+  }
+  return await findX402Payment(tx, id);
+}
+
+export async function findX402Payment(
+  reader: Reader,
+  id: string,
+): Promise<X402Payment | undefined> {
+  const row = await reader.get("select * from agent_payment where id = ?", [id]);
+  return row === undefined ? undefined : toPayment(row);
+}
+
+/** Whoever ends one by hand locks it, after its invoice. */
+export async function lockX402Payment(tx: Tx, id: string): Promise<X402Payment | undefined> {
+  const [row] = await tx.lockMany("agent_payment", "id", [id]);
+  return row === undefined ? undefined : toPayment(row);
+}
+
+/** A payment of this invoice that may have moved money. */
+export async function findActiveX402Payment(
+  reader: Reader,
+  invoiceId: string,
+): Promise<X402Payment | undefined> {
+  const row = await reader.get(
+    "select * from agent_payment where invoice_id = ? and state <> 'refused' limit 1",
+    [invoiceId],
+  );
+  return row === undefined ? undefined : toPayment(row);
+}
+
+export async function listDueX402Payments(
+  reader: Reader,
+  now: number,
+  limit: number,
+): Promise<readonly X402Payment[]> {
+  const rows = await reader.all(
+    "select * from agent_payment where due_at <= ? order by due_at limit ?",
+    [now, limit],
+  );
+  return rows.map(toPayment);
+}
+
+/** How many were begun, and are not known to be paid or refused. */
+export async function countOpenX402Payments(reader: Reader): Promise<number> {
+  const row = await reader.get("select count(*) as count from agent_payment where state = 'open'");
+  return row === undefined ? 0 : integer(row, "count");
+}
+
+/** Of which nobody could say what became of them, and which no operator has entered since; the newest first. */
+export async function listUnclearX402Payments(
+  reader: Reader,
+  limit: number,
+): Promise<readonly X402Payment[]> {
+  const rows = await reader.all(
+    `select * from agent_payment where state = 'unclear' and not exists (
+       select 1 from payment where payment.invoice_id = agent_payment.invoice_id
+         and payment.processor = 'manual' and payment.state = 'credited')
+     order by created_at desc, id limit ?`,
+    [limit],
+  );
+  return rows.map(toPayment);
+}
+
+/** Whether the caller is the one to see to it now; several may ask at once. */
+export async function claimX402Payment(
+  db: Db,
+  { id, dueAt }: X402Payment,
+  untilMs: number,
+): Promise<boolean> {
+  const moved = await db.write((tx) =>
+    tx.run("update agent_payment set due_at = ? where id = ? and due_at = ?", [untilMs, id, dueAt]),
+  );
+  return moved === 1;
+}
+
+/** What is paid stays paid, whatever is heard later. */
+export async function updateX402Payment(
+  tx: Tx,
+  { id, invoiceId, hasOwnInvoice }: X402Payment,
+  {
+    state,
+    reason = null,
+    transaction = null,
+    dueAt,
+    now,
+  }: Pick<X402Payment, "state" | "dueAt"> & {
+    readonly reason?: string | null;
+    readonly transaction?: string | null;
+    readonly now: number;
+  },
+): Promise<void> {
+  const changed = await tx.run(
+    `update agent_payment set state = ?, reason = ?, tx_hash = coalesce(?, tx_hash), due_at = ?
+     where id = ? and (state <> 'paid' or ? = 'paid')`,
+    [state, reason, transaction, dueAt, id, state],
+  );
+  if (changed !== 1 || state !== "refused" || !hasOwnInvoice) return;
+  const invoice = await findInvoice(tx, invoiceId);
+  if (invoice !== undefined) await setVoid(tx, invoice, { now });
+}
+
+function toPayment(row: Row): X402Payment {
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    invoiceId: text(row, "invoice_id"),
+    hasOwnInvoice: integer(row, "made_invoice") === 1,
+    // Safe because `insertX402` wrote it, out of this very type.
+    signed: JSON.parse(text(row, "signed")) as SignedPayment,
+    payer: text(row, "payer"),
+    totalCents: integer(row, "total_cents"),
+    state: enumValue(row, "state", X402_STATES),
+    reason: textOrNull(row, "reason"),
+    transaction: textOrNull(row, "tx_hash"),
+    createdAt: integer(row, "created_at"),
+    expiresAt: integer(row, "expires_at"),
+    dueAt: integerOrNull(row, "due_at"),
+  };
+}

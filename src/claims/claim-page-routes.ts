@@ -1,0 +1,288 @@
+// GET and POST /claim: the human's side of the ceremony. A GET changes nothing; a POST is a form of this very page.
+
+import { z } from "zod";
+import { roleOf } from "../accounts/members.ts";
+import { Fault, type FaultOptions } from "../base/fault.ts";
+import type { Secret } from "../base/secret.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
+import { sessionRoute, type Route, type SessionUser, optionalSessionRoute } from "../http/route.ts";
+import type { Db } from "../store/db.ts";
+import { type ClaimAttempt, claimStateOf } from "./claim-attempt.ts";
+import { readAttempt } from "./claim-attempt-rows.ts";
+import { type FormFields, parseKeyChoices } from "./key-choices-form.ts";
+import { type Claims, isNamedEmail } from "./claims.ts";
+import {
+  CLAIM_PATH,
+  createLinkCookie,
+  isClaimToken,
+  isUserCode,
+  type LinkCookie,
+} from "./claim-link.ts";
+import {
+  claimedByAnotherPage,
+  type ClaimPage,
+  codePage,
+  endedPage,
+  claimedPage,
+  formerMemberPage,
+  staleFormPage,
+  invalidPage,
+  isEnded,
+  landingPage,
+  wrongAccountPage,
+} from "./claim-pages.tsx";
+import { type ClaimReview, readClaimReview } from "./claim-review.ts";
+import { reviewPage, type ReviewPageProps } from "./claim-review-page.tsx";
+
+export interface ClaimPageDeps {
+  readonly db: Db;
+  readonly claims: Claims;
+  readonly master: Secret;
+  readonly baseUrl: string;
+  /** Where a person goes on after the claim; absent where there is no console. */
+  readonly home?: string;
+}
+
+interface ClaimPageContext extends ClaimPageDeps {
+  readonly link: LinkCookie;
+}
+
+const PAGE_DOC = {
+  tag: "People",
+  dialect: "page",
+  hidden: true,
+  faults: [],
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
+} as const;
+
+export function claimPageRoutes(deps: ClaimPageDeps): readonly Route[] {
+  const context: ClaimPageContext = { ...deps, link: createLinkCookie(deps.master, deps.baseUrl) };
+  return [openClaimRoute(context), decideRoute(context), codeRoute(context)];
+}
+
+function openClaimRoute(context: ClaimPageContext): Route {
+  return optionalSessionRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: CLAIM_PATH,
+    id: "openClaim",
+    summary: "The claim page",
+    query: z.object({ token: z.string().optional(), user_code: z.string().optional() }),
+    run: async ({ query, caller, headers, now }) => {
+      const { token, user_code: userCode } = query;
+      if (token !== undefined || userCode !== undefined) {
+        const attempt = isClaimToken(token)
+          ? await context.claims.findByToken(context.db, token)
+          : undefined;
+        const code = isUserCode(userCode) ? userCode : undefined;
+        return redirectToClaim([context.link.set({ attemptId: attempt?.id, userCode: code })]);
+      }
+      const linkState = context.link.read(headers.get("cookie"));
+      if (linkState === undefined)
+        return pageResponse(caller === undefined ? landingPage(false) : codePage(caller));
+      const attempt = await findAttempt(context, linkState.attemptId);
+      if (attempt === undefined) return pageResponse(invalidPage());
+      if (caller === undefined) return pageResponse(anonymousPage(attempt, now));
+      return await attemptResponse(context, attempt, {
+        visitor: caller,
+        userCode: linkState.userCode,
+        now,
+      });
+    },
+  });
+}
+
+const Decision = z
+  .looseObject({ decision: z.enum(["confirm", "decline"]), attempt: z.string().optional() })
+  .catchall(z.string().optional());
+
+function decideRoute(context: ClaimPageContext): Route {
+  return sessionRoute({
+    ...PAGE_DOC,
+    method: "POST",
+    path: CLAIM_PATH,
+    id: "decideClaim",
+    summary: "Confirm or decline a claim",
+    body: Decision,
+    requestExample: {
+      decision: "confirm",
+      attempt: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
+      user_code: "402817",
+    },
+    run: async ({ body, caller, headers, now }) => {
+      const linkState = context.link.read(headers.get("cookie"));
+      const attempt = await findAttempt(context, linkState?.attemptId);
+      if (attempt === undefined) return pageResponse(invalidPage());
+      const viewer: ClaimViewer = { visitor: caller, userCode: linkState?.userCode, now };
+      if (body.attempt !== attempt.id)
+        return pageResponse(staleFormPage(await pageOf(context, attempt, viewer)));
+      const decision = { attemptId: attempt.id, claimer: caller, now };
+      if (body.decision === "decline") {
+        const declined = await context.db.write((tx) => context.claims.decline(tx, decision));
+        return declined.status === "wrong_account"
+          ? pageResponse(wrongAccountPage(attempt, caller))
+          : redirectToClaim([]);
+      }
+      return await confirm(context, attempt, viewer, body);
+    },
+  });
+}
+
+async function confirm(
+  context: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+  fields: FormFields,
+): Promise<Response> {
+  const { visitor, now } = viewer;
+  const reviewResponse = async (overrides: Partial<ReviewPageProps>): Promise<Response> =>
+    isNamedEmail(attempt, visitor.email) && claimStateOf(attempt, now) === "initiated"
+      ? pageResponse(await reviewPageFor(context, attempt, viewer, { typed: fields, ...overrides }))
+      : await attemptResponse(context, attempt, viewer);
+  const { choices, invalid } = parseKeyChoices(fields);
+  if (invalid !== undefined) return await reviewResponse({ invalidChoice: invalid });
+  const userCode = fields["user_code"]?.replaceAll(/\s/g, "");
+  if (!isUserCode(userCode)) return await reviewResponse({ codeError: "The code has six digits." });
+  const confirmed = await context.db.write((tx) =>
+    context.claims.confirm(tx, {
+      attemptId: attempt.id,
+      claimer: visitor,
+      userCode,
+      keyChoices: choices,
+      now,
+    }),
+  );
+  if (confirmed.status === "wrong_account") return pageResponse(wrongAccountPage(attempt, visitor));
+  if (confirmed.status !== "wrong_code") return redirectToClaim([]);
+  const { left } = confirmed;
+  const codeError = `That is not the code of this claim. ${left} more ${left === 1 ? "try" : "tries"}, then the link is closed.`;
+  return await reviewResponse({ codeError });
+}
+
+function codeRoute({ db, claims, link }: ClaimPageContext): Route {
+  return sessionRoute({
+    ...PAGE_DOC,
+    method: "POST",
+    path: `${CLAIM_PATH}/code`,
+    id: "enterClaimCode",
+    summary: "Find a claim by its code",
+    body: z.object({ user_code: z.string() }),
+    requestExample: { user_code: "402817" },
+    run: async ({ body, caller, now }) => {
+      const userCode = body.user_code.replaceAll(/\s/g, "");
+      if (!isUserCode(userCode))
+        return pageResponse(codePage(caller, { status: 400, message: "The code has six digits." }));
+      try {
+        const found = await db.write((tx) => claims.findByCode(tx, caller, userCode, now));
+        if (found !== undefined)
+          return redirectToClaim([link.set({ attemptId: found.id, userCode })]);
+      } catch (error) {
+        if (!(error instanceof Fault) || error.code !== "rate_limited") throw error;
+        const { status, publicMessage, options } = error;
+        return pageResponse(codePage(caller, { status, message: publicMessage }), options);
+      }
+      const message = `No open claim for ${caller.email} has that code. Check the digits, and the account that you are signed in with; or open the full link that your agent gave you.`;
+      return pageResponse(codePage(caller, { status: 404, message }));
+    },
+  });
+}
+
+/** Who looks at an attempt, and what they brought along. */
+interface ClaimViewer {
+  readonly visitor: SessionUser;
+  readonly userCode: string | undefined;
+  readonly now: number;
+}
+
+/** A stranger learns whether the link is dead, and nothing else. */
+function anonymousPage(attempt: ClaimAttempt, now: number): ClaimPage {
+  const state = claimStateOf(attempt, now);
+  return state === "expired" || state === "superseded" || state === "locked"
+    ? endedPage(state)
+    : landingPage(true);
+}
+
+async function attemptResponse(
+  context: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+): Promise<Response> {
+  return pageResponse(await pageOf(context, attempt, viewer));
+}
+
+async function pageOf(
+  context: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+): Promise<ClaimPage> {
+  const { visitor, now } = viewer;
+  if (!isNamedEmail(attempt, visitor.email)) return wrongAccountPage(attempt, visitor);
+  const state = claimStateOf(attempt, now);
+  if (isEnded(state)) return endedPage(state);
+  if (state === "initiated") return await reviewPageFor(context, attempt, viewer);
+  if (attempt.claimedBy !== visitor.personId) return claimedByAnotherPage();
+  // A link opens for ever, and a workspace is shown to those who belong to it now.
+  const role = await roleOf(context.db, attempt.accountId, visitor.personId);
+  if (role === undefined) return formerMemberPage(visitor);
+  const review = await loadReview(context, attempt, viewer);
+  return claimedPage({ attempt, role, review, visitor, home: context.home });
+}
+
+async function reviewPageFor(
+  context: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+  overrides: Partial<ReviewPageProps> = {},
+): Promise<ClaimPage> {
+  const review = await loadReview(context, attempt, viewer);
+  const status = Object.keys(overrides).length === 0 ? 200 : 400;
+  return { status, frame: reviewPage({ attempt, review, ...viewer, ...overrides }) };
+}
+
+async function loadReview(
+  { db, claims }: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+): Promise<ClaimReview> {
+  const review = await readClaimReview(db, claims, attempt, {
+    claimer: viewer.visitor,
+    now: viewer.now,
+  });
+  const [address = ""] = review.openedFrom.split("/");
+  return { ...review, openedFrom: networksOf(address)[1] };
+}
+
+async function findAttempt(
+  { db }: ClaimPageContext,
+  id: string | undefined,
+): Promise<ClaimAttempt | undefined> {
+  return id === undefined ? undefined : await readAttempt(db, id);
+}
+
+function pageResponse(
+  { status, frame }: ClaimPage,
+  { retryAfterSeconds }: Pick<FaultOptions, "retryAfterSeconds"> = {},
+): Response {
+  return new Response(renderPage(frame), {
+    status,
+    headers: {
+      ...pageHeaders(),
+      "cache-control": "no-store",
+      ...(retryAfterSeconds === undefined
+        ? {}
+        : { "retry-after": String(Math.max(1, Math.ceil(retryAfterSeconds))) }),
+    },
+  });
+}
+
+/** The answer to a form, and to a link: the page at its clean address shows what came of it. */
+function redirectToClaim(cookies: readonly string[]): Response {
+  const headers = new Headers({
+    location: CLAIM_PATH,
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+  });
+  for (const cookie of cookies) headers.append("set-cookie", cookie);
+  return new Response(null, { status: 303, headers });
+}

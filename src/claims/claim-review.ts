@@ -1,0 +1,80 @@
+// Everything that a human needs to judge an attempt, read at one moment.
+
+import { listAllMembers } from "../accounts/members.ts";
+import type { Nano } from "../base/money.ts";
+import { listLiveWebhooks } from "../webhooks/webhooks.ts";
+import type { Key } from "../keys/keys.ts";
+import { getWallet } from "../ledger/ledger.ts";
+import { type Db, text, integer } from "../store/db.ts";
+import { totalUsage } from "../usage/usage.ts";
+import type { ClaimAttempt } from "./claim-attempt.ts";
+import type { Claimer, Claims } from "./claims.ts";
+import { type BonusState, CLAIM_BONUS } from "./claim-bonus.ts";
+import { listLiveKeys } from "./key-choices.ts";
+
+/** More keys than these are decided about together. */
+const KEYS_LISTED_MAX = 12;
+
+export interface ClaimReview {
+  readonly accountId: string;
+  readonly openedAt: number;
+  /** The network that the account was opened from. */
+  readonly openedFrom: string;
+  readonly balance: Nano;
+  /** What the human would be given for taking over. */
+  readonly bonus: Nano;
+  readonly bonusState: BonusState;
+  readonly calls: number;
+  readonly spent: Nano;
+  readonly keys: readonly Key[];
+  /** Live keys beyond those listed. */
+  readonly moreKeys: number;
+  /** Where its webhooks tell what happens in it. */
+  readonly webhookHosts: readonly string[];
+  /** The providers that its calls reach with provider keys of its own. */
+  readonly ownProviders: readonly string[];
+  /** Whose workspace it is; null where nobody has claimed it. */
+  readonly owner: string | null;
+  readonly memberCount: number;
+}
+
+export function readClaimReview(
+  db: Db,
+  claims: Claims,
+  attempt: ClaimAttempt,
+  { claimer, now }: { readonly claimer: Claimer; readonly now: number },
+): Promise<ClaimReview> {
+  const { accountId } = attempt;
+  return db.snapshot(async (reader) => {
+    const account = await reader.get("select created_at, created_from from account where id = ?", [
+      accountId,
+    ]);
+    if (account === undefined) throw new Error(`no account ${accountId}`);
+    const wallet = await getWallet(reader, accountId);
+    const used = await totalUsage(reader, accountId);
+    const keys = await listLiveKeys(reader, accountId, now);
+    const members = await listAllMembers(reader, accountId);
+    const webhooks = await listLiveWebhooks(reader, accountId);
+    const ownProviders = await reader.all(
+      "select distinct provider from provider_key where account_id = ? and status = 'active' order by provider",
+      [accountId],
+    );
+    const bonusState = await claims.bonusStateOf(reader, claimer, now);
+    return {
+      accountId,
+      openedAt: integer(account, "created_at"),
+      openedFrom: text(account, "created_from"),
+      balance: wallet.promo + wallet.paid,
+      bonus: !attempt.invitation && bonusState === "open" ? CLAIM_BONUS : 0n,
+      bonusState,
+      calls: used.calls,
+      spent: used.cost,
+      keys: keys.slice(0, KEYS_LISTED_MAX),
+      moreKeys: Math.max(0, keys.length - KEYS_LISTED_MAX),
+      webhookHosts: [...new Set(webhooks.map(({ url }) => new URL(url).host))],
+      ownProviders: ownProviders.map((row) => text(row, "provider")),
+      owner: members.find((member) => member.role === "owner")?.email ?? null,
+      memberCount: members.length,
+    };
+  });
+}

@@ -1,0 +1,35 @@
+// `postern admin report`: income, costs and liabilities of a period, out of the ledger and the usage records.
+
+import { parsePeriod } from "../../operator/report/report-period.ts";
+import { readReport } from "../../operator/report/report.ts";
+import { reportJson, reportText } from "../../operator/report/report-output.ts";
+import type { Db } from "../../store/db.ts";
+import { JSON_FLAG } from "./admin-flags.ts";
+import type { Command, ParsedArgs, CliEnv } from "../command.ts";
+import { withStore } from "../with-store.ts";
+
+export const adminReportCommands: Readonly<Record<string, Command>> = {
+  "admin report": {
+    summary: "Report grants, purchases, fees, refunds, losses, liabilities and cost per provider",
+    details:
+      "Without --from it begins with this UTC month, without --to it ends now. Days are UTC days: --from 2027-01-01\n--to 2027-02-01 is January. It reads one moment's state, beside a running gateway.",
+    positionals: [],
+    flags: {
+      from: { type: "string", placeholder: "<day>", description: "The first day, or an instant." },
+      to: {
+        type: "string",
+        placeholder: "<day>",
+        description: "The day, or the instant, before which it ends.",
+      },
+      json: JSON_FLAG,
+    },
+    run: (args, cli) => withStore(cli, (db) => reportCommand(db, args, cli)),
+  },
+};
+
+async function reportCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const period = parsePeriod({ from: args.value("from"), to: args.value("to") }, cli.now());
+  const made = await db.snapshot((reader) => readReport(reader, period));
+  cli.print(args.has("json") ? JSON.stringify(reportJson(made), null, 2) : reportText(made));
+  return 0;
+}

@@ -1,0 +1,48 @@
+// What `doctor` says about models: the operator's file and the age of the prices.
+
+import type { Config } from "../../config/config.ts";
+import { priceAge } from "../../models/catalog.ts";
+import { createLiveCatalog, modelsFileAt } from "../../models/live-catalog.ts";
+import type { Finding } from "./doctor.ts";
+
+const STALE_PRICE_DAYS = 120;
+
+export function checkModels(config: Config, now: number): readonly Finding[] {
+  const { modelsFile } = config;
+  if (modelsFile !== undefined && modelsFileAt(modelsFile).stamp() === undefined)
+    return [
+      {
+        status: "fail",
+        check: "models",
+        message: `POSTERN_MODELS_FILE names ${modelsFile}, which is not there`,
+        hint: "Make the file or unset the setting.",
+      },
+    ];
+  try {
+    const catalog = createLiveCatalog({
+      now,
+      ...(modelsFile === undefined ? {} : { file: modelsFileAt(modelsFile) }),
+    }).current();
+    const age = priceAge(catalog, now);
+    const says = `${catalog.models.length} models with prices, checked from ${age.oldest} to ${age.newest}`;
+    if (age.days <= STALE_PRICE_DAYS) return [{ status: "ok", check: "prices", message: says }];
+    return [
+      {
+        status: "warn",
+        check: "prices",
+        message: `${says}; the oldest are ${age.days} days old`,
+        hint: "Update Postern, or set what has changed in POSTERN_MODELS_FILE.",
+      },
+    ];
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return [
+      {
+        status: "fail",
+        check: "models",
+        message: `${modelsFile ?? "the catalog"} cannot be read`,
+        hint: message.replaceAll("\n", " "),
+      },
+    ];
+  }
+}

@@ -1,0 +1,16 @@
+// What doctor looks at for sign-in: the settings, and whether the issuer is what they say.
+
+import type { Config } from "../../config/config.ts";
+import { checkIdentity } from "../../people/identity-diagnostics.ts";
+import type { Finding } from "./doctor.ts";
+
+const STATUS_BY_LEVEL = { ok: "ok", warning: "warn", error: "fail" } as const;
+
+export async function checkSignIn({ baseUrl, identity }: Config): Promise<readonly Finding[]> {
+  const findings = await checkIdentity({ baseUrl, identity });
+  return findings.map(({ level, message }) => ({
+    status: STATUS_BY_LEVEL[level],
+    check: "identity",
+    message,
+  }));
+}

@@ -1,0 +1,114 @@
+// What `doctor` says about x402: whether the facilitator settles this chain, and whether the node is of this chain.
+
+import { z } from "zod";
+import { readBoundedText } from "../../base/streams/bounded-body.ts";
+import type { Config } from "../../config/config.ts";
+import type { X402Config } from "../../config/x402.ts";
+import { isLoopback } from "../listen-address.ts";
+import type { Finding } from "./doctor.ts";
+
+const CHECK = "x402";
+const TIMEOUT_MS = 5_000;
+const RESPONSE_MAX_BYTES = 1_048_576;
+/** Chains whose tokens anybody is given for nothing. */
+const TEST_NETWORKS = new Set(["eip155:84532", "eip155:11155111", "eip155:43113", "eip155:80002"]);
+
+const Supported = z.object({
+  kinds: z.array(z.object({ x402Version: z.number(), scheme: z.string(), network: z.string() })),
+});
+const ChainId = z.object({ result: z.string() });
+
+/** Nothing where it is off, which is the default. */
+export async function checkX402({ x402, development }: Config): Promise<readonly Finding[]> {
+  if (x402 === undefined) return [];
+  const [facilitator, node] = await Promise.all([checkFacilitator(x402), checkNode(x402)]);
+  return [facilitator, node, ...checkPaymentSettings(x402, development)];
+}
+
+async function checkFacilitator(x402: X402Config): Promise<Finding> {
+  const { facilitatorUrl, facilitatorKey, network } = x402;
+  const mend = "Set X402_FACILITATOR_URL to one that does, and X402_FACILITATOR_KEY if it asks.";
+  try {
+    const response = await fetch(`${facilitatorUrl}/supported`, {
+      redirect: "error",
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+      ...(facilitatorKey === undefined
+        ? {}
+        : { headers: { authorization: `Bearer ${facilitatorKey.reveal()}` } }),
+    });
+    const { kinds } = Supported.parse(await readJson(response));
+    const settles = kinds.some(
+      (kind) =>
+        kind.x402Version === 2 &&
+        kind.scheme === "exact" &&
+        (kind.network === network || kind.network === "eip155:*"),
+    );
+    return settles
+      ? { status: "ok", check: CHECK, message: `the facilitator settles payments on ${network}` }
+      : fail(
+          `the facilitator at ${new URL(facilitatorUrl).origin} does not settle payments on ${network}`,
+          mend,
+        );
+  } catch {
+    return fail(
+      `the facilitator at ${new URL(facilitatorUrl).origin} does not say what it settles`,
+      mend,
+    );
+  }
+}
+
+async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
+  if (rpcUrl === undefined)
+    return {
+      status: "note",
+      check: CHECK,
+      message: "without X402_RPC_URL, a payment that the facilitator loses sight of is left to you",
+    };
+  const mend = `Set X402_RPC_URL to a node of ${network}.`;
+  try {
+    const response = await fetch(rpcUrl.reveal(), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "eth_chainId", params: [] }),
+      redirect: "error",
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    const id = BigInt(ChainId.parse(await readJson(response)).result);
+    return `eip155:${id}` === network
+      ? { status: "ok", check: CHECK, message: `the node is of ${network}` }
+      : fail(`the node is of eip155:${id}, and payments are on ${network}`, mend);
+  } catch {
+    return fail("the node at X402_RPC_URL does not answer", mend);
+  }
+}
+
+function checkPaymentSettings(
+  { network, facilitatorUrl }: X402Config,
+  development: boolean,
+): Finding[] {
+  const findings: Finding[] = [];
+  if (TEST_NETWORKS.has(network) && !development)
+    findings.push({
+      status: "warn",
+      check: CHECK,
+      message: `${network} is a test network: its money is worth nothing, and buys real credits here`,
+      hint: "Set X402_NETWORK to eip155:8453, or unset X402_PAY_TO.",
+    });
+  if (facilitatorUrl.startsWith("http://") && !isLoopback(new URL(facilitatorUrl).hostname))
+    findings.push({
+      status: "warn",
+      check: CHECK,
+      message:
+        "the facilitator is asked without TLS: whoever is between can say that a payment was settled",
+      hint: "Give X402_FACILITATOR_URL an https:// address.",
+    });
+  return findings;
+}
+
+async function readJson(response: Response): Promise<unknown> {
+  return JSON.parse(await readBoundedText(response.body, RESPONSE_MAX_BYTES));
+}
+
+function fail(message: string, hint: string): Finding {
+  return { status: "fail", check: CHECK, message, hint };
+}

@@ -1,0 +1,154 @@
+// The settings of billing: who sells the credits, how much may be bought at once, and the processors.
+
+import { z } from "zod";
+import { type Secret, secret } from "../base/secret.ts";
+
+interface SettingDoc {
+  readonly defaultValue: string;
+  readonly description: string;
+}
+
+export const BILLING_SETTINGS: Readonly<Record<string, SettingDoc>> = {
+  POSTERN_INVOICE_MIN_USD: {
+    defaultValue: "1",
+    description: "The least that may be bought at once.",
+  },
+  POSTERN_INVOICE_MAX_USD: {
+    defaultValue: "25000",
+    description: "The most that may be bought at once.",
+  },
+  POSTERN_OPERATOR_NAME: {
+    defaultValue: "Postern",
+    description: "Who sells the credits, on invoices and receipts.",
+  },
+  POSTERN_OPERATOR_ADDRESS: {
+    defaultValue: "",
+    description: "Its postal address for receipts, with `;` between the lines.",
+  },
+  POSTERN_OPERATOR_TAX_ID: { defaultValue: "", description: "Its tax number for receipts." },
+  POSTERN_OPERATOR_CONTACT: {
+    defaultValue: "",
+    description: "An address at which a human answers questions about payments.",
+  },
+  POSTERN_BANK_DETAILS: {
+    defaultValue: "",
+    description:
+      "Where bank transfers go, with `;` between the lines; shown on invoices where there is no other way to pay.",
+  },
+  STRIPE_SECRET_KEY: {
+    defaultValue: "",
+    description: "Takes payments with Stripe, see `docs/billing.md`; a restricted key will do.",
+  },
+  STRIPE_WEBHOOK_SECRET: {
+    defaultValue: "",
+    description:
+      "The signing secret of the webhook at `/webhooks/stripe`; without one Stripe is asked.",
+  },
+  STRIPE_API_BASE: {
+    defaultValue: "https://api.stripe.com",
+    description: "Where Stripe's API is.",
+  },
+  STRIPE_AUTOMATIC_TAX: {
+    defaultValue: "false",
+    description: "`true` lets Stripe work out the tax and add it.",
+  },
+};
+
+const INVOICE_MIN_CENTS = 50;
+/** What the documents and the answer of a 402 suggest to buy; it must always be allowed. */
+const SUGGESTED_PURCHASE_CENTS = 1_000;
+const INVOICE_MAX_CENTS = 2_500_000;
+const CENTS_PER_USD = 100;
+const TEXT_MAX = 1_000;
+
+const centsSetting = (min: number, max: number, fallback: number) =>
+  z
+    .string()
+    .regex(/^\d{1,6}(\.\d{1,2})?$/, "must be an amount of US dollars such as 5 or 2.50")
+    .transform((usd) => Math.round(Number(usd) * CENTS_PER_USD))
+    .refine(
+      (amount) => amount >= min && amount <= max,
+      `must be from ${min / CENTS_PER_USD} to ${max / CENTS_PER_USD}`,
+    )
+    .default(fallback);
+const textSetting = z.string().max(TEXT_MAX).optional();
+
+export const BILLING_ENVIRONMENT = {
+  POSTERN_INVOICE_MIN_USD: centsSetting(INVOICE_MIN_CENTS, SUGGESTED_PURCHASE_CENTS, CENTS_PER_USD),
+  POSTERN_INVOICE_MAX_USD: centsSetting(
+    SUGGESTED_PURCHASE_CENTS,
+    INVOICE_MAX_CENTS,
+    INVOICE_MAX_CENTS,
+  ),
+  POSTERN_OPERATOR_NAME: z.string().max(TEXT_MAX).default("Postern"),
+  POSTERN_OPERATOR_ADDRESS: textSetting,
+  POSTERN_OPERATOR_TAX_ID: textSetting,
+  POSTERN_OPERATOR_CONTACT: textSetting,
+  POSTERN_BANK_DETAILS: textSetting,
+  STRIPE_SECRET_KEY: z
+    .string()
+    .regex(/^[\x21-\x7e]+$/, "has white space or another character that no key has")
+    .optional(),
+  STRIPE_WEBHOOK_SECRET: z.string().optional(),
+  STRIPE_API_BASE: z
+    .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
+    .optional(),
+  STRIPE_AUTOMATIC_TAX: z
+    .enum(["true", "false"], { error: "must be true or false" })
+    .default("false"),
+};
+
+const BillingEnv = z.object(BILLING_ENVIRONMENT);
+
+export interface BillingConfig {
+  readonly minCents: number;
+  readonly maxCents: number;
+  readonly operator: {
+    readonly name: string;
+    readonly address: readonly string[];
+    readonly taxId: string | undefined;
+    readonly contact: string | undefined;
+  };
+  readonly bankDetails: string | undefined;
+  readonly stripe?: {
+    readonly secretKey: Secret;
+    readonly webhookSecret?: Secret;
+    readonly apiBase?: string;
+    readonly automaticTax: boolean;
+  };
+}
+
+export function billingConfigFrom(env: z.infer<typeof BillingEnv>): BillingConfig {
+  const { STRIPE_SECRET_KEY: key, STRIPE_WEBHOOK_SECRET: hook, STRIPE_API_BASE: base } = env;
+  return {
+    minCents: env.POSTERN_INVOICE_MIN_USD,
+    maxCents: env.POSTERN_INVOICE_MAX_USD,
+    operator: {
+      name: env.POSTERN_OPERATOR_NAME,
+      address: splitLines(env.POSTERN_OPERATOR_ADDRESS),
+      taxId: env.POSTERN_OPERATOR_TAX_ID,
+      contact: env.POSTERN_OPERATOR_CONTACT,
+    },
+    bankDetails:
+      env.POSTERN_BANK_DETAILS === undefined
+        ? undefined
+        : splitLines(env.POSTERN_BANK_DETAILS).join("\n"),
+    ...(key === undefined
+      ? {}
+      : {
+          stripe: {
+            secretKey: secret(key),
+            automaticTax: env.STRIPE_AUTOMATIC_TAX === "true",
+            ...(hook === undefined ? {} : { webhookSecret: secret(hook) }),
+            ...(base === undefined ? {} : { apiBase: base }),
+          },
+        }),
+  };
+}
+
+function splitLines(text: string | undefined): readonly string[] {
+  return (text ?? "")
+    .split(";")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+}

@@ -1,0 +1,118 @@
+// The settings of the providers, out of the environment: `<STEM>_API_KEY`, `<STEM>_BASE_URL`, and what a provider's row
+// names besides.
+
+import { readFileSync } from "node:fs";
+import { type Secret, secret } from "../base/secret.ts";
+
+export interface ProviderSetting {
+  readonly apiKey?: Secret;
+  readonly baseUrl?: string;
+  /** The row's further settings by their names: plain ones, and those that must not be printed. */
+  readonly plain?: Readonly<Record<string, string>>;
+  readonly secrets?: Readonly<Record<string, Secret>>;
+}
+
+/** As much of a provider's row as is needed to read its settings. */
+export interface ProviderSettingsSpec {
+  readonly id: string;
+  readonly envPrefix: string;
+  readonly settings?: readonly {
+    readonly name: string;
+    readonly kind: "plain" | "secret" | "file";
+    /** Another setting without which it makes no sense. */
+    readonly requires?: string;
+    readonly validate?: (value: string) => string | undefined;
+  }[];
+}
+
+type EnvVariables = Readonly<Record<string, string | undefined>>;
+
+export function readProviderSettings(
+  variables: EnvVariables,
+  providers: readonly ProviderSettingsSpec[],
+  errors: string[],
+): Readonly<Record<string, ProviderSetting>> {
+  const settings: Record<string, ProviderSetting> = {};
+  for (const provider of providers) {
+    const setting = readProviderSetting(variables, provider, errors);
+    if (setting !== undefined) settings[provider.id] = setting;
+  }
+  return settings;
+}
+
+function readProviderSetting(
+  variables: EnvVariables,
+  { envPrefix, settings = [] }: ProviderSettingsSpec,
+  errors: string[],
+): ProviderSetting | undefined {
+  const apiKey = variables[`${envPrefix}_API_KEY`];
+  if (apiKey !== undefined && !isHeaderSafe(apiKey))
+    errors.push(
+      `${envPrefix}_API_KEY has white space or another character that no key has, perhaps a line's end that came with it`,
+    );
+  const baseUrl = readUrl(variables, `${envPrefix}_BASE_URL`, errors);
+  const { plain, secrets } = readExtraSettings(variables, envPrefix, settings, errors);
+  const isSet = Object.keys(plain).length + Object.keys(secrets).length > 0;
+  if (apiKey === undefined && variables[`${envPrefix}_BASE_URL`] === undefined && !isSet)
+    return undefined;
+  return {
+    ...(apiKey === undefined ? {} : { apiKey: secret(apiKey) }),
+    ...(baseUrl === undefined ? {} : { baseUrl }),
+    ...(isSet ? { plain, secrets } : {}),
+  };
+}
+
+// It travels in a header, which bears nothing else: every call would fail as if the provider could not be reached.
+function isHeaderSafe(key: string): boolean {
+  return /^[\x21-\x7e]+$/.test(key);
+}
+
+function readExtraSettings(
+  variables: EnvVariables,
+  stem: string,
+  settings: NonNullable<ProviderSettingsSpec["settings"]>,
+  errors: string[],
+): { readonly plain: Record<string, string>; readonly secrets: Record<string, Secret> } {
+  const plain: Record<string, string> = {};
+  const secrets: Record<string, Secret> = {};
+  for (const { name, kind, requires, validate } of settings) {
+    const variable = `${stem}_${name}`;
+    const value = variables[variable];
+    if (value === undefined) continue;
+    if (requires !== undefined && variables[`${stem}_${requires}`] === undefined)
+      errors.push(`${variable} needs ${stem}_${requires}`);
+    const text = kind === "file" ? readInlineOrFile(value, variable, errors) : value;
+    const error = text === undefined ? undefined : validate?.(text);
+    if (error !== undefined) errors.push(`${variable} ${error}`);
+    if (kind === "plain") plain[name] = value;
+    else if (text !== undefined) secrets[name] = secret(text);
+  }
+  return { plain, secrets };
+}
+
+function readUrl(variables: EnvVariables, variable: string, errors: string[]): string | undefined {
+  const value = variables[variable];
+  if (value === undefined) return undefined;
+  if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol))
+    return value.replace(/\/+$/, "");
+  errors.push(`${variable} must be an http:// or https:// address`);
+  return undefined;
+}
+
+// Secrets that come as files may be given as such, which is how they are mounted, or by their text.
+function readInlineOrFile(value: string, variable: string, errors: string[]): string | undefined {
+  if (value.trimStart().startsWith("{")) return value;
+  try {
+    return readFileSync(value, "utf8");
+  } catch {
+    errors.push(`${variable} must be JSON, or the path of a file that can be read`);
+    return undefined;
+  }
+}
+
+const PROXY_VARIABLES = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
+
+/** Whether the way out leads through a proxy, by the names that every tool knows. */
+export function hasProxyVariable(variables: Readonly<Record<string, unknown>>): boolean {
+  return PROXY_VARIABLES.some((name) => variables[name] !== undefined);
+}

@@ -1,0 +1,65 @@
+// The kinds of values that settings have: each reads a text as it stands in the environment, and says what it must be.
+
+import { isIP } from "node:net";
+import { z } from "zod";
+import { type Nano, nanoFromUsd } from "../base/money.ts";
+
+export const httpUrl = z
+  .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
+  .transform((url) => url.replace(/\/+$/, ""));
+
+// What JavaScript would make a number of, such as a blank, `0x10` or `1e3`, is more often a slip than meant so.
+export const integer = (min: number, max: number) => {
+  const error = `must be a whole number from ${min} to ${max}`;
+  return z
+    .string()
+    .trim()
+    .regex(/^\d{1,9}$/, { error, abort: true })
+    .transform(Number)
+    .refine((number) => number >= min && number <= max, error);
+};
+
+export const usdAmount = z
+  .string()
+  .optional()
+  .transform((typed, context) => parseUsd(typed, context));
+
+/** Entries with commas between. */
+export function commaSeparated(list: string): readonly string[] {
+  return list
+    .split(",")
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== "");
+}
+
+export function isPostgresUrl(text: string): boolean {
+  try {
+    const { username, password, pathname } = new URL(text);
+    return [username, password, pathname].every(
+      (part) => typeof decodeURIComponent(part) === "string",
+    );
+  } catch {
+    return false;
+  }
+}
+
+/** An address, or one with the bits of its network. */
+export function isIpOrCidr(entry: string): boolean {
+  const [address = "", bits, rest] = entry.split("/");
+  const family = isIP(address);
+  if (family === 0 || rest !== undefined) return false;
+  return (
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32))
+  );
+}
+
+function parseUsd(usd: string | undefined, context: z.core.$RefinementCtx): Nano | undefined {
+  if (usd === undefined) return undefined;
+  const amount = nanoFromUsd(usd);
+  if (amount === undefined || amount < 0n)
+    context.addIssue({
+      code: "custom",
+      message: "must be an amount of US dollars such as 5 or 2.50",
+    });
+  return amount;
+}

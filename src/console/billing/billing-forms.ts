@@ -1,0 +1,157 @@
+// What the forms of the billing page do. Each answers where the person goes on to.
+
+import { z } from "zod";
+import type { Permission } from "../../accounts/members.ts";
+import { type AuditAction, type AuditSource, record } from "../../audit/audit.ts";
+import {
+  revokeCharging,
+  parseRules,
+  disableAutoTopUp,
+  enableAutoTopUp,
+  toRulesInput,
+} from "../../billing/top-up/auto-top-up.ts";
+import { createInvoice, parseAmount, voidInvoice } from "../../billing/invoices/invoices.ts";
+import { beginMethodSetup } from "../../billing/top-up/payment-methods.ts";
+import { cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import type { SessionUser } from "../../http/route.ts";
+import type { Idempotency } from "../../idempotency/idempotency.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import { workspacePath } from "../console-layout.tsx";
+import { requireAccessForUpdate } from "../authorize.ts";
+
+const AMOUNT_TEXT_MAX = 20;
+const IDEMPOTENCY_KEY_MAX = 60;
+
+const Amount = z.string().trim().max(AMOUNT_TEXT_MAX);
+
+export const BillingForm = z.discriminatedUnion("do", [
+  z.object({
+    do: z.literal("buy"),
+    amount_usd: Amount,
+    once: z.string().min(1).max(IDEMPOTENCY_KEY_MAX),
+  }),
+  z.object({ do: z.literal("void"), invoice: z.string() }),
+  z.object({ do: z.literal("save_method") }),
+  z.object({ do: z.literal("remove_method") }),
+  z.object({
+    do: z.literal("allow"),
+    threshold_usd: Amount,
+    amount_usd: Amount,
+    monthly_ceiling_usd: Amount,
+  }),
+  z.object({ do: z.literal("turn_off") }),
+]);
+export type BillingForm = z.infer<typeof BillingForm>;
+
+export const BILLING_PERMISSIONS: Readonly<Record<BillingForm["do"], Permission>> = {
+  buy: "billing.buy",
+  void: "billing.buy",
+  save_method: "billing.auto_top_up",
+  remove_method: "billing.auto_top_up",
+  allow: "billing.auto_top_up",
+  turn_off: "billing.auto_top_up",
+};
+
+export interface BillingFormDeps {
+  readonly db: Db;
+  readonly billing: BillingDeps;
+  readonly idempotency: Idempotency;
+}
+
+interface BillingFormContext {
+  readonly accountId: string;
+  readonly user: SessionUser;
+  readonly clientIp: string;
+  readonly now: number;
+}
+
+export async function handleBillingForm(
+  deps: BillingFormDeps,
+  { body, ...context }: BillingFormContext & { readonly body: BillingForm },
+): Promise<string> {
+  const { accountId, user, now } = context;
+  const { db, billing } = deps;
+  const billingPath = workspacePath(accountId, "/billing");
+  const writeAuthorized = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> =>
+    db.write(async (tx) => {
+      await requireAccessForUpdate(tx, accountId, user.personId, BILLING_PERMISSIONS[body.do]);
+      return work(tx);
+    });
+  switch (body.do) {
+    case "buy":
+      return await writeAuthorized((tx) => createPurchase(tx, deps, { ...context, ...body }));
+    case "void":
+      await cancelOpenCheckout(billing, { id: body.invoice, accountId, now });
+      await writeAuthorized((tx) =>
+        voidInvoice(tx, { id: body.invoice, accountId, by: auditAuthor(context), now }),
+      );
+      return billingPath;
+    case "save_method": {
+      const about = {
+        accountId,
+        personId: user.personId,
+        returnUrl: billing.billingPageUrl(accountId),
+      };
+      return (await beginMethodSetup(billing, about, now)) ?? `${billingPath}?saved=1`;
+    }
+    case "remove_method":
+      await writeAuthorized(async (tx) => {
+        for (const ended of await revokeCharging(tx, accountId, now))
+          await recordAudit(tx, ended, context);
+      });
+      return billingPath;
+    case "allow":
+      await writeAuthorized(async (tx) => {
+        const rules = parseRules(body, billing.limits);
+        await enableAutoTopUp(tx, accountId, { rules, now });
+        await recordAudit(tx, "auto_top_up.changed", context, toRulesInput(rules));
+      });
+      return billingPath;
+    case "turn_off":
+      await writeAuthorized(async (tx) => {
+        if (await disableAutoTopUp(tx, accountId))
+          await recordAudit(tx, "auto_top_up.turned_off", context);
+      });
+      return billingPath;
+  }
+}
+
+/** Two clicks, or a form that is sent again, lead to one invoice. */
+async function createPurchase(
+  tx: Tx,
+  { billing, idempotency }: BillingFormDeps,
+  { amount_usd, once, ...context }: BillingFormContext & { amount_usd: string; once: string },
+): Promise<string> {
+  const { accountId, now } = context;
+  const amountCents = parseAmount(amount_usd, billing.limits);
+  const call = { scope: `${accountId} console.buy`, key: once, body: String(amountCents), now };
+  const previous = await idempotency.begin(tx, call);
+  if (previous !== undefined) return previous.body;
+  const invoice = await createInvoice(tx, {
+    accountId,
+    amountCents,
+    by: auditAuthor(context),
+    now,
+  });
+  const location = billing.links.urlFor(invoice.id);
+  await idempotency.finish(tx, call, { status: 303, body: location });
+  return location;
+}
+
+async function recordAudit(
+  tx: Tx,
+  action: AuditAction,
+  context: BillingFormContext,
+  detail: Readonly<Record<string, number>> = {},
+): Promise<void> {
+  const { accountId, now } = context;
+  const by = auditAuthor(context);
+  const about = { accountId, action, target: null, now };
+  await record(tx, { ...by, ...about, detail: { ...detail, ...by.detail } });
+}
+
+function auditAuthor({ user, clientIp }: BillingFormContext): AuditSource {
+  const { personId: id, email } = user;
+  return { actor: { type: "person", id }, network: networksOf(clientIp)[1], detail: { by: email } };
+}

@@ -1,0 +1,248 @@
+// The billing page of a workspace: everybody sees it, the owner buys, and allows what is bought by itself.
+
+import { z } from "zod";
+import { listInvoices, parseAmount } from "../../billing/invoices/invoices.ts";
+import {
+  DEVELOPMENT_CARDS,
+  type DevelopmentCard,
+} from "../../billing/payments/development-cards.ts";
+import { findOrInsertSavingMethod } from "../../billing/top-up/payment-method-rows.ts";
+import { saveConfirmedMethod, reconcileMethods } from "../../billing/top-up/payment-methods.ts";
+import { paymentMethodsOf } from "../../billing/payments/payment-processor.ts";
+import { requireLoopback, type BillingDeps } from "../../billing/billing-deps.ts";
+import { listTopUpsByInvoiceRange } from "../../billing/top-up/top-up-rows.ts";
+import { readAutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
+import { newId } from "../../base/id.ts";
+import { cursorSchema } from "../../http/schemas.ts";
+import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import type { Idempotency } from "../../idempotency/idempotency.ts";
+import { getWallet } from "../../ledger/ledger.ts";
+import type { Db } from "../../store/db.ts";
+import {
+  AccountPath,
+  userErrorMessage,
+  PAGE_DEFAULTS,
+  redirect,
+  pageResponse,
+} from "../page-responses.ts";
+import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
+import { billingPage, type BillingPageProps } from "./billing-page.tsx";
+import { developmentCardPage } from "./development-card-page.tsx";
+import { workspacePath } from "../console-layout.tsx";
+import {
+  type ConsoleReadDeps,
+  requireAccess,
+  requireAccessForUpdate,
+  type WorkspaceContext,
+} from "../authorize.ts";
+
+export interface BillingPageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  readonly billing: BillingDeps;
+  readonly idempotency: Idempotency;
+}
+
+const PATH = "/console/{account}/billing";
+const INVOICES_PER_PAGE = 50;
+const REFRESH_TIMEOUT_MS = 4_000;
+
+export function billingPageRoutes(deps: BillingPageDeps): readonly Route[] {
+  const isDevelopment = deps.billing.processor.kind === "development";
+  return [
+    showRoute(deps),
+    changeRoute(deps),
+    ...(isDevelopment ? [showDevelopmentCardRoute(deps), saveDevelopmentCardRoute(deps)] : []),
+  ];
+}
+
+function showRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: PATH,
+    id: "showWorkspaceBilling",
+    summary: "The billing of a workspace",
+    params: AccountPath,
+    query: z.object({
+      amount_usd: z.string().max(20).optional(),
+      cursor: cursorSchema("inv"),
+      saved: z.string().optional(),
+    }),
+    run: async ({ caller, params, query, now }) => {
+      const workspace = await requireAccess(deps, params.account, caller.personId, "billing.read");
+      await refreshWithinTimeout(deps.billing, params.account, now);
+      const { amount_usd: amountText, cursor, saved } = query;
+      const request = { user: caller, workspace, now, cursor };
+      const pageProps = await readBilling(deps, request);
+      const notice =
+        saved === undefined ? {} : { notice: savedMethodNotice(pageProps.topUp.method !== null) };
+      if (amountText === undefined) return billingPageResponse(deps, { ...pageProps, ...notice });
+      try {
+        const amountCents = parseAmount(amountText.trim(), deps.billing.limits);
+        return billingPageResponse(deps, {
+          ...pageProps,
+          pendingPurchase: { amountCents, idempotencyKey: newId("req", now) },
+        });
+      } catch (error) {
+        const formValues = { form: "buy", amount_usd: amountText } as const;
+        return billingPageResponse(
+          deps,
+          { ...pageProps, errorMessage: userErrorMessage(error), formValues: formValues },
+          400,
+        );
+      }
+    },
+  });
+}
+
+function changeRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: PATH,
+    id: "changeWorkspaceBilling",
+    summary: "Buy credits, withdraw an invoice, or change auto top-up",
+    params: AccountPath,
+    body: BillingForm,
+    requestExample: { do: "turn_off" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account } = params;
+      const workspace = await requireAccess(
+        deps,
+        account,
+        caller.personId,
+        BILLING_PERMISSIONS[body.do],
+      );
+      try {
+        const form = { accountId: account, user: caller, body, clientIp, now };
+        return redirect(await handleBillingForm(deps, form));
+      } catch (error) {
+        const errorMessage = userErrorMessage(error);
+        const pageProps = await readBilling(deps, { user: caller, workspace, now });
+        const formValues = "amount_usd" in body ? { formValues: { form: body.do, ...body } } : {};
+        return billingPageResponse(deps, { ...pageProps, errorMessage, ...formValues }, 400);
+      }
+    },
+  });
+}
+
+function showDevelopmentCardRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: `${PATH}/card`,
+    id: "showDevelopmentCards",
+    summary: "The cards of development",
+    params: AccountPath,
+    run: async ({ caller, params }) =>
+      pageResponse(
+        developmentCardPage(
+          caller,
+          await requireAccess(deps, params.account, caller.personId, "billing.auto_top_up"),
+        ),
+      ),
+  });
+}
+
+function saveDevelopmentCardRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: `${PATH}/card`,
+    id: "saveDevelopmentCard",
+    summary: "Save a card of development",
+    params: AccountPath,
+    body: z.object({ card: z.string().refine(isDevelopmentCard, "must be one of the cards") }),
+    requestExample: { card: "works" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account: accountId } = params;
+      const { personId: savedBy } = caller;
+      await requireAccess(deps, accountId, savedBy, "billing.auto_top_up");
+      requireLoopback(clientIp);
+      const { card: ref } = body;
+      await deps.db.write(async (tx) => {
+        await requireAccessForUpdate(tx, accountId, savedBy, "billing.auto_top_up");
+        const { id: processor } = deps.billing.processor;
+        const method = await findOrInsertSavingMethod(tx, { accountId, processor, savedBy, now });
+        const label = isDevelopmentCard(ref) ? DEVELOPMENT_CARDS[ref] : ref;
+        await saveConfirmedMethod(tx, method, { ref, label, now });
+      });
+      return redirect(`${workspacePath(accountId, "/billing")}?saved=1`);
+    },
+  });
+}
+
+function isDevelopmentCard(name: string): name is DevelopmentCard {
+  return Object.hasOwn(DEVELOPMENT_CARDS, name);
+}
+
+interface BillingPageRequest {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly now: number;
+  readonly cursor?: string | undefined;
+}
+
+async function readBilling(
+  { db, billing }: BillingPageDeps,
+  { user, workspace, now, cursor }: BillingPageRequest,
+): Promise<BillingPageProps> {
+  const { accountId } = workspace;
+  const [balance, topUp, invoices] = await Promise.all([
+    getWallet(db, accountId),
+    readAutoTopUpSummary(db, accountId, now),
+    listInvoices(db, accountId, {
+      limit: INVOICES_PER_PAGE,
+      ...(cursor === undefined ? {} : { cursor }),
+    }),
+  ]);
+  const [newest, oldest] = [invoices.data[0]?.id ?? "", invoices.data.at(-1)?.id ?? ""];
+  const topUps = await listTopUpsByInvoiceRange(db, accountId, [oldest, newest]);
+  return {
+    user,
+    workspace,
+    balance,
+    topUp,
+    limits: billing.limits,
+    isTaxDeferred: billing.processor.kind === "hosted" && billing.processor.calculatesTax,
+    canSaveMethods: paymentMethodsOf(billing.processor) !== undefined,
+    invoices: invoices.data.map((invoice) => {
+      const automatic = topUps.find(({ invoiceId }) => invoiceId === invoice.id);
+      return {
+        invoice,
+        payUrl: billing.links.urlFor(invoice.id),
+        isAutoTopUp: automatic !== undefined,
+        isPaymentInFlight: automatic?.isOpen === true,
+      };
+    }),
+    ...(invoices.next_cursor === null ? {} : { olderCursor: invoices.next_cursor }),
+  };
+}
+
+/** Whoever comes back from the processor's page sees what was saved there; where nobody can say, what is known. */
+async function refreshWithinTimeout(
+  billing: BillingDeps,
+  accountId: string,
+  now: number,
+): Promise<void> {
+  const refresh = reconcileMethods(billing, accountId, now).catch((cause: unknown) =>
+    billing.log.warn("a payment method could not be asked after", { account: accountId, cause }),
+  );
+  await Promise.race([refresh, new Promise((resolve) => setTimeout(resolve, REFRESH_TIMEOUT_MS))]);
+}
+
+function billingPageResponse(
+  { billing }: BillingPageDeps,
+  props: BillingPageProps,
+  status = 200,
+): Response {
+  const { processor } = billing;
+  const policy = processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
+  return pageResponse(billingPage(props), status, policy);
+}
+
+function savedMethodNotice(isSaved: boolean): string {
+  return isSaved
+    ? "The payment method is saved. Set the amounts below to turn auto top-up on."
+    : "The payment method is being confirmed. Load this page again in a moment.";
+}

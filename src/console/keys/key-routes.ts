@@ -1,0 +1,223 @@
+// The page of a workspace's keys: everybody sees them, the owner limits and revokes them.
+
+import { z } from "zod";
+import type { Permission } from "../../accounts/members.ts";
+import { utcDay } from "../../base/time.ts";
+import { invalid } from "../../base/fault.ts";
+import { type Nano, nanoFromUsd } from "../../base/money.ts";
+import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
+import { cursorSchema } from "../../http/schemas.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
+import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
+import type { Idempotency } from "../../idempotency/idempotency.ts";
+import { changeKey, type Keys, type KeySettings, lockKey, revokeKey } from "../../keys/keys.ts";
+import type { KeyChange } from "../../keys/routes.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import {
+  AccountPath,
+  userErrorMessage,
+  PAGE_DEFAULTS,
+  redirect,
+  pageResponse,
+} from "../page-responses.ts";
+import { keysPage, keysPath, type KeyFormValues } from "./keys-page.tsx";
+import {
+  type ConsoleReadDeps,
+  requireAccess,
+  requireAccessForUpdate,
+  readKeys,
+} from "../authorize.ts";
+
+const DAY_MS = 86_400_000;
+
+export interface KeyPageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  readonly keys: Keys;
+  readonly idempotency: Idempotency;
+  /** Told in the transaction of the change. */
+  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
+}
+
+export function keyPageRoutes(deps: KeyPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+function showRoute(deps: KeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/keys",
+    id: "showWorkspaceKeys",
+    summary: "The keys of a workspace",
+    params: AccountPath,
+    query: z.object({
+      from: cursorSchema("key"),
+      revoked: cursorSchema("key"),
+      revoke: z.string().optional(),
+    }),
+    run: async ({ caller, params, query, now }) => {
+      const { revoke: revokeKeyId, ...cursors } = query;
+      const workspace = await requireAccess(deps, params.account, caller.personId, "keys.read");
+      const keyLists = await readKeys(deps, params.account, now, cursors);
+      return pageResponse(keysPage({ user: caller, workspace, respond: keyLists, revokeKeyId }));
+    },
+  });
+}
+
+/** With which key the page begins that the form is on. */
+const KeyCursor = cursorSchema("key");
+
+const KeyForm = z.discriminatedUnion("do", [
+  z.object({
+    do: z.literal("mint"),
+    name: z.string().optional(),
+    limit_usd: z.string().optional(),
+    limit_window: z.string().optional(),
+    last_day: z.string().optional(),
+    /** Absent where the form is not the page's. */
+    once: z.string().regex(FORM_TOKEN).optional(),
+  }),
+  z.object({
+    do: z.literal("limit"),
+    key: z.string(),
+    limit_usd: z.string().optional(),
+    limit_window: z.string().optional(),
+    from: KeyCursor,
+  }),
+  z.object({
+    do: z.literal("expiry"),
+    key: z.string(),
+    last_day: z.string().optional(),
+    from: KeyCursor,
+  }),
+  z.object({ do: z.literal("revoke"), key: z.string(), from: KeyCursor }),
+]);
+type KeyForm = z.infer<typeof KeyForm>;
+
+const KEY_PERMISSIONS: Readonly<Record<KeyForm["do"], Permission>> = {
+  mint: "keys.mint",
+  limit: "keys.change",
+  expiry: "keys.change",
+  revoke: "keys.revoke",
+};
+
+function changeRoute(deps: KeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/{account}/keys",
+    id: "changeWorkspaceKeys",
+    summary: "Make, limit, end or revoke a key",
+    params: AccountPath,
+    body: KeyForm,
+    requestExample: { do: "mint", name: "ci" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account } = params;
+      const workspace = await requireAccess(
+        deps,
+        account,
+        caller.personId,
+        KEY_PERMISSIONS[body.do],
+      );
+      const from = body.do === "mint" ? undefined : body.from;
+      const respond = async (extra: {
+        readonly newKey?: string;
+        readonly errorMessage?: string;
+        readonly formValues?: KeyFormValues | undefined;
+      }): Promise<Response> => {
+        const keys = await readKeys(deps, account, now, { from });
+        const page = keysPage({ user: caller, workspace, respond: keys, ...extra });
+        return pageResponse(page, extra.errorMessage === undefined ? 200 : 400);
+      };
+      try {
+        const newKey = await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, account, caller.personId, KEY_PERMISSIONS[body.do]);
+          const by = { type: "person", id: caller.personId } as const;
+          return changeKeys(tx, deps, account, { form: body, by, address: clientIp, now });
+        });
+        return newKey === undefined
+          ? redirect(keysPath(account, { from }))
+          : await respond({ newKey });
+      } catch (error) {
+        const formValues = body.do === "revoke" ? undefined : body;
+        return await respond({ errorMessage: userErrorMessage(error), formValues });
+      }
+    },
+  });
+}
+
+/** Does what the form asks; answers the raw key where it made one. */
+async function changeKeys(
+  tx: Tx,
+  { keys, idempotency, onKeyChange }: KeyPageDeps,
+  accountId: string,
+  { form, ...common }: Omit<KeyChange, "kind" | "key"> & { readonly form: KeyForm },
+): Promise<string | undefined> {
+  const { now } = common;
+  switch (form.do) {
+    case "mint": {
+      const mint = async (): Promise<string> => {
+        const name = form.name?.trim();
+        const settings = {
+          ...parseLimit(form),
+          ...parseExpiry(form),
+          name: name === "" ? null : name,
+        };
+        const { key, raw } = await keys.mint(tx, accountId, settings, now);
+        await onKeyChange?.(tx, { kind: "key.created", key, ...common });
+        return raw;
+      };
+      if (form.once === undefined) return await mint();
+      const scope = `${accountId} ${common.by.id} console.mint`;
+      return await submitOnce(
+        tx,
+        idempotency,
+        { scope, token: form.once, payload: form, now },
+        mint,
+      );
+    }
+    case "limit":
+    case "expiry": {
+      const change = form.do === "limit" ? parseLimit(form) : parseExpiry(form);
+      const key = await changeKey(tx, accountId, form.key, { ...change, now });
+      await onKeyChange?.(tx, { kind: "key.changed", key, ...common });
+      return undefined;
+    }
+    case "revoke": {
+      const before = await lockKey(tx, accountId, form.key, now);
+      const key = await revokeKey(tx, accountId, form.key, now);
+      if (before.revokedAt === null)
+        await onKeyChange?.(tx, { kind: "key.revoked", key, ...common });
+      return undefined;
+    }
+  }
+}
+
+function parseLimit(form: {
+  readonly limit_usd?: string | undefined;
+  readonly limit_window?: string | undefined;
+}): Pick<KeySettings, "limit" | "limitWindow"> {
+  const limitText = form.limit_usd?.trim() ?? "";
+  if (limitText === "") return { limit: null, limitWindow: null };
+  const limit: Nano | undefined = nanoFromUsd(limitText);
+  if (limit === undefined)
+    throw invalid("limit_usd", "The limit must be an amount of US dollars, such as 5 or 2.50.");
+  return {
+    limit,
+    limitWindow: LIMIT_WINDOWS.find((window) => window === form.limit_window) ?? null,
+  };
+}
+
+/** A key works to the end of its last day. */
+function parseExpiry({
+  last_day: lastDay = "",
+}: {
+  readonly last_day?: string | undefined;
+}): Pick<KeySettings, "expiresAt"> {
+  if (lastDay === "") return { expiresAt: null };
+  const startsAt = /^\d{4}-\d\d-\d\d$/.test(lastDay) ? Date.parse(lastDay) : NaN;
+  // The thirtieth of February would be the second of March.
+  if (Number.isNaN(startsAt) || utcDay(startsAt) !== lastDay)
+    throw invalid("last_day", "The last day must be a date, such as 2027-01-31.");
+  return { expiresAt: startsAt + DAY_MS };
+}

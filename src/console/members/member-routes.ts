@@ -1,0 +1,178 @@
+// The page of a workspace's members: the owner invites, removes and hands over, a developer leaves.
+
+import { z } from "zod";
+import { invite, withdrawInvitation } from "../../accounts/invitations.ts";
+import {
+  type Permission,
+  transferOwnership,
+  type MemberChange,
+  removeMember,
+  roleOf,
+} from "../../accounts/members.ts";
+import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import {
+  AccountPath,
+  userErrorMessage,
+  PAGE_DEFAULTS,
+  redirect,
+  pageResponse,
+} from "../page-responses.ts";
+import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
+import {
+  type ConsoleReadDeps,
+  requireAccess,
+  requireAccessForUpdate,
+  readMembers,
+} from "../authorize.ts";
+
+export interface MemberPageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  /** Told in the transaction of the change. */
+  readonly onMemberChange?: (tx: Tx, change: MemberChange) => Promise<void>;
+}
+
+export function memberPageRoutes(deps: MemberPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+/** With which member the page begins: since when they belong to the workspace, and who they are. */
+const MemberCursor = z
+  .string()
+  .regex(/^\d{1,15}-usr_[0-9a-z]{26}$/)
+  .optional();
+
+function showRoute(deps: MemberPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/members",
+    id: "showWorkspaceMembers",
+    summary: "The members of a workspace",
+    params: AccountPath,
+    query: z.object({
+      from: MemberCursor,
+      ask: z.enum(CONFIRMATIONS).optional(),
+      person: z.string().optional(),
+    }),
+    run: async ({ caller, params, query, now }) => {
+      const workspace = await requireAccess(deps, params.account, caller.personId, "members.read");
+      const listing = await readMembers(deps, params.account, now, query.from);
+      return pageResponse(membersPage({ user: caller, workspace, listing, confirm: query }));
+    },
+  });
+}
+
+const MemberForm = z.discriminatedUnion("do", [
+  z.object({ do: z.literal("invite"), email: z.string() }),
+  z.object({ do: z.literal("withdraw"), invitation: z.string() }),
+  z.object({ do: z.literal("remove"), person: z.string(), from: MemberCursor }),
+  z.object({ do: z.literal("hand_over"), person: z.string() }),
+  z.object({ do: z.literal("leave") }),
+]);
+type MemberForm = z.infer<typeof MemberForm>;
+
+const MEMBER_PERMISSIONS: Readonly<Record<MemberForm["do"], Permission>> = {
+  invite: "members.invite",
+  withdraw: "members.invite",
+  remove: "members.remove",
+  hand_over: "workspace.hand_over",
+  leave: "workspace.leave",
+};
+
+function changeRoute(deps: MemberPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/{account}/members",
+    id: "changeWorkspaceMembers",
+    summary: "Invite, remove, hand over or leave",
+    params: AccountPath,
+    body: MemberForm,
+    requestExample: { do: "invite", email: "ada@example.com" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account } = params;
+      const from = body.do === "remove" ? body.from : undefined;
+      const redirectDone = () =>
+        redirect(body.do === "leave" ? "/console" : membersPath(account, { from }));
+      try {
+        const workspace = await requireAccess(
+          deps,
+          account,
+          caller.personId,
+          MEMBER_PERMISSIONS[body.do],
+        );
+        try {
+          await deps.db.write(async (tx) => {
+            await requireAccessForUpdate(tx, account, caller.personId, MEMBER_PERMISSIONS[body.do]);
+            const change = await changeMembers(tx, account, caller, { form: body, now });
+            if (change === undefined) return;
+            const common = { accountId: account, by: caller, address: clientIp, now };
+            await deps.onMemberChange?.(tx, { ...common, ...change });
+          });
+        } catch (error) {
+          const errorMessage = userErrorMessage(error);
+          const listing = await readMembers(deps, account, now, from);
+          const formValues = body.do === "invite" ? body.email : undefined;
+          return pageResponse(
+            membersPage({ user: caller, workspace, listing, errorMessage, formValues }),
+            400,
+          );
+        }
+        return redirectDone();
+      } catch (error) {
+        if (await isAlreadyDone(deps, account, caller, body)) return redirectDone();
+        throw error;
+      }
+    },
+  });
+}
+
+/**
+ * Whether the first of two clicks has done it, after which the person may do it no more. Who leaves a workspace that is
+ * somebody else's learns nothing: they do not belong to it, as they wish.
+ */
+async function isAlreadyDone(
+  { db }: MemberPageDeps,
+  accountId: string,
+  { personId }: SessionUser,
+  form: MemberForm,
+): Promise<boolean> {
+  const role = await roleOf(db, accountId, personId);
+  if (form.do === "leave") return role === undefined;
+  if (form.do !== "hand_over" || role === undefined) return false;
+  return (await roleOf(db, accountId, form.person)) === "owner";
+}
+
+/** Answers what was changed; undefined for nothing. */
+async function changeMembers(
+  tx: Tx,
+  accountId: string,
+  user: SessionUser,
+  { form, now }: { readonly form: MemberForm; readonly now: number },
+): Promise<Pick<MemberChange, "kind" | "target" | "email"> | undefined> {
+  switch (form.do) {
+    case "invite": {
+      const request = { accountId, email: form.email, invitedBy: user.email, now };
+      const { id, email } = await invite(tx, request);
+      return { kind: "member.invited", target: id, email };
+    }
+    case "withdraw": {
+      const email = await withdrawInvitation(tx, accountId, form.invitation);
+      if (email === undefined) return undefined;
+      return { kind: "invitation.withdrawn", target: form.invitation, email };
+    }
+    case "hand_over": {
+      const email = await transferOwnership(tx, accountId, user.personId, form.person);
+      return { kind: "owner.changed", target: form.person, email };
+    }
+    case "remove":
+    case "leave": {
+      const target = form.do === "leave" ? user.personId : form.person;
+      // The second of two clicks, or another tab.
+      if ((await roleOf(tx, accountId, target)) === undefined) return undefined;
+      const email = await removeMember(tx, accountId, target);
+      return { kind: "member.removed", target, email };
+    }
+  }
+}

@@ -1,0 +1,92 @@
+/** @jsxImportSource hono/jsx */
+// What a workspace spent, by model, by key and by day.
+
+import type { Child } from "hono/jsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import { UsageTable } from "./overview-page.tsx";
+import type { WorkspaceContext, Spending, SpendingCursors } from "../authorize.ts";
+
+export interface UsagePageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly spending: Spending;
+  readonly cursors: SpendingCursors;
+}
+
+export function usagePage({ user, workspace, spending, cursors }: UsagePageProps): PageLayout {
+  const { byModel, byKey, byDay, keyLabels } = spending;
+  const path = workspacePath(workspace.accountId, "/usage");
+  return consolePage({
+    title: "Usage",
+    workspace,
+    user,
+    page: "/usage",
+    main:
+      byDay.length === 0 ? (
+        <p>No model was called in the last thirty days.</p>
+      ) : (
+        <>
+          <p>The last thirty days. Single calls are in GET /v1/usage, as JSON or CSV.</p>
+          <h2 id="models">By model</h2>
+          <UsageTable groupBy="model" sums={byModel.data} />
+          <MoreRowsLink path={path} cursors={cursors} table="models" next={byModel.next_cursor} />
+          <h2 id="keys">By key</h2>
+          <UsageTable
+            groupBy="key"
+            sums={byKey.data}
+            rowHeading={(id) => <KeyName id={id} label={keyLabels.get(id)} />}
+          />
+          <MoreRowsLink path={path} cursors={cursors} table="keys" next={byKey.next_cursor} />
+          <h2>By day</h2>
+          <UsageTable groupBy="day" sums={byDay} />
+        </>
+      ),
+  });
+}
+
+function KeyName({
+  id,
+  label,
+}: {
+  readonly id: string;
+  readonly label: ReturnType<Spending["keyLabels"]["get"]>;
+}): Child {
+  return label === undefined ? (
+    id
+  ) : (
+    <>
+      <bdi>{label.name ?? "Unnamed key"}</bdi> <code>{`${label.prefix}…${label.last4}`}</code>
+      <span class="type">{id}</span>
+    </>
+  );
+}
+
+interface MoreRowsLinkProps {
+  readonly path: string;
+  readonly cursors: SpendingCursors;
+  readonly table: keyof SpendingCursors;
+  readonly next: string | null;
+}
+
+/** The way on in one table, which leaves the other one where it is. */
+function MoreRowsLink({ path, cursors, table, next }: MoreRowsLinkProps): Child {
+  if (next === null && cursors[table] === undefined) return null;
+  const target = (cursor: string | null): string => {
+    const params = Object.entries({ ...cursors, [table]: cursor ?? undefined });
+    const given = params.filter((one): one is [string, string] => one[1] !== undefined);
+    return `${path}?${new URLSearchParams(given).toString()}#${table}`;
+  };
+  return (
+    <p>
+      {next === null ? (
+        <a href={target(null)}>The first {table}</a>
+      ) : (
+        <>
+          There are more. <a href={target(next)}>More {table}</a>
+        </>
+      )}
+    </p>
+  );
+}

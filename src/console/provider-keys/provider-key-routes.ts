@@ -1,0 +1,203 @@
+// The page of a workspace's own keys at providers: the owner's alone, because calls on them are on the owner's bills there.
+
+import { z } from "zod";
+import type { Permission } from "../../accounts/members.ts";
+import { secret } from "../../base/secret.ts";
+import { parseWithSchema } from "../../http/request/body-decoder.ts";
+import { cursorSchema } from "../../http/schemas.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
+import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
+import type { Idempotency } from "../../idempotency/idempotency.ts";
+import {
+  listDeletedProviderKeys,
+  listLiveProviderKeys,
+  lockProviderKey,
+  type NewProviderKey,
+  type ProviderKeys,
+} from "../../provider-keys/provider-keys.ts";
+import { NewProviderKeyRequest } from "../../provider-keys/record.ts";
+import type { ProviderKeyChange } from "../../provider-keys/routes.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import {
+  AccountPath,
+  userErrorMessage,
+  PAGE_DEFAULTS,
+  redirect,
+  pageResponse,
+} from "../page-responses.ts";
+import { workspacePath } from "../console-layout.tsx";
+import {
+  DELETED_KEYS_PER_PAGE,
+  type ProviderKeysPageProps,
+  type ProviderKeyFormValues,
+  providerKeysPage,
+} from "./provider-keys-page.tsx";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
+
+export interface ProviderKeyPageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  readonly providerKeys: ProviderKeys;
+  readonly idempotency: Idempotency;
+  /** Told in the transaction of the change. */
+  readonly onProviderKeyChange?: (tx: Tx, change: ProviderKeyChange) => Promise<void>;
+}
+
+const PATH = "/console/{account}/provider-keys";
+const CHANGE_PERMISSION: Permission = "provider_keys.change";
+
+export function providerKeyPageRoutes(deps: ProviderKeyPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+function showRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: PATH,
+    id: "showWorkspaceProviderKeys",
+    summary: "The provider keys of a workspace",
+    params: AccountPath,
+    query: z.object({ delete: z.string().optional(), deleted: cursorSchema("pk") }),
+    run: async ({ caller, params, query }) => {
+      const workspace = await requireAccess(
+        deps,
+        params.account,
+        caller.personId,
+        "provider_keys.read",
+      );
+      const keys = await readProviderKeys(deps, params.account, query.deleted);
+      return pageResponse(
+        providerKeysPage({ user: caller, workspace, ...keys, deleteKeyId: query.delete }),
+      );
+    },
+  });
+}
+
+async function readProviderKeys(
+  { db, providerKeys }: ProviderKeyPageDeps,
+  accountId: string,
+  from?: string,
+): Promise<Pick<ProviderKeysPageProps, "live" | "deleted" | "providers">> {
+  const [live, deleted] = await Promise.all([
+    listLiveProviderKeys(db, accountId),
+    listDeletedProviderKeys(db, accountId, { from, limit: DELETED_KEYS_PER_PAGE + 1 }),
+  ]);
+  const keys = deleted.slice(0, DELETED_KEYS_PER_PAGE);
+  return {
+    live,
+    deleted: { keys, from, next: deleted[DELETED_KEYS_PER_PAGE]?.id },
+    providers: providerKeys.providers(),
+  };
+}
+
+const ProviderKeyForm = z.discriminatedUnion("do", [
+  z.object({
+    do: z.literal("add"),
+    provider: z.string(),
+    api_key: z.string(),
+    name: z.string().optional(),
+    /** Absent where the form is not the page's. */
+    once: z.string().regex(FORM_TOKEN).optional(),
+  }),
+  z.object({ do: z.literal("remove"), provider_key: z.string() }),
+]);
+type ProviderKeyForm = z.infer<typeof ProviderKeyForm>;
+type AddProviderKeyForm = Extract<ProviderKeyForm, { do: "add" }>;
+
+function changeRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: PATH,
+    id: "changeWorkspaceProviderKeys",
+    summary: "Bring or delete a key at a provider",
+    params: AccountPath,
+    body: ProviderKeyForm,
+    requestExample: { do: "remove", provider_key: "pk_01kah5t3mq7d2c9w4e6r8t0yax" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account } = params;
+      const workspace = await requireAccess(deps, account, caller.personId, CHANGE_PERMISSION);
+      const actor = { type: "person", id: caller.personId } as const;
+      try {
+        // The provider is asked before the transaction, which must not wait for it.
+        const operation =
+          body.do === "add"
+            ? addOperation(deps, account, { form: body, newKey: await validateNewKey(deps, body) })
+            : removeOperation(deps, account, body.provider_key);
+        await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, account, caller.personId, CHANGE_PERMISSION);
+          await operation(tx, { actor, clientIp, now });
+        });
+      } catch (error) {
+        const errorMessage = userErrorMessage(error);
+        const keys = await readProviderKeys(deps, account);
+        const formValues = nonSecretFields(body);
+        return pageResponse(
+          providerKeysPage({ user: caller, workspace, ...keys, errorMessage, formValues }),
+          400,
+        );
+      }
+      return redirect(workspacePath(account, "/provider-keys"));
+    },
+  });
+}
+
+/** What was typed and is no secret. */
+function nonSecretFields(form: ProviderKeyForm): ProviderKeyFormValues | undefined {
+  return form.do === "add" ? { provider: form.provider, name: form.name } : undefined;
+}
+
+async function validateNewKey(
+  { providerKeys }: ProviderKeyPageDeps,
+  form: AddProviderKeyForm,
+): Promise<NewProviderKey> {
+  const { provider, name = "" } = form;
+  const request = {
+    provider,
+    api_key: form.api_key.trim(),
+    name: name.trim() === "" ? null : name,
+  };
+  // Safe because `parse` answers what this schema makes of it.
+  const parsed = parseWithSchema(NewProviderKeyRequest, request, "") as z.infer<
+    typeof NewProviderKeyRequest
+  >;
+  const apiKey = secret(parsed.api_key);
+  const checkResult = await providerKeys.check(provider, apiKey);
+  return { provider, apiKey, name: parsed.name ?? null, checkResult };
+}
+
+type TxOperation = (
+  tx: Tx,
+  common: Pick<ProviderKeyChange, "actor" | "clientIp" | "now">,
+) => Promise<void>;
+
+function addOperation(
+  { providerKeys, idempotency, onProviderKeyChange }: ProviderKeyPageDeps,
+  accountId: string,
+  { form, newKey }: { readonly form: AddProviderKeyForm; readonly newKey: NewProviderKey },
+): TxOperation {
+  return async (tx, common) => {
+    const { now } = common;
+    const add = async (): Promise<string> => {
+      const key = await providerKeys.add(tx, accountId, newKey, now);
+      await onProviderKeyChange?.(tx, { kind: "provider_key.added", key, ...common });
+      return key.id;
+    };
+    const scope = `${accountId} ${common.actor.id} console.provider_key`;
+    if (form.once === undefined) await add();
+    else await submitOnce(tx, idempotency, { scope, token: form.once, payload: form, now }, add);
+  };
+}
+
+function removeOperation(
+  { providerKeys, onProviderKeyChange }: ProviderKeyPageDeps,
+  accountId: string,
+  id: string,
+): TxOperation {
+  return async (tx, common) => {
+    const before = await lockProviderKey(tx, accountId, id);
+    const key = await providerKeys.remove(tx, accountId, id, common.now);
+    if (before.status !== "deleted")
+      await onProviderKeyChange?.(tx, { kind: "provider_key.deleted", key, ...common });
+  };
+}

@@ -1,0 +1,215 @@
+// The owner's pages about running a workspace: its webhooks, and the log of who did what.
+
+import { z } from "zod";
+import type { Permission } from "../../accounts/members.ts";
+import { type AuditAction, listAuditEntries, record } from "../../audit/audit.ts";
+import { listDeliveries } from "../../webhooks/deliveries.ts";
+import {
+  listLiveWebhooks,
+  removeWebhook,
+  testWebhook,
+  type Webhook,
+  type Webhooks,
+} from "../../webhooks/webhooks.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import { cursorSchema } from "../../http/schemas.ts";
+import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
+import type { Idempotency } from "../../idempotency/idempotency.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import {
+  AccountPath,
+  userErrorMessage,
+  PAGE_DEFAULTS,
+  redirect,
+  pageResponse,
+} from "../page-responses.ts";
+import { auditPage, AUDIT_ENTRIES_PER_PAGE } from "../audit/audit-page.tsx";
+import { workspacePath } from "../console-layout.tsx";
+import {
+  type WebhookWithDeliveries,
+  webhooksPage,
+  type WebhooksPageProps,
+} from "./webhooks-page.tsx";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
+
+export interface WebhookPageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  readonly webhooks: Webhooks;
+  readonly idempotency: Idempotency;
+}
+
+const DELIVERIES_PER_WEBHOOK = 5;
+
+export function webhookPageRoutes(deps: WebhookPageDeps): readonly Route[] {
+  return [webhooksRoute(deps), changeWebhooksRoute(deps), auditRoute(deps)];
+}
+
+function webhooksRoute(deps: WebhookPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/webhooks",
+    id: "showWorkspaceWebhooks",
+    summary: "The webhooks of a workspace",
+    params: AccountPath,
+    query: z.object({ delete: z.string().optional() }),
+    run: async ({ caller, params, query }) => {
+      const workspace = await requireAccess(deps, params.account, caller.personId, "webhooks.read");
+      const webhooks = await readWebhooks(deps.db, params.account);
+      return pageResponse(
+        webhooksPage({ user: caller, workspace, webhooks, deleteWebhookId: query.delete }),
+      );
+    },
+  });
+}
+
+async function readWebhooks(db: Db, accountId: string): Promise<readonly WebhookWithDeliveries[]> {
+  const live = await listLiveWebhooks(db, accountId);
+  return Promise.all(
+    live.map(async (webhook) => {
+      const page = await listDeliveries(db, accountId, webhook.id, {
+        limit: DELIVERIES_PER_WEBHOOK,
+      });
+      return { webhook, deliveries: page.data };
+    }),
+  );
+}
+
+const WebhookForm = z.discriminatedUnion("do", [
+  z.object({
+    do: z.literal("add"),
+    url: z.string(),
+    /** Absent where the form is not the page's. */
+    once: z.string().regex(FORM_TOKEN).optional(),
+  }),
+  z.object({ do: z.literal("remove"), webhook: z.string() }),
+  z.object({ do: z.literal("test"), webhook: z.string() }),
+  z.object({ do: z.literal("enable"), webhook: z.string() }),
+]);
+type WebhookForm = z.infer<typeof WebhookForm>;
+
+const CHANGE_PERMISSION: Permission = "webhooks.change";
+
+function changeWebhooksRoute(deps: WebhookPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/{account}/webhooks",
+    id: "changeWorkspaceWebhooks",
+    summary: "Set up, test, enable or delete a webhook",
+    params: AccountPath,
+    body: WebhookForm,
+    requestExample: { do: "add", url: "https://example.com/postern" },
+    run: async (input) => {
+      const { caller, params, body } = input;
+      const workspace = await requireAccess(
+        deps,
+        params.account,
+        caller.personId,
+        CHANGE_PERMISSION,
+      );
+      const respond = async (
+        extra: Pick<WebhooksPageProps, "secret" | "errorMessage" | "formValues">,
+      ) =>
+        pageResponse(
+          webhooksPage({
+            user: caller,
+            workspace,
+            webhooks: await readWebhooks(deps.db, params.account),
+            ...extra,
+          }),
+          extra.errorMessage === undefined ? 200 : 400,
+        );
+      try {
+        const secret = await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, params.account, caller.personId, CHANGE_PERMISSION);
+          return changeWebhooks(tx, deps, params.account, input);
+        });
+        if (secret !== undefined) return await respond({ secret });
+      } catch (error) {
+        const formValues = body.do === "add" ? body.url : undefined;
+        return await respond({ errorMessage: userErrorMessage(error), formValues });
+      }
+      return redirect(workspacePath(params.account, "/webhooks"));
+    },
+  });
+}
+
+type WebhookFormInput = RouteInput<{ account: string }, undefined, WebhookForm, SessionUser>;
+
+/** Does what the form asks; answers the signing secret where it made one. */
+async function changeWebhooks(
+  tx: Tx,
+  { webhooks, idempotency }: WebhookPageDeps,
+  accountId: string,
+  input: WebhookFormInput,
+): Promise<string | undefined> {
+  const { body, caller, now } = input;
+  switch (body.do) {
+    case "add": {
+      const add = async (): Promise<string> => {
+        const { webhook, secret } = await webhooks.add(tx, accountId, { url: body.url }, now);
+        await recordAudit(tx, "webhook.created", webhook, input);
+        return secret.reveal();
+      };
+      if (body.once === undefined) return await add();
+      const scope = `${accountId} ${caller.personId} console.webhook`;
+      return await submitOnce(
+        tx,
+        idempotency,
+        { scope, token: body.once, payload: body, now },
+        add,
+      );
+    }
+    case "remove": {
+      const { webhook, removed } = await removeWebhook(tx, accountId, body.webhook, now);
+      if (removed) await recordAudit(tx, "webhook.deleted", webhook, input);
+      return undefined;
+    }
+    case "enable": {
+      const webhook = await webhooks.change(tx, accountId, body.webhook, { status: "active", now });
+      await recordAudit(tx, "webhook.changed", webhook, input);
+      return undefined;
+    }
+    case "test":
+      await testWebhook(tx, accountId, body.webhook, now);
+      return undefined;
+  }
+}
+
+async function recordAudit(
+  tx: Tx,
+  action: AuditAction,
+  { id, accountId, url }: Webhook,
+  { caller, clientIp, now }: WebhookFormInput,
+): Promise<void> {
+  await record(tx, {
+    accountId,
+    actor: { type: "person", id: caller.personId },
+    action,
+    target: id,
+    detail: { host: new URL(url).host },
+    network: networksOf(clientIp)[1],
+    now,
+  });
+}
+
+function auditRoute(deps: WebhookPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/audit",
+    id: "showWorkspaceAudit",
+    summary: "Who did what in a workspace",
+    params: AccountPath,
+    query: z.object({ cursor: cursorSchema("aud") }),
+    run: async ({ caller, params, query: { cursor } }) => {
+      const workspace = await requireAccess(deps, params.account, caller.personId, "audit.read");
+      const page = { limit: AUDIT_ENTRIES_PER_PAGE, ...(cursor === undefined ? {} : { cursor }) };
+      return pageResponse(
+        auditPage(caller, workspace, await listAuditEntries(deps.db, params.account, page)),
+      );
+    },
+  });
+}

@@ -1,0 +1,73 @@
+// /llms.txt in the form of llmstxt.org: a title, a summary, prose without headings, then lists of links.
+
+import type { Route } from "../http/route.ts";
+import { START_CLAIM_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
+import { openApiPath } from "./curl.ts";
+import { type DocContext, joinParagraphs } from "./doc-context.ts";
+import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
+
+/** A text file by its name and by what fetches it; a browser shows it instead of saving it. */
+export const LLMS_CONTENT_TYPE = "text/plain; charset=utf-8";
+
+export function llmsTxt(context: DocContext): string {
+  const { settings } = context;
+  const visible = context.routes.filter((route) => route.hidden !== true);
+  const tags = [...new Set(visible.map((route) => route.tag))].filter(
+    (tag) => !OPTIONAL_TAGS.has(tag),
+  );
+  return `${joinParagraphs([
+    `# ${PRODUCT_NAME}`,
+    `> An AI gateway that agents let themselves into: one call opens an account with ${creditsText(settings.startingCredits)} and answers a key, without a human; any model answers through the OpenAI and Anthropic APIs; usage is prepaid and billed at the providers' list prices.`,
+    quickStart(context),
+    section("Start here", [
+      `- [auth.md](${settings.baseUrl}/auth.md): everything that an agent needs on one page, from the first key to every error`,
+      `- [OpenAPI description](${settings.baseUrl}/openapi.yaml): every endpoint, field, error and example`,
+      `- [API reference](${settings.baseUrl}/docs): the same, to read`,
+    ]),
+    ...tags.map((tag) =>
+      section(
+        tag,
+        visible.filter((route) => route.tag === tag).map((route) => routeLink(route, context)),
+      ),
+    ),
+    section("Optional", [
+      `- [Documentation for humans](${settings.docsUrl})`,
+      ...visible
+        .filter((route) => OPTIONAL_TAGS.has(route.tag))
+        .map((route) => routeLink(route, context)),
+    ]),
+  ])}\n`;
+}
+
+/** What a reader in a hurry may skip. */
+const OPTIONAL_TAGS: ReadonlySet<string> = new Set(["Discovery", "Operations"]);
+
+function quickStart(context: DocContext): string {
+  const { baseUrl } = context.settings;
+  return joinParagraphs([
+    `The base URL is ${baseUrl}; OpenAI's SDKs take ${baseUrl}/v1, Anthropic's take ${baseUrl}. Send the key as \`authorization: Bearer <API_KEY>\` or as \`x-api-key\`.`,
+    context.isMounted(REGISTER_ROUTE)
+      ? "Open an account. The answer holds `api_key`, which is shown once: save it in a file with mode 0600 and as `POSTERN_API_KEY`."
+      : "",
+    context.curl(REGISTER_ROUTE),
+    context.isMounted("POST /v1/chat/completions") ? "Call a model:" : "",
+    context.curl("POST /v1/chat/completions"),
+    context.isMounted("GET /v1/account") ? "See what is left:" : "",
+    context.curl("GET /v1/account"),
+    context.isMounted(START_CLAIM_ROUTE)
+      ? "A human can take the account over later, and the key keeps working: auth.md says how."
+      : "",
+    "Every error has a stable `code` and says what to do next.",
+  ]);
+}
+
+function section(title: string, lines: readonly string[]): string {
+  return `## ${title}\n\n${lines.join("\n")}`;
+}
+
+function routeLink(route: Route, context: DocContext): string {
+  const { baseUrl } = context.settings;
+  const path = `${route.method} ${openApiPath(route.path)}`;
+  const url = route.tag === "Discovery" ? `${baseUrl}${route.path}` : `${baseUrl}/docs#${route.id}`;
+  return `- [${path}](${url}): ${route.summary}${route.auth === "key" ? "" : " (no key)"}`;
+}

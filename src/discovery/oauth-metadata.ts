@@ -1,0 +1,64 @@
+// The two metadata documents of OAuth that an agent meets: RFC 9728's for the resource, which a 401 points to, and
+// RFC 8414's for the authorization server, with the `agent_auth` block. Only what is mounted is named.
+
+import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
+import type { RouteKey, DocContext } from "./doc-context.ts";
+import { claimGrantType, PRODUCT_NAME } from "./discovery-settings.ts";
+
+type Metadata = Readonly<Record<string, unknown>>;
+
+export function protectedResourceMetadata(context: DocContext): Metadata {
+  const { settings } = context;
+  return {
+    resource: settings.baseUrl,
+    resource_name: PRODUCT_NAME,
+    authorization_servers: [settings.baseUrl],
+    bearer_methods_supported: ["header"],
+    resource_documentation: settings.docsUrl,
+    ...(settings.privacyUrl === undefined ? {} : { resource_policy_uri: settings.privacyUrl }),
+    ...(settings.termsUrl === undefined ? {} : { resource_tos_uri: settings.termsUrl }),
+  };
+}
+
+/** Without an authorization endpoint there are no response types; RFC 8414 leaves out what has no elements. */
+export function authorizationServerMetadata(context: DocContext): Metadata {
+  const { settings } = context;
+  const token = endpointUrl(context, CLAIM_TOKEN_ROUTE);
+  return {
+    issuer: settings.baseUrl,
+    ...(token === undefined
+      ? {}
+      : {
+          token_endpoint: token,
+          token_endpoint_auth_methods_supported: ["none"],
+          grant_types_supported: [claimGrantType(settings)],
+        }),
+    service_documentation: settings.docsUrl,
+    agent_auth: agentAuthMetadata(context),
+  };
+}
+
+/** The names of the auth.md protocol, those of its first version and those of the later ones. */
+function agentAuthMetadata(context: DocContext): Metadata {
+  const register = endpointUrl(context, REGISTER_ROUTE);
+  const claim = endpointUrl(context, START_CLAIM_ROUTE);
+  return {
+    skill: `${context.settings.baseUrl}/auth.md`,
+    ...(register === undefined
+      ? {}
+      : {
+          register_uri: register,
+          identity_endpoint: register,
+          identity_types_supported: ["anonymous"],
+          credential_types_supported: ["api_key"],
+          anonymous: { credential_types_supported: ["api_key"] },
+        }),
+    ...(claim === undefined ? {} : { claim_uri: claim, claim_endpoint: claim }),
+  };
+}
+
+function endpointUrl(context: DocContext, routeKey: RouteKey): string | undefined {
+  return context.isMounted(routeKey)
+    ? `${context.settings.baseUrl}${routeKey.slice(routeKey.indexOf("/"))}`
+    : undefined;
+}

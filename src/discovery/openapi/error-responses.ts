@@ -1,0 +1,205 @@
+// The responses that endpoints share: one for each dialect and each set of codes that has one status.
+
+import { type FaultCode, FAULTS } from "../../base/fault.ts";
+import type { Dialect, Route } from "../../http/route.ts";
+import { ERROR_ADVICE, ERROR_ENVELOPES, errorExample, possibleFaults } from "../error-docs.ts";
+import type { HeaderObject, MediaType, Reference, ResponseObject } from "./openapi-types.ts";
+import type { SchemaRegistry } from "./json-schemas.ts";
+
+const DIALECT_PREFIXES: Readonly<Record<Dialect, string>> = {
+  openai: "",
+  messages: "Messages",
+  oauth: "OAuth",
+  page: "Page",
+};
+const RELAYED_PREFIX = "ModelCall";
+const RETRY_AFTER: Reference = { $ref: "#/components/headers/RetryAfter" };
+/** They say it only where it is known: the provider said so, or the gateway leaves it alone for a while. */
+const OPTIONAL_RETRY_AFTER: ReadonlySet<FaultCode> = new Set([
+  "conflict",
+  "upstream_error",
+  "upstream_timeout",
+]);
+const REQUEST_ID: Reference = { $ref: "#/components/headers/RequestId" };
+
+export const RESPONSE_HEADERS: Readonly<Record<string, HeaderObject>> = {
+  RequestId: {
+    description: "Names this request. On a model call it is also the id of the usage record.",
+    schema: { type: "string", examples: ["req_01jd8v6k3m0000000000000000"] },
+  },
+  RetryAfter: {
+    description: "Whole seconds to wait before the next try.",
+    schema: { type: "integer", minimum: 1, examples: [2] },
+  },
+  Challenge: {
+    description: "How to get in: points to the protected-resource metadata.",
+    schema: { type: "string" },
+  },
+  PaymentRequired: {
+    description: "What has to be paid, and where to: base64 of JSON, as x402 says it.",
+    schema: { type: "string" },
+  },
+  Allow: {
+    description: "The methods that this path takes.",
+    schema: { type: "string", examples: ["GET, HEAD"] },
+  },
+  Replayed: {
+    description: "`true` on the stored answer to a repeated `idempotency-key`.",
+    schema: { type: "string", const: "true" },
+  },
+};
+
+/** Everything that can go wrong with a route, by status. */
+export function errorResponseRefs(route: Route): Readonly<Record<string, Reference>> {
+  const statuses = [...codesByStatus(route)].map(([status, codes]) => [
+    String(status),
+    responseReference(responseName(route, codes)),
+  ]);
+  return {
+    ...Object.fromEntries(statuses),
+    default: responseReference(defaultResponseName(route)),
+  };
+}
+
+/** The components that those references name. */
+export function errorResponseComponents(
+  routes: readonly Route[],
+  registry: SchemaRegistry,
+  baseUrl: string,
+): Readonly<Record<string, ResponseObject>> {
+  const components: Record<string, ResponseObject> = {};
+  for (const route of routes) {
+    for (const [, codes] of codesByStatus(route))
+      components[responseName(route, codes)] ??= responseFor(route, codes, registry, baseUrl);
+    components[defaultResponseName(route)] ??= defaultResponse(route, registry, baseUrl);
+  }
+  return Object.fromEntries(Object.entries(components).toSorted(([a], [b]) => a.localeCompare(b)));
+}
+
+function codesByStatus(route: Route): ReadonlyMap<number, readonly FaultCode[]> {
+  const byStatus = new Map<number, FaultCode[]>();
+  for (const code of possibleFaults(route)) {
+    const status = FAULTS[code][0];
+    // An endpoint that describes this status itself, as the claim poll does, knows better.
+    if (route.responses[status] !== undefined) continue;
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  return byStatus;
+}
+
+function responseFor(
+  route: Route,
+  codes: readonly FaultCode[],
+  registry: SchemaRegistry,
+  baseUrl: string,
+): ResponseObject {
+  return {
+    description: codes
+      .map((code) => `\`${code}\`: ${FAULTS[code][1]} ${ERROR_ADVICE[code].next}`)
+      .join("\n\n"),
+    headers: { ...errorHeaders(codes), ...(mayBeRelayed(codes) ? relayedHeadersOf(route) : {}) },
+    content: errorContent(route.dialect, codes, registry, baseUrl),
+  };
+}
+
+/** What no endpoint lists for itself: a path that does not exist, a method that it does not take. */
+function defaultResponse(route: Route, registry: SchemaRegistry, baseUrl: string): ResponseObject {
+  const relayed = relaysProviderErrors(route)
+    ? " A provider's own error keeps its status, such as 422, 500 or 529."
+    : "";
+  return {
+    description: `Any other error, in the same form.${relayed}`,
+    headers: {
+      "x-request-id": REQUEST_ID,
+      allow: { $ref: "#/components/headers/Allow" },
+      ...(relaysProviderErrors(route)
+        ? { "retry-after": RETRY_AFTER, ...relayedHeadersOf(route) }
+        : {}),
+    },
+    content: errorContent(route.dialect, ["not_found", "method_not_allowed"], registry, baseUrl),
+  };
+}
+
+/** The headers of a provider's reply that a route's answers and errors carry on. */
+export function relayedHeadersOf(route: Route): Readonly<Record<string, HeaderObject>> {
+  const entries = Object.entries(route.relayedHeaders ?? {}).map(([name, description]) => [
+    name,
+    { description, schema: { type: "string" } },
+  ]);
+  return Object.fromEntries(entries);
+}
+
+function relaysProviderErrors(route: Route): boolean {
+  return route.relayedHeaders !== undefined;
+}
+
+/** Whether an error of one of these codes may be a provider's own. */
+function mayBeRelayed(codes: readonly FaultCode[]): boolean {
+  return codes.some((code) => RELAYED_CODES.has(code));
+}
+
+const RELAYED_CODES: ReadonlySet<FaultCode> = new Set([
+  "invalid_request",
+  "model_not_found",
+  "payload_too_large",
+  "rate_limited",
+  "internal",
+  "upstream_error",
+  "overloaded",
+  "upstream_timeout",
+]);
+
+function errorContent(
+  dialect: Dialect,
+  codes: readonly FaultCode[],
+  registry: SchemaRegistry,
+  baseUrl: string,
+): Readonly<Record<string, MediaType>> {
+  const envelope = ERROR_ENVELOPES[dialect];
+  if (envelope === undefined) return { "text/plain": { schema: { type: "string" } } };
+  const examples = codes.map(
+    (code) => [code, { summary: code, value: errorExample(code, dialect, baseUrl) }] as const,
+  );
+  return {
+    "application/json": {
+      schema: registry.jsonSchemaFor("output", envelope),
+      examples: Object.fromEntries(examples),
+    },
+  };
+}
+
+function errorHeaders(codes: readonly FaultCode[]): Readonly<Record<string, Reference>> {
+  const headers: Record<string, Reference> = { "x-request-id": REQUEST_ID };
+  if (
+    codes.some(
+      (code) => ERROR_ADVICE[code].retry === "after retry-after" || OPTIONAL_RETRY_AFTER.has(code),
+    )
+  )
+    headers["retry-after"] = RETRY_AFTER;
+  if (codes.includes("invalid_api_key"))
+    headers["www-authenticate"] = { $ref: "#/components/headers/Challenge" };
+  if (codes.includes("payment_required"))
+    headers["payment-required"] = { $ref: "#/components/headers/PaymentRequired" };
+  return headers;
+}
+
+/** A route that relays a provider's errors has those that may be one for itself. */
+function responseName(route: Route, codes: readonly FaultCode[]): string {
+  const relayedPrefix = relaysProviderErrors(route) && mayBeRelayed(codes) ? RELAYED_PREFIX : "";
+  return `${DIALECT_PREFIXES[route.dialect]}${relayedPrefix}${codes.map(pascalCase).join("Or")}`;
+}
+
+function defaultResponseName(route: Route): string {
+  return `${DIALECT_PREFIXES[route.dialect]}${relaysProviderErrors(route) ? RELAYED_PREFIX : ""}AnyError`;
+}
+
+function responseReference(name: string): Reference {
+  return { $ref: `#/components/responses/${name}` };
+}
+
+function pascalCase(code: string): string {
+  return code
+    .split("_")
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join("");
+}

@@ -1,0 +1,107 @@
+// As much of OpenAPI 3.1's form as this house writes and its reference page reads.
+
+import type { JsonSchema } from "./json-schemas.ts";
+
+export interface Reference {
+  readonly $ref: string;
+}
+
+export interface MediaType {
+  readonly schema?: JsonSchema;
+  readonly example?: unknown;
+  readonly examples?: Readonly<
+    Record<string, { readonly summary: string; readonly value: unknown }>
+  >;
+}
+
+export interface HeaderObject {
+  readonly description: string;
+  readonly schema: JsonSchema;
+}
+
+export interface ResponseObject {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, HeaderObject | Reference>>;
+  readonly content?: Readonly<Record<string, MediaType>>;
+}
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: "path" | "query" | "header";
+  readonly required?: boolean;
+  readonly description?: string;
+  readonly schema: JsonSchema;
+}
+
+interface CodeSample {
+  readonly lang: string;
+  readonly label: string;
+  readonly source: string;
+}
+
+export interface Operation {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description?: string;
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly parameters?: readonly Parameter[];
+  readonly requestBody?: {
+    readonly required: boolean;
+    readonly content: Readonly<Record<string, MediaType>>;
+  };
+  readonly responses: Readonly<Record<string, ResponseObject | Reference>>;
+  readonly "x-codeSamples": readonly CodeSample[];
+}
+
+export interface Tag {
+  readonly name: string;
+  readonly description: string;
+}
+
+export interface OpenApiDocument {
+  readonly openapi: "3.1.1";
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly summary: string;
+    readonly description: string;
+    readonly termsOfService?: string;
+    readonly contact?: { readonly url: string };
+  };
+  readonly externalDocs: { readonly url: string; readonly description: string };
+  readonly servers: readonly { readonly url: string; readonly description: string }[];
+  readonly tags: readonly Tag[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: {
+    readonly securitySchemes: Readonly<Record<string, Readonly<Record<string, string>>>>;
+    readonly headers: Readonly<Record<string, HeaderObject>>;
+    readonly responses: Readonly<Record<string, ResponseObject>>;
+    readonly schemas: Readonly<Record<string, JsonSchema>>;
+  };
+}
+
+/** The response itself, where an operation only refers to it. */
+export function resolveResponse(
+  document: OpenApiDocument,
+  responseOrRef: ResponseObject | Reference,
+): ResponseObject {
+  if (!("$ref" in responseOrRef)) return responseOrRef;
+  const name = responseOrRef.$ref.slice("#/components/responses/".length);
+  const response = document.components.responses[name];
+  if (response === undefined) throw new Error(`the document has no response ${name}`);
+  return response;
+}
+
+/** Every operation in the order of the routes. */
+export function listOperations(
+  document: OpenApiDocument,
+): readonly { readonly path: string; readonly method: string; readonly operation: Operation }[] {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({
+      path,
+      method: method.toUpperCase(),
+      operation,
+    })),
+  );
+}

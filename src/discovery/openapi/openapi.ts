@@ -1,0 +1,105 @@
+// The OpenAPI description, made out of the routes alone: an endpoint is in it because it is mounted.
+
+import { FAULTS } from "../../base/fault.ts";
+import type { Route } from "../../http/route.ts";
+import { openApiPath } from "../curl.ts";
+import { errorResponseComponents, RESPONSE_HEADERS } from "./error-responses.ts";
+import { ERROR_ADVICE, acceptsIdempotencyKey } from "../error-docs.ts";
+import type { OpenApiDocument, Operation, Tag } from "./openapi-types.ts";
+import { createRouteSchemas, routeOperation, SECURITY_SCHEMES } from "./operation.ts";
+import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "../discovery-settings.ts";
+import { tagDescription } from "./tags.ts";
+
+export const OPENAPI_CONTENT_TYPE = "application/yaml; charset=utf-8";
+
+export function openApiDocument(
+  routes: readonly Route[],
+  settings: DiscoverySettings,
+): OpenApiDocument {
+  const visible = routes.filter((route) => route.hidden !== true);
+  const registry = createRouteSchemas(visible);
+  return {
+    openapi: "3.1.1",
+    info: infoOf(settings),
+    externalDocs: { url: settings.docsUrl, description: "The documentation for humans." },
+    servers: [{ url: settings.baseUrl, description: `${PRODUCT_NAME} at this address.` }],
+    tags: tagsOf(visible),
+    paths: pathsOf(visible, (route) => routeOperation(route, registry, settings)),
+    components: {
+      securitySchemes: SECURITY_SCHEMES,
+      headers: usedHeaders(visible),
+      responses: errorResponseComponents(visible, registry, settings.baseUrl),
+      schemas: registry.components,
+    },
+  };
+}
+
+// The library is loaded when the first reader asks: few do, and a start would wait for it.
+export async function openApiYaml(document: OpenApiDocument): Promise<string> {
+  const { stringify } = await import("yaml");
+  return stringify(document, { aliasDuplicateObjects: false, lineWidth: 100 });
+}
+
+function infoOf(settings: DiscoverySettings): OpenApiDocument["info"] {
+  return {
+    title: PRODUCT_NAME,
+    version: settings.version,
+    summary: "An AI gateway that agents let themselves into.",
+    description: [
+      `One call opens an account with ${creditsText(settings.startingCredits)} and answers a key: no human, no browser.`,
+      "Any model is then called through the OpenAI or the Anthropic API. Credits are prepaid; usage is billed at the providers' list prices.",
+      `An agent finds everything that it needs on one page: [auth.md](${settings.baseUrl}/auth.md).`,
+      "Clients should ignore fields that they do not know: answers may grow new ones.",
+      "**Errors** have a stable `code` and the form of the API that was called:",
+      errorTable(),
+    ].join("\n\n"),
+    ...(settings.termsUrl === undefined ? {} : { termsOfService: settings.termsUrl }),
+    ...(settings.contactUrl === undefined ? {} : { contact: { url: settings.contactUrl } }),
+  };
+}
+
+function errorTable(): string {
+  const rows = Object.entries(FAULTS).map(
+    ([code, [status]]) => `| ${status} | \`${code}\` | ${adviceFor(code)} |`,
+  );
+  return ["| Status | Code | What to do |", "| --- | --- | --- |", ...rows].join("\n");
+}
+
+function adviceFor(code: string): string {
+  return Object.entries(ERROR_ADVICE).find(([name]) => name === code)?.[1].next ?? "";
+}
+
+function tagsOf(routes: readonly Route[]): readonly Tag[] {
+  return [...new Set(routes.map((route) => route.tag))].map((name) => ({
+    name,
+    description: tagDescription(name),
+  }));
+}
+
+function pathsOf(
+  routes: readonly Route[],
+  operationFor: (route: Route) => Operation,
+): OpenApiDocument["paths"] {
+  const paths: Record<string, Record<string, Operation>> = {};
+  for (const route of routes) {
+    const path = openApiPath(route.path);
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationFor(route) };
+  }
+  return paths;
+}
+
+/** A header that no answer has stays out: every component is referred to. */
+function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["headers"] {
+  const { Replayed, Challenge, PaymentRequired, ...always } = RESPONSE_HEADERS;
+  return {
+    ...always,
+    ...(Challenge !== undefined && routes.some((route) => route.auth === "key")
+      ? { Challenge }
+      : {}),
+    ...(Replayed !== undefined && routes.some(acceptsIdempotencyKey) ? { Replayed } : {}),
+    ...(PaymentRequired !== undefined &&
+    routes.some((route) => route.faults.includes("payment_required"))
+      ? { PaymentRequired }
+      : {}),
+  };
+}

@@ -1,0 +1,242 @@
+// One route as one operation of the description.
+
+import type { ResponseDoc, Route } from "../../http/route.ts";
+import type { z } from "zod";
+import { curlCommand, exampleBody, isRecord } from "../curl.ts";
+import { errorResponseRefs, relayedHeadersOf } from "./error-responses.ts";
+import { ERROR_ENVELOPES, acceptsIdempotencyKey } from "../error-docs.ts";
+import type {
+  HeaderObject,
+  MediaType,
+  Operation,
+  Parameter,
+  Reference,
+  ResponseObject,
+} from "./openapi-types.ts";
+import { createSchemaRegistry, type JsonSchema, type SchemaRegistry } from "./json-schemas.ts";
+import type { DiscoverySettings } from "../discovery-settings.ts";
+
+const IDEMPOTENCY_KEY_DESCRIPTION =
+  "A random text of your own. A repetition with the same key and body gets the first answer again, for 24 hours.";
+const IDEMPOTENCY_KEY_MAX = 255;
+const KEYLESS_IDEMPOTENCY_KEY_MIN = 16;
+const COMPONENTS_PREFIX = "#/components/schemas/";
+
+export const SECURITY_SCHEMES = {
+  bearer: {
+    type: "http",
+    scheme: "bearer",
+    description: "A gateway API key: `authorization: Bearer <API_KEY>`.",
+  },
+  apiKey: {
+    type: "apiKey",
+    in: "header",
+    name: "x-api-key",
+    description: "The same key, where Anthropic's SDKs put it.",
+  },
+} as const;
+
+/** What an answer may also say of itself; both are optional, so a plain AnswerDoc is one. */
+type FullResponseDoc = ResponseDoc & {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The same answer in other content types, such as a stream or CSV. */
+  readonly alternatives?: readonly Pick<ResponseDoc, "schema" | "contentType" | "example">[];
+};
+
+/** The schemas of all routes, each described once. */
+export function createRouteSchemas(routes: readonly Route[]): SchemaRegistry {
+  const inputs = routes.flatMap(({ params, query, body }) => [params, query, body]);
+  const variants = routes
+    .flatMap((route) => Object.values(route.responses))
+    .flatMap(responseVariants);
+  const envelopes = routes.map((route) => ERROR_ENVELOPES[route.dialect]);
+  return createSchemaRegistry(
+    inputs.filter(isSchema),
+    [...variants.map((variant) => variant.schema), ...envelopes].filter(isSchema),
+  );
+}
+
+export function routeOperation(
+  route: Route,
+  registry: SchemaRegistry,
+  settings: DiscoverySettings,
+): Operation {
+  const parameters = [
+    ...parametersOf(route, registry, "path"),
+    ...parametersOf(route, registry, "query"),
+    ...headerParametersOf(route),
+  ];
+  return {
+    operationId: route.id,
+    tags: [route.tag],
+    summary: route.summary,
+    ...(route.description === undefined ? {} : { description: route.description }),
+    security: route.auth === "key" ? [{ bearer: [] }, { apiKey: [] }] : [],
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(route.body === undefined
+      ? {}
+      : { requestBody: requestBodyOf(route, route.body, registry, settings) }),
+    responses: { ...successResponses(route, registry), ...errorResponseRefs(route) },
+    "x-codeSamples": [
+      {
+        lang: "Shell",
+        label: "curl",
+        source: curlCommand(route, settings, { params: exampleParams(parameters) }),
+      },
+    ],
+  };
+}
+
+function parametersOf(
+  route: Route,
+  registry: SchemaRegistry,
+  location: "path" | "query",
+): readonly Parameter[] {
+  const schema = location === "path" ? route.params : route.query;
+  const fields =
+    schema === undefined ? {} : fieldsOf(registry, registry.jsonSchemaFor("input", schema));
+  if (location === "query")
+    return Object.entries(fields).map(([name, field]) => parameter(name, location, field));
+  return [...route.path.matchAll(/\{(\w+)(\+?)\}/g)].map(([, name = "", rest]) => {
+    const field = fields[name]?.schema ?? { type: "string" };
+    const description =
+      rest === "+" ? `${field.description ?? ""} It may hold slashes.`.trim() : field.description;
+    return parameter(name, location, {
+      required: true,
+      schema: description === undefined ? field : { ...field, description: description },
+    });
+  });
+}
+
+interface Field {
+  readonly schema: JsonSchema;
+  readonly required: boolean;
+}
+
+function parameter(name: string, location: "path" | "query", field: Field): Parameter {
+  const { description, ...schema } = field.schema;
+  return {
+    name,
+    in: location,
+    ...(field.required ? { required: true } : {}),
+    ...(description === undefined ? {} : { description }),
+    schema,
+  };
+}
+
+function fieldsOf(registry: SchemaRegistry, schema: JsonSchema): Readonly<Record<string, Field>> {
+  const whole =
+    schema.$ref === undefined
+      ? schema
+      : (registry.components[schema.$ref.slice(COMPONENTS_PREFIX.length)] ?? {});
+  const fields = Object.entries(whole.properties ?? {}).map(([name, property]) => [
+    name,
+    {
+      schema: typeof property === "object" ? property : {},
+      required: whole.required?.includes(name) ?? false,
+    },
+  ]);
+  return Object.fromEntries(fields);
+}
+
+function headerParametersOf(route: Route): readonly Parameter[] {
+  const own = Object.entries(route.requestHeaders ?? {}).map(([name, description]): Parameter => ({
+    name,
+    in: "header",
+    description,
+    schema: { type: "string" },
+  }));
+  if (!acceptsIdempotencyKey(route)) return own;
+  const minLength = route.auth === "none" ? KEYLESS_IDEMPOTENCY_KEY_MIN : 1;
+  return [
+    ...own,
+    {
+      name: "idempotency-key",
+      in: "header",
+      description:
+        route.revealsSecret === true && route.auth === "key"
+          ? `${IDEMPOTENCY_KEY_DESCRIPTION} The answer holds a secret, so only the API key that asked first gets it again.`
+          : IDEMPOTENCY_KEY_DESCRIPTION,
+      schema: { type: "string", minLength: minLength, maxLength: IDEMPOTENCY_KEY_MAX },
+    },
+  ];
+}
+
+function requestBodyOf(
+  route: Route,
+  body: z.ZodType,
+  registry: SchemaRegistry,
+  settings: DiscoverySettings,
+): NonNullable<Operation["requestBody"]> {
+  const type = route.bodyType === "form" ? "application/x-www-form-urlencoded" : "application/json";
+  const example = exampleBody(route, settings);
+  const media: MediaType = {
+    schema: registry.jsonSchemaFor("input", body),
+    ...(example === undefined ? {} : { example }),
+  };
+  return { required: !body.safeParse({}).success, content: { [type]: media } };
+}
+
+function successResponses(
+  route: Route,
+  registry: SchemaRegistry,
+): Readonly<Record<string, ResponseObject>> {
+  const responses = Object.entries(route.responses).map(([status, answer]) => [
+    status,
+    responseObject(route, answer, registry),
+  ]);
+  return Object.fromEntries(responses);
+}
+
+function responseObject(
+  route: Route,
+  response: FullResponseDoc,
+  registry: SchemaRegistry,
+): ResponseObject {
+  const headers: Record<string, HeaderObject | Reference> = {
+    "x-request-id": { $ref: "#/components/headers/RequestId" },
+  };
+  if (acceptsIdempotencyKey(route))
+    headers["idempotent-replayed"] = { $ref: "#/components/headers/Replayed" };
+  for (const [name, description] of Object.entries(response.headers ?? {}))
+    headers[name] = { description, schema: { type: "string" } };
+  Object.assign(headers, relayedHeadersOf(route));
+  const content = responseVariants(response).map((form) => [
+    form.contentType ?? "application/json",
+    mediaType(form, registry),
+  ]);
+  return {
+    description: response.description,
+    headers,
+    ...(content.length === 0 ? {} : { content: Object.fromEntries(content) }),
+  };
+}
+
+type ResponseVariant = NonNullable<FullResponseDoc["alternatives"]>[number];
+
+/** The bodies that an answer can have; an answer that names neither a schema nor a content type has none. */
+function responseVariants(answer: FullResponseDoc): readonly ResponseVariant[] {
+  return [answer, ...(answer.alternatives ?? [])].filter(
+    (form) => form.schema !== undefined || form.contentType !== undefined,
+  );
+}
+
+function mediaType(form: ResponseVariant, registry: SchemaRegistry): MediaType {
+  const schema: JsonSchema =
+    form.schema === undefined ? { type: "string" } : registry.jsonSchemaFor("output", form.schema);
+  return { schema, ...(form.example === undefined ? {} : { example: form.example }) };
+}
+
+function exampleParams(parameters: readonly Parameter[]): Readonly<Record<string, string>> {
+  const inPath = parameters.filter((each) => each.in === "path");
+  return Object.fromEntries(inPath.map(({ name, schema }) => [name, exampleText(name, schema)]));
+}
+
+function exampleText(name: string, schema: JsonSchema): string {
+  const example = schema.examples?.[0];
+  return typeof example === "string" ? example : name.toUpperCase();
+}
+
+function isSchema(schema: z.ZodType | undefined): schema is z.ZodType {
+  return isRecord(schema);
+}

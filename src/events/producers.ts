@@ -1,0 +1,209 @@
+// What the rooms tell of their changes, turned into events and audit entries: each function runs in the transaction of
+// the change that it is told of.
+
+import type { MemberChange } from "../accounts/members.ts";
+import type { AccountCreated } from "../accounts/routes.ts";
+import { type Actor, record } from "../audit/audit.ts";
+import { creditsOf, usdOf, usdText } from "../base/money.ts";
+import type { ClaimEvent } from "../claims/claims.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { getKey, type Key } from "../keys/keys.ts";
+import type { KeyChange } from "../keys/routes.ts";
+import type { BudgetThresholdCrossing } from "../ledger/budget-rules.ts";
+import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
+import type { SessionsEnded } from "../people/routes.ts";
+import type { ProviderKeyChange } from "../provider-keys/routes.ts";
+import type { Tx } from "../store/db.ts";
+import { type NewEvent, emitEvent } from "./events.ts";
+
+/** An account that an agent opened, with its first key. Nobody can have a webhook there yet, so no event is raised. */
+export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise<void> {
+  const { account, key, address, now } = created;
+  const { id: accountId, email } = account;
+  const common = { accountId, actor: { type: "key", id: key.id }, now } as const;
+  const network = coarseNetwork(address);
+  await record(tx, {
+    ...common,
+    action: "account.created",
+    target: accountId,
+    detail: email === null ? {} : { email },
+    network,
+  });
+  const { name, last4 } = key;
+  const detail = { name, last4, limit_usd: null, limit_window: null, expires_at: null };
+  await record(tx, { ...common, action: "key.created", target: key.id, detail, network });
+}
+
+export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {
+  const { kind, key, by, address, now } = change;
+  await recordKeyChange(tx, key, {
+    action: kind,
+    actor: by,
+    network: coarseNetwork(address),
+    now,
+  });
+}
+
+/** A key that was revoked by hand, at the command line. */
+export async function onKeyRevokedByOperator(tx: Tx, key: Key, now: number): Promise<void> {
+  await recordKeyChange(tx, key, { action: "key.revoked", actor: OPERATOR, network: null, now });
+}
+
+export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Promise<void> {
+  const { kind, key, actor, clientIp, now } = change;
+  await record(tx, {
+    accountId: key.accountId,
+    actor: actor,
+    action: kind,
+    target: key.id,
+    detail: { provider: key.provider, name: key.name, last4: key.last4 },
+    network: coarseNetwork(clientIp),
+    now,
+  });
+}
+
+/** What humans change in the console. */
+export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void> {
+  const { kind, accountId, by, target, email, role, address, now } = change;
+  await record(tx, {
+    accountId,
+    actor: { type: "person", id: by.personId },
+    action: kind,
+    target,
+    detail: { by: by.email, ...(email === undefined ? {} : { email }) },
+    network: coarseNetwork(address),
+    now,
+  });
+  if (kind !== "member.added" || email === undefined || role === undefined) return;
+  const data = { claim_attempt_id: null, email, role };
+  await emitEvent(tx, { type: kind, accountId, data, now });
+}
+
+export async function onSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<void> {
+  await record(tx, {
+    accountId: null,
+    actor: { type: "person", id: ended.personId },
+    action: "session.ended",
+    target: ended.sessionId,
+    detail: { others: ended.others },
+    network: coarseNetwork(ended.address),
+    now: ended.now,
+  });
+}
+
+export async function onClaimEvent(tx: Tx, event: ClaimEvent, now: number): Promise<void> {
+  const { kind, attempt } = event;
+  const { accountId, email, id: target } = attempt;
+  const common = { accountId, target, now, network: null };
+  switch (kind) {
+    case "claim.started":
+      await record(tx, {
+        ...common,
+        actor: { type: "key", id: attempt.keyId },
+        action: kind,
+        network: attempt.network,
+        detail: { email, invitation: attempt.invitation },
+      });
+      return;
+    case "claim.declined":
+    case "claim.locked":
+      await record(tx, { ...common, actor: actorByEmail(email), action: kind });
+      return;
+    case "claim.completed":
+    case "member.added":
+      await recordClaimCompletion(tx, event, now);
+      return;
+    case "key.revoked":
+    case "key.limited":
+      await recordKeyChange(tx, await getKey(tx, accountId, event.keyId, now), {
+        action: kind === "key.revoked" ? kind : "key.changed",
+        actor: actorByEmail(email),
+        network: null,
+        now,
+      });
+  }
+}
+
+export async function emitBalanceEvents(
+  tx: Tx,
+  crossings: readonly ThresholdCrossing[],
+): Promise<void> {
+  for (const { kind, accountId, balance, threshold, now } of crossings) {
+    if (kind === "top_up") continue;
+    const data = { credits: creditsOf(balance), usd: usdOf(balance), below_usd: usdOf(threshold) };
+    await emitEvent(tx, { type: `balance.${kind}`, accountId, data, now });
+  }
+}
+
+export async function emitBudgetEvents(
+  tx: Tx,
+  crossings: readonly BudgetThresholdCrossing[],
+): Promise<void> {
+  for (const { accountId, window, percent, used, limit, endsAt, now } of crossings) {
+    const data = {
+      window,
+      percent,
+      used_usd: Number(usdText(used)),
+      limit_usd: Number(usdText(limit)),
+      resets_at: new Date(endsAt).toISOString(),
+    };
+    await emitEvent(tx, { type: "budget.reached", accountId, data, now });
+  }
+}
+
+const OPERATOR: Actor = { type: "operator", id: "command line" };
+
+async function recordClaimCompletion(
+  tx: Tx,
+  event: Extract<ClaimEvent, { kind: "claim.completed" | "member.added" }>,
+  now: number,
+): Promise<void> {
+  const { kind, attempt, personId, role, bonus } = event;
+  const { accountId, email, id } = attempt;
+  await record(tx, {
+    accountId,
+    actor: { type: "person", id: personId },
+    action: kind === "claim.completed" ? "account.claimed" : kind,
+    target: id,
+    detail: { email, role },
+    network: null,
+    now,
+  });
+  const data = { claim_attempt_id: id, email, role };
+  const newEvent: NewEvent =
+    kind === "claim.completed"
+      ? { type: kind, accountId, data: { ...data, bonus_credits: creditsOf(bonus) }, now }
+      : { type: kind, accountId, data, now };
+  await emitEvent(tx, newEvent);
+}
+
+interface KeyChangeRecord {
+  readonly action: "key.created" | "key.changed" | "key.revoked";
+  readonly actor: Actor;
+  readonly network: string | null;
+  readonly now: number;
+}
+
+async function recordKeyChange(
+  tx: Tx,
+  key: Key,
+  { action, actor, network, now }: KeyChangeRecord,
+): Promise<void> {
+  const { id, accountId, name, prefix, last4, limit, limitWindow, expiresAt } = key;
+  const limits = { limit_usd: limit === null ? null : usdText(limit), limit_window: limitWindow };
+  const expiry = { expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString() };
+  const detail = { name, last4, ...limits, ...expiry };
+  await record(tx, { accountId, actor, action, target: id, detail, network, now });
+  if (action === "key.changed") return;
+  const data = { key_id: id, name, prefix, last4, by: actor.id };
+  await emitEvent(tx, { type: action, accountId, data, now });
+}
+
+/** A human of whom only the email is known at that place. */
+function actorByEmail(email: string): Actor {
+  return { type: "person", id: email };
+}
+
+function coarseNetwork(address: string): string {
+  return networksOf(address)[1];
+}

@@ -1,0 +1,194 @@
+// The model APIs as the documents show them: what the gateway itself reads. Everything else in a body travels on.
+
+import { z } from "zod";
+import { SORTS } from "../routing/routing-preferences.ts";
+
+const modelField = z
+  .string()
+  .meta({ description: "An id from GET /v1/models: `<provider>/<name>`.", example: "sim/echo" });
+const streamField = z.boolean().optional().meta({ description: "Answer with server-sent events." });
+
+const ProviderPreferences = z
+  .strictObject({
+    order: z.array(z.string()).optional().meta({
+      description: "Providers to try first, in this order; stickiness and `sort` yield to it.",
+    }),
+    only: z.array(z.string()).optional().meta({ description: "No other provider than these." }),
+    ignore: z.array(z.string()).optional().meta({ description: "None of these." }),
+    sort: z
+      .enum(SORTS)
+      .optional()
+      .meta({ description: "The cheapest, the quickest to begin, or the fastest first." }),
+    allow_fallbacks: z.boolean().optional().meta({
+      description:
+        "`false`: no provider but the first, or those of `order`; `true`: any that has the model.",
+    }),
+    max_price: z
+      .strictObject({
+        prompt: z.union([z.number(), z.string()]).optional(),
+        completion: z.union([z.number(), z.string()]).optional(),
+      })
+      .optional()
+      .meta({ description: "The highest list price, in US dollars for a million tokens." }),
+  })
+  .meta({
+    id: "ProviderPreferences",
+    example: { order: ["bedrock", "anthropic"], max_price: { prompt: 5 } },
+  });
+
+/** Where a call may go: the gateway's own members, on all three APIs. */
+const routingFields = {
+  models: z.array(z.string()).min(1).optional().meta({
+    description:
+      "Models to turn to, in this order, when the one before fails. The one that answered is charged.",
+  }),
+  provider: ProviderPreferences.optional().meta({
+    description:
+      "Among the providers that have the model. Without it a call goes to the model's own provider only.",
+  }),
+};
+
+export const UsageCost = z
+  .looseObject({
+    cost: z
+      .number()
+      .optional()
+      .meta({ description: "What the call cost, in US dollars; the provider's list price." }),
+    dropped: z.array(z.string()).optional().meta({
+      description: "Where the provider's reply held what this API cannot say, if it did.",
+    }),
+  })
+  .meta({
+    id: "ProviderUsage",
+    description: "The provider's own usage object, with the cost added.",
+  });
+
+const ChatMessage = z
+  .looseObject({
+    role: z.string(),
+    content: z
+      .union([z.string(), z.array(z.looseObject({}))])
+      .nullable()
+      .optional(),
+  })
+  .meta({ id: "ChatMessage" });
+
+export const ChatRequest = z
+  .looseObject({
+    model: modelField,
+    messages: z.array(ChatMessage).min(1),
+    max_tokens: z
+      .int()
+      .min(1)
+      .optional()
+      .meta({ description: "Bounds the output, and what is held for the call." }),
+    max_completion_tokens: z.int().min(1).optional(),
+    stream: streamField,
+    ...routingFields,
+  })
+  .meta({ id: "ChatCompletionRequest" });
+
+export const ResponsesRequest = z
+  .looseObject({
+    model: modelField,
+    input: z.union([z.string(), z.array(z.looseObject({}))]),
+    max_output_tokens: z.int().min(1).optional(),
+    stream: streamField,
+    ...routingFields,
+    store: z.boolean().optional().meta({
+      description: "Keep the reply and its input here for 30 days. Off unless it is true.",
+    }),
+    previous_response_id: z
+      .string()
+      .optional()
+      .meta({ description: "A stored response to go on from. Its instructions are not carried." }),
+    background: z.boolean().optional().meta({
+      description: "Answer at once and run on; needs `store: true`, and is asked for by its id.",
+    }),
+  })
+  .meta({ id: "ModelResponseRequest" });
+
+export const MessagesRequest = z
+  .looseObject({
+    model: modelField,
+    messages: z.array(ChatMessage).min(1),
+    max_tokens: z.int().min(1),
+    stream: streamField,
+    ...routingFields,
+  })
+  .meta({ id: "MessageRequest" });
+
+export const CountTokensRequest = z
+  .looseObject({ model: modelField, messages: z.array(ChatMessage).min(1), ...routingFields })
+  .meta({ id: "TokenCountRequest" });
+
+export const EmbeddingsRequest = z
+  .looseObject({ model: modelField, input: z.union([z.string(), z.array(z.unknown())]) })
+  .meta({ id: "EmbeddingsRequest" });
+
+const EXAMPLE_MESSAGES = [{ role: "user", content: "Hello" }];
+
+export const EXAMPLES = {
+  chat: {
+    request: { model: "sim/echo", messages: EXAMPLE_MESSAGES, max_tokens: 64 },
+    reply: {
+      id: "chatcmpl-1",
+      object: "chat.completion",
+      created: 1_795_000_000,
+      model: "sim/echo",
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content: "You said: Hello" },
+          finish_reason: "stop",
+        },
+      ],
+      usage: { cost: 0.000012, prompt_tokens: 4, completion_tokens: 4, total_tokens: 8 },
+    },
+    stream:
+      'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"You"}}]}\n\ndata: [DONE]\n\n',
+  },
+  responses: {
+    request: { model: "sim/echo", input: "Hello", max_output_tokens: 64 },
+    reply: {
+      id: "resp_1",
+      object: "response",
+      status: "completed",
+      output: [
+        {
+          type: "message",
+          role: "assistant",
+          content: [{ type: "output_text", text: "You said: Hello", annotations: [] }],
+        },
+      ],
+      usage: { cost: 0.000012, input_tokens: 4, output_tokens: 4, total_tokens: 8 },
+    },
+    stream: 'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n',
+  },
+  messages: {
+    request: { model: "sim/echo", max_tokens: 64, messages: EXAMPLE_MESSAGES },
+    reply: {
+      id: "msg_1",
+      type: "message",
+      role: "assistant",
+      model: "sim/echo",
+      content: [{ type: "text", text: "You said: Hello" }],
+      stop_reason: "end_turn",
+      usage: { cost: 0.000012, input_tokens: 4, output_tokens: 4 },
+    },
+    stream: 'event: message_start\ndata: {"type":"message_start"}\n\n',
+  },
+  countTokens: {
+    request: { model: "sim/echo", messages: EXAMPLE_MESSAGES },
+    reply: { input_tokens: 4 },
+  },
+  embeddings: {
+    request: { model: "sim/embed", input: "Hello" },
+    reply: {
+      object: "list",
+      model: "sim/embed",
+      data: [{ object: "embedding", index: 0, embedding: [0.1, -0.2] }],
+      usage: { cost: 0.000002, prompt_tokens: 2, total_tokens: 2 },
+    },
+  },
+} as const;

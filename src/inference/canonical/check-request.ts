@@ -1,0 +1,205 @@
+// What every inbound reader asks of a request after reading it, whatever API it came over: a conversation that some
+// provider could take. Each refusal is a 400 that names the caller's own path.
+import { invalid } from "../../base/fault.ts";
+import type {
+  CanonicalRequest,
+  JsonObject,
+  Tool,
+  ToolChoice,
+  ToolResultPart,
+  Turn,
+} from "./canonical.ts";
+import { isObject } from "./json.ts";
+import { checkMediaSources } from "./media-sources.ts";
+
+const SCHEMA_TYPES: ReadonlySet<unknown> = new Set([
+  "object",
+  "array",
+  "string",
+  "number",
+  "integer",
+  "boolean",
+  "null",
+]);
+const SCHEMA_DEPTH_MAX = 64;
+const TURNS_MAX = 20_000;
+const TOOLS_MAX = 2_048;
+const TOOL_NAME = /^[A-Za-z0-9_.:/-]{1,256}$/;
+
+/**
+ * The request with its tool results in place: each directly after the turn that called, and named after its tool.
+ * `schemaField` is what the caller's API calls a tool's parameters.
+ */
+export function checkRequest(
+  request: CanonicalRequest,
+  schemaField = "parameters",
+): CanonicalRequest {
+  if (request.turns.length > TURNS_MAX)
+    throw invalid("messages", `A conversation may have at most ${TURNS_MAX} turns.`);
+  for (const turn of request.turns) checkTurn(turn);
+  if (request.turns.every((turn) => turn.role === "system" || turn.role === "developer")) {
+    throw invalid(
+      request.names?.turns ?? "messages",
+      "There must be at least one message that is not an instruction.",
+    );
+  }
+  checkTools(request, schemaField);
+  return { ...request, turns: reorderToolResults(request.turns) };
+}
+
+function checkTurn(turn: Turn): void {
+  if (turn.parts.length === 0 && turn.native === undefined)
+    throw invalid(turn.path, `${pathLabel(turn.path)} has no content.`);
+  checkMediaSources(turn.parts, turn.path);
+  const calls = new Set<string>();
+  for (const part of turn.parts) {
+    if ((part.type === "tool_result") !== (turn.role === "tool"))
+      throw invalid(part.path ?? turn.path, "A tool result may stand only in a tool turn.");
+    if (part.type !== "tool_call") continue;
+    if (turn.role !== "assistant")
+      throw invalid(part.path ?? turn.path, "Only the assistant calls tools.");
+    if (part.id === "") throw invalid(part.path, `${pathLabel(part.path)} needs an id.`);
+    if (calls.has(part.id))
+      throw invalid(part.path, `The tool call id ${quoted(part.id)} is used twice in one turn.`);
+    calls.add(part.id);
+  }
+}
+
+interface PendingCalls {
+  readonly calls: Map<string, { readonly name: string; readonly path: string | undefined }>;
+  /** The results that have come for them, in the turn that follows the calls. */
+  results: ToolResultPart[];
+}
+
+// Callers send the results of parallel calls in any order, over several messages, with text between them. A result
+// belongs to the latest call of its id; ids may be used again once they are answered.
+function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
+  const reordered: Turn[] = [];
+  const pending: PendingCalls = { calls: new Map(), results: [] };
+  for (const turn of turns) {
+    if (turn.role === "tool") {
+      const first = pending.results.length === 0;
+      matchResults(pending, turn);
+      if (first)
+        reordered[reordered.findLastIndex((one) => one.role === "tool")] = {
+          ...turn,
+          parts: pending.results,
+        };
+      continue;
+    }
+    reordered.push(turn);
+    if (turn.role !== "assistant") continue;
+    rejectUnansweredCalls(pending);
+    for (const part of turn.parts)
+      if (part.type === "tool_call")
+        pending.calls.set(part.id, { name: part.name, path: part.path ?? turn.path });
+    pending.results = [];
+    if (pending.calls.size > 0) reordered.push({ role: "tool", parts: pending.results });
+  }
+  rejectUnansweredCalls(pending);
+  return reordered;
+}
+
+function matchResults(pending: PendingCalls, turn: Turn): void {
+  for (const part of turn.parts) {
+    if (part.type !== "tool_result") continue;
+    const call = pending.calls.get(part.callId);
+    if (call === undefined)
+      throw invalid(
+        part.path ?? turn.path,
+        `${quoted(part.callId)} answers no open tool call of the assistant turn before it.`,
+      );
+    pending.calls.delete(part.callId);
+    pending.results.push({ ...part, name: call.name });
+  }
+}
+
+function rejectUnansweredCalls(pending: PendingCalls): void {
+  for (const [id, call] of pending.calls)
+    throw invalid(call.path, `The tool call ${quoted(id)} has no result in the messages after it.`);
+}
+
+function checkTools(request: CanonicalRequest, schemaField: string): void {
+  const { tools = [], toolChoice: choice } = request;
+  const path = request.names?.tools ?? "tools";
+  if (tools.length > TOOLS_MAX) throw invalid(path, `There may be at most ${TOOLS_MAX} tools.`);
+  const names = new Set<string>();
+  for (const tool of tools) {
+    checkTool(tool, tool.path ?? path, names);
+    if (tool.type === "function" && tool.parameters !== undefined)
+      checkToolSchema(tool.parameters, `${tool.path ?? path}.${schemaField}`);
+    names.add(tool.name);
+  }
+  if (choice !== undefined) checkChoice(choice, names, request.names?.toolChoice ?? "tool_choice");
+}
+
+function checkChoice(choice: ToolChoice, names: ReadonlySet<string>, path: string): void {
+  if (choice.type === "required" && names.size === 0)
+    throw invalid(path, "A tool call cannot be required where there are no tools.");
+  const wanted =
+    choice.type === "tool" ? [choice.name] : choice.type === "allowed" ? choice.names : [];
+  for (const name of wanted)
+    if (!names.has(name)) throw invalid(path, `${quoted(name)} is not among the tools.`);
+}
+
+function checkTool(tool: Tool, path: string, names: ReadonlySet<string>): void {
+  if (tool.type === "native") return;
+  if (!TOOL_NAME.test(tool.name))
+    throw invalid(`${path}.name`, `${quoted(tool.name)} is not a valid tool name.`);
+  if (names.has(tool.name)) throw invalid(path, `Two tools are named ${quoted(tool.name)}.`);
+}
+
+function checkToolSchema(schema: JsonObject, path: string): void {
+  checkSchema(schema, path);
+  if (schema["type"] !== undefined && schema["type"] !== "object")
+    throw invalid(`${path}.type`, 'The parameters of a tool must be of type "object".');
+}
+
+/** Refuses what no reading of JSON Schema allows. What only some providers refuse is theirs to say. */
+export function checkSchema(schema: unknown, path: string, depth = 0): void {
+  if (typeof schema === "boolean") return;
+  if (!isObject(schema)) throw invalid(path, `${path} must be a JSON schema: an object.`);
+  if (depth > SCHEMA_DEPTH_MAX)
+    throw invalid(path, `The schema is nested deeper than ${SCHEMA_DEPTH_MAX} levels.`);
+  const { type, required, properties, items, $defs: definitions } = schema;
+  if (type !== undefined && !isSchemaType(type))
+    throw invalid(`${path}.type`, `${path}.type is no JSON Schema type.`);
+  if (required !== undefined && !isStringArray(required))
+    throw invalid(`${path}.required`, `${path}.required must be an array of strings.`);
+  if (properties !== undefined) checkSchemas(properties, `${path}.properties`, depth);
+  if (definitions !== undefined) checkSchemas(definitions, `${path}.$defs`, depth);
+  if (items !== undefined && !Array.isArray(items)) checkSchema(items, `${path}.items`, depth + 1);
+  for (const key of ["anyOf", "oneOf", "allOf"])
+    if (schema[key] !== undefined) checkAlternatives(schema[key], `${path}.${key}`, depth);
+}
+
+function checkAlternatives(list: unknown, path: string, depth: number): void {
+  if (!Array.isArray(list) || list.length === 0)
+    throw invalid(path, `${path} must be a non-empty array.`);
+  for (const [at, schema] of list.entries()) checkSchema(schema, `${path}[${at}]`, depth + 1);
+}
+
+function checkSchemas(schemas: unknown, path: string, depth: number): void {
+  if (!isObject(schemas)) throw invalid(path, `${path} must be an object.`);
+  for (const [name, schema] of Object.entries(schemas))
+    checkSchema(schema, `${path}.${name}`, depth + 1);
+}
+
+// Google's spelling in capitals is let through: callers copy such schemas from one API to another.
+function isSchemaType(type: unknown): boolean {
+  return Array.isArray(type)
+    ? type.every(isSchemaType)
+    : typeof type === "string" && SCHEMA_TYPES.has(type.toLowerCase());
+}
+
+function isStringArray(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === "string");
+}
+
+function pathLabel(path: string | undefined): string {
+  return path ?? "A message";
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+}

@@ -1,0 +1,56 @@
+// A provider's refusal in our words, as far as its status alone says it. Each wire refines it by the provider's own codes.
+import type { FaultCode } from "../../base/fault.ts";
+import type { CanonicalError } from "./canonical.ts";
+
+const MESSAGE_MAX = 2_000;
+const CONTEXT_LENGTH_EXCEEDED =
+  /context.{0,12}(length|window|size)|prompt is too long|too many (prompt |input )?tokens|input tokens exceeded|input token count .{0,20}exceeds|max_model_len/i;
+
+export interface ProviderErrorDetails {
+  readonly status: number;
+  readonly message: string | undefined;
+  readonly nativeCode?: string | undefined;
+  readonly param?: string | undefined;
+  /** What the wire's own table says; else the status decides. */
+  readonly code?: FaultCode | undefined;
+}
+
+/** The provider's credential is the gateway's affair: its 401, 402 and 403 say that the gateway is not set up, not that the caller may not. */
+export function toCanonicalError(error: ProviderErrorDetails): CanonicalError {
+  const code = error.code ?? codeOfStatus(error.status);
+  const isContextFull =
+    code === "invalid_request" &&
+    CONTEXT_LENGTH_EXCEEDED.test(`${error.nativeCode ?? ""} ${error.message ?? ""}`);
+  return {
+    code,
+    status: statusOfCode(code, error.status),
+    message: (error.message || "The model's provider gave no reason.").slice(0, MESSAGE_MAX),
+    nativeCode: isContextFull ? "context_length_exceeded" : error.nativeCode,
+    param: error.param,
+  };
+}
+
+export function truncatedStreamError(): CanonicalError {
+  return {
+    code: "upstream_error",
+    status: 502,
+    message: "The provider's stream ended before the reply was complete.",
+  };
+}
+
+function codeOfStatus(status: number): FaultCode {
+  if (status === 401 || status === 402 || status === 403) return "provider_not_configured";
+  if (status === 404) return "model_not_found";
+  if (status === 408 || status === 504) return "upstream_timeout";
+  if (status === 413) return "payload_too_large";
+  if (status === 429) return "rate_limited";
+  if (status === 503 || status === 529) return "overloaded";
+  return status >= 400 && status < 500 ? "invalid_request" : "upstream_error";
+}
+
+function statusOfCode(code: FaultCode, status: number): number {
+  if (code === "provider_not_configured") return 503;
+  if (code === "upstream_timeout") return 504;
+  if (code === "model_not_found") return 404;
+  return status >= 400 ? status : 502;
+}

@@ -1,0 +1,149 @@
+// Reading JSON that others wrote. The strict readers are for callers' requests and throw a 400 that names the path;
+// the lenient ones are for providers' replies, where anything may be missing.
+import { invalid } from "../../base/fault.ts";
+import type { JsonObject } from "./canonical.ts";
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+// ---- Lenient: undefined where the value is of another kind.
+
+export function objectIn(value: unknown): JsonObject | undefined {
+  return isObject(value) ? value : undefined;
+}
+
+export function arrayIn(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? (value as readonly unknown[]) : []; // Array.isArray gives any[].
+}
+
+export function stringIn(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+export function numberIn(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
+}
+
+/** A place in a list of so many at most; what is none was never sent by a sound provider. */
+export function indexIn(value: unknown, limit: number): number | undefined {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < limit
+    ? value
+    : undefined;
+}
+
+/** The object that a text holds, or undefined: a stream's line that is no JSON is no reason to fall over. */
+export function parseObject(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a stream's event holds. */
+export function parseEvent(event: {
+  readonly data: string;
+  readonly json?: unknown;
+}): JsonObject | undefined {
+  return isObject(event.json) ? event.json : parseObject(event.data);
+}
+
+// ---- Strict: null counts as absent, as it does in all of these APIs.
+
+export function mustBeObject(value: unknown, path: string): JsonObject {
+  if (!isObject(value))
+    throw invalid(path || undefined, `${path || "The body"} must be an object.`);
+  return value;
+}
+
+export function mustBeArray(value: unknown, path: string): readonly unknown[] {
+  if (!Array.isArray(value)) throw invalid(path, `${path} must be an array.`);
+  return value as readonly unknown[]; // Array.isArray gives any[].
+}
+
+export function mustBeString(value: unknown, path: string): string {
+  if (typeof value !== "string") throw invalid(path, `${path} must be a string.`);
+  return value;
+}
+
+export function mustBeName(value: unknown, path: string): string {
+  if (typeof value !== "string" || value === "")
+    throw invalid(path, `${path} must be a non-empty string.`);
+  return value;
+}
+
+export function optionalObject(value: unknown, path: string): JsonObject | undefined {
+  return value === undefined || value === null ? undefined : mustBeObject(value, path);
+}
+
+export function optionalArray(value: unknown, path: string): readonly unknown[] | undefined {
+  return value === undefined || value === null ? undefined : mustBeArray(value, path);
+}
+
+export function optionalString(value: unknown, path: string): string | undefined {
+  return value === undefined || value === null ? undefined : mustBeString(value, path);
+}
+
+export function optionalBoolean(value: unknown, path: string): boolean | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "boolean") throw invalid(path, `${path} must be true or false.`);
+  return value;
+}
+
+export function optionalNumber(
+  value: unknown,
+  path: string,
+  min: number,
+  max: number,
+): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "number" || !(value >= min && value <= max))
+    throw invalid(path, `${path} must be a number from ${min} to ${max}.`);
+  return value;
+}
+
+export function optionalInteger(
+  value: unknown,
+  path: string,
+  min: number,
+  max: number,
+): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!Number.isSafeInteger(value) || Number(value) < min || Number(value) > max)
+    throw invalid(path, `${path} must be a whole number from ${min} to ${max}.`);
+  return Number(value);
+}
+
+export function oneOf<const T extends string>(
+  value: unknown,
+  path: string,
+  allowed: readonly T[],
+): T {
+  const found = allowed.find((one) => one === value);
+  if (found === undefined) throw invalid(path, `${path} must be one of: ${allowed.join(", ")}.`);
+  return found;
+}
+
+export function optionalOneOf<const T extends string>(
+  value: unknown,
+  path: string,
+  allowed: readonly T[],
+): T | undefined {
+  return value === undefined || value === null ? undefined : oneOf(value, path, allowed);
+}
+
+/** The fields that are not among the known ones and not null: what a `Native` is made of. */
+export function unknownFields(
+  object: JsonObject,
+  known: ReadonlySet<string>,
+): JsonObject | undefined {
+  let rest: Record<string, unknown> | undefined;
+  for (const key in object) {
+    if (known.has(key) || object[key] === null || object[key] === undefined) continue;
+    rest ??= {};
+    rest[key] = object[key];
+  }
+  return rest;
+}

@@ -1,0 +1,306 @@
+// All tenants share the gateway's accounts at the providers, so an object inside such an account is nobody's own: its id
+// might be another tenant's. References to them are refused on the gateway's credentials, and so is what the provider alone
+// knows the price of; both are relayed on a caller's own.
+
+import { Fault, type NextStep } from "../../base/fault.ts";
+import { type ParsedRequest, isObject, type Json } from "../request/parse-request.ts";
+import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
+import { isCodeTool, toolsOf } from "../request/tool-bounds.ts";
+
+interface SharedAccountUse {
+  readonly path: string;
+  readonly alternative: string;
+  readonly fields?: Readonly<Record<string, unknown>>;
+}
+
+const OWN_KEY_HINT = "or add your own provider key with POST /v1/provider-keys";
+const SEND_HISTORY_HINT = "Send the conversation's earlier turns in the request";
+const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or create each of them with store: true, so that it is kept here`;
+
+const NO_CONTAINER_IDS: ReadonlySet<string> = new Set();
+
+/** Why a call cannot be made on the gateway's credentials, if there is a reason. `own`: containers that are known to be the caller's. */
+export function sharedCredentialsFault(
+  request: ParsedRequest,
+  ownContainers = NO_CONTAINER_IDS,
+): Fault | undefined {
+  const { json } = request;
+  const reference =
+    topLevelReference(json) ??
+    comparisonReference(json) ??
+    referenceInTools(json["tools"]) ??
+    referenceInList(json["system"], "system") ??
+    referenceInList(json["messages"], "messages") ??
+    referenceInList(json["input"], "input") ??
+    containerReference(json, ownContainers);
+  if (reference !== undefined) return storedReferenceFault(reference);
+  const unbounded = unboundedUse(json);
+  return unbounded && unboundedCostFault(unbounded);
+}
+
+const ADD_PROVIDER_KEY_STEP: NextStep = {
+  method: "POST",
+  url: "/v1/provider-keys",
+  body: { provider: "openai", api_key: "<your key>" },
+  why: "Use your own account at the provider.",
+};
+
+function storedReferenceFault({ path, alternative, fields = {} }: SharedAccountUse): Fault {
+  return new Fault("invalid_request", `reference at ${path}`, {
+    message: `${path} refers to something stored in a provider's account, which all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
+    param: path,
+    next: [ADD_PROVIDER_KEY_STEP],
+    fields,
+  });
+}
+
+function unboundedCostFault({ path, alternative }: SharedAccountUse): Fault {
+  return new Fault("invalid_request", `unbounded use at ${path}`, {
+    message: `What ${path} asks for has no price that this gateway could hold credits for. ${alternative}, ${OWN_KEY_HINT}.`,
+    param: path,
+    next: [ADD_PROVIDER_KEY_STEP],
+  });
+}
+
+type FieldHints = readonly (readonly [field: string, instead: string])[];
+
+const REFERENCE_FIELDS: FieldHints = [
+  ["previous_response_id", SEND_OR_STORE_HINT],
+  ["conversation", SEND_HISTORY_HINT],
+  ["prompt", "Send the prompt's text in the request"],
+  ["container", "Let the provider make a new container"],
+  ["input_file_id", "Send the file's content in the request"],
+  ["cached_content", "Send the content in the request"],
+  ["preset", "Send its settings in the request"],
+  ["batch_id", "Send the requests one by one"],
+  ["user_profile_id", "Leave it out"],
+];
+
+const DEFERRED_FIELDS = [
+  ["background", "Add store: true, so that the reply is kept here instead"],
+  ["deferred", "Leave it out and stream the reply"],
+] as const;
+
+function firstPresent(fields: FieldHints, json: Json): SharedAccountUse | undefined {
+  for (const [path, alternative] of fields) {
+    if (isPresent(json[path])) return { path, alternative };
+  }
+  return undefined;
+}
+
+function topLevelReference(json: Json): SharedAccountUse | undefined {
+  const given = firstPresent(REFERENCE_FIELDS, json);
+  if (given !== undefined) return given;
+  if (isPresent(json["thread"]))
+    return { path: "thread", alternative: SEND_HISTORY_HINT, fields: THREADS_UNSUPPORTED };
+  for (const [path, alternative] of DEFERRED_FIELDS) {
+    if (json[path] === true) return { path, alternative };
+  }
+  const { extra_body: extra, audio } = json;
+  const voice = isObject(audio) ? audio["voice"] : undefined;
+  if (isObject(voice) && isPresent(voice["id"]))
+    return { path: "audio.voice.id", alternative: "Name one of the built-in voices" };
+  const google = isObject(extra) ? extra["google"] : undefined;
+  if (isObject(google) && isPresent(google["cached_content"]))
+    return {
+      path: "extra_body.google.cached_content",
+      alternative: "Send the content in the request",
+    };
+  return undefined;
+}
+
+/** Earlier replies in the provider's account, with which a new one is compared. */
+const COMPARISON_FIELDS = [
+  ["prompt_cache_options", "comparison_response_id"],
+  ["diagnostics", "previous_message_id"],
+] as const;
+
+function comparisonReference(json: Json): SharedAccountUse | undefined {
+  for (const [holder, field] of COMPARISON_FIELDS) {
+    const held = json[holder];
+    if (isObject(held) && typeof held[field] === "string")
+      return { path: `${holder}.${field}`, alternative: "Leave it out" };
+  }
+  return undefined;
+}
+
+const UNBOUNDED_COST_FIELDS: FieldHints = [
+  ["fallbacks", "Name the models to fall back on in `models`, which this gateway tries itself"],
+  ["plugins", "Use the model's own tools"],
+  ["data_sources", "Send the documents in the request"],
+];
+
+/** What makes the provider ask other models or services, at prices that it alone knows. */
+function unboundedUse(json: Json): SharedAccountUse | undefined {
+  return firstPresent(UNBOUNDED_COST_FIELDS, json) ?? deeperSearch(json["web_search_options"]);
+}
+
+// Perplexity's search in several steps has a fee of its own, and "auto" may be it; no reply says which it was.
+function deeperSearch(options: unknown): SharedAccountUse | undefined {
+  const type = isObject(options) ? (options["search_type"] ?? "fast") : "fast";
+  return type === "fast"
+    ? undefined
+    : { path: "web_search_options.search_type", alternative: 'Say "fast"' };
+}
+
+function referenceInTools(tools: unknown, holder = ""): SharedAccountUse | undefined {
+  for (const [index, tool] of (Array.isArray(tools) ? tools : []).entries()) {
+    if (!isObject(tool)) continue;
+    const path = `${holder}tools[${index}]`;
+    if (isPresent(tool["tunnel_id"]))
+      return { path: `${path}.tunnel_id`, alternative: "Name the server by its server_url" };
+    for (const stored of ["vector_store_ids", "collection_ids", "library_ids"]) {
+      if (isPresent(tool[stored]))
+        return { path: `${path}.${stored}`, alternative: "Send the documents in the request" };
+    }
+    const container = tool["container"];
+    if (typeof container === "string")
+      return { path: `${path}.container`, alternative: 'Use {"type":"auto"}' };
+    const inside =
+      inContainer(tool["environment"], `${path}.environment`) ??
+      inContainer(container, `${path}.container`);
+    if (inside !== undefined) return inside;
+    const mask = tool["input_image_mask"];
+    if (isObject(mask) && isPresent(mask["file_id"]))
+      return {
+        path: `${path}.input_image_mask.file_id`,
+        alternative: "Send the image as a data URL",
+      };
+  }
+  return undefined;
+}
+
+// Where a tool runs: a container of its own, with what lies in it from the beginning.
+function inContainer(container: unknown, path: string): SharedAccountUse | undefined {
+  if (!isObject(container)) return undefined;
+  if (isPresent(container["container_id"]))
+    return { path: `${path}.container_id`, alternative: "Let the provider make a new container" };
+  if (isPresent(container["file_ids"]))
+    return { path: `${path}.file_ids`, alternative: "Send the files' content in the request" };
+  const { skills } = container;
+  for (const [place, skill] of (Array.isArray(skills) ? skills : []).entries())
+    if (isObject(skill) && isPresent(skill["skill_id"]))
+      return { path: `${path}.skills[${place}].skill_id`, alternative: "Send the skill itself" };
+  return undefined;
+}
+
+// A tool that runs code goes on in the container of an earlier call among the items. Without such a tool its name is history.
+function containerReference(
+  json: Json,
+  ownContainers: ReadonlySet<string>,
+): SharedAccountUse | undefined {
+  const { input } = json;
+  if (!Array.isArray(input) || !toolsOf(json).some(isCodeTool)) return undefined;
+  for (const [index, item] of input.entries()) {
+    const foreign = containersIn(item).find(({ id }) => !ownContainers.has(id));
+    if (foreign !== undefined)
+      return {
+        path: `input[${index}].${foreign.at}`,
+        alternative:
+          "Leave out this item, or go on from a response that was created with store: true",
+      };
+  }
+  return undefined;
+}
+
+/** The containers that an item of a conversation names, and where. */
+export function containersIn(
+  item: unknown,
+): readonly { readonly at: string; readonly id: string }[] {
+  if (!isObject(item)) return [];
+  const { container_id: own, environment } = item;
+  const around = isObject(environment) ? environment["container_id"] : undefined;
+  const named = [
+    { at: "container_id", id: own },
+    { at: "environment.container_id", id: around },
+  ];
+  return named.filter((one): one is { at: string; id: string } => typeof one.id === "string");
+}
+
+// Clients write out what they leave empty: null and an empty list refer to nothing.
+function isPresent(value: unknown): boolean {
+  return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0);
+}
+
+const DEPTH_MAX = 8;
+
+function referenceInList(list: unknown, path: string, depth = 0): SharedAccountUse | undefined {
+  if (!Array.isArray(list) || depth > DEPTH_MAX) return undefined;
+  for (const [index, item] of list.entries()) {
+    const found = isObject(item) ? referenceInItem(item, `${path}[${index}]`, depth) : undefined;
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+// Only the places where the APIs keep references are looked at: a tool's arguments may have a `file_id` of their own.
+function referenceInItem(item: Json, path: string, depth: number): SharedAccountUse | undefined {
+  if (item["type"] === "item_reference" || isBareReference(item))
+    return { path, alternative: SEND_OR_STORE_HINT };
+  if (item["type"] === "container_upload")
+    return { path, alternative: "Send the file's content in the request" };
+  const { audio } = item;
+  if (isObject(audio) && typeof audio["id"] === "string")
+    return { path: `${path}.audio.id`, alternative: "Send the text of what was said" };
+  return (
+    referenceInTools(item["tools"], `${path}.`) ??
+    (isPart(item) ? (fileReference(item, path) ?? storageUrlReference(item, path)) : undefined) ??
+    nestedReference(item, path, depth + 1)
+  );
+}
+
+function fileReference(part: Json, path: string): SharedAccountUse | undefined {
+  for (const holder of [part, part["file"], part["source"], part["image_url"]]) {
+    if (isObject(holder) && typeof holder["file_id"] === "string")
+      return { path: `${path}.file_id`, alternative: "Send the file's content in the request" };
+  }
+  return undefined;
+}
+
+// Providers open these as the account that asks: what lies there may be the gateway's own.
+const PROVIDER_STORAGE_URL =
+  /^\s*(?:gs:|s3:|files\/|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
+
+function storageUrlReference(part: Json, path: string): SharedAccountUse | undefined {
+  for (const name of ["image_url", "video_url", "source", "file_url", "file"]) {
+    const holder = part[name];
+    const url = isObject(holder) ? (holder["url"] ?? holder["file_data"]) : holder;
+    if (typeof url === "string" && PROVIDER_STORAGE_URL.test(url))
+      return { path: `${path}.${name}`, alternative: "Send the file's content in the request" };
+  }
+  return undefined;
+}
+
+function nestedReference({ output, content, source }: Json, path: string, depth: number) {
+  const inOutput = isObject(output)
+    ? referenceInItem(output, `${path}.output`, depth)
+    : referenceInList(output, `${path}.output`, depth);
+  return (
+    inOutput ??
+    referenceInList(content, `${path}.content`, depth) ??
+    // A document of several parts, as Anthropic has it.
+    (isObject(source)
+      ? referenceInList(source["content"], `${path}.source.content`, depth)
+      : undefined)
+  );
+}
+
+// An id alone is a reference as well: OpenAI's `type` may be left out there.
+function isBareReference({ type, role, id }: Json): boolean {
+  return (type ?? role ?? undefined) === undefined && typeof id === "string";
+}
+
+function isPart(item: Json): boolean {
+  const type = item["type"];
+  return (
+    type === "file" ||
+    type === "input_file" ||
+    type === "input_image" ||
+    type === "image" ||
+    type === "document" ||
+    type === "image_url" ||
+    type === "video_url" ||
+    type === "input_video" ||
+    type === "computer_screenshot"
+  );
+}

@@ -1,0 +1,109 @@
+// Bedrock's Converse: like Anthropic's Messages, input is counted without the cache; a stream tells usage in its last frame.
+
+import type { Usage } from "../../../base/usage-meters.ts";
+import { readFeeCounts } from "./fee-counts.ts";
+import {
+  createUsageMeter,
+  addText,
+  utf8Bytes,
+  type StreamMeter,
+  type StreamState,
+} from "./stream-meter.ts";
+import {
+  valueAt,
+  readCount,
+  firstNumber,
+  asList,
+  ownMember,
+  readName,
+  asObject,
+  readTier,
+  buildUsage,
+  type Json,
+  type Path,
+  type ReadNotes,
+} from "./read-numbers.ts";
+
+const COUNT_PATHS: readonly Path[] = [["inputTokens"], ["outputTokens"], ["totalTokens"]];
+const CACHE_READ_PATHS: readonly Path[] = [["cacheReadInputTokens"], ["cacheReadInputTokenCount"]];
+const CACHE_WRITE_PATHS: readonly Path[] = [
+  ["cacheWriteInputTokens"],
+  ["cacheWriteInputTokenCount"],
+];
+
+/** The usage that a reply, or the `metadata` event of a stream, states. */
+export function usageOfConverse(body: unknown, _provider: string): Usage | undefined {
+  const usage = asObject(ownMember(body, "usage"));
+  if (usage === undefined || firstNumber(usage, COUNT_PATHS) === undefined) return undefined;
+  const notes: ReadNotes = { clamped: false };
+  const written = readCount(notes, firstNumber(usage, CACHE_WRITE_PATHS));
+  const writtenForAnHour = Math.min(written, oneHourCacheTokens(notes, usage["cacheDetails"]));
+  return buildUsage(
+    {
+      tokens: {
+        input: readCount(notes, usage["inputTokens"]),
+        output: readCount(notes, usage["outputTokens"]),
+        cache_read: readCount(notes, firstNumber(usage, CACHE_READ_PATHS)),
+        cache_write_5m: written - writtenForAnHour,
+        cache_write_1h: writtenForAnHour,
+      },
+      fees: readFeeCounts(notes, usage),
+      model: readName(valueAt(body, ["trace", "promptRouter", "invokedModelId"])),
+      serviceTier: readTier(valueAt(body, ["serviceTier", "type"])),
+      speed: speedOf(valueAt(body, ["performanceConfig", "latency"])),
+    },
+    notes,
+  );
+}
+
+/** Takes each frame's `:event-type` (or `:exception-type`) as the name, and its payload. */
+export function createConverseStreamMeter(provider: string): StreamMeter {
+  const seen = { stop: false, metadata: false };
+  return createUsageMeter({
+    read: (state, name, data) => {
+      const [type, payload] = eventOf(name, data);
+      if (/exception$/i.test(type)) state.failed = true;
+      if (type === "contentBlockDelta") addDelta(state, ownMember(payload, "delta"));
+      if (type === "messageStop") {
+        seen.stop = true;
+        state.hasStopReason = true;
+      }
+      const usage = type === "metadata" ? usageOfConverse(payload, provider) : undefined;
+      if (type === "metadata") seen.metadata = true;
+      state.finished = seen.stop && seen.metadata;
+      if (usage === undefined) return false;
+      state.usage = usage;
+      state.model = usage.model;
+      state.isUsageFinal = true;
+      return true;
+    },
+  });
+}
+
+// As a JSON line the name of the event is the only key; as a frame it is a header.
+function eventOf(name: string, data: Json): [string, unknown] {
+  if (name !== "") return [name, data];
+  const [only = ""] = Object.keys(data);
+  return [only, data[only]];
+}
+
+function addDelta(state: StreamState, delta: unknown): void {
+  addText(state, ownMember(delta, "text"));
+  addText(state, valueAt(delta, ["reasoningContent", "text"]));
+  const input = valueAt(delta, ["toolUse", "input"]);
+  if (typeof input === "string") state.outputBytes += utf8Bytes(input);
+}
+
+function oneHourCacheTokens(notes: ReadNotes, details: unknown): number {
+  let total = 0;
+  for (const entry of asList(details)) {
+    if (ownMember(entry, "ttl") === "1h")
+      total += readCount(notes, ownMember(entry, "inputTokens"));
+  }
+  return total;
+}
+
+function speedOf(value: unknown): string | undefined {
+  const latency = readName(value);
+  return latency === "standard" ? undefined : latency;
+}

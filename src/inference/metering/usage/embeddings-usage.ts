@@ -1,0 +1,45 @@
+// Embeddings: input only, and bodies of megabytes of numbers.
+
+import type { Usage } from "../../../base/usage-meters.ts";
+import { splitInput } from "./token-breakdown.ts";
+import {
+  valueAt,
+  readCount,
+  firstNumber,
+  ownMember,
+  readName,
+  asObject,
+  readStatedCost,
+  buildUsage,
+  type Path,
+  type ReadNotes,
+} from "./read-numbers.ts";
+
+// OpenAI and its like, Voyage, Cohere, Gemini.
+const INPUT_PATHS: readonly Path[] = [
+  ["usage", "prompt_tokens"],
+  ["usage", "total_tokens"],
+  ["usage", "input_tokens"],
+  ["meta", "billed_units", "input_tokens"],
+  ["usageMetadata", "promptTokenCount"],
+];
+
+/** The usage that a list of embeddings states. */
+export function usageOfEmbeddings(body: unknown, _provider: string): Usage | undefined {
+  const input = firstNumber(body, INPUT_PATHS);
+  if (asObject(body) === undefined || input === undefined) return undefined;
+  const notes: ReadNotes = { clamped: false };
+  return buildUsage(
+    {
+      tokens: splitInput(notes, {
+        total: readCount(notes, input),
+        cached: 0,
+        image: readCount(notes, valueAt(body, ["usage", "prompt_tokens_details", "image_tokens"])),
+        audio: readCount(notes, valueAt(body, ["usage", "prompt_tokens_details", "audio_tokens"])),
+      }),
+      model: readName(ownMember(body, "model")),
+      statedCostUsd: readStatedCost(ownMember(body, "usage")),
+    },
+    notes,
+  );
+}

@@ -1,0 +1,216 @@
+// Gemini's generateContent: thoughts lie outside the candidates, the cache inside the prompt, and every chunk of a stream
+// carries a usage object of which only the last is true.
+
+import type { TokenMeter, Usage } from "../../../base/usage-meters.ts";
+import type { Fees } from "./fee-counts.ts";
+import { splitInput, splitOutput } from "./token-breakdown.ts";
+import {
+  createUsageMeter,
+  detectError,
+  setModel,
+  addText,
+  readEvent,
+  type StreamMeter,
+  type StreamState,
+  usageSoFar,
+  utf8Bytes,
+} from "./stream-meter.ts";
+import {
+  valueAt,
+  readCount,
+  firstNumber,
+  asList,
+  ownMember,
+  readName,
+  asObject,
+  readTier,
+  buildUsage,
+  type Json,
+  type Path,
+  type ReadNotes,
+} from "./read-numbers.ts";
+
+const COUNT_PATHS: readonly Path[] = [
+  ["promptTokenCount"],
+  ["candidatesTokenCount"],
+  ["totalTokenCount"],
+];
+const SEARCH_QUERIES_MAX = 64;
+const CANDIDATES_MAX = 64;
+// Vertex tells the tier by the kind of traffic.
+const TRAFFIC_TIERS: ReadonlyMap<string, string> = new Map([
+  ["ON_DEMAND", "standard"],
+  ["ON_DEMAND_PRIORITY", "priority"],
+  ["ON_DEMAND_FLEX", "flex"],
+  ["PROVISIONED_THROUGHPUT", "provisioned"],
+]);
+
+interface GroundingUse {
+  readonly queries: Set<string>;
+  /** True where places were looked up on maps, which leaves no query. */
+  usesMaps: boolean;
+}
+
+/** Which candidates have begun and not ended, and which have ended. */
+interface CandidateEnds {
+  readonly open: Set<number>;
+  readonly ended: Set<number>;
+  /** The prompt was refused: then there is no candidate at all. */
+  blocked: boolean;
+}
+
+/** The usage that a reply states. */
+export function usageOfGemini(body: unknown, provider: string): Usage | undefined {
+  if (Array.isArray(body)) return usageOfChunks(body, provider);
+  const grounding = createGroundingUse();
+  addGrounding(grounding, body);
+  return buildGeminiUsage(body, grounding);
+}
+
+// A stream that was not asked for as events is one array of its chunks.
+function usageOfChunks(chunks: readonly unknown[], provider: string): Usage | undefined {
+  const meter = createGeminiStreamMeter(provider);
+  for (const chunk of chunks) readEvent(meter, "", chunk);
+  return usageSoFar(meter);
+}
+
+export function createGeminiStreamMeter(_provider: string): StreamMeter {
+  const grounding = createGroundingUse();
+  const ends: CandidateEnds = { open: new Set(), ended: new Set(), blocked: false };
+  // Every chunk has its usage, and only the last is asked for.
+  let latest: Json | undefined;
+  return createUsageMeter({
+    read: (state, name, data) => {
+      readChunk(state, name, data, grounding);
+      updateEnds(ends, data);
+      // A candidate that has begun and not ended is missing, however many others have.
+      state.hasStopReason = ends.open.size === 0 && (ends.ended.size > 0 || ends.blocked);
+      const { usageMetadata, modelVersion } = data;
+      const counts = firstNumber(usageMetadata, COUNT_PATHS) !== undefined;
+      if (counts) latest = { usageMetadata, modelVersion };
+      state.isUsageFinal = latest !== undefined && state.hasStopReason;
+      return counts;
+    },
+    usage: (state) => {
+      const usage = latest && buildGeminiUsage(latest, grounding);
+      return usage !== undefined && usage.model === undefined && state.model !== undefined
+        ? { ...usage, model: state.model }
+        : usage;
+    },
+  });
+}
+
+function readChunk(state: StreamState, name: string, data: Json, grounding: GroundingUse): void {
+  setModel(state, data["modelVersion"]);
+  detectError(state, name, data);
+  addGrounding(grounding, data);
+  for (const candidate of asList(data["candidates"]))
+    for (const part of asList(valueAt(candidate, ["content", "parts"]))) addPart(state, part);
+}
+
+function updateEnds(ends: CandidateEnds, data: Json): void {
+  const candidates = asList(data["candidates"]);
+  for (let place = 0; place < candidates.length; place++) {
+    const candidate = candidates[place];
+    if (asObject(candidate) === undefined) continue;
+    const index = indexOf(candidate) ?? place;
+    if (readName(ownMember(candidate, "finishReason")) !== undefined) {
+      ends.ended.add(index);
+      ends.open.delete(index);
+    } else if (!ends.ended.has(index)) ends.open.add(index);
+  }
+  ends.blocked ||= valueAt(data, ["promptFeedback", "blockReason"]) !== undefined;
+}
+
+function indexOf(candidate: unknown): number | undefined {
+  const index = ownMember(candidate, "index");
+  return typeof index === "number" && index >= 0 && index < CANDIDATES_MAX ? index : undefined;
+}
+
+function addPart(state: StreamState, part: unknown): void {
+  addText(state, ownMember(part, "text"));
+  const call = ownMember(part, "functionCall");
+  if (call !== undefined)
+    state.outputBytes += utf8Bytes(JSON.stringify(ownMember(call, "args") ?? {}));
+  addText(state, valueAt(part, ["executableCode", "code"]));
+}
+
+function buildGeminiUsage(body: unknown, grounding: GroundingUse): Usage | undefined {
+  const usage = asObject(ownMember(body, "usageMetadata"));
+  if (usage === undefined || firstNumber(usage, COUNT_PATHS) === undefined) return undefined;
+  const notes: ReadNotes = { clamped: false };
+  const model = readName(ownMember(body, "modelVersion"));
+  return buildUsage(
+    {
+      tokens: { ...inputOf(notes, usage), ...outputOf(notes, usage) },
+      fees: feesOf(grounding),
+      model,
+      serviceTier:
+        readTier(usage["serviceTier"]) ?? TRAFFIC_TIERS.get(readName(usage["trafficType"]) ?? ""),
+    },
+    notes,
+  );
+}
+
+function inputOf(notes: ReadNotes, usage: Json): Partial<Record<TokenMeter, number>> {
+  const details = usage["promptTokensDetails"];
+  const toolDetails = usage["toolUsePromptTokensDetails"];
+  const inModality = (modality: string): number =>
+    modalityCount(notes, details, modality) + modalityCount(notes, toolDetails, modality);
+  return splitInput(notes, {
+    total:
+      readCount(notes, usage["promptTokenCount"]) +
+      readCount(notes, usage["toolUsePromptTokenCount"]),
+    cached: readCount(notes, usage["cachedContentTokenCount"]),
+    audio: inModality("AUDIO"),
+    cachedAudio: modalityCount(notes, usage["cacheTokensDetails"], "AUDIO"),
+    image: Math.max(
+      0,
+      inModality("IMAGE") - modalityCount(notes, usage["cacheTokensDetails"], "IMAGE"),
+    ),
+  });
+}
+
+function outputOf(notes: ReadNotes, usage: Json): Partial<Record<TokenMeter, number>> {
+  const thoughts = readCount(notes, usage["thoughtsTokenCount"]);
+  const details = usage["candidatesTokensDetails"];
+  return splitOutput(notes, {
+    total: readCount(notes, usage["candidatesTokenCount"]) + thoughts,
+    reasoning: thoughts,
+    audio: modalityCount(notes, details, "AUDIO"),
+    image: modalityCount(notes, details, "IMAGE"),
+  });
+}
+
+function modalityCount(notes: ReadNotes, details: unknown, modality: string): number {
+  let total = 0;
+  for (const entry of asList(details)) {
+    if (ownMember(entry, "modality") === modality)
+      total += readCount(notes, ownMember(entry, "tokenCount"));
+  }
+  return total;
+}
+
+function createGroundingUse(): GroundingUse {
+  return { queries: new Set(), usesMaps: false };
+}
+
+function addGrounding(grounding: GroundingUse, body: unknown): void {
+  for (const candidate of asList(ownMember(body, "candidates"))) {
+    const metadata = ownMember(candidate, "groundingMetadata");
+    for (const query of asList(ownMember(metadata, "webSearchQueries"))) {
+      const text = readName(query);
+      if (text !== undefined && grounding.queries.size < SEARCH_QUERIES_MAX)
+        grounding.queries.add(text);
+    }
+    for (const groundingChunk of asList(ownMember(metadata, "groundingChunks"))) {
+      if (ownMember(groundingChunk, "maps") !== undefined) grounding.usesMaps = true;
+    }
+  }
+}
+
+// Whether a prompt is charged once or by the search is a matter of the model's price.
+function feesOf({ queries, usesMaps }: GroundingUse): Fees {
+  const amount = Math.max(queries.size, usesMaps ? 1 : 0);
+  return amount > 0 ? { grounding: amount } : {};
+}

@@ -1,0 +1,129 @@
+// Reading numbers that somebody else wrote: every value is checked, nothing is believed and nothing throws.
+
+import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
+
+const MAX_COUNT = 1_000_000_000;
+const MAX_STATED_USD = 1_000_000;
+const MAX_NAME_LENGTH = 256;
+const USD_PER_TICK = 1e-10;
+
+export type Json = Readonly<Record<string, unknown>>;
+export type Path = readonly string[];
+
+/** What was noticed while reading one usage object. */
+export interface ReadNotes {
+  clamped: boolean;
+}
+
+export interface UsageFields {
+  readonly tokens: Partial<Record<TokenMeter, number>>;
+  readonly fees?: Partial<Record<FeeMeter, number>>;
+  readonly model?: string | undefined;
+  readonly serviceTier?: string | undefined;
+  readonly speed?: string | undefined;
+  readonly region?: string | undefined;
+  readonly also?: readonly Usage[];
+  readonly statedCostUsd?: number | undefined;
+}
+
+/** The value as an object, or `undefined`. */
+export function asObject(value: unknown): Json | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  // An object that is no array is a record of unknowns: the compiler cannot see that.
+  return value as Json;
+}
+
+/** A member that the object itself has: inherited names, `constructor` among them, are not data. */
+export function ownMember(value: unknown, key: string): unknown {
+  const object = asObject(value);
+  return object !== undefined && Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+export function valueAt(value: unknown, path: Path): unknown {
+  let current: unknown = value;
+  for (const key of path) current = ownMember(current, key);
+  return current;
+}
+
+export function asList(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** A count of something: absent is zero, and what cannot be a count is brought to the nearest that can, and noted. */
+export function readCount(notes: ReadNotes, value: unknown): number {
+  if (value === undefined || value === null) return 0;
+  if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT)
+    return value;
+  notes.clamped = true;
+  if (typeof value !== "number" || !(value > 0)) return 0;
+  return Math.min(Math.ceil(value), MAX_COUNT);
+}
+
+/** The first of several places where a number lies. */
+export function firstNumber(value: unknown, paths: readonly Path[]): number | undefined {
+  for (const path of paths) {
+    const found = valueAt(value, path);
+    if (typeof found === "number") return found;
+  }
+  return undefined;
+}
+
+/** A part that cannot be more than its whole. */
+export function clampToWhole(notes: ReadNotes, part: number, whole: number): number {
+  if (part <= whole) return part;
+  notes.clamped = true;
+  return whole;
+}
+
+export function readName(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value.slice(0, MAX_NAME_LENGTH) : undefined;
+}
+
+// What providers call the tier that costs the list price. "auto" is a wish, not an answer.
+const STANDARD_TIERS: ReadonlySet<string> = new Set(["default", "standard", "on_demand"]);
+
+export function readTier(value: unknown): string | undefined {
+  const tier = readName(value)?.toLowerCase();
+  if (tier === undefined || tier === "auto") return undefined;
+  return STANDARD_TIERS.has(tier) ? "standard" : tier;
+}
+
+/** What the provider says that it charged: a number, a total among parts (Perplexity), or ticks (xAI). */
+export function readStatedCost(usage: unknown): number | undefined {
+  const cost = ownMember(usage, "cost");
+  const ticks = ownMember(usage, "cost_in_usd_ticks");
+  const stated =
+    typeof ticks === "number" ? ticks * USD_PER_TICK : (valueAt(cost, ["total_cost"]) ?? cost);
+  if (typeof stated !== "number" || !(stated >= 0) || stated > MAX_STATED_USD) return undefined;
+  return stated;
+}
+
+type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
+
+/** Input and output are always there, a zero included; other meters and facts only where there is something to say. */
+export function buildUsage(fields: UsageFields, notes: ReadNotes): Usage {
+  const { model, serviceTier, speed, region, also, statedCostUsd } = fields;
+  const tokens: Partial<Record<TokenMeter, number>> = { input: 0, output: 0 };
+  const fees: Partial<Record<FeeMeter, number>> = {};
+  copyPositive(tokens, fields.tokens);
+  if (fields.fees !== undefined) copyPositive(fees, fields.fees);
+  const usage: Writable<Usage> = { tokens, fees };
+  if (model !== undefined) usage.model = model;
+  if (serviceTier !== undefined) usage.serviceTier = serviceTier;
+  if (speed !== undefined) usage.speed = speed;
+  if (region !== undefined) usage.region = region;
+  if (also !== undefined && also.length > 0) usage.additional = also;
+  if (statedCostUsd !== undefined) usage.statedCostUsd = statedCostUsd;
+  if (notes.clamped) usage.isClamped = true;
+  return usage;
+}
+
+function copyPositive<Meter extends string>(
+  target: Partial<Record<Meter, number>>,
+  counts: Partial<Record<Meter, number>>,
+): void {
+  for (const meter in counts) {
+    const amount = counts[meter];
+    if (amount !== undefined && amount > 0) target[meter] = amount;
+  }
+}

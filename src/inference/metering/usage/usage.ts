@@ -1,0 +1,43 @@
+// The front of the meters: usage of a whole reply, or of a stream as it goes by, for every wire that a provider answers in.
+
+import type { Usage } from "../../../base/usage-meters.ts";
+import { createChatStreamMeter, usageOfChat } from "./chat-usage.ts";
+import { createConverseStreamMeter, usageOfConverse } from "./converse-usage.ts";
+import { usageOfEmbeddings } from "./embeddings-usage.ts";
+import { createGeminiStreamMeter, usageOfGemini } from "./gemini-usage.ts";
+import { createMessagesStreamMeter, usageOfMessages } from "./messages-usage.ts";
+import { createResponsesStreamMeter, usageOfResponses } from "./responses-usage.ts";
+import { parseJson, type StreamMeter } from "./stream-meter.ts";
+
+const REPLY_READERS = {
+  chat: usageOfChat,
+  responses: usageOfResponses,
+  messages: usageOfMessages,
+  gemini: usageOfGemini,
+  converse: usageOfConverse,
+  embeddings: usageOfEmbeddings,
+} as const;
+
+const STREAM_METERS = {
+  chat: createChatStreamMeter,
+  responses: createResponsesStreamMeter,
+  messages: createMessagesStreamMeter,
+  gemini: createGeminiStreamMeter,
+  converse: createConverseStreamMeter,
+} as const;
+
+export type MeteredWire = keyof typeof REPLY_READERS;
+export type StreamedWire = keyof typeof STREAM_METERS;
+
+const decoder = new TextDecoder();
+
+/** The usage that a whole reply states: bytes, text or parsed JSON. `undefined` where it states none, or is no JSON. */
+export function usageOf(wire: MeteredWire, body: unknown, provider: string): Usage | undefined {
+  const text = body instanceof Uint8Array ? decoder.decode(body) : body;
+  return REPLY_READERS[wire](typeof text === "string" ? parseJson(text) : text, provider);
+}
+
+/** `choices`: how many answers were asked for, each of which has an end of its own. */
+export function createStreamMeter(wire: StreamedWire, provider: string, choices = 1): StreamMeter {
+  return STREAM_METERS[wire](provider, choices);
+}

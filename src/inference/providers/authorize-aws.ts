@@ -1,0 +1,42 @@
+// AWS Signature Version 4 over a request to Bedrock. Only the host and AWS's own headers are signed: the runtime may add
+// others on the way.
+
+import { AwsV4Signer } from "aws4fetch";
+import type { Secret } from "../../base/secret.ts";
+import type { Authorizer } from "./authorize.ts";
+
+export interface AwsAccount {
+  readonly region: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: Secret;
+  readonly sessionToken: Secret | undefined;
+}
+
+export function createAwsAuthorizer(account: AwsAccount, now: () => number): Authorizer {
+  // The signing key of a day is worked out once.
+  const cache = new Map<string, ArrayBuffer>();
+  const { region, accessKeyId, secretAccessKey, sessionToken } = account;
+  return {
+    sign: async ({ url, method, body }) => {
+      const signer = new AwsV4Signer({
+        service: "bedrock",
+        region,
+        accessKeyId,
+        secretAccessKey: secretAccessKey.reveal(),
+        ...(sessionToken === undefined ? {} : { sessionToken: sessionToken.reveal() }),
+        url,
+        method,
+        body,
+        datetime: new Date(now()).toISOString().replaceAll(/[:-]|\.\d{3}/g, ""),
+        cache,
+      });
+      const { headers } = await signer.sign();
+      headers.delete("host");
+      if (cache.size > CACHED_KEYS_MAX) cache.clear();
+      return { kind: "signed", headers: Object.fromEntries(headers) };
+    },
+    onRejected: () => cache.clear(),
+  };
+}
+
+const CACHED_KEYS_MAX = 8;

@@ -1,0 +1,60 @@
+// The clouds' accounts: addresses with a region or a project in them, and how requests to them are signed.
+
+import type { ProviderSetting } from "../../config/providers.ts";
+import type { Authorizer } from "./authorize.ts";
+import { createAwsAuthorizer } from "./authorize-aws.ts";
+import { createGoogleAuthorizer, readServiceAccount, vertexHost } from "./authorize-google.ts";
+import type { Provider } from "./providers.ts";
+
+const ORIGIN = /^https:\/\/[^/]+/;
+
+/** Where a provider is; empty where a part of its address is not known. */
+export function providerBaseUrl(provider: Provider, setting: ProviderSetting | undefined): string {
+  const path = provider.baseUrl.replace(ORIGIN, "");
+  const override = setting?.baseUrl;
+  if (override !== undefined && !path.includes("{")) return override;
+  const template = override === undefined ? provider.baseUrl : override + path;
+  const resolved = template.replaceAll(
+    /\{([A-Z_]+)\}/g,
+    (placeholder, name: string) => settingValue(name, provider, setting) ?? placeholder,
+  );
+  return resolved.includes("{") ? "" : resolved;
+}
+
+export function authorizerFor(
+  provider: Provider,
+  setting: ProviderSetting,
+  now: () => number,
+): Authorizer | undefined {
+  const { plain = {}, secrets = {} } = setting;
+  if (provider.cloudAuth === "google") {
+    const account = readServiceAccount(secrets["CREDENTIALS"]?.reveal() ?? "");
+    const tokenUrl = plain["TOKEN_URL"];
+    return account === undefined
+      ? undefined
+      : createGoogleAuthorizer(account, { now, ...(tokenUrl === undefined ? {} : { tokenUrl }) });
+  }
+  const accessKeyId = plain["ACCESS_KEY_ID"];
+  const secretAccessKey = secrets["SECRET_ACCESS_KEY"];
+  // A Bedrock API key goes into a header like any other.
+  if (provider.cloudAuth !== "aws" || setting.apiKey !== undefined) return undefined;
+  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined;
+  const region = settingValue("REGION", provider, setting) ?? "";
+  return createAwsAuthorizer(
+    { region, accessKeyId, secretAccessKey, sessionToken: secrets["SESSION_TOKEN"] },
+    now,
+  );
+}
+
+function settingValue(
+  name: string,
+  provider: Provider,
+  setting: ProviderSetting | undefined,
+): string | undefined {
+  if (name === "HOST") return vertexHost(settingValue("LOCATION", provider, setting) ?? "");
+  const set = setting?.plain?.[name];
+  if (set !== undefined) return set;
+  if (name === "PROJECT")
+    return readServiceAccount(setting?.secrets?.["CREDENTIALS"]?.reveal() ?? "")?.project_id;
+  return provider.settings?.find((one) => one.name === name)?.defaultValue;
+}

@@ -1,0 +1,133 @@
+// The gateway's accounts at the providers: which rows are switched on, where they are, and by whose key. The operator's
+// own servers join the table here, and so does the simulator of a gateway that has no provider.
+
+import { secret } from "../../base/secret.ts";
+import type { OperatorProvider } from "../../models/models-file.ts";
+import type { ProviderSetting } from "../../config/providers.ts";
+import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
+import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
+import type { Credential } from "../upstream/send.ts";
+
+export interface ProviderAccountsDeps {
+  readonly settings: Readonly<Record<string, ProviderSetting>>;
+  /** The operator's own providers, as their file says now. */
+  readonly operatorProviders: () => readonly OperatorProvider[];
+  /** Reads the variable that an operator's provider names for its key. */
+  readonly readKeyVariable: (variable: string) => string | undefined;
+  /** Answers for the simulator inside this process, where that is on. */
+  readonly simulator: ((request: Request) => Promise<Response>) | undefined;
+  readonly now: () => number;
+}
+
+export interface ProviderAccount {
+  readonly provider: Provider;
+  /** The gateway's own account there. */
+  readonly credential: Credential | undefined;
+  readonly baseUrl: string;
+}
+
+export interface ProviderAccounts {
+  readonly accountAt: (providerId: string) => ProviderAccount | undefined;
+  /** Whether models of this provider can be called on the gateway's own account. */
+  readonly isAvailable: (providerId: string) => boolean;
+}
+
+const SIMULATOR_URL = "http://simulator.invalid";
+
+export function createProviderAccounts(deps: ProviderAccountsDeps): ProviderAccounts {
+  const accounts = new Map<string, ProviderAccount>();
+  for (const provider of PROVIDERS) {
+    const account = accountFor(provider, deps);
+    if (account !== undefined) accounts.set(provider.id, account);
+  }
+  const accountAt = (id: string): ProviderAccount | undefined => {
+    const builtIn = accounts.get(id);
+    if (builtIn !== undefined) return builtIn;
+    const declared = deps.operatorProviders().find((one) => one.id === id);
+    return declared === undefined ? undefined : operatorAccount(declared, deps);
+  };
+  return { accountAt, isAvailable: (id) => accountAt(id)?.credential !== undefined };
+}
+
+function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAccount | undefined {
+  const setting = deps.settings[provider.id];
+  const baseUrl = providerBaseUrl(provider, setting);
+  if (provider.id === "sim" && setting === undefined) {
+    if (deps.simulator === undefined) return undefined;
+    const credential = {
+      provider,
+      baseUrl: SIMULATOR_URL,
+      apiKey: undefined,
+      label: "gateway",
+      byok: false,
+      inProcess: deps.simulator,
+    };
+    return { provider, credential, baseUrl: SIMULATOR_URL };
+  }
+  if (baseUrl === "") return undefined;
+  const isKeyless = provider.isLocal || provider.id === "sim";
+  const authorizer = setting === undefined ? undefined : authorizerFor(provider, setting, deps.now);
+  const isEnabled =
+    setting?.apiKey !== undefined ||
+    authorizer !== undefined ||
+    (isKeyless && setting?.baseUrl !== undefined);
+  const credential = {
+    provider,
+    baseUrl,
+    apiKey: setting?.apiKey,
+    label: "gateway",
+    byok: false,
+    ...(authorizer === undefined ? {} : { authorizer }),
+  };
+  return { provider, credential: isEnabled ? credential : undefined, baseUrl };
+}
+
+const WIRE_PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>> = {
+  chat: { chat: "/chat/completions" },
+  responses: { responses: "/responses" },
+  messages: { messages: "/v1/messages", count_tokens: "/v1/messages/count_tokens" },
+  embeddings: { embeddings: "/embeddings" },
+  gemini: { gemini: "" },
+  converse: { converse: "" },
+};
+
+const MESSAGES_PATHS_WITHOUT_VERSION = {
+  messages: "/messages",
+  count_tokens: "/messages/count_tokens",
+};
+
+function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps): ProviderAccount {
+  const rawKey =
+    declared.api_key_env === undefined ? undefined : deps.readKeyVariable(declared.api_key_env);
+  const baseUrl = declared.base_url.replace(/\/+$/, "");
+  // An address that serves OpenAI's wires ends with the version, which Anthropic's paths say themselves.
+  const paths: typeof WIRE_PATHS = baseUrl.endsWith("/v1")
+    ? { ...WIRE_PATHS, messages: MESSAGES_PATHS_WITHOUT_VERSION }
+    : WIRE_PATHS;
+  const provider: Provider = {
+    id: declared.id,
+    name: declared.id,
+    envPrefix: "",
+    baseUrl: declared.base_url,
+    paths: Object.assign({}, ...declared.wires.map((wire) => paths[wire] ?? {})),
+    auth: declared.wires.every((wire) => wire === "messages") ? "x-api-key" : "bearer",
+    headers: {},
+    stopsBillingOnAbort: declared.stops_billing_on_abort,
+    needsUsageOption: true,
+    endUserField: null,
+    outputLimitField: "max_tokens",
+    acceptsMaxCompletionTokens: false,
+    supportsStore: false,
+    endsStreamByClosing: false,
+    outputLimitCoversReasoning: true,
+    isLocal: false,
+    imageTokensMax: 50_000,
+  };
+  const apiKey = rawKey === undefined ? undefined : secret(rawKey);
+  const isReady = declared.api_key_env === undefined || apiKey !== undefined;
+  return {
+    provider,
+    credential: isReady ? { provider, baseUrl, apiKey, label: "gateway", byok: false } : undefined,
+    baseUrl,
+  };
+}

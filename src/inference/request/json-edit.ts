@@ -1,0 +1,153 @@
+// Changes single members of a JSON object in its text, so that everything else stays the bytes that came. An object that
+// names a member twice is refused: two readers could each take another one, and one of them decides the price.
+
+import { invalid } from "../../base/fault.ts";
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const COMMA = 0x2c;
+const DEPTH_MAX = 128;
+
+export interface Span {
+  /** Where the member's key begins, quote included. */
+  readonly keyStart: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface ObjectSpans {
+  /** Where the object's opening brace stands. */
+  readonly start: number;
+  readonly end: number;
+  readonly members: ReadonlyMap<string, Span>;
+}
+
+/** Finds the members of the object that begins at `from`; the text must be valid JSON from there on. */
+export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
+  const open = skipWhitespace(text, from);
+  if (text[open] !== "{") return undefined;
+  const members = new Map<string, Span>();
+  let at = skipWhitespace(text, open + 1);
+  while (at < text.length && text.charCodeAt(at) === QUOTE) {
+    const keyStart = at;
+    const keyEnd = stringEnd(text, at);
+    const key = parseKey(text.slice(keyStart, keyEnd));
+    at = skipWhitespace(text, keyEnd);
+    if (text.charCodeAt(at) !== COLON) return undefined;
+    const start = skipWhitespace(text, at + 1);
+    const end = valueEnd(text, start);
+    if (members.has(key)) throw invalid(key, `The field ${key} is given twice.`);
+    members.set(key, { keyStart, start, end });
+    at = skipWhitespace(text, end);
+    if (text.charCodeAt(at) === COMMA) at = skipWhitespace(text, at + 1);
+  }
+  return { start: open, end: at + 1, members };
+}
+
+/** Sets members to raw JSON, or takes them away where the new value is undefined. New ones come first. */
+export function withMembers(
+  text: string,
+  spans: ObjectSpans,
+  changes: Readonly<Record<string, string | undefined>>,
+): string {
+  const edits: { at: number; until: number; put: string }[] = [];
+  let added = "";
+  for (const key in changes) {
+    const value = changes[key];
+    const span = spans.members.get(key);
+    if (span === undefined) {
+      if (value !== undefined) added += `${JSON.stringify(key)}:${value},`;
+    } else if (value === undefined)
+      edits.push({ at: span.keyStart, until: skipComma(text, span.end), put: "" });
+    else edits.push({ at: span.start, until: span.end, put: value });
+  }
+  if (added !== "")
+    edits.push({
+      at: spans.start + 1,
+      until: spans.start + 1,
+      put: spans.members.size === 0 ? added.slice(0, -1) : added,
+    });
+  const [only] = edits;
+  if (only === undefined) return text;
+  if (edits.length === 1 && only.put !== "")
+    return text.slice(0, only.at) + only.put + text.slice(only.until);
+  // What is added stands before the first member, also where that one is taken away.
+  edits.sort((left, right) => left.at - right.at || left.until - right.until);
+  let out = "";
+  let from = 0;
+  for (const { at, until, put } of edits) {
+    out += text.slice(from, at) + put;
+    from = until;
+  }
+  return withoutDanglingComma(out + text.slice(from), edits);
+}
+
+// A last member that is taken away leaves the comma before it behind.
+function withoutDanglingComma(text: string, edits: readonly { readonly put: string }[]): string {
+  return edits.some((edit) => edit.put === "") ? text.replace(/,(\s*\}\s*)$/, "$1") : text;
+}
+
+function parseKey(quoted: string): string {
+  // Safe because the caller has parsed the whole text as JSON, and a key is a string.
+  return quoted.includes("\\") ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
+}
+
+function skipWhitespace(text: string, from: number): number {
+  let at = from;
+  for (
+    let code = text.charCodeAt(at);
+    code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
+    code = text.charCodeAt(at)
+  )
+    at++;
+  return at;
+}
+
+function skipComma(text: string, from: number): number {
+  const at = skipWhitespace(text, from);
+  return text.charCodeAt(at) === COMMA ? at + 1 : at;
+}
+
+function stringEnd(text: string, start: number): number {
+  let at = text.indexOf('"', start + 1);
+  while (at !== -1) {
+    let slashes = 0;
+    while (text.charCodeAt(at - 1 - slashes) === BACKSLASH) slashes++;
+    if (slashes % 2 === 0) return at + 1;
+    at = text.indexOf('"', at + 1);
+  }
+  return text.length;
+}
+
+function valueEnd(text: string, start: number): number {
+  const first = text.charCodeAt(start);
+  if (first === QUOTE) return stringEnd(text, start);
+  if (first !== 0x7b && first !== 0x5b) return scalarEnd(text, start);
+  let depth = 0;
+  let at = start;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      at = stringEnd(text, at);
+      continue;
+    }
+    if (code === 0x7b || code === 0x5b) depth++;
+    else if ((code === 0x7d || code === 0x5d) && --depth === 0) return at + 1;
+    if (depth > DEPTH_MAX)
+      throw invalid(undefined, `The JSON body is nested deeper than ${DEPTH_MAX} levels.`);
+    at++;
+  }
+  return at;
+}
+
+function scalarEnd(text: string, start: number): number {
+  let at = start;
+  for (
+    let code = text.charCodeAt(at);
+    at < text.length && code !== COMMA && code !== 0x7d && code !== 0x5d && code > 0x20;
+    code = text.charCodeAt(at)
+  )
+    at++;
+  return at;
+}

@@ -1,0 +1,155 @@
+// What a model call asks for, as far as the gateway must know it: the model, whether to stream, and what bounds its
+// cost. Everything else in the body is between the caller and the provider.
+
+import { invalid } from "../../base/fault.ts";
+import type { FeeMeter } from "../../base/usage-meters.ts";
+import { parseJsonBody } from "../../http/request/body.ts";
+import { type ObjectSpans, memberSpans } from "./json-edit.ts";
+import { maxToolTokens, maxFees } from "./tool-bounds.ts";
+
+export type Api = "chat" | "responses" | "messages" | "embeddings";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export interface ParsedRequest {
+  readonly api: Api;
+  readonly text: string;
+  readonly spans: ObjectSpans;
+  readonly json: Json;
+  readonly model: string;
+  readonly stream: boolean;
+  /** Whether the caller wants to see the usage of a chat stream. */
+  readonly wantsUsage: boolean;
+  /** The most output tokens of each choice, where the caller set it. */
+  readonly outputMax: number | undefined;
+  readonly choices: number;
+  readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
+  /** The most tokens that the provider reads besides what was sent. */
+  readonly toolTokens: number;
+  readonly serviceTier: string | undefined;
+  readonly speed: string | undefined;
+}
+
+const MAX_CHOICES = 128;
+const MAX_OUTPUT_TOKENS = 100_000_000;
+const MODEL_NAME_MAX_LENGTH = 256;
+
+/** Reads a body; a mere count of tokens needs no limit on the output. */
+export function parseRequest(
+  api: Api,
+  text: string,
+  purpose: "call" | "count" = "call",
+): ParsedRequest {
+  const json = parseJsonBody(text);
+  if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
+  const spans = memberSpans(text);
+  if (spans === undefined) throw invalid("model", "model is required: an id from GET /v1/models.");
+  validateContent(api, json);
+  if (api === "responses") readBoolean(json, "background");
+  const isStream = api !== "embeddings" && readBoolean(json, "stream") === true;
+  const options = json["stream_options"];
+  return {
+    api,
+    text,
+    spans,
+    json,
+    model: readModel(json),
+    stream: isStream,
+    wantsUsage: isObject(options) && options["include_usage"] === true,
+    outputMax: purpose === "count" ? undefined : readOutputMax(api, json),
+    choices: api === "chat" ? (readCount(json, "n", MAX_CHOICES) ?? 1) : 1,
+    fees: maxFees(json),
+    toolTokens: maxToolTokens(json),
+    serviceTier: readString(json, "service_tier"),
+    speed: readString(json, "speed"),
+  };
+}
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function readModel(json: Json): string {
+  const { models } = json;
+  // A list to fall back on may stand alone: its first is then what was asked for.
+  const model: unknown = json["model"] ?? (Array.isArray(models) ? models[0] : undefined);
+  if (model === undefined || model === null)
+    throw invalid("model", "model is required: an id from GET /v1/models.");
+  if (typeof model !== "string" || model === "")
+    throw invalid("model", "model must be a string: an id from GET /v1/models.");
+  if (model.length > MODEL_NAME_MAX_LENGTH)
+    throw invalid(
+      "model",
+      `model must have ${MODEL_NAME_MAX_LENGTH} characters at most: an id from GET /v1/models.`,
+    );
+  return model;
+}
+
+function validateContent(api: Api, json: Json): void {
+  if (api === "chat" || api === "messages") {
+    const messages = json["messages"];
+    if (messages === undefined) throw invalid("messages", "messages is required.");
+    if (!Array.isArray(messages) || messages.length === 0)
+      throw invalid("messages", "messages must be an array with one message or more.");
+    messages.forEach((message: unknown, index) => {
+      if (!isObject(message))
+        throw invalid(`messages[${index}]`, `messages[${index}] must be an object.`);
+      if (typeof message["role"] !== "string")
+        throw invalid(`messages[${index}].role`, `messages[${index}].role must be a string.`);
+    });
+    return;
+  }
+  const input = json["input"];
+  if (api === "embeddings" && (input === undefined || input === ""))
+    throw invalid("input", "input is required: a text, or a list of texts.");
+  if (input !== undefined && typeof input !== "string" && !Array.isArray(input))
+    throw invalid("input", "input must be a string or an array.");
+  if (api === "responses" && input === undefined && json["prompt"] === undefined)
+    throw invalid("input", "input is required.");
+}
+
+function readOutputMax(api: Api, json: Json): number | undefined {
+  switch (api) {
+    case "chat": {
+      // Where both are given, it is the provider that chooses.
+      const limit = readCount(json, "max_completion_tokens", MAX_OUTPUT_TOKENS);
+      const legacyLimit = readCount(json, "max_tokens", MAX_OUTPUT_TOKENS);
+      return limit === undefined || legacyLimit === undefined
+        ? (limit ?? legacyLimit)
+        : Math.max(limit, legacyLimit);
+    }
+    case "responses":
+      return readCount(json, "max_output_tokens", MAX_OUTPUT_TOKENS);
+    case "messages": {
+      const limit = readCount(json, "max_tokens", MAX_OUTPUT_TOKENS);
+      if (limit === undefined)
+        throw invalid("max_tokens", "max_tokens is required on /v1/messages.");
+      return limit;
+    }
+    case "embeddings":
+      return 0;
+  }
+}
+
+function readCount(json: Json, field: string, max: number): number | undefined {
+  const value = json[field];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "number" || !Number.isInteger(value) || value < 1 || value > max) {
+    throw invalid(field, `${field} must be a whole number from 1 to ${max}.`);
+  }
+  return value;
+}
+
+function readBoolean(json: Json, field: string): boolean | undefined {
+  const value = json[field];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "boolean") throw invalid(field, `${field} must be true or false.`);
+  return value;
+}
+
+function readString(json: Json, field: string): string | undefined {
+  const value = json[field];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "string") throw invalid(field, `${field} must be a string.`);
+  return value;
+}

@@ -1,0 +1,79 @@
+// The order in which the providers of one model are tried. The caller's `order` is followed to the letter; without one, a
+// provider that is down goes last, and one that answered this conversation before goes first.
+
+import { blendedPrice } from "../../models/same-model.ts";
+import type { Candidate } from "./candidates.ts";
+import type { RoutingPreferences, Sort } from "./routing-preferences.ts";
+import type { ProviderStatistics } from "./provider-statistics.ts";
+import type { StickyRouting } from "./sticky-routing.ts";
+
+/** One provider's accounts for a model. */
+export type Endpoint = readonly [Candidate, ...Candidate[]];
+
+/** What is remembered of earlier calls. */
+export interface RoutingState {
+  readonly statistics: ProviderStatistics;
+  readonly sticky: StickyRouting;
+  readonly isDown: (
+    provider: string,
+    account: string,
+    upstreamName: string,
+    query: { readonly now: number; readonly accountId?: string },
+  ) => boolean;
+}
+
+export interface OrderContext {
+  readonly now: number;
+  /** The account that calls. */
+  readonly accountId: string;
+  readonly stream: boolean;
+  readonly routing: RoutingState;
+  /** The provider of the conversation's last turn. */
+  readonly lastProvider: string | undefined;
+}
+
+export function orderEndpoints(
+  endpoints: readonly Endpoint[],
+  { order, sort, allowFallbacks }: RoutingPreferences,
+  context: OrderContext,
+): readonly Endpoint[] {
+  const sorted = sort === undefined ? endpoints : sortEndpoints(endpoints, sort, context);
+  if (order !== undefined) {
+    const listed = order.flatMap((id) => sorted.filter((one) => providerOf(one) === id));
+    const others = sorted.filter((one) => !listed.includes(one));
+    return [...new Set([...listed, ...others])];
+  }
+  const isEndpointDown = (one: Endpoint): boolean =>
+    one.every(({ credential, upstreamName }) =>
+      context.routing.isDown(credential.provider.id, credential.label, upstreamName, context),
+    );
+  const up = sorted.filter((one) => !isEndpointDown(one));
+  const preferred = up.filter((one) => providerOf(one) === context.lastProvider);
+  const ordered = new Set([...preferred, ...up, ...sorted]);
+  return allowFallbacks === false ? [...ordered].slice(0, 1) : [...ordered];
+}
+
+function providerOf([{ credential }]: Endpoint): string {
+  return credential.provider.id;
+}
+
+// A provider of which nothing is known lately is tried first, and is known from then on.
+function sortEndpoints(
+  endpoints: readonly Endpoint[],
+  sort: Sort,
+  context: OrderContext,
+): readonly Endpoint[] {
+  const ranked = endpoints.map((endpoint) => ({
+    endpoint,
+    rank: rankOf(endpoint, sort, context),
+  }));
+  return ranked.toSorted((left, right) => left.rank - right.rank).map(({ endpoint }) => endpoint);
+}
+
+function rankOf([{ model }]: Endpoint, sort: Sort, { now, stream, routing }: OrderContext): number {
+  if (sort === "price") return Number(blendedPrice(model, now) ?? 0n);
+  const health = routing.statistics.health(model.provider, model.id, now);
+  if (sort === "throughput") return -(health.throughput ?? Number.MAX_VALUE);
+  const { latencyMs, replyMs } = health;
+  return (stream ? (latencyMs ?? replyMs) : (replyMs ?? latencyMs)) ?? -1;
+}

@@ -1,0 +1,153 @@
+// What a caller says about where a call may go: `models`, a list to fall back on, and `provider`, preferences among the
+// providers of a model. Both are read strictly, since a preference that is skipped in silence costs somebody money.
+
+import { invalid } from "../../base/fault.ts";
+import { type Decimal, picoPerToken } from "../../models/price-card.ts";
+import { isObject, type Json } from "../request/parse-request.ts";
+
+export const SORTS = ["price", "latency", "throughput"] as const;
+export type Sort = (typeof SORTS)[number];
+
+export interface RoutingPreferences {
+  /** What to turn to when the model that was asked for fails, in this order. */
+  readonly models: readonly string[];
+  readonly order: readonly string[] | undefined;
+  readonly only: readonly string[] | undefined;
+  readonly ignore: readonly string[];
+  readonly sort: Sort | undefined;
+  readonly allowFallbacks: boolean | undefined;
+  /** In pico-USD for a token. */
+  readonly maxPrice: { readonly prompt?: bigint; readonly completion?: bigint };
+}
+
+const MODELS_MAX = 8;
+const PROVIDERS_MAX_COUNT = 32;
+const MODEL_NAME_MAX_LENGTH = 256;
+const PREFERENCE_FIELDS = [
+  "order",
+  "only",
+  "ignore",
+  "sort",
+  "allow_fallbacks",
+  "max_price",
+] as const;
+const PRICE_FIELDS = ["prompt", "completion"] as const;
+
+/** The members of a body that are the gateway's own and never reach a provider. */
+export const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
+
+export function hasGatewayFields({ models, provider, postern }: Json): boolean {
+  return models !== undefined || provider !== undefined || postern !== undefined;
+}
+
+/** The preferences of a body; undefined where it has none. */
+export function readPreferences(
+  json: Json,
+  isProvider: (id: string) => boolean,
+): RoutingPreferences | undefined {
+  const { models, provider } = json;
+  if (isAbsent(models) && isAbsent(provider)) return undefined;
+  if (!isAbsent(provider) && !isObject(provider))
+    throw invalid("provider", 'provider must be an object, such as {"sort": "price"}.');
+  const fields = isObject(provider) ? provider : {};
+  for (const field of Object.keys(fields))
+    if (!PREFERENCE_FIELDS.some((known) => known === field))
+      throw invalid(
+        `provider.${field}`,
+        `provider.${field} is not a preference of this gateway; it knows ${PREFERENCE_FIELDS.join(", ")}.`,
+      );
+  return {
+    models: readModels(models),
+    order: readProviders(fields, "order", isProvider),
+    only: readProviders(fields, "only", isProvider),
+    ignore: readProviders(fields, "ignore", isProvider) ?? [],
+    sort: readSort(fields["sort"]),
+    allowFallbacks: readAllowFallbacks(fields["allow_fallbacks"]),
+    maxPrice: readMaxPrice(fields["max_price"]),
+  };
+}
+
+function isAbsent(value: unknown): value is undefined | null {
+  return value === undefined || value === null;
+}
+
+function readModels(models: unknown): readonly string[] {
+  if (isAbsent(models)) return [];
+  if (!Array.isArray(models) || models.length === 0 || models.length > MODELS_MAX)
+    throw invalid(
+      "models",
+      `models must be an array of 1 to ${MODELS_MAX} ids from GET /v1/models.`,
+    );
+  return models.map((model: unknown, index) => {
+    if (typeof model !== "string" || model === "" || model.length > MODEL_NAME_MAX_LENGTH)
+      throw invalid(`models[${index}]`, `models[${index}] must be an id from GET /v1/models.`);
+    return model;
+  });
+}
+
+function readProviders(
+  fields: Json,
+  field: "order" | "only" | "ignore",
+  isProvider: (id: string) => boolean,
+): readonly string[] | undefined {
+  const list = fields[field];
+  if (isAbsent(list)) return undefined;
+  const path = `provider.${field}`;
+  if (!Array.isArray(list) || list.length === 0 || list.length > PROVIDERS_MAX_COUNT)
+    throw invalid(path, `${path} must be an array of 1 to ${PROVIDERS_MAX_COUNT} providers.`);
+  return list.map((entry: unknown, index) => {
+    const id = typeof entry === "string" ? entry.toLowerCase() : "";
+    if (!isProvider(id))
+      throw invalid(
+        `${path}[${index}]`,
+        `${path}[${index}] must be a provider: the first part of an id from GET /v1/models, such as "anthropic".`,
+      );
+    return id;
+  });
+}
+
+function readSort(sort: unknown): Sort | undefined {
+  if (isAbsent(sort)) return undefined;
+  const known = SORTS.find((one) => one === sort);
+  if (known === undefined)
+    throw invalid("provider.sort", `provider.sort must be ${SORTS.join(", ")}.`);
+  return known;
+}
+
+function readAllowFallbacks(allow: unknown): boolean | undefined {
+  if (isAbsent(allow)) return undefined;
+  if (typeof allow !== "boolean")
+    throw invalid("provider.allow_fallbacks", "provider.allow_fallbacks must be true or false.");
+  return allow;
+}
+
+function readMaxPrice(maxPrice: unknown): RoutingPreferences["maxPrice"] {
+  if (isAbsent(maxPrice)) return {};
+  if (!isObject(maxPrice))
+    throw invalid(
+      "provider.max_price",
+      'provider.max_price must be an object of US dollars for a million tokens, such as {"prompt": 1, "completion": 5}.',
+    );
+  const prices: { prompt?: bigint; completion?: bigint } = {};
+  for (const [field, value] of Object.entries(maxPrice)) {
+    const known = PRICE_FIELDS.find((price) => price === field);
+    const path = `provider.max_price.${field}`;
+    if (known === undefined)
+      throw invalid(path, `${path} is not known; max_price takes ${PRICE_FIELDS.join(" and ")}.`);
+    if (!isAbsent(value)) prices[known] = readPicoPrice(value, path);
+  }
+  return prices;
+}
+
+function readPicoPrice(value: unknown, path: string): bigint {
+  try {
+    if (isDecimal(value)) return picoPerToken(value);
+  } catch {
+    // What cannot be read is told below, like what has another type.
+  }
+  throw invalid(path, `${path} must be US dollars for a million tokens: a decimal of 0 or more.`);
+}
+
+function isDecimal(value: unknown): value is Decimal {
+  return typeof value === "string" || (typeof value === "number" && Number.isFinite(value));
+}

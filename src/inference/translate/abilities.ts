@@ -1,0 +1,205 @@
+// What a model can take, for the wires that write requests to it. Absent means the newest models' way; the rules here say
+// where a provider or an older model differs. They come from the providers' documents and from recorded refusals.
+
+import type { Model } from "../../models/catalog.ts";
+import type { Abilities } from "../canonical/wire.ts";
+import { PROVIDERS } from "../providers/providers.ts";
+
+interface AbilityRule {
+  readonly providers: readonly string[];
+  readonly match: RegExp;
+  readonly abilities: Abilities;
+}
+
+/** Stands for every provider that the operator declares. */
+const CUSTOM_PROVIDER = "declared";
+
+const OPENAI_PROVIDERS = ["openai", "azure"] as const;
+const CLAUDE_PROVIDERS = ["anthropic", "bedrock", "vertex", CUSTOM_PROVIDER] as const;
+/** Servers that speak OpenAI's chat wire and know little beyond its common fields. */
+const OPENAI_COMPATIBLE_PROVIDERS = [
+  "groq",
+  "deepseek",
+  "together",
+  "fireworks",
+  "cerebras",
+  "openrouter",
+  "perplexity",
+  "moonshot",
+  "zai",
+  "google",
+  "xai",
+  "mistral",
+  "ollama",
+  "vllm",
+  "llamacpp",
+] as const;
+const OPENAI_COMPATIBLE_ABILITIES: Abilities = {
+  openaiFields: false,
+  developerRole: false,
+  maxTokensField: "max_tokens",
+};
+
+const OPENAI_RULES: readonly AbilityRule[] = [
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /./,
+    abilities: { openaiFields: true, developerRole: true, maxTokensField: "max_completion_tokens" },
+  },
+  {
+    providers: ["azure"],
+    match: /^(phi|llama|meta|mistral|deepseek|grok)/i,
+    abilities: OPENAI_COMPATIBLE_ABILITIES,
+  },
+  { providers: OPENAI_PROVIDERS, match: /^(gpt-3|gpt-4)/, abilities: { reasoning: "none" } },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^(gpt-3\.5|gpt-4$|gpt-4-)/,
+    abilities: { jsonSchema: false },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^(o\d|gpt-[5-9])(?!.*-chat)/,
+    abilities: { sampling: false, reasoning: "effort" },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^(o\d|gpt-5-codex|gpt-5\.1-codex)/,
+    abilities: { efforts: ["low", "medium", "high"] },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-5($|-mini|-nano|-\d)/,
+    abilities: { efforts: ["minimal", "low", "medium", "high"] },
+  },
+  { providers: OPENAI_PROVIDERS, match: /^gpt-5-pro/, abilities: { efforts: ["high"] } },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-5\.1(?!-codex)/,
+    abilities: { efforts: ["none", "low", "medium", "high"] },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-5\.([2-5]|1-codex-max)/,
+    abilities: { efforts: ["none", "low", "medium", "high", "xhigh"] },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-5\.[2-5]-pro/,
+    abilities: { efforts: ["medium", "high", "xhigh"] },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-(5\.[6-9]|[6-9])/,
+    abilities: {
+      efforts: ["none", "low", "medium", "high", "xhigh", "max"],
+      cacheBreakpointField: "prompt_cache_breakpoint",
+    },
+  },
+];
+
+const COMPATIBLE_RULES: readonly AbilityRule[] = [
+  { providers: OPENAI_COMPATIBLE_PROVIDERS, match: /./, abilities: OPENAI_COMPATIBLE_ABILITIES },
+  {
+    providers: ["mistral"],
+    match: /./,
+    abilities: {
+      streamOptions: false,
+      callIdFormat: "alphanumeric9",
+      reasoningField: "content",
+      efforts: ["none", "high"],
+    },
+  },
+  { providers: ["perplexity"], match: /./, abilities: { streamOptions: false } },
+  // JSON output they have, schemas not; a forced call is refused by a model that thinks, and by some always.
+  {
+    providers: ["deepseek", "zai", "moonshot"],
+    match: /./,
+    abilities: { jsonSchema: false, schemaEmulation: "instructions" },
+  },
+  {
+    providers: ["deepseek", "zai", "moonshot", "xai", "fireworks", "vllm", "llamacpp"],
+    match: /./,
+    abilities: { reasoningField: "reasoning_content" },
+  },
+  {
+    providers: ["openrouter", "groq", "cerebras", "together", "ollama"],
+    match: /./,
+    abilities: { reasoningField: "reasoning" },
+  },
+  {
+    providers: ["openrouter"],
+    match: /claude/,
+    abilities: { cacheBreakpointField: "cache_control" },
+  },
+  {
+    providers: ["groq", "cerebras"],
+    match: /gpt-oss/,
+    abilities: { efforts: ["low", "medium", "high"] },
+  },
+  // Only "none" and "default" are known there, of which the one is no effort and the other ours already.
+  { providers: ["groq"], match: /qwen/, abilities: { reasoning: "none" } },
+  { providers: ["xai"], match: /^grok-3-mini/, abilities: { efforts: ["low", "high"] } },
+  // These reason, and refuse to be told how hard.
+  { providers: ["xai"], match: /^grok-(4-|code)/, abilities: { reasoning: "none" } },
+];
+
+const CLAUDE_RULES: readonly AbilityRule[] = [
+  {
+    providers: CLAUDE_PROVIDERS,
+    match: /claude-(2|3|instant)/,
+    abilities: { reasoning: "none", jsonSchema: false },
+  },
+  {
+    providers: CLAUDE_PROVIDERS,
+    match: /claude-3-7|claude-(opus|sonnet|haiku)-4(?!-[5-9])/,
+    abilities: { reasoning: "budget", jsonSchema: false },
+  },
+  {
+    providers: CLAUDE_PROVIDERS,
+    match: /claude-(opus|sonnet|haiku)-4-5/,
+    abilities: { reasoning: "budget" },
+  },
+  {
+    providers: CLAUDE_PROVIDERS,
+    match: /claude-(opus|sonnet)-4-6/,
+    abilities: { efforts: ["low", "medium", "high", "max"], prefill: false },
+  },
+  {
+    providers: CLAUDE_PROVIDERS,
+    match: /claude-(opus-4-[7-9]|(opus|sonnet|haiku|fable)-[5-9])/,
+    abilities: { sampling: false, prefill: false },
+  },
+  {
+    providers: ["anthropic"],
+    match: /claude-opus-(4-8|[5-9])/,
+    abilities: { midConversationInstructions: true },
+  },
+  { providers: ["bedrock"], match: /amazon\.nova/, abilities: { jsonSchema: false } },
+  // The clouds take Claude's images and documents as bytes alone.
+  { providers: ["bedrock", "vertex"], match: /claude/, abilities: { urlSources: false } },
+];
+
+/** A later rule wins over an earlier one. */
+const RULES: readonly AbilityRule[] = [...OPENAI_RULES, ...COMPATIBLE_RULES, ...CLAUDE_RULES];
+
+const BUILT_IN_PROVIDERS: ReadonlySet<string> = new Set(PROVIDERS.map(({ id }) => id));
+
+export function abilitiesOf(model: Model): Abilities {
+  const { provider, name, supported, wires } = model;
+  const isCustom = !BUILT_IN_PROVIDERS.has(provider);
+  const host = isCustom ? CUSTOM_PROVIDER : provider;
+  const rules = RULES.filter((rule) => rule.providers.includes(host) && rule.match.test(name));
+  // Of an operator's own chat server nothing is known but that it takes what all take.
+  const isPlainChatServer = isCustom && wires.includes("chat") && !wires.includes("responses");
+  const abilities: Abilities = Object.assign(
+    {},
+    isPlainChatServer ? OPENAI_COMPATIBLE_ABILITIES : {},
+    ...rules.map((rule) => rule.abilities),
+  );
+  return supported.includes("reasoning") ||
+    abilities.reasoning !== undefined ||
+    supported.length === 0
+    ? abilities
+    : { ...abilities, reasoning: "none" };
+}

@@ -1,0 +1,88 @@
+// A stream on its way between two wires: each of the provider's events is read into the canonical form and written as the
+// caller's API has it, at once. The end is said only when the money is settled.
+
+import { readSse, type SseEvent } from "../../base/streams/sse.ts";
+import type { CanonicalEvent, JsonObject, UsageReport } from "../canonical/canonical.ts";
+import type { WireStreamReader, WireStreamWriter } from "../canonical/wire.ts";
+import { replyLossPaths } from "./translate-reply.ts";
+import {
+  errorEvent,
+  keepAliveBytes,
+  type StreamingApi,
+  type StreamTransform,
+} from "./stream-transform.ts";
+
+export interface StreamTranslation {
+  readonly reader: WireStreamReader;
+  readonly writer: WireStreamWriter;
+  /** Whether the caller sees the usage. */
+  readonly showsUsage: boolean;
+  readonly costUsd: () => string | undefined;
+  /** Takes keys and names of accounts out of a provider's sentence. */
+  readonly scrub: (text: string) => string;
+}
+
+const encoder = new TextEncoder();
+
+export function translationTransform(
+  api: StreamingApi,
+  { reader, writer, showsUsage, costUsd, scrub }: StreamTranslation,
+): StreamTransform {
+  let report: UsageReport | undefined;
+  let failed = false;
+  let latest: Uint8Array | undefined;
+
+  const write = (events: readonly CanonicalEvent[]): string => {
+    let out = "";
+    for (const event of events) {
+      // Usage is told once, at the end, when it is known to be the last.
+      if (event.type === "usage") report = event.report;
+      else if (event.type === "error") {
+        failed = true;
+        out += writer.push({
+          ...event,
+          error: { ...event.error, message: scrub(event.error.message) },
+        });
+      } else out += writer.push(event);
+    }
+    return out;
+  };
+  const translateEvent = (event: SseEvent): Uint8Array | undefined => {
+    const message = readSse(event);
+    const bytes = message === undefined ? undefined : encodeText(write(reader.push(message)));
+    latest = bytes ?? latest;
+    return bytes;
+  };
+  const finish = (): Uint8Array | undefined => {
+    const rest = write(reader.end());
+    if (failed) return encodeText(rest);
+    const dropped = replyLossPaths(writer.losses);
+    const usage =
+      report === undefined
+        ? ""
+        : writer.push({ type: "usage", report: { ...report, extras: extrasOf(dropped) } });
+    const isShown = showsUsage && report !== undefined;
+    const note =
+      isShown || dropped.length === 0 ? "" : `: x-postern-dropped: ${dropped.join(", ")}\n\n`;
+    return encodeText(rest + usage + note + writer.end());
+  };
+  const extrasOf = (dropped: readonly string[]): JsonObject => {
+    const cost = costUsd();
+    return {
+      ...(cost === undefined ? {} : { cost: Number(cost) }),
+      ...(dropped.length === 0 ? {} : { dropped }),
+    };
+  };
+  return {
+    transformEvent: translateEvent,
+    transformUsageEvent: translateEvent,
+    scrub: (bytes) => bytes,
+    finish,
+    errorEvent: (body) => (failed ? undefined : errorEvent(api, body, latest)),
+    keepAlive: keepAliveBytes(api),
+  };
+}
+
+function encodeText(text: string): Uint8Array | undefined {
+  return text === "" ? undefined : encoder.encode(text);
+}

@@ -1,0 +1,22 @@
+// Bedrock's binary frames as server-sent events, so that one relay serves every provider. They are always translated, and so
+// need no bytes.
+
+import { createEventFrameParser } from "../../base/streams/aws-event-stream.ts";
+import type { SseEvent, SseParser } from "../../base/streams/sse.ts";
+import { frameToEvent } from "../wires/converse/reply/read-frame.ts";
+
+const NO_BYTES = new Uint8Array(0);
+
+export function createAwsFrameParser(): SseParser {
+  const parser = createEventFrameParser();
+  return {
+    push: (chunk) =>
+      parser.push(chunk).map((frame): SseEvent => ({
+        raw: NO_BYTES,
+        isComplete: true,
+        message: frameToEvent(frame),
+      })),
+    parseSingle: () => undefined,
+    end: () => [],
+  };
+}

@@ -1,0 +1,221 @@
+import type { CanonicalEvent, Citation, JsonObject } from "../../../canonical/canonical.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
+import {
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  parseEvent,
+  indexIn,
+  stringIn,
+} from "../../../canonical/json.ts";
+import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../../canonical/wire.ts";
+import { readError } from "./map-error.ts";
+import { readFinish } from "./map-finish-reason.ts";
+import { detailBlob, readAnnotation } from "./read-reasoning.ts";
+import {
+  contentParts,
+  withOrigin,
+  readAudio,
+  readImages,
+  readLogprobs,
+  readSources,
+} from "./read-reply.ts";
+import {
+  addAudio,
+  addBlob,
+  addCitation,
+  addText,
+  addCallDelta,
+  addWholePart,
+  createChoiceState,
+  endParts,
+} from "./read-stream-choice.ts";
+import type { ChoiceState } from "./read-stream-choice.ts";
+
+/** As many as a request may ask for. */
+const CHOICES_MAX = 128;
+
+interface ReaderState {
+  readonly context: ReplyReadContext;
+  readonly choices: Map<number, ChoiceState>;
+  /** The events that the current push gives. */
+  out: CanonicalEvent[];
+  id: string | undefined;
+  model: string | undefined;
+  serviceTier: string | undefined;
+  usage: unknown;
+  /** Told over and over, and the last time in full. */
+  citationSources: readonly Citation[];
+  started: boolean;
+  ended: boolean;
+}
+
+export function createStreamReader(context: ReplyReadContext): WireStreamReader {
+  const state: ReaderState = {
+    context,
+    choices: new Map(),
+    out: [],
+    id: undefined,
+    model: undefined,
+    serviceTier: undefined,
+    usage: undefined,
+    citationSources: [],
+    started: false,
+    ended: false,
+  };
+  return {
+    push(event) {
+      state.out = [];
+      if (!state.ended) readData(state, event);
+      return state.out;
+    },
+    end() {
+      state.out = [];
+      finish(state, false);
+      return state.out;
+    },
+  };
+}
+
+function readData(state: ReaderState, event: WireEvent): void {
+  if (event.data === "[DONE]") return finish(state, true);
+  const chunk = parseEvent(event);
+  if (chunk === undefined) return;
+  if (chunk["error"] !== undefined && chunk["error"] !== null) {
+    state.ended = true;
+    state.out.push({ type: "error", error: readError(200, chunk) });
+    return;
+  }
+  const list = arrayIn(chunk["choices"]);
+  readHead(state, chunk, list.length > 0);
+  for (const choice of list)
+    if (isObject(choice))
+      readChoice(choiceAt(state, indexIn(choice["index"], CHOICES_MAX) ?? 0), choice);
+}
+
+// Some servers begin with a chunk that has neither choices nor a model; some say the tier only at the end.
+function readHead(state: ReaderState, chunk: JsonObject, hasChoices: boolean): void {
+  const usage = chunk["usage"] ?? objectIn(chunk["x_groq"])?.["usage"];
+  if (isObject(usage)) state.usage = usage;
+  state.serviceTier = stringIn(chunk["service_tier"]) || state.serviceTier;
+  if (chunk["search_results"] || chunk["citations"]) state.citationSources = readSources(chunk);
+  if (state.started || !(hasChoices || stringIn(chunk["model"]))) return;
+  state.started = true;
+  state.id = stringIn(chunk["id"]) || undefined;
+  state.model = stringIn(chunk["model"]) || undefined;
+  const { id, model, serviceTier } = state;
+  state.out.push({
+    type: "start",
+    id,
+    model,
+    createdSeconds: numberIn(chunk["created"]),
+    serviceTier,
+  });
+}
+
+function choiceAt(state: ReaderState, index: number): ChoiceState {
+  const { choices } = state;
+  let choice = choices.get(index);
+  if (choice === undefined) {
+    choice = createChoiceState(index, state.id ?? "", state, state.context);
+    choices.set(index, choice);
+  }
+  return choice;
+}
+
+function readChoice(state: ChoiceState, choice: JsonObject): void {
+  const delta = objectIn(choice["delta"]) ?? objectIn(choice["message"]);
+  if (delta !== undefined) readDelta(state, delta, objectIn(choice["logprobs"]));
+  const word = stringIn(choice["finish_reason"]);
+  if (word === undefined) return;
+  state.finishReason ??= word;
+  state.nativeFinishReason ??= stringIn(choice["native_finish_reason"]);
+  state.stopSequence ??= stringIn(choice["stop_reason"]);
+}
+
+function readDelta(state: ChoiceState, delta: JsonObject, logprobs: JsonObject | undefined): void {
+  readReasoning(state, delta);
+  const { content, refusal } = delta;
+  if (typeof content === "string") {
+    const probabilities = logprobs === undefined ? undefined : readLogprobs(logprobs["content"]);
+    if (content !== "" || probabilities !== undefined)
+      addText(state, "text", content, probabilities);
+  } else if (Array.isArray(content)) readContentParts(state, content);
+  if (typeof refusal === "string" && refusal !== "")
+    addText(state, "refusal", refusal, readLogprobs(logprobs?.["refusal"]));
+  if (delta["tool_calls"])
+    for (const call of arrayIn(delta["tool_calls"]).filter(isObject)) addCallDelta(state, call);
+  if (isObject(delta["function_call"]))
+    addCallDelta(state, { index: 0, function: delta["function_call"] });
+  if (delta["annotations"]) readCitations(state, delta["annotations"]);
+  if (isObject(delta["audio"])) addAudio(state, delta["audio"]);
+  if (delta["images"]) for (const image of readImages(delta["images"])) addWholePart(state, image);
+}
+
+function readContentParts(state: ChoiceState, content: readonly unknown[]): void {
+  for (const part of contentParts(content)) {
+    if ((part.type === "text" || part.type === "reasoning") && part.text !== "")
+      addText(state, part.type, part.text);
+    else if (part.type === "native") addWholePart(state, part);
+  }
+}
+
+// `reasoning_details` repeats the text that `reasoning` or `reasoning_content` carries, and holds what is to come back.
+function readReasoning(state: ChoiceState, delta: JsonObject): void {
+  const text = stringIn(delta["reasoning_content"]) || stringIn(delta["reasoning"]);
+  if (text) addText(state, "reasoning", text);
+  if (!delta["reasoning_details"]) return;
+  for (const detail of arrayIn(delta["reasoning_details"]).filter(isObject)) {
+    const own = stringIn(detail["text"]) ?? stringIn(detail["summary"]);
+    if (!text && own) addText(state, "reasoning", own);
+    const blob = withOrigin(detailBlob(detail), state.context);
+    if (blob !== undefined) addBlob(state, blob);
+  }
+}
+
+function readCitations(state: ChoiceState, value: unknown): void {
+  for (const one of arrayIn(value)) {
+    const citation = readAnnotation(one);
+    if (citation !== undefined) addCitation(state, citation);
+  }
+}
+
+// Nothing is finished before the stream says so: some servers repeat the finish, or send content after it.
+function finish(state: ReaderState, isComplete: boolean): void {
+  if (state.ended) return;
+  state.ended = true;
+  const { out, choices, context, usage, id, model, serviceTier } = state;
+  if (state.started && choices.size === 0) choiceAt(state, 0);
+  if (
+    choices.size === 0 ||
+    (!isComplete && choices.values().some((choice) => choice.finishReason === undefined))
+  ) {
+    out.push({ type: "error", error: truncatedStreamError() });
+    return;
+  }
+  for (const choice of choices.values()) endChoice(choice, state.citationSources);
+  const read =
+    usage === undefined
+      ? undefined
+      : context.readUsage({ id, model, service_tier: serviceTier, usage });
+  if (read !== undefined) out.push({ type: "usage", report: { usage: read } });
+}
+
+function endChoice(state: ChoiceState, sources: readonly Citation[]): void {
+  // Where a passage names its sources, those hold; sources of the whole go to the text that is still open.
+  if (!state.hasCitations && state.openParts.text >= 0)
+    for (const source of sources) addCitation(state, source);
+  if (state.audio?.data) addWholePart(state, readAudio(state.audio));
+  endParts(state);
+  const { hasToolCalls, hasRefusal, stopSequence } = state;
+  state.sink.out.push({
+    type: "finish",
+    choice: state.index,
+    finish: readFinish(state.finishReason, state.nativeFinishReason, {
+      hasToolCalls,
+      hasRefusal,
+      stopSequence,
+    }),
+  });
+}

@@ -1,0 +1,341 @@
+import { invalid } from "../../../../base/fault.ts";
+import type {
+  OpaqueBlob,
+  CacheBreakpoint,
+  Citation,
+  FilePart,
+  JsonObject,
+  MediaPart,
+  Part,
+  ReasoningPart,
+  Source,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from "../../../canonical/canonical.ts";
+import {
+  isObject,
+  mustBeArray,
+  mustBeName,
+  mustBeObject,
+  mustBeString,
+  oneOf,
+  optionalArray,
+  optionalObject,
+  optionalOneOf,
+  optionalString,
+  unknownFields,
+} from "../../../canonical/json.ts";
+import { readAnnotation, readReasoningDetails, readThinkingList } from "../reply/read-reasoning.ts";
+import { decodeBlob } from "../../../canonical/reasoning.ts";
+
+const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
+const MESSAGE_FIELDS: ReadonlySet<string> = new Set(
+  "role content name tool_calls function_call tool_call_id refusal reasoning reasoning_content reasoning_details annotations audio cache_control".split(
+    " ",
+  ),
+);
+/** Images that the model made stand beside what it said. */
+const ASSISTANT_FIELDS: ReadonlySet<string> = new Set([...MESSAGE_FIELDS, "images"]);
+const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set([
+  "id",
+  "type",
+  "index",
+  "function",
+  "custom",
+  "extra_content",
+  "cache_control",
+]);
+const DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*;base64,/i;
+
+export function readTurns(messages: readonly unknown[]): readonly Turn[] {
+  const legacyCalls: string[] = [];
+  return messages.map((message, at) =>
+    readTurn(mustBeObject(message, `messages[${at}]`), `messages[${at}]`, legacyCalls),
+  );
+}
+
+function readTurn(message: JsonObject, path: string, legacyCalls: string[]): Turn {
+  const role = oneOf(message["role"], `${path}.role`, ROLES);
+  const fields = unknownFields(message, role === "assistant" ? ASSISTANT_FIELDS : MESSAGE_FIELDS);
+  const native = fields && ({ wire: "chat", fields } as const);
+  if (role === "tool" || role === "function")
+    return { role: "tool", parts: [readResult(message, path, legacyCalls)], path, native };
+  const name = optionalString(message["name"], `${path}.name`);
+  const parts =
+    role === "assistant"
+      ? readAssistant(message, path, legacyCalls)
+      : readContent(message["content"], `${path}.content`);
+  const cache = readCache(message, path);
+  const last = parts.at(-1);
+  if (cache !== undefined && last !== undefined && "cache" in last)
+    parts[parts.length - 1] = { ...last, cache };
+  return { role, parts, name, path, native };
+}
+
+function readAssistant(message: JsonObject, path: string, legacyCalls: string[]): Part[] {
+  const parts: Part[] = attachTextSignature(
+    readReasoning(message, path),
+    readContent(message["content"], `${path}.content`),
+  );
+  const citations = optionalArray(message["annotations"], `${path}.annotations`)
+    ?.map(readAnnotation)
+    .filter((one): one is Citation => one !== undefined);
+  const text = parts.findLastIndex((part) => part.type === "text");
+  const cited = parts[text];
+  if (citations !== undefined && citations.length > 0 && cited?.type === "text")
+    parts[text] = { ...cited, citations };
+  const refusal = optionalString(message["refusal"], `${path}.refusal`);
+  if (refusal) parts.push({ type: "refusal", text: refusal, path: `${path}.refusal` });
+  const images = optionalArray(message["images"], `${path}.images`) ?? [];
+  for (const [at, image] of images.entries())
+    parts.push(readPart(mustBeObject(image, `${path}.images[${at}]`), `${path}.images[${at}]`));
+  const audio = optionalObject(message["audio"], `${path}.audio`);
+  if (audio !== undefined) parts.push(readOutputAudio(audio, `${path}.audio`));
+  for (const [at, call] of (
+    optionalArray(message["tool_calls"], `${path}.tool_calls`) ?? []
+  ).entries()) {
+    parts.push(
+      readCall(mustBeObject(call, `${path}.tool_calls[${at}]`), `${path}.tool_calls[${at}]`),
+    );
+  }
+  const legacy = optionalObject(message["function_call"], `${path}.function_call`);
+  if (legacy !== undefined) {
+    const id = `call_function_${legacyCalls.length}`;
+    legacyCalls.push(id);
+    parts.push({
+      type: "tool_call",
+      id,
+      name: mustBeName(legacy["name"], `${path}.function_call.name`),
+      arguments: readArguments(legacy["arguments"], `${path}.function_call.arguments`),
+      path: `${path}.function_call`,
+    });
+  }
+  return parts;
+}
+
+// What proves a text came as reasoning that shows nothing.
+function attachTextSignature(thoughts: readonly ReasoningPart[], content: readonly Part[]): Part[] {
+  const proof = thoughts.find(({ text, blob }) => text === "" && blob?.kind === "text");
+  const said = content.findIndex((part) => part.type === "text");
+  const text = content[said];
+  if (proof === undefined || text?.type !== "text") return [...thoughts, ...content];
+  return [
+    ...thoughts.filter((part) => part !== proof),
+    ...content.with(said, { ...text, signature: proof.blob }),
+  ];
+}
+
+function readReasoning(message: JsonObject, path: string): ReasoningPart[] {
+  const details = optionalArray(message["reasoning_details"], `${path}.reasoning_details`);
+  const read =
+    details === undefined ? [] : readReasoningDetails(details, `${path}.reasoning_details`);
+  if (read.length > 0) return read;
+  const text =
+    optionalString(message["reasoning_content"], `${path}.reasoning_content`) ||
+    optionalString(message["reasoning"], `${path}.reasoning`);
+  return text ? [{ type: "reasoning", text, path: `${path}.reasoning_content` }] : [];
+}
+
+function readCall(call: JsonObject, path: string): ToolCallPart {
+  const custom = call["type"] === "custom";
+  const key = custom ? "custom" : "function";
+  const held = mustBeObject(call[key], `${path}.${key}`);
+  const fields = unknownFields(call, TOOL_CALL_FIELDS);
+  return {
+    type: "tool_call",
+    id: mustBeName(call["id"], `${path}.id`),
+    name: mustBeName(held["name"], `${path}.${key}.name`),
+    arguments: custom
+      ? mustBeString(held["input"], `${path}.custom.input`)
+      : readArguments(held["arguments"], `${path}.function.arguments`),
+    custom: custom || undefined,
+    signature: readSignature(call, path, "call"),
+    cache: readCache(call, path),
+    native: fields && { wire: "chat", fields },
+    path,
+  };
+}
+
+function readSignature(
+  holder: JsonObject,
+  path: string,
+  kind: OpaqueBlob["kind"],
+): OpaqueBlob | undefined {
+  const google = optionalObject(
+    optionalObject(holder["extra_content"], `${path}.extra_content`)?.["google"],
+    `${path}.extra_content.google`,
+  );
+  const signature = optionalString(
+    google?.["thought_signature"],
+    `${path}.extra_content.google.thought_signature`,
+  );
+  return signature === undefined ? undefined : decodeBlob(signature, "chat", kind);
+}
+
+function readArguments(value: unknown, path: string): string {
+  if (isObject(value)) return JSON.stringify(value);
+  return optionalString(value, path)?.trim() || "{}";
+}
+
+function readResult(
+  message: JsonObject,
+  path: string,
+  legacyCalls: readonly string[],
+): ToolResultPart {
+  const callId =
+    message["role"] === "function"
+      ? (legacyCalls.at(-1) ?? "")
+      : mustBeName(message["tool_call_id"], `${path}.tool_call_id`);
+  const content: ToolResultPart["content"][number][] = [];
+  for (const part of readContent(message["content"], `${path}.content`)) {
+    if (
+      part.type !== "text" &&
+      part.type !== "image" &&
+      part.type !== "file" &&
+      part.type !== "audio" &&
+      part.type !== "video" &&
+      part.type !== "native"
+    ) {
+      throw invalid(part.path, "A tool result may hold text, images and files.");
+    }
+    content.push(part);
+  }
+  return { type: "tool_result", callId, content, cache: readCache(message, path), path };
+}
+
+// Empty texts are left out: they say nothing, and most providers refuse them.
+function readContent(content: unknown, path: string): Part[] {
+  if (content === undefined || content === null || content === "") return [];
+  if (typeof content === "string") return [{ type: "text", text: content, cache: undefined, path }];
+  const parts: Part[] = [];
+  for (const [at, value] of mustBeArray(content, path).entries()) {
+    const part = readPart(mustBeObject(value, `${path}[${at}]`), `${path}[${at}]`);
+    if (part.type !== "text" || part.text !== "" || part.cache !== undefined) parts.push(part);
+  }
+  return parts;
+}
+
+function readPart(part: JsonObject, path: string): Part {
+  const cache = readCache(part, path);
+  const type = mustBeName(part["type"], `${path}.type`);
+  switch (type) {
+    case "text":
+      return { type, text: mustBeString(part["text"], `${path}.text`), cache, path };
+    case "refusal":
+      return { type, text: mustBeString(part["refusal"], `${path}.refusal`), path };
+    case "thinking":
+      return { type: "reasoning", text: readThinkingList(part), path };
+    case "image_url": {
+      const held =
+        typeof part["image_url"] === "string"
+          ? { url: part["image_url"] }
+          : mustBeObject(part["image_url"], `${path}.image_url`);
+      const source = readUrlSource(held["url"], `${path}.image_url.url`, "image/");
+      return {
+        type: "image",
+        source,
+        detail: optionalOneOf(held["detail"], `${path}.image_url.detail`, [
+          "auto",
+          "low",
+          "high",
+          "original",
+        ]),
+        cache,
+        signature: readSignature(part, path, "image"),
+        path,
+      };
+    }
+    case "input_audio": {
+      const held = mustBeObject(part["input_audio"], `${path}.input_audio`);
+      const format = mustBeName(held["format"], `${path}.input_audio.format`);
+      return {
+        type: "audio",
+        source: {
+          kind: "base64",
+          mediaType: audioMediaType(format),
+          data: mustBeName(held["data"], `${path}.input_audio.data`),
+        },
+        cache,
+        path,
+      };
+    }
+    case "video_url":
+      return {
+        type: "video",
+        source: readUrlSource(
+          mustBeObject(part["video_url"], `${path}.video_url`)["url"],
+          `${path}.video_url.url`,
+          "video/",
+        ),
+        cache,
+        path,
+      };
+    case "file":
+      return readFile(mustBeObject(part["file"], `${path}.file`), `${path}.file`, cache, path);
+    default:
+      return { type: "native", wire: "chat", value: part, path };
+  }
+}
+
+function readFile(
+  file: JsonObject,
+  at: string,
+  cache: CacheBreakpoint | undefined,
+  path: string,
+): FilePart {
+  const name = optionalString(file["filename"], `${at}.filename`);
+  const id = optionalString(file["file_id"], `${at}.file_id`);
+  if (id !== undefined)
+    return { type: "file", source: { kind: "file_id", wire: "chat", id }, name, cache, path };
+  return {
+    type: "file",
+    source: readUrlSource(file["file_data"], `${at}.file_data`, ""),
+    name,
+    cache,
+    path,
+  };
+}
+
+function readUrlSource(value: unknown, path: string, mustBe: string): Source {
+  const url = mustBeName(value, path);
+  const match = DATA_URL.exec(url);
+  if (match !== null) {
+    const mediaType = (match[1] ?? "").toLowerCase();
+    if (!mediaType.startsWith(mustBe) || mediaType === "")
+      throw invalid(
+        path,
+        `${path} must be a data: URL of type ${mustBe || "a document's"}…, not ${mediaType || "untyped"}.`,
+      );
+    if (match[0].length === url.length) throw invalid(path, `${path} holds no data.`);
+    return { kind: "base64", mediaType, data: url.slice(match[0].length) };
+  }
+  if (!/^(https?|gs):\/\/./i.test(url))
+    throw invalid(path, `${path} must be an https: URL or a data: URL in base64.`);
+  return { kind: "url", url };
+}
+
+function readOutputAudio(audio: JsonObject, path: string): MediaPart {
+  return {
+    type: "audio",
+    id: mustBeName(audio["id"], `${path}.id`),
+    source: { kind: "file_id", wire: "chat", id: mustBeName(audio["id"], `${path}.id`) },
+    path,
+  };
+}
+
+function audioMediaType(format: string): string {
+  return format === "mp3" ? "audio/mpeg" : `audio/${format}`;
+}
+
+// `cache_control` is what callers of Claude send over this API by convention; `prompt_cache_breakpoint` is OpenAI's own.
+function readCache(holder: JsonObject, path: string): CacheBreakpoint | undefined {
+  const control =
+    optionalObject(holder["cache_control"], `${path}.cache_control`) ??
+    optionalObject(holder["prompt_cache_breakpoint"], `${path}.prompt_cache_breakpoint`);
+  return (
+    control && {
+      ttl: optionalOneOf(control["ttl"], `${path}.cache_control.ttl`, ["5m", "30m", "1h", "12h"]),
+    }
+  );
+}

@@ -1,0 +1,32 @@
+import type { CanonicalRequest, JsonObject, Loss } from "../../../canonical/canonical.ts";
+import {
+  emulateByTool,
+  addSchemaInstruction,
+  strictFlag,
+} from "../../../canonical/structured-output.ts";
+import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
+
+export interface WrittenResponseFormat {
+  readonly format?: JsonObject | undefined;
+  readonly emulation?: SchemaEmulation | undefined;
+  /** The request, with what the model must be told about its answer. */
+  readonly request: CanonicalRequest;
+}
+
+export function writeResponseFormat(
+  request: CanonicalRequest,
+  { abilities = {} }: Target,
+  losses: Loss[],
+): WrittenResponseFormat {
+  const { output } = request;
+  if (output === undefined) return { request };
+  if (output.type !== "json_schema") return { request, format: { type: output.type } };
+  if (abilities.jsonSchema !== false) {
+    const { name = "structured_output", description, schema } = output;
+    const held = { name, description, schema, strict: strictFlag(output, losses) };
+    return { request, format: { type: "json_schema", json_schema: held } };
+  }
+  return abilities.schemaEmulation === "instructions"
+    ? { request: addSchemaInstruction(request, output, losses), format: { type: "json_object" } }
+    : { request, emulation: emulateByTool(request, output, losses) };
+}

@@ -1,0 +1,17 @@
+import type { Citation, JsonObject } from "../../../canonical/canonical.ts";
+import { arrayIn, objectIn, stringIn } from "../../../canonical/json.ts";
+
+/** What a citation says of its source; its place is that of the text before it. */
+export function readCitation(citation: JsonObject): Citation {
+  const web = objectIn(objectIn(citation["location"])?.["web"]);
+  const passages = arrayIn(citation["sourceContent"])
+    .map((one) => stringIn(objectIn(one)?.["text"]) ?? "")
+    .join("");
+  const source = stringIn(citation["source"]);
+  return {
+    url: stringIn(web?.["url"]) ?? (source?.startsWith("http") === true ? source : undefined),
+    title: stringIn(citation["title"]) ?? stringIn(web?.["domain"]),
+    citedText: passages === "" ? undefined : passages,
+    native: { wire: "converse", fields: citation },
+  };
+}

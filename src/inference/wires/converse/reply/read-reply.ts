@@ -1,0 +1,70 @@
+import type { CanonicalEvent, CanonicalReply, JsonObject } from "../../../canonical/canonical.ts";
+import { arrayIn, isObject, objectIn, stringIn } from "../../../canonical/json.ts";
+import { createReplyCollector } from "../../../canonical/stream.ts";
+import type { ReplyReadContext } from "../../../canonical/wire.ts";
+import { readFinish } from "./map-finish-reason.ts";
+import { guardrailMessage, stopSequenceOf } from "./read-stream.ts";
+import {
+  addNative,
+  addToBlock,
+  createMessageState,
+  endBlock,
+  endMessage,
+  startBlock,
+} from "./read-stream-blocks.ts";
+import type { MessageState } from "./read-stream-blocks.ts";
+
+/** A whole reply is read as the stream that would have brought it. */
+export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
+  const body = objectIn(input) ?? {};
+  const sink: { out: CanonicalEvent[] } = { out: [] };
+  const message = createMessageState(sink, context);
+  const content = objectIn(objectIn(body["output"])?.["message"])?.["content"];
+  for (const [index, block] of arrayIn(content).entries())
+    if (isObject(block)) readBlock(message, index, block);
+  endMessage(message);
+  const stop = {
+    reason: stringIn(body["stopReason"]),
+    stopSequence: stopSequenceOf(body["additionalModelResponseFields"]),
+    detail: guardrailMessage(body),
+  };
+  const finish = readFinish(stop, message.hasToolCalls);
+  const collector = createReplyCollector();
+  for (const event of [...sink.out, { type: "finish", choice: 0, finish } as const])
+    collector.push(event);
+  const usage = context.readUsage(body);
+  const router = objectIn(objectIn(body["trace"])?.["promptRouter"]);
+  return {
+    model: stringIn(router?.["invokedModelId"]),
+    choices: collector.reply().choices,
+    usage: usage && { usage },
+    serviceTier: stringIn(objectIn(body["serviceTier"])?.["type"]),
+  };
+}
+
+function readBlock(message: MessageState, index: number, block: JsonObject): void {
+  const cited = objectIn(block["citationsContent"]);
+  const use = objectIn(block["toolUse"]);
+  const reasoning = objectIn(block["reasoningContent"]);
+  if (typeof block["text"] === "string") addToBlock(message, index, { text: block["text"] });
+  else if (cited !== undefined) readCitationsContent(message, index, cited);
+  else if (use !== undefined) {
+    startBlock(message, index, { toolUse: use });
+    const input = JSON.stringify(use["input"] ?? {});
+    addToBlock(message, index, { toolUse: { input } });
+  } else if (reasoning !== undefined) {
+    const said = objectIn(reasoning["reasoningText"]) ?? reasoning;
+    addToBlock(message, index, { reasoningContent: said });
+  } else if (isObject(block["toolResult"])) {
+    startBlock(message, index, block);
+    addToBlock(message, index, { toolResult: block["toolResult"]["content"] });
+  } else if (isObject(block["image"])) startBlock(message, index, block);
+  else addNative(message, block);
+  endBlock(message);
+}
+
+function readCitationsContent(message: MessageState, index: number, cited: JsonObject): void {
+  for (const one of arrayIn(cited["content"]))
+    addToBlock(message, index, { text: stringIn(objectIn(one)?.["text"]) ?? "" });
+  for (const citation of arrayIn(cited["citations"])) addToBlock(message, index, { citation });
+}

@@ -1,0 +1,240 @@
+// The content of a message as it comes in: blocks one after another, which open and close parts.
+import type {
+  OpaqueBlob,
+  CanonicalEvent,
+  ImagePart,
+  JsonObject,
+  NativePart,
+  PartHead,
+} from "../../../canonical/canonical.ts";
+import { arrayIn, isObject, objectIn, parseObject, stringIn } from "../../../canonical/json.ts";
+import type { ReplyReadContext } from "../../../canonical/wire.ts";
+import { readCitation } from "./read-citations.ts";
+
+type OpenKind = "text" | "reasoning" | "call";
+
+/** A block that is given whole at its end: a server tool's, an image. */
+interface BufferedBlock {
+  readonly kind: string;
+  readonly start: JsonObject;
+  input: string;
+  content: readonly unknown[];
+  fields: JsonObject;
+}
+
+export interface MessageState {
+  readonly sink: { readonly out: CanonicalEvent[] };
+  readonly context: ReplyReadContext;
+  block: number;
+  openKind: OpenKind | undefined;
+  buffered: BufferedBlock | undefined;
+  /** Of the open reasoning. */
+  signature: string;
+  redacted: string;
+  /** A call has had arguments. */
+  hasInput: boolean;
+  partCount: number;
+  /** A call was made; the output tool's does not count. */
+  hasToolCalls: boolean;
+  /** The latest block has had no text. */
+  isBlockEmpty: boolean;
+  /** Where the latest block begins within the open text, and where the text ends. */
+  textFrom: number;
+  textLength: number;
+}
+
+export function createMessageState(
+  sink: MessageState["sink"],
+  context: ReplyReadContext,
+): MessageState {
+  return {
+    sink,
+    context,
+    block: -1,
+    openKind: undefined,
+    buffered: undefined,
+    signature: "",
+    redacted: "",
+    hasInput: false,
+    partCount: 0,
+    hasToolCalls: false,
+    isBlockEmpty: true,
+    textFrom: 0,
+    textLength: 0,
+  };
+}
+
+export function startBlock(message: MessageState, index: number, start: JsonObject): void {
+  enterBlock(message, index);
+  const use = objectIn(start["toolUse"]);
+  if (use !== undefined && use["type"] !== "server_tool_use") return startCall(message, use);
+  for (const kind of ["toolUse", "toolResult", "image"]) {
+    const value = objectIn(start[kind]);
+    if (value === undefined) continue;
+    endPart(message);
+    message.buffered = { kind, start: value, input: "", content: [], fields: {} };
+  }
+}
+
+export function addToBlock(message: MessageState, index: number, delta: JsonObject): void {
+  enterBlock(message, index);
+  const { text } = delta;
+  if (typeof text === "string") return addText(message, "text", text);
+  const input = objectIn(delta["toolUse"])?.["input"];
+  if (input !== undefined) return addInput(message, stringIn(input) ?? JSON.stringify(input));
+  const reasoning = objectIn(delta["reasoningContent"]);
+  if (reasoning !== undefined) return addReasoning(message, reasoning);
+  const citation = objectIn(delta["citation"]);
+  if (citation !== undefined) return emitCitation(message, citation);
+  const { buffered } = message;
+  if (buffered === undefined) return;
+  buffered.content = [...buffered.content, ...arrayIn(delta["toolResult"])];
+  buffered.fields = { ...buffered.fields, ...objectIn(delta["image"]) };
+}
+
+/** Text goes on over blocks, since a citation of it may come in a block of its own; all else ends with its block. */
+export function endBlock(message: MessageState): void {
+  endBuffered(message);
+  if (message.openKind !== "text") endPart(message);
+}
+
+export function endMessage(message: MessageState): void {
+  endBuffered(message);
+  endPart(message);
+}
+
+/** A block that is known whole and has no deltas. */
+export function addNative(message: MessageState, value: JsonObject): void {
+  endPart(message);
+  addWholePart(message, { type: "native", wire: "converse", value });
+}
+
+function enterBlock(message: MessageState, index: number): void {
+  if (index === message.block) return;
+  endBlock(message);
+  message.block = index;
+  message.isBlockEmpty = true;
+}
+
+function openPart(message: MessageState, flow: OpenKind, head: PartHead): void {
+  endPart(message);
+  message.openKind = flow;
+  message.sink.out.push({ type: "part_start", choice: 0, part: message.partCount++, head });
+}
+
+function openTextPart(message: MessageState, flow: "text" | "reasoning"): void {
+  openPart(message, flow, { type: flow });
+  message.textLength = 0;
+  message.textFrom = 0;
+}
+
+function addDelta({ sink, partCount }: MessageState, text: string): void {
+  if (text !== "") sink.out.push({ type: "delta", choice: 0, part: partCount - 1, text });
+}
+
+function addText(message: MessageState, flow: "text" | "reasoning", text: string): void {
+  if (text === "") return;
+  if (message.openKind !== flow) openTextPart(message, flow);
+  if (message.isBlockEmpty) message.textFrom = message.textLength;
+  message.isBlockEmpty = false;
+  message.textLength += text.length;
+  addDelta(message, text);
+}
+
+function addReasoning(message: MessageState, delta: JsonObject): void {
+  const text = stringIn(delta["text"]) ?? "";
+  const signature = stringIn(delta["signature"]) ?? "";
+  const redacted = stringIn(delta["redactedContent"]) ?? "";
+  if (text !== "") addText(message, "reasoning", text);
+  if (signature === "" && redacted === "") return;
+  if (message.openKind !== "reasoning") openPart(message, "reasoning", { type: "reasoning" });
+  message.signature += signature;
+  message.redacted = joinBase64(message.redacted, redacted);
+}
+
+function joinBase64(left: string, right: string): string {
+  if (left === "" || right === "") return left + right;
+  return Buffer.concat([Buffer.from(left, "base64"), Buffer.from(right, "base64")]).toString(
+    "base64",
+  );
+}
+
+// The text of the block that the citation stands in, or that it follows.
+function emitCitation(message: MessageState, citation: JsonObject): void {
+  if (message.openKind !== "text") openTextPart(message, "text");
+  const { sink, partCount, textFrom: start, textLength: end } = message;
+  const place = end > start ? { start, end } : undefined;
+  sink.out.push({
+    type: "citation",
+    choice: 0,
+    part: partCount - 1,
+    citation: { ...readCitation(citation), ...place },
+  });
+}
+
+function startCall(message: MessageState, use: JsonObject): void {
+  const name = stringIn(use["name"]) ?? "";
+  const emulated = name === message.context.emulation?.outputTool;
+  message.hasToolCalls ||= !emulated;
+  message.hasInput = false;
+  const id = stringIn(use["toolUseId"]) ?? "";
+  openPart(message, "call", emulated ? { type: "text" } : { type: "tool_call", id, name });
+}
+
+function addInput(message: MessageState, input: string): void {
+  if (message.buffered !== undefined) message.buffered.input += input;
+  else if (message.openKind === "call") {
+    message.hasInput ||= input !== "";
+    addDelta(message, input);
+  }
+}
+
+function endPart(message: MessageState): void {
+  const { openKind, sink, partCount, signature, redacted } = message;
+  if (openKind === undefined) return;
+  const part = partCount - 1;
+  if (openKind === "call" && !message.hasInput) addDelta(message, "{}");
+  if (redacted !== "")
+    sink.out.push({ type: "blob", choice: 0, part, blob: blobOf(message, "encrypted", redacted) });
+  else if (signature !== "")
+    sink.out.push({ type: "blob", choice: 0, part, blob: blobOf(message, "signature", signature) });
+  sink.out.push({ type: "part_end", choice: 0, part });
+  message.openKind = undefined;
+  message.signature = "";
+  message.redacted = "";
+}
+
+function blobOf({ context }: MessageState, kind: OpaqueBlob["kind"], data: string): OpaqueBlob {
+  return { wire: "converse", kind, data, origin: context.origin };
+}
+
+function endBuffered(message: MessageState): void {
+  const { buffered } = message;
+  if (buffered === undefined) return;
+  message.buffered = undefined;
+  addWholePart(message, buffered.kind === "image" ? imageOf(buffered) : nativeOf(buffered));
+}
+
+function addWholePart(message: MessageState, value: ImagePart | NativePart): void {
+  const part = message.partCount++;
+  message.sink.out.push(
+    { type: "part_start", choice: 0, part, head: { type: "whole", value } },
+    { type: "part_end", choice: 0, part },
+  );
+}
+
+function imageOf({ start, fields }: BufferedBlock): ImagePart | NativePart {
+  const image = { ...start, ...fields };
+  const data = stringIn(objectIn(image.source)?.["bytes"]);
+  if (data === undefined) return { type: "native", wire: "converse", value: { image } };
+  const mediaType = `image/${stringIn(image.format) ?? "png"}`;
+  return { type: "image", source: { kind: "base64", mediaType, data } };
+}
+
+function nativeOf({ kind, start, input, content }: BufferedBlock): NativePart {
+  const more =
+    kind === "toolUse"
+      ? { input: parseObject(input) ?? {} }
+      : { content: content.filter(isObject) };
+  return { type: "native", wire: "converse", value: { [kind]: { ...start, ...more } } };
+}

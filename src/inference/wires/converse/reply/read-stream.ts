@@ -1,0 +1,124 @@
+import type { CanonicalEvent, JsonObject } from "../../../canonical/canonical.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
+import { numberIn, objectIn, parseEvent, stringIn } from "../../../canonical/json.ts";
+import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../../canonical/wire.ts";
+import { readException } from "./map-error.ts";
+import { readFinish } from "./map-finish-reason.ts";
+import {
+  addToBlock,
+  createMessageState,
+  endBlock,
+  endMessage,
+  startBlock,
+} from "./read-stream-blocks.ts";
+import type { MessageState } from "./read-stream-blocks.ts";
+
+interface ReaderState {
+  readonly context: ReplyReadContext;
+  readonly message: MessageState;
+  /** The events that the current push gives. */
+  out: CanonicalEvent[];
+  started: boolean;
+  stop: JsonObject | undefined;
+  metadata: JsonObject | undefined;
+  ended: boolean;
+}
+
+export function createStreamReader(context: ReplyReadContext): WireStreamReader {
+  const sink: { out: CanonicalEvent[] } = { out: [] };
+  const state: ReaderState = Object.assign(sink, {
+    context,
+    message: createMessageState(sink, context),
+    started: false,
+    stop: undefined,
+    metadata: undefined,
+    ended: false,
+  });
+  return {
+    push(event) {
+      state.out = [];
+      if (!state.ended) readEvent(state, event);
+      return state.out;
+    },
+    end() {
+      state.out = [];
+      if (!state.ended) finish(state);
+      return state.out;
+    },
+  };
+}
+
+function readEvent(state: ReaderState, event: WireEvent): void {
+  const { name } = event;
+  const payload = parseEvent(event);
+  if (name !== "") return readEventPayload(state, name, payload ?? {});
+  // As a JSON line the name of the event is the only key.
+  const [only = ""] = Object.keys(payload ?? {});
+  const held = objectIn(payload?.[only]);
+  if (held !== undefined) readEventPayload(state, only, held);
+}
+
+function readEventPayload(state: ReaderState, name: string, payload: JsonObject): void {
+  const { message } = state;
+  const index = numberIn(payload["contentBlockIndex"]) ?? 0;
+  if (name.endsWith("xception")) {
+    state.ended = true;
+    const error = readException(name, stringIn(payload["message"]));
+    state.out.push({ type: "error", error });
+    return;
+  }
+  start(state);
+  switch (name) {
+    case "contentBlockDelta":
+      return addToBlock(message, index, objectIn(payload["delta"]) ?? {});
+    case "contentBlockStart":
+      return startBlock(message, index, objectIn(payload["start"]) ?? {});
+    case "contentBlockStop":
+      return endBlock(message);
+    case "messageStop":
+      state.stop = payload;
+      return endMessage(message);
+    case "metadata":
+      state.metadata = payload;
+      if (state.stop !== undefined) finish(state);
+      return;
+    default:
+  }
+}
+
+function start(state: ReaderState): void {
+  if (state.started) return;
+  state.started = true;
+  state.out.push({ type: "start" });
+}
+
+function finish(state: ReaderState): void {
+  state.ended = true;
+  const { out, message, stop, metadata, context } = state;
+  const word = stringIn(stop?.["stopReason"]);
+  if (stop === undefined || word === undefined) {
+    out.push({ type: "error", error: truncatedStreamError() });
+    return;
+  }
+  endMessage(message);
+  const said = {
+    reason: word,
+    stopSequence: stopSequenceOf(stop["additionalModelResponseFields"]),
+    detail: guardrailMessage(metadata),
+  };
+  out.push({ type: "finish", choice: 0, finish: readFinish(said, message.hasToolCalls) });
+  const usage = metadata === undefined ? undefined : context.readUsage(metadata);
+  if (usage !== undefined) out.push({ type: "usage", report: { usage } });
+}
+
+/** Claude's own field, for which the request has asked; in a stream it may stand in the model's own delta. */
+export function stopSequenceOf(fields: unknown): string | undefined {
+  const own = objectIn(fields);
+  return stringIn(own?.["stop_sequence"]) ?? stringIn(objectIn(own?.["delta"])?.["stop_sequence"]);
+}
+
+/** Why a guardrail stepped in. */
+export function guardrailMessage(body: JsonObject | undefined): string | undefined {
+  const trace = objectIn(body?.["trace"]);
+  return stringIn(objectIn(trace?.["guardrail"])?.["actionReason"]);
+}

@@ -1,0 +1,36 @@
+// Converse is one API for many makers' models, and what it has no field for each of them takes in its own words.
+import type { Target } from "../../../canonical/wire.ts";
+
+export type ModelFamily = "claude" | "nova" | "gpt-oss" | "mistral" | "other";
+
+const FAMILY_NAMES: readonly (readonly [string, ModelFamily])[] = [
+  ["claude", "claude"],
+  ["nova", "nova"],
+  ["gpt-oss", "gpt-oss"],
+  ["mistral", "mistral"],
+];
+const MINOR_VERSION_MAX = 100;
+
+export function familyOf({ model }: Target): ModelFamily {
+  return FAMILY_NAMES.find(([name]) => model.includes(name))?.[1] ?? "other";
+}
+
+/** How reasoning is asked for, where the catalog does not say: Claude takes an effort since 4.6, a budget since 3.7. */
+export function reasoningControl(target: Target): "effort" | "budget" | "none" {
+  if (target.abilities?.reasoning !== undefined) return target.abilities.reasoning;
+  const family = familyOf(target);
+  if (family === "gpt-oss") return "effort";
+  if (family === "nova") return target.model.includes("nova-2") ? "effort" : "none";
+  if (family !== "claude") return "none";
+  const version = claudeVersion(target.model);
+  if (version === undefined || version >= 4.6) return "effort";
+  return version >= 3.7 ? "budget" : "none";
+}
+
+// claude-3-7-sonnet-20250219, claude-sonnet-4-20250514, claude-opus-4-8: a date is no part of the version.
+function claudeVersion(model: string): number | undefined {
+  const found = /claude-(?:[a-z]+-)?(\d+)(?:-(\d+))?/.exec(model);
+  if (found === null) return undefined;
+  const minor = Number(found[2] ?? 0);
+  return Number(found[1]) + (minor < MINOR_VERSION_MAX ? minor / 10 : 0);
+}

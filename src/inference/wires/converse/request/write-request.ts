@@ -1,0 +1,119 @@
+import type {
+  CanonicalRequest,
+  JsonObject,
+  Loss,
+  RequestField,
+} from "../../../canonical/canonical.ts";
+import { emulateByTool, addJsonInstruction } from "../../../canonical/structured-output.ts";
+import { addFieldLoss, takeNativeFields } from "../../../canonical/wire.ts";
+import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { familyOf } from "./model-family.ts";
+import { operationPath } from "./operation-path.ts";
+import { writeSampling } from "./write-sampling.ts";
+import { writeThinking } from "./write-thinking.ts";
+import { isToolForced, writeTools } from "./write-tools.ts";
+import { writeTurns } from "./write-turns.ts";
+
+const SERVICE_TIERS: ReadonlySet<string> = new Set(["default", "flex", "priority", "reserved"]);
+
+/** What this API has no word for. A value that changes nothing (`n: 1`) is no loss. */
+const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
+  ["seed", undefined],
+  ["frequencyPenalty", 0],
+  ["presencePenalty", 0],
+  ["logitBias", undefined],
+  ["logprobs", false],
+  ["topLogprobs", 0],
+  ["n", 1],
+  ["store", false],
+  ["verbosity", "medium"],
+];
+
+/** What changes no answer. */
+const TOLERATED_FIELDS: readonly (readonly [RequestField, string])[] = [
+  ["cacheKey", "This provider caches by marks alone."],
+  ["cacheRetention", "This provider caches by marks alone."],
+  ["user", "This provider takes no name of the end user."],
+  ["safetyIdentifier", "This provider takes no name of the end user."],
+];
+
+export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
+  const losses: Loss[] = [];
+  addUnsupportedLosses(original, losses);
+  const request =
+    original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
+  const emulation = emulate(request, target, losses);
+  const native: JsonObject = takeNativeFields(request.native, "converse", "", losses) ?? {};
+  const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens;
+  const forcesTool = isToolForced(request, emulation);
+  const thinking = writeThinking(request, target, { maxTokens, isToolForced: forcesTool }, losses);
+  const sampling = writeSampling(request, target, isThinkingEnabled(thinking), losses);
+  const additional = native["additionalModelRequestFields"];
+  const body: JsonObject = {
+    ...native,
+    ...writeTurns(request, target, losses),
+    inferenceConfig: omitIfEmpty({ maxTokens, ...sampling.inferenceConfig }),
+    toolConfig: writeTools(request, target, emulation, losses),
+    additionalModelRequestFields: omitIfEmpty({
+      ...(typeof additional === "object" ? additional : undefined),
+      ...thinking,
+      ...sampling.additionalFields,
+    }),
+    additionalModelResponseFieldPaths:
+      request.stop !== undefined && familyOf(target) === "claude" ? ["/stop_sequence"] : undefined,
+    outputConfig: emulation === undefined ? writeOutput(request) : undefined,
+    requestMetadata: request.metadata,
+    serviceTier: writeTier(request, losses),
+  };
+  const operation = request.stream === true ? "converse-stream" : "converse";
+  return { body, losses, emulation, path: operationPath(target.model, operation) };
+}
+
+function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
+  for (const [field, harmless] of UNSUPPORTED_FIELDS)
+    if (request[field] !== undefined && request[field] !== harmless)
+      addFieldLoss(losses, request, field, "This provider's API has no equivalent.");
+  for (const [field, reason] of TOLERATED_FIELDS)
+    if (request[field] !== undefined)
+      losses.push({ path: request.names?.[field] ?? field, reason, tolerated: true });
+}
+
+function isThinkingEnabled(fields: JsonObject | undefined): boolean {
+  const thinking = fields?.["thinking"];
+  return (
+    typeof thinking === "object" &&
+    thinking !== null &&
+    "type" in thinking &&
+    thinking.type !== "disabled"
+  );
+}
+
+function emulate(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): SchemaEmulation | undefined {
+  const { output } = request;
+  return output?.type === "json_schema" && target.abilities?.jsonSchema === false
+    ? emulateByTool(request, output, losses)
+    : undefined;
+}
+
+function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
+  if (output?.type !== "json_schema") return undefined;
+  const { schema, name, description } = output;
+  const jsonSchema: JsonObject = { schema: JSON.stringify(schema), name, description };
+  return { textFormat: { type: "json_schema", structure: { jsonSchema } } };
+}
+
+function writeTier(request: CanonicalRequest, losses: Loss[]): JsonObject | undefined {
+  const { serviceTier } = request;
+  if (serviceTier === undefined || serviceTier === "auto") return undefined;
+  if (SERVICE_TIERS.has(serviceTier)) return { type: serviceTier };
+  addFieldLoss(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
+  return undefined;
+}
+
+function omitIfEmpty(object: JsonObject): JsonObject | undefined {
+  return Object.values(object).some((value) => value !== undefined) ? object : undefined;
+}

@@ -1,0 +1,130 @@
+import type { CanonicalRequest, JsonObject, Loss, Turn } from "../../../canonical/canonical.ts";
+import { createCallIds } from "../../../canonical/call-ids.ts";
+import { takeNativeFields } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
+import { createDocumentNames } from "./document-names.ts";
+import { writeBlock } from "./write-blocks.ts";
+import type { BlockWriteContext } from "./write-blocks.ts";
+import { moveCachePointsBeforeMedia, writeCachePoint } from "./write-cache-points.ts";
+
+interface Message {
+  readonly role: "user" | "assistant";
+  readonly content: JsonObject[];
+  readonly path: string;
+}
+
+export interface WrittenTurns {
+  readonly system?: readonly JsonObject[] | undefined;
+  readonly messages: readonly JsonObject[];
+}
+
+/** Leading instructions go to `system`; later ones keep their place as the user's. Neighbours of one role become one message. */
+export function writeTurns(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): WrittenTurns {
+  const context: BlockWriteContext = {
+    target,
+    losses,
+    ids: createCallIds("token64"),
+    names: createDocumentNames(),
+  };
+  const { turns } = request;
+  const first = turns.findIndex((turn) => !isInstruction(turn));
+  const leading = first < 0 ? turns : turns.slice(0, first);
+  const system = leading.flatMap((turn) => writeTurn(turn, context));
+  const messages: Message[] = [];
+  for (const turn of turns.slice(leading.length)) {
+    const role = turn.role === "assistant" ? "assistant" : "user";
+    addBlocks(messages, role, turnPath(turn), writeTurn(turn, context));
+  }
+  addFinalCachePoint(request, messages, context);
+  addOrderLosses(turns.slice(leading.length), messages, context);
+  if (messages.length === 0)
+    losses.push({
+      path: request.names?.turns ?? "messages",
+      reason: "Nothing in it is of a kind that this provider takes.",
+    });
+  return {
+    system: system.length === 0 ? undefined : system,
+    messages: messages.map(({ role, content, path }) => ({
+      role,
+      content: moveCachePointsBeforeMedia(content, path, losses),
+    })),
+  };
+}
+
+function isInstruction({ role }: Turn): boolean {
+  return role === "system" || role === "developer";
+}
+
+function turnPath(turn: Turn): string {
+  return turn.path ?? "messages";
+}
+
+function addBlocks(
+  messages: Message[],
+  role: Message["role"],
+  path: string,
+  blocks: readonly JsonObject[],
+): void {
+  if (blocks.length === 0) return;
+  const last = messages.at(-1);
+  if (last?.role === role) last.content.push(...blocks);
+  else messages.push({ role, content: [...blocks], path });
+}
+
+function writeTurn(turn: Turn, context: BlockWriteContext): JsonObject[] {
+  const at = turnPath(turn);
+  takeNativeFields(turn.native, "converse", turn.path, context.losses);
+  if (turn.name !== undefined)
+    context.losses.push({ path: `${at}.name`, reason: "This provider's messages have no name." });
+  return turn.parts.flatMap((part, index) => {
+    const path = part.path ?? `${at}.content[${index}]`;
+    if (!isInstruction(turn) || part.type === "text") return [...writeBlock(part, path, context)];
+    context.losses.push({ path, reason: "Instructions are text at this provider." });
+    return [];
+  });
+}
+
+// "Cache all of it" is a mark after the last block.
+function addFinalCachePoint(
+  { cache, names }: CanonicalRequest,
+  messages: Message[],
+  context: BlockWriteContext,
+) {
+  const last = messages.at(-1);
+  if (cache === undefined || last === undefined || last.content.at(-1)?.["cachePoint"]) return;
+  const at = names?.cache === "cache_control" ? "" : (names?.cache ?? "");
+  const mark = writeCachePoint(cache, at, context);
+  if (mark !== undefined) last.content.push(mark);
+}
+
+function addOrderLosses(
+  turns: readonly Turn[],
+  messages: readonly Message[],
+  { target, losses }: BlockWriteContext,
+): void {
+  const [first] = turns;
+  if (first?.role === "assistant")
+    losses.push({
+      path: turnPath(first),
+      reason: "At this provider a conversation begins with a user message.",
+      fatal: true,
+    });
+  const last = turns.at(-1);
+  if (last?.role === "assistant" && target.abilities?.prefill === false)
+    losses.push({
+      path: turnPath(last),
+      reason: "This model does not go on with a trailing assistant message.",
+      fatal: true,
+    });
+  for (const { content, path } of messages)
+    if (content.some((block) => "document" in block) && !content.some((block) => "text" in block))
+      losses.push({
+        path: path,
+        reason: "At this provider a document needs a text beside it.",
+        fatal: true,
+      });
+}

@@ -1,0 +1,11 @@
+import type { CanonicalReply } from "../../../canonical/canonical.ts";
+import { createReplyCollector } from "../../../canonical/stream.ts";
+import type { ReplyReadContext } from "../../../canonical/wire.ts";
+import { readBodyEvents } from "./read-stream.ts";
+
+/** A whole reply has the form of a stream's chunk, and is read as a stream of one. */
+export function readReply(body: unknown, context: ReplyReadContext): CanonicalReply {
+  const collector = createReplyCollector();
+  for (const event of readBodyEvents(body, context)) collector.push(event);
+  return collector.reply();
+}

@@ -1,0 +1,270 @@
+// One candidate of a stream as it comes in: which of its parts is open, and what is still to be said of it.
+import type {
+  OpaqueBlob,
+  CanonicalEvent,
+  FilePart,
+  ImagePart,
+  JsonObject,
+  MediaPart,
+  NativePart,
+  PartHead,
+  TokenLogprob,
+} from "../../../canonical/canonical.ts";
+import { objectIn, stringIn } from "../../../canonical/json.ts";
+import type { ReplyReadContext } from "../../../canonical/wire.ts";
+import { mintCallId } from "./call-ids.ts";
+import { citationsOf } from "./read-citations.ts";
+import type { Grounding } from "./read-citations.ts";
+import { addPartialArguments } from "./read-partial-arguments.ts";
+
+type TextKind = "text" | "reasoning";
+
+/** A call whose arguments come in pieces. */
+interface OpenCall {
+  readonly head: JsonObject;
+  readonly signature: string | undefined;
+  readonly args: Record<string, unknown>;
+}
+
+export interface CandidateState {
+  readonly index: number;
+  readonly replyId: string;
+  /** Where the events go. */
+  readonly sink: { readonly out: CanonicalEvent[] };
+  readonly context: ReplyReadContext;
+  readonly grounding: Grounding;
+  openKind: TextKind | undefined;
+  /** Of the open part: it is said last. */
+  signature: string | undefined;
+  call: OpenCall | undefined;
+  partCount: number;
+  callCount: number;
+  /** A call was made; the output tool's does not count. */
+  hasToolCalls: boolean;
+  text: string;
+  /** Where the open text begins within all the text. */
+  textStart: number;
+  /** How many of its citations have been given. */
+  citationCount: number;
+  finishReason: string | undefined;
+  finishMessage: string | undefined;
+}
+
+export function createCandidateState(
+  index: number,
+  replyId: string,
+  sink: CandidateState["sink"],
+  context: ReplyReadContext,
+): CandidateState {
+  return {
+    index,
+    replyId,
+    sink,
+    context,
+    grounding: { chunks: [], supports: [], sources: [], displayFields: {} },
+    openKind: undefined,
+    signature: undefined,
+    call: undefined,
+    partCount: 0,
+    callCount: 0,
+    hasToolCalls: false,
+    text: "",
+    textStart: 0,
+    citationCount: 0,
+    finishReason: undefined,
+    finishMessage: undefined,
+  };
+}
+
+export function addPart(
+  candidate: CandidateState,
+  part: JsonObject,
+  logprobs?: TokenLogprob[],
+): void {
+  const signature = stringIn(part["thoughtSignature"]) || undefined;
+  const { text } = part;
+  if (typeof text === "string") {
+    const flow = part["thought"] === true ? "reasoning" : "text";
+    if (text !== "" || signature !== undefined || logprobs !== undefined)
+      addText(candidate, flow, { text, signature, logprobs });
+    return;
+  }
+  const call = objectIn(part["functionCall"]);
+  if (call !== undefined) return addCall(candidate, call, signature);
+  const data = part["thought"] === true ? undefined : objectIn(part["inlineData"]);
+  const value = data === undefined ? nativeOf(part) : mediaOf(data, signature, candidate.context);
+  if (value !== undefined) addWholePart(candidate, value);
+}
+
+/** The parts are over: what is open ends, and citations that no text has taken stand in a last one of their own. */
+export function endCandidate(candidate: CandidateState): void {
+  endCall(candidate);
+  const { grounding } = candidate;
+  const cites = grounding.chunks.length + grounding.sources.length > 0;
+  if (candidate.openKind !== "text" && cites && candidate.citationCount === 0) {
+    closeTextPart(candidate);
+    openTextPart(candidate, "text");
+  }
+  closeTextPart(candidate);
+  for (const [kind, value] of Object.entries(grounding.displayFields))
+    addWholePart(candidate, { type: "native", wire: "gemini", value: { [kind]: value } });
+}
+
+interface TextPiece {
+  readonly text: string;
+  readonly signature: string | undefined;
+  readonly logprobs: TokenLogprob[] | undefined;
+}
+
+// A signature stands at the end of what it signs; it may come late, with a text that is empty.
+function addText(
+  candidate: CandidateState,
+  flow: TextKind,
+  { text, signature, logprobs }: TextPiece,
+): void {
+  endCall(candidate);
+  const { sink, index: choice } = candidate;
+  const late = text === "" && candidate.openKind !== undefined && candidate.signature === undefined;
+  if (!late && (candidate.openKind !== flow || candidate.signature !== undefined)) {
+    closeTextPart(candidate);
+    openTextPart(candidate, flow);
+  }
+  const part = candidate.partCount - 1;
+  if (flow === "text") candidate.text += text;
+  if (logprobs !== undefined) sink.out.push({ type: "delta", choice, part, text, logprobs });
+  else if (text !== "") sink.out.push({ type: "delta", choice, part, text });
+  candidate.signature = signature;
+}
+
+function openTextPart(candidate: CandidateState, flow: TextKind): void {
+  candidate.openKind = flow;
+  if (flow === "text") candidate.textStart = candidate.text.length;
+  const head: PartHead = flow === "text" ? { type: flow } : { type: flow, summary: true };
+  candidate.sink.out.push({
+    type: "part_start",
+    choice: candidate.index,
+    part: candidate.partCount++,
+    head,
+  });
+}
+
+function closeTextPart(candidate: CandidateState): void {
+  const { openKind, sink, index: choice, signature } = candidate;
+  if (openKind === undefined) return;
+  const part = candidate.partCount - 1;
+  if (openKind === "text") emitCitations(candidate, part);
+  if (signature !== undefined) {
+    const blob = blobOf(signature, openKind === "text" ? "text" : "signature", candidate.context);
+    sink.out.push({ type: "blob", choice, part, blob });
+  }
+  sink.out.push({ type: "part_end", choice, part });
+  candidate.openKind = undefined;
+  candidate.signature = undefined;
+}
+
+function emitCitations(candidate: CandidateState, part: number): void {
+  const { grounding, text, textStart, sink } = candidate;
+  if (grounding.chunks.length + grounding.sources.length === 0) return;
+  const citations = citationsOf(grounding, text);
+  for (const citation of citations.slice(candidate.citationCount)) {
+    const { start, end } = citation;
+    const here = start !== undefined && end !== undefined && start >= textStart;
+    sink.out.push({
+      type: "citation",
+      choice: candidate.index,
+      part,
+      citation: {
+        ...citation,
+        start: here ? start - textStart : undefined,
+        end: here ? end - textStart : undefined,
+      },
+    });
+  }
+  candidate.citationCount = citations.length;
+}
+
+// A call is whole in one part, or it is begun, gets its arguments in pieces and ends with an empty one.
+function addCall(candidate: CandidateState, call: JsonObject, signature: string | undefined): void {
+  const named = stringIn(call["name"]) ?? "";
+  const goesOn = call["willContinue"] === true;
+  if (named !== "") {
+    endCall(candidate);
+    candidate.call = { head: call, signature, args: { ...objectIn(call["args"]) } };
+  }
+  const { call: open } = candidate;
+  if (open === undefined) return;
+  addPartialArguments(open.args, call["partialArgs"]);
+  if (!goesOn) endCall(candidate);
+}
+
+function endCall(candidate: CandidateState): void {
+  const { call, context, index: choice, sink } = candidate;
+  if (call === undefined) return;
+  candidate.call = undefined;
+  closeTextPart(candidate);
+  const name = stringIn(call.head["name"]) ?? "";
+  const emulated = name === context.emulation?.outputTool;
+  const id =
+    stringIn(call.head["id"]) || mintCallId(candidate.replyId, choice, candidate.callCount++);
+  candidate.hasToolCalls ||= !emulated;
+  const signature =
+    call.signature === undefined ? undefined : blobOf(call.signature, "call", context);
+  const part = candidate.partCount++;
+  sink.out.push(
+    {
+      type: "part_start",
+      choice,
+      part,
+      head: emulated ? { type: "text" } : { type: "tool_call", id, name, signature },
+    },
+    { type: "delta", choice, part, text: JSON.stringify(call.args) },
+    { type: "part_end", choice, part },
+  );
+}
+
+function addWholePart(
+  candidate: CandidateState,
+  value: ImagePart | FilePart | MediaPart | NativePart,
+): void {
+  endCall(candidate);
+  closeTextPart(candidate);
+  const { index: choice, sink } = candidate;
+  const part = candidate.partCount++;
+  sink.out.push(
+    { type: "part_start", choice, part, head: { type: "whole", value } },
+    { type: "part_end", choice, part },
+  );
+}
+
+function blobOf(data: string, kind: OpaqueBlob["kind"], { origin }: ReplyReadContext): OpaqueBlob {
+  return { wire: "gemini", kind, data, origin };
+}
+
+// Code and its result, a server tool's call and answer: only this API can say them.
+function nativeOf(part: JsonObject): NativePart | undefined {
+  return Object.keys(part).length === 0
+    ? undefined
+    : { type: "native", wire: "gemini", value: part };
+}
+
+function mediaOf(
+  data: JsonObject,
+  signature: string | undefined,
+  context: ReplyReadContext,
+): ImagePart | FilePart | MediaPart {
+  const mediaType = stringIn(data["mimeType"]) ?? "application/octet-stream";
+  const source = { kind: "base64", mediaType, data: stringIn(data["data"]) ?? "" } as const;
+  if (mediaType.startsWith("image/"))
+    return {
+      type: "image",
+      source,
+      signature: signature === undefined ? undefined : blobOf(signature, "image", context),
+    };
+  const native =
+    signature === undefined
+      ? undefined
+      : ({ wire: "gemini", fields: { thoughtSignature: signature } } as const);
+  if (mediaType.startsWith("audio/")) return { type: "audio", source, native };
+  if (mediaType.startsWith("video/")) return { type: "video", source, native };
+  return { type: "file", source, native };
+}

@@ -1,0 +1,189 @@
+import type { Usage } from "../../../../base/usage-meters.ts";
+import type { CanonicalEvent, Finish, JsonObject } from "../../../canonical/canonical.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
+import {
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  indexIn,
+  stringIn,
+} from "../../../canonical/json.ts";
+import type { ReplyReadContext, WireStreamReader } from "../../../canonical/wire.ts";
+import { readError } from "./map-error.ts";
+import { readBlockReason, readFinish } from "./map-finish-reason.ts";
+import { addGrounding } from "./read-citations.ts";
+import { readLogprobs } from "./read-logprobs.ts";
+import { addPart, createCandidateState, endCandidate } from "./read-stream-candidate.ts";
+import type { CandidateState } from "./read-stream-candidate.ts";
+
+const CANDIDATES_MAX = 64;
+
+interface ReaderState {
+  readonly context: ReplyReadContext;
+  readonly candidates: Map<number, CandidateState>;
+  /** What the meter counts searches by. */
+  readonly groundings: JsonObject[];
+  /** The events that the current push gives. */
+  out: CanonicalEvent[];
+  id: string | undefined;
+  model: string | undefined;
+  /** Each chunk has one; the last that counts holds. */
+  usage: JsonObject | undefined;
+  block: JsonObject | undefined;
+  started: boolean;
+  ended: boolean;
+}
+
+export function createStreamReader(context: ReplyReadContext): WireStreamReader {
+  const reading = createReaderState(context);
+  return {
+    push({ data, json }) {
+      reading.out = [];
+      const value = reading.ended ? undefined : (json ?? parse(data));
+      if (value !== undefined) readValue(reading, value);
+      return reading.out;
+    },
+    end() {
+      reading.out = [];
+      if (!reading.ended) finish(reading, false);
+      return reading.out;
+    },
+  };
+}
+
+/** The events of a whole reply, or of a stream that came as one list of its chunks. */
+export function readBodyEvents(
+  body: unknown,
+  context: ReplyReadContext,
+): readonly CanonicalEvent[] {
+  const reading = createReaderState(context);
+  readValue(reading, body);
+  if (!reading.ended) finish(reading, true);
+  return reading.out;
+}
+
+function createReaderState(context: ReplyReadContext): ReaderState {
+  return {
+    context,
+    candidates: new Map(),
+    groundings: [],
+    out: [],
+    id: undefined,
+    model: undefined,
+    usage: undefined,
+    block: undefined,
+    started: false,
+    ended: false,
+  };
+}
+
+function parse(data: string): unknown {
+  try {
+    return JSON.parse(data);
+  } catch {
+    return undefined;
+  }
+}
+
+function readValue(state: ReaderState, value: unknown): void {
+  for (const chunk of Array.isArray(value) ? arrayIn(value) : [value])
+    if (isObject(chunk) && !state.ended) readChunk(state, chunk);
+}
+
+function readChunk(state: ReaderState, chunk: JsonObject): void {
+  if (isObject(chunk["error"])) {
+    state.ended = true;
+    state.out.push({ type: "error", error: readError(200, chunk) });
+    return;
+  }
+  const usage = objectIn(chunk["usageMetadata"]);
+  if (usage !== undefined && (numberIn(usage["totalTokenCount"]) !== undefined || !state.usage))
+    state.usage = usage;
+  state.block ??= objectIn(chunk["promptFeedback"]);
+  start(state, chunk);
+  const candidates = arrayIn(chunk["candidates"]);
+  for (let at = 0; at < candidates.length; at++) {
+    const value = candidates[at];
+    if (isObject(value)) readCandidate(state, value, indexIn(value["index"], CANDIDATES_MAX) ?? at);
+  }
+}
+
+function start(state: ReaderState, chunk: JsonObject): void {
+  state.model ??= stringIn(chunk["modelVersion"]);
+  if (state.started) return;
+  state.started = true;
+  state.id = stringIn(chunk["responseId"]);
+  const created = Date.parse(stringIn(chunk["createTime"]) ?? "");
+  state.out.push({
+    type: "start",
+    id: state.id,
+    model: state.model,
+    createdSeconds: Number.isNaN(created) ? undefined : Math.floor(created / 1_000),
+    serviceTier: tierOf(state.usage),
+  });
+}
+
+/** This API's `standard` is what the others call `default`. */
+function tierOf(usage: JsonObject | undefined): string | undefined {
+  const tier = stringIn(usage?.["serviceTier"])?.toLowerCase();
+  return tier === "standard" ? "default" : tier;
+}
+
+function readCandidate(state: ReaderState, value: JsonObject, index: number): void {
+  let candidate = state.candidates.get(index);
+  if (candidate === undefined) {
+    candidate = createCandidateState(index, state.id ?? "", state, state.context);
+    state.candidates.set(index, candidate);
+  }
+  const metadata = objectIn(value["groundingMetadata"]);
+  if (metadata !== undefined) state.groundings.push(metadata);
+  addGrounding(candidate.grounding, value);
+  let logprobs = readLogprobs(value);
+  for (const part of arrayIn(objectIn(value["content"])?.["parts"])) {
+    if (!isObject(part)) continue;
+    const shown = typeof part["text"] === "string" && part["thought"] !== true;
+    addPart(candidate, part, shown ? logprobs : undefined);
+    if (shown) logprobs = undefined;
+  }
+  candidate.finishReason = stringIn(value["finishReason"]) || candidate.finishReason;
+  candidate.finishMessage = stringIn(value["finishMessage"]) ?? candidate.finishMessage;
+}
+
+// Nothing ends before the stream does: usage and signatures may come after the reason to finish.
+function finish(state: ReaderState, isComplete: boolean): void {
+  state.ended = true;
+  const { out, candidates, block } = state;
+  const word = stringIn(block?.["blockReason"]);
+  const { size } = candidates;
+  const cut = size === 0 || candidates.values().some((one) => one.finishReason === undefined);
+  if (size === 0 && word !== undefined) {
+    const detail = stringIn(block?.["blockReasonMessage"]);
+    out.push({ type: "finish", choice: 0, finish: readBlockReason(word, detail) });
+  } else if (cut && !isComplete) {
+    out.push({ type: "error", error: truncatedStreamError() });
+    return;
+  } else if (size === 0) out.push({ type: "finish", choice: 0, finish: { reason: "error" } });
+  for (let choice = 0; choice <= Math.max(-1, ...candidates.keys()); choice++) {
+    const candidate = candidates.get(choice);
+    if (candidate !== undefined) endCandidate(candidate);
+    out.push({ type: "finish", choice, finish: finishOf(candidate) });
+  }
+  const usage = usageOf(state);
+  if (usage !== undefined) out.push({ type: "usage", report: { usage } });
+}
+
+function finishOf(candidate: CandidateState | undefined): Finish {
+  return candidate === undefined
+    ? { reason: "error" }
+    : readFinish(candidate.finishReason, candidate.finishMessage, candidate.hasToolCalls);
+}
+
+function usageOf({ context, id, model, usage, groundings }: ReaderState): Usage | undefined {
+  return context.readUsage({
+    responseId: id,
+    modelVersion: model,
+    usageMetadata: usage,
+    candidates: groundings.map((groundingMetadata) => ({ groundingMetadata })),
+  });
+}

@@ -1,0 +1,137 @@
+// Parts of a content: what a user sends, and what stands in a tool's result.
+import type {
+  FilePart,
+  ImagePart,
+  JsonObject,
+  Loss,
+  MediaPart,
+  Source,
+} from "../../../canonical/canonical.ts";
+import type { Target } from "../../../canonical/wire.ts";
+import { isThirdGeneration } from "./model-generation.ts";
+
+const RESOLUTION_BY_DETAIL = {
+  low: "MEDIA_RESOLUTION_LOW",
+  high: "MEDIA_RESOLUTION_HIGH",
+  original: "MEDIA_RESOLUTION_ULTRA_HIGH",
+} as const;
+
+type Media = ImagePart | FilePart | MediaPart;
+
+/** What is fetched by address needs a type; where neither the caller nor the address says one, it is the commonest. */
+const DEFAULT_MEDIA_TYPES = {
+  image: "image/jpeg",
+  file: "application/pdf",
+  audio: "audio/mpeg",
+  video: "video/mp4",
+} as const satisfies Record<Media["type"], string>;
+
+const MEDIA_TYPE_BY_EXTENSION: ReadonlyMap<string, string> = new Map([
+  ["jpg", "image/jpeg"],
+  ["jpeg", "image/jpeg"],
+  ["png", "image/png"],
+  ["webp", "image/webp"],
+  ["gif", "image/gif"],
+  ["heic", "image/heic"],
+  ["heif", "image/heif"],
+  ["avif", "image/avif"],
+  ["pdf", "application/pdf"],
+  ["json", "application/json"],
+  ["txt", "text/plain"],
+  ["md", "text/markdown"],
+  ["html", "text/html"],
+  ["csv", "text/csv"],
+  ["mp3", "audio/mpeg"],
+  ["wav", "audio/wav"],
+  ["flac", "audio/flac"],
+  ["ogg", "audio/ogg"],
+  ["m4a", "audio/mp4"],
+  ["aac", "audio/aac"],
+  ["mp4", "video/mp4"],
+  ["mov", "video/quicktime"],
+  ["webm", "video/webm"],
+  ["mpeg", "video/mpeg"],
+]);
+const GOOGLE_FILE_URL = /^(?:gs:|https:\/\/generativelanguage\.googleapis\.com\/|files\/)/;
+
+export function writeMedia(
+  part: Media,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  const data = dataOf(part, target);
+  if (data === undefined) {
+    losses.push({
+      path: at,
+      reason:
+        part.source.kind === "url"
+          ? "This provider does not fetch from there. Send the bytes."
+          : `The ${part.type} lies with another provider. Send its bytes.`,
+    });
+    return undefined;
+  }
+  if (part.type === "file") addFileLosses(part, at, losses);
+  return part.type === "image" ? { ...data, ...resolutionOf(part, at, target, losses) } : data;
+}
+
+function dataOf({ type, source }: Media, { abilities }: Target): JsonObject | undefined {
+  switch (source.kind) {
+    case "base64":
+      return { inlineData: { mimeType: source.mediaType, data: source.data } };
+    case "text":
+      return {
+        inlineData: {
+          mimeType: source.mediaType,
+          data: Buffer.from(source.text).toString("base64"),
+        },
+      };
+    case "url":
+      if (abilities?.urlSources === false && !GOOGLE_FILE_URL.test(source.url)) return undefined;
+      return {
+        fileData: { fileUri: source.url, mimeType: mediaTypeOf(source, DEFAULT_MEDIA_TYPES[type]) },
+      };
+    case "file_id":
+      return source.wire === "gemini" ? { fileData: { fileUri: source.id } } : undefined;
+  }
+}
+
+function mediaTypeOf(source: Extract<Source, { kind: "url" }>, fallback: string): string {
+  const extension = /\.([a-z0-9]{2,4})(?:[?#]|$)/i.exec(source.url)?.[1];
+  return (
+    source.mediaType ?? MEDIA_TYPE_BY_EXTENSION.get(extension?.toLowerCase() ?? "") ?? fallback
+  );
+}
+
+function addFileLosses({ name, context, citable }: FilePart, at: string, losses: Loss[]): void {
+  if (name !== undefined)
+    losses.push({
+      path: `${at}.filename`,
+      reason: "At this provider a file has no name.",
+      tolerated: true,
+    });
+  if (context !== undefined)
+    losses.push({
+      path: `${at}.context`,
+      reason: "This provider takes no note beside a document.",
+    });
+  if (citable === true)
+    losses.push({ path: `${at}.citations`, reason: "This provider does not cite documents." });
+}
+
+function resolutionOf(
+  { detail }: ImagePart,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  if (detail === undefined || detail === "auto") return undefined;
+  if (isThirdGeneration(target))
+    return { mediaResolution: { level: RESOLUTION_BY_DETAIL[detail] } };
+  losses.push({
+    path: `${at}.detail`,
+    reason: "This model has no detail for single images.",
+    tolerated: true,
+  });
+  return undefined;
+}

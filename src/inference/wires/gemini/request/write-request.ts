@@ -1,0 +1,168 @@
+import type {
+  CanonicalRequest,
+  JsonObject,
+  Loss,
+  RequestField,
+} from "../../../canonical/canonical.ts";
+import { emulateByTool, addJsonInstruction } from "../../../canonical/structured-output.ts";
+import { addFieldLoss, takeNativeFields } from "../../../canonical/wire.ts";
+import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { isThirdGeneration } from "./model-generation.ts";
+import { operationPath } from "./operation-path.ts";
+import { writeThinking } from "./write-thinking.ts";
+import { isGoogleSchema, writeTools } from "./write-tools.ts";
+import { writeTurns } from "./write-turns.ts";
+
+const STOPS_MAX = 5;
+const SERVICE_TIERS = new Map([
+  ["auto", undefined],
+  ["default", undefined],
+  ["standard", undefined],
+  ["flex", "flex"],
+  ["priority", "priority"],
+]);
+
+/** What this API has no word for. A value that changes nothing (`store: false`) is no loss. */
+const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
+  ["logitBias", undefined],
+  ["metadata", undefined],
+  ["store", false],
+  ["verbosity", "medium"],
+];
+
+/** What changes no answer. */
+const TOLERATED_FIELDS: readonly (readonly [RequestField, string])[] = [
+  ["cache", "This provider caches by itself."],
+  ["cacheKey", "This provider caches by itself."],
+  ["cacheRetention", "This provider caches by itself."],
+  ["user", "This provider takes no name of the end user."],
+  ["safetyIdentifier", "This provider takes no name of the end user."],
+];
+
+export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
+  const losses: Loss[] = [];
+  addUnsupportedLosses(original, losses);
+  const instructs =
+    original.output?.type === "json_object" && !acceptsSchemaWithTools(original, target);
+  const request = instructs ? addJsonInstruction(original, losses) : original;
+  const emulation = emulate(request, target, losses);
+  const native: JsonObject = takeNativeFields(request.native, "gemini", "", losses) ?? {};
+  const config = native["generationConfig"];
+  const body: JsonObject = {
+    ...native,
+    ...writeTurns(request, target, losses),
+    ...(mustOmitTools(request, target)
+      ? undefined
+      : writeTools(request, target, emulation, losses)),
+    generationConfig: omitIfEmpty({
+      ...(typeof config === "object" ? config : undefined),
+      ...writeSampling(request, target, losses),
+      ...(emulation === undefined ? writeOutput(request) : undefined),
+      thinkingConfig: writeThinking(request, target, losses),
+    }),
+    serviceTier: writeTier(request, losses),
+  };
+  const operation = request.stream === true ? "streamGenerateContent" : "generateContent";
+  return { body, losses, emulation, path: operationPath(target.model, operation) };
+}
+
+// Models before the third generation refuse functions beside JSON output even where none may be called.
+function mustOmitTools({ output, toolChoice }: CanonicalRequest, target: Target): boolean {
+  const json = output !== undefined && output.type !== "text";
+  return json && toolChoice?.type === "none" && !isThirdGeneration(target);
+}
+
+function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
+  for (const [field, harmless] of UNSUPPORTED_FIELDS)
+    if (request[field] !== undefined && request[field] !== harmless)
+      addFieldLoss(losses, request, field, "This provider's API has no equivalent.");
+  for (const [field, reason] of TOLERATED_FIELDS)
+    if (request[field] !== undefined)
+      losses.push({ path: request.names?.[field] ?? field, reason, tolerated: true });
+}
+
+function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
+  const { stop } = request;
+  const stops = stop?.slice(0, STOPS_MAX);
+  if (stops?.length !== stop?.length)
+    addFieldLoss(
+      losses,
+      request,
+      "stop",
+      `This provider takes at most ${STOPS_MAX} stop sequences.`,
+    );
+  return {
+    maxOutputTokens: request.maxOutputTokens,
+    ...writeRandomness(request, target, losses),
+    seed: request.seed,
+    frequencyPenalty: request.frequencyPenalty,
+    presencePenalty: request.presencePenalty,
+    stopSequences: stops,
+    candidateCount: request.n,
+    ...(request.logprobs === true || (request.topLogprobs ?? 0) > 0
+      ? { responseLogprobs: true, logprobs: request.topLogprobs || undefined }
+      : undefined),
+  };
+}
+
+function writeRandomness(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
+  const { temperature, topP, topK } = request;
+  if (target.abilities?.sampling !== false) return { temperature, topP, topK };
+  for (const field of ["temperature", "topP", "topK"] as const)
+    if ((request[field] ?? 1) !== 1)
+      addFieldLoss(losses, request, field, "This model takes no such setting.");
+  return {};
+}
+
+function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
+  if (output === undefined || output.type === "text") return undefined;
+  const responseMimeType = "application/json";
+  if (output.type === "json_object") return { responseMimeType };
+  const { schema, description } = output;
+  return {
+    responseMimeType,
+    [isGoogleSchema(schema) ? "responseSchema" : "responseJsonSchema"]:
+      description === undefined || schema["description"] !== undefined
+        ? schema
+        : { ...schema, description },
+  };
+}
+
+/** Models before the third generation refuse JSON output beside functions that may be called. */
+function acceptsSchemaWithTools(
+  { tools = [], toolChoice }: CanonicalRequest,
+  target: Target,
+): boolean {
+  const calls = toolChoice?.type !== "none" && tools.some((tool) => tool.type === "function");
+  return !calls || isThirdGeneration(target);
+}
+
+// Where JSON output is refused beside functions, the answer goes through a tool as well.
+function emulate(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): SchemaEmulation | undefined {
+  const { output } = request;
+  if (output?.type !== "json_schema") return undefined;
+  return target.abilities?.jsonSchema !== false && acceptsSchemaWithTools(request, target)
+    ? undefined
+    : emulateByTool(request, output, losses);
+}
+
+function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefined {
+  const { serviceTier } = request;
+  if (serviceTier === undefined) return undefined;
+  if (!SERVICE_TIERS.has(serviceTier))
+    addFieldLoss(
+      losses,
+      request,
+      "serviceTier",
+      `This provider has no service tier ${serviceTier}.`,
+    );
+  return SERVICE_TIERS.get(serviceTier);
+}
+
+function omitIfEmpty(object: JsonObject): JsonObject | undefined {
+  return Object.values(object).some((value) => value !== undefined) ? object : undefined;
+}

@@ -1,0 +1,91 @@
+// How hard to think. Models of the third generation take a level, those of 2.5 a budget of tokens; which of them can be
+// told not to think at all differs.
+import type {
+  CanonicalRequest,
+  Effort,
+  JsonObject,
+  Loss,
+  Reasoning,
+} from "../../../canonical/canonical.ts";
+import { effortToBudget, clampEffort, budgetToEffort } from "../../../canonical/reasoning.ts";
+import type { Target } from "../../../canonical/wire.ts";
+import { reasoningControl } from "./model-generation.ts";
+
+const LEVELS = ["minimal", "low", "medium", "high"] as const satisfies readonly Effort[];
+const PRO_LEVELS = ["low", "medium", "high"] as const satisfies readonly Effort[];
+const DYNAMIC_BUDGET = -1;
+
+interface ThinkingOptions {
+  readonly reasoning: Reasoning;
+  readonly target: Target;
+  readonly isOff: boolean;
+  readonly addLoss: (reason: string) => void;
+}
+
+export function writeThinking(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  const { reasoning, names } = request;
+  if (reasoning === undefined) return undefined;
+  const asks = isRequested(reasoning);
+  if (!asks && reasoning.summary === undefined) return undefined;
+  const path = names?.reasoning ?? "reasoning";
+  const off = isOff(reasoning);
+  const way = reasoningControl(target);
+  if (way === "none") {
+    if (asks && !off) losses.push({ path, reason: "This model does not think by request." });
+    return undefined;
+  }
+  const addLoss = (reason: string) => losses.push({ path, reason, tolerated: true });
+  const options: ThinkingOptions = { reasoning, target, isOff: off, addLoss };
+  return {
+    ...(way === "effort"
+      ? { thinkingLevel: levelFor(options)?.toUpperCase() }
+      : { thinkingBudget: budgetFor(options) }),
+    includeThoughts: off || reasoning.summary === "none" ? undefined : true,
+  };
+}
+
+function isRequested({ mode, effort, budgetTokens }: Reasoning): boolean {
+  return mode !== undefined || effort !== undefined || budgetTokens !== undefined;
+}
+
+function isOff({ mode, effort, budgetTokens }: Reasoning): boolean {
+  return mode === "off" || effort === "none" || budgetTokens === 0;
+}
+
+function levelFor({ reasoning, target, isOff, addLoss }: ThinkingOptions): Effort | undefined {
+  const { effort, budgetTokens } = reasoning;
+  const wanted = isOff
+    ? "none"
+    : (effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens)));
+  if (wanted === undefined) return undefined;
+  const usual = target.model.includes("pro") ? PRO_LEVELS : LEVELS;
+  const known = target.abilities?.efforts?.filter((one) => one !== "none") ?? usual;
+  const level = clampEffort(wanted, known);
+  if (level !== wanted) addLoss(`This model has no effort ${wanted}; ${level} is the nearest.`);
+  return level;
+}
+
+function budgetFor({ reasoning, target, isOff, addLoss }: ThinkingOptions): number | undefined {
+  const { effort, budgetTokens, mode } = reasoning;
+  const { min, max, canDisable } = budgetRange(target.model);
+  if (isOff && canDisable) return 0;
+  if (isOff) {
+    addLoss("This model always thinks.");
+    return min;
+  }
+  const wanted = budgetTokens ?? (effort === undefined ? undefined : effortToBudget(effort));
+  if (wanted === undefined) return mode === undefined ? undefined : DYNAMIC_BUDGET;
+  const budget = Math.min(Math.max(wanted, min), max);
+  if (budget !== wanted) addLoss(`This model thinks with ${min} to ${max} tokens.`);
+  return budget;
+}
+
+function budgetRange(model: string): { min: number; max: number; canDisable: boolean } {
+  if (model.includes("pro")) return { min: 128, max: 32_768, canDisable: false };
+  if (model.includes("lite")) return { min: 512, max: 24_576, canDisable: true };
+  return { min: 1, max: 24_576, canDisable: true };
+}

@@ -1,0 +1,90 @@
+// What tools answered. The provider matches results to calls by id or by place, and knows them by the tool's name.
+import type {
+  JsonObject,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from "../../../canonical/canonical.ts";
+import { takeNativeFields } from "../../../canonical/wire.ts";
+import { isGenerated } from "../reply/call-ids.ts";
+import { writeMedia } from "./write-parts.ts";
+import type { TurnWriteContext } from "./write-turns.ts";
+
+/** The results of one turn, in the order of its calls. */
+export function writeToolResults(
+  turn: Turn,
+  calls: readonly ToolCallPart[],
+  context: TurnWriteContext,
+): JsonObject[] {
+  takeNativeFields(turn.native, "gemini", turn.path, context.losses);
+  const place = new Map(calls.map((call, at) => [call.id, at]));
+  return turn.parts
+    .filter((part) => part.type === "tool_result")
+    .toSorted((one, other) => (place.get(one.callId) ?? 0) - (place.get(other.callId) ?? 0))
+    .map((part) => {
+      const call = calls[place.get(part.callId) ?? -1];
+      return writeToolResult(part, part.name ?? call?.name ?? "", part.path ?? "messages", context);
+    });
+}
+
+function writeToolResult(
+  part: ToolResultPart,
+  name: string,
+  at: string,
+  context: TurnWriteContext,
+): JsonObject {
+  const texts: string[] = [];
+  const parts: JsonObject[] = [];
+  for (const [index, one] of part.content.entries()) {
+    const path = one.path ?? `${at}.content[${index}]`;
+    if (one.type === "text") texts.push(one.text);
+    else {
+      const held = writeMediaContent(one, path, context);
+      if (held !== undefined) parts.push(held);
+    }
+  }
+  const said = texts.length > 1 ? texts : (texts[0] ?? "");
+  const hasCache =
+    part.cache !== undefined ||
+    part.content.some((one) => "cache" in one && one.cache !== undefined);
+  if (hasCache)
+    context.losses.push({
+      path: `${at}.cache_control`,
+      reason: "This provider caches by itself.",
+      tolerated: true,
+    });
+  return {
+    functionResponse: {
+      id:
+        context.hasCallIds && !isGenerated(part.callId)
+          ? context.ids.forResult(part.callId)
+          : undefined,
+      name,
+      response: part.isError === true ? { error: said } : { output: said },
+      parts: parts.length === 0 ? undefined : parts,
+      ...takeNativeFields(part.native, "gemini", at, context.losses),
+    },
+  };
+}
+
+type MediaContent = Exclude<ToolResultPart["content"][number], { type: "text" }>;
+
+function writeMediaContent(
+  part: MediaContent,
+  at: string,
+  context: TurnWriteContext,
+): JsonObject | undefined {
+  const { losses, target } = context;
+  const media = part.type === "native" ? undefined : writeMedia(part, at, target, losses);
+  if (media?.["inlineData"] !== undefined && context.hasCallIds)
+    return { inlineData: media["inlineData"] };
+  if (part.type === "native" || media !== undefined)
+    losses.push({
+      path: at,
+      reason:
+        part.type === "native"
+          ? `This content is of the ${part.wire} API and has no equivalent at this model's provider.`
+          : "A tool result holds only text, and from the third generation of models on bytes, at this provider.",
+    });
+  return undefined;
+}

@@ -1,0 +1,67 @@
+import type { StopReason } from "@anthropic-ai/sdk/resources/messages/messages";
+import type { Finish, FinishReason } from "../../../canonical/canonical.ts";
+
+const FROM_MESSAGES = {
+  end_turn: "stop",
+  max_tokens: "length",
+  stop_sequence: "stop_sequence",
+  tool_use: "tool_calls",
+  pause_turn: "pause",
+  refusal: "refusal",
+  model_context_window_exceeded: "context_full",
+} as const satisfies Record<StopReason, FinishReason>;
+
+const FINISH_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = FROM_MESSAGES;
+
+const TO_MESSAGES = {
+  stop: "end_turn",
+  stop_sequence: "stop_sequence",
+  tool_calls: "tool_use",
+  length: "max_tokens",
+  context_full: "model_context_window_exceeded",
+  refusal: "refusal",
+  content_filter: "refusal",
+  pause: "pause_turn",
+  bad_tool_call: "end_turn",
+  error: "max_tokens",
+} as const satisfies Record<FinishReason, StopReason>;
+
+/** A word that is new to us ends the turn. With the output tool's call turned back into text, no call was made. */
+export function readFinish(
+  word: string | undefined,
+  stopSequence: string | undefined,
+  detail: string | undefined,
+  calls: boolean,
+): Finish {
+  let reason: FinishReason =
+    (word === undefined ? undefined : FINISH_REASON_BY_NAME[word]) ?? "stop";
+  if (reason === "tool_calls" && !calls) reason = "stop";
+  else if (reason === "stop" && calls) reason = "tool_calls";
+  return { reason, nativeReason: word, stopSequence, detail };
+}
+
+export interface WrittenFinish {
+  readonly stop_reason: StopReason;
+  readonly stop_sequence: string | null;
+  readonly stop_details: {
+    readonly type: "refusal";
+    readonly category: null;
+    readonly explanation: string | null;
+  } | null;
+}
+
+/** A stop sequence is named here; where the provider did not say which was met, the turn just ended. */
+export function writeFinish(
+  { reason, stopSequence, detail }: Finish,
+  hasRefusal: boolean,
+): WrittenFinish {
+  let word: StopReason = TO_MESSAGES[reason];
+  if (word === "stop_sequence" && stopSequence === undefined) word = "end_turn";
+  if (word === "end_turn" && hasRefusal) word = "refusal";
+  return {
+    stop_reason: word,
+    stop_sequence: word === "stop_sequence" ? (stopSequence ?? null) : null,
+    stop_details:
+      word === "refusal" ? { type: "refusal", category: null, explanation: detail ?? null } : null,
+  };
+}

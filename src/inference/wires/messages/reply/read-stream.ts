@@ -1,0 +1,291 @@
+import type { CanonicalEvent, JsonObject, PartHead } from "../../../canonical/canonical.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
+import {
+  arrayIn,
+  numberIn,
+  objectIn,
+  parseEvent,
+  parseObject,
+  stringIn,
+} from "../../../canonical/json.ts";
+import { mintCallId } from "../../../canonical/call-ids.ts";
+import type { ReplyReadContext, WireStreamReader } from "../../../canonical/wire.ts";
+import { readError } from "./map-error.ts";
+import { readFinish } from "./map-finish-reason.ts";
+import { blobOf, readCitation, readReplyBlock, tierOf } from "./read-reply.ts";
+
+interface BlockState {
+  /** The block as it began; what has no deltas of ours is given whole at its end. */
+  readonly block: JsonObject;
+  readonly kind: "text" | "thinking" | "redacted" | "call" | "native";
+  readonly part: number;
+  json: string;
+  signature: string;
+  /** The deltas of a block that only this API knows. */
+  readonly extra: Record<string, unknown>;
+}
+
+interface ReaderState {
+  readonly context: ReplyReadContext;
+  readonly blocks: Map<number, BlockState>;
+  /** The events that the current push gives. */
+  out: CanonicalEvent[];
+  message: JsonObject | undefined;
+  delta: JsonObject | undefined;
+  usage: JsonObject | undefined;
+  partCount: number;
+  hasToolCalls: boolean;
+  ended: boolean;
+}
+
+export function createStreamReader(context: ReplyReadContext): WireStreamReader {
+  const state: ReaderState = {
+    context,
+    blocks: new Map(),
+    out: [],
+    message: undefined,
+    delta: undefined,
+    usage: undefined,
+    partCount: 0,
+    hasToolCalls: false,
+    ended: false,
+  };
+  return {
+    push(event) {
+      state.out = [];
+      const said = state.ended ? undefined : parseEvent(event);
+      if (said !== undefined) readEvent(state, said);
+      return state.out;
+    },
+    end() {
+      state.out = [];
+      finish(state);
+      return state.out;
+    },
+  };
+}
+
+function readEvent(state: ReaderState, event: JsonObject): void {
+  switch (event["type"]) {
+    case "content_block_delta":
+      return addToBlock(state, event);
+    case "message_start":
+      return start(state, event);
+    case "content_block_start":
+      return startBlock(state, event);
+    case "content_block_stop":
+      return endBlock(state, numberIn(event["index"]) ?? 0);
+    case "message_delta":
+      state.delta = { ...state.delta, ...objectIn(event["delta"]) };
+      state.usage = mergeUsage(state.usage, objectIn(event["usage"]));
+      return;
+    case "message_stop":
+      return finish(state);
+    case "error":
+      state.ended = true;
+      state.out.push({ type: "error", error: readError(200, event) });
+      return;
+    default:
+  }
+}
+
+function start(state: ReaderState, event: JsonObject): void {
+  const message = objectIn(event["message"]) ?? {};
+  if (state.message !== undefined) return restart(state, message);
+  state.message = message;
+  state.usage = objectIn(message["usage"]);
+  state.out.push({
+    type: "start",
+    id: stringIn(message["id"]),
+    model: stringIn(message["model"]),
+    serviceTier: tierOf(state.usage),
+  });
+  readWholeMessage(state, message);
+}
+
+// A gateway between that tried again: what has been shown of the first try cannot be taken back.
+function restart(state: ReaderState, message: JsonObject): void {
+  if (message["id"] === state.message?.["id"] || state.partCount === 0) return;
+  state.ended = true;
+  state.out.push({ type: "error", error: truncatedStreamError() });
+}
+
+// A reply that only goes on with a running program comes whole, within its start.
+function readWholeMessage(state: ReaderState, message: JsonObject): void {
+  for (const [at, block] of arrayIn(message["content"]).entries()) {
+    startBlock(state, { index: -1 - at, content_block: block });
+    endBlock(state, -1 - at);
+  }
+  if (typeof message["stop_reason"] === "string")
+    state.delta = {
+      stop_reason: message["stop_reason"],
+      stop_sequence: message["stop_sequence"],
+    };
+}
+
+function startBlock(state: ReaderState, event: JsonObject): void {
+  // One block is open at a time, whatever was lost on the way.
+  for (const index of state.blocks.keys()) endBlock(state, index);
+  const block = objectIn(event["content_block"]) ?? {};
+  if (typeof block["type"] !== "string") return;
+  const kind = kindOf(block);
+  const part = kind === "native" ? -1 : state.partCount++;
+  const open: BlockState = {
+    block,
+    kind,
+    part,
+    json: "",
+    signature: stringIn(block["signature"]) ?? "",
+    extra: {},
+  };
+  state.blocks.set(numberIn(event["index"]) ?? 0, open);
+  if (kind === "native") return;
+  const head = headOf(block, kind, state);
+  if (head.type === "tool_call") state.hasToolCalls = true;
+  state.out.push({ type: "part_start", choice: 0, part, head });
+  const text =
+    kind === "text"
+      ? stringIn(block["text"])
+      : kind === "thinking"
+        ? stringIn(block["thinking"])
+        : undefined;
+  if (text) state.out.push({ type: "delta", choice: 0, part, text });
+  if (kind === "text")
+    for (const one of arrayIn(block["citations"])) emitCitation(state, part, one);
+}
+
+function addToBlock(state: ReaderState, event: JsonObject): void {
+  const open = state.blocks.get(numberIn(event["index"]) ?? 0);
+  const delta = objectIn(event["delta"]);
+  if (open === undefined || delta === undefined) return;
+  switch (delta["type"]) {
+    case "text_delta":
+      return addText(state, open, delta["text"]);
+    case "thinking_delta":
+      return addText(state, open, delta["thinking"]);
+    case "input_json_delta":
+      open.json += stringIn(delta["partial_json"]) ?? "";
+      if (open.kind === "call") addText(state, open, delta["partial_json"]);
+      return;
+    case "signature_delta":
+      open.signature += stringIn(delta["signature"]) ?? "";
+      return;
+    case "citations_delta":
+      return emitCitation(state, open.part, delta["citation"]);
+    default:
+      addNative(open, delta);
+  }
+}
+
+function addText({ out }: ReaderState, { part }: BlockState, text: unknown): void {
+  if (typeof text === "string" && text !== "" && part >= 0)
+    out.push({ type: "delta", choice: 0, part, text });
+}
+
+function addNative({ extra }: BlockState, delta: JsonObject): void {
+  for (const key in delta) {
+    if (key === "type") continue;
+    const before = extra[key];
+    const more = delta[key];
+    extra[key] = typeof before === "string" && typeof more === "string" ? before + more : more;
+  }
+}
+
+function emitCitation({ out }: ReaderState, part: number, value: unknown): void {
+  const citation = readCitation(value);
+  if (citation !== undefined && part >= 0)
+    out.push({ type: "citation", choice: 0, part, citation });
+}
+
+function endBlock(state: ReaderState, index: number): void {
+  const { out, context } = state;
+  const open = state.blocks.get(index);
+  if (open === undefined) return;
+  state.blocks.delete(index);
+  const { block, kind, json, part } = open;
+  if (kind === "native") return endNative(state, open);
+  if (kind === "call" && json === "")
+    out.push({ type: "delta", choice: 0, part, text: JSON.stringify(block["input"] ?? {}) });
+  const blob =
+    kind === "redacted"
+      ? blobOf(block["data"], "encrypted", context)
+      : kind === "thinking"
+        ? blobOf(open.signature, "signature", context)
+        : undefined;
+  if (blob !== undefined) out.push({ type: "blob", choice: 0, part, blob });
+  out.push({ type: "part_end", choice: 0, part });
+}
+
+function endNative(state: ReaderState, { block, extra, json }: BlockState): void {
+  const input = parseObject(json);
+  const value = readReplyBlock(
+    { ...block, ...extra, ...(input === undefined ? undefined : { input }) },
+    state.context,
+  );
+  if (value.type !== "native") return;
+  const part = state.partCount++;
+  state.out.push(
+    { type: "part_start", choice: 0, part, head: { type: "whole", value } },
+    { type: "part_end", choice: 0, part },
+  );
+}
+
+function finish(state: ReaderState): void {
+  if (state.ended) return;
+  state.ended = true;
+  const { out, delta, message, usage, context } = state;
+  const word = stringIn(delta?.["stop_reason"]);
+  if (message === undefined || word === undefined) {
+    out.push({ type: "error", error: truncatedStreamError() });
+    return;
+  }
+  for (const index of state.blocks.keys()) endBlock(state, index);
+  const detail = stringIn(objectIn(delta?.["stop_details"])?.["explanation"]);
+  const stopString = stringIn(delta?.["stop_sequence"]);
+  out.push({
+    type: "finish",
+    choice: 0,
+    finish: readFinish(word, stopString, detail, state.hasToolCalls),
+  });
+  const read = usage === undefined ? undefined : context.readUsage({ ...message, ...delta, usage });
+  if (read !== undefined) out.push({ type: "usage", report: { usage: read } });
+}
+
+const KIND_BY_TYPE: ReadonlyMap<unknown, BlockState["kind"]> = new Map([
+  ["text", "text"],
+  ["thinking", "thinking"],
+  ["redacted_thinking", "redacted"],
+  ["tool_use", "call"],
+]);
+
+function kindOf(block: JsonObject): BlockState["kind"] {
+  return KIND_BY_TYPE.get(block["type"]) ?? "native";
+}
+
+function headOf(
+  block: JsonObject,
+  kind: BlockState["kind"],
+  { context, message, partCount }: ReaderState,
+): PartHead {
+  if (kind === "text") return { type: "text" };
+  if (kind !== "call") return { type: "reasoning" };
+  const name = stringIn(block["name"]) ?? "";
+  if (name === context.emulation?.outputTool) return { type: "text" };
+  return {
+    type: "tool_call",
+    id: stringIn(block["id"]) || mintCallId(stringIn(message?.["id"]) ?? "", partCount),
+    name,
+  };
+}
+
+// The last word holds, field by field; the numbers of start and delta are never added, and a null takes nothing back.
+function mergeUsage(
+  before: JsonObject | undefined,
+  after: JsonObject | undefined,
+): JsonObject | undefined {
+  if (after === undefined) return before;
+  const merged: Record<string, unknown> = { ...before };
+  for (const key in after)
+    if (after[key] !== null && after[key] !== undefined) merged[key] = after[key];
+  return merged;
+}

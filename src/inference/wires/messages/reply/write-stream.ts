@@ -1,0 +1,318 @@
+// This API has one content block open at a time. The first part that is open is shown as it comes; parts that begin
+// before it ends wait, as events, until it does.
+import type {
+  CanonicalEvent,
+  Finish,
+  Loss,
+  PartHead,
+  UsageReport,
+} from "../../../canonical/canonical.ts";
+import { encodeCallId } from "../../../canonical/call-ids.ts";
+import { encodeBlob } from "../../../canonical/reasoning.ts";
+import { addPartLoss } from "../../../canonical/wire.ts";
+import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
+import { writeError } from "./map-error.ts";
+import { writeFinish } from "./map-finish-reason.ts";
+import { initialUsage, writeUsage } from "./map-usage.ts";
+import {
+  CUSTOM_TOOL_INPUT_FIELD,
+  logprobsLoss,
+  writeCitation,
+  writeThinking,
+} from "./write-reply.ts";
+
+type PartEvent = Extract<CanonicalEvent, { part: number }>;
+
+interface OpenPart {
+  readonly part: number;
+  readonly head: PartHead;
+  /** Its block is open. Text and thinking blocks open with their first delta, so that an empty part leaves no empty block. */
+  isBlockOpen: boolean;
+  /** Something came after the head. */
+  hasContent: boolean;
+}
+
+interface WriterState {
+  readonly context: ReplyWriteContext;
+  readonly losses: Loss[];
+  readonly queuedEvents: Map<number, PartEvent[]>;
+  openPart: OpenPart | undefined;
+  /** The index of the block that is open, or comes next. */
+  index: number;
+  started: boolean;
+  hasRefusal: boolean;
+  finish: Finish | undefined;
+  usage: UsageReport | undefined;
+  failed: boolean;
+}
+
+export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
+  const losses: Loss[] = [];
+  const state: WriterState = {
+    context,
+    losses,
+    queuedEvents: new Map(),
+    openPart: undefined,
+    index: 0,
+    started: false,
+    hasRefusal: false,
+    finish: undefined,
+    usage: undefined,
+    failed: false,
+  };
+  return {
+    push: (event) => (state.failed ? "" : write(state, event)),
+    end: () => (state.failed ? "" : end(state)),
+    losses,
+  };
+}
+
+function write(state: WriterState, event: CanonicalEvent): string {
+  switch (event.type) {
+    case "start":
+      return begin(state, event);
+    case "finish":
+      if (event.choice === 0) state.finish = event.finish;
+      return "";
+    case "usage":
+      state.usage = event.report;
+      return "";
+    case "error":
+      state.failed = true;
+      return frame("error", JSON.stringify(writeError(event.error, state.context.id)));
+    case "part_start":
+    case "delta":
+    case "blob":
+    case "citation":
+    case "part_end":
+      return begin(state, undefined) + pushPart(state, event);
+  }
+}
+
+function begin(
+  state: WriterState,
+  event: Extract<CanonicalEvent, { type: "start" }> | undefined,
+): string {
+  if (state.started) return "";
+  state.started = true;
+  const { context } = state;
+  const message = {
+    id: event?.id ?? context.id,
+    type: "message",
+    role: "assistant",
+    model: event?.model ?? context.model,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    stop_details: null,
+    container: null,
+    diagnostics: null,
+    usage: initialUsage(context.inputTokensEstimate ?? 0),
+  };
+  return frame("message_start", `{"type":"message_start","message":${JSON.stringify(message)}}`);
+}
+
+function end(state: WriterState): string {
+  const { usage, context, hasRefusal } = state;
+  const stop = writeFinish(state.finish ?? { reason: "error" }, hasRefusal);
+  const counted =
+    usage === undefined ? initialUsage(context.inputTokensEstimate ?? 0) : writeUsage(usage);
+  const said = { type: "message_delta", delta: { ...stop, container: null }, usage: counted };
+  return (
+    begin(state, undefined) +
+    frame("message_delta", JSON.stringify(said)) +
+    frame("message_stop", `{"type":"message_stop"}`)
+  );
+}
+
+function pushPart(state: WriterState, event: PartEvent): string {
+  const { openPart, queuedEvents, losses } = state;
+  if (event.choice !== 0) {
+    if (event.type === "part_start")
+      losses.push({ path: `choices[${event.choice}]`, reason: "This API has one choice a reply." });
+    return "";
+  }
+  if (openPart === undefined ? event.type === "part_start" : openPart.part === event.part)
+    return writePartEvent(state, event);
+  const list = queuedEvents.get(event.part);
+  if (list === undefined) queuedEvents.set(event.part, [event]);
+  else list.push(event);
+  return "";
+}
+
+function writePartEvent(state: WriterState, event: PartEvent): string {
+  if (event.type === "part_start") return startPart(state, event.part, event.head);
+  const { openPart } = state;
+  if (openPart === undefined) return "";
+  switch (event.type) {
+    case "delta":
+      if (event.logprobs !== undefined) addLogprobsLoss(state);
+      return writeDelta(state, openPart, event.text);
+    case "blob":
+      return writeBlob(state, openPart, event);
+    case "citation": {
+      const citation = writeCitation(event.citation, `content[${state.index}]`, state.losses);
+      return citation === undefined
+        ? ""
+        : openPartBlock(state, openPart) +
+            addToBlock(state, JSON.stringify({ type: "citations_delta", citation }));
+    }
+    case "part_end":
+      state.openPart = undefined;
+      return endPart(state, openPart) + openNextPart(state);
+  }
+}
+
+function openNextPart(state: WriterState): string {
+  let out = "";
+  for (const [part, events] of state.queuedEvents) {
+    if (state.openPart !== undefined) break;
+    state.queuedEvents.delete(part);
+    for (const event of events) out += writePartEvent(state, event);
+  }
+  return out;
+}
+
+function startPart(state: WriterState, part: number, head: PartHead): string {
+  const shown: OpenPart = { part, head, isBlockOpen: false, hasContent: false };
+  state.openPart = shown;
+  if (head.type === "refusal") state.hasRefusal = true;
+  if (head.type === "whole") {
+    const { value } = head;
+    if (value.type === "native" && value.wire === "messages")
+      return writeWholeBlock(state, value.value);
+    addPartLoss(state.losses, `content[${state.index}]`, value);
+    return "";
+  }
+  if (head.type !== "tool_call") return "";
+  shown.isBlockOpen = true;
+  const { id, name, signature } = head;
+  const proof =
+    signature === undefined
+      ? ""
+      : writeThinkingBlock(state, writeThinking({ type: "reasoning", text: "", blob: signature }));
+  return (
+    proof +
+    openBlock(state, {
+      type: "tool_use",
+      id: encodeCallId(id),
+      name,
+      input: {},
+      caller: { type: "direct" },
+    })
+  );
+}
+
+function addLogprobsLoss({ losses, index }: WriterState): void {
+  const loss = logprobsLoss(`content[${index}]`);
+  if (losses.at(-1)?.path !== loss.path) losses.push(loss);
+}
+
+function writeDelta(state: WriterState, shown: OpenPart, text: string): string {
+  if (text === "") return "";
+  const opened = shown.isBlockOpen ? "" : openPartBlock(state, shown);
+  const isFirst = !shown.hasContent;
+  shown.hasContent = true;
+  const json = JSON.stringify(isCustomCall(shown) ? customInputDelta(text, isFirst) : text);
+  switch (shown.head.type) {
+    case "text":
+    case "refusal":
+      return opened + addToBlock(state, `{"type":"text_delta","text":${json}}`);
+    case "reasoning":
+      return opened + addToBlock(state, `{"type":"thinking_delta","thinking":${json}}`);
+    case "tool_call":
+      return opened + addToBlock(state, `{"type":"input_json_delta","partial_json":${json}}`);
+    case "whole":
+      return "";
+  }
+}
+
+function isCustomCall({ head }: OpenPart): boolean {
+  return head.type === "tool_call" && head.custom === true;
+}
+
+// A custom tool's free text, piece by piece, as the one string of an object.
+function customInputDelta(text: string, isFirst: boolean): string {
+  return (isFirst ? `{"${CUSTOM_TOOL_INPUT_FIELD}":"` : "") + JSON.stringify(text).slice(1, -1);
+}
+
+// What proves a text has no field here: the text's block ends, and a thinking block without text follows.
+function writeBlob(
+  state: WriterState,
+  shown: OpenPart,
+  { blob }: Extract<PartEvent, { type: "blob" }>,
+): string {
+  const whole = writeThinking({ type: "reasoning", text: "", blob });
+  if (shown.head.type !== "reasoning") {
+    const ended = shown.isBlockOpen ? closeBlock(state) : "";
+    shown.isBlockOpen = false;
+    return ended + writeThinkingBlock(state, whole);
+  }
+  if (whole["type"] === "redacted_thinking" && !shown.isBlockOpen)
+    return writeWholeBlock(state, whole);
+  return (
+    openPartBlock(state, shown) +
+    addToBlock(
+      state,
+      JSON.stringify({ type: "signature_delta", signature: encodeBlob(blob, "messages") }),
+    )
+  );
+}
+
+function endPart(state: WriterState, shown: OpenPart): string {
+  if (!shown.isBlockOpen) return "";
+  const empty = shown.head.type === "tool_call" && !shown.hasContent;
+  const closing = isCustomCall(shown) && shown.hasContent;
+  return (
+    (closing ? addToBlock(state, `{"type":"input_json_delta","partial_json":"\\"}"}`) : "") +
+    (empty ? addToBlock(state, `{"type":"input_json_delta","partial_json":""}`) : "") +
+    closeBlock(state)
+  );
+}
+
+function openPartBlock(state: WriterState, shown: OpenPart): string {
+  if (shown.isBlockOpen) return "";
+  shown.isBlockOpen = true;
+  return openBlock(
+    state,
+    shown.head.type === "reasoning"
+      ? { type: "thinking", thinking: "", signature: "" }
+      : { type: "text", text: "", citations: [] },
+  );
+}
+
+function writeThinkingBlock(state: WriterState, block: ReturnType<typeof writeThinking>): string {
+  if (block["type"] !== "thinking") return writeWholeBlock(state, block);
+  const opened = openBlock(state, { type: "thinking", thinking: "", signature: "" });
+  return (
+    opened +
+    addToBlock(state, JSON.stringify({ type: "signature_delta", signature: block["signature"] })) +
+    closeBlock(state)
+  );
+}
+
+function writeWholeBlock(state: WriterState, block: unknown): string {
+  return openBlock(state, block) + closeBlock(state);
+}
+
+function openBlock({ index }: WriterState, block: unknown): string {
+  return frame(
+    "content_block_start",
+    `{"type":"content_block_start","index":${index},"content_block":${JSON.stringify(block)}}`,
+  );
+}
+
+function addToBlock({ index }: WriterState, delta: string): string {
+  return frame(
+    "content_block_delta",
+    `{"type":"content_block_delta","index":${index},"delta":${delta}}`,
+  );
+}
+
+function closeBlock(state: WriterState): string {
+  return frame("content_block_stop", `{"type":"content_block_stop","index":${state.index++}}`);
+}
+
+function frame(name: string, data: string): string {
+  return `event: ${name}\ndata: ${data}\n\n`;
+}

@@ -1,0 +1,275 @@
+import type {
+  CanonicalRequest,
+  JsonObject,
+  Loss,
+  RequestField,
+  Tool,
+  ToolChoice,
+} from "../../../canonical/canonical.ts";
+import {
+  emulateByTool,
+  addJsonInstruction,
+  outputToolChoice,
+  outputToolDefinition,
+} from "../../../canonical/structured-output.ts";
+import { addFieldLoss, takeNativeFields, nativeToolLossReason } from "../../../canonical/wire.ts";
+import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { writeCache } from "./write-blocks.ts";
+import { writeThinking } from "./write-thinking.ts";
+import { writeTurns } from "./write-turns.ts";
+
+const FALLBACK_MAX_TOKENS = 8_192;
+const TOP_P_MIN_THINKING = 0.95;
+
+/** What this API has no word for. A value that changes nothing (a penalty of 0) is no loss. */
+const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
+  ["seed", undefined],
+  ["frequencyPenalty", 0],
+  ["presencePenalty", 0],
+  ["logitBias", undefined],
+  ["logprobs", false],
+  ["topLogprobs", 0],
+  ["n", 1],
+  ["metadata", undefined],
+  ["store", false],
+  ["verbosity", "medium"],
+];
+
+export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
+  const losses: Loss[] = [];
+  addUnsupportedLosses(original, losses);
+  const request =
+    original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
+  const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? FALLBACK_MAX_TOKENS;
+  const emulation = emulate(request, target, losses);
+  const choice =
+    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
+  const tools = writeTools(request, target, emulation, losses);
+  const { thinking, effort } = writeThinking(
+    request,
+    target,
+    { maxTokens, isToolForced: tools !== undefined && isToolForced(choice) },
+    losses,
+  );
+  const native: JsonObject = takeNativeFields(request.native, "messages", "", losses) ?? {};
+  const format =
+    request.output?.type === "json_schema" && emulation === undefined
+      ? { type: "json_schema", schema: request.output.schema }
+      : undefined;
+  const body: JsonObject = {
+    ...native,
+    model: target.model,
+    max_tokens: maxTokens,
+    ...writeTurns(request, target, losses),
+    tools,
+    tool_choice: tools === undefined ? undefined : writeChoice(choice, request, losses),
+    thinking,
+    output_config: mergeObjects(
+      native["output_config"],
+      effort === undefined && format === undefined ? undefined : { effort, format },
+    ),
+    ...writeSampling(
+      request,
+      target,
+      thinking !== undefined && thinking["type"] !== "disabled",
+      losses,
+    ),
+    stop_sequences: writeStops(request, losses),
+    stream: request.stream,
+    service_tier: writeTier(request, losses),
+    metadata: mergeObjects(native["metadata"], writeUser(request, losses)),
+    cache_control: writeCache(request.cache, "", losses),
+  };
+  return { body, losses, emulation };
+}
+
+function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
+  for (const [field, harmless] of UNSUPPORTED_FIELDS) {
+    if (request[field] !== undefined && request[field] !== harmless)
+      addFieldLoss(losses, request, field, "The Messages API has no equivalent.");
+  }
+  if (request.output?.type === "json_schema" && request.output.description !== undefined) {
+    losses.push({
+      path: `${request.names?.output ?? "output"}.description`,
+      reason: "This provider's output schema has no description.",
+      tolerated: true,
+    });
+  }
+  for (const field of ["cacheKey", "cacheRetention"] as const) {
+    if (request[field] !== undefined)
+      losses.push({
+        path: request.names?.[field] ?? field,
+        reason: "This provider caches by marks alone.",
+        tolerated: true,
+      });
+  }
+}
+
+function isToolForced(choice: ToolChoice | undefined): boolean {
+  return (
+    choice?.type === "required" ||
+    choice?.type === "tool" ||
+    (choice?.type === "allowed" && choice.mode === "required")
+  );
+}
+
+function mergeObjects(one: unknown, other: JsonObject | undefined): unknown {
+  return typeof one === "object" ? { ...one, ...other } : other;
+}
+
+function emulate(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): SchemaEmulation | undefined {
+  const { output } = request;
+  return output?.type === "json_schema" && target.abilities?.jsonSchema === false
+    ? emulateByTool(request, output, losses)
+    : undefined;
+}
+
+function writeSampling(
+  request: CanonicalRequest,
+  target: Target,
+  thinks: boolean,
+  losses: Loss[],
+): JsonObject {
+  const { temperature, topP, topK } = request;
+  const settable = target.abilities?.sampling !== false;
+  const refused = settable
+    ? "This provider takes it only without thinking."
+    : "This model takes no such setting.";
+  const keep = (
+    field: "temperature" | "topP" | "topK",
+    value: number | undefined,
+    taken: boolean,
+  ) => {
+    if (value === undefined || taken) return value;
+    if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, refused);
+    return undefined;
+  };
+  if (temperature !== undefined && temperature > 1)
+    addFieldLoss(losses, request, "temperature", "This provider's temperature ends at 1.");
+  return {
+    temperature:
+      temperature !== undefined && temperature > 1
+        ? undefined
+        : keep("temperature", temperature, settable && !thinks),
+    top_p: keep("topP", topP, settable && (!thinks || (topP ?? 0) >= TOP_P_MIN_THINKING)),
+    top_k: keep("topK", topK, settable && !thinks),
+  };
+}
+
+function writeStops(request: CanonicalRequest, losses: Loss[]): readonly string[] | undefined {
+  const kept = request.stop?.filter((one) => one.trim() !== "");
+  if (kept?.length !== request.stop?.length)
+    addFieldLoss(
+      losses,
+      request,
+      "stop",
+      "This provider takes no stop sequence of white space alone.",
+    );
+  return kept === undefined || kept.length === 0 ? undefined : kept;
+}
+
+function writeTools(
+  request: CanonicalRequest,
+  target: Target,
+  emulation: SchemaEmulation | undefined,
+  losses: Loss[],
+): readonly JsonObject[] | undefined {
+  const { tools = [], toolChoice, output } = request;
+  const allowed = toolChoice?.type === "allowed" ? new Set(toolChoice.names) : undefined;
+  const written = tools
+    .filter((tool) => allowed === undefined || allowed.has(tool.name))
+    .map((tool) => writeTool(tool, target, losses))
+    .filter((tool) => tool !== undefined);
+  if (emulation !== undefined && output?.type === "json_schema") {
+    const { description, schema } = outputToolDefinition(output);
+    written.push({ name: emulation.outputTool, description, input_schema: schema });
+  }
+  return written.length === 0 ? undefined : written;
+}
+
+function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | undefined {
+  const at = tool.path ?? `tools.${tool.name}`;
+  if (tool.type === "native" && tool.wire === "messages") return tool.value;
+  if (tool.type !== "function") {
+    losses.push({
+      path: at,
+      reason:
+        tool.type === "custom"
+          ? "This provider has no tools with free text for input."
+          : nativeToolLossReason(tool),
+    });
+    return undefined;
+  }
+  const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
+  if (tool.strict === true && strict === undefined)
+    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
+  return {
+    name: tool.name,
+    description: tool.description,
+    input_schema:
+      tool.parameters === undefined
+        ? { type: "object", properties: {} }
+        : { type: "object", ...tool.parameters },
+    strict,
+    cache_control: writeCache(tool.cache, at, losses),
+    ...takeNativeFields(tool.native, "messages", at, losses),
+  };
+}
+
+function writeChoice(
+  choice: ToolChoice | undefined,
+  request: CanonicalRequest,
+  losses: Loss[],
+): JsonObject | undefined {
+  const single = request.parallelToolCalls === undefined ? undefined : !request.parallelToolCalls;
+  switch (choice?.type) {
+    case undefined:
+      return single === true ? { type: "auto", disable_parallel_tool_use: true } : undefined;
+    case "auto":
+      return { type: "auto", disable_parallel_tool_use: single };
+    case "none":
+      return { type: "none" };
+    case "required":
+      return { type: "any", disable_parallel_tool_use: single };
+    case "tool":
+      return { type: "tool", name: choice.name, disable_parallel_tool_use: single };
+    case "allowed":
+      return {
+        type: choice.mode === "required" ? "any" : "auto",
+        disable_parallel_tool_use: single,
+      };
+    case "native":
+      addFieldLoss(
+        losses,
+        request,
+        "toolChoice",
+        "It chooses a server tool that this provider does not have.",
+      );
+      return undefined;
+  }
+}
+
+function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefined {
+  const { serviceTier } = request;
+  if (serviceTier === undefined || serviceTier === "auto") return serviceTier;
+  if (serviceTier === "default") return "standard_only";
+  addFieldLoss(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
+  return undefined;
+}
+
+function writeUser(request: CanonicalRequest, losses: Loss[]): JsonObject | undefined {
+  const { user, safetyIdentifier } = request;
+  if (user !== undefined && safetyIdentifier !== undefined && user !== safetyIdentifier)
+    addFieldLoss(
+      losses,
+      request,
+      "safetyIdentifier",
+      "This provider takes one name of the user, and `user` is given, too.",
+    );
+  const id = user ?? safetyIdentifier;
+  return id === undefined ? undefined : { user_id: id };
+}

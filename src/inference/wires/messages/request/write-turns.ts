@@ -1,0 +1,123 @@
+import type {
+  CanonicalRequest,
+  JsonObject,
+  Loss,
+  Part,
+  Turn,
+} from "../../../canonical/canonical.ts";
+import { createCallIds } from "../../../canonical/call-ids.ts";
+import { takeNativeFields } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
+import { writeBlock } from "./write-blocks.ts";
+import type { BlockWriteContext } from "./write-blocks.ts";
+
+type Role = "user" | "assistant" | "system";
+
+interface Message {
+  readonly role: Role;
+  readonly content: JsonObject[];
+  readonly extraFields: JsonObject | undefined;
+  /** True where the blocks so far are tool results, which stand before all else. */
+  readonly hasOnlyResults: boolean;
+}
+
+export interface WrittenTurns {
+  readonly system?: unknown;
+  readonly messages: readonly JsonObject[];
+}
+
+/** Leading instructions go to `system`, later ones keep their place. Neighbours of one role become one message. */
+export function writeTurns(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): WrittenTurns {
+  const context: BlockWriteContext = { target, losses, ids: createCallIds("token64") };
+  const { turns } = request;
+  const first = turns.findIndex((turn) => turn.role !== "system" && turn.role !== "developer");
+  const system = turns
+    .slice(0, Math.max(0, first))
+    .flatMap((turn) => writeInstructions(turn, context));
+  const messages: Message[] = [];
+  for (const turn of turns.slice(Math.max(0, first))) addTurn(messages, turn, context);
+  const opening = turns[first];
+  if (opening?.role === "assistant")
+    losses.push({
+      path: opening.path ?? "messages",
+      reason: "At this provider a conversation begins with a user message.",
+      fatal: true,
+    });
+  const closing = turns.at(-1);
+  if (closing?.role === "assistant" && target.abilities?.prefill === false) {
+    losses.push({
+      path: closing.path ?? "messages",
+      reason: "This model does not go on with a trailing assistant message.",
+      fatal: true,
+    });
+  }
+  return { system: collapseText(system), messages: messages.map(toMessageObject) };
+}
+
+function toMessageObject({ role, content, extraFields }: Message): JsonObject {
+  return Object.assign({ role, content: collapseText(content) ?? [] }, extraFields);
+}
+
+function addTurn(messages: Message[], turn: Turn, context: BlockWriteContext): void {
+  const role = roleOf(turn, context.target);
+  const content =
+    turn.role === "system" || turn.role === "developer"
+      ? writeInstructions(turn, context)
+      : writeParts(turn, context);
+  const extraFields = takeNativeFields(turn.native, "messages", turn.path, context.losses);
+  if (turn.name !== undefined)
+    context.losses.push({
+      path: `${turn.path ?? "messages"}.name`,
+      reason: "This provider's messages have no name.",
+    });
+  if (content.length === 0) return;
+  const last = messages.at(-1);
+  // A tool result never joins a message that has begun with something else: it must come first.
+  const joins =
+    last !== undefined &&
+    last.role === role &&
+    extraFields === undefined &&
+    last.extraFields === undefined &&
+    (turn.role !== "tool" || last.hasOnlyResults);
+  if (joins) last.content.push(...content);
+  else messages.push({ role, content, extraFields, hasOnlyResults: turn.role === "tool" });
+}
+
+function roleOf(turn: Turn, target: Target): Role {
+  if (turn.role === "assistant") return "assistant";
+  if (turn.role === "user" || turn.role === "tool") return "user";
+  return target.abilities?.midConversationInstructions === true ? "system" : "user";
+}
+
+function writeInstructions(turn: Turn, context: BlockWriteContext): JsonObject[] {
+  const blocks: JsonObject[] = [];
+  for (const [at, part] of turn.parts.entries()) {
+    const path = part.path ?? `${turn.path ?? turn.role}[${at}]`;
+    if (part.type === "text" || (part.type === "native" && part.wire === "messages"))
+      blocks.push(...writeBlock(part, path, context));
+    else context.losses.push({ path, reason: "Instructions are text at this provider." });
+  }
+  return blocks;
+}
+
+function writeParts(turn: Turn, context: BlockWriteContext): JsonObject[] {
+  return turn.parts.flatMap((part: Part, at) => [
+    ...writeBlock(part, part.path ?? `${turn.path ?? "messages"}.content[${at}]`, context),
+  ]);
+}
+
+// One text without marks is written as a string, as most callers write it.
+function collapseText(blocks: readonly JsonObject[]): unknown {
+  const [only] = blocks;
+  if (only === undefined) return undefined;
+  return blocks.length === 1 &&
+    only["type"] === "text" &&
+    only["cache_control"] === undefined &&
+    only["citations"] === undefined
+    ? only["text"]
+    : blocks;
+}

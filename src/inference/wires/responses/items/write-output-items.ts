@@ -1,0 +1,61 @@
+// What the model says as items: of a reply's output, and of the history that goes back to a provider.
+import type {
+  Citation,
+  JsonObject,
+  ReasoningPart,
+  TokenLogprob,
+} from "../../../canonical/canonical.ts";
+
+/**
+ * Whether a reasoning part belongs to the item of the part before it. An item ends with its blob, has one id, and its
+ * summaries stand before its text. Streams and replies are cut into items by this one rule.
+ */
+export function continuesReasoningItem(
+  before: Pick<ReasoningPart, "id" | "summary"> & { readonly blob?: unknown },
+  part: Pick<ReasoningPart, "id" | "summary">,
+): boolean {
+  return (
+    before.blob === undefined &&
+    before.id === part.id &&
+    !(part.summary === true && before.summary !== true)
+  );
+}
+
+/** The item of reasoning parts that belong together, without its id. */
+export function reasoningItem(
+  parts: readonly Pick<ReasoningPart, "summary" | "text">[],
+  encrypted: string | undefined,
+): JsonObject {
+  const summary = parts
+    .filter((part) => part.summary === true && part.text !== "")
+    .map(({ text }) => ({ type: "summary_text", text }));
+  const content = parts
+    .filter((part) => part.summary !== true && part.text !== "")
+    .map(({ text }) => ({ type: "reasoning_text", text }));
+  return {
+    summary,
+    ...(content.length > 0 ? { content } : undefined),
+    ...(encrypted === undefined ? undefined : { encrypted_content: encrypted }),
+  };
+}
+
+/** A citation of a text of that length. */
+export function writeAnnotation(citation: Citation, length: number): JsonObject | undefined {
+  const { url, title, start = 0, end = length, native } = citation;
+  if (native?.wire === "responses") return native.fields;
+  if (url === undefined) return undefined;
+  return { type: "url_citation", url, title: title ?? "", start_index: start, end_index: end };
+}
+
+export function writeLogprobs(list: readonly TokenLogprob[] | undefined): readonly JsonObject[] {
+  return (list ?? []).map(({ token, logprob, bytes, top }) => ({
+    token,
+    logprob,
+    bytes: bytes ?? [],
+    top_logprobs: (top ?? []).map((one) => ({
+      token: one.token,
+      logprob: one.logprob,
+      bytes: one.bytes ?? [],
+    })),
+  }));
+}

@@ -1,0 +1,151 @@
+import type {
+  OpaqueBlob,
+  CanonicalReply,
+  ImagePart,
+  JsonObject,
+  Part,
+  ReasoningPart,
+  ToolCallPart,
+} from "../../../canonical/canonical.ts";
+import {
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  stringIn,
+  unknownFields,
+} from "../../../canonical/json.ts";
+import type { ReplyReadContext } from "../../../canonical/wire.ts";
+import { readFinish } from "./map-finish-reason.ts";
+import {
+  generatedImageOf,
+  signsNextPart,
+  phaseOf,
+  readAnnotations,
+  readLogprobs,
+  readReasoningItem,
+} from "../items/read-output-items.ts";
+
+const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set(
+  "type id item_id output_index call_id name arguments input status".split(" "),
+);
+
+export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
+  const body = objectIn(input) ?? {};
+  const parts = readOutput(body, context);
+  const finish = readFinish(body, {
+    hasToolCalls: parts.some((part) => part.type === "tool_call"),
+    hasRefusal: parts.some((part) => part.type === "refusal"),
+  });
+  const usage = context.readUsage(body);
+  return { ...readReplyHead(body), choices: [{ parts, finish }], usage: usage && { usage } };
+}
+
+// What proves a call or an image comes before it, and what proves a text after it, as reasoning that shows nothing.
+function readOutput(body: JsonObject, context: ReplyReadContext): readonly Part[] {
+  const parts: Part[] = [];
+  let signature: OpaqueBlob | undefined;
+  for (const [at, item] of arrayIn(body["output"]).entries()) {
+    if (!isObject(item)) continue;
+    const read = readItem(item, mintCallId(stringIn(body["id"]), at), context);
+    const [first] = read;
+    const blob = first?.type === "reasoning" && first.text === "" ? first.blob : undefined;
+    const last = parts.at(-1);
+    if (signsNextPart(blob)) signature = blob;
+    else if (blob?.kind === "text" && last?.type === "text")
+      parts[parts.length - 1] = { ...last, signature: blob };
+    else if (
+      first !== undefined &&
+      signature !== undefined &&
+      canCarrySignature(first, signature)
+    ) {
+      parts.push({ ...first, signature });
+      signature = undefined;
+    } else parts.push(...read);
+  }
+  return parts;
+}
+
+function canCarrySignature(part: Part, { kind }: OpaqueBlob): part is ToolCallPart | ImagePart {
+  return part.type === "tool_call" ? kind === "call" : part.type === "image" && kind === "image";
+}
+
+export function readReplyHead(
+  response: JsonObject,
+): Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier"> {
+  return {
+    id: stringIn(response["id"]) || undefined,
+    model: stringIn(response["model"]) || undefined,
+    createdSeconds: numberIn(response["created_at"]),
+    serviceTier: stringIn(response["service_tier"]),
+  };
+}
+
+function readItem(item: JsonObject, mintedId: string, context: ReplyReadContext): readonly Part[] {
+  switch (item["type"]) {
+    case "message":
+      return readMessage(item);
+    case "reasoning":
+      return readReasoningItem(item).map((part) => withOrigin(part, context));
+    case "function_call":
+    case "custom_tool_call":
+      return [readCall(item, mintedId)];
+    default:
+      return [generatedImageOf(item) ?? { type: "native", wire: "responses", value: item }];
+  }
+}
+
+/** What a provider sends is its own, whatever it looks like, unless it says whose it is. */
+function withOrigin(part: ReasoningPart, { origin }: ReplyReadContext): ReasoningPart {
+  const { blob } = part;
+  return blob === undefined ? part : { ...part, blob: { ...blob, origin: blob.origin ?? origin } };
+}
+
+function readMessage(item: JsonObject): readonly Part[] {
+  const native = phaseOf(item);
+  const parts: Part[] = [];
+  for (const value of arrayIn(item["content"])) {
+    if (!isObject(value)) continue;
+    const text = stringIn(value["text"]);
+    const refusal = stringIn(value["refusal"]);
+    if (value["type"] === "refusal") {
+      if (refusal) parts.push({ type: "refusal", text: refusal, native });
+    } else if (text === undefined) parts.push({ type: "native", wire: "responses", value });
+    else if (text !== "") {
+      const citations = readAnnotations(value["annotations"]);
+      const logprobs = readLogprobs(value["logprobs"]);
+      parts.push({ type: "text", text, citations, logprobs, native });
+    }
+  }
+  return parts;
+}
+
+function readCall(item: JsonObject, mintedId: string): ToolCallPart {
+  const said = argumentsIn(item);
+  const head = callHead(item, mintedId);
+  return { ...head, arguments: said === "" && head.custom !== true ? "{}" : said };
+}
+
+/** What is known of a call before its arguments. */
+export function callHead(item: JsonObject, mintedId: string): Omit<ToolCallPart, "arguments"> {
+  const fields = unknownFields(item, TOOL_CALL_FIELDS);
+  return {
+    type: "tool_call",
+    id: stringIn(item["call_id"]) || stringIn(item["id"]) || mintedId,
+    name: stringIn(item["name"]) ?? "",
+    custom: item["type"] === "custom_tool_call" || undefined,
+    native: fields && { wire: "responses", fields },
+  };
+}
+
+export function argumentsIn(item: JsonObject): string {
+  const said = item["type"] === "custom_tool_call" ? item["input"] : item["arguments"];
+  if (isObject(said)) return JSON.stringify(said);
+  const text = stringIn(said) ?? "";
+  return text.trim() === "" && item["type"] !== "custom_tool_call" ? "" : text;
+}
+
+/** A server that names no call gets an id of the reply's, so that ids stay apart over a conversation. */
+export function mintCallId(replyId: string | undefined, at: number): string {
+  return `call_${(replyId ?? "").replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}_${at}`;
+}

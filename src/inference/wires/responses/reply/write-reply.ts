@@ -1,0 +1,243 @@
+import type {
+  OpaqueBlob,
+  CanonicalReply,
+  Choice,
+  JsonObject,
+  Loss,
+  Part,
+  ReasoningPart,
+  RefusalPart,
+  TextPart,
+  Tool,
+  ToolCallPart,
+} from "../../../canonical/canonical.ts";
+import { encodeBlob } from "../../../canonical/reasoning.ts";
+import { addPartLoss } from "../../../canonical/wire.ts";
+import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
+import { toNamespacedCall } from "../items/namespaces.ts";
+import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";
+import {
+  continuesReasoningItem,
+  reasoningItem,
+  writeAnnotation,
+  writeLogprobs,
+} from "../items/write-output-items.ts";
+import { writeResponse } from "./write-response-object.ts";
+
+export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply {
+  const losses: Loss[] = [];
+  const [choice = { parts: [], finish: { reason: "error" } }, ...others] = reply.choices;
+  if (others.length > 0)
+    losses.push({ path: "choices[1]", reason: "This API has one output a reply." });
+  const parts = [...choice.parts, ...refusalParts(choice)];
+  const hasRefusal = parts.some((part) => part.type === "refusal");
+  const base = idBase(reply.id ?? context.id);
+  const output = writeOutput(parts, base, context.request.tools, losses);
+  const head = writeResponse(reply, context, {
+    finish: choice.finish,
+    hasRefusal,
+    usage: reply.usage,
+  });
+  if (head["status"] !== "completed") markIncomplete(output);
+  return { body: { ...head, output }, losses };
+}
+
+/** A provider's explanation of a refusal is shown where this API shows refusals. */
+export function refusalParts({ parts, finish }: Choice): readonly RefusalPart[] {
+  const { reason, detail } = finish;
+  if (reason !== "refusal" || !detail || parts.some((part) => part.type === "refusal")) return [];
+  return [{ type: "refusal", text: detail }];
+}
+
+/** What the ids of items are made of that have none of their own. */
+export function idBase(id: string): string {
+  return id.replaceAll(/[^A-Za-z0-9]/g, "").slice(-32);
+}
+
+type OutputItem = Record<string, unknown>;
+
+interface WriterState {
+  readonly output: OutputItem[];
+  readonly idBase: string;
+  readonly tools: readonly Tool[] | undefined;
+  readonly losses: Loss[];
+  /** What the message that the last part belongs to holds. */
+  messageContent: JsonObject[] | undefined;
+  /** The reasoning parts of the item that the last part belongs to. */
+  reasoningParts: ReasoningPart[];
+}
+
+function writeOutput(
+  parts: readonly Part[],
+  idBase: string,
+  tools: readonly Tool[] | undefined,
+  losses: Loss[],
+): OutputItem[] {
+  const state: WriterState = {
+    output: [],
+    idBase,
+    tools,
+    losses,
+    messageContent: undefined,
+    reasoningParts: [],
+  };
+  for (const part of parts) {
+    if (part.type !== "text" && part.type !== "refusal") state.messageContent = undefined;
+    if (part.type !== "reasoning") state.reasoningParts = [];
+    pushPart(state, part);
+  }
+  return state.output;
+}
+
+function pushPart(state: WriterState, part: Part): void {
+  const { output, losses } = state;
+  const path = `output[${output.length}]`;
+  switch (part.type) {
+    case "text":
+    case "refusal":
+      return pushMessagePart(state, part);
+    case "reasoning":
+      return pushReasoning(state, part);
+    case "tool_call":
+      pushSignature(state, part.signature);
+      output.push(
+        callItem(
+          toNamespacedCall(state.tools, part),
+          mintId(state, part.custom === true ? "ctc" : "fc"),
+          part.arguments,
+          "completed",
+        ),
+      );
+      return;
+    case "native":
+      if (part.wire === "responses") output.push({ ...part.value });
+      else addPartLoss(losses, path, part);
+      return;
+    case "image":
+    case "file":
+    case "audio":
+    case "video": {
+      const item = imageItem(part, "");
+      if (item === undefined) addPartLoss(losses, path, part);
+      else {
+        if (part.type === "image") pushSignature(state, part.signature);
+        output.push({ ...item, id: mintId(state, IMAGE_ID_PREFIX) });
+      }
+      return;
+    }
+    case "tool_result":
+      addPartLoss(losses, path, part);
+  }
+}
+
+function mintId({ output, idBase }: WriterState, prefix: string): string {
+  return `${prefix}_${idBase}_${output.length}`;
+}
+
+function pushMessagePart(state: WriterState, part: TextPart | RefusalPart): void {
+  if (state.messageContent === undefined) {
+    state.messageContent = [];
+    state.output.push(messageItem(mintId(state, "msg"), state.messageContent, "completed"));
+  }
+  const path = `output[${state.output.length - 1}]`;
+  state.messageContent.push(writeMessageContent(part, path, state.losses));
+  if (part.type !== "text" || part.signature === undefined) return;
+  pushSignature(state, part.signature);
+  state.messageContent = undefined;
+}
+
+function pushSignature(state: WriterState, signature: OpaqueBlob | undefined): void {
+  if (signature !== undefined)
+    state.output.push(signatureItem(mintId(state, "rs"), encodeBlob(signature, "responses")));
+}
+
+function pushReasoning(state: WriterState, part: ReasoningPart): void {
+  const { output, reasoningParts } = state;
+  const before = reasoningParts.at(-1);
+  if (before !== undefined && continuesReasoningItem(before, part)) {
+    reasoningParts.push(part);
+    output.pop();
+  } else state.reasoningParts = [part];
+  const sealed = part.blob && encodeBlob(part.blob, "responses");
+  // Some providers give one id to several items; clients tell items apart by it.
+  const taken = part.id !== undefined && output.some((item) => item["id"] === part.id);
+  const id = taken ? undefined : part.id;
+  output.push({
+    id: id ?? mintId(state, "rs"),
+    type: "reasoning",
+    ...reasoningItem(state.reasoningParts, sealed),
+  });
+}
+
+function writeMessageContent(
+  part: TextPart | RefusalPart,
+  path: string,
+  losses: Loss[],
+): JsonObject {
+  if (part.type === "refusal") return { type: "refusal", refusal: part.text };
+  const annotations: JsonObject[] = [];
+  for (const citation of part.citations ?? []) {
+    const written = writeAnnotation(citation, part.text.length);
+    if (written !== undefined) annotations.push(written);
+    else losses.push({ path: `${path}.annotations`, reason: "This API cites only by address." });
+  }
+  return textPart(part.text, annotations, writeLogprobs(part.logprobs));
+}
+
+export function textPart(
+  text: string,
+  annotations: readonly JsonObject[],
+  logprobs: readonly JsonObject[],
+): JsonObject {
+  return { type: "output_text", text, annotations, logprobs };
+}
+
+export function messageItem(
+  id: string,
+  content: readonly JsonObject[],
+  status: string,
+): OutputItem {
+  return { id, type: "message", status, role: "assistant", content };
+}
+
+/** An image is shown as one that a tool has made: that is where clients of this API look for images. */
+export function imageItem(part: Part, id: string): OutputItem | undefined {
+  if (part.type !== "image" || part.source.kind !== "base64") return undefined;
+  const { mediaType, data } = part.source;
+  const format = mediaType.replace("image/", "");
+  return {
+    id,
+    type: "image_generation_call",
+    status: "completed",
+    result: data,
+    output_format: format,
+  };
+}
+
+/** What proves a call, an image or a text, as a reasoning item that shows nothing. */
+export function signatureItem(id: string, sealed: string): OutputItem {
+  return { id, type: "reasoning", summary: [], encrypted_content: sealed };
+}
+
+export function callItem(
+  call: Pick<ToolCallPart, "id" | "name" | "custom" | "native">,
+  id: string,
+  said: string,
+  status: string,
+): OutputItem {
+  const own = call.native?.wire === "responses" ? call.native.fields : undefined;
+  const { id: callId, name } = call;
+  return call.custom === true
+    ? { id, type: "custom_tool_call", status, call_id: callId, name, input: said, ...own }
+    : { id, type: "function_call", status, call_id: callId, name, arguments: said, ...own };
+}
+
+// Where a reply was cut, its last item is what was cut.
+function markIncomplete(output: OutputItem[]): void {
+  const last = output.at(-1);
+  if (
+    last?.["status"] === "completed" &&
+    ["message", "function_call", "custom_tool_call"].includes(String(last["type"]))
+  )
+    last["status"] = "incomplete";
+}

@@ -1,0 +1,305 @@
+// This API announces every item, every part of it and the end of each, and repeats at every end all that was said. One
+// item is open at a time: parts that begin before the open one ends wait, as events, until it does. An item ends when
+// another begins, because parts of one kind share it.
+import type {
+  OpaqueBlob,
+  CanonicalEvent,
+  Finish,
+  JsonObject,
+  Loss,
+  NativePart,
+  PartHead,
+  UsageReport,
+} from "../../../canonical/canonical.ts";
+import { encodeBlob } from "../../../canonical/reasoning.ts";
+import { addPartLoss } from "../../../canonical/wire.ts";
+import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
+import { errorBody, failedError } from "./map-error.ts";
+import {
+  beginPart,
+  beginReasoning,
+  closeItem,
+  createOutputState,
+  endPart,
+  frame,
+  openCall,
+  openPart,
+  writeLogprobsDelta,
+  writeText,
+  writeWholeItem,
+} from "./write-stream-items.ts";
+import type { OutputState, OutputSlot } from "./write-stream-items.ts";
+import { toNamespacedCall } from "../items/namespaces.ts";
+import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";
+import { writeAnnotation, writeLogprobs } from "../items/write-output-items.ts";
+import { idBase, imageItem, refusalParts, signatureItem } from "./write-reply.ts";
+import { writeResponse } from "./write-response-object.ts";
+import type { ReplyHead } from "./write-response-object.ts";
+
+type PartEvent = Extract<CanonicalEvent, { part: number }>;
+
+interface OpenPart {
+  readonly part: number;
+  readonly head: PartHead;
+}
+
+interface WriterState {
+  readonly context: ReplyWriteContext;
+  readonly losses: Loss[];
+  readonly queuedEvents: Map<number, PartEvent[]>;
+  readonly output: OutputState;
+  head: ReplyHead | undefined;
+  openPart: OpenPart | undefined;
+  started: boolean;
+  hasRefusal: boolean;
+  finish: Finish | undefined;
+  usage: UsageReport | undefined;
+  failed: boolean;
+}
+
+export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
+  const losses: Loss[] = [];
+  const state: WriterState = {
+    context,
+    losses,
+    queuedEvents: new Map(),
+    output: createOutputState(idBase(context.id)),
+    head: undefined,
+    openPart: undefined,
+    started: false,
+    hasRefusal: false,
+    finish: undefined,
+    usage: undefined,
+    failed: false,
+  };
+  return {
+    push: (event) => (state.failed ? "" : write(state, event)),
+    end: () => (state.failed ? "" : end(state)),
+    losses,
+  };
+}
+
+function write(state: WriterState, event: CanonicalEvent): string {
+  switch (event.type) {
+    case "start":
+      return begin(state, event);
+    case "finish":
+      return event.choice === 0 ? begin(state, undefined) + finish(state, event.finish) : "";
+    case "usage":
+      state.usage = event.report;
+      return "";
+    case "error":
+      return fail(state, event);
+    case "part_start":
+    case "delta":
+    case "blob":
+    case "citation":
+    case "part_end":
+      return begin(state, undefined) + pushPart(state, event);
+  }
+}
+
+function begin(state: WriterState, head: ReplyHead | undefined): string {
+  if (state.started) return "";
+  state.started = true;
+  state.head = head;
+  state.output.idBase = idBase(head?.id ?? state.context.id);
+  const response = `"response":${serializeResponse(writeResponse(head, state.context, undefined), [])}`;
+  return (
+    frame(state.output, "response.created", response) +
+    frame(state.output, "response.in_progress", response)
+  );
+}
+
+function finish(state: WriterState, reason: Finish): string {
+  state.finish = reason;
+  const told = refusalParts({ parts: [], finish: reason });
+  if (state.hasRefusal || told.length === 0) return "";
+  state.hasRefusal = true;
+  let out = "";
+  for (const { text } of told)
+    out +=
+      openPart(state.output, "refusal") + writeText(state.output, text) + endPart(state.output);
+  return out;
+}
+
+function end(state: WriterState): string {
+  const { context, output, hasRefusal, usage } = state;
+  const begun = begin(state, undefined);
+  const response = writeResponse(state.head, context, {
+    finish: state.finish ?? { reason: "error" },
+    hasRefusal: hasRefusal,
+    usage,
+  });
+  const status = String(response["status"]);
+  const closed = closeItem(output, status === "completed" ? "completed" : "incomplete");
+  const text = serializeResponse(response, output.finishedItems);
+  return begun + closed + frame(output, `response.${status}`, `"response":${text}`);
+}
+
+function fail(state: WriterState, { error }: Extract<CanonicalEvent, { type: "error" }>): string {
+  state.failed = true;
+  const { message, code, param, ...rest } = errorBody(error);
+  if (!state.started) {
+    const said = { code, message, param, error: { ...rest, code, message, param } };
+    return frame(state.output, "error", JSON.stringify(said).slice(1, -1));
+  }
+  const response = {
+    ...writeResponse(state.head, state.context, {
+      finish: { reason: "error" },
+      hasRefusal: false,
+      usage: state.usage,
+    }),
+    error: failedError(error),
+  };
+  return frame(
+    state.output,
+    "response.failed",
+    `"response":${serializeResponse(response, state.output.finishedItems)}`,
+  );
+}
+
+function serializeResponse(response: JsonObject, items: readonly string[]): string {
+  return `${JSON.stringify(response).slice(0, -1)},"output":[${items.join(",")}]}`;
+}
+
+function pushPart(state: WriterState, event: PartEvent): string {
+  const { openPart, queuedEvents, losses } = state;
+  if (event.choice !== 0) {
+    if (event.type === "part_start")
+      losses.push({ path: `choices[${event.choice}]`, reason: "This API has one output a reply." });
+    return "";
+  }
+  if (openPart === undefined ? event.type === "part_start" : openPart.part === event.part)
+    return writePartEvent(state, event);
+  const list = queuedEvents.get(event.part);
+  if (list === undefined) queuedEvents.set(event.part, [event]);
+  else list.push(event);
+  return "";
+}
+
+function writePartEvent(state: WriterState, event: PartEvent): string {
+  if (event.type === "part_start") {
+    state.openPart = { part: event.part, head: event.head };
+    return startPart(state, event.head);
+  }
+  const { openPart: shown, output } = state;
+  if (shown === undefined) return "";
+  const { head } = shown;
+  switch (event.type) {
+    case "delta":
+      if (head.type === "whole") return "";
+      return (
+        (head.type === "tool_call" ? "" : openPart(output, slotOf(head))) +
+        (event.logprobs === undefined
+          ? writeText(output, event.text)
+          : writeLogprobsDelta(output, event.text, writeLogprobs(event.logprobs)))
+      );
+    case "blob":
+      return writeBlob(state, head, event);
+    case "citation":
+      return writeCitation(state, event);
+    case "part_end":
+      state.openPart = undefined;
+      return endPart(output) + openNextPart(state);
+  }
+}
+
+function openNextPart(state: WriterState): string {
+  let out = "";
+  for (const [part, events] of state.queuedEvents) {
+    if (state.openPart !== undefined) break;
+    state.queuedEvents.delete(part);
+    for (const event of events) out += writePartEvent(state, event);
+  }
+  return out;
+}
+
+function slotOf(head: PartHead): OutputSlot {
+  if (head.type === "reasoning") return head.summary === true ? "summary" : "thought";
+  return head.type === "refusal" ? "refusal" : "text";
+}
+
+function startPart(state: WriterState, head: PartHead): string {
+  const { output, losses } = state;
+  switch (head.type) {
+    case "text":
+      return beginPart(output);
+    case "refusal":
+      state.hasRefusal = true;
+      return beginPart(output);
+    case "reasoning":
+      return beginReasoning(output, head);
+    case "tool_call": {
+      const call = toNamespacedCall(state.context.request.tools, head);
+      return writeSignature(output, head.signature) + openCall(output, call);
+    }
+    case "whole": {
+      const { value } = head;
+      if (value.type === "native") return writeNative(output, value, losses);
+      const image = imageItem(value, "");
+      if (image !== undefined)
+        return (
+          writeSignature(output, value.type === "image" ? value.signature : undefined) +
+          writeWholeItem(output, IMAGE_ID_PREFIX, (id) => ({ ...image, id }))
+        );
+      addPartLoss(losses, nextOutputIndex(output), value);
+      return "";
+    }
+  }
+}
+
+function writeSignature(output: OutputState, signature: OpaqueBlob | undefined): string {
+  return signature === undefined
+    ? ""
+    : writeWholeItem(output, "rs", (id) => signatureItem(id, encodeBlob(signature, "responses")));
+}
+
+function nextOutputIndex({ finishedItems, item }: OutputState): string {
+  return `output[${finishedItems.length + (item === undefined ? 0 : 1)}]`;
+}
+
+function writeNative(output: OutputState, part: NativePart, losses: Loss[]): string {
+  if (part.wire === "responses") return writeWholeItem(output, "item", () => part.value);
+  addPartLoss(losses, nextOutputIndex(output), part);
+  return "";
+}
+
+// What proves a text has no field here: its message ends, and a reasoning item that shows nothing follows.
+function writeBlob(
+  { output }: WriterState,
+  head: PartHead,
+  { blob }: Extract<PartEvent, { type: "blob" }>,
+): string {
+  const sealed = encodeBlob(blob, "responses");
+  if (head.type === "reasoning") {
+    if (output.item?.kind === "reasoning") output.item.blob = sealed;
+    return "";
+  }
+  return endPart(output) + writeWholeItem(output, "rs", (id) => signatureItem(id, sealed));
+}
+
+function writeCitation(
+  state: WriterState,
+  { citation }: Extract<PartEvent, { type: "citation" }>,
+): string {
+  const { output, losses } = state;
+  const opened = openPart(output, "text");
+  const part = output.part;
+  const annotation = part && writeAnnotation(citation, part.length);
+  if (annotation === undefined) {
+    const path = `output[${output.finishedItems.length}].annotations`;
+    losses.push({ path, reason: "This API cites only by address." });
+    return opened;
+  }
+  const at = part === undefined ? 0 : part.annotations.push(annotation) - 1;
+  const said = `"content_index":${part?.index ?? 0},"annotation_index":${at},"annotation":${JSON.stringify(annotation)}`;
+  return (
+    opened +
+    frame(
+      output,
+      "response.output_text.annotation.added",
+      `${output.item?.eventFields ?? ""},${said}`,
+    )
+  );
+}

@@ -1,0 +1,203 @@
+// The items of `input` as turns: what the model said between two other voices is one turn, whatever items it came in.
+import { invalid } from "../../../../base/fault.ts";
+import type {
+  OpaqueBlob,
+  JsonObject,
+  Part,
+  Tool,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from "../../../canonical/canonical.ts";
+import {
+  isObject,
+  mustBeArray,
+  mustBeName,
+  mustBeObject,
+  mustBeString,
+  oneOf,
+  optionalString,
+  unknownFields,
+} from "../../../canonical/json.ts";
+import { decodeCallId } from "../../../canonical/call-ids.ts";
+import { flatToolName } from "../items/namespaces.ts";
+import { readContent } from "./read-content.ts";
+import {
+  generatedImageOf,
+  phaseOf,
+  signsNextPart,
+  readReasoningItem,
+} from "../items/read-output-items.ts";
+
+const ROLES = ["user", "assistant", "system", "developer"] as const;
+const MESSAGE_FIELDS: ReadonlySet<string> = new Set("type role content id status phase".split(" "));
+const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set(
+  "type id call_id name namespace arguments input status".split(" "),
+);
+// Which tool a result is of, its call has said.
+const TOOL_RESULT_FIELDS: ReadonlySet<string> = new Set(
+  "type id call_id name namespace output status".split(" "),
+);
+// What answers the model's own items; every other item that only this API knows belongs to the model's turn.
+const USER_ITEM_TYPES: ReadonlySet<string> = new Set([
+  "computer_call_output",
+  "local_shell_call_output",
+  "shell_call_output",
+  "apply_patch_call_output",
+  "mcp_approval_response",
+]);
+
+type MutableTurn = Turn & { readonly parts: Part[] };
+
+interface ReaderState {
+  readonly turns: MutableTurn[];
+  readonly tools: readonly Tool[];
+  /** The blob of the call or the image that is to come next. */
+  pendingSignature: OpaqueBlob | undefined;
+}
+
+export function readTurns(input: unknown, tools: readonly Tool[] = []): readonly Turn[] {
+  if (typeof input === "string")
+    return [{ role: "user", parts: readContent(input, "input"), path: "input" }];
+  const state: ReaderState = { turns: [], tools, pendingSignature: undefined };
+  for (const [at, value] of mustBeArray(input, "input").entries()) {
+    const path = `input[${at}]`;
+    readItem(state, mustBeObject(value, path), path);
+  }
+  return state.turns;
+}
+
+function readItem(state: ReaderState, item: JsonObject, path: string): void {
+  const type =
+    optionalString(item["type"], `${path}.type`) ??
+    (item["role"] === undefined ? "item_reference" : "message");
+  switch (type) {
+    case "message":
+      return readMessage(state, item, path);
+    case "reasoning":
+      return readReasoning(state, item, path);
+    case "function_call":
+    case "custom_tool_call":
+      turnOf(state, "assistant", path).parts.push(readCall(state, item, path));
+      return;
+    case "function_call_output":
+    case "custom_tool_call_output":
+      turnOf(state, "tool", path).parts.push(readResult(item, path));
+      return;
+    case "item_reference":
+      throw invalid(
+        path,
+        `${path} refers to an item by its id. Items are not kept for references here: send the item itself.`,
+      );
+    default: {
+      const role = ROLES.find((one) => one === item["role"]);
+      const image = generatedImageOf(item);
+      const native: Part =
+        image === undefined
+          ? { type: "native", wire: "responses", value: item, path }
+          : { ...image, signature: takeSignature(state, "image"), path };
+      if (role !== undefined && role !== "assistant")
+        state.turns.push({ role, parts: [native], path });
+      else
+        turnOf(state, USER_ITEM_TYPES.has(type) ? "user" : "assistant", path, type).parts.push(
+          native,
+        );
+    }
+  }
+}
+
+// A user's turns stay apart; the model's items, and the results of its calls, are gathered.
+function turnOf(
+  state: ReaderState,
+  role: "assistant" | "tool" | "user",
+  path: string,
+  native?: string,
+): MutableTurn {
+  const last = state.turns.at(-1);
+  if (last?.role === role && (role !== "user" || native !== undefined)) {
+    if (role !== "user" || last.parts.every((part) => part.type === "native")) return last;
+  }
+  const turn: MutableTurn = { role, parts: [], path };
+  state.turns.push(turn);
+  return turn;
+}
+
+function readMessage(state: ReaderState, item: JsonObject, path: string): void {
+  const role = oneOf(item["role"], `${path}.role`, ROLES);
+  const parts = readContent(item["content"], `${path}.content`, phaseOf(item));
+  const fields = unknownFields(item, MESSAGE_FIELDS);
+  const native = fields && ({ wire: "responses", fields } as const);
+  if (role !== "assistant") state.turns.push({ role, parts, native, path });
+  else if (native === undefined) turnOf(state, "assistant", path).parts.push(...parts);
+  else state.turns.push({ role, parts, native, path });
+}
+
+// What is bound to another part travels as reasoning without text: before a call or an image, and after a text.
+function readReasoning(state: ReaderState, item: JsonObject, path: string): void {
+  const parts = readReasoningItem(item, path);
+  const blob = parts[0]?.text === "" ? parts[0].blob : undefined;
+  if (signsNextPart(blob)) state.pendingSignature = blob;
+  else if (blob?.kind === "text") attachTextSignature(state.turns.at(-1), blob);
+  else if (parts.length > 0) turnOf(state, "assistant", path).parts.push(...parts);
+}
+
+function takeSignature(state: ReaderState, kind: OpaqueBlob["kind"]): OpaqueBlob | undefined {
+  const { pendingSignature } = state;
+  state.pendingSignature = undefined;
+  return pendingSignature?.kind === kind ? pendingSignature : undefined;
+}
+
+function attachTextSignature(turn: MutableTurn | undefined, signature: OpaqueBlob): void {
+  const last = turn?.parts.at(-1);
+  if (turn?.role === "assistant" && last?.type === "text")
+    turn.parts[turn.parts.length - 1] = { ...last, signature };
+}
+
+function readCall(state: ReaderState, item: JsonObject, path: string): ToolCallPart {
+  const custom = item["type"] === "custom_tool_call";
+  const fields = unknownFields(item, TOOL_CALL_FIELDS);
+  return {
+    type: "tool_call",
+    id: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
+    name: flatToolName(state.tools, {
+      name: mustBeName(item["name"], `${path}.name`),
+      namespace: optionalString(item["namespace"], `${path}.namespace`) || undefined,
+    }),
+    arguments: custom
+      ? mustBeString(item["input"], `${path}.input`)
+      : readArguments(item["arguments"], `${path}.arguments`),
+    custom: custom || undefined,
+    signature: takeSignature(state, "call"),
+    native: fields && { wire: "responses", fields },
+    path,
+  };
+}
+
+function readArguments(value: unknown, path: string): string {
+  if (isObject(value)) return JSON.stringify(value);
+  const text = optionalString(value, path);
+  return text === undefined || text.trim() === "" ? "{}" : text;
+}
+
+function readResult(item: JsonObject, path: string): ToolResultPart {
+  const content: ToolResultPart["content"][number][] = [];
+  for (const part of readContent(item["output"], `${path}.output`)) {
+    if (
+      part.type === "refusal" ||
+      part.type === "reasoning" ||
+      part.type === "tool_call" ||
+      part.type === "tool_result"
+    )
+      throw invalid(part.path, "A tool's output may hold text, images and files.");
+    content.push(part);
+  }
+  const fields = unknownFields(item, TOOL_RESULT_FIELDS);
+  return {
+    type: "tool_result",
+    callId: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
+    content,
+    custom: item["type"] === "custom_tool_call_output" || undefined,
+    native: fields && { wire: "responses", fields },
+    path,
+  };
+}

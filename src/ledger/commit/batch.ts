@@ -1,0 +1,237 @@
+// Writes one batch of holds and settles in one transaction: lock the rows, decide in memory, write the outcome.
+
+import type { Nano } from "../../base/money.ts";
+import type { Tx } from "../../store/db.ts";
+import { type BudgetThresholdCrossing, crossedBudgetThresholds } from "../budget-rules.ts";
+import {
+  type ChargeSplit,
+  decideHold,
+  decideSettle,
+  type HoldOutcome,
+  type HoldRequest,
+  type OpenHold,
+  type SettleOutcome,
+  type SettleRequest,
+} from "../decide.ts";
+import { lockRows, type LockedRows } from "./lock-rows.ts";
+import {
+  type ThresholdCrossing,
+  collectCrossings,
+  type OnBudgetThresholds,
+  type OnBalanceThresholds,
+} from "../balance-thresholds.ts";
+import {
+  bucketAccount,
+  insertHolds,
+  insertTransfers,
+  type BufferedKeySpend,
+  type BufferedWallet,
+  type NewHold,
+  SYSTEM_ACCOUNTS,
+  type Transfer,
+  updateKeySpends,
+  updateWallets,
+} from "../rows.ts";
+import { addBufferedHold, type AppliedBatch, newHold, type HoldBuffer } from "./hold-buffer.ts";
+
+export type Operation<Record> =
+  | { readonly kind: "hold"; readonly request: HoldRequest }
+  | { readonly kind: "settle"; readonly request: SettleRequest<Record> };
+
+export interface BatchContext<Record> {
+  readonly process: string;
+  readonly epoch: number;
+  readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
+  readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
+  readonly onBudgetThresholds?: OnBudgetThresholds | undefined;
+}
+
+interface PendingWrites<Record> {
+  readonly newHolds: Map<string, NewHold>;
+  readonly deletedHolds: string[];
+  readonly settledBuffered: string[];
+  readonly deletedSweptHolds: string[];
+  readonly transfers: Transfer[];
+  readonly records: Record[];
+  readonly balanceCrossings: ThresholdCrossing[];
+  readonly budgetCrossings: BudgetThresholdCrossing[];
+  readonly touchedWallets: Map<string, BufferedWallet>;
+  readonly touchedKeySpends: Map<string, BufferedKeySpend>;
+}
+
+/** `young`: the holds that no table has yet, where new ones are kept so as well. */
+export async function applyBatch<Record>(
+  tx: Tx,
+  operations: readonly Operation<Record>[],
+  context: BatchContext<Record>,
+  buffer?: HoldBuffer,
+): Promise<AppliedBatch> {
+  const state = await lockRows(tx, operations, buffer);
+  const writes: PendingWrites<Record> = {
+    newHolds: new Map(),
+    deletedHolds: [],
+    settledBuffered: [],
+    deletedSweptHolds: [],
+    transfers: [],
+    records: [],
+    balanceCrossings: [],
+    budgetCrossings: [],
+    touchedWallets: new Map(),
+    touchedKeySpends: new Map(),
+  };
+  const outcomes = operations.map((operation) =>
+    operation.kind === "hold"
+      ? applyHold(operation.request, state, writes, context)
+      : applySettle(operation.request, state, writes),
+  );
+  await write(tx, writes, context, buffer !== undefined);
+  const { newHolds: added, settledBuffered: settled } = writes;
+  const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds];
+  const { wallets, keySpends } = state;
+  return { outcomes, bufferChanges: { added, settled, settledFlushed, wallets, keySpends } };
+}
+
+function applyHold<Record>(
+  request: HoldRequest,
+  rows: LockedRows,
+  writes: PendingWrites<Record>,
+  context: BatchContext<Record>,
+): HoldOutcome {
+  // The batch may be the repetition of one whose commit was not heard of.
+  const existing = rows.holds.get(request.id) ?? rows.swept.get(request.id);
+  if (existing !== undefined && !hasSameOwner(existing, request))
+    throw new Error(`hold ${request.id} is another account's or key's`);
+  if (existing !== undefined) return { status: "held", amount: existing.amount };
+  const wallet = rows.wallets.get(request.accountId);
+  const keySpend = rows.keySpends.get(request.keyId);
+  const outcome = decideHold(request, wallet, keySpend, rows.keys.get(request.keyId));
+  if (outcome.status !== "held" || wallet === undefined || keySpend === undefined) return outcome;
+  const hold = newHold(request, outcome.amount, context);
+  rows.holds.set(hold.id, hold);
+  writes.newHolds.set(hold.id, hold);
+  if (rows.buffer !== undefined) addBufferedHold(wallet, keySpend, hold.amount, 1);
+  else markTouched(writes, request, wallet, keySpend);
+  return outcome;
+}
+
+function applySettle<Record>(
+  request: SettleRequest<Record>,
+  rows: LockedRows,
+  writes: PendingWrites<Record>,
+): SettleOutcome {
+  const hold = rows.holds.get(request.id);
+  const known = hold ?? rows.swept.get(request.id);
+  const wallet = rows.wallets.get(request.accountId);
+  const keySpend = rows.keySpends.get(request.keyId);
+  if (known === undefined) return { status: "already" };
+  if (wallet === undefined || keySpend === undefined || !hasSameOwner(known, request))
+    throw new Error(`hold ${request.id} is settled for another account or key`);
+  const key = rows.keys.get(request.keyId);
+  const before = wallet.promo + wallet.paid;
+  const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
+  const charge = decideSettle(request.cost, request.now, { hold, wallet, keySpend, key });
+  collectCrossings(writes.balanceCrossings, request, before, wallet);
+  if (wallet.budget !== undefined) {
+    const { accountId } = request;
+    const crossings = crossedBudgetThresholds(budgetBefore, wallet.budget, {
+      accountId,
+      now: charge.at,
+    });
+    writes.budgetCrossings.push(...crossings);
+  }
+  if (hold === undefined) {
+    rows.swept.delete(request.id);
+    writes.deletedSweptHolds.push(request.id);
+  } else {
+    releaseHold(hold, rows, writes, { wallet, keySpend });
+  }
+  moveUsage(writes.transfers, request, charge);
+  if (request.record !== undefined) writes.records.push(request.record);
+  markTouched(writes, request, wallet, keySpend);
+  return {
+    status: "settled",
+    charged: charge.promo + charge.paid,
+    overrun: charge.overrun,
+    late: hold === undefined,
+  };
+}
+
+function releaseHold<Record>(
+  hold: OpenHold,
+  rows: LockedRows,
+  writes: PendingWrites<Record>,
+  { wallet, keySpend }: { readonly wallet: BufferedWallet; readonly keySpend: BufferedKeySpend },
+): void {
+  rows.holds.delete(hold.id);
+  // A hold of this very batch was never written, so there is nothing to delete.
+  const isNew = writes.newHolds.delete(hold.id);
+  const isBuffered = rows.buffer?.holds.has(hold.id) === true;
+  if (isBuffered) writes.settledBuffered.push(hold.id);
+  else if (!isNew) writes.deletedHolds.push(hold.id);
+  if (rows.buffer !== undefined && (isNew || isBuffered))
+    addBufferedHold(wallet, keySpend, -hold.amount, -1);
+}
+
+function hasSameOwner(hold: OpenHold, request: { accountId: string; keyId: string }): boolean {
+  return hold.accountId === request.accountId && hold.keyId === request.keyId;
+}
+
+function markTouched<Record>(
+  writes: PendingWrites<Record>,
+  request: { accountId: string; keyId: string },
+  wallet: BufferedWallet,
+  keySpend: BufferedKeySpend,
+): void {
+  writes.touchedWallets.set(request.accountId, wallet);
+  writes.touchedKeySpends.set(request.keyId, keySpend);
+}
+
+function moveUsage(
+  transfers: Transfer[],
+  request: Pick<SettleRequest<unknown>, "id" | "accountId">,
+  { promo, paid, overrun, at }: ChargeSplit,
+): void {
+  const { id, accountId } = request;
+  const move = (name: string, from: string, amount: Nano): void => {
+    const to = SYSTEM_ACCOUNTS.usageRevenue;
+    transfers.push({
+      id: `${id}.${name}`,
+      accountId,
+      from,
+      to,
+      amount,
+      kind: "usage",
+      ref: id,
+      at,
+    });
+  };
+  if (promo > 0n) move("promo", bucketAccount(accountId, "promo"), promo);
+  if (paid > 0n) move("paid", bucketAccount(accountId, "paid"), paid);
+  if (overrun > 0n) move("overrun", SYSTEM_ACCOUNTS.overrunExpense, overrun);
+}
+
+async function write<Record>(
+  tx: Tx,
+  writes: PendingWrites<Record>,
+  context: BatchContext<Record>,
+  buffersHolds: boolean,
+): Promise<void> {
+  const work: Promise<void>[] = [];
+  if (writes.touchedWallets.size > 0)
+    work.push(
+      updateWallets(tx, writes.touchedWallets),
+      updateKeySpends(tx, writes.touchedKeySpends),
+    );
+  if (writes.newHolds.size > 0 && !buffersHolds)
+    work.push(insertHolds(tx, [...writes.newHolds.values()]));
+  if (writes.deletedHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.deletedHolds));
+  if (writes.deletedSweptHolds.length > 0)
+    work.push(tx.deleteMany("swept_hold", "id", writes.deletedSweptHolds));
+  if (writes.transfers.length > 0) work.push(insertTransfers(tx, writes.transfers));
+  if (writes.records.length > 0) work.push(context.writeRecords(tx, writes.records));
+  if (writes.balanceCrossings.length > 0 && context.onBalanceThresholds !== undefined)
+    work.push(context.onBalanceThresholds(tx, writes.balanceCrossings));
+  if (writes.budgetCrossings.length > 0 && context.onBudgetThresholds !== undefined)
+    work.push(context.onBudgetThresholds(tx, writes.budgetCrossings));
+  await Promise.all(work);
+}

@@ -1,0 +1,109 @@
+// What a batch is decided on: the rows that its operations concern, locked until it is committed. Wallets come first, then
+// spenders, then holds, each in the order of their keys: no two batches can wait for each other in a circle.
+
+import { type Row, text, type Tx } from "../../store/db.ts";
+import type { KeyRules, OpenHold } from "../decide.ts";
+import { balanceThresholdsOf } from "../balance-thresholds.ts";
+import {
+  type BufferedKeySpend,
+  type BufferedWallet,
+  toKeyRules,
+  toOpenHold,
+  toKeySpend,
+  toWallet,
+} from "../rows.ts";
+import { addBufferedHeld, addBufferedCalls, type HoldBuffer } from "./hold-buffer.ts";
+
+export interface LockedRows {
+  readonly wallets: ReadonlyMap<string, BufferedWallet>;
+  readonly keySpends: ReadonlyMap<string, BufferedKeySpend>;
+  readonly keys: ReadonlyMap<string, KeyRules>;
+  readonly holds: Map<string, OpenHold>;
+  /** What was held before the sweeper came. */
+  readonly swept: Map<string, OpenHold>;
+  readonly buffer: HoldBuffer | undefined;
+}
+
+/** What an operation concerns. */
+export interface OperationTarget {
+  readonly kind: "hold" | "settle";
+  readonly request: { readonly id: string; readonly accountId: string; readonly keyId: string };
+}
+
+export async function lockRows(
+  tx: Tx,
+  operations: readonly OperationTarget[],
+  buffer: HoldBuffer | undefined,
+): Promise<LockedRows> {
+  const accountIds = new Set<string>();
+  const keyIds = new Set<string>();
+  const holdIds: string[] = [];
+  const holds = new Map<string, OpenHold>();
+  for (const { kind, request } of operations) {
+    const { id, accountId, keyId } = request;
+    accountIds.add(accountId);
+    keyIds.add(keyId);
+    const buffered = buffer?.holds.get(id);
+    if (buffered !== undefined) holds.set(id, buffered.hold);
+    else if (buffer === undefined || kind === "settle" || buffer.flushed.has(id)) holdIds.push(id);
+  }
+  const rowCache = buffer?.rowCache;
+  const lockByKey = (table: string, key: string, ids: readonly string[]): Promise<readonly Row[]> =>
+    ids.length === 0 ? NO_ROWS : tx.lockMany(table, key, ids);
+  const uncachedKeys = uncachedIds(keyIds, rowCache?.keys);
+  // PostgreSQL runs these one after the other on one connection: sent together, they cost one round trip.
+  const [wallets, keySpends, open, swept, keys] = await Promise.all([
+    lockByKey("wallet", "account_id", uncachedIds(accountIds, rowCache?.wallets)),
+    lockByKey("spender", "key_id", uncachedIds(keyIds, rowCache?.keySpends)),
+    lockByKey("hold", "id", holdIds),
+    lockByKey("swept_hold", "id", holdIds),
+    uncachedKeys.length === 0 ? NO_ROWS : tx.readMany("api_key", "id", uncachedKeys),
+  ]);
+  for (const row of open) holds.set(text(row, "id"), toOpenHold(row));
+  return {
+    wallets: mergeWithCache(accountIds, rowCache?.wallets, wallets, (row) => {
+      const id = text(row, "account_id");
+      return [
+        id,
+        addBufferedHeld(buffer?.heldByWallet.get(id), {
+          ...toWallet(row),
+          ...balanceThresholdsOf(row),
+        }),
+      ];
+    }),
+    keySpends: mergeWithCache(keyIds, rowCache?.keySpends, keySpends, (row) => {
+      const id = text(row, "key_id");
+      return [id, addBufferedCalls(buffer?.callsByKey.get(id), toKeySpend(row))];
+    }),
+    keys: mergeWithCache(keyIds, rowCache?.keys, keys, (row) => [text(row, "id"), toKeyRules(row)]),
+    holds,
+    swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
+    buffer,
+  };
+}
+
+const NO_ROWS: Promise<readonly Row[]> = Promise.resolve([]);
+
+function uncachedIds(
+  ids: ReadonlySet<string>,
+  cached: ReadonlyMap<string, unknown> | undefined,
+): string[] {
+  return cached === undefined ? [...ids] : [...ids].filter((id) => !cached.has(id));
+}
+
+/** What was known with what was read, which is known from here on. */
+function mergeWithCache<T>(
+  ids: ReadonlySet<string>,
+  cached: Map<string, T> | undefined,
+  rows: readonly Row[],
+  parse: (row: Row) => readonly [id: string, T],
+): ReadonlyMap<string, T> {
+  if (cached === undefined) return new Map(rows.map(parse));
+  for (const row of rows) cached.set(...parse(row));
+  const found = new Map<string, T>();
+  for (const id of ids) {
+    const one = cached.get(id);
+    if (one !== undefined) found.set(id, one);
+  }
+  return found;
+}

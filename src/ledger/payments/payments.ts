@@ -1,0 +1,240 @@
+// How bought credit comes in and goes back. Every amount that passes through a payment processor goes through its
+// clearing account, so that the processor's own books and this one can be held against each other to the cent.
+
+import { MAX_NANO, type Nano, toNano } from "../../base/money.ts";
+import { type Reader, type Row, text, type Tx } from "../../store/db.ts";
+import type { Wallet } from "../decide.ts";
+import {
+  type ThresholdCrossing,
+  balanceThresholdsOf,
+  collectCrossings,
+} from "../balance-thresholds.ts";
+import {
+  bucketAccount,
+  insertTransfers,
+  SYSTEM_ACCOUNTS,
+  toWallet,
+  type Transfer,
+} from "../rows.ts";
+import { operatorShare, type Reversal } from "./reversals.ts";
+
+/** What an amount of a payment is made of. */
+export interface PaymentAmounts {
+  readonly credit: Nano;
+  readonly fee: Nano;
+  readonly tax: Nano;
+  /** What buys nothing: a wrong amount that came in. */
+  readonly suspense: Nano;
+  /** What went back beyond the payment: the house's own loss. */
+  readonly excess: Nano;
+}
+
+export interface PaymentMovement {
+  /** Begins the ids of its transfers: the same movement twice is refused by the store. */
+  readonly id: string;
+  readonly accountId: string;
+  readonly processor: string;
+  readonly amounts: PaymentAmounts;
+  readonly kind: "purchase" | "refund" | "refund_failed" | "dispute" | "dispute_closed";
+  /** What it undoes: what the house bore of that goes back to the house. */
+  readonly reverses?: Reversal;
+  /** The payment. */
+  readonly ref: string;
+  readonly now: number;
+}
+
+function clearingAccount(processor: string): string {
+  return `system:clearing:${processor}`;
+}
+
+/** Whether so much more fits into a balance. */
+export async function fitsBalanceLimit(tx: Tx, accountId: string, credit: Nano): Promise<boolean> {
+  const wallet = await lockWallet(tx, accountId);
+  return wallet.promo + wallet.paid + credit <= MAX_NANO;
+}
+
+/** Money that came in, or came back: what the house bore is given back to it, and what the account owes is taken first. */
+export async function postPayment(tx: Tx, movement: PaymentMovement): Promise<void> {
+  const wallet = await lockWallet(tx, movement.accountId);
+  const { credit, fee, tax, suspense, excess } = movement.amounts;
+  const clearing = clearingAccount(movement.processor);
+  const { absorbed, writtenOff } = await operatorShare(tx, movement, wallet.writtenOff);
+  const owed = minNano(credit - absorbed - writtenOff, wallet.owed ?? 0n);
+  const credited = credit - absorbed - writtenOff - owed;
+  const postings: readonly Posting[] = [
+    ["borne", clearing, SYSTEM_ACCOUNTS.refundExpense, absorbed],
+    ["written_off", clearing, SYSTEM_ACCOUNTS.refundExpense, writtenOff],
+    ["debt", clearing, SYSTEM_ACCOUNTS.receivable, owed],
+    ["credit", clearing, bucketAccount(movement.accountId, "paid"), credited],
+    ["fee", clearing, SYSTEM_ACCOUNTS.feeRevenue, fee],
+    ["tax", clearing, SYSTEM_ACCOUNTS.taxPayable, tax],
+    ["suspense", clearing, SYSTEM_ACCOUNTS.suspense, suspense],
+    ["beyond", clearing, SYSTEM_ACCOUNTS.refundExpense, excess],
+  ];
+  await insertPostings(tx, movement, postings);
+  await updateWalletTotals(tx, movement.accountId, {
+    paid: wallet.paid + credited,
+    owed: (wallet.owed ?? 0n) - owed,
+    writtenOff: wallet.writtenOff - writtenOff,
+  });
+}
+
+/**
+ * Money that went back to who paid. Credit is taken as far as it is neither spent nor held by open calls; what is
+ * missing is the house's loss after a refund, and the account's debt after a dispute. Answers the marks that the balance
+ * fell below.
+ */
+export async function postReturn(
+  tx: Tx,
+  movement: PaymentMovement,
+): Promise<readonly ThresholdCrossing[]> {
+  const wallet = await lockWallet(tx, movement.accountId);
+  const { credit, fee, tax, suspense, excess } = movement.amounts;
+  const clearing = clearingAccount(movement.processor);
+  const taken = minNano(credit, refundableOf(wallet));
+  const missing = credit - taken;
+  const isDebt = movement.kind === "dispute";
+  const postings: readonly Posting[] = [
+    ["credit", bucketAccount(movement.accountId, "paid"), clearing, taken],
+    [
+      "missing",
+      isDebt ? SYSTEM_ACCOUNTS.receivable : SYSTEM_ACCOUNTS.refundExpense,
+      clearing,
+      missing,
+    ],
+    ["fee", SYSTEM_ACCOUNTS.feeRevenue, clearing, fee],
+    ["tax", SYSTEM_ACCOUNTS.taxPayable, clearing, tax],
+    ["suspense", SYSTEM_ACCOUNTS.suspense, clearing, suspense],
+    ["beyond", SYSTEM_ACCOUNTS.refundExpense, clearing, excess],
+  ];
+  await insertPostings(tx, movement, postings);
+  await updateWalletTotals(tx, movement.accountId, {
+    paid: wallet.paid - taken,
+    owed: (wallet.owed ?? 0n) + (isDebt ? missing : 0n),
+    writtenOff: wallet.writtenOff,
+  });
+  return crossingsOf(movement, wallet, taken);
+}
+
+/** Takes what an account owes out of what it has meanwhile: credit that open calls held. Answers as `sendBack` does. */
+export async function collectDebt(
+  tx: Tx,
+  { id, accountId, now }: Pick<PaymentMovement, "id" | "accountId" | "now">,
+): Promise<readonly ThresholdCrossing[]> {
+  const wallet = await lockWallet(tx, accountId);
+  const owed = wallet.owed ?? 0n;
+  const taken = minNano(owed, refundableOf(wallet));
+  const movement = { id, accountId, kind: "debt", ref: id, now };
+  await insertPostings(tx, movement, [
+    ["debt", bucketAccount(accountId, "paid"), SYSTEM_ACCOUNTS.receivable, taken],
+  ]);
+  const { writtenOff } = wallet;
+  if (taken > 0n)
+    await updateWalletTotals(tx, accountId, {
+      paid: wallet.paid - taken,
+      owed: owed - taken,
+      writtenOff,
+    });
+  return crossingsOf(movement, wallet, taken);
+}
+
+/** The house bears what an account owes, which unfreezes it, until the dispute is won after all. Answers how much that is. */
+export async function writeOffDebt(
+  tx: Tx,
+  request: Pick<PaymentMovement, "id" | "accountId" | "now"> & { readonly reason: string },
+): Promise<Nano> {
+  const { id, accountId, now, reason } = request;
+  const wallet = await lockWallet(tx, accountId);
+  const owed = wallet.owed ?? 0n;
+  await insertPostings(tx, { id, accountId, kind: "write_off", ref: reason, now }, [
+    ["debt", SYSTEM_ACCOUNTS.refundExpense, SYSTEM_ACCOUNTS.receivable, owed],
+  ]);
+  const writtenOff = wallet.writtenOff + owed;
+  await updateWalletTotals(tx, accountId, { paid: wallet.paid, owed: 0n, writtenOff });
+  return owed;
+}
+
+/** The accounts that owe something and have credit to pay it with, at most so many: who has none stands in nobody's way. */
+export async function listDebtors(reader: Reader, max: number): Promise<readonly string[]> {
+  const rows = await reader.all(
+    `select account_id from wallet where owed > 0 and paid > 0 and promo + paid > held
+     order by account_id limit ?`,
+    [max],
+  );
+  return rows.map((row) => text(row, "account_id"));
+}
+
+/** What a refund could take without a loss, until the transaction ends. */
+export async function lockRefundable(tx: Tx, accountId: string): Promise<Nano> {
+  return refundableOf(await lockWallet(tx, accountId));
+}
+
+type Posting = readonly [name: string, from: string, to: string, amount: Nano];
+
+async function insertPostings(
+  tx: Tx,
+  movement: Pick<PaymentMovement, "id" | "accountId" | "ref" | "now"> & { readonly kind: string },
+  postings: readonly Posting[],
+): Promise<void> {
+  const { id, accountId, kind, ref, now: at } = movement;
+  const transfers = postings.flatMap(([name, from, to, amount]): Transfer[] => {
+    if (amount < 0n) throw new Error(`${id} would move less than nothing as ${name}`);
+    return amount === 0n
+      ? []
+      : [{ id: `${id}.${name}`, accountId, from, to, amount, kind, ref, at }];
+  });
+  if (transfers.length > 0) await insertTransfers(tx, transfers);
+}
+
+async function updateWalletTotals(
+  tx: Tx,
+  accountId: string,
+  { paid, owed, writtenOff }: Pick<LockedWallet, "paid" | "writtenOff"> & { readonly owed: Nano },
+): Promise<void> {
+  await tx.run("update wallet set paid = ?, owed = ?, written_off = ? where account_id = ?", [
+    paid,
+    owed,
+    writtenOff,
+    accountId,
+  ]);
+}
+
+function crossingsOf(
+  movement: Pick<PaymentMovement, "accountId" | "now">,
+  { promo, paid, ...thresholds }: Wallet,
+  taken: Nano,
+): readonly ThresholdCrossing[] {
+  const crossings: ThresholdCrossing[] = [];
+  collectCrossings(crossings, movement, promo + paid, { ...thresholds, promo, paid: paid - taken });
+  return crossings;
+}
+
+interface LockedWallet extends Wallet {
+  /** What the house bears of the account's debts. */
+  readonly writtenOff: Nano;
+}
+
+async function lockWallet(tx: Tx, accountId: string): Promise<LockedWallet> {
+  const [row] = await tx.lockMany("wallet", "account_id", [accountId]);
+  const thresholds = row === undefined ? {} : balanceThresholdsOf(row);
+  return {
+    ...requireWallet(row, accountId),
+    ...thresholds,
+    writtenOff: toNano(row?.["written_off"] ?? 0n),
+  };
+}
+
+function requireWallet(row: Row | undefined, accountId: string): Wallet {
+  if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
+  return toWallet(row);
+}
+
+/** Bought credit that open calls do not need, even if they cost all that they hold. */
+function refundableOf({ promo, paid, held }: Wallet): Nano {
+  const available = promo + paid - held;
+  return minNano(paid, available > 0n ? available : 0n);
+}
+
+function minNano(a: Nano, b: Nano): Nano {
+  return a < b ? a : b;
+}

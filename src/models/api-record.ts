@@ -1,0 +1,228 @@
+// A model as callers see it: OpenAI's record with prices, or Anthropic's.
+
+import { z } from "zod";
+import { usdTextOfPico } from "../base/money.ts";
+import { cardAt } from "./price-card.ts";
+import type { Model } from "./catalog.ts";
+import type { Meter, PriceCard, Rates } from "./price.ts";
+import type { Ratio } from "./ratio.ts";
+
+/** How prices are named in a model's record: OpenRouter's names, which tools already read. */
+const PRICE_NAMES: readonly (readonly [Meter, string])[] = [
+  ["input", "prompt"],
+  ["output", "completion"],
+  ["cache_read", "input_cache_read"],
+  ["cache_write_5m", "input_cache_write"],
+  ["cache_write_1h", "input_cache_write_1h"],
+  ["reasoning", "internal_reasoning"],
+  ["input_audio", "audio"],
+  ["cache_read_audio", "input_audio_cache"],
+  ["output_audio", "audio_output"],
+  ["input_image", "image"],
+  ["output_image", "image_output"],
+  ["request", "request"],
+  ["web_search", "web_search"],
+  ["web_fetch", "web_fetch"],
+  ["x_search", "x_search"],
+  ["grounding", "grounding"],
+  ["file_search", "file_search"],
+  ["code_execution", "code_execution"],
+  ["image_generation", "image_generation"],
+  ["audio_second", "audio_second"],
+  ["other_tool", "other_tool"],
+];
+
+const Usd = z.string().meta({
+  description: "US dollars for one token, or for one use of a tool, as an exact decimal.",
+  example: "0.0000025",
+});
+const Prices = z.record(z.string(), Usd);
+
+const Pricing = z
+  .object({
+    tiers: z
+      .array(z.object({ above_input_tokens: z.int(), prices: Prices }))
+      .optional()
+      .meta({
+        description: "Prices of every token of a call whose whole prompt is longer than that.",
+      }),
+    service_tiers: z
+      .record(z.string(), z.string())
+      .optional()
+      .meta({
+        description: "Factors on token prices by the service tier that answered.",
+        example: { flex: "0.5" },
+      }),
+    speeds: z.record(z.string(), z.string()).optional(),
+    regions: z.record(z.string(), z.string()).optional(),
+    request_by_size: Prices.optional(),
+  })
+  .catchall(Usd)
+  .meta({
+    description:
+      "The provider's list price at this moment. `prompt` and `completion` are always there; a meter that is absent is billed as its nearest relative.",
+    example: { prompt: "0.000001", completion: "0.000002", input_cache_read: "0.0000001" },
+  });
+
+export const ModelRecord = z
+  .object({
+    id: z.string().meta({
+      description: "What to send as `model`: `<provider>/<name>`.",
+      example: "openai/gpt-5.4",
+    }),
+    object: z.literal("model"),
+    created: z.int().meta({
+      description: "Day of release in seconds since 1970; 0 where it is not known.",
+      example: 1772668800,
+    }),
+    owned_by: z.string().meta({ description: "The provider.", example: "openai" }),
+    name: z.string(),
+    context_length: z.int().nullable().meta({
+      description: "Tokens of prompt and answer together; null where it is not known.",
+      example: 400000,
+    }),
+    max_output_tokens: z.int().nullable().meta({ example: 128000 }),
+    input_modalities: z.array(z.string()).meta({ example: ["text", "image"] }),
+    output_modalities: z.array(z.string()).meta({ example: ["text"] }),
+    supported: z.array(z.string()).meta({
+      description: "Abilities that are known to be there; one that is absent may be unknown.",
+      example: ["tools", "reasoning"],
+    }),
+    pricing: Pricing,
+    available: z.boolean().meta({
+      description:
+        "Whether it can be called now on this gateway's own provider keys; with your own provider key, others can too.",
+    }),
+    wires: z.array(z.string()).meta({
+      description: "The APIs that its provider speaks natively for it.",
+      example: ["chat", "responses"],
+    }),
+    simulated: z
+      .literal(true)
+      .optional()
+      .meta({ description: "No language model runs behind it: it is for trying out the gateway." }),
+  })
+  .meta({ id: "Model", description: "A model with its price." });
+
+export const ModelList = z
+  .object({
+    object: z.literal("list"),
+    data: z.array(ModelRecord),
+    has_more: z.literal(false),
+    next_cursor: z.null(),
+  })
+  .meta({ id: "ModelList", description: "Every model on offer, in the order of their ids." });
+
+const AnthropicModel = z
+  .object({
+    type: z.literal("model"),
+    id: z.string(),
+    display_name: z.string(),
+    created_at: z.string(),
+    max_input_tokens: z.int().nullable(),
+    max_tokens: z.int().nullable(),
+    capabilities: z.null(),
+    lifecycle: z.literal("active"),
+    deprecated_at: z.null(),
+    retires_at: z.null(),
+    line: z.null(),
+  })
+  .meta({ id: "AnthropicModel", description: "A model, as Anthropic's API has it." });
+
+const AnthropicModelList = z
+  .object({
+    data: z.array(AnthropicModel),
+    has_more: z.boolean().meta({ description: "Whether there are more: go on with `after_id`." }),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+  })
+  .meta({ id: "AnthropicModelList", description: "A page of models, as Anthropic's API has it." });
+
+const FORMAT_NOTE = "The second form where the request has an `anthropic-version` header.";
+
+/** What the routes answer: the request's header decides. */
+export const ModelResponse = z.union([ModelRecord, AnthropicModel]).describe(FORMAT_NOTE);
+export const ModelListResponse = z.union([ModelList, AnthropicModelList]).describe(FORMAT_NOTE);
+
+/** A model's record as callers see it, with the price of this moment. */
+export function toModelRecord(
+  model: Model,
+  available: boolean,
+  now: number,
+): z.infer<typeof ModelRecord> {
+  const card = cardAt(model.prices, now);
+  return {
+    id: model.id,
+    object: "model",
+    created: model.created,
+    owned_by: model.provider,
+    name: model.title,
+    context_length: model.contextLength,
+    max_output_tokens: model.maxOutputTokens,
+    input_modalities: [...model.inputModalities],
+    output_modalities: [...model.outputModalities],
+    supported: [...model.supported],
+    pricing: card === undefined ? {} : pricingOf(card),
+    available,
+    wires: [...model.wires],
+    ...(model.simulated ? { simulated: true as const } : {}),
+  };
+}
+
+function pricingOf(card: PriceCard): z.infer<typeof Pricing> {
+  const tiers = card.tiers.map((tier) => ({
+    above_input_tokens: tier.aboveInputTokens,
+    prices: usdPrices(tier.rates),
+  }));
+  const sizes = Object.entries(card.requestFees).map(([size, fee]) => [size, usdTextOfPico(fee)]);
+  // Written apart from the prices, because the type of a record with a catch-all cannot be built in one literal.
+  const extras = {
+    ...(tiers.length > 0 ? { tiers } : {}),
+    ...factorsField("service_tiers", card.serviceTiers),
+    ...factorsField("speeds", card.speeds),
+    ...factorsField("regions", card.regions),
+    ...(sizes.length > 0 ? { request_by_size: Object.fromEntries(sizes) } : {}),
+  };
+  return Object.assign<Record<string, string>, typeof extras>(
+    { completion: "0", ...usdPrices(card.base) },
+    extras,
+  );
+}
+
+function usdPrices(rates: Rates): Record<string, string> {
+  return Object.fromEntries(
+    PRICE_NAMES.flatMap(([meter, name]) =>
+      rates[meter] === undefined ? [] : [[name, usdTextOfPico(rates[meter])]],
+    ),
+  );
+}
+
+function factorsField(
+  name: string,
+  table: Readonly<Record<string, Ratio>>,
+): Record<string, Record<string, string>> {
+  const entries = Object.entries(table).map(([key, { num, den }]) => [
+    key,
+    1_000n % den === 0n ? String(Number(num) / Number(den)) : `${num}/${den}`,
+  ]);
+  return entries.length === 0 ? {} : { [name]: Object.fromEntries(entries) };
+}
+
+/** A model's record in the list shape of Anthropic's API. */
+export function toAnthropicModel(
+  model: Model,
+): { readonly id: string } & Readonly<Record<string, unknown>> {
+  return {
+    type: "model",
+    id: model.id,
+    display_name: model.title,
+    created_at: new Date(model.created * 1000).toISOString().replace(".000Z", "Z"),
+    max_input_tokens: model.contextLength,
+    max_tokens: model.maxOutputTokens,
+    capabilities: null,
+    lifecycle: "active",
+    deprecated_at: null,
+    retires_at: null,
+    line: null,
+  };
+}

@@ -1,0 +1,177 @@
+// Prices as people and providers write them (decimals, dates, hours) become cards in integers. Our own data and the
+// operator's file are written in this one form.
+
+import type { FeeMeter, TokenMeter } from "../base/usage-meters.ts";
+import type { Pico } from "../base/money.ts";
+import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
+import type { Ratio } from "./ratio.ts";
+
+/** A decimal, as text or as a number: "0.15". */
+export type Decimal = string | number;
+
+export type TokenPrices = Readonly<Partial<Record<TokenMeter, Decimal>>>;
+export type FeePrices = Readonly<Partial<Record<FeeMeter, Decimal>>>;
+
+/** A price that holds from a day on, and within some hours of the week where it names them. All in UTC. */
+export interface Pricing {
+  /** USD per million tokens. */
+  readonly tokens: TokenPrices;
+  /** USD for each piece. */
+  readonly fees?: FeePrices | undefined;
+  readonly tiers?:
+    | readonly { readonly above_input_tokens: number; readonly tokens: TokenPrices }[]
+    | undefined;
+  /** Factors on token prices: "0.5", "5/3". */
+  readonly service_tiers?: Readonly<Record<string, Decimal>> | undefined;
+  readonly speeds?: Readonly<Record<string, Decimal>> | undefined;
+  readonly regions?: Readonly<Record<string, Decimal>> | undefined;
+  readonly once_per_call?: readonly FeeMeter[] | undefined;
+  readonly request_fees?: Readonly<Record<string, Decimal>> | undefined;
+  /** "2026-12-01" or "2026-12-01T16:00:00Z". */
+  readonly from?: string | undefined;
+  readonly hours?: PriceHours | undefined;
+}
+
+export interface PriceHours {
+  /** "01:00"; an end before the start runs over midnight. */
+  readonly start: string;
+  readonly end: string;
+  /** 0 is Sunday; every day where it is absent. */
+  readonly weekdays?: readonly number[] | undefined;
+}
+
+/** A card and when it holds. A later entry of a list wins over an earlier one. */
+export interface DatedCard {
+  readonly card: PriceCard;
+  readonly fromMs: number;
+  readonly hours?: {
+    readonly startSeconds: number;
+    readonly endSeconds: number;
+    readonly weekdays?: readonly number[];
+  };
+}
+
+const PICO_DIGITS_PER_MILLION = 6;
+const PICO_DIGITS = 12;
+const DAY_SECONDS = 86_400;
+const DAY_MS = 86_400_000;
+const DAYS_PER_WEEK = 7;
+/** The first of January 1970 was a Thursday. */
+const EPOCH_WEEKDAY = 4;
+
+/** The price that holds at a moment: the last entry that applies, else the first there is. */
+export function cardAt(prices: readonly DatedCard[], at: number): PriceCard | undefined {
+  const seconds = Math.floor(at / 1000) % DAY_SECONDS;
+  const weekday = (Math.floor(at / DAY_MS) + EPOCH_WEEKDAY) % DAYS_PER_WEEK;
+  for (let index = prices.length - 1; index >= 0; index--) {
+    const price = prices[index];
+    if (price !== undefined && at >= price.fromMs && inHours(price, seconds, weekday))
+      return price.card;
+  }
+  return prices[0]?.card;
+}
+
+/** One entry of a price list. Throws a plain sentence where a decimal cannot be read. */
+export function datedCard(pricing: Pricing): DatedCard {
+  const base = ratesOf(pricing.tokens, pricing.fees);
+  const tiers: Tier[] = (pricing.tiers ?? []).map((tier) => ({
+    aboveInputTokens: tier.above_input_tokens,
+    rates: { ...base, ...ratesOf(tier.tokens, undefined) },
+  }));
+  const card: PriceCard = {
+    base,
+    tiers: tiers.toSorted((left, right) => left.aboveInputTokens - right.aboveInputTokens),
+    serviceTiers: ratiosOf(pricing.service_tiers),
+    speeds: ratiosOf(pricing.speeds),
+    regions: ratiosOf(pricing.regions),
+    oncePerCall: pricing.once_per_call ?? [],
+    requestFees: mapValues(pricing.request_fees, picoPerUnit),
+  };
+  const fromMs = pricing.from === undefined ? 0 : Date.parse(pricing.from);
+  return pricing.hours === undefined
+    ? { card, fromMs }
+    : { card, fromMs, hours: hoursOf(pricing.hours) };
+}
+
+/** USD per million tokens → pico-USD per token; what is finer than a pico is rounded up. */
+export function picoPerToken(usdPerMillion: Decimal): Pico {
+  return parseDecimal(usdPerMillion, PICO_DIGITS_PER_MILLION);
+}
+
+/** USD for one piece → pico-USD. */
+export function picoPerUnit(usd: Decimal): Pico {
+  return parseDecimal(usd, PICO_DIGITS);
+}
+
+/** "0.5", 2 or "5/3" as an exact fraction. */
+export function ratioOf(factor: Decimal): Ratio {
+  const [num = "1", den = "1"] = String(factor).split("/");
+  const ratio = { num: parseDecimal(num, PICO_DIGITS), den: parseDecimal(den, PICO_DIGITS) };
+  if (ratio.den === 0n) throw new Error(`"${String(factor)}" divides by zero`);
+  const common = greatestCommonDivisor(ratio.num, ratio.den);
+  return { num: ratio.num / common, den: ratio.den / common };
+}
+
+export function ratiosOf(
+  factors: Readonly<Record<string, Decimal>> | undefined,
+): Record<string, Ratio> {
+  return mapValues(factors, ratioOf);
+}
+
+export function ratesOf(tokens: TokenPrices, fees: FeePrices | undefined): Rates {
+  const rates: Partial<Record<Meter, Pico>> = {};
+  for (const meter of keysOf(tokens)) rates[meter] = picoPerToken(tokens[meter] ?? 0);
+  for (const meter of keysOf(fees ?? {})) rates[meter] = picoPerUnit(fees?.[meter] ?? 0);
+  return rates;
+}
+
+function inHours({ hours }: DatedCard, seconds: number, weekday: number): boolean {
+  if (hours === undefined) return true;
+  const { startSeconds, endSeconds, weekdays } = hours;
+  if (weekdays !== undefined && !weekdays.includes(weekday)) return false;
+  if (endSeconds < startSeconds) return seconds >= startSeconds || seconds < endSeconds;
+  return seconds >= startSeconds && seconds < endSeconds;
+}
+
+function hoursOf({ start, end, weekdays }: PriceHours): NonNullable<DatedCard["hours"]> {
+  const span = { startSeconds: secondsOf(start), endSeconds: secondsOf(end) };
+  return weekdays === undefined ? span : { ...span, weekdays };
+}
+
+function secondsOf(clock: string): number {
+  const [hours = 0, minutes = 0, seconds = 0] = clock.replace("Z", "").split(":").map(Number);
+  return hours * 3600 + minutes * 60 + seconds;
+}
+
+function parseDecimal(value: Decimal, digits: number): bigint {
+  const text = typeof value === "number" ? plainDecimal(value) : value.trim();
+  const match = /^(\d{1,9})(?:\.(\d{1,20}))?$/.exec(text);
+  if (!match) throw new Error(`"${String(value)}" is not a decimal of at least 0, such as "0.15"`);
+  const [, whole = "0", fraction = ""] = match;
+  const kept = BigInt(whole + fraction.slice(0, digits).padEnd(digits, "0"));
+  return /[1-9]/.test(fraction.slice(digits)) ? kept + 1n : kept;
+}
+
+// A float such as 0.1 + 0.2 carries noise past its fifteenth digit; no list price has so many.
+function plainDecimal(value: number): string {
+  const text = value.toPrecision(12);
+  return Number(text).toFixed(PICO_DIGITS);
+}
+
+function greatestCommonDivisor(left: bigint, right: bigint): bigint {
+  return right === 0n ? left : greatestCommonDivisor(right, left % right);
+}
+
+function mapValues<A, B>(
+  table: Readonly<Record<string, A>> | undefined,
+  change: (value: A) => B,
+): Record<string, B> {
+  return Object.fromEntries(
+    Object.entries(table ?? {}).map(([key, value]) => [key.toLowerCase(), change(value)]),
+  );
+}
+
+function keysOf<K extends string>(table: Readonly<Partial<Record<K, unknown>>>): K[] {
+  // `Object.keys` forgets the key type that the parameter states.
+  return Object.keys(table) as K[];
+}

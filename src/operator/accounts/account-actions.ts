@@ -1,0 +1,206 @@
+// What an operator does to an account by hand, at the command line or on the operator's page: each is one transaction
+// with its transfers and its audit entry, which says who, what, why, and how things stood before and after.
+
+import { type Actor, type AuditAction, record } from "../../audit/audit.ts";
+import { Fault, invalid } from "../../base/fault.ts";
+import { type Nano, nanoFromUsd, usdText } from "../../base/money.ts";
+import { adjust, lockBalance, type BalanceSnapshot } from "../../ledger/payments/adjustments.ts";
+import { findFreeze, setFreeze } from "../../ledger/freezes.ts";
+import { grant } from "../../ledger/ledger.ts";
+import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
+import { writeOffDebt } from "../../ledger/payments/payments.ts";
+import type { Bucket } from "../../ledger/rows.ts";
+import type { Tx } from "../../store/db.ts";
+
+const REASON_MAX = 500;
+
+/** Whoever works at the command line has the store itself; the machine knows who they are, and Postern does not. */
+export const COMMAND_LINE_ACTOR: Actor = { type: "operator", id: "command line" };
+
+export interface AccountChange {
+  readonly accountId: string;
+  readonly by: Actor;
+  readonly reason: string;
+  /** The network that the order came from; null at the command line. */
+  readonly network: string | null;
+  readonly now: number;
+}
+
+export interface BalanceChange extends AccountChange {
+  /** Names the act: the same twice is done once. */
+  readonly id: string;
+  readonly amount: Nano;
+}
+
+export interface ChangeResult {
+  /** False where nothing was changed, because it had been done before. */
+  readonly isChanged: boolean;
+  readonly before: BalanceSnapshot;
+  readonly after: BalanceSnapshot;
+}
+
+/** Gives promotional credit. */
+export async function grantCredit(tx: Tx, change: BalanceChange): Promise<ChangeResult> {
+  const { accountId, amount, reason, now } = change;
+  if (amount <= 0n) throw invalid("usd", "A grant is an amount above zero.");
+  const id = `grant.${accountId}.${change.id}`;
+  const before = await lockBalance(tx, accountId);
+  const isChanged = await grant(tx, { id, accountId, amount, now, reason });
+  const after = isChanged ? { ...before, promo: before.promo + amount } : before;
+  if (isChanged) await recordAudit(tx, change, "account.credited", { before, after, id, amount });
+  return { isChanged, before, after };
+}
+
+export interface BalanceAdjustment extends BalanceChange {
+  readonly bucket?: Bucket | undefined;
+  /** Told of marks that the balance fell below. */
+  readonly onBalanceThresholds: OnBalanceThresholds;
+}
+
+/** Corrects a balance, upwards or downwards. */
+export async function adjustBalance(tx: Tx, change: BalanceAdjustment): Promise<ChangeResult> {
+  const { accountId, amount, bucket, reason, now } = change;
+  if (amount === 0n) throw invalid("usd", "An adjustment is an amount above or below zero.");
+  const id = `adjust.${accountId}.${change.id}`;
+  const {
+    made: isChanged,
+    before,
+    after,
+    crossings,
+  } = await adjust(tx, {
+    id,
+    accountId,
+    amount,
+    bucket,
+    reason,
+    now,
+  });
+  if (isChanged) {
+    await recordAudit(tx, change, "account.adjusted", { before, after, id, amount });
+    // Nothing is bought for an account that may not use it.
+    await change.onBalanceThresholds(
+      tx,
+      crossings.filter(({ kind }) => kind !== "top_up" || after.frozenAt === null),
+    );
+  }
+  return { isChanged, before, after };
+}
+
+/** Stops an account from making calls. Calls that run go on; everything can still be read. */
+export async function freezeAccount(tx: Tx, change: AccountChange): Promise<ChangeResult> {
+  const before = await lockBalance(tx, change.accountId);
+  if (before.frozenAt !== null) return { isChanged: false, before, after: before };
+  await setFreeze(tx, change.accountId, { at: change.now, reason: change.reason });
+  const after = { ...before, frozenAt: change.now };
+  await recordAudit(tx, change, "account.frozen", { before, after });
+  return { isChanged: true, before, after };
+}
+
+/** Lifts an operator's freeze. What the account owes freezes it still. */
+export async function unfreezeAccount(tx: Tx, change: AccountChange): Promise<ChangeResult> {
+  const before = await lockBalance(tx, change.accountId);
+  if (before.frozenAt === null) return { isChanged: false, before, after: before };
+  const freeze = await findFreeze(tx, change.accountId);
+  await setFreeze(tx, change.accountId, null);
+  const after = { ...before, frozenAt: null };
+  const more = freeze?.by === "operator" ? { frozen_for: freeze.reason } : {};
+  await recordAudit(tx, change, "account.unfrozen", { before, after, more });
+  return { isChanged: true, before, after };
+}
+
+/** The house bears what an account owes after a dispute. */
+export async function writeOffAccountDebt(
+  tx: Tx,
+  change: AccountChange & { readonly id: string },
+): Promise<ChangeResult> {
+  const { accountId, reason, now } = change;
+  const before = await lockBalance(tx, accountId);
+  if (before.owed === 0n) return { isChanged: false, before, after: before };
+  const id = `write-off.${change.id}`;
+  const amount = await writeOffDebt(tx, { id, accountId, now, reason });
+  const after = { ...before, owed: 0n };
+  await recordAudit(tx, change, "debt.written_off", { before, after, id, amount });
+  return { isChanged: true, before, after };
+}
+
+/** An amount of dollars as an operator types it; below zero for less. */
+export function parseUsd(input: string): Nano {
+  const amount = nanoFromUsd(input.trim().replace(/^\+/, "").replace(/^−/, "-"));
+  if (amount === undefined || amount === 0n)
+    throw invalid(
+      "usd",
+      `"${input}" is not an amount of US dollars other than zero, such as 5 or 2.50.`,
+    );
+  return amount;
+}
+
+export function parseReason(input: string): string {
+  const reason = input.trim();
+  if (reason === "" || reason.length > REASON_MAX || /\p{C}/u.test(reason))
+    throw invalid(
+      "reason",
+      `The reason must say something, on one line of at most ${REASON_MAX} characters: it is the only record of why.`,
+    );
+  return reason;
+}
+
+interface AuditDetails {
+  readonly before: BalanceSnapshot;
+  readonly after: BalanceSnapshot;
+  /** The transfer. */
+  readonly id?: string;
+  readonly amount?: Nano;
+  /** What else there is to say of it. */
+  readonly more?: Readonly<Record<string, string>>;
+}
+
+async function recordAudit(
+  tx: Tx,
+  { accountId, by, reason, network, now }: AccountChange,
+  action: AuditAction,
+  { before, after, id, amount, more = {} }: AuditDetails,
+): Promise<void> {
+  await record(tx, {
+    accountId,
+    actor: by,
+    action,
+    target: id ?? accountId,
+    detail: {
+      ...(amount === undefined ? {} : { usd: usdText(amount) }),
+      reason,
+      ...more,
+      ...balanceChanges(before, after),
+    },
+    network,
+    now,
+  });
+}
+
+/** Only what has changed, as `paid_before` and `paid_after`. */
+function balanceChanges(
+  before: BalanceSnapshot,
+  after: BalanceSnapshot,
+): Readonly<Record<string, string | boolean>> {
+  const money = (["promo", "paid", "owed"] as const).flatMap((name) =>
+    before[name] === after[name]
+      ? []
+      : [
+          [`${name}_before`, usdText(before[name])],
+          [`${name}_after`, usdText(after[name])],
+        ],
+  );
+  const frozen =
+    (before.frozenAt === null) === (after.frozenAt === null)
+      ? []
+      : [
+          ["frozen_before", before.frozenAt !== null],
+          ["frozen_after", after.frozenAt !== null],
+        ];
+  return Object.fromEntries([...money, ...frozen]);
+}
+
+/** A reference to an account that is none is answered before anything is asked of the store. */
+export function requireAccountId(id: string): string {
+  if (/^acct_[0-9a-z]{26}$/.test(id)) return id;
+  throw new Fault("not_found", "no account's id", { message: "There is no such account." });
+}

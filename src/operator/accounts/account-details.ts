@@ -1,0 +1,148 @@
+// Everything about one account that an operator needs to answer its owner.
+
+import { type Account, getAccount } from "../../accounts/accounts.ts";
+import { type Member, listAllMembers } from "../../accounts/members.ts";
+import { type AuditEntry, listAuditEntries } from "../../audit/audit.ts";
+import { type Nano, toNano } from "../../base/money.ts";
+import type { Page } from "../../base/pagination.ts";
+import { listInvoices } from "../../billing/invoices/invoices.ts";
+import { paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
+import { type Key, listKeysFrom } from "../../keys/keys.ts";
+import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
+import { type Reader, text, textOrNull, integer, integerOrNull } from "../../store/db.ts";
+import { GROUPS_MAX, listUsageSums, type UsageSum } from "../../usage/usage.ts";
+import type { InvoiceWithPayments } from "../payments/payment-list.ts";
+
+const KEYS_MAX = 100;
+const LIST_LIMIT = 20;
+const USAGE_PERIOD_MS = 30 * 86_400_000;
+/** All transfers of usage bear the id of their call, and begin so; they lie side by side in the primary key. */
+const USAGE_ID_MIN = "req_";
+const USAGE_ID_MAX = `req_${"z".repeat(40)}`;
+
+export interface AccountTransfer {
+  readonly at: number;
+  readonly id: string;
+  readonly kind: string;
+  readonly amount: Nano;
+  /** What it did to the balance: nothing where it moved between the house's own accounts. */
+  readonly balanceChange: Nano;
+  readonly from: string;
+  readonly to: string;
+  readonly memo: string | null;
+}
+
+export interface AccountDetails {
+  readonly account: Account;
+  /** The network that it was created from. */
+  readonly createdFrom: string;
+  readonly promo: Nano;
+  readonly paid: Nano;
+  readonly held: Nano;
+  readonly owed: Nano;
+  /** Why it makes no calls. */
+  readonly freeze: Freeze | undefined;
+  /** Those that are not revoked first, then the newest that are. */
+  readonly keys: readonly Key[];
+  /** There may be more. */
+  readonly hasMoreKeys: boolean;
+  /** Of all its keys; null for never. */
+  readonly lastUsedAt: number | null;
+  readonly members: readonly Member[];
+  readonly invoices: readonly InvoiceWithPayments[];
+  /** What moved its money, but for usage; the newest first. */
+  readonly transfers: readonly AccountTransfer[];
+  /** The last thirty days, by model. */
+  readonly usage: Page<UsageSum>;
+  readonly auditEntries: readonly AuditEntry[];
+}
+
+export async function readAccountDetails(
+  reader: Reader,
+  accountId: string,
+  now: number,
+  /** Where the table of models goes on; its beginning unless told. */
+  modelCursor?: string,
+): Promise<AccountDetails> {
+  const account = await getAccount(reader, accountId);
+  const row = await reader.get(
+    `select account.created_from, wallet.promo, wallet.paid, wallet.held, wallet.owed
+     from account join wallet on wallet.account_id = account.id where account.id = ?`,
+    [accountId],
+  );
+  if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
+  const page = { limit: KEYS_MAX, now };
+  const live = await listKeysFrom(reader, accountId, { ...page, revoked: false });
+  const revoked = await listKeysFrom(reader, accountId, { ...page, revoked: true });
+  const keys = [...live, ...revoked];
+  return {
+    account,
+    createdFrom: text(row, "created_from"),
+    promo: toNano(row["promo"]),
+    paid: toNano(row["paid"]),
+    held: toNano(row["held"]),
+    owed: toNano(row["owed"]),
+    freeze: await findFreeze(reader, accountId),
+    keys: keys.slice(0, KEYS_MAX),
+    hasMoreKeys: keys.length >= KEYS_MAX,
+    lastUsedAt: await lastKeyUse(reader, accountId),
+    members: await listAllMembers(reader, accountId),
+    invoices: await listAccountInvoices(reader, accountId),
+    transfers: await listTransfers(reader, accountId),
+    usage: await listUsageSums(
+      reader,
+      accountId,
+      { from: now - USAGE_PERIOD_MS },
+      {
+        grouping: "model",
+        limit: GROUPS_MAX,
+        ...(modelCursor === undefined ? {} : { cursor: modelCursor }),
+      },
+    ),
+    auditEntries: (await listAuditEntries(reader, accountId, { limit: LIST_LIMIT })).data,
+  };
+}
+
+async function lastKeyUse(reader: Reader, accountId: string): Promise<number | null> {
+  const row = await reader.get(
+    "select max(last_used_at) as used_at from api_key where account_id = ?",
+    [accountId],
+  );
+  return row === undefined ? null : integerOrNull(row, "used_at");
+}
+
+async function listAccountInvoices(
+  reader: Reader,
+  accountId: string,
+): Promise<readonly InvoiceWithPayments[]> {
+  const { data } = await listInvoices(reader, accountId, { limit: LIST_LIMIT });
+  const lines: InvoiceWithPayments[] = [];
+  for (const invoice of data)
+    lines.push({ ...invoice, payments: await paymentsOfInvoice(reader, invoice.id) });
+  return lines;
+}
+
+async function listTransfers(
+  reader: Reader,
+  accountId: string,
+): Promise<readonly AccountTransfer[]> {
+  const rows = await reader.all(
+    `select * from transfer where account_id = ? and (id < ? or id > ?) and kind <> 'usage'
+     order by at desc, id desc limit ?`,
+    [accountId, USAGE_ID_MIN, USAGE_ID_MAX, LIST_LIMIT],
+  );
+  return rows.map((row) => {
+    const [from, to] = [text(row, "from_account"), text(row, "to_account")];
+    const amount = toNano(row["amount"]);
+    return {
+      at: integer(row, "at"),
+      id: text(row, "id"),
+      kind: text(row, "kind"),
+      amount,
+      balanceChange: from.startsWith(accountId) ? -amount : to.startsWith(accountId) ? amount : 0n,
+      from: from.replace(`${accountId}:`, ""),
+      to: to.replace(`${accountId}:`, ""),
+      memo: textOrNull(row, "memo"),
+    };
+  });
+}

@@ -1,0 +1,119 @@
+// Accounts as an operator finds them: all, or those that a search names, the newest first.
+
+import { type Nano, toNano } from "../../base/money.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
+import {
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Value,
+  integer,
+  integerOrNull,
+} from "../../store/db.ts";
+
+export const ACCOUNT_STATES = ["active", "frozen", "owing"] as const;
+/** `frozen` by an operator; `owing` after a dispute, which freezes too. */
+export type AccountState = (typeof ACCOUNT_STATES)[number];
+
+export interface AccountSummary {
+  readonly id: string;
+  readonly email: string | null;
+  readonly createdAt: number;
+  readonly claimedAt: number | null;
+  readonly lastUsedAt: number | null;
+  readonly state: AccountState;
+  readonly promo: Nano;
+  readonly paid: Nano;
+  readonly held: Nano;
+  readonly owed: Nano;
+  readonly liveKeys: number;
+  readonly members: number;
+}
+
+export interface AccountSearch {
+  /** The beginning of an account's or a key's id, a member's address, an invoice's id, or the first part of a raw key. */
+  readonly search?: string | undefined;
+  readonly state?: AccountState | undefined;
+}
+
+const KEY_PREFIX_LENGTH = 12;
+const ID_SUFFIX_LENGTH = 26;
+
+export async function listAccounts(
+  reader: Reader,
+  { search, state }: AccountSearch,
+  page: PageRequest,
+  now: number,
+): Promise<Page<AccountSummary>> {
+  const [condition, values] = searchCondition((search ?? "").trim());
+  const stateCondition = state === undefined ? "" : ` and ${STATE_CONDITIONS[state]}`;
+  const rows = await reader.all(
+    `select account.*, wallet.promo, wallet.paid, wallet.held, wallet.owed, wallet.frozen_at,
+       (select count(*) from api_key where api_key.account_id = account.id and revoked_at is null
+         and (expires_at is null or expires_at > ?)) as live_keys,
+       (select max(last_used_at) from api_key where api_key.account_id = account.id) as last_used_at,
+       (select count(*) from membership where membership.account_id = account.id) as members
+     from account join wallet on wallet.account_id = account.id
+     where account.id < ?${condition}${stateCondition} order by account.id desc limit ?`,
+    [now, page.cursor ?? maxId("acct"), ...values, page.limit + 1],
+  );
+  return toPage(rows.map(toAccountSummary), page.limit);
+}
+
+const STATE_CONDITIONS: Readonly<Record<AccountState, string>> = {
+  active: "wallet.frozen_at is null and wallet.owed = 0",
+  frozen: "wallet.frozen_at is not null",
+  owing: "wallet.frozen_at is null and wallet.owed > 0",
+};
+
+const NO_MATCH = " and account.id = ''";
+
+function searchCondition(search: string): readonly [sql: string, values: readonly Value[]] {
+  if (search === "") return ["", []];
+  if (/^acct_[0-9a-z]*$/.test(search))
+    return [" and account.id >= ? and account.id <= ?", [search, prefixUpperBound("acct", search)]];
+  if (/^key_[0-9a-z]*$/.test(search))
+    return [
+      " and account.id in (select account_id from api_key where id >= ? and id <= ?)",
+      [search, prefixUpperBound("key", search)],
+    ];
+  if (/^inv_[0-9a-z]+$/.test(search))
+    return [" and account.id in (select account_id from invoice where id = ?)", [search]];
+  // Whoever pastes a whole key is served with its beginning: the rest is nobody's business.
+  if (/-rt-/.test(search))
+    return [
+      " and account.id in (select account_id from api_key where prefix = ?)",
+      [search.slice(0, KEY_PREFIX_LENGTH)],
+    ];
+  if (!search.includes("@")) return [NO_MATCH, []];
+  const email = search.toLowerCase();
+  return [
+    ` and (lower(account.email) = ? or account.id in (select membership.account_id from membership
+       join person on person.id = membership.person_id where lower(person.email) = ?))`,
+    [email, email],
+  ];
+}
+
+/** The greatest id that begins so: in every database's order, digits come before letters. */
+function prefixUpperBound(prefix: string, start: string): string {
+  return start.padEnd(prefix.length + 1 + ID_SUFFIX_LENGTH, "z");
+}
+
+function toAccountSummary(row: Row): AccountSummary {
+  const owed = toNano(row["owed"]);
+  return {
+    id: text(row, "id"),
+    email: textOrNull(row, "email"),
+    createdAt: integer(row, "created_at"),
+    claimedAt: integerOrNull(row, "claimed_at"),
+    lastUsedAt: integerOrNull(row, "last_used_at"),
+    state: integerOrNull(row, "frozen_at") !== null ? "frozen" : owed > 0n ? "owing" : "active",
+    promo: toNano(row["promo"]),
+    paid: toNano(row["paid"]),
+    held: toNano(row["held"]),
+    owed,
+    liveKeys: integer(row, "live_keys"),
+    members: integer(row, "members"),
+  };
+}

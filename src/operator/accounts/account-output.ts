@@ -1,0 +1,166 @@
+// Accounts as text for a terminal, and as JSON for programs.
+
+import { usdText } from "../../base/money.ts";
+import type { Page } from "../../base/pagination.ts";
+import { replaceUnsafe } from "../../base/safe-text.ts";
+import { nanoOfCents } from "../../billing/invoices/cents.ts";
+import type { AccountDetails } from "./account-details.ts";
+import type { AccountSummary } from "./account-list.ts";
+import { tableText } from "../report/report-output.ts";
+
+type AccountKey = AccountDetails["keys"][number];
+
+export function accountListText({ data, next_cursor: next }: Page<AccountSummary>): string {
+  if (data.length === 0) return "No account was found.";
+  const rows = data.map((one) => [
+    one.id,
+    one.state,
+    usdText(one.promo),
+    usdText(one.paid),
+    usdText(one.held),
+    usdText(one.owed),
+    String(one.liveKeys),
+    String(one.members),
+    isoDate(one.createdAt),
+  ]);
+  const head = ["account", "state", "promo", "paid", "held", "owed", "keys", "members", "created"];
+  const more = next === null ? "" : `\n\nThere are older ones: --cursor ${next}`;
+  return tableText([head, ...rows]) + more;
+}
+
+export function accountSummaryJson(account: AccountSummary): unknown {
+  return {
+    id: account.id,
+    email: account.email,
+    state: account.state,
+    created_at: isoDate(account.createdAt),
+    claimed_at: isoDateOrNull(account.claimedAt),
+    last_used_at: isoDateOrNull(account.lastUsedAt),
+    ...moneyJson(account),
+    live_keys: account.liveKeys,
+    members: account.members,
+  };
+}
+
+function moneyJson({
+  promo,
+  paid,
+  held,
+  owed,
+}: Pick<AccountDetails, "promo" | "paid" | "held" | "owed">) {
+  return {
+    promo_usd: usdText(promo),
+    paid_usd: usdText(paid),
+    held_usd: usdText(held),
+    owed_usd: usdText(owed),
+  };
+}
+
+export function accountText(details: AccountDetails, now: number): string {
+  const { account, promo, paid, held, owed, keys, members } = details;
+  const usd = (amount: bigint): string => `${usdText(amount)} USD`;
+  return [
+    `account    ${account.id}`,
+    `email      ${account.email ?? "none was given"}`,
+    `created    ${isoDate(account.createdAt)} from ${details.createdFrom}`,
+    `claimed    ${account.claimedAt === null ? "no" : isoDate(account.claimedAt)}`,
+    `state      ${stateText(details)}`,
+    `balance    ${usd(promo + paid)} (promotional ${usd(promo)}, paid ${usd(paid)})`,
+    `held       ${usd(held)}`,
+    `owed       ${usd(owed)}`,
+    ...keys.map(
+      (key) =>
+        `key        ${key.id}  ${key.prefix}…${key.last4}  ${keyState(key, now)}  spent ${usd(key.spent)}${key.name === null ? "" : `  ${replaceUnsafe(key.name)}`}`,
+    ),
+    ...(details.hasMoreKeys
+      ? [`           and older ones; these are the newest ${keys.length}`]
+      : []),
+    ...members.map(
+      ({ email, role, addedAt }) => `member     ${email}  ${role} since ${isoDate(addedAt)}`,
+    ),
+    ...details.invoices.map(
+      ({ id, status, amountCents }) =>
+        `invoice    ${id}  ${status}  ${usd(nanoOfCents(amountCents))} of credits`,
+    ),
+    ...details.transfers.map(
+      (one) =>
+        `movement   ${isoDate(one.at)}  ${one.kind}  ${usd(one.amount)}  ${one.from} → ${one.to}${one.memo === null ? "" : `  ${one.memo}`}`,
+    ),
+  ].join("\n");
+}
+
+export function accountJson(details: AccountDetails, now: number): unknown {
+  const { account, freeze } = details;
+  return {
+    object: "account",
+    id: account.id,
+    email: account.email,
+    created_at: isoDate(account.createdAt),
+    created_from: details.createdFrom,
+    claimed_at: isoDateOrNull(account.claimedAt),
+    frozen:
+      freeze === undefined
+        ? null
+        : freeze.by === "debt"
+          ? { by: "debt" }
+          : { by: "operator", since: isoDate(freeze.since), reason: freeze.reason },
+    ...moneyJson(details),
+    keys: details.keys.map((key) => ({
+      id: key.id,
+      name: key.name,
+      prefix: key.prefix,
+      last4: key.last4,
+      state: keyState(key, now),
+      last_used_at: isoDateOrNull(key.lastUsedAt),
+      spent_usd: usdText(key.spent),
+    })),
+    members: details.members.map(({ email, role, addedAt }) => ({
+      email,
+      role,
+      added_at: isoDate(addedAt),
+    })),
+    invoices: details.invoices.map(({ id, status, amountCents, payments }) => ({
+      id,
+      status,
+      amount_usd: usdText(nanoOfCents(amountCents)),
+      payments: payments.map(({ id: payment, state, refundedCents, disputedCents }) => ({
+        id: payment,
+        state,
+        refunded_usd: usdText(nanoOfCents(refundedCents)),
+        disputed_usd: usdText(nanoOfCents(disputedCents)),
+      })),
+    })),
+    movements: details.transfers.map(({ at, id, kind, amount, balanceChange, from, to, memo }) => ({
+      at: isoDate(at),
+      id,
+      kind,
+      amount_usd: usdText(amount),
+      change_usd: usdText(balanceChange),
+      from,
+      to,
+      memo,
+    })),
+  };
+}
+
+function stateText({ freeze }: AccountDetails): string {
+  if (freeze === undefined) return "active";
+  return freeze.by === "debt"
+    ? `frozen by a dispute, until ${usdText(freeze.owed)} USD are made good`
+    : `frozen by an operator since ${isoDate(freeze.since)}: ${freeze.reason}`;
+}
+
+function keyState(key: AccountKey, now: number): string {
+  if (key.revokedAt !== null) return `revoked ${isoDate(key.revokedAt)}`;
+  return key.expiresAt !== null && key.expiresAt <= now
+    ? `expired ${isoDate(key.expiresAt)}`
+    : "live";
+}
+
+function isoDate(at: number): string {
+  return new Date(at).toISOString();
+}
+
+function isoDateOrNull(at: number | null): string | null {
+  return at === null ? null : isoDate(at);
+}

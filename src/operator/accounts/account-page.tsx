@@ -1,0 +1,222 @@
+/** @jsxImportSource hono/jsx */
+// One account, with everything that an operator may do to it.
+
+import { utcDay } from "../../base/time.ts";
+import type { Child } from "hono/jsx";
+import { formatMinute, formatUsd } from "../../base/format.ts";
+import { UsageTable } from "../../console/overview/overview-page.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { AccountDetails, AccountTransfer } from "./account-details.ts";
+import { AccountForms } from "./account-forms.tsx";
+import { AccountStateBadge } from "./accounts-page.tsx";
+import { AuditEntryTable } from "../audit/audit-page.tsx";
+import {
+  DefinitionList,
+  operatorPage,
+  accountPath,
+  formatSignedUsd,
+  Table,
+  ErrorMessage,
+} from "../operator-layout.tsx";
+import { PaymentTable } from "../payments/payments-page.tsx";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+
+export const ACTION_RESULT_TEXT = {
+  granted: "The credit was granted.",
+  adjusted: "The balance was adjusted.",
+  frozen: "The account is frozen: it makes no calls.",
+  unfrozen: "The operator's freeze is lifted.",
+  written_off: "The house bears what the account owed.",
+  unchanged: "That was so already; nothing was changed.",
+} as const;
+export type AccountActionResult = keyof typeof ACTION_RESULT_TEXT;
+
+export interface AccountPageProps {
+  readonly details: AccountDetails;
+  readonly result?: AccountActionResult | undefined;
+  readonly errorMessage?: string;
+  /** What was typed into the form that was refused. */
+  readonly formValues?: Readonly<Record<string, string>>;
+}
+
+export function accountPage(operator: Operator, props: AccountPageProps): PageLayout {
+  const { details, result, errorMessage, formValues = {} } = props;
+  const { account } = details;
+  return operatorPage({
+    title: account.id,
+    heading: <code>{account.id}</code>,
+    operator,
+    path: accountPath(account.id),
+    main: (
+      <>
+        {result === undefined ? null : (
+          <p class="notice" role="status">
+            {ACTION_RESULT_TEXT[result]}
+          </p>
+        )}
+        <ErrorMessage message={errorMessage} />
+        <FreezeNotice details={details} />
+        <Summary details={details} />
+        <AccountForms operator={operator} details={details} formValues={formValues} />
+        <h2>Keys</h2>
+        <KeyTable details={details} />
+        <h2>Members</h2>
+        <MemberTable details={details} />
+        <h2>Invoices</h2>
+        {details.invoices.length === 0 ? (
+          <p>None.</p>
+        ) : (
+          <PaymentTable invoices={details.invoices} />
+        )}
+        <h2>Movements of its money, but for usage</h2>
+        <TransferTable transfers={details.transfers} />
+        <h2 id="usage">Usage in the last thirty days</h2>
+        {details.usage.data.length === 0 ? (
+          <p>None.</p>
+        ) : (
+          <UsageTable groupBy="model" sums={details.usage.data} />
+        )}
+        {details.usage.next_cursor === null ? null : (
+          <p>
+            There are more.{" "}
+            <a
+              href={`${accountPath(account.id)}?${new URLSearchParams({ models: details.usage.next_cursor }).toString()}#usage`}
+            >
+              More models
+            </a>
+          </p>
+        )}
+        <h2>Audit log</h2>
+        {details.auditEntries.length === 0 ? (
+          <p>Nothing yet.</p>
+        ) : (
+          <AuditEntryTable entries={details.auditEntries} />
+        )}
+        <p>
+          <a href={`${OPERATOR_PATH}/audit?account=${account.id}`}>All entries of this account</a>
+        </p>
+      </>
+    ),
+  });
+}
+
+function FreezeNotice({ details: { freeze } }: { readonly details: AccountDetails }): Child {
+  if (freeze === undefined) return null;
+  return (
+    <p class="notice danger">
+      {freeze.by === "operator"
+        ? `Frozen by an operator since ${formatMinute(freeze.since)}: ${freeze.reason}`
+        : `Frozen by a dispute: ${formatUsd(freeze.owed)} are owed. Buying credits pays that first.`}
+    </p>
+  );
+}
+
+function Summary({ details }: { readonly details: AccountDetails }): Child {
+  const { account, createdFrom, promo, paid, held, owed, freeze, lastUsedAt } = details;
+  return (
+    <>
+      <DefinitionList
+        figures={[
+          ["Balance", formatUsd(promo + paid)],
+          ["of it paid", formatUsd(paid)],
+          ["of it promotional", formatUsd(promo)],
+          ["Held by open calls", formatUsd(held)],
+          ["Owed", formatUsd(owed)],
+          [
+            "State",
+            <AccountStateBadge
+              state={
+                freeze === undefined ? "active" : freeze.by === "operator" ? "frozen" : "owing"
+              }
+            />,
+          ],
+        ]}
+      />
+      <p>
+        Created {formatMinute(account.createdAt)} from the network {createdFrom}, by an agent{" "}
+        {account.email === null ? "that named no address" : `that named ${account.email}`};{" "}
+        {account.claimedAt === null
+          ? "no human has claimed it"
+          : `claimed ${formatMinute(account.claimedAt)}`}
+        ; {lastUsedAt === null ? "never used" : `last used ${formatMinute(lastUsedAt)}`}.
+      </p>
+    </>
+  );
+}
+
+function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: AccountDetails }): Child {
+  return (
+    <>
+      <Table
+        label="Keys"
+        columns={[
+          { name: "Key" },
+          { name: "Name" },
+          { name: "Begins and ends" },
+          { name: "State" },
+          { name: "Last used", isDate: true },
+          { name: "Spent", isNumber: true },
+        ]}
+        rows={keys.map((key) => [
+          <code>{key.id}</code>,
+          <bdi class="name">{key.name ?? "–"}</bdi>,
+          <code>{`${key.prefix}…${key.last4}`}</code>,
+          key.revokedAt === null
+            ? key.expiresAt === null
+              ? "live"
+              : `expires ${formatMinute(key.expiresAt)}`
+            : `revoked ${utcDay(key.revokedAt)}`,
+          key.lastUsedAt === null ? "never" : formatMinute(key.lastUsedAt),
+          formatUsd(key.spent),
+        ])}
+      />
+      {hasMoreKeys ? (
+        <p class="note">
+          There may be more: these are the newest, and those that are not revoked come first.
+        </p>
+      ) : null}
+    </>
+  );
+}
+
+function MemberTable({ details: { members } }: { readonly details: AccountDetails }): Child {
+  if (members.length === 0) return <p>None: it belongs to an agent alone.</p>;
+  return (
+    <Table
+      label="Members"
+      columns={[{ name: "Member" }, { name: "Role" }, { name: "Since", isDate: true }]}
+      rows={members.map(({ email, role, addedAt }) => [email, role, utcDay(addedAt)])}
+    />
+  );
+}
+
+function TransferTable({ transfers }: { readonly transfers: readonly AccountTransfer[] }): Child {
+  return (
+    <Table
+      label="Movements"
+      columns={[
+        { name: "When", isDate: true },
+        { name: "What" },
+        { name: "From and to" },
+        { name: "Amount", isNumber: true },
+        { name: "Balance", isNumber: true },
+        { name: "Why" },
+      ]}
+      rows={transfers.map((one) => [
+        formatMinute(one.at),
+        <>
+          {one.kind.replaceAll("_", " ")}
+          <span class="type">{one.id}</span>
+        </>,
+        `${one.from} → ${one.to}`,
+        formatSignedUsd(one.amount),
+        one.balanceChange === 0n
+          ? "–"
+          : one.balanceChange > 0n
+            ? `+${formatSignedUsd(one.balanceChange)}`
+            : formatSignedUsd(one.balanceChange),
+        one.memo ?? "",
+      ])}
+    />
+  );
+}

@@ -1,0 +1,108 @@
+/** @jsxImportSource hono/jsx */
+// All accounts, or those that a search finds.
+
+import { utcDay } from "../../base/time.ts";
+import type { Child } from "hono/jsx";
+import type { Page } from "../../base/pagination.ts";
+import { formatMinute, formatUsd, formatInteger } from "../../base/format.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import { ACCOUNT_STATES, type AccountSummary, type AccountState } from "./account-list.ts";
+import { FilterSelect, OlderLink, operatorPage, accountPath, Table } from "../operator-layout.tsx";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+
+export interface AccountsPageProps {
+  readonly search?: string | undefined;
+  readonly state?: AccountState | undefined;
+  readonly accounts: Page<AccountSummary>;
+}
+
+export function accountsPage(
+  operator: Operator,
+  { search, state, accounts }: AccountsPageProps,
+): PageLayout {
+  const isAll = (search ?? "").trim() === "" && state === undefined;
+  return operatorPage({
+    title: "Accounts",
+    operator,
+    path: OPERATOR_PATH,
+    main: (
+      <>
+        <SearchForm search={search} state={state} />
+        {accounts.data.length === 0 ? (
+          <p class="notice">
+            {isAll
+              ? "There is no account yet."
+              : "Nothing was found. A search is the beginning of an account's or a key's id, an invoice's id, the first twelve characters of a key, or a whole email address."}
+          </p>
+        ) : (
+          <Table
+            label="Accounts"
+            columns={[
+              { name: "Account" },
+              { name: "State" },
+              { name: "Paid", isNumber: true },
+              { name: "Promotional", isNumber: true },
+              { name: "Held", isNumber: true },
+              { name: "Owed", isNumber: true },
+              { name: "Keys", isNumber: true },
+              { name: "Members", isNumber: true },
+              { name: "Created", isDate: true },
+              { name: "Last used", isDate: true },
+            ]}
+            rows={accounts.data.map(accountRow)}
+          />
+        )}
+        <OlderLink path={OPERATOR_PATH} query={{ search, state }} cursor={accounts.next_cursor} />
+      </>
+    ),
+  });
+}
+
+function accountRow(account: AccountSummary): readonly Child[] {
+  return [
+    <>
+      <a href={accountPath(account.id)}>
+        <code>{account.id}</code>
+      </a>
+      {account.email === null ? null : <span class="type">{account.email}</span>}
+    </>,
+    <AccountStateBadge state={account.state} />,
+    formatUsd(account.paid),
+    formatUsd(account.promo),
+    formatUsd(account.held),
+    account.owed === 0n ? "–" : formatUsd(account.owed),
+    formatInteger(account.liveKeys),
+    formatInteger(account.members),
+    utcDay(account.createdAt),
+    account.lastUsedAt === null ? "never" : formatMinute(account.lastUsedAt),
+  ];
+}
+
+const STATE_CLASSES: Readonly<Record<AccountState, string>> = {
+  active: "tag good",
+  frozen: "tag danger",
+  owing: "tag warn",
+};
+
+export function AccountStateBadge({ state }: { readonly state: AccountState }): Child {
+  return <span class={STATE_CLASSES[state]}>{state}</span>;
+}
+
+function SearchForm({ search, state }: Pick<AccountsPageProps, "search" | "state">): Child {
+  return (
+    <form class="line" method="get" action={OPERATOR_PATH} role="search">
+      <div class="long">
+        <label for="search">Account, key, invoice or email address</label>
+        <input id="search" name="search" value={search ?? ""} maxlength={320} autocomplete="off" />
+      </div>
+      <FilterSelect
+        name="state"
+        label="State"
+        allLabel="any"
+        options={ACCOUNT_STATES}
+        selected={state}
+      />
+      <button type="submit">Search</button>
+    </form>
+  );
+}

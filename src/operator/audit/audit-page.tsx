@@ -1,0 +1,104 @@
+/** @jsxImportSource hono/jsx */
+// Who did what, in all accounts and outside of them.
+
+import type { Child } from "hono/jsx";
+import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../../audit/audit.ts";
+import type { Page } from "../../base/pagination.ts";
+import { formatAuditDetail, formatMinute } from "../../base/format.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import { FilterSelect, OlderLink, operatorPage, accountPath, Table } from "../operator-layout.tsx";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+
+const PATH = `${OPERATOR_PATH}/audit`;
+
+export interface AuditPageProps {
+  readonly filter: AllAccountsAuditFilter;
+  readonly entries: Page<AuditEntry>;
+}
+
+export function auditPage(operator: Operator, { filter, entries }: AuditPageProps): PageLayout {
+  const { accountId, actor, action } = filter;
+  return operatorPage({
+    title: "Audit log",
+    operator,
+    path: PATH,
+    main: (
+      <>
+        <form class="line" method="get" action={PATH} role="search">
+          <div class="long">
+            <label for="account">Account</label>
+            <input id="account" name="account" value={accountId ?? ""} autocomplete="off" />
+          </div>
+          <div class="long">
+            <label for="actor">Who: a key, a person, an operator</label>
+            <input id="actor" name="actor" value={actor ?? ""} autocomplete="off" />
+          </div>
+          <FilterSelect
+            name="action"
+            label="What"
+            allLabel="anything"
+            options={Object.keys(AUDIT_ACTIONS)}
+            selected={action}
+          />
+          <button type="submit">Search</button>
+        </form>
+        {entries.data.length === 0 ? (
+          <p class="notice">There is no such entry.</p>
+        ) : (
+          <AuditEntryTable entries={entries.data} withAccount />
+        )}
+        <OlderLink
+          path={PATH}
+          query={{ account: accountId, actor, action }}
+          cursor={entries.next_cursor}
+        />
+      </>
+    ),
+  });
+}
+
+export function AuditEntryTable({
+  entries,
+  withAccount,
+}: {
+  readonly entries: readonly AuditEntry[];
+  readonly withAccount?: boolean;
+}): Child {
+  return (
+    <Table
+      label="Audit entries"
+      columns={[
+        { name: "When", isDate: true },
+        { name: "Who" },
+        { name: "What" },
+        { name: "Detail" },
+      ]}
+      rows={entries.map((entry) => [
+        formatMinute(entry.at),
+        <>
+          {entry.actor.type}
+          <span class="type">
+            {entry.actor.id}
+            {entry.network === null ? "" : `, ${entry.network}`}
+          </span>
+        </>,
+        <>
+          {entry.action}
+          {withAccount === true ? <AccountLink id={entry.accountId} /> : null}
+          {entry.target === null || entry.target === entry.accountId ? null : (
+            <span class="type">{entry.target}</span>
+          )}
+        </>,
+        <bdi>{formatAuditDetail(entry.detail)}</bdi>,
+      ])}
+    />
+  );
+}
+
+function AccountLink({ id }: { readonly id: string | null }): Child {
+  return id === null ? null : (
+    <a class="type" href={accountPath(id)}>
+      {id}
+    </a>
+  );
+}

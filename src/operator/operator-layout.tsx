@@ -1,0 +1,202 @@
+/** @jsxImportSource hono/jsx */
+// The frame of the operator's pages, and the parts that several of them show.
+
+import type { Child } from "hono/jsx";
+import type { Nano } from "../base/money.ts";
+import { formatUsd } from "../base/format.ts";
+import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
+import { type Operator, OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
+
+const NAV_LINKS: readonly NavLink[] = [
+  { href: OPERATOR_PATH, label: "Accounts" },
+  { href: `${OPERATOR_PATH}/report`, label: "Report" },
+  { href: `${OPERATOR_PATH}/payments`, label: "Payments" },
+  { href: `${OPERATOR_PATH}/audit`, label: "Audit log" },
+];
+
+export function accountPath(accountId: string): string {
+  return `${OPERATOR_PATH}/accounts/${accountId}`;
+}
+
+export interface OperatorPageOptions {
+  readonly title: string;
+  readonly heading?: Child;
+  readonly operator: Operator;
+  readonly path: string;
+  readonly main: Child;
+}
+
+export function operatorPage({
+  title,
+  heading,
+  operator,
+  path,
+  main,
+}: OperatorPageOptions): PageLayout {
+  return {
+    title: `${title} – Operator – Postern`,
+    isPrivate: true,
+    isWide: true,
+    path,
+    nav: NAV_LINKS,
+    main: (
+      <>
+        <h1>{heading ?? title}</h1>
+        {main}
+      </>
+    ),
+    footer: (
+      <form method="post" action={`${OPERATOR_PATH}/signout`}>
+        <input type="hidden" name="csrf" value={operator.csrf} />
+        <p>
+          Signed in as the operator {operator.email}. Everything that you change here is written
+          down under that name.{" "}
+          <button type="submit" class="quiet">
+            Sign out
+          </button>
+        </p>
+      </form>
+    ),
+  };
+}
+
+/** Dollars of any sign: `−$2.50`. */
+export function formatSignedUsd(amount: Nano): string {
+  return amount < 0n ? `−${formatUsd(-amount)}` : formatUsd(amount);
+}
+
+export function DefinitionList({
+  figures,
+}: {
+  readonly figures: readonly (readonly [name: string, value: Child])[];
+}): Child {
+  return (
+    <dl class="figures">
+      {figures.map(([name, value]) => (
+        <div>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** Asks a list for all of it, or for one word's. */
+export function FilterSelect({
+  name,
+  label,
+  allLabel,
+  options,
+  selected,
+}: {
+  readonly name: string;
+  readonly label: string;
+  /** What stands for no choice. */
+  readonly allLabel: string;
+  readonly options: readonly string[];
+  readonly selected: string | undefined;
+}): Child {
+  return (
+    <div>
+      <label for={name}>{label}</label>
+      <select id={name} name={name}>
+        <option value="">{allLabel}</option>
+        {options.map((option) => (
+          <option value={option} selected={option === selected}>
+            {option}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+export interface Column {
+  readonly name: string;
+  readonly isNumber?: boolean;
+  readonly isDate?: boolean;
+}
+
+/** A table whose first cell names its row. */
+export function Table({
+  label,
+  columns,
+  rows,
+  footer,
+}: {
+  readonly label: string;
+  readonly columns: readonly Column[];
+  readonly rows: readonly (readonly Child[])[];
+  readonly footer?: readonly Child[];
+}): Child {
+  const kind = (index: number): string | undefined => {
+    const { isNumber = false, isDate = false } = columns[index] ?? {};
+    return isNumber ? "number" : isDate ? "date" : undefined;
+  };
+  return (
+    <div class="scroll" role="region" aria-label={label} tabindex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map(({ name }, index) => (
+              <th scope="col" class={kind(index)}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([head, ...cells]) => (
+            <tr>
+              <th scope="row" class={kind(0)}>
+                {head}
+              </th>
+              {cells.map((cell, index) => (
+                <td class={kind(index + 1)}>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+        {footer === undefined ? null : (
+          <tfoot>
+            <tr>
+              {footer.map((cell, index) => (
+                <td class={kind(index)}>{cell}</td>
+              ))}
+            </tr>
+          </tfoot>
+        )}
+      </table>
+    </div>
+  );
+}
+
+export function OlderLink({
+  path,
+  query,
+  cursor,
+}: {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string | undefined>>;
+  readonly cursor: string | null;
+}): Child {
+  if (cursor === null) return null;
+  const given = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined || value === "" ? [] : [[name, value]],
+  );
+  const search = new URLSearchParams([...given, ["cursor", cursor]]);
+  return (
+    <p>
+      <a href={`${path}?${search.toString()}`}>Older ones</a>
+    </p>
+  );
+}
+
+export function ErrorMessage({ message }: { readonly message: string | undefined }): Child {
+  return message === undefined ? null : (
+    <p class="wrong" role="alert">
+      {message}
+    </p>
+  );
+}

@@ -1,0 +1,52 @@
+// The audit entries of payments that an operator entered by hand: transfers that came, and transfers that went back.
+
+import { type Actor, record } from "../../audit/audit.ts";
+import { type Nano, toNano, usdText } from "../../base/money.ts";
+import { findInvoice } from "../../billing/invoices/invoices.ts";
+import { nanoOfCents } from "../../billing/invoices/cents.ts";
+import type { AppliedFact } from "../../billing/payments/payment-facts.ts";
+import { getWallet } from "../../ledger/ledger.ts";
+import { type Reader, text, type Tx } from "../../store/db.ts";
+
+/** Belongs in the transaction in which the fact was applied. */
+export function auditManualPayment(
+  by: Actor,
+  now: number,
+): (tx: Tx, applied: readonly AppliedFact[]) => Promise<void> {
+  return async (tx, [manualFact]) => {
+    if (manualFact === undefined || manualFact.state === "known") return;
+    const { fact, reason } = manualFact;
+    const invoice = await findInvoice(tx, fact.invoiceId);
+    if (invoice === undefined) return;
+    const { accountId, id, status } = invoice;
+    const { paid } = await getWallet(tx, accountId);
+    const change = await paidChange(tx, accountId, `${fact.processor}:${fact.ref}.${fact.kind}.`);
+    await record(tx, {
+      accountId,
+      actor: by,
+      action: fact.kind === "paid" ? "invoice.marked_paid" : "invoice.marked_refunded",
+      target: id,
+      detail: {
+        usd: usdText(nanoOfCents(fact.amountCents)),
+        reference: fact.ref,
+        status,
+        ...(reason === null ? {} : { not_applied: reason }),
+        paid_before: usdText(paid - change),
+        paid_after: usdText(paid),
+      },
+      network: null,
+      now,
+    });
+  };
+}
+
+/** What the transfers of one movement did to the paid bucket. */
+async function paidChange(reader: Reader, accountId: string, idPrefix: string): Promise<Nano> {
+  const row = await reader.get(
+    "select from_account, amount from transfer where account_id = ? and id = ?",
+    [accountId, `${idPrefix}credit`],
+  );
+  if (row === undefined) return 0n;
+  const amount = toNano(row["amount"]);
+  return text(row, "from_account").startsWith(accountId) ? -amount : amount;
+}

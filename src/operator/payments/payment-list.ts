@@ -1,0 +1,111 @@
+// Invoices of all accounts with what was paid of them and what went back, and the money that an operator should look at.
+
+import {
+  findInvoice,
+  type Invoice,
+  INVOICE_STATUSES,
+  type InvoiceStatus,
+} from "../../billing/invoices/invoices.ts";
+import { type Payment, paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
+import { listUnclearX402Payments } from "../../billing/x402/x402-payment-rows.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
+import { type Reader, text, textOrNull, integer } from "../../store/db.ts";
+
+export const PAYMENT_FILTERS = INVOICE_STATUSES;
+export type PaymentFilter = (typeof PAYMENT_FILTERS)[number];
+
+const UNAPPLIED_MAX = 20;
+const UNCLEAR_MAX = 100;
+
+export interface InvoiceWithPayments extends Invoice {
+  readonly payments: readonly Payment[];
+}
+
+export async function listInvoicesWithPayments(
+  reader: Reader,
+  page: PageRequest,
+  status?: PaymentFilter,
+): Promise<Page<InvoiceWithPayments>> {
+  const rows = await reader.all(
+    `select id from invoice where id < ?${status === undefined ? "" : " and status = ?"} order by id desc limit ?`,
+    [page.cursor ?? maxId("inv"), ...(status === undefined ? [] : [status]), page.limit + 1],
+  );
+  const found: InvoiceWithPayments[] = [];
+  for (const id of rows.map((row) => text(row, "id"))) {
+    const invoice = await findInvoice(reader, id);
+    if (invoice !== undefined)
+      found.push({ ...invoice, payments: await paymentsOfInvoice(reader, id) });
+  }
+  return toPage(found, page.limit);
+}
+
+/** What a processor said that did not fit: it bought nothing, and waits for a human. */
+export interface UnappliedFact {
+  readonly id: string;
+  readonly invoiceId: string;
+  readonly kind: string;
+  readonly amountCents: number;
+  readonly currency: string;
+  readonly reason: string | null;
+  readonly receivedAt: number;
+}
+
+export async function listUnappliedFacts(reader: Reader): Promise<readonly UnappliedFact[]> {
+  const rows = await reader.all(
+    `select payment_fact.* from payment_fact where reason is not null order by heard_at desc, id limit ?`,
+    [UNAPPLIED_MAX],
+  );
+  return rows.map((row) => ({
+    id: text(row, "id"),
+    invoiceId: text(row, "invoice_id"),
+    kind: text(row, "kind"),
+    amountCents: integer(row, "amount_cents"),
+    currency: text(row, "currency"),
+    reason: textOrNull(row, "reason"),
+    receivedAt: integer(row, "heard_at"),
+  }));
+}
+
+/** An x402 payment that may have moved money, or may not: its time is over, and nobody could say. */
+export interface UnclearPayment {
+  readonly id: string;
+  readonly accountId: string;
+  readonly invoiceId: string;
+  readonly invoiceStatus: InvoiceStatus;
+  readonly amountCents: number;
+  readonly network: string;
+  readonly asset: string;
+  readonly payer: string;
+  readonly payTo: string;
+  /** Of one payer a token takes each once: it finds the transfer on the chain. */
+  readonly nonce: string;
+  /** The last that was heard of it. */
+  readonly reason: string | null;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+}
+
+export async function listUnclearPayments(reader: Reader): Promise<readonly UnclearPayment[]> {
+  const unclear: UnclearPayment[] = [];
+  for (const { signed, totalCents, ...payment } of await listUnclearX402Payments(
+    reader,
+    UNCLEAR_MAX,
+  )) {
+    const { network, asset } = signed.accepted;
+    const { to: payTo, nonce } = signed.payload.authorization;
+    const invoice = await findInvoice(reader, payment.invoiceId);
+    if (invoice === undefined) continue;
+    const about = { invoiceStatus: invoice.status, amountCents: totalCents };
+    unclear.push({ ...payment, ...about, network, asset, payTo, nonce });
+  }
+  return unclear;
+}
+
+/** What an operator does about it. */
+export function nextStepFor({ id, invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
+  const look = `Look the payer and the nonce up in a block explorer, for a transfer to ${payTo}.`;
+  const absent = `postern admin mark-absent ${id} --reason <text>.`;
+  return invoiceStatus === "open" || invoiceStatus === "void"
+    ? `${look} If it is there: postern admin mark-paid ${invoiceId} --reference <transaction>. If it is not: ${absent}`
+    : `The invoice was paid otherwise. ${look} If it is not there: ${absent} If it is there too, transfer it back.`;
+}

@@ -1,0 +1,97 @@
+// The payments that need an operator, as text for a terminal, and as JSON for programs.
+
+import { usdText } from "../../base/money.ts";
+import { formatCents, nanoOfCents } from "../../billing/invoices/cents.ts";
+import { type UnappliedFact, nextStepFor, type UnclearPayment } from "./payment-list.ts";
+import { tableText } from "../report/report-output.ts";
+
+export interface UnresolvedPayments {
+  /** Absent where they were not asked for. */
+  readonly unapplied?: readonly UnappliedFact[];
+  readonly unclear: readonly UnclearPayment[];
+}
+
+export function unresolvedPaymentsText({ unapplied = [], unclear }: UnresolvedPayments): string {
+  if (unapplied.length + unclear.length === 0) return "No payment needs you.";
+  return [
+    ...(unapplied.length === 0 ? [] : [unappliedFactsText(unapplied)]),
+    ...unclear.map(unclearPaymentText),
+  ].join("\n\n");
+}
+
+export function unresolvedPaymentsJson({ unapplied, unclear }: UnresolvedPayments): unknown {
+  return {
+    object: "payments",
+    ...(unapplied === undefined ? {} : { aside: unapplied.map(unappliedFactJson) }),
+    unclear: unclear.map(unclearPaymentJson),
+  };
+}
+
+/** An amount that a processor said, which need not be of dollars. */
+export function amountText({ amountCents, currency }: UnappliedFact): string {
+  return currency.toLowerCase() === "usd" ? formatCents(amountCents) : `${amountCents} ${currency}`;
+}
+
+function unappliedFactsText(unapplied: readonly UnappliedFact[]): string {
+  return tableText([
+    ["did not fit", "amount", "invoice", "heard", "why"],
+    ...unapplied.map((fact) => [
+      `${fact.kind.replaceAll("_", " ")}  ${fact.id}`,
+      amountText(fact),
+      fact.invoiceId,
+      isoDate(fact.receivedAt),
+      fact.reason ?? "",
+    ]),
+  ]);
+}
+
+function unappliedFactJson(fact: UnappliedFact): unknown {
+  return {
+    id: fact.id,
+    kind: fact.kind,
+    invoice_id: fact.invoiceId,
+    amount_cents: fact.amountCents,
+    currency: fact.currency,
+    reason: fact.reason,
+    heard_at: isoDate(fact.receivedAt),
+  };
+}
+
+function unclearPaymentText(payment: UnclearPayment): string {
+  const { createdAt, expiresAt, reason } = payment;
+  return [
+    `unclear    ${payment.id}`,
+    `account    ${payment.accountId}`,
+    `invoice    ${payment.invoiceId}  ${payment.invoiceStatus}`,
+    `amount     ${formatCents(payment.amountCents)}`,
+    `network    ${payment.network}`,
+    `payer      ${payment.payer}`,
+    `nonce      ${payment.nonce}`,
+    `when       ${isoDate(createdAt)}; its signature expired ${isoDate(expiresAt)}`,
+    ...(reason === null ? [] : [`heard      ${reason}`]),
+    `next       ${nextStepFor(payment)}`,
+  ].join("\n");
+}
+
+function unclearPaymentJson(payment: UnclearPayment): unknown {
+  return {
+    id: payment.id,
+    account_id: payment.accountId,
+    invoice_id: payment.invoiceId,
+    invoice_status: payment.invoiceStatus,
+    amount_usd: usdText(nanoOfCents(payment.amountCents)),
+    network: payment.network,
+    asset: payment.asset,
+    payer: payment.payer,
+    pay_to: payment.payTo,
+    nonce: payment.nonce,
+    reason: payment.reason,
+    created_at: isoDate(payment.createdAt),
+    expires_at: isoDate(payment.expiresAt),
+    next: nextStepFor(payment),
+  };
+}
+
+function isoDate(at: number): string {
+  return new Date(at).toISOString();
+}

@@ -1,0 +1,256 @@
+/** @jsxImportSource hono/jsx */
+// Invoices with what was paid of them and what went back, and what needs a human.
+
+import { utcDay } from "../../base/time.ts";
+import type { Child } from "hono/jsx";
+import type { Page } from "../../base/pagination.ts";
+import { formatCents } from "../../billing/invoices/cents.ts";
+import type { Payment } from "../../billing/payments/payment-rows.ts";
+import { formatMinute } from "../../base/format.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import {
+  FilterSelect,
+  OlderLink,
+  operatorPage,
+  accountPath,
+  Table,
+  ErrorMessage,
+} from "../operator-layout.tsx";
+import { newFormToken } from "../../idempotency/form-submission.ts";
+import {
+  type UnappliedFact,
+  type InvoiceWithPayments,
+  nextStepFor,
+  PAYMENT_FILTERS,
+  type PaymentFilter,
+  type UnclearPayment,
+} from "./payment-list.ts";
+import { amountText } from "./payments-output.ts";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+
+const PATH = `${OPERATOR_PATH}/payments`;
+
+export const PAYMENT_RESULT_TEXT = {
+  absent: "The payment was ended as one that never arrived. Nothing was credited.",
+  unchanged: "That was done before; nothing was changed.",
+} as const;
+export type PaymentActionResult = keyof typeof PAYMENT_RESULT_TEXT;
+
+export interface PaymentsPageProps {
+  readonly state: PaymentFilter | undefined;
+  readonly invoices: Page<InvoiceWithPayments>;
+  readonly unapplied: readonly UnappliedFact[];
+  readonly unclear: readonly UnclearPayment[];
+  readonly result?: PaymentActionResult | undefined;
+  readonly errorMessage?: string;
+  /** What was typed into the form that was refused. */
+  readonly formValues?: Readonly<Record<string, string>>;
+}
+
+export function paymentsPage(operator: Operator, props: PaymentsPageProps): PageLayout {
+  const { state, invoices, unapplied, unclear, result, errorMessage, formValues = {} } = props;
+  return operatorPage({
+    title: "Payments",
+    operator,
+    path: PATH,
+    main: (
+      <>
+        {result === undefined ? null : (
+          <p class="notice" role="status">
+            {PAYMENT_RESULT_TEXT[result]}
+          </p>
+        )}
+        <ErrorMessage message={errorMessage} />
+        {unapplied.length + unclear.length === 0 ? null : (
+          <>
+            <h2>What needs you</h2>
+            {unapplied.length === 0 ? null : <UnappliedFactTable unapplied={unapplied} />}
+            {unclear.map((payment) => (
+              <UnclearPaymentCard operator={operator} payment={payment} formValues={formValues} />
+            ))}
+            <h2>Invoices</h2>
+          </>
+        )}
+        <form class="line" method="get" action={PATH}>
+          <FilterSelect
+            name="state"
+            label="Invoices that are"
+            allLabel="in any state"
+            options={PAYMENT_FILTERS}
+            selected={state}
+          />
+          <button type="submit">Show</button>
+        </form>
+        {invoices.data.length === 0 ? (
+          <p class="notice">There is no such invoice.</p>
+        ) : (
+          <PaymentTable invoices={invoices.data} withAccount />
+        )}
+        <OlderLink path={PATH} query={{ state }} cursor={invoices.next_cursor} />
+        <p class="note">
+          A bank transfer is entered with <code>postern admin mark-paid</code> and{" "}
+          <code>mark-refunded</code>; what was paid at a processor is refunded there.
+        </p>
+      </>
+    ),
+  });
+}
+
+const STATUS_CLASSES: Readonly<Record<PaymentFilter, string>> = {
+  open: "tag",
+  paid: "tag good",
+  void: "tag",
+  refunded: "tag warn",
+};
+
+export function PaymentTable({
+  invoices,
+  withAccount,
+}: {
+  readonly invoices: readonly InvoiceWithPayments[];
+  readonly withAccount?: boolean;
+}): Child {
+  return (
+    <Table
+      label="Invoices"
+      columns={[
+        { name: "Invoice" },
+        { name: "State" },
+        { name: "Credits", isNumber: true },
+        { name: "Fee", isNumber: true },
+        { name: "Tax", isNumber: true },
+        { name: "Total", isNumber: true },
+        { name: "Created", isDate: true },
+        { name: "Paid with" },
+        { name: "Went back", isNumber: true },
+      ]}
+      rows={invoices.map((invoice) => [
+        <>
+          <code>{invoice.id}</code>
+          {withAccount === true ? (
+            <a class="type" href={accountPath(invoice.accountId)}>
+              {invoice.accountId}
+            </a>
+          ) : null}
+        </>,
+        <span class={STATUS_CLASSES[invoice.status]}>{invoice.status}</span>,
+        formatCents(invoice.amountCents),
+        formatCents(invoice.feeCents),
+        formatCents(invoice.taxCents),
+        formatCents(invoice.amountCents + invoice.feeCents + invoice.taxCents),
+        utcDay(invoice.createdAt),
+        invoice.payments.length === 0 ? "–" : invoice.payments.map(paymentText).join("; "),
+        returnedText(invoice.payments),
+      ])}
+    />
+  );
+}
+
+function paymentText({ processor, paidAt, state, reason }: Payment): string {
+  const outcome = state === "credited" ? "" : `, ${state}: ${reason ?? "not credited"}`;
+  return `${processor}, ${utcDay(paidAt)}${outcome}`;
+}
+
+function returnedText(payments: readonly Payment[]): string {
+  const sum = (of: "refundedCents" | "disputedCents"): number =>
+    payments.reduce((total, payment) => total + payment[of], 0);
+  const [refunded, disputed] = [sum("refundedCents"), sum("disputedCents")];
+  const parts = [
+    ...(refunded > 0 ? [`${formatCents(refunded)} refunded`] : []),
+    ...(disputed > 0 ? [`${formatCents(disputed)} disputed`] : []),
+  ];
+  return parts.length === 0 ? "–" : parts.join(", ");
+}
+
+function UnappliedFactTable({
+  unapplied,
+}: {
+  readonly unapplied: readonly UnappliedFact[];
+}): Child {
+  return (
+    <Table
+      label="Payments that did not fit"
+      columns={[
+        { name: "When", isDate: true },
+        { name: "What" },
+        { name: "Amount", isNumber: true },
+        { name: "Invoice" },
+        { name: "Why" },
+      ]}
+      rows={unapplied.map((fact) => [
+        formatMinute(fact.receivedAt),
+        <>
+          {fact.kind.replaceAll("_", " ")}
+          <span class="type">{fact.id}</span>
+        </>,
+        amountText(fact),
+        <code>{fact.invoiceId}</code>,
+        fact.reason ?? "",
+      ])}
+    />
+  );
+}
+
+interface UnclearPaymentCardProps {
+  readonly operator: Operator;
+  readonly payment: UnclearPayment;
+  readonly formValues: Readonly<Record<string, string>>;
+}
+
+function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCardProps): Child {
+  const { id, accountId, invoiceId, network, payer, nonce } = payment;
+  return (
+    <section class="card" aria-labelledby={`unclear-${nonce}`}>
+      <h3 id={`unclear-${nonce}`}>
+        {formatCents(payment.amountCents)} by x402, which may have moved or not
+      </h3>
+      <dl class="facts">
+        <dt>When</dt>
+        <dd>{formatMinute(payment.createdAt)}</dd>
+        <dt>Account</dt>
+        <dd>
+          <a href={accountPath(accountId)}>
+            <code>{accountId}</code>
+          </a>
+        </dd>
+        <dt>Invoice</dt>
+        <dd>
+          <code>{invoiceId}</code>
+        </dd>
+        <dt>Network</dt>
+        <dd>
+          <code>{network}</code>
+        </dd>
+        <dt>Payer</dt>
+        <dd>
+          <code>{payer}</code>
+        </dd>
+        <dt>Nonce</dt>
+        <dd>
+          <code>{nonce}</code>
+        </dd>
+      </dl>
+      <p>{nextStepFor(payment)}</p>
+      <form class="line" method="post" action={PATH}>
+        <input type="hidden" name="csrf" value={operator.csrf} />
+        <input type="hidden" name="form" value={newFormToken()} />
+        <input type="hidden" name="do" value="mark_absent" />
+        <input type="hidden" name="payment" value={id} />
+        <div class="long">
+          <label for={`absent-${nonce}`}>Or here: why you know that it is not there</label>
+          <input
+            id={`absent-${nonce}`}
+            name="reason"
+            required
+            maxlength={500}
+            autocomplete="off"
+            value={formValues["payment"] === id ? (formValues["reason"] ?? "") : ""}
+          />
+        </div>
+        <button type="submit" class="danger">
+          It is not there
+        </button>
+      </form>
+    </section>
+  );
+}

@@ -1,0 +1,122 @@
+// Which operator is signed in. It owns the table operator_session. Nothing of it is shared with the customers' sessions:
+// another cookie, sent to this part of the site alone, another table, other keys, and a shorter life. Whether an address is
+// still an operator's is asked at every request.
+
+import { createCookieBuilder, readCookie } from "../../base/cookie.ts";
+import { foldEmail } from "../../base/email.ts";
+import { newId } from "../../base/id.ts";
+import { deriveKey, fingerprint } from "../../base/encryption.ts";
+import { randomBase62, type Secret } from "../../base/secret.ts";
+import { type Db, text, type Tx, integer } from "../../store/db.ts";
+
+export const OPERATOR_PATH = "/operator";
+const COOKIE_NAME = "postern_operator";
+const TOKEN_LENGTH = 43;
+const BROWSER_MAX = 200;
+/** A session ends when it was not used for half an hour, and in any case after eight hours. */
+const IDLE_MS = 30 * 60_000;
+const LIFETIME_MS = 8 * 3_600_000;
+/** How old the note of the last use may grow before it is written anew. */
+const LAST_SEEN_INTERVAL_MS = 60_000;
+const RETENTION_MS = 30 * 86_400_000;
+
+export interface Operator {
+  readonly email: string;
+  readonly sessionId: string;
+  /** Every form carries it: another site cannot know it. */
+  readonly csrf: string;
+}
+
+export interface OperatorSessions {
+  readonly isOperator: (email: string) => boolean;
+  /** Answers the session's id and the cookie to set. */
+  readonly begin: (
+    tx: Tx,
+    request: {
+      readonly email: string;
+      readonly network: string;
+      readonly browser: string;
+      readonly now: number;
+    },
+  ) => Promise<{ readonly sessionId: string; readonly cookie: string }>;
+  readonly find: (cookies: string | null, now: number) => Promise<Operator | undefined>;
+  /** The cookie that takes the browser's away. */
+  readonly clearCookie: () => string;
+}
+
+export interface OperatorSessionsDeps {
+  readonly db: Db;
+  readonly master: Secret;
+  readonly baseUrl: string;
+  /** The addresses of the operators, as they are compared. */
+  readonly operators: readonly string[];
+}
+
+export function createOperatorSessions({
+  db,
+  master,
+  baseUrl,
+  operators,
+}: OperatorSessionsDeps): OperatorSessions {
+  const hashKey = deriveKey(master, "operator-session/v1");
+  const formKey = deriveKey(master, "operator-form/v1");
+  const cookieBuilder = createCookieBuilder(baseUrl, OPERATOR_PATH);
+  const isOperator = (email: string): boolean => operators.includes(foldEmail(email));
+  return {
+    isOperator,
+    begin: async (tx, { email, network, browser, now }) => {
+      const token = randomBase62(TOKEN_LENGTH);
+      const sessionId = newId("ses", now);
+      await tx.run(
+        `insert into operator_session (id, hash, email, created_at, seen_at, expires_at, network, browser)
+         values (?, ?, ?, ?, ?, ?, ?, ?)`,
+        [
+          sessionId,
+          fingerprint(hashKey, token),
+          foldEmail(email),
+          now,
+          now,
+          now + LIFETIME_MS,
+          network,
+          browser.replaceAll("\u0000", "").slice(0, BROWSER_MAX),
+        ],
+      );
+      return { sessionId, cookie: cookieBuilder.set(COOKIE_NAME, token, LIFETIME_MS / 1_000) };
+    },
+    find: async (cookies, now) => {
+      const token = readCookie(cookies, cookieBuilder.name(COOKIE_NAME));
+      if (token?.length !== TOKEN_LENGTH) return undefined;
+      const hash = fingerprint(hashKey, token);
+      const row = await db.get(
+        `select * from operator_session where hash = ? and ended_at is null and expires_at > ? and seen_at > ?`,
+        [hash, now, now - IDLE_MS],
+      );
+      if (row === undefined || !isOperator(text(row, "email"))) return undefined;
+      const sessionId = text(row, "id");
+      if (now - integer(row, "seen_at") >= LAST_SEEN_INTERVAL_MS)
+        await db.write((tx) => touchSession(tx, sessionId, now));
+      return { email: text(row, "email"), sessionId, csrf: fingerprint(formKey, hash) };
+    },
+    clearCookie: () => cookieBuilder.clear(COOKIE_NAME),
+  };
+}
+
+async function touchSession(tx: Tx, sessionId: string, now: number): Promise<void> {
+  await tx.run("update operator_session set seen_at = ? where id = ? and seen_at < ?", [
+    now,
+    sessionId,
+    now,
+  ]);
+}
+
+export async function endOperatorSession(tx: Tx, sessionId: string, now: number): Promise<void> {
+  await tx.run("update operator_session set ended_at = coalesce(ended_at, ?) where id = ?", [
+    now,
+    sessionId,
+  ]);
+}
+
+/** Forgets sessions that nobody can use any more. */
+export async function sweepOperatorSessions(tx: Tx, now: number): Promise<void> {
+  await tx.run("delete from operator_session where expires_at < ?", [now - RETENTION_MS]);
+}

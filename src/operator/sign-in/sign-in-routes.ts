@@ -1,0 +1,196 @@
+// The operator's own way in and out: with the identity provider that signs customers in, but with a callback, a cookie
+// and sessions of its own, and only for the addresses that the settings name. Who came in, and who was refused, is kept.
+
+import { z } from "zod";
+import { record } from "../../audit/audit.ts";
+import { foldEmail } from "../../base/email.ts";
+import { Fault } from "../../base/fault.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import { publicRoute, type Route } from "../../http/route.ts";
+import type { Identity } from "../../people/people.ts";
+import { OPERATOR_CALLBACK_PATH, safeReturnPath, type SignIn } from "../../people/sign-in.ts";
+import {
+  formRoute,
+  SESSION_EXPIRED,
+  type OperatorContext,
+  OPERATOR_PAGE_DEFAULTS,
+  OPERATOR_SIGN_IN_PATH,
+  redirect,
+  pageResponse,
+} from "../page-context.ts";
+import { endOperatorSession, OPERATOR_PATH } from "./operator-sessions.ts";
+import { refusedPage, signInPage } from "./sign-in-page.tsx";
+
+export function signInRoutes(context: OperatorContext): readonly Route[] {
+  return [
+    signInPageRoute(context),
+    beginRoute(context),
+    callbackRoute(context),
+    signOutRoute(context),
+  ];
+}
+
+const ReturnQuery = z.object({ return_to: z.string().optional() });
+
+function signInPageRoute({ signIn, baseUrl }: OperatorContext): Route {
+  return publicRoute({
+    ...OPERATOR_PAGE_DEFAULTS,
+    method: "GET",
+    path: OPERATOR_SIGN_IN_PATH,
+    id: "showOperatorSignIn",
+    summary: "Where operators sign in",
+    query: ReturnQuery.extend({ form: z.literal(SESSION_EXPIRED).optional() }),
+    run: ({ query }) => {
+      const returnTo = safeOperatorPath(query.return_to, baseUrl);
+      const isSessionExpired = query.form === SESSION_EXPIRED;
+      return pageResponse(
+        signInPage({ providerName: signIn?.providerName, returnTo, isSessionExpired }),
+      );
+    },
+  });
+}
+
+function beginRoute(context: OperatorContext): Route {
+  const { signIn, baseUrl } = context;
+  return publicRoute({
+    ...OPERATOR_PAGE_DEFAULTS,
+    method: "GET",
+    path: `${OPERATOR_SIGN_IN_PATH}/begin`,
+    id: "beginOperatorSignIn",
+    summary: "Go to the identity provider as an operator",
+    query: ReturnQuery,
+    run: async ({ query, clientIp, now }) => {
+      limitAttempts(context, clientIp, now);
+      const returnTo = safeOperatorPath(query.return_to, baseUrl);
+      // Whoever is signed in there for other things says so again.
+      const { location, cookie } = await requireSignIn(signIn).begin(returnTo, true, now);
+      return redirect(location, [cookie]);
+    },
+  });
+}
+
+function callbackRoute(context: OperatorContext): Route {
+  const { db, sessions, signIn, baseUrl } = context;
+  return publicRoute({
+    ...OPERATOR_PAGE_DEFAULTS,
+    method: "GET",
+    path: OPERATOR_CALLBACK_PATH,
+    id: "finishOperatorSignIn",
+    summary: "Come back from the identity provider as an operator",
+    run: async ({ request, headers, clientIp, now }) => {
+      limitAttempts(context, clientIp, now);
+      const clearedCookie = requireSignIn(signIn).clearCookie();
+      const network = networksOf(clientIp)[1];
+      const { search } = new URL(request.url, baseUrl);
+      const found = await finishSignIn(requireSignIn(signIn), search, headers.get("cookie"), now);
+      if ("refused" in found) {
+        if (found.refused.code === "forbidden")
+          await recordRefusal(context, { email: null, network, now });
+        const { status, publicMessage } = found.refused;
+        return pageResponse(refusedPage(publicMessage), { status, cookies: [clearedCookie] });
+      }
+      const { email } = found.identity;
+      if (!sessions.isOperator(email)) {
+        await recordRefusal(context, { email, network, now });
+        const message = `${email} is not an operator of this gateway. This attempt was written down.`;
+        return pageResponse(refusedPage(message), { status: 403, cookies: [clearedCookie] });
+      }
+      const cookie = await db.write(async (tx) => {
+        const browser = headers.get("user-agent") ?? "";
+        const session = await sessions.begin(tx, { email, network, browser, now });
+        await record(tx, {
+          accountId: null,
+          actor: { type: "operator", id: foldEmail(email) },
+          action: "operator.signed_in",
+          target: session.sessionId,
+          network,
+          now,
+        });
+        return session.cookie;
+      });
+      return redirect(safeOperatorPath(found.returnTo, baseUrl), [cookie, clearedCookie]);
+    },
+  });
+}
+
+function signOutRoute(context: OperatorContext): Route {
+  return formRoute(context, {
+    path: `${OPERATOR_PATH}/signout`,
+    id: "signOperatorOut",
+    summary: "Sign out as an operator",
+    endsSession: true,
+    run: async ({ clientIp, now }, { email, sessionId }) => {
+      await context.db.write(async (tx) => {
+        await endOperatorSession(tx, sessionId, now);
+        await record(tx, {
+          accountId: null,
+          actor: { type: "operator", id: email },
+          action: "operator.signed_out",
+          target: sessionId,
+          network: networksOf(clientIp)[1],
+          now,
+        });
+      });
+      return redirect(OPERATOR_SIGN_IN_PATH, [context.sessions.clearCookie()]);
+    },
+  });
+}
+
+type SignInOutcome =
+  | { readonly identity: Identity; readonly returnTo: string }
+  | { readonly refused: Fault };
+
+/** What is ours to mend is thrown on, to be logged. */
+async function finishSignIn(
+  signIn: SignIn,
+  search: string,
+  cookies: string | null,
+  now: number,
+): Promise<SignInOutcome> {
+  try {
+    return await signIn.finish(search, cookies, now);
+  } catch (error) {
+    if (error instanceof Fault && error.status < 500) return { refused: error };
+    throw error;
+  }
+}
+
+async function recordRefusal(
+  { db }: OperatorContext,
+  refused: { readonly email: string | null; readonly network: string; readonly now: number },
+): Promise<void> {
+  const { email, network, now } = refused;
+  await db.write((tx) =>
+    record(tx, {
+      accountId: null,
+      actor: { type: "person", id: email ?? "unknown" },
+      action: "operator.refused",
+      target: null,
+      network,
+      now,
+    }),
+  );
+}
+
+function limitAttempts({ signInRateLimiter }: OperatorContext, address: string, now: number): void {
+  const waitMs = signInRateLimiter.take(networksOf(address)[1], now);
+  if (waitMs > 0)
+    throw new Fault("rate_limited", "an operator's sign-in is tried too often", {
+      message: "Too many attempts to sign in came from this network. Wait a minute and try again.",
+      retryAfterSeconds: waitMs / 1_000,
+    });
+}
+
+/** Nobody is led out of the operator's part of the site. */
+function safeOperatorPath(path: string | undefined, baseUrl: string): string {
+  const own = safeReturnPath(path, baseUrl);
+  const isWithin = own.startsWith(`${OPERATOR_PATH}/`) || own.startsWith(`${OPERATOR_PATH}?`);
+  return isWithin && !own.startsWith(OPERATOR_SIGN_IN_PATH) ? own : OPERATOR_PATH;
+}
+
+function requireSignIn(signIn: SignIn | undefined): SignIn {
+  if (signIn !== undefined) return signIn;
+  throw new Fault("provider_not_configured", "no identity provider", {
+    message: "Sign-in is not set up on this gateway: OIDC_ISSUER must be set.",
+  });
+}

@@ -1,0 +1,123 @@
+// What `postern doctor` says about sign-in: reads the settings, then asks the issuer itself.
+
+import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
+import { CALLBACK_PATH, discover, type IdentitySettings, isLoopbackUrl } from "./sign-in.ts";
+
+export interface IdentityFinding {
+  readonly level: "ok" | "warning" | "error";
+  readonly message: string;
+}
+
+export interface IdentityCheckOptions {
+  readonly baseUrl: string;
+  /** Absent where no issuer is set. */
+  readonly identity: IdentitySettings | undefined;
+}
+
+export async function checkIdentity(
+  options: IdentityCheckOptions,
+): Promise<readonly IdentityFinding[]> {
+  const { baseUrl, identity } = options;
+  const base = new URL(baseUrl);
+  if (identity === undefined)
+    return isLoopbackUrl(base)
+      ? [okFinding("the bundled provider of development: any address, the code on the terminal")]
+      : [
+          warningFinding(
+            "OIDC_ISSUER is not set: humans cannot sign in, so no account can be claimed.",
+          ),
+        ];
+  const provider = identityProviderOf(identity.issuer);
+  return [
+    okFinding(
+      `Sign-in: ${provider.name} at ${identity.issuer}; its redirect address must be ${baseUrl}${CALLBACK_PATH}`,
+    ),
+    ...settingFindings(identity, base),
+    ...providerFindings(identity, provider),
+    ...(await issuerFindings(identity)),
+  ];
+}
+
+function settingFindings(identity: IdentitySettings, base: URL): readonly IdentityFinding[] {
+  const issuer = new URL(identity.issuer);
+  const findings: IdentityFinding[] = [];
+  if (base.protocol !== "https:" && !isLoopbackUrl(base))
+    findings.push(
+      errorFinding(
+        "POSTERN_BASE_URL must be https: browsers keep session cookies from being stolen only there.",
+      ),
+    );
+  if (issuer.protocol !== "https:" && !isLoopbackUrl(issuer))
+    findings.push(errorFinding("OIDC_ISSUER must be https."));
+  if (identity.clientSecret === undefined)
+    findings.push(
+      warningFinding(
+        "OIDC_CLIENT_SECRET is not set: the issuer must treat this client as a public one, with PKCE.",
+      ),
+    );
+  return findings;
+}
+
+function providerFindings(
+  identity: IdentitySettings,
+  provider: IdentityProvider,
+): readonly IdentityFinding[] {
+  const findings: IdentityFinding[] = [];
+  const issuer = new URL(identity.issuer);
+  if (provider.isShared?.(issuer) === true && identity.allowedTenants.length === 0)
+    findings.push(
+      errorFinding(
+        "This issuer serves every organization, and each can name any email. Set OIDC_ALLOWED_TENANTS, or the issuer of one tenant; until then nobody can sign in.",
+      ),
+    );
+  if (provider.verifiedClaim !== undefined)
+    findings.push(
+      warningFinding(
+        `${provider.name} sends no email_verified. Add the optional claims email and ${provider.verifiedClaim} to the ID token, or every sign-in is refused.`,
+      ),
+    );
+  if (provider.name === "Google" && identity.allowedTenants.length > 0)
+    findings.push(
+      warningFinding(
+        "With OIDC_ALLOWED_TENANTS, only Google Workspace accounts of these domains can sign in; gmail.com accounts name no domain.",
+      ),
+    );
+  return findings;
+}
+
+async function issuerFindings(identity: IdentitySettings): Promise<readonly IdentityFinding[]> {
+  try {
+    const metadata = (await discover(identity)).serverMetadata();
+    const findings: IdentityFinding[] = [
+      okFinding("The issuer's discovery document is there and names this issuer."),
+    ];
+    if (!metadata.supportsPKCE("S256"))
+      findings.push(
+        warningFinding("The issuer does not advertise PKCE with S256; it is sent all the same."),
+      );
+    if (metadata.scopes_supported?.includes("email") === false)
+      findings.push(errorFinding('The issuer does not offer the scope "email".'));
+    if (metadata.jwks_uri === undefined)
+      findings.push(errorFinding("The issuer names no jwks_uri."));
+    return findings;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return [
+      errorFinding(
+        `The issuer cannot be used: ${why}. Is OIDC_ISSUER exactly the "issuer" of its discovery document?`,
+      ),
+    ];
+  }
+}
+
+function okFinding(message: string): IdentityFinding {
+  return { level: "ok", message };
+}
+
+function warningFinding(message: string): IdentityFinding {
+  return { level: "warning", message };
+}
+
+function errorFinding(message: string): IdentityFinding {
+  return { level: "error", message };
+}

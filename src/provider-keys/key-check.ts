@@ -1,0 +1,174 @@
+// Asks a provider whether it takes a key, with its cheapest read. Only a plain refusal counts against the key: a provider
+// that is silent, slow or in trouble says nothing about it.
+
+import type { Secret } from "../base/secret.ts";
+import { refusalMessage } from "./refusal-message.ts";
+
+const CHECK_TIMEOUT_MS = 5_000;
+const READ_MAX_BYTES = 8_192;
+
+/** Where a provider is, by the operator's word; a caller never names an address. */
+export interface ProviderEndpoint {
+  readonly provider: {
+    readonly id: string;
+    readonly name: string;
+    readonly auth: "bearer" | "x-api-key" | "api-key";
+    readonly headers: Readonly<Record<string, string>>;
+    readonly paths: { readonly chat?: string; readonly messages?: string };
+    /** Runs beside the gateway and needs no key. */
+    readonly isLocal: boolean;
+    /** False where a caller cannot bring a key. */
+    readonly allowsCallerKeys?: false;
+    /** A read that needs a key, where the list of models does not. */
+    readonly keyCheckPath?: string;
+  };
+  readonly baseUrl: string;
+  /** The gateway's own account there. */
+  readonly credential:
+    | {
+        readonly apiKey: Secret | undefined;
+        /** The gateway signs its requests, so that a key is asked for there all the same. */
+        readonly authorizer?: object;
+        readonly inProcess?: (request: Request) => Promise<Response>;
+      }
+    | undefined;
+}
+
+export type KeyCheckResult =
+  | { readonly kind: "accepted"; readonly status: "active" | "unchecked" }
+  | {
+      readonly kind: "refused";
+      /** What the provider calls itself. */
+      readonly name: string;
+      readonly status: number;
+      /** The provider's sentence, without anything of the key. */
+      readonly message: string;
+    };
+
+export type CheckKey = (provider: string, apiKey: Secret) => Promise<KeyCheckResult>;
+
+export const UNCHECKED: KeyCheckResult = { kind: "accepted", status: "unchecked" };
+
+/**
+ * Calls on an own key cost no credits. Where the gateway itself needs no key, any text would pass for one, and every call
+ * would be free.
+ */
+export function canAddKey(
+  { provider, credential }: ProviderEndpoint,
+  development: boolean,
+): boolean {
+  if (provider.isLocal || provider.allowsCallerKeys === false) return false;
+  if (provider.id === "sim") return development;
+  return (
+    credential === undefined ||
+    credential.apiKey !== undefined ||
+    credential.authorizer !== undefined
+  );
+}
+
+export function createKeyCheck({
+  endpointOf,
+  timeoutMs = CHECK_TIMEOUT_MS,
+}: {
+  readonly endpointOf: (provider: string) => ProviderEndpoint | undefined;
+  readonly timeoutMs?: number;
+}): CheckKey {
+  return async (provider, apiKey) => {
+    const endpoint = endpointOf(provider);
+    if (endpoint === undefined) return UNCHECKED;
+    const abort = new AbortController();
+    const timedOut = Promise.withResolvers<KeyCheckResult>();
+    const timer = setTimeout(() => {
+      timedOut.resolve(UNCHECKED);
+      abort.abort();
+    }, timeoutMs);
+    try {
+      return await Promise.race([checkKeyAt(endpoint, apiKey, abort.signal), timedOut.promise]);
+    } catch {
+      return UNCHECKED;
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+}
+
+async function checkKeyAt(
+  endpoint: ProviderEndpoint,
+  apiKey: Secret,
+  signal: AbortSignal,
+): Promise<KeyCheckResult> {
+  const reply = await requestModels(endpoint, apiKey, signal);
+  if (reply.ok) {
+    await discardBody(reply);
+    // A list that is open to everybody proves nothing about a key.
+    const anonymousReply = await requestModels(endpoint, undefined, signal);
+    await discardBody(anonymousReply);
+    return [400, 401, 403].includes(anonymousReply.status)
+      ? { kind: "accepted", status: "active" }
+      : UNCHECKED;
+  }
+  const errorBody = await readStart(reply);
+  if (!isKeyRefusal(reply.status, errorBody)) return UNCHECKED;
+  const { name } = endpoint.provider;
+  return {
+    kind: "refused",
+    name,
+    status: reply.status,
+    message: refusalMessage(errorBody, apiKey),
+  };
+}
+
+// Some providers say 400 to a wrong key. A 403 for want of a scope is a restricted key, which may well call models.
+function isKeyRefusal(status: number, errorBody: string): boolean {
+  if (status === 401) return true;
+  if (status === 403) return !/\bscopes?\b/i.test(errorBody);
+  return status === 400 && /\bapi[ _-]?key/i.test(errorBody);
+}
+
+function requestModels(
+  { provider, baseUrl, credential }: ProviderEndpoint,
+  apiKey: Secret | undefined,
+  signal: AbortSignal,
+): Promise<Response> {
+  const headers: Record<string, string> = {
+    accept: "application/json",
+    "accept-encoding": "identity",
+    "user-agent": "postern",
+    ...provider.headers,
+  };
+  if (apiKey !== undefined && provider.auth === "bearer")
+    headers["authorization"] = `Bearer ${apiKey.reveal()}`;
+  else if (apiKey !== undefined) headers[provider.auth] = apiKey.reveal();
+  const url = baseUrl + checkPathOf(provider);
+  const outgoing = { method: "GET", headers, redirect: "manual", signal } as const;
+  return credential?.inProcess === undefined
+    ? fetch(url, outgoing)
+    : credential.inProcess(new Request(url, outgoing));
+}
+
+// The list of models lies beside the endpoint that generates.
+function checkPathOf({ paths, keyCheckPath }: ProviderEndpoint["provider"]): string {
+  if (keyCheckPath !== undefined) return keyCheckPath;
+  const generationPath = paths.chat ?? paths.messages ?? "";
+  return `${generationPath.replace(/\/(chat\/completions|messages)$/, "")}/models`;
+}
+
+async function readStart(response: Response): Promise<string> {
+  const reader = response.body?.getReader();
+  if (reader === undefined) return "";
+  const decoder = new TextDecoder();
+  let text = "";
+  let size = 0;
+  while (size < READ_MAX_BYTES) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    size += value.length;
+    text += decoder.decode(value, { stream: true });
+  }
+  await reader.cancel().catch(() => {});
+  return text.slice(0, READ_MAX_BYTES);
+}
+
+async function discardBody(response: Response): Promise<void> {
+  await response.body?.cancel().catch(() => {});
+}

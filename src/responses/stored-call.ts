@@ -1,0 +1,216 @@
+// One turn of a conversation on its way through the life of a call: what is asked, with all that came before it; how each
+// candidate is asked; and the record that is written with the charge.
+
+import { Fault } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import { abilitiesOf } from "../inference/translate/abilities.ts";
+import type { ParsedRequest, Json } from "../inference/request/parse-request.ts";
+import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
+import type { Candidate } from "../inference/routing/candidates.ts";
+import {
+  containersIn,
+  sharedCredentialsFault as findSharedFault,
+} from "../inference/lifecycle/shared-credentials.ts";
+import type { Tx } from "../store/db.ts";
+import { type Envelope, newEnvelope } from "./encryption.ts";
+import type { History } from "./history.ts";
+import {
+  inputItems,
+  itemIds,
+  itemsForCandidate,
+  originOf,
+  outputItems,
+  type PastItem,
+  publicItems,
+} from "./items.ts";
+import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
+import { withCallerPaths, toCallerFault, expandRequest } from "./expand-request.ts";
+import {
+  endResponse,
+  insertItems,
+  insertResponse,
+  RESPONSE_STATUSES,
+  type StoredResponse,
+} from "./rows.ts";
+
+const RETENTION_MS = 30 * 86_400_000;
+const INPUT_MAX_BYTES = 16 * 1_048_576;
+const STORED_MAX_BYTES = 32 * 1_048_576;
+const ENCRYPTED_REASONING = "reasoning.encrypted_content";
+
+export interface NewStoredCall {
+  readonly request: ParsedRequest;
+  readonly input: CallInput;
+  readonly history: History | undefined;
+  /** The request's own items with stored ones in the places of references, where there were any. */
+  readonly resolvedItems: readonly PastItem[] | undefined;
+  readonly kek: Uint8Array;
+  readonly shouldStore: boolean;
+  readonly isBackground: boolean;
+}
+
+export interface StoredCall {
+  readonly id: string;
+  readonly call: StatefulCall;
+  readonly captured: CapturedResult;
+  /** What was asked, as the caller wrote it. */
+  readonly requestJson: Json;
+  readonly createdAt: number;
+  readonly previousId: string | undefined;
+  /** Its record while it has this response and no other. */
+  readonly toRecord: (status: StoredResponse["status"], response: Json) => StoredResponse;
+  readonly seal: Envelope["seal"];
+}
+
+export function createStoredCall(options: NewStoredCall): StoredCall {
+  const { request, input, history, resolvedItems, shouldStore, isBackground } = options;
+  const { accountId } = input.caller;
+  const id = newId("resp", input.now);
+  const members = memberEdits(options);
+  const expanded = expandRequest(request, {
+    historyItems: history?.items.map(({ item }) => item) ?? [],
+    ownItems: resolvedItems?.map(({ item }) => item),
+    members,
+  });
+  const items = resolvedItems?.map(({ item }) => item) ?? inputItems(request);
+  const inputText = shouldStore ? inputTextOf(items) : "";
+  const envelope = newEnvelope(options.kek, { id, accountId });
+  const sealedInput = envelope.seal("input", inputText);
+  const captured: CapturedResult = { response: undefined, failure: undefined };
+  let origin: string | null = null;
+
+  const toRecord: StoredCall["toRecord"] = (status, response) => {
+    const text = JSON.stringify(response);
+    return {
+      id,
+      accountId,
+      previousId: history?.parent.id ?? null,
+      status,
+      background: isBackground,
+      holdId: input.requestId,
+      origin,
+      bytes: inputText.length + text.length,
+      input: sealedInput,
+      response: envelope.seal("response", text),
+      dataKey: envelope.dataKey,
+      createdAt: input.now,
+      expiresAt: input.now + RETENTION_MS,
+    };
+  };
+  const storeReply: StatefulCall["storeReply"] = () => {
+    const { response } = captured;
+    if (!shouldStore || response === undefined) return undefined;
+    const storedResponse = toRecord(storedStatus(response), response);
+    const ids = itemIds([...publicItems(items, id), ...outputItems(response)]);
+    return (tx) => writeStoredCall(tx, storedResponse, ids);
+  };
+  const overrides: ReplyOverrides = {
+    id: shouldStore ? id : undefined,
+    previousId: history?.parent.id,
+    background: isBackground,
+    canStore: (length) => inputText.length + length <= STORED_MAX_BYTES,
+  };
+  const sharedCredentialsFault: StatefulCall["sharedCredentialsFault"] = () => {
+    const fault = findSharedFault(expanded, replyContainers(options));
+    return fault && toCallerFault(fault, history?.items.length ?? 0);
+  };
+  const planFor: StatefulCall["planFor"] = (candidate, createPlan) => {
+    origin = originOf(candidate);
+    const { sent, pastItems, dropped } = requestFor(candidate, { options, expanded, members });
+    const plan = withCallerPaths(() => createPlan(sent), pastItems);
+    const withDropped = { ...plan, dropped: [...dropped, ...plan.dropped] };
+    return withReplyOverrides(withDropped, overrides, captured);
+  };
+  return {
+    id,
+    call: { request: expanded, sharedCredentialsFault, planFor, storeReply },
+    captured,
+    requestJson: request.json,
+    createdAt: input.now,
+    previousId: history?.parent.id,
+    toRecord,
+    seal: envelope.seal,
+  };
+}
+
+// Where the account's own replies ran code.
+function replyContainers({ history, resolvedItems }: NewStoredCall): ReadonlySet<string> {
+  const replied = [...(history?.items ?? []), ...(resolvedItems ?? [])].filter(
+    ({ isReply }) => isReply,
+  );
+  return new Set(replied.flatMap(({ item }) => containersIn(item).map(({ id }) => id)));
+}
+
+type MemberEdits = Readonly<Record<string, string | undefined>>;
+
+function memberEdits({ history, shouldStore, isBackground }: NewStoredCall): MemberEdits {
+  return {
+    ...(history === undefined ? {} : { previous_response_id: undefined }),
+    ...(shouldStore ? { store: undefined } : {}),
+    // A call that nobody waits for is streamed all the same: it can be metered when it is cancelled.
+    ...(isBackground ? { background: undefined, stream: "true" } : {}),
+  };
+}
+
+interface RewriteContext {
+  readonly options: NewStoredCall;
+  readonly expanded: ParsedRequest;
+  readonly members: MemberEdits;
+}
+
+// On the caller's own wire the text is relayed as it is here, so it must be fit for that provider; on another wire it is
+// read and written again.
+function requestFor(
+  candidate: Candidate,
+  { options, expanded, members }: RewriteContext,
+): {
+  readonly sent: ParsedRequest;
+  readonly pastItems: number;
+  readonly dropped: readonly string[];
+} {
+  const { request, history, resolvedItems, shouldStore } = options;
+  const past = history?.items ?? [];
+  if (candidate.wires[0] !== "responses")
+    return { sent: expanded, pastItems: past.length, dropped: [] };
+  const { supportsStore } = candidate.credential.provider;
+  const kept = itemsForCandidate(candidate, past);
+  const include = shouldStore && supportsStore ? includeFor(candidate, request) : undefined;
+  const sent = expandRequest(request, {
+    historyItems: kept,
+    ownItems: resolvedItems === undefined ? undefined : itemsForCandidate(candidate, resolvedItems),
+    members: {
+      ...members,
+      ...(shouldStore && supportsStore ? { store: "false" } : {}),
+      ...(include === undefined ? {} : { include }),
+    },
+  });
+  const dropped = kept.length < past.length ? ["previous_response_id"] : [];
+  return { sent, pastItems: kept.length, dropped };
+}
+
+// Only encrypted reasoning can be given back by us: a provider that stored nothing knows no other.
+function includeFor({ model }: Candidate, { json }: ParsedRequest): string | undefined {
+  if (abilitiesOf(model).reasoning === "none") return undefined;
+  const requested = json["include"] ?? [];
+  if (!Array.isArray(requested) || requested.includes(ENCRYPTED_REASONING)) return undefined;
+  return JSON.stringify([...requested.map(String), ENCRYPTED_REASONING]);
+}
+
+function inputTextOf(items: readonly Json[]): string {
+  const text = JSON.stringify(items);
+  if (text.length <= INPUT_MAX_BYTES) return text;
+  throw new Fault("payload_too_large", "the input is too large to be stored", {
+    message: `An input of more than ${INPUT_MAX_BYTES / 1_048_576} MiB is not stored. Leave store out, or send less.`,
+    param: "store",
+  });
+}
+
+async function writeStoredCall(tx: Tx, one: StoredResponse, ids: readonly string[]): Promise<void> {
+  if (!one.background) await insertResponse(tx, one);
+  else if (!(await endResponse(tx, one))) return;
+  await insertItems(tx, one, ids);
+}
+
+function storedStatus({ status }: Json): StoredResponse["status"] {
+  return RESPONSE_STATUSES.find((one) => one === status) ?? "completed";
+}

@@ -1,0 +1,255 @@
+// Makes a value that a JSON schema accepts, always the same one for the same schema.
+
+import {
+  isJsonObject,
+  arrayOrEmpty,
+  numberOrUndefined,
+  stringOrEmpty,
+  stringsOf,
+  type JsonObject,
+} from "../json.ts";
+
+/** Below this depth only what a schema demands is filled in, so that a schema which contains itself comes to an end. */
+const OPTIONAL_DEPTH_MAX = 4;
+const MAX_DEPTH = 24;
+const MAX_ITEMS = 200;
+
+const FORMATS: Readonly<Record<string, string>> = {
+  "date-time": "2026-01-02T03:04:05Z",
+  date: "2026-01-02",
+  time: "03:04:05Z",
+  duration: "P1D",
+  email: "agent@example.com",
+  "idn-email": "agent@example.com",
+  hostname: "example.com",
+  uri: "https://example.com/",
+  url: "https://example.com/",
+  "uri-reference": "/example",
+  iri: "https://example.com/",
+  uuid: "123e4567-e89b-42d3-a456-426614174000",
+  ipv4: "192.0.2.1",
+  ipv6: "2001:db8::1",
+  byte: "ZXhhbXBsZQ==",
+};
+
+interface GenerationContext {
+  readonly root: unknown;
+  /** The property that the value is for. */
+  readonly name: string;
+  readonly depth: number;
+  /** Which of several values this is; they differ where the schema lets them. */
+  readonly variant: number;
+}
+
+export function schemaInstance(schema: unknown, variant = 0): unknown {
+  return generate(schema, { root: schema, name: "value", depth: 0, variant });
+}
+
+function generate(schema: unknown, place: GenerationContext): unknown {
+  if (!isJsonObject(schema) || place.depth > MAX_DEPTH) return null;
+  const plain = flatten(schema, place, 0);
+  if ("const" in plain) return plain["const"];
+  const choices = arrayOrEmpty(plain["enum"]);
+  if (choices.length > 0) return choices[place.variant % choices.length];
+  switch (typeOf(plain)) {
+    case "object":
+      return makeObject(plain, place);
+    case "array":
+      return makeArray(plain, place);
+    case "string":
+      return makeString(plain, place);
+    case "integer":
+      return makeNumber(plain, place, true);
+    case "number":
+      return makeNumber(plain, place, false);
+    case "boolean":
+      return place.variant % 2 === 0;
+    default:
+      return null;
+  }
+}
+
+/** Follows references and folds allOf, and the alternative that is taken, into one flat schema. */
+function flatten(schema: JsonObject, place: GenerationContext, hops: number): JsonObject {
+  if (hops > MAX_DEPTH) return schema;
+  const { $ref: reference, allOf, anyOf, oneOf, ...rest } = schema;
+  let flat: JsonObject = rest;
+  const target =
+    typeof reference === "string" ? resolveReference(place.root, reference) : undefined;
+  if (isJsonObject(target)) flat = merge(flatten(target, place, hops + 1), flat);
+  for (const part of arrayOrEmpty(allOf))
+    if (isJsonObject(part)) flat = merge(flat, flatten(part, place, hops + 1));
+  for (const alternatives of [anyOf, oneOf]) {
+    const taken = pickAlternative(arrayOrEmpty(alternatives), place);
+    if (taken !== undefined) flat = merge(flat, flatten(taken, place, hops + 1));
+  }
+  return flat;
+}
+
+/** The first alternative that is not null; deep inside, the one that ends soonest. */
+function pickAlternative(
+  alternatives: readonly unknown[],
+  place: GenerationContext,
+): JsonObject | undefined {
+  const usable = alternatives.filter(isJsonObject);
+  if (place.depth < OPTIONAL_DEPTH_MAX)
+    return usable.find((entry) => entry["type"] !== "null") ?? usable[0];
+  return usable.toSorted((a, b) => nestingCost(a, place) - nestingCost(b, place))[0];
+}
+
+function nestingCost(schema: JsonObject, place: GenerationContext): number {
+  const target =
+    typeof schema["$ref"] === "string" ? resolveReference(place.root, schema["$ref"]) : schema;
+  if (!isJsonObject(target)) return 9;
+  if (target["type"] === "null") return 0;
+  const demands =
+    stringsOf(target["required"]).length + (numberOrUndefined(target["minItems"]) ?? 0);
+  return typeOf(target) === "object" || typeOf(target) === "array" ? 2 + demands : 1;
+}
+
+function merge(a: JsonObject, b: JsonObject): JsonObject {
+  const both: Record<string, unknown> = { ...a, ...b };
+  if (isJsonObject(a["properties"]) && isJsonObject(b["properties"]))
+    both["properties"] = { ...a["properties"], ...b["properties"] };
+  const required = [...stringsOf(a["required"]), ...stringsOf(b["required"])];
+  if (required.length > 0) both["required"] = [...new Set(required)];
+  for (const [key, stricter] of BOUNDS) {
+    const [left, right] = [numberOrUndefined(a[key]), numberOrUndefined(b[key])];
+    if (left !== undefined && right !== undefined) both[key] = stricter(left, right);
+  }
+  return both;
+}
+
+const BOUNDS: readonly (readonly [string, (a: number, b: number) => number])[] = [
+  ["minimum", Math.max],
+  ["exclusiveMinimum", Math.max],
+  ["minLength", Math.max],
+  ["minItems", Math.max],
+  ["maximum", Math.min],
+  ["exclusiveMaximum", Math.min],
+  ["maxLength", Math.min],
+  ["maxItems", Math.min],
+];
+
+function resolveReference(root: unknown, reference: string): unknown {
+  if (!reference.startsWith("#")) return undefined;
+  let value: unknown = root;
+  for (const step of reference.slice(1).split("/").slice(1)) {
+    const key = decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~");
+    if (Array.isArray(value)) value = value[Number(key)];
+    else value = isJsonObject(value) ? value[key] : undefined;
+  }
+  return value;
+}
+
+function typeOf(schema: JsonObject): string {
+  // Gemini writes its types in capitals.
+  const types = stringsOf(schema["type"]).map((type) => type.toLowerCase());
+  const stated = types.find((type) => type !== "null") ?? types[0];
+  if (stated !== undefined) return stated;
+  if ("properties" in schema || "required" in schema || "additionalProperties" in schema)
+    return "object";
+  if ("items" in schema || "prefixItems" in schema || "minItems" in schema) return "array";
+  return "minimum" in schema || "maximum" in schema || "multipleOf" in schema ? "number" : "string";
+}
+
+function makeObject(schema: JsonObject, place: GenerationContext): JsonObject {
+  const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
+  const required = new Set(stringsOf(schema["required"]));
+  const result: Record<string, unknown> = {};
+  const includesOptional = place.depth < OPTIONAL_DEPTH_MAX;
+  const maxCount = numberOrUndefined(schema["maxProperties"]) ?? Infinity;
+  const names = [
+    ...required,
+    ...Object.keys(properties).filter((name) => !required.has(name) && properties[name] !== false),
+  ];
+  for (const name of names) {
+    if (!required.has(name) && (!includesOptional || Object.keys(result).length >= maxCount))
+      continue;
+    const own = Object.hasOwn(properties, name) ? properties[name] : additionalSchema(schema);
+    defineProperty(result, name, generate(own, { ...place, name, depth: place.depth + 1 }));
+  }
+  const minCount = numberOrUndefined(schema["minProperties"]) ?? 0;
+  for (let index = 1; Object.keys(result).length < minCount && index <= MAX_ITEMS; index++) {
+    const name = `extra_${index}`;
+    if (!Object.hasOwn(result, name))
+      result[name] = generate(additionalSchema(schema), { ...place, name, depth: place.depth + 1 });
+  }
+  return result;
+}
+
+/** A property called `__proto__` must become a property as well. */
+function defineProperty(made: Record<string, unknown>, name: string, value: unknown): void {
+  Object.defineProperty(made, name, {
+    value,
+    enumerable: true,
+    configurable: true,
+    writable: true,
+  });
+}
+
+function additionalSchema(schema: JsonObject): unknown {
+  return isJsonObject(schema["additionalProperties"])
+    ? schema["additionalProperties"]
+    : { type: "string" };
+}
+
+function makeArray(schema: JsonObject, place: GenerationContext): unknown[] {
+  const first = arrayOrEmpty(schema["prefixItems"]);
+  const minCount = Math.min(MAX_ITEMS, numberOrUndefined(schema["minItems"]) ?? 0);
+  const maxCount = numberOrUndefined(schema["maxItems"]) ?? Infinity;
+  const defaultCount = place.depth < OPTIONAL_DEPTH_MAX && schema["items"] !== false ? 1 : 0;
+  const count = Math.min(maxCount, Math.max(minCount, first.length, defaultCount));
+  const items: unknown[] = [];
+  for (let index = 0; index < count; index++) {
+    const own =
+      first[index] ?? (isJsonObject(schema["items"]) ? schema["items"] : { type: "string" });
+    items.push(generate(own, { ...place, depth: place.depth + 1, variant: place.variant + index }));
+  }
+  return items;
+}
+
+function makeString(schema: JsonObject, place: GenerationContext): string {
+  const format = FORMATS[stringOrEmpty(schema["format"])];
+  const minLength = numberOrUndefined(schema["minLength"]) ?? 0;
+  const maxLength = numberOrUndefined(schema["maxLength"]) ?? Infinity;
+  if (format !== undefined && format.length >= minLength && format.length <= maxLength)
+    return format;
+  const text =
+    place.variant === 0 ? `example ${place.name}` : `${place.variant + 1}. example ${place.name}`;
+  return text.padEnd(minLength, ".").slice(0, maxLength);
+}
+
+function makeNumber(schema: JsonObject, place: GenerationContext, whole: boolean): number {
+  const above = numberOrUndefined(schema["exclusiveMinimum"]);
+  const below = numberOrUndefined(schema["exclusiveMaximum"]);
+  const step = numberOrUndefined(schema["multipleOf"]) ?? (whole ? 1 : undefined);
+  const low = Math.max(numberOrUndefined(schema["minimum"]) ?? -Infinity, above ?? -Infinity);
+  const high = Math.min(numberOrUndefined(schema["maximum"]) ?? Infinity, below ?? Infinity);
+  if (step !== undefined)
+    return nearestMultiple(step, { low, high, above, below, wanted: place.variant + 1 });
+  const wanted = place.variant + 1.5;
+  if (wanted > low && wanted < high) return wanted;
+  if (low === -Infinity) return high - 1;
+  if (high === Infinity) return low + 1;
+  return low + (high - low) / 2;
+}
+
+interface NumberRange {
+  readonly low: number;
+  readonly high: number;
+  readonly above: number | undefined;
+  readonly below: number | undefined;
+  readonly wanted: number;
+}
+
+/** The multiple of a step that lies in the range, nearest to the wanted one. */
+function nearestMultiple(step: number, range: NumberRange): number {
+  let lowest = Math.ceil(range.low / step);
+  if (range.above !== undefined && lowest * step <= range.above) lowest += 1;
+  let highest = Math.floor(range.high / step);
+  if (range.below !== undefined && highest * step >= range.below) highest -= 1;
+  const multiple = Math.min(highest, Math.max(lowest, range.wanted));
+  // Steps such as 0.01 give 0.030000000000000002 by plain multiplication.
+  return Number((multiple * step).toPrecision(15));
+}

@@ -1,0 +1,186 @@
+// A request on its way through, and the ways to end it.
+
+import type { InvalidRequest } from "./reply/normalized-request.ts";
+import type { SharedTimer } from "./faults/shared-timer.ts";
+import type { ConversationStore } from "./reply/conversation-store.ts";
+import {
+  createBodyStream,
+  createDroppedBody,
+  isUnmodified,
+  jsonBodySteps,
+} from "./faults/reply-body.ts";
+import {
+  NO_DIRECTIVES,
+  directivesInHeaders,
+  directivesInText,
+  type Directives,
+} from "./faults/directives.ts";
+import type { PromptCache } from "./reply/prompt-cache.ts";
+import type { HeaderList, Recorder } from "./recorder.ts";
+import { JSON_CONTENT_TYPE, type ApiError, type SimulatedWire } from "./wires/wire.ts";
+
+export interface SimulatorOptions {
+  readonly now: () => number;
+  /** Demands a key: any key, or exactly this one. */
+  readonly requireKey?: boolean | string;
+  /** Answers for every model name instead of its own four. */
+  readonly acceptsAnyModel?: boolean;
+  /** How many requests are kept to be looked at; 200 unless told. 0 keeps none, which is cheaper. */
+  readonly maxRecordedRequests?: number;
+}
+
+export interface SimulatorDeps {
+  readonly options: SimulatorOptions;
+  readonly recorder: Recorder;
+  readonly cache: PromptCache;
+  readonly conversations: ConversationStore;
+  readonly timer: SharedTimer;
+}
+
+/** One request on its way through. */
+export interface RequestContext {
+  readonly deps: SimulatorDeps;
+  readonly request: Request;
+  readonly id: string;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly headers: HeaderList;
+  readonly text: string;
+}
+
+export function respondWithJson(
+  context: RequestContext,
+  wire: SimulatedWire,
+  result: { readonly directives: Directives; readonly body: unknown; readonly model: string },
+): Response {
+  const text = JSON.stringify(result.body);
+  if (isUnmodified(result.directives))
+    return respond(context, wire, {
+      directives: result.directives,
+      type: JSON_CONTENT_TYPE,
+      body: text,
+    });
+  const tracker = context.deps.recorder.trackReply({
+    id: context.id,
+    path: context.path,
+    model: result.model,
+  });
+  const body = createBodyStream(
+    jsonBodySteps(text, result.directives, wire),
+    tracker,
+    context.deps.timer,
+  );
+  return respond(context, wire, { directives: result.directives, type: JSON_CONTENT_TYPE, body });
+}
+
+export interface ResponseBody {
+  readonly directives: Directives;
+  readonly type: string;
+  readonly body: string | ReadableStream<Uint8Array<ArrayBuffer>>;
+}
+
+export function respond(
+  context: RequestContext,
+  wire: SimulatedWire,
+  { directives, type, body }: ResponseBody,
+): Response {
+  const headers: Record<string, string> = {
+    "content-type": directives["content-type"] ?? type,
+    [wire.requestIdHeader]: context.id,
+  };
+  if (directives.limits !== undefined)
+    Object.assign(headers, wire.rateLimitHeaders(directives.limits));
+  if (directives.gzip !== true) return new Response(body, { headers });
+  headers["content-encoding"] = "gzip";
+  const plain = new Response(body).body;
+  return new Response(plain?.pipeThrough(new CompressionStream("gzip")) ?? null, { headers });
+}
+
+/** What is answered instead of a reply. */
+export async function injectFault(
+  wire: SimulatedWire,
+  context: RequestContext,
+  directives: Directives,
+): Promise<Response | undefined> {
+  if (directives === NO_DIRECTIVES) return undefined;
+  if (directives.latency !== undefined) await delay(context, directives.latency);
+  if (context.request.signal.aborted) return new Response(null, { status: 499 });
+  if (directives.drop === true)
+    return new Response(
+      createDroppedBody(
+        context.deps.recorder.trackReply({ id: context.id, path: context.path, model: "" }),
+      ),
+    );
+  if (directives.redirect !== undefined)
+    return new Response(null, { status: 307, headers: { location: directives.redirect } });
+  const status = directives.status ?? (directives["retry-after"] === undefined ? undefined : 429);
+  if (directives.html === true) return htmlPage(status ?? 502);
+  const failure = {
+    status: status ?? 500,
+    message: directives.message ?? "This failure was ordered.",
+  };
+  if (directives["error-body"] === true)
+    return respond(context, wire, {
+      directives,
+      type: JSON_CONTENT_TYPE,
+      body: JSON.stringify(wire.errorBody(failure)),
+    });
+  return status === undefined ? undefined : respondWithError(wire, context, failure, directives);
+}
+
+function delay(context: RequestContext, ms: number): Promise<void> {
+  const tracker = context.deps.recorder.trackReply({
+    id: context.id,
+    path: context.path,
+    model: "",
+  });
+  return new Promise((resolve) => {
+    const { signal } = context.request;
+    const onAbort = (): void => tracker.aborted();
+    signal.addEventListener("abort", onAbort, { once: true });
+    context.deps.timer.schedule(ms, () => {
+      signal.removeEventListener("abort", onAbort);
+      tracker.delayCompleted();
+      resolve();
+    });
+  });
+}
+
+function htmlPage(status: number): Response {
+  const page = `<html>\r\n<head><title>${status} Bad Gateway</title></head>\r\n<body>\r\n<center><h1>${status} Bad Gateway</h1></center>\r\n</body>\r\n</html>\r\n`;
+  return new Response(page, { status, headers: { "content-type": "text/html" } });
+}
+
+export function respondWithError(
+  wire: SimulatedWire,
+  context: RequestContext,
+  failure: ApiError,
+  directives: Directives = NO_DIRECTIVES,
+): Response {
+  const headers: Record<string, string> = {
+    [wire.requestIdHeader]: context.id,
+    ...wire.errorHeaders(failure),
+  };
+  if (failure.status === 429) Object.assign(headers, wire.rateLimitHeaders(0));
+  if (directives["retry-after"] !== undefined) headers["retry-after"] = directives["retry-after"];
+  if (directives["content-type"] !== undefined)
+    headers["content-type"] = directives["content-type"];
+  return Response.json(wire.errorBody(failure), { status: failure.status, headers });
+}
+
+export function directivesFor(
+  context: RequestContext,
+  userText: string,
+): Directives | InvalidRequest {
+  const inHeaders = directivesInHeaders(context.headers);
+  const inText = directivesInText(userText);
+  if (inHeaders === undefined && inText === undefined) return NO_DIRECTIVES;
+  const [error] = [...(inHeaders?.errors ?? []), ...(inText?.errors ?? [])];
+  if (error !== undefined)
+    return {
+      invalid: true,
+      status: 400,
+      message: `The simulator has no directive "${error}". docs/simulator.md lists them.`,
+    };
+  return { ...inHeaders?.directives, ...inText?.directives };
+}

@@ -1,0 +1,104 @@
+// What every wire gives to the simulator, and the parts of a reply that they share.
+
+import type { NormalizedRequest, InvalidRequest } from "../reply/normalized-request.ts";
+import type { Conversation } from "../reply/conversation-store.ts";
+import type { Directives } from "../faults/directives.ts";
+import { isJsonObject, type JsonObject } from "../json.ts";
+import type { Reply } from "../reply/compose-reply.ts";
+
+/** One event of a stream, whole. Text has LF line ends; delivery may change them. */
+export interface Frame {
+  readonly data: string | Uint8Array;
+  /** Carries content: what directives that count deltas count. */
+  readonly isDelta?: true;
+  readonly isUsage?: true;
+  /** The terminal event. */
+  readonly isTerminal?: true;
+}
+
+/** What the path and the headers say beside the body. */
+export interface RequestMetadata {
+  readonly pathModel: string;
+  readonly isStreaming: boolean;
+  readonly query: URLSearchParams;
+  readonly header: (name: string) => string | undefined;
+  /** What was said up to a stored reply. */
+  readonly findConversation: (id: string) => readonly unknown[] | undefined;
+}
+
+export interface ApiError {
+  readonly status: number;
+  readonly message: string;
+  readonly param?: string | null;
+  readonly code?: string | null;
+}
+
+export interface SimulatedWire {
+  readonly name: "chat" | "responses" | "messages" | "gemini" | "converse";
+  /** Whether its providers cache prompts without being asked to. */
+  readonly cachesImplicitly: boolean;
+  readonly parseRequest: (
+    body: JsonObject,
+    metadata: RequestMetadata,
+  ) => NormalizedRequest | InvalidRequest;
+  readonly replyBody: (reply: Reply) => unknown;
+  readonly streamReply: (reply: Reply) => Iterable<Frame>;
+  /** What is stored of a reply, on the wire that stores. */
+  readonly toConversation?: (reply: Reply) => Conversation;
+  readonly streamContentType: (request: NormalizedRequest) => string;
+  readonly newline: "lf" | "crlf";
+  readonly modelNotFound: (model: string) => ApiError;
+  readonly errorBody: (errorBody: ApiError) => JsonObject;
+  readonly errorHeaders: (errorBody: ApiError) => Readonly<Record<string, string>>;
+  /** `sent`: how many frames came before it. */
+  readonly errorFrame: (message: string, sent: number) => Frame;
+  readonly malformedFrame: Frame;
+  readonly keepaliveFrame: Frame;
+  readonly requestIdHeader: string;
+  /** The headers that tell how much of a rate limit is left. */
+  readonly rateLimitHeaders: (remaining: number) => Readonly<Record<string, string>>;
+  readonly missingKeyError: ApiError;
+  readonly invalidKeyError: ApiError;
+}
+
+export const SSE_CONTENT_TYPE = "text/event-stream; charset=utf-8";
+export const JSON_CONTENT_TYPE = "application/json";
+
+/** An event with a name, as Anthropic's and OpenAI's Responses streams have. */
+export function namedEvent(name: string, value: unknown): string {
+  return `event: ${name}\ndata: ${JSON.stringify(value)}\n\n`;
+}
+
+export function dataEvent(value: unknown): string {
+  return `data: ${JSON.stringify(value)}\n\n`;
+}
+
+const USAGE_FAULTS: Readonly<
+  Record<NonNullable<Directives["usage"]>, (usage: JsonObject) => JsonObject | undefined>
+> = {
+  none: () => undefined,
+  twice: (usage) => usage,
+  negative: (usage) => mapNumbers(usage, (value) => (value === 0 ? -1 : -value)),
+  huge: (usage) => mapNumbers(usage, () => Number.MAX_SAFE_INTEGER),
+  zero: (usage) => mapNumbers(usage, () => 0),
+  text: (usage) => mapNumbers(usage, String),
+  missing: (usage) =>
+    Object.fromEntries(Object.entries(usage).filter((_, index) => index % 2 === 0)),
+};
+
+/** The usage object as the order wants it; undefined where it is left out. */
+export function applyUsageFault(usage: JsonObject, directives: Directives): JsonObject | undefined {
+  return directives.usage === undefined ? usage : USAGE_FAULTS[directives.usage](usage);
+}
+
+function mapNumbers(fields: JsonObject, transform: (value: number) => unknown): JsonObject {
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [key, mapValue(value, transform)]),
+  );
+}
+
+function mapValue(value: unknown, transform: (value: number) => unknown): unknown {
+  if (typeof value === "number") return transform(value);
+  if (Array.isArray(value)) return value.map((entry) => mapValue(entry, transform));
+  return isJsonObject(value) ? mapNumbers(value, transform) : value;
+}

@@ -1,0 +1,53 @@
+// One export, and what the collector says to it.
+
+import { readBoundedText } from "../base/streams/bounded-body.ts";
+import type { Secret } from "../base/secret.ts";
+
+export interface OtlpEndpoint {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, Secret>>;
+}
+
+export type ExportResult =
+  | { readonly kind: "taken"; readonly rejected: number }
+  /** `later`: the same may be taken then. */
+  | { readonly kind: "later" | "never"; readonly reason: string; readonly retryAfterMs?: number };
+
+export const BACKOFF_MAX_MS = 60_000;
+const RESPONSE_MAX_BYTES = 65_536;
+/** By OTLP's own list, these alone are worth another try. */
+const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+export async function exportSpans(
+  { url, headers }: OtlpEndpoint,
+  body: string,
+  timeoutMs: number,
+): Promise<ExportResult> {
+  try {
+    const response = await fetch(url, {
+      method: "POST",
+      headers: {
+        ...Object.fromEntries(Object.entries(headers).map(([name, its]) => [name, its.reveal()])),
+        "content-type": "application/json",
+      },
+      body,
+      redirect: "error",
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    const text = await readBoundedText(response.body, RESPONSE_MAX_BYTES);
+    if (response.ok) return { kind: "taken", rejected: rejectedSpanCount(text) };
+    const waitSeconds = Number(response.headers.get("retry-after"));
+    return {
+      kind: RETRYABLE_STATUSES.has(response.status) ? "later" : "never",
+      reason: `status ${response.status}`,
+      ...(waitSeconds > 0 ? { retryAfterMs: Math.min(BACKOFF_MAX_MS, waitSeconds * 1_000) } : {}),
+    };
+  } catch (error) {
+    return { kind: "later", reason: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** How many spans the collector says that it did not take. */
+function rejectedSpanCount(text: string): number {
+  return Number(/"rejectedSpans"\s*:\s*"?(\d{1,15})/.exec(text)?.[1] ?? 0);
+}

@@ -1,0 +1,69 @@
+// An invitation is for one address: only letter case of ASCII is forgiven.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  respondToInvitation,
+  listInvitationsForEmail,
+  invite,
+} from "../../src/accounts/invitations.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+const NOW = 1_800_000_000_000;
+
+describeEachStore((kind, open) => {
+  describe(`the address of an invitation on ${kind}`, () => {
+    let store: TestStore;
+    beforeAll(async () => {
+      store = await open();
+      await store.db.write((tx) =>
+        tx.run(
+          "insert into account (id, created_at, created_from, claimed_at) values ('acct_a', 1, 'test', 1)",
+        ),
+      );
+    });
+    afterAll(() => store.close());
+
+    const invited = (email: string) =>
+      store.db.write((tx) =>
+        invite(tx, { accountId: "acct_a", email, invitedBy: "owner@example.com", now: NOW }),
+      );
+
+    test("is no other address that Unicode's small letters make the same", async () => {
+      const { id } = await invited("Kim@Example.com");
+      const other = "\u212aim@example.com";
+      expect(await listInvitationsForEmail(store.db, other, NOW)).toEqual([]);
+      const answer = { id, accept: true, personId: "usr_other", now: NOW };
+      expect(
+        await rejectionMessage(
+          store.db.write((tx) => respondToInvitation(tx, { ...answer, email: other })),
+        ),
+      ).toContain("no such invitation");
+      const found = await listInvitationsForEmail(store.db, "kIM@example.COM", NOW);
+      expect(found.map((one) => one.id)).toEqual([id]);
+      const taken = await store.db.write((tx) =>
+        respondToInvitation(tx, { ...answer, personId: "usr_kim", email: "KIM@example.com" }),
+      );
+      expect(taken.hasJoined).toBe(true);
+    });
+
+    test("is the same in both spellings of a name of other letters", async () => {
+      const { id } = await invited("ada@Bücher.example");
+      const found = await listInvitationsForEmail(store.db, "ada@xn--bcher-kva.example", NOW);
+      expect(found.map((one) => one.id)).toEqual([id]);
+    });
+
+    test("must be one", async () => {
+      for (const email of ["friend.example", "@example.com", "a b@example.com"])
+        expect(await rejectionMessage(invited(email))).toContain("email");
+    });
+
+    test("is not the owner's own", async () => {
+      expect(await rejectionMessage(invited(" Owner@Example.com"))).toContain("your own address");
+      expect(await listInvitationsForEmail(store.db, "owner@example.com", NOW)).toEqual([]);
+    });
+  });
+});

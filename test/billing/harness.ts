@@ -1,0 +1,178 @@
+// Billing without a gateway around it: a store, the till as the house builds it, accounts with a key that can spend, and
+// what they do at a Stripe that is not there.
+
+import { expect } from "bun:test";
+import { createBilling, handleBalanceThresholds } from "../../src/billing/create-billing.ts";
+import { readConfig } from "../../src/config/config.ts";
+import { createLog } from "../../src/base/log.ts";
+import { secret } from "../../src/base/secret.ts";
+import { parseRules, enableAutoTopUp } from "../../src/billing/top-up/auto-top-up.ts";
+import { createInvoice, type Invoice } from "../../src/billing/invoices/invoices.ts";
+import { beginMethodSetup, reconcileMethods } from "../../src/billing/top-up/payment-methods.ts";
+import { beginPayment, handleWebhook, type BillingDeps } from "../../src/billing/billing-deps.ts";
+import type { Job } from "../../src/server/scheduler.ts";
+import type { Ledger } from "../../src/ledger/ledger.ts";
+import type { Db } from "../../src/store/db.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
+import { openAccount, startLedger, usageRecord } from "../ledger/fixtures.ts";
+import type { FakeStripe } from "../support/fakes/stripe.ts";
+import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf } from "./fixtures.ts";
+
+export interface BillingHarness {
+  readonly db: Db;
+  readonly billing: BillingDeps;
+  readonly runPoll: Job[1];
+  /** The clock that buys credits by itself. */
+  readonly runTopUps: Job[1];
+  readonly ledger: Ledger<UsageRecord>;
+  readonly clock: { now: number };
+  readonly logged: string[];
+  readonly newAccount: () => Promise<string>;
+  readonly newInvoice: (accountId: string, amountCents: number) => Promise<Invoice>;
+  /** Spends of a balance, or holds it and answers how to let go. */
+  readonly spend: (accountId: string, amount: bigint) => Promise<void>;
+  readonly hold: (accountId: string, amount: bigint) => Promise<() => Promise<unknown>>;
+}
+
+let nextId = 0;
+
+export async function createBillingHarness(
+  db: Db,
+  env: Readonly<Record<string, string>> = {},
+): Promise<BillingHarness> {
+  const read = readConfig({ env, hostName: "test", providers: [] });
+  if (!read.ok) throw new Error(read.errors.join("; "));
+  const clock = { now: Date.now() };
+  const logged: string[] = [];
+  const log = createLog({
+    level: "debug",
+    isPretty: false,
+    now: () => clock.now,
+    write: (line) => logged.push(line),
+  });
+  const master = secret("a master secret that only these tests know");
+  const { billing, billingJobs } = await createBilling(read.config, {
+    db,
+    log,
+    master,
+    now: () => clock.now,
+  });
+  const name = `shop.${(nextId += 1)}`;
+  const ledger = await startLedger(db, name, clock.now, {
+    onBalanceThresholds: handleBalanceThresholds,
+  });
+  const about = (accountId: string) => ({
+    id: `req.${(nextId += 1)}`,
+    accountId,
+    keyId: `${accountId}.k`,
+    now: clock.now,
+  });
+  const hold: BillingHarness["hold"] = async (accountId, amount) => {
+    const call = about(accountId);
+    const held = await ledger.hold({ ...call, amount, expiresAt: clock.now + 1_000_000_000 });
+    if (held.status !== "held") return async () => {};
+    return () => ledger.settle({ ...call, cost: 0n });
+  };
+  const spend: BillingHarness["spend"] = async (accountId, amount) => {
+    const call = about(accountId);
+    const held = await ledger.hold({ ...call, amount, expiresAt: clock.now + 1_000_000 });
+    if (held.status !== "held") return;
+    const record = usageRecord({ ...call, cost: amount, createdAt: clock.now });
+    await ledger.settle({ ...call, cost: amount, record });
+  };
+  return {
+    db,
+    billing,
+    runPoll: billingJobs[0]?.[1] ?? (async () => {}),
+    runTopUps: billingJobs[1]?.[1] ?? (async () => {}),
+    ledger,
+    clock,
+    logged,
+    newAccount: async () => {
+      const id = `acct.${(nextId += 1)}`;
+      await db.write((tx) => openAccount(tx, id, [`${id}.k`], clock.now));
+      return id;
+    },
+    newInvoice: (accountId, amountCents) =>
+      db.write((tx) => createInvoice(tx, { accountId, amountCents, now: clock.now })),
+    spend,
+    hold,
+  };
+}
+
+/** One webhook of Stripe's arrives. */
+export async function deliverWebhook(
+  shop: BillingHarness,
+  stripe: FakeStripe,
+  body: string,
+): Promise<void> {
+  const now = Date.now();
+  await handleWebhook(shop.billing, { bodyText: body, signature: stripe.signWebhook(body), now });
+}
+
+/** All that Stripe has to say arrives, in its order. */
+export async function deliverWebhooks(shop: BillingHarness, stripe: FakeStripe): Promise<void> {
+  for (const { body } of stripe.webhookEvents.splice(0)) await deliverWebhook(shop, stripe, body);
+}
+
+/** An account that has bought 10 USD at Stripe's page. */
+export async function createBuyer(shop: BillingHarness, stripe: FakeStripe) {
+  const accountId = await shop.newAccount();
+  const { id: invoiceId } = await shop.newInvoice(accountId, 1_000);
+  const started = await beginPayment(shop.billing, invoiceId, shop.clock.now);
+  const intent = stripe.pay(stripe.sessionAt(started.kind === "page" ? started.url : null));
+  await deliverWebhooks(shop, stripe);
+  return { accountId, invoiceId, intent };
+}
+
+/** The books are in order, and say of Stripe what Stripe says itself. */
+export async function expectLedgerMatchesStripe(
+  { db }: BillingHarness,
+  stripe: FakeStripe,
+): Promise<void> {
+  await expectLedgerValid(db);
+  const cleared = -(await ledgerBalanceOf(db, "system:clearing:stripe"));
+  expect(cleared).toBe(BigInt(stripe.balance()) * NANO_PER_CENT);
+}
+
+const OWNER = "usr_of_the_tests";
+
+/** An owner saves a method at the Stripe that is not there. Answers it. */
+export async function saveMethod(
+  shop: BillingHarness,
+  stripe: FakeStripe,
+  accountId: string,
+  how: Parameters<FakeStripe["completeSetup"]>[1] = {},
+) {
+  await shop.db.write(async (tx) => {
+    await tx.run(
+      "insert into account (id, created_at, created_from, claimed_at) values (?, 1, 'test', 1) on conflict (id) do nothing",
+      [accountId],
+    );
+    await tx.run(
+      `insert into membership (account_id, person_id, role, owner_of, added_at, via) values (?, ?, 'owner', ?, 1, 'test')
+       on conflict (account_id, person_id) do nothing`,
+      [accountId, OWNER, accountId],
+    );
+  });
+  const returnUrl = shop.billing.billingPageUrl(accountId);
+  const about = { accountId, personId: OWNER, returnUrl };
+  const url = await beginMethodSetup(shop.billing, about, shop.clock.now);
+  const setup = stripe.setupSessions.get(url?.split("/").at(-1) ?? "");
+  if (setup === undefined) throw new Error(`no page at ${url}`);
+  const method = stripe.completeSetup(setup, how);
+  shop.clock.now += 3_000;
+  await reconcileMethods(shop.billing, accountId, shop.clock.now);
+  return method;
+}
+
+/** The owner allows it: below 5 USD buy for 10, and for 30 in a month, unless told otherwise. */
+export async function allowAutoTopUp(
+  shop: BillingHarness,
+  accountId: string,
+  rules: Partial<Parameters<typeof parseRules>[0]> = {},
+): Promise<void> {
+  const typed = { threshold_usd: 5, amount_usd: 10, monthly_ceiling_usd: 30, ...rules };
+  const read = parseRules(typed, shop.billing.limits);
+  await shop.db.write((tx) => enableAutoTopUp(tx, accountId, { rules: read, now: shop.clock.now }));
+}

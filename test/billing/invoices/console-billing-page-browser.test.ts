@@ -1,0 +1,162 @@
+// The billing page in a real browser without JavaScript: an owner buys by hand, saves a method, allows that credits are
+// bought by themselves, and reads why it stopped. Where POSTERN_TEST_PICTURES names a folder, a picture of each state and
+// look is left there.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import path from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { launchBrowser } from "../../support/browser/chromium.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { api } from "../fixtures.ts";
+import { type TestUser, createUser, makeOwner } from "../console-user.ts";
+
+// The first start of a browser unpacks it.
+setDefaultTimeout(60_000);
+
+const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
+const SCREENS = [
+  { name: "desktop-light", width: 1_280, colorScheme: "light" },
+  { name: "desktop-dark", width: 1_280, colorScheme: "dark" },
+  { name: "phone-light", width: 360, colorScheme: "light" },
+  { name: "phone-dark", width: 360, colorScheme: "dark" },
+] as const;
+
+let browser: Browser;
+let gateway: Gateway;
+let account: TestAccount;
+let owner: TestUser;
+let page: Page;
+let billing: string;
+const failures: string[] = [];
+
+beforeAll(async () => {
+  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+  account = await registerAccount(gateway);
+  owner = await createUser(gateway, "olga");
+  await makeOwner(gateway, account.id, owner);
+  billing = `${gateway.url}/console/${account.id}/billing`;
+  page = await openPage(gateway, owner, SCREENS[0]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await gateway.stop();
+});
+
+async function openPage(
+  place: Gateway,
+  { cookie }: TestUser,
+  screen: (typeof SCREENS)[number],
+): Promise<Page> {
+  const context = await browser.newContext({
+    javaScriptEnabled: false,
+    viewport: { width: screen.width, height: 900 },
+    colorScheme: screen.colorScheme,
+  });
+  const [name = "", value = ""] = cookie.split("=");
+  await context.addCookies([{ name, value, url: place.url }]);
+  const opened = await context.newPage();
+  opened.on("console", (message) => {
+    if (message.type() === "error" && !/status of (4|5)\d\d/.test(message.text()))
+      failures.push(message.text());
+  });
+  return opened;
+}
+
+async function screenshot(shown: Page, name: string): Promise<void> {
+  if (SCREENSHOT_DIR !== undefined)
+    await shown.screenshot({ path: path.join(SCREENSHOT_DIR, `${name}.png`), fullPage: true });
+}
+
+test("an owner sees the price, pays, and finds the invoice with its receipt", async () => {
+  await page.goto(billing);
+  await page.fill("#buy-amount", "33.33");
+  await page.click("text=Show the price");
+  expect(await page.textContent("main")).toContain("$35.00");
+  await screenshot(page, "billing-price");
+  await page.click("text=Go on to pay");
+  expect(page.url()).toStartWith(`${gateway.url}/pay/`);
+  await page.click("button:has-text('Pay $35.00')");
+  await page.waitForSelector("text=Paid, thank you");
+  await page.goto(billing);
+  expect(await page.textContent("h2#balance")).toContain("$33.38 left");
+  await page.click("text=Receipt");
+  expect(await page.textContent("h1")).toBe("Receipt");
+  expect(failures).toEqual([]);
+});
+
+test("an owner withdraws an invoice", async () => {
+  await page.goto(`${billing}?amount_usd=12`);
+  await page.click("text=Go on to pay");
+  await page.goto(billing);
+  await page.click("button:has-text('Withdraw')");
+  expect(page.url()).toBe(billing);
+  expect(await page.textContent("tbody tr:first-child")).toContain("void");
+});
+
+test("an owner saves a method, allows auto top-up, and it buys", async () => {
+  await page.goto(billing);
+  await page.click("text=Save a payment method");
+  await screenshot(page, "billing-card");
+  await page.click("text=A card that works");
+  expect(await page.textContent("[role=status]")).toContain("The payment method is saved");
+  await page.fill("#auto-threshold_usd", "50");
+  await page.fill("#auto-amount_usd", "20");
+  await page.fill("#auto-monthly_ceiling_usd", "60");
+  await page.click("text=Turn it on");
+  let status = "";
+  for (let waits = 0; waits < 100 && status !== "paid"; waits++) {
+    await Bun.sleep(100);
+    const { body } = await api<{ last_attempt: { state: string } | null }>(gateway, account, [
+      "GET",
+      "/v1/billing/auto-top-up",
+    ]);
+    status = body.last_attempt?.state ?? "";
+  }
+  await page.goto(billing);
+  expect(await page.textContent("h2#auto")).toBe("Auto top-up is on");
+  expect(await page.textContent("h2#balance")).toContain("$53.38 left");
+  expect(await page.textContent("tbody tr:first-child")).toContain("automatic");
+  expect(failures).toEqual([]);
+});
+
+test("an owner reads why it stopped, in every look, and nothing scrolls sideways", async () => {
+  await gateway.server.db.write((tx) =>
+    tx.run(
+      "update auto_top_up set status = 'stopped', stopped_reason = 'payment_failed', stopped_at = 1 where account_id = ?",
+      [account.id],
+    ),
+  );
+  for (const look of SCREENS) {
+    const shown = await openPage(gateway, owner, look);
+    await shown.goto(`${billing}?amount_usd=12.50`);
+    expect(await shown.textContent("[role=alert]")).toContain("two payments in a row failed");
+    await screenshot(shown, `billing-${look.name}`);
+    const [content, screen] = [
+      await shown.locator("html").evaluate((node) => node.scrollWidth),
+      await shown.locator("html").evaluate((node) => node.clientWidth),
+    ];
+    expect(content).toBeLessThanOrEqual(screen);
+    await shown.context().close();
+  }
+});
+
+test("the policy lets the form lead to the processor's page", async () => {
+  const stripe: FakeStripe = startFakeStripe();
+  const real = await startGateway({ env: stripe.env });
+  const theirs = await registerAccount(real);
+  const who = await createUser(real, "olga");
+  await makeOwner(real, theirs.id, who);
+  const shown = await openPage(real, who, SCREENS[0]);
+  await shown.goto(`${real.url}/console/${theirs.id}/billing`);
+  await shown.click("text=Save a payment method");
+  expect(shown.url()).toStartWith(`${stripe.url}/c/setup/`);
+  expect(failures).toEqual([]);
+  await real.stop();
+  await stripe.stop();
+});

@@ -1,0 +1,89 @@
+// The pay page in a real browser without JavaScript: what a policy forbids, only a browser knows. Where
+// POSTERN_TEST_PICTURES names a folder, a picture of each state is left there.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import path from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { launchBrowser } from "../../support/browser/chromium.ts";
+import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
+import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { buyCredits, readInvoice } from "../fixtures.ts";
+
+const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
+const START_TIMEOUT_MS = 60_000;
+
+let browser: Browser;
+let gateway: Gateway;
+let page: Page;
+let stripe: FakeStripe;
+const failures: string[] = [];
+
+beforeAll(async () => {
+  gateway = await startGateway({
+    env: {
+      POSTERN_OPERATOR_NAME: "Example Gateways Ltd",
+      POSTERN_OPERATOR_ADDRESS: "1 Example Street; 10115 Berlin",
+    },
+  });
+  stripe = startFakeStripe();
+  browser = await launchBrowser();
+  const context = await browser.newContext({
+    javaScriptEnabled: false,
+    viewport: { width: 760, height: 900 },
+  });
+  page = await context.newPage();
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/status of (4|5)\d\d/.test(message.text()))
+      failures.push(message.text());
+  });
+}, START_TIMEOUT_MS);
+afterAll(async () => {
+  await browser?.close();
+  await gateway.stop();
+  await stripe.stop();
+});
+
+async function screenshot(name: string): Promise<void> {
+  if (SCREENSHOT_DIR !== undefined)
+    await page.screenshot({ path: path.join(SCREENSHOT_DIR, `${name}.png`), fullPage: true });
+}
+
+test("a human lets a payment fail, pays, and keeps the receipt", async () => {
+  const account = await registerAccount(gateway);
+  const invoice = await buyCredits(gateway, account, "33.33");
+  await page.goto(invoice.pay_url);
+  await screenshot("pay-open");
+  await page.click("text=Let the payment fail");
+  expect(await page.textContent("[role=alert]")).toContain("Nothing was charged");
+  await screenshot("pay-failed");
+  await page.click("button:has-text('Pay $35.00')");
+  expect(await page.textContent("h1")).toBe("Paid, thank you");
+  await screenshot("pay-paid");
+  await page.click("text=Receipt");
+  expect(await page.textContent("main")).toContain("Example Gateways Ltd");
+  await screenshot("receipt");
+  // Paper is white, whatever the person has chosen for the screen.
+  await page.emulateMedia({ media: "print", colorScheme: "dark" });
+  const inks = await page
+    .locator("h1, td, dt")
+    .evaluateAll((words) =>
+      words.map((word) =>
+        Math.max(...(getComputedStyle(word).color.match(/\d+/g) ?? []).map(Number)),
+      ),
+    );
+  expect(Math.max(...inks)).toBeLessThan(110);
+  await page.emulateMedia({ media: null, colorScheme: null });
+  expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
+  expect(failures).toEqual([]);
+});
+
+test("the policy lets the button lead to the processor's page", async () => {
+  const real = await startGateway({ env: stripe.env });
+  const invoice = await buyCredits(real, await registerAccount(real));
+  await page.goto(invoice.pay_url);
+  await screenshot("pay-stripe");
+  await page.click("button:has-text('with Stripe')");
+  expect(page.url()).toStartWith(`${stripe.url}/c/pay/`);
+  expect(failures).toEqual([]);
+  await real.stop();
+});

@@ -1,0 +1,114 @@
+// A program that knows nothing of this gateway but what a 402 tells it: it buys, pays as a human would, and calls again.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { STORE_KINDS } from "../../support/stores/stores.ts";
+import { expectLedgerValid } from "../fixtures.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(16_000);
+
+interface Step {
+  readonly method: string;
+  readonly url: string;
+  readonly body?: unknown;
+}
+
+const TEXT = "[[sim: tokens=20]] hello";
+const messages = [{ role: "user", content: TEXT }];
+const CALLS = {
+  chat: ["/v1/chat/completions", { model: "sim/echo", messages, max_tokens: 16_000 }],
+  responses: ["/v1/responses", { model: "sim/echo", input: TEXT, max_output_tokens: 16_000 }],
+  messages: ["/v1/messages", { model: "sim/echo", messages, max_tokens: 16_000 }],
+} as const;
+
+describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
+  let gateway: Gateway;
+  beforeAll(async () => {
+    gateway = await startGateway({ store, providers: ["sim", "openai"] });
+  });
+  afterAll(async () => {
+    await expectLedgerValid(gateway.server.db);
+    await gateway.stop();
+  });
+
+  for (const [name, [path, body]] of Object.entries(CALLS))
+    test(`by a program that reads only the 402, on ${name}`, async () => {
+      const account = await registerAndSpend();
+      const call = (): Promise<Response> => post(account, path, body);
+      const refused = await call();
+      expect(refused.status).toBe(402);
+      const { error } = (await refused.json()) as { error: { next: readonly Step[] } };
+      const [step] = error.next;
+      if (step === undefined) throw new Error("a 402 that says nothing");
+
+      expect(step.method).toBe("POST");
+      const bought = await post(account, step.url, step.body);
+      expect(bought.status).toBe(201);
+      const { pay_url: payUrl } = (await bought.json()) as { pay_url: string };
+      await payOnPage(payUrl);
+
+      expect((await call()).status).toBe(200);
+    });
+
+  test("and names an amount that covers a call that costs more than ten dollars", async () => {
+    const account = await registerAccount(gateway);
+    const refused = await post(account, "/v1/responses", {
+      model: "openai/o1-pro",
+      input: TEXT,
+      max_output_tokens: 100_000,
+    });
+    expect(refused.status).toBe(402);
+    const { error } = (await refused.json()) as {
+      error: { code: string; required_credits: number; next: readonly Step[] };
+    };
+    expect(error.required_credits).toBeGreaterThan(20_000_000);
+    const [step] = error.next;
+    if (step === undefined) throw new Error("a 402 that says nothing");
+    const { amount_usd: usd } = step.body as { amount_usd: number };
+    expect(usd * 1_000_000 + 50_000).toBeGreaterThanOrEqual(error.required_credits);
+  });
+
+  /** An account with a fifth of its starting credit left. */
+  async function registerAndSpend(): Promise<TestAccount> {
+    const poor = await registerAccount(gateway);
+    const spent = [{ role: "user", content: "[[sim: tokens=10000]] hello" }];
+    for (let times = 0; times < 2; times++)
+      await post(poor, "/v1/chat/completions", {
+        model: "sim/echo",
+        messages: spent,
+        max_tokens: 10_000,
+      });
+    return poor;
+  }
+
+  function post(account: TestAccount, path: string, body: unknown): Promise<Response> {
+    return fetch(new URL(path, gateway.url), {
+      method: "POST",
+      headers: account.headers,
+      body: JSON.stringify(body),
+    });
+  }
+});
+
+/** Opens the page, finds its form, and presses its first button, as a browser does. */
+async function payOnPage(payUrl: string): Promise<void> {
+  const page = await (await fetch(payUrl)).text();
+  const [, action = ""] = /<form method="post" action="([^"]+)"/.exec(page) ?? [];
+  const [, name = "", value = ""] =
+    /<button type="submit" name="(\w+)" value="(\w+)"/.exec(page) ?? [];
+  const answer = await fetch(new URL(action, payUrl), {
+    method: "POST",
+    headers: {
+      origin: new URL(payUrl).origin,
+      "content-type": "application/x-www-form-urlencoded",
+    },
+    body: new URLSearchParams({ [name]: value }).toString(),
+  });
+  expect(await answer.text()).toContain("Paid, thank you");
+}

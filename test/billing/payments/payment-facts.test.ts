@@ -1,0 +1,420 @@
+// The one door for payment facts: every order gives the same books, and what does not fit is kept aside.
+
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
+import { array, assert, integer, nat, property, record } from "fast-check";
+import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
+import {
+  feeOf,
+  nanoOfCents,
+  amountsDelta,
+  remainingAmounts,
+} from "../../../src/billing/invoices/cents.ts";
+import { ingestFacts } from "../../../src/billing/payments/checkouts.ts";
+import { markPaid, markRefunded } from "../../../src/billing/payments/manual-payments.ts";
+import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
+import type { PaymentFact } from "../../../src/billing/payments/payment-processor.ts";
+import { MAX_NANO } from "../../../src/base/money.ts";
+import { deposit, getWallet } from "../../../src/ledger/ledger.ts";
+import { writeOffDebt } from "../../../src/ledger/payments/payments.ts";
+import { rejectionMessage } from "../../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
+import {
+  NANO_PER_CENT,
+  expectLedgerValid,
+  ledgerBalanceOf,
+  NANO_PER_USD,
+  readWallet,
+} from "../fixtures.ts";
+import { createBillingHarness, type BillingHarness } from "../harness.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+let nextRef = 0;
+
+describeEachStore((kind, open) => {
+  describe(`the door on ${kind}`, () => {
+    let store: TestStore;
+    let shop: BillingHarness;
+    beforeAll(async () => {
+      store = await open();
+      shop = await createBillingHarness(store.db);
+    });
+    afterEach(() => expectLedgerValid(store.db));
+    afterAll(() => store.close());
+
+    async function newPurchase(cents = 1_000) {
+      const accountId = await shop.newAccount();
+      const invoice = await shop.newInvoice(accountId, cents);
+      const payment = `pay.${(nextRef += 1)}`;
+      const base = {
+        processor: "test",
+        payment,
+        invoiceId: invoice.id,
+        taxCents: 0,
+        currency: "usd",
+        at: 1,
+      };
+      const fact = (
+        kindOf: PaymentFact["kind"],
+        amountCents: number,
+        more: Partial<PaymentFact> = {},
+      ): PaymentFact => ({
+        ...base,
+        kind: kindOf,
+        amountCents,
+        ref: kindOf === "paid" ? payment : `${payment}.${(nextRef += 1)}`,
+        ...more,
+      });
+      return { accountId, invoice, payment, fact, paid: fact("paid", cents + feeOf(cents)) };
+    }
+
+    const apply = (fact: PaymentFact) => shop.db.write((tx) => applyFact(tx, fact, 1));
+    const statesOf = async (fact: PaymentFact) => (await apply(fact)).map(({ state }) => state);
+    const booksOf = async (accountId: string) => {
+      const rows = await shop.db.all(
+        `select account, cast(sum(amount) as text) as total from (
+           select to_account as account, amount from transfer where account_id = ?
+           union all select from_account as account, -amount as amount from transfer where account_id = ?
+         ) as moved group by account order by account`,
+        [accountId, accountId],
+      );
+      return rows
+        .filter(({ total }) => String(total) !== "0")
+        .map(({ account, total }) => `${String(account).replace(accountId, "")} ${String(total)}`);
+    };
+
+    test("every order of the same facts, with repetitions, ends in the same books", async () => {
+      const outcomes = new Set<string>();
+      const orders = permutations([0, 1, 2, 3, 4]).filter(
+        (_, place) => kind === "sqlite" || place % 6 === 0,
+      );
+      for (const order of orders) {
+        const { accountId, invoice, fact, paid } = await newPurchase(2_000);
+        const dispute = fact("disputed", 700);
+        const facts = [
+          paid,
+          fact("refunded", 333),
+          dispute,
+          fact("dispute_closed", 700, { ref: dispute.ref }),
+          fact("refunded", 1_111),
+        ];
+        for (const place of [...order, ...order]) {
+          const one = facts[place];
+          if (one !== undefined) await apply(one);
+        }
+        const { status } = (await findInvoice(shop.db, invoice.id)) ?? {};
+        outcomes.add(JSON.stringify([status, await booksOf(accountId)]));
+      }
+      expect([...outcomes]).toEqual([
+        // 2,100 cents came and 1,444 went: 69 of the fee, 1,375 of the credits.
+        JSON.stringify([
+          "paid",
+          [":paid 6250000000", "system:clearing:test -6560000000", "system:fee_revenue 310000000"],
+        ]),
+      ]);
+    });
+
+    test("a refund that comes first waits for its payment; a closed dispute waits for its dispute", async () => {
+      const { accountId, fact, paid } = await newPurchase();
+      const dispute = fact("disputed", 200);
+      expect(await statesOf(fact("dispute_closed", 0, { ref: dispute.ref }))).toEqual(["waiting"]);
+      expect(await statesOf(fact("refunded", 1_050))).toEqual(["waiting"]);
+      expect(await statesOf(paid)).toEqual(["applied", "applied"]);
+      expect(await statesOf(dispute)).toEqual(["applied", "applied"]);
+      expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+    });
+
+    test("many at once, in several transactions, are one credit", async () => {
+      const { accountId, paid } = await newPurchase();
+      const states = await Promise.all(Array.from({ length: 12 }, () => statesOf(paid)));
+      expect(states.flat().filter((state) => state === "applied")).toHaveLength(1);
+      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+    });
+
+    test("a second payment of an invoice is kept aside, and goes back without touching credits", async () => {
+      const { accountId, invoice, fact, paid } = await newPurchase();
+      await apply(paid);
+      const suspense = await ledgerBalanceOf(shop.db, "system:suspense");
+      const second = { ...paid, ref: `${paid.ref}.again`, payment: `${paid.payment}.again` };
+      const [applied] = await apply(second);
+      expect(applied?.reason).toContain("was paid before, by test:");
+      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(
+        suspense + 1_050n * NANO_PER_CENT,
+      );
+      await apply(fact("refunded", 1_050, { payment: second.payment }));
+      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(suspense);
+      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+      expect((await findInvoice(shop.db, invoice.id))?.status).toBe("paid");
+    });
+
+    test("a cent too little, a cent too much, no amount at all, and another currency are never credited", async () => {
+      for (const [amount, more, reason] of [
+        [1_049, {}, "1049 cents were paid where 1050 are due"],
+        [1_051, {}, "1051 cents were paid where 1050 are due"],
+        [1_050, { taxCents: 10 }, "1050 cents were paid where 1060 are due"],
+        [0, {}, "nothing was paid"],
+        [-1_050, {}, "the amount is no amount"],
+        [10.5, {}, "the amount is no amount"],
+        [Number.NaN, {}, "the amount is no amount"],
+        [1e15, {}, "the amount is no amount"],
+        [1_050, { currency: "eur" }, "it is in eur and not in US dollars"],
+        [1_050, { invoiceId: "inv_none" }, "no invoice has that id"],
+      ] as const) {
+        const { accountId, fact, invoice } = await newPurchase();
+        const told = fact("paid", amount, more);
+        const [applied] = await apply(told);
+        expect(applied?.reason).toBe(reason);
+        expect((await readWallet(shop.db, accountId)).paid).toBe(0n);
+        expect((await findInvoice(shop.db, invoice.id))?.status).toBe("open");
+      }
+    });
+
+    test("the same fact with another amount changes nothing, and is told to the operator", async () => {
+      const { accountId, paid } = await newPurchase();
+      await apply(paid);
+      const [applied] = await apply({ ...paid, amountCents: 9_999 });
+      expect(applied).toMatchObject({ state: "known", reason: "it was told differently before" });
+      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+    });
+
+    test("a payment of one invoice cannot credit another, nor can its refund touch another", async () => {
+      const [mine, other] = [await newPurchase(), await newPurchase()];
+      await apply(mine.paid);
+      await apply(other.paid);
+      expect(await statesOf({ ...mine.paid, invoiceId: other.invoice.id })).toEqual(["known"]);
+      const stray = mine.fact("refunded", 100, { invoiceId: other.invoice.id });
+      expect(await statesOf(stray)).toEqual(["aside"]);
+      for (const { accountId } of [mine, other])
+        expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+    });
+
+    test("more given back than was paid is the house's own loss", async () => {
+      const { accountId, fact, paid } = await newPurchase();
+      await apply(paid);
+      const lost = await ledgerBalanceOf(shop.db, "system:refund_expense");
+      await apply(fact("refunded", 1_050));
+      const [second] = await apply(fact("refunded", 1_050));
+      expect(second?.reason).toContain("more went back than was paid");
+      expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      expect(lost - (await ledgerBalanceOf(shop.db, "system:refund_expense"))).toBe(
+        1_050n * NANO_PER_CENT,
+      );
+    });
+
+    test("a closed dispute cannot bring back more than it took", async () => {
+      const { accountId, fact, paid } = await newPurchase();
+      await apply(paid);
+      const dispute = fact("disputed", 500);
+      await apply(dispute);
+      expect(await statesOf(fact("dispute_closed", 501, { ref: dispute.ref }))).toEqual(["aside"]);
+      expect((await readWallet(shop.db, accountId)).paid).toBeLessThan(10n * NANO_PER_USD);
+    });
+
+    test("what a call holds is not taken; it is collected when the call ends", async () => {
+      const { accountId, fact, paid } = await newPurchase();
+      await apply(paid);
+      const letGo = await shop.hold(accountId, 6n * NANO_PER_USD);
+      await apply(fact("disputed", 1_050));
+      expect(await getWallet(shop.db, accountId)).toEqual({
+        promo: 0n,
+        paid: 6n * NANO_PER_USD,
+        held: 6n * NANO_PER_USD,
+        owed: 6n * NANO_PER_USD,
+      });
+      await letGo();
+      await shop.runPoll();
+      expect(await getWallet(shop.db, accountId)).toEqual({ promo: 0n, paid: 0n, held: 0n });
+    });
+
+    test("a frozen account is refused by the hold itself, and a call that costs nothing is not", async () => {
+      const { accountId, fact, paid } = await newPurchase();
+      await apply(paid);
+      await shop.spend(accountId, 4n * NANO_PER_USD);
+      await apply(fact("disputed", 1_050));
+      const ask = {
+        id: `${accountId}.h`,
+        accountId,
+        keyId: `${accountId}.k`,
+        now: 1,
+        expiresAt: 2,
+      };
+      expect(await shop.ledger.hold({ ...ask, amount: 1n })).toEqual({
+        status: "frozen",
+        owed: 4n * NANO_PER_USD,
+      });
+      expect(await shop.ledger.hold({ ...ask, amount: 0n })).toMatchObject({ status: "held" });
+      await shop.ledger.settle({ ...ask, cost: 0n });
+      const about = { id: `${accountId}.off`, accountId, now: 1, reason: "goodwill" };
+      expect(await shop.db.write((tx) => writeOffDebt(tx, about))).toBe(4n * NANO_PER_USD);
+      expect(await shop.ledger.hold({ ...ask, id: `${accountId}.i`, amount: 1n })).toMatchObject({
+        status: "insufficient_credits",
+      });
+    });
+
+    test("a payment that would pass the largest balance is kept aside", async () => {
+      const { accountId, paid } = await newPurchase();
+      await shop.db.write((tx) =>
+        deposit(tx, {
+          id: `${accountId}.gift`,
+          accountId,
+          bucket: "promo",
+          from: "system:promo_expense",
+          amount: MAX_NANO - NANO_PER_USD,
+          kind: "grant",
+          ref: "test",
+          now: 1,
+        }),
+      );
+      const [applied] = await apply(paid);
+      expect(applied?.reason).toContain("pass its limit");
+      expect((await readWallet(shop.db, accountId)).paid).toBe(0n);
+    });
+
+    test("a payment is stronger than a void, whichever comes first; a void is nothing to a paid invoice", async () => {
+      for (const order of [
+        ["voided", "paid"],
+        ["paid", "voided"],
+      ] as const) {
+        const { accountId, invoice, fact, paid } = await newPurchase();
+        for (const one of order) await apply(one === "paid" ? paid : fact("voided", 0));
+        expect((await findInvoice(shop.db, invoice.id))?.status).toBe("paid");
+        expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+      }
+    });
+
+    test("a transfer that the operator has seen is credited once, and counts for one invoice only", async () => {
+      const [one, other] = [await newPurchase(), await newPurchase()];
+      const told = { invoiceId: one.invoice.id, reference: `bank ${one.payment}`, now: 1 };
+      expect([await markPaid(shop.billing, told), await markPaid(shop.billing, told)]).toEqual([
+        true,
+        false,
+      ]);
+      expect(
+        await rejectionMessage(markPaid(shop.billing, { ...told, invoiceId: other.invoice.id })),
+      ).toContain("belongs to");
+      expect(
+        await rejectionMessage(markPaid(shop.billing, { ...told, reference: "another" })),
+      ).toContain("paid already");
+      expect(
+        await rejectionMessage(markPaid(shop.billing, { ...told, invoiceId: "inv_none" })),
+      ).toContain("no invoice");
+      expect((await readWallet(shop.db, one.accountId)).paid).toBe(10n * NANO_PER_USD);
+
+      await shop.spend(one.accountId, 3n * NANO_PER_USD);
+      const back = { ...told, reference: `back ${one.payment}` };
+      expect(
+        await rejectionMessage(markRefunded(shop.billing, { ...back, amountCents: 1_050 })),
+      ).toContain("$7.00 are unspent");
+      expect(
+        await rejectionMessage(markRefunded(shop.billing, { ...back, amountCents: 1_051 })),
+      ).toContain("Only $10.50");
+      const some = { ...back, amountCents: 735 };
+      expect([
+        await markRefunded(shop.billing, some),
+        await markRefunded(shop.billing, some),
+      ]).toEqual([true, false]);
+      expect((await readWallet(shop.db, one.accountId)).paid).toBe(0n);
+      expect(
+        await rejectionMessage(
+          markRefunded(shop.billing, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
+        ),
+      ).toContain("not paid by transfer");
+    });
+
+    test("of two transfers back that are told at once, the second is judged by what the first left: the house bears nothing", async () => {
+      const { accountId, invoice, payment } = await newPurchase();
+      const told = { invoiceId: invoice.id, reference: `bank ${payment}`, now: 1 };
+      const suspense = await ledgerBalanceOf(shop.db, "system:suspense");
+      const paid = await Promise.allSettled(
+        ["", " again"].map((more) =>
+          markPaid(shop.billing, { ...told, reference: told.reference + more }),
+        ),
+      );
+      expect(paid.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(suspense);
+      await shop.spend(accountId, 3n * NANO_PER_USD);
+      const loss = await ledgerBalanceOf(shop.db, "system:refund_expense");
+      const back = await Promise.allSettled(
+        [1, 2, 3].map((count) =>
+          markRefunded(shop.billing, {
+            ...told,
+            reference: `back ${count} of ${payment}`,
+            amountCents: 420,
+          }),
+        ),
+      );
+      expect(back.map(({ status }) => status).toSorted()).toEqual([
+        "fulfilled",
+        "rejected",
+        "rejected",
+      ]);
+      expect(await ledgerBalanceOf(shop.db, "system:refund_expense")).toBe(loss);
+      expect((await readWallet(shop.db, accountId)).paid).toBe(3n * NANO_PER_USD);
+    });
+
+    test("the operator is told of what does not fit, without the house stopping", async () => {
+      const { fact } = await newPurchase();
+      await ingestFacts(shop.billing, [fact("paid", 1)], 1);
+      expect(shop.logged.at(-1)).toContain("a payment needs an operator");
+    });
+  });
+});
+
+describe("what goes back", () => {
+  const received = record({
+    credit: integer({ min: 50, max: 2_500_000 }),
+    tax: integer({ min: 0, max: 500_000 }),
+  }).map(({ credit, tax }) => ({
+    amountCents: credit + feeOf(credit) + tax,
+    creditCents: credit,
+    feeCents: feeOf(credit),
+    taxCents: tax,
+  }));
+
+  test("is all there is when all goes back, and every step adds up and moves nothing the wrong way", () => {
+    assert(
+      property(received, array(nat(3_500_000), { maxLength: 8 }), (payment, points) => {
+        const returned = [0, ...points.sort((a, b) => a - b), 4_000_000];
+        for (const [place, after] of returned.entries()) {
+          const before = returned[place - 1] ?? 0;
+          const step = amountsDelta(
+            remainingAmounts(payment, before),
+            remainingAmounts(payment, after),
+          );
+          const parts = [step.credit, step.fee, step.tax, step.excess];
+          expect(parts.every((part) => part >= 0n)).toBe(true);
+          expect(parts.reduce((sum, part) => sum + part, 0n)).toBe(nanoOfCents(after - before));
+        }
+        const all = remainingAmounts(payment, payment.amountCents);
+        expect([all.credit, all.fee, all.tax, all.excess]).toEqual([0n, 0n, 0n, 0n]);
+      }),
+    );
+  });
+
+  test("cent by cent never moves a part the wrong way", () => {
+    const payment = { amountCents: 1_299, creditCents: 1_051, feeCents: 53, taxCents: 195 };
+    for (let cents = 1; cents <= 1_299; cents++) {
+      const step = amountsDelta(
+        remainingAmounts(payment, cents - 1),
+        remainingAmounts(payment, cents),
+      );
+      expect([step.credit, step.fee, step.tax].every((part) => part >= 0n)).toBe(true);
+    }
+  });
+});
+
+function permutations(items: readonly number[]): readonly (readonly number[])[] {
+  if (items.length <= 1) return [items];
+  return items.flatMap((item) =>
+    permutations(items.filter((other) => other !== item)).map((rest) => [item].concat(rest)),
+  );
+}

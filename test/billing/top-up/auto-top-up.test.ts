@@ -1,0 +1,190 @@
+// /v1/billing/auto-top-up: a key sees what the owner allowed, may lower it and turn it off, and never allows more.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { api } from "../fixtures.ts";
+import { type TestUser, createUser, makeOwner, visitPage } from "../console-user.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+const PATH = "/v1/billing/auto-top-up";
+
+interface AutoTopUpBody {
+  readonly status: string;
+  readonly threshold_usd: number | null;
+  readonly amount_usd: number | null;
+  readonly monthly_ceiling_usd: number | null;
+  readonly bought_this_month_usd: number;
+  readonly last_attempt: { readonly state: string; readonly invoice_id: string } | null;
+  readonly manage_url: string;
+}
+interface ErrorBody {
+  readonly error: { readonly code: string; readonly message: string; readonly param: string };
+}
+
+for (const store of ["sqlite", "postgres"] as const)
+  describe(`auto top-up for keys, on ${store}`, () => {
+    let gateway: Gateway;
+    let account: TestAccount;
+    let owner: TestUser;
+    let page: string;
+    beforeAll(async () => {
+      gateway = await startGateway({ store });
+      account = await registerAccount(gateway);
+      owner = await createUser(gateway, "olga");
+      await makeOwner(gateway, account.id, owner);
+      page = `/console/${account.id}/billing`;
+    });
+    afterAll(() => gateway.stop());
+
+    const call = <T = AutoTopUpBody>(method: string, body?: unknown, who = account) =>
+      api<T>(gateway, who, [method, PATH], body === undefined ? {} : { body });
+    const allow = (rules: Readonly<Record<string, string>> = {}) =>
+      visitPage(gateway, page, owner, {
+        do: "allow",
+        threshold_usd: "0.01",
+        amount_usd: "10",
+        monthly_ceiling_usd: "50",
+        ...rules,
+      });
+    const actions = async () => {
+      const rows = await gateway.server.db.all(
+        "select action, actor_type from audit where account_id = ? and (action like 'auto%' or action like 'payment%') order by id",
+        [account.id],
+      );
+      return rows.map((row) => `${String(row["action"])} by ${String(row["actor_type"])}`);
+    };
+
+    describe(`GET ${PATH}`, () => {
+      test("200: off, with nothing, where the owner never turned it on, and where to do it", async () => {
+        const { status, body } = await call("GET");
+        expect(status).toBe(200);
+        expect(body).toEqual({
+          object: "auto_top_up",
+          status: "off",
+          threshold_usd: null,
+          amount_usd: null,
+          monthly_ceiling_usd: null,
+          bought_this_month_usd: 0,
+          payment_method: null,
+          failures_in_a_row: 0,
+          stopped_reason: null,
+          stopped_at: null,
+          next_try_at: null,
+          last_attempt: null,
+          manage_url: `${gateway.url}${page}`,
+        } as unknown as AutoTopUpBody);
+      });
+
+      test("401 without a key", async () => {
+        expect((await fetch(gateway.url + PATH)).status).toBe(401);
+      });
+    });
+
+    describe(`PATCH ${PATH}`, () => {
+      test("403 where it is off: a key cannot turn it on, and is told where the owner does", async () => {
+        const { status, body } = await call<ErrorBody>("PATCH", { amount_usd: 10 });
+        expect(status).toBe(403);
+        expect(body.error.code).toBe("forbidden");
+        expect(body.error.message).toContain(`${gateway.url}${page}`);
+        expect((await call("GET")).body.status).toBe("off");
+      });
+
+      test("200: each amount may be lowered, and what is left out stays", async () => {
+        await visitPage(gateway, `${page}/card`, owner, { card: "works" });
+        await allow();
+        const { status, body } = await call("PATCH", { monthly_ceiling_usd: 40 });
+        expect(status).toBe(200);
+        expect(body).toMatchObject({
+          status: "on",
+          threshold_usd: 0.01,
+          amount_usd: 10,
+          monthly_ceiling_usd: 40,
+        });
+        expect((await call("PATCH", { amount_usd: "5.50" })).body.amount_usd).toBe(5.5);
+        expect((await call("PATCH", {})).body).toMatchObject({ amount_usd: 5.5 });
+        expect((await call("GET")).body).toMatchObject({ amount_usd: 5.5, threshold_usd: 0.01 });
+      });
+
+      for (const [field, value] of [
+        ["threshold_usd", 0.02],
+        ["amount_usd", 5.51],
+        ["monthly_ceiling_usd", "40.01"],
+      ] as const)
+        test(`403: ${field} may not be raised, and the field is named`, async () => {
+          const before = (await call("GET")).body;
+          const { status, body } = await call<ErrorBody>("PATCH", { [field]: value });
+          expect([status, body.error.param]).toEqual([403, field]);
+          expect((await call("GET")).body).toEqual(before);
+        });
+
+      for (const [why, sent, param] of [
+        ["no amount", { amount_usd: "five" }, "amount_usd"],
+        ["a fraction of a cent", { amount_usd: 1.001 }, "amount_usd"],
+        ["less than may be bought", { amount_usd: 0.5 }, "amount_usd"],
+        ["nothing as a threshold", { threshold_usd: 0 }, "threshold_usd"],
+        ["less than nothing", { threshold_usd: -1 }, "threshold_usd"],
+        ["a ceiling below the amount", { monthly_ceiling_usd: 5.49 }, "monthly_ceiling_usd"],
+        ["what is huge", { monthly_ceiling_usd: 1e15 }, "monthly_ceiling_usd"],
+      ] as const)
+        test(`400: ${why} is refused, and the field is named`, async () => {
+          const { status, body } = await call<ErrorBody>("PATCH", sent);
+          expect([status, body.error.param]).toEqual([400, param]);
+        });
+
+      test("400: a field that there is none of is refused", async () => {
+        expect((await call("PATCH", { status: "on" })).status).toBe(400);
+      });
+    });
+
+    describe(`DELETE ${PATH}`, () => {
+      test("another account's key changes nothing here", async () => {
+        const stranger = await registerAccount(gateway);
+        expect((await call("DELETE", undefined, stranger)).body.status).toBe("off");
+        expect((await call("GET")).body.status).toBe("on");
+      });
+
+      test("200: a key turns it off, again and again, and only the owner turns it on", async () => {
+        for (let times = 0; times < 2; times++) {
+          const { status, body } = await call("DELETE");
+          expect([status, body.status]).toEqual([200, "off"]);
+        }
+        expect((await call("PATCH", { amount_usd: 1 })).status).toBe(403);
+        await allow();
+        expect((await call("GET")).body.status).toBe("on");
+      });
+
+      test("who did what is in the audit log", async () => {
+        expect(await actions()).toEqual([
+          "payment_method.saved by person",
+          "auto_top_up.changed by person",
+          "auto_top_up.changed by key",
+          "auto_top_up.changed by key",
+          "auto_top_up.changed by key",
+          "auto_top_up.turned_off by key",
+          "auto_top_up.changed by person",
+        ]);
+      });
+    });
+
+    test("a running gateway buys by itself, and the key sees it", async () => {
+      await allow({ threshold_usd: "1" });
+      let state = (await call("GET")).body;
+      for (let waits = 0; waits < 100 && state.last_attempt?.state !== "paid"; waits++) {
+        await Bun.sleep(100);
+        state = (await call("GET")).body;
+      }
+      expect(state).toMatchObject({ bought_this_month_usd: 10, last_attempt: { state: "paid" } });
+      const id = state.last_attempt?.invoice_id ?? "";
+      const { body } = await api(gateway, account, ["GET", `/v1/billing/invoice/${id}`]);
+      expect(body).toMatchObject({ status: "paid", amount_usd: 10, fee_usd: 0.5 });
+      const { body: shown } = await api(gateway, account, ["GET", "/v1/account"]);
+      expect(shown).toMatchObject({ balance: { credits: 10_050_000 }, owed_usd: 0 });
+    });
+  });

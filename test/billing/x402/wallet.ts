@@ -1,0 +1,118 @@
+// What the tests of x402 share: a wallet that signs by hand, and a counter without a gateway around it.
+
+import { decodePaymentRequiredHeader } from "@x402/core/http";
+import { readConfig } from "../../../src/config/config.ts";
+import type { X402Deps } from "../../../src/billing/x402/x402-payments.ts";
+import {
+  parsePaymentHeader,
+  type PaymentRequirements,
+  paymentRequirementsFor,
+  type SignedPayment,
+} from "../../../src/billing/x402/protocol.ts";
+import { createX402 } from "../../../src/billing/x402/create-x402.ts";
+import {
+  type Authorization,
+  newWallet,
+  signAuthorization,
+  type SignedTransfer,
+  type TestFacilitator,
+  type Wallet,
+} from "../../support/fakes/x402-facilitator.ts";
+import type { BillingHarness } from "../harness.ts";
+
+type Challenge = ReturnType<typeof decodePaymentRequiredHeader>;
+type Accepted = Challenge["accepts"][number];
+
+export interface SignedHeader {
+  readonly header: string;
+  readonly transfer: SignedTransfer;
+}
+
+export interface SignOverrides {
+  readonly authorization?: Partial<Authorization>;
+  readonly accepted?: Partial<Accepted>;
+  /** Who signs, where it is not who pays. */
+  readonly signer?: Wallet;
+  /** Epoch milliseconds, for a clock that was moved. */
+  readonly now?: number;
+}
+
+export function challengeIn(headers: Headers): Challenge {
+  return decodePaymentRequiredHeader(headers.get("payment-required") ?? "");
+}
+
+/** Signs what is asked for, or something else. */
+export async function signPayment(
+  wallet: Wallet,
+  asked: Accepted,
+  { authorization = {}, accepted = {}, signer = wallet, now = Date.now() }: SignOverrides = {},
+): Promise<SignedHeader> {
+  const whole: Authorization = {
+    from: wallet.address,
+    // Safe because addresses in a challenge are 0x and digits.
+    to: asked.payTo as `0x${string}`,
+    value: BigInt(asked.amount),
+    validAfter: 0n,
+    validBefore: BigInt(Math.floor(now / 1_000) + asked.maxTimeoutSeconds),
+    nonce: newNonce(),
+    ...authorization,
+  };
+  const signature = await signAuthorization(signer, whole);
+  return {
+    header: headerOf({
+      x402Version: 2,
+      accepted: { ...asked, ...accepted },
+      payload: { signature, authorization: stringifyValues(whole) },
+    }),
+    transfer: { authorization: whole, signature },
+  };
+}
+
+/** A payment of a dollar that nobody has heard of, and what it was asked for with. */
+export async function createPayment(): Promise<{
+  readonly requirement: PaymentRequirements;
+  readonly signed: SignedPayment;
+}> {
+  const requirement = paymentRequirementsFor(
+    {
+      network: "eip155:84532",
+      payTo: `0x${"34".repeat(20)}`,
+      token: { address: `0x${"56".repeat(20)}`, decimals: 6, name: "USDC", version: "2" },
+    },
+    100,
+  );
+  const { header } = await signPayment(newWallet(), requirement as never);
+  return { requirement, signed: parsePaymentHeader(header) };
+}
+
+export function headerOf(payload: unknown): string {
+  return Buffer.from(JSON.stringify(payload)).toString("base64");
+}
+
+export function newNonce(): `0x${string}` {
+  return `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex")}`;
+}
+
+function stringifyValues(authorization: Authorization): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(authorization).map(([name, value]) => [name, String(value)]),
+  );
+}
+
+export function fundedWallet({ chain }: TestFacilitator, cents: bigint): Wallet {
+  const wallet = newWallet();
+  chain.fund(wallet.address, cents);
+  return wallet;
+}
+
+/** The counter as the house builds it, on a shop's store and clock. */
+export function createX402Deps(
+  shop: BillingHarness,
+  env: Readonly<Record<string, string>>,
+): X402Deps {
+  const read = readConfig({ env, hostName: "test", providers: [] });
+  if (!read.ok) throw new Error(read.errors.join("; "));
+  const { x402 } = createX402(read.config, shop.billing, () => shop.clock.now);
+  if (x402 === undefined) throw new Error("x402 is off");
+  return x402;
+}

@@ -1,0 +1,192 @@
+// The front page and the reference in a real browser. Where POSTERN_TEST_PICTURES names a folder, a picture of each look is
+// left there.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import path from "node:path";
+import type { Browser, Page } from "playwright-core";
+import {
+  launchBrowser,
+  type DisplayMode,
+  openWindow,
+  type BrowserWindow,
+} from "../support/browser/chromium.ts";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+import { DISPLAY_MODES, testPageBasics } from "../support/browser/page-checks.ts";
+
+const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
+const START_TIMEOUT_MS = 60_000;
+/** Enough to come past the head of the page and into its text. */
+const TAB_STOPS = 12;
+const PAGES = ["/", "/docs"];
+
+let gateway: Gateway;
+let browser: Browser;
+beforeAll(async () => {
+  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+}, START_TIMEOUT_MS);
+afterAll(async () => {
+  await browser.close();
+  await gateway.stop();
+});
+
+async function openPage(target: string, look: DisplayMode): Promise<BrowserWindow> {
+  const opened = await openWindow(browser, gateway.url, look);
+  await opened.page.goto(gateway.url + target, { waitUntil: "networkidle" });
+  return opened;
+}
+
+async function saveScreenshot(page: Page, name: string): Promise<void> {
+  if (SCREENSHOTS_DIR === undefined) return;
+  await page.screenshot({
+    path: path.join(SCREENSHOTS_DIR, `${name}.png`),
+    fullPage: name.includes("home"),
+  });
+}
+
+const PAGE_LOOKS = PAGES.flatMap((target) =>
+  DISPLAY_MODES.map(({ screen, scheme }) => [target, screen, scheme] as const),
+);
+
+describe.each(PAGE_LOOKS)("%s on a %s in %s", (target, screen, scheme) => {
+  let opened: BrowserWindow;
+  beforeAll(async () => {
+    opened = await openPage(target, { screen, scheme });
+    await saveScreenshot(opened.page, `${target === "/" ? "home" : "docs"}-${screen}-${scheme}`);
+  });
+  afterAll(() => opened.close());
+
+  testPageBasics(() => opened);
+
+  test("has a head", async () => {
+    expect(await opened.page.locator("header").count()).toBeGreaterThan(0);
+  });
+
+  test("text can be told from what is behind it", async () => {
+    const worst = await opened.page.evaluate(lowestContrastText);
+    expect({ ...worst, isLegible: worst.contrast >= 4.5 }).toEqual({ ...worst, isLegible: true });
+  });
+
+  test("follows the colours that the person has chosen", async () => {
+    const [red = 0] = await opened.page.evaluate(() =>
+      (getComputedStyle(document.body).backgroundColor.match(/\d+/g) ?? []).map(Number),
+    );
+    const [rootRed = red] = await opened.page.evaluate(() =>
+      (getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g) ?? []).map(Number),
+    );
+    expect(Math.max(red, rootRed) < 128).toBe(scheme === "dark");
+  });
+
+  test("the place of the keyboard can be seen at every stop", async () => {
+    const { page } = opened;
+    await page.evaluate(() => {
+      window.scrollTo(0, 0);
+      if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+    });
+    const stops: { readonly what: string; readonly isVisible: boolean }[] = [];
+    for (let tabs = 0; tabs < TAB_STOPS; tabs++) {
+      await page.keyboard.press("Tab");
+      stops.push(await page.evaluate(focusIndicator));
+    }
+    // After the last stop the keyboard leaves the page for the browser, and comes back.
+    const own = stops.filter(({ what }) => !what.startsWith("BODY"));
+    expect(own.filter(({ isVisible }) => !isVisible)).toEqual([]);
+    expect(new Set(own.map(({ what }) => what)).size).toBeGreaterThan(3);
+  });
+});
+
+/** The text whose colour is nearest to that of its ground, by the measure of WCAG 2. */
+function lowestContrastText(): { readonly contrast: number; readonly text: string } {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (color: string): readonly number[] => {
+    if (canvas === null) return [0, 0, 0, 0];
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([red = 0, green = 0, blue = 0]: readonly number[]): number => {
+    const [r = 0, g = 0, b = 0] = [red, green, blue].map((value) => {
+      const part = value / 255;
+      return part <= 0.040_45 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const groundOf = (element: Element | null): readonly number[] => {
+    for (let at = element; at !== null; at = at.parentElement) {
+      const ground = rgb(getComputedStyle(at).backgroundColor);
+      if ((ground[3] ?? 0) > 250) return ground;
+    }
+    return matchMedia("(prefers-color-scheme: dark)").matches ? [18, 18, 18] : [255, 255, 255];
+  };
+  let worst = { contrast: 21, text: "" };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    const text = node.textContent?.trim() ?? "";
+    const element = node.parentElement;
+    if (text === "" || element === null || element.getClientRects().length === 0) continue;
+    const [one, other] = [light(rgb(getComputedStyle(element).color)), light(groundOf(element))];
+    const contrast = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    if (contrast < worst.contrast) worst = { contrast, text: text.slice(0, 60) };
+  }
+  return worst;
+}
+
+function focusIndicator(): { readonly what: string; readonly isVisible: boolean } {
+  const focused = document.activeElement;
+  if (!(focused instanceof HTMLElement)) return { what: "nothing", isVisible: false };
+  const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(focused);
+  const place = focused.getBoundingClientRect();
+  const isOutlined = outlineStyle !== "none" && Number.parseFloat(outlineWidth) >= 1;
+  const isOnScreen = place.width > 0 && place.bottom > 0 && place.top < innerHeight;
+  return {
+    what: `${focused.tagName} ${(focused.textContent ?? "").trim().slice(0, 30)}`,
+    isVisible: isOnScreen && (isOutlined || boxShadow !== "none"),
+  };
+}
+
+describe("links", () => {
+  test.each(PAGES)(
+    "of %s that stay on this gateway all lead somewhere, fragments too",
+    async (target) => {
+      const { page, close } = await openPage(target, { screen: "desktop", scheme: "light" });
+      const links = await page
+        .locator("a[href]")
+        .evaluateAll((anchors) => anchors.map((anchor) => (anchor as HTMLAnchorElement).href));
+      const own = [...new Set(links)].filter((link) => link.startsWith(`${gateway.url}/`));
+      expect(own.length).toBeGreaterThan(3);
+      const ids = new Set(
+        await page.locator("[id]").evaluateAll((elements) => elements.map(({ id }) => id)),
+      );
+      const broken: string[] = [];
+      for (const link of own) {
+        const { pathname, hash } = new URL(link);
+        if (pathname === target && hash !== "") {
+          if (!ids.has(decodeURIComponent(hash.slice(1)))) broken.push(link);
+        } else if ((await fetch(link)).status >= 400) broken.push(link);
+      }
+      expect(broken).toEqual([]);
+      await close();
+    },
+  );
+
+  test("the skip link is the first stop of the keyboard and leads to the content", async () => {
+    const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate(() => document.activeElement?.getAttribute("href"))).toBe("#main");
+    await page.keyboard.press("Enter");
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe("main");
+    await close();
+  });
+
+  test("a link of the contents leads to its chapter", async () => {
+    const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
+    await page.goto(`${gateway.url}/docs#createAccount`);
+    const top = await page
+      .locator("#createAccount")
+      .evaluate((article) => article.getBoundingClientRect().top);
+    expect(Math.abs(top)).toBeLessThan(200);
+    if (SCREENSHOTS_DIR !== undefined)
+      await page.screenshot({ path: path.join(SCREENSHOTS_DIR, "docs-chapter.png") });
+    await close();
+  });
+});

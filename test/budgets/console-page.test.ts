@@ -1,0 +1,234 @@
+// The page of a workspace's budgets: in a real browser without JavaScript, and by hand with forms that no browser sends.
+// Where POSTERN_TEST_PICTURES names a folder, a picture of each look is left there.
+
+import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import path from "node:path";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
+import { loadMasterSecret } from "../../src/config/master-secret.ts";
+import { recordPerson } from "../../src/people/people.ts";
+import { createSessions } from "../../src/people/sessions.ts";
+import {
+  bodyOf,
+  expectSettledLedger,
+  grantCredits,
+  postCall,
+  USD,
+} from "../inference/support/harness.ts";
+import { valueAt, call, listAt } from "../spec/api-client.ts";
+import { launchBrowser } from "../support/browser/chromium.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+
+const SCREENSHOT_FOLDER = process.env["POSTERN_TEST_PICTURES"];
+setDefaultTimeout(60_000);
+
+interface SignedInPerson {
+  readonly personId: string;
+  readonly cookie: string;
+  readonly csrf: string;
+}
+
+let gateway: Gateway;
+let browser: Browser;
+let account: TestAccount;
+let owner: SignedInPerson;
+let developer: SignedInPerson;
+let stranger: SignedInPerson;
+const failures: string[] = [];
+
+beforeAll(async () => {
+  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, USD);
+  [owner, developer, stranger] = [await signIn("olga"), await signIn("dev"), await signIn("else")];
+  await gateway.server.db.write(async (tx) => {
+    const about = { accountId: account.id, via: "test", now: Date.now() };
+    await claimWorkspace(tx, { ...about, personId: owner.personId });
+    await addDeveloper(tx, { ...about, personId: developer.personId });
+  });
+});
+afterAll(async () => {
+  await browser.close();
+  await expectSettledLedger(gateway.server.db);
+  await gateway.stop();
+});
+
+async function signIn(name: string): Promise<SignedInPerson> {
+  const { db } = gateway.server;
+  const master = loadMasterSecret(gateway.config.secret, gateway.config.store.dataDir);
+  const sessions = createSessions({ db, master, baseUrl: gateway.url });
+  const now = Date.now();
+  const identity = {
+    issuer: "https://id.test",
+    subject: name,
+    email: `${name}@example.com`,
+    name,
+  };
+  const [personId, set] = await db.write(async (tx) => {
+    const { id } = await recordPerson(tx, identity, now);
+    const session = { personId: id, network: "test", browser: "test", cookies: null, now };
+    return [id, await sessions.begin(tx, session)] as const;
+  });
+  const cookie = set.split(";")[0] ?? "";
+  return { personId, cookie, csrf: (await sessions.find(cookie, now))?.csrf ?? "" };
+}
+
+const page = (): string => `${gateway.url}/console/${account.id}/budgets`;
+const budgets = async () =>
+  (await call(gateway, "GET /v1/account/budgets", { key: account.key })).body;
+
+async function windowOf(
+  { cookie }: SignedInPerson,
+  look: { readonly width?: number; readonly colorScheme?: "light" | "dark" } = {},
+): Promise<readonly [BrowserContext, Page]> {
+  const { width = 1_000, colorScheme = "light" } = look;
+  const context = await browser.newContext({
+    javaScriptEnabled: false,
+    colorScheme,
+    viewport: { width, height: 900 },
+  });
+  const [name = "", value = ""] = cookie.split("=", 2);
+  await context.addCookies([{ name, value, url: gateway.url }]);
+  const opened = await context.newPage();
+  opened.on("console", (message) => {
+    if (message.type() === "error" && !/status of (4|5)\d\d/.test(message.text()))
+      failures.push(message.text());
+  });
+  return [context, opened];
+}
+
+async function screenshot(opened: Page, name: string): Promise<void> {
+  if (SCREENSHOT_FOLDER !== undefined)
+    await opened.screenshot({ path: path.join(SCREENSHOT_FOLDER, `${name}.png`), fullPage: true });
+}
+
+function send(
+  { cookie, csrf }: SignedInPerson,
+  form: Readonly<Record<string, string>>,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  return fetch(page(), {
+    method: "POST",
+    redirect: "manual",
+    headers: {
+      cookie,
+      origin: gateway.url,
+      "sec-fetch-site": "same-origin",
+      "content-type": "application/x-www-form-urlencoded",
+      ...headers,
+    },
+    body: new URLSearchParams({ csrf, ...form }).toString(),
+  });
+}
+
+describe("the budgets page", () => {
+  test("leads an owner from no budget to one, from the overview and without a script", async () => {
+    const [context, opened] = await windowOf(owner);
+    await opened.goto(`${gateway.url}/console/${account.id}`);
+    await opened.click("nav >> text=Budgets");
+    expect(await opened.textContent("h1")).toBe("Budgets");
+    expect(await opened.locator("text=No budget.").count()).toBe(2);
+    expect(await opened.locator("progress").count()).toBe(0);
+    await screenshot(opened, "budgets-none");
+    await opened.fill("label:has-text('A day') + input", "0.0010");
+    await opened.fill("label:has-text('A month') + input", "12.5");
+    await opened.click("button:has-text('Set the budgets')");
+    expect(opened.url()).toBe(page());
+    expect(await opened.inputValue("[name=daily_usd]")).toBe("0.001");
+    expect(await opened.inputValue("[name=monthly_usd]")).toBe("12.5");
+    expect(valueAt(await budgets(), "daily.limit_usd")).toBe(0.001);
+    await context.close();
+  });
+
+  test("shows how much of each is used and held, and when it opens again", async () => {
+    for (let tries = 0; tries < 5; tries++)
+      await (
+        await postCall(gateway, account, "chat", bodyOf("chat", "[[sim: tokens=200]] x"))
+      ).text();
+    const [context, opened] = await windowOf(owner);
+    await opened.goto(page());
+    const [day = "", month = ""] = await opened.locator("main section.card").allTextContents();
+    expect(day).toMatch(/Today: \$0\.000\d+ of \$0\.001/);
+    expect(day).toMatch(/\$0\.000\d+ is left\. It begins anew on \d{4}-\d\d-\d\d 00:00 UTC\./);
+    expect(month).toMatch(/This month: \$0\.000\d+ of \$12\.50/);
+    const used = Number(valueAt(await budgets(), "daily.used_usd"));
+    expect(used).toBeGreaterThan(0.0003);
+    expect(await opened.locator("progress").first().getAttribute("value")).toBe(
+      String(Math.floor((used / 0.001) * 100)),
+    );
+    expect(await opened.locator("progress").nth(1).getAttribute("value")).toBe("0");
+    await context.close();
+  });
+
+  test("keeps what was typed and says what is wrong with it, and changes nothing", async () => {
+    const before = await budgets();
+    for (const wrong of ["-1", "five", "1e3", "9000001", "1.0000000001", "<script>x</script>"]) {
+      const answer = await send(owner, { daily_usd: wrong, monthly_usd: "7" });
+      const text = await answer.text();
+      expect(answer.status).toBe(400);
+      expect(text).toContain("A daily budget must be an amount of US dollars");
+      expect(text).not.toContain("<script>");
+      expect(text).toContain('value="7"');
+    }
+    expect((await send(owner, { daily_usd: "1" })).status).toBe(400);
+    expect(await budgets()).toEqual(before);
+  });
+
+  test("an empty field takes a budget away, and the form sent twice sets it once", async () => {
+    const form = { daily_usd: " ", monthly_usd: "12.5" };
+    const answers = await Promise.all([send(owner, form), send(owner, form)]);
+    expect(answers.map(({ status }) => status)).toEqual([303, 303]);
+    expect(valueAt(await budgets(), "daily.limit_usd")).toBeNull();
+    const log = await call(gateway, "GET /v1/audit?action=budget.changed", { key: account.key });
+    expect(
+      listAt(log.body, "data").map((entry) => [valueAt(entry, "actor.id"), entry["detail"]]),
+    ).toEqual([
+      [owner.personId, { daily_usd: null }],
+      [owner.personId, { daily_usd: "0.001", monthly_usd: "12.5" }],
+    ]);
+  });
+
+  test("a developer sees it and cannot set it; a stranger finds nothing; another site changes nothing", async () => {
+    const before = await budgets();
+    const form = { daily_usd: "1", monthly_usd: "1" };
+    const [context, opened] = await windowOf(developer);
+    await opened.goto(page());
+    expect(await opened.locator("main progress").count()).toBe(1);
+    expect(await opened.locator("main form").count()).toBe(0);
+    expect(await opened.textContent("main")).toContain("The owner sets the budgets.");
+    await context.close();
+    expect((await send(developer, form)).status).toBe(403);
+    expect((await send(stranger, form)).status).toBe(404);
+    const foreign = { origin: "https://evil.example", "sec-fetch-site": "cross-site" };
+    expect((await send(owner, form, foreign)).status).toBe(403);
+    expect((await send({ ...owner, csrf: "wrong" }, form)).status).toBe(403);
+    expect(await budgets()).toEqual(before);
+  });
+
+  test("fits a phone, in light and dark, and breaks no policy", async () => {
+    const used = Number(valueAt(await budgets(), "daily.used_usd"));
+    const [day, month] = [used * 1.15, used].map((usd) => usd.toFixed(9));
+    await send(owner, { daily_usd: day ?? "", monthly_usd: month ?? "" });
+    for (const colorScheme of ["light", "dark"] as const)
+      for (const width of [360, 1_000]) {
+        const [context, opened] = await windowOf(owner, { width, colorScheme });
+        await opened.goto(page());
+        await screenshot(opened, `budgets-${colorScheme}-${width}`);
+        const wide = await opened.locator("html").evaluate((html) => html.scrollWidth);
+        expect(wide).toBeLessThanOrEqual(width);
+        const colour = await opened
+          .locator("progress")
+          .first()
+          .evaluate((bar) => [getComputedStyle(bar).accentColor, bar.clientWidth]);
+        expect(colour[0]).not.toBe("auto");
+        expect(Number(colour[1])).toBeGreaterThan(width / 2);
+        await context.close();
+      }
+    expect(failures).toEqual([]);
+  });
+});

@@ -1,0 +1,374 @@
+// The ceremony in a real browser without JavaScript, against the real development identity provider. Where
+// POSTERN_TEST_PICTURES names a folder, a picture of each state is left there.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import path from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { listen, type Listener } from "../../src/http/listen.ts";
+import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
+import { secret } from "../../src/base/secret.ts";
+import { CLIENT, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
+import { launchBrowser } from "../support/browser/chromium.ts";
+import { openStore, type TestStore } from "../support/stores/stores.ts";
+import {
+  agentOf,
+  createHarness,
+  readJson,
+  register,
+  type StartResponse,
+  type Harness,
+} from "./harness.ts";
+
+const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
+const START_TIMEOUT_MS = 60_000;
+
+let store: TestStore;
+let browser: Browser;
+let listener: Listener;
+let devIdentity: DevIdentity;
+let harness: Harness;
+let base: string;
+let ahead = 0;
+const printed: string[] = [];
+
+beforeAll(async () => {
+  store = await openStore("sqlite");
+  listener = listen({ host: "127.0.0.1", port: 0 }, (request) =>
+    harness.handle(request, "203.0.113.7"),
+  );
+  base = `http://127.0.0.1:${listener.port}`;
+  devIdentity = await startDevIdentity({
+    baseUrl: base,
+    port: 0,
+    print: (line) => printed.push(line),
+  });
+  harness = createHarness(store.db, {
+    baseUrl: base,
+    identity: devIdentity.settings,
+    clock: () => Date.now() + ahead,
+    limits: { startsPerAccount: 0, bonusPerDay: 0n },
+  });
+  browser = await launchBrowser();
+}, START_TIMEOUT_MS);
+afterAll(async () => {
+  await browser?.close();
+  await listener.stop(true);
+  await devIdentity.close();
+  await store.close();
+});
+
+interface BrowserWindow {
+  readonly page: Page;
+  readonly failures: string[];
+}
+
+async function openWindow(
+  options: { readonly dark?: boolean; readonly narrow?: boolean } = {},
+): Promise<BrowserWindow> {
+  const context = await browser.newContext({
+    javaScriptEnabled: false,
+    colorScheme: options.dark === true ? "dark" : "light",
+    viewport: options.narrow === true ? { width: 375, height: 760 } : { width: 760, height: 760 },
+  });
+  const page = await context.newPage();
+  const failures: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/status of 4\d\d/.test(message.text()))
+      failures.push(message.text());
+  });
+  page.on("requestfailed", (request) =>
+    failures.push(`${request.url()} ${request.failure()?.errorText}`),
+  );
+  return { page, failures };
+}
+
+async function screenshot(page: Page, name: string): Promise<void> {
+  if (SCREENSHOT_DIR !== undefined)
+    await page.screenshot({ path: path.join(SCREENSHOT_DIR, `claim-${name}.png`), fullPage: true });
+}
+
+async function openAccount() {
+  const answer = await fetch(`${base}/v1/accounts`, { method: "POST" });
+  const made = await readJson<{ api_key: string; account: { id: string } }>(answer);
+  return agentOf(harness, made.api_key, made.account.id);
+}
+
+async function startFor(
+  agent: { start: (email: string) => Promise<Response> },
+  email: string,
+): Promise<StartResponse["claim_attempt"]> {
+  return (await readJson<StartResponse>(agent.start(email))).claim_attempt;
+}
+
+async function signIn(page: Page, email: string): Promise<void> {
+  await page.getByLabel("Email").fill(email);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByLabel("Six digits").fill(printed.at(-1)?.slice(-6) ?? "");
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
+/** Follows the link and signs in, as whom the test says. */
+async function openLinkAndSignIn(page: Page, link: string, email: string): Promise<void> {
+  await page.goto(link);
+  await page.getByRole("link", { name: "Sign in" }).click();
+  await signIn(page, email);
+  await page.waitForURL(`${base}/claim`);
+}
+
+const heading = (page: Page) => page.getByRole("heading", { level: 1 }).textContent();
+
+describe("in a browser without JavaScript", () => {
+  test(
+    "a long address fits the sign-in of development on a phone, and a wrong code can be read in the dark",
+    async () => {
+      const { page } = await openWindow({ dark: true, narrow: true });
+      const attempt = await startFor(await openAccount(), "x@example.com");
+      await page.goto(attempt.verification_uri_complete);
+      await page.getByRole("link", { name: "Sign in" }).click();
+      await page.getByLabel("Email").fill(`${"x".repeat(60)}@${"y".repeat(60)}.example.com`);
+      await page.getByRole("button", { name: "Continue" }).click();
+      await page.getByLabel("Six digits").fill("0");
+      await page.getByRole("button", { name: "Sign in" }).click();
+      const [content, screen, red] = await page.evaluate(() => {
+        const wrong = document.querySelector(".wrong");
+        const color = wrong === null ? "" : getComputedStyle(wrong).color;
+        const { scrollWidth, clientWidth } = document.documentElement;
+        return [scrollWidth, clientWidth, Number(/\d+/.exec(color)?.[0])];
+      });
+      expect(content).toBeLessThanOrEqual(screen);
+      expect(red).toBeGreaterThan(220);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "an account is taken over",
+    async () => {
+      const { page, failures } = await openWindow();
+      const email = "you@example.com";
+      const agent = await openAccount();
+      ahead += 3 * 3_600_000;
+      await agent.get("/v1/account");
+      await harness.keys.flushLastUsed();
+      await harness.db.write((tx) =>
+        harness.keys.mint(tx, agent.accountId, { name: "nightly build" }, harness.clock.now),
+      );
+      const attempt = await startFor(agent, email);
+      await page.goto(attempt.verification_uri_complete);
+      expect(page.url()).toBe(`${base}/claim`);
+      expect(await heading(page)).toBe("An agent has something for you");
+      await screenshot(page, "landing");
+      await page.getByRole("link", { name: "Sign in" }).click();
+      await screenshot(page, "dev-email");
+      await signIn(page, email);
+      expect(page.url()).toBe(`${base}/claim`);
+      expect(await heading(page)).toBe("An agent wants to hand you its account");
+      const code = attempt.user_code;
+      expect(await page.getByText(`${code.slice(0, 3)} ${code.slice(3)}`).isVisible()).toBe(true);
+      await screenshot(page, "review");
+      const confirm = page.getByRole("button", { name: "Take over the account" });
+      const decline = page.getByRole("button", { name: "Decline" });
+      const [left, right] = [await confirm.boundingBox(), await decline.boundingBox()];
+      expect(Math.round(left?.width ?? 0)).toBe(Math.round(right?.width ?? 1));
+      expect(Math.round(left?.height ?? 0)).toBe(Math.round(right?.height ?? 1));
+      await page.getByRole("radio", { name: "Limit it to" }).first().check();
+      await confirm.click();
+      expect(page.url()).toBe(`${base}/claim`);
+      expect(await heading(page)).toBe("The account is yours");
+      await screenshot(page, "owner");
+      expect((await agent.poll()).status).toBe(200);
+      expect(failures).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "by keyboard alone, in the dark, on a phone",
+    async () => {
+      const { page, failures } = await openWindow({ dark: true, narrow: true });
+      const email = "keyboard@example.com";
+      const agent = await openAccount();
+      await openLinkAndSignIn(
+        page,
+        (await startFor(agent, email)).verification_uri_complete,
+        email,
+      );
+      await screenshot(page, "review-phone");
+      expect(
+        await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
+      ).toBe(true);
+      await page.keyboard.press("Tab");
+      expect(await page.locator(":focus").textContent()).toContain("Skip to the content");
+      await page.keyboard.press("Enter");
+      for (let step = 0; step < 30; step++) {
+        await page.keyboard.press("Tab");
+        if ((await page.locator(":focus").textContent())?.trim() === "Decline") break;
+      }
+      await page.keyboard.press("Enter");
+      await page.waitForURL(`${base}/claim`);
+      expect(await heading(page)).toBe("You declined");
+      await screenshot(page, "declined");
+      expect(await (await agent.poll()).json()).toMatchObject({ error: "access_denied" });
+      expect(failures).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "somebody is invited, who types the code",
+    async () => {
+      const { page, failures } = await openWindow();
+      const agent = await openAccount();
+      const owner = "owner@example.com";
+      await openLinkAndSignIn(
+        page,
+        (await startFor(agent, owner)).verification_uri_complete,
+        owner,
+      );
+      await page.getByRole("button", { name: "Take over the account" }).click();
+      const guest = await openWindow({ dark: true });
+      const invited = "guest@example.com";
+      const attempt = await startFor(agent, invited);
+      await openLinkAndSignIn(guest.page, attempt.verification_uri, invited);
+      expect(await heading(guest.page)).toBe("Enter the code");
+      await screenshot(guest.page, "code");
+      await guest.page.getByLabel("Six digits").fill(attempt.user_code);
+      await guest.page.getByRole("button", { name: "Continue" }).click();
+      expect(await heading(guest.page)).toBe("An agent invites you to a workspace");
+      await screenshot(guest.page, "invited");
+      await guest.page.getByRole("button", { name: "Join the workspace" }).click();
+      expect(await heading(guest.page)).toBe("You have joined the workspace");
+      await screenshot(guest.page, "developer");
+      expect([...failures, ...guest.failures]).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "everything that goes wrong has its page",
+    async () => {
+      const { page, failures } = await openWindow();
+      const email = "late@example.com";
+      const agent = await openAccount();
+      await openLinkAndSignIn(
+        page,
+        (await startFor(agent, "right@example.com")).verification_uri_complete,
+        email,
+      );
+      expect(await heading(page)).toBe("This is for another account");
+      await screenshot(page, "wrong-account");
+
+      await page.goto(`${base}/claim?token=x&user_code=123456`);
+      expect(await heading(page)).toBe("This link leads nowhere");
+      await screenshot(page, "invalid");
+
+      const first = await startFor(agent, email);
+      const second = await startFor(agent, email);
+      await page.goto(first.verification_uri_complete);
+      expect(await heading(page)).toBe("There is a newer link");
+      await screenshot(page, "superseded");
+
+      const wrong = second.user_code === "111111" ? "222222" : "111111";
+      await page.goto(
+        second.verification_uri_complete.replace(/user_code=\d+/, `user_code=${wrong}`),
+      );
+      await page.getByRole("button", { name: "Take over the account" }).click();
+      expect(await page.getByRole("alert").textContent()).toContain("4 more tries");
+      await screenshot(page, "wrong-code");
+      for (let time = 0; time < 4; time++) {
+        await page.getByLabel("The six digits that your agent shows").fill(wrong);
+        await page.getByRole("button", { name: "Take over the account" }).click();
+      }
+      expect(await heading(page)).toBe("Too many wrong codes");
+      await screenshot(page, "locked");
+
+      const third = await startFor(agent, email);
+      ahead += 900_000;
+      await page.goto(third.verification_uri_complete);
+      expect(await heading(page)).toBe("This link has run out");
+      await screenshot(page, "expired");
+
+      const fourth = await startFor(agent, email);
+      const fifth = await startFor(agent, "faster@example.com");
+      const faster = await openWindow();
+      await openLinkAndSignIn(faster.page, fifth.verification_uri_complete, "faster@example.com");
+      await faster.page.getByRole("button", { name: "Take over the account" }).click();
+      await page.goto(fourth.verification_uri_complete);
+      expect(await heading(page)).toBe("Somebody else was first");
+      await screenshot(page, "overtaken");
+
+      await page.goto(`${base}/sessions`);
+      await screenshot(page, "sessions");
+      expect([...failures, ...faster.failures]).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "with an identity provider that is set as an outside one",
+    async () => {
+      const fake = await startFakeIssuer();
+      const email = "outside@example.com";
+      fake.overrides = { claims: { email } };
+      let outside: Harness | undefined;
+      const door = listen({ host: "127.0.0.1", port: 0 }, async (request) => {
+        if (outside === undefined) throw new Error("not open yet");
+        return outside.handle(request);
+      });
+      const { id: clientId, secret: clientSecret } = CLIENT;
+      outside = createHarness(store.db, {
+        baseUrl: `http://127.0.0.1:${door.port}`,
+        identity: {
+          issuer: fake.issuer,
+          clientId,
+          clientSecret: secret(clientSecret),
+          allowedTenants: [],
+        },
+        clock: () => Date.now(),
+      });
+      const agent = await register(outside);
+      const { page, failures } = await openWindow();
+      await page.goto((await startFor(agent, email)).verification_uri_complete);
+      await page.getByRole("link", { name: "Sign in" }).click();
+      expect(await heading(page)).toBe("An agent wants to hand you its account");
+      await page.getByRole("button", { name: "Take over the account" }).click();
+      expect(await heading(page)).toBe("The account is yours");
+      expect(await (await agent.poll()).json()).toMatchObject({ status: "claimed" });
+      expect(failures).toEqual([]);
+      await door.stop(true);
+      await fake.close();
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "no other site can frame it or post to it",
+    async () => {
+      const { page } = await openWindow();
+      const email = "framed@example.com";
+      const agent = await openAccount();
+      const attempt = await startFor(agent, email);
+      await openLinkAndSignIn(page, attempt.verification_uri_complete, email);
+      const csrf = await page.locator("input[name=csrf]").first().getAttribute("value");
+      const evil = listen(
+        { host: "127.0.0.1", port: 0 },
+        async () =>
+          new Response(
+            `<!doctype html><iframe src="${base}/claim"></iframe><form method="post" action="${base}/claim">
+         <input name="csrf" value="${csrf}"><input name="user_code" value="${attempt.user_code}">
+         <button name="decision" value="confirm">Win a prize</button></form>`,
+            { headers: { "content-type": "text/html" } },
+          ),
+      );
+      const host = `http://localhost:${evil.port}`;
+      await page.goto(host);
+      expect(await page.frames()[1]?.locator("h1").count()).toBe(0);
+      await page.getByRole("button", { name: "Win a prize" }).click();
+      expect(page.url()).not.toContain("/claim/");
+      expect(await page.content()).not.toContain("The account is yours");
+      expect(await (await agent.poll()).json()).toMatchObject({ error: "authorization_pending" });
+      await evil.stop(true);
+    },
+    START_TIMEOUT_MS,
+  );
+});

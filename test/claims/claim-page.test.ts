@@ -1,0 +1,659 @@
+// The human's side through HTTP: what each state shows, what is refused, and what the page gives away.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import {
+  addDeveloper,
+  transferOwnership,
+  removeMember,
+  roleOf,
+} from "../../src/accounts/members.ts";
+import { openStore, type TestStore } from "../support/stores/stores.ts";
+import {
+  type Agent,
+  balanceOf,
+  claimAs,
+  createBrowser,
+  createHarness,
+  csrfOf,
+  linkOf,
+  type Page,
+  readJson,
+  register,
+  signedIn,
+  type StartResponse,
+  startedClaim,
+  type Harness,
+} from "./harness.ts";
+
+let store: TestStore;
+let harness: Harness;
+let agent: Agent;
+let email: string;
+let start: StartResponse;
+
+beforeAll(async () => {
+  store = await openStore("sqlite");
+});
+afterAll(() => store.close());
+beforeEach(async () => {
+  harness = createHarness(store.db);
+  agent = await register(harness);
+  email = `human-${crypto.randomUUID()}@example.com`;
+  start = await startedClaim(agent.start(email));
+});
+
+function titleOf(page: Page): string {
+  return /<h1>(.*?)<\/h1>/s.exec(page.text)?.[1] ?? "";
+}
+
+async function statusOfPoll(): Promise<number> {
+  return (await agent.poll()).status;
+}
+
+/** Everything that a claim could have changed. */
+async function traces(): Promise<unknown> {
+  const tables = ["claim_attempt", "membership", "human_grant", "transfer", "account"];
+  return Promise.all(tables.map((table) => store.db.all(`select * from ${table} order by 1, 2`)));
+}
+
+describe("the link", () => {
+  test("its query is stripped at once, and the cookie is short-lived and closed to scripts", async () => {
+    const answer = await createBrowser(harness).go(linkOf(start));
+    expect(answer.status).toBe(303);
+    expect(answer.headers.get("location")).toBe("/claim");
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    expect(answer.headers.get("referrer-policy")).toBe("no-referrer");
+    const [cookie = ""] = answer.headers.getSetCookie();
+    expect(cookie).toMatch(/^postern_claim=[^;]+; Path=\/; Max-Age=900; HttpOnly; SameSite=Lax$/);
+    const token = new URL(linkOf(start)).searchParams.get("token") ?? "";
+    expect(cookie).not.toContain(token);
+    expect(cookie).not.toContain(start.claim_attempt.user_code);
+  });
+
+  test("on https its cookie is bound to the host", async () => {
+    const secure = createHarness(store.db, { baseUrl: "https://gateway.test" });
+    const answer = await createBrowser(secure).go("/claim?token=x&user_code=123456");
+    const [cookie = ""] = answer.headers.getSetCookie();
+    expect(cookie).toMatch(
+      /^__Host-postern_claim=.*; Path=\/; .*; HttpOnly; SameSite=Lax; Secure$/,
+    );
+  });
+
+  test("a stranger is asked to sign in, and is shown nothing of the account", async () => {
+    const page = await createBrowser(harness).visit(linkOf(start));
+    expect(page.status).toBe(200);
+    expect(titleOf(page)).toBe("An agent has something for you");
+    expect(page.text).toContain("/signin?return_to=%2Fclaim");
+    expect(page.text).not.toContain(agent.accountId);
+    expect(page.text).not.toContain(email);
+    expect(page.text).not.toContain("<form");
+  });
+
+  test.each([
+    "/claim?token=&user_code=123456",
+    `/claim?token=${"A".repeat(43)}&user_code=123456`,
+    "/claim?user_code=123456",
+    "/claim?token=%20",
+  ])("%s leads nowhere", async (path) => {
+    for (const browser of [createBrowser(harness), await signedIn(harness, { email })]) {
+      const page = await browser.visit(path);
+      expect([page.status, titleOf(page)]).toEqual([404, "This link leads nowhere"]);
+    }
+  });
+
+  test("a cookie that was made up leads nowhere", async () => {
+    const browser = await signedIn(harness, { email });
+    browser.cookies.set("postern_claim", btoa(`${start.claim_attempt_id} 123456`));
+    expect((await browser.visit("/claim")).status).toBe(404);
+  });
+});
+
+describe("the page", () => {
+  test("shows who asks, what comes with it, what it risks, and the code", async () => {
+    const page = await (await signedIn(harness, { email })).visit(linkOf(start));
+    const code = start.claim_attempt.user_code;
+    expect(page.status).toBe(200);
+    for (const shown of [
+      agent.accountId,
+      email,
+      `${code.slice(0, 3)} ${code.slice(3)}`,
+      "$0.05",
+      "$1.00",
+      "203.0.113.0/24",
+      "Take over the account",
+      "Decline",
+      "Whoever holds one of its keys can spend this balance",
+      "The agent that asks uses this one",
+    ])
+      expect(page.text).toContain(shown);
+    expect(page.text).not.toContain("203.0.113.7");
+    expect(page.text).not.toContain(agent.key);
+    expect(page.text).not.toContain("<script");
+  });
+
+  test("cannot be framed, cached, or leak by referrer", async () => {
+    for (const browser of [createBrowser(harness), await signedIn(harness, { email })]) {
+      const page = await browser.visit(linkOf(start));
+      expect(page.headers.get("cache-control")).toBe("no-store");
+      expect(page.headers.get("referrer-policy")).toBe("no-referrer");
+      expect(page.headers.get("x-frame-options")).toBe("DENY");
+      expect(page.headers.get("x-content-type-options")).toBe("nosniff");
+      const policy = page.headers.get("content-security-policy") ?? "";
+      expect(policy).toContain("default-src 'none'");
+      expect(policy).toContain("frame-ancestors 'none'");
+      expect(policy).not.toContain("script-src");
+      expect(policy).not.toContain("unsafe");
+    }
+  });
+
+  test("refuses another account before any form, and names the right one by halves", async () => {
+    const page = await (await signedIn(harness, { email: "eve@example.com" })).visit(linkOf(start));
+    expect(page.status).toBe(403);
+    expect(titleOf(page)).toBe("This is for another account");
+    expect(page.text).toContain("h•••@example.com");
+    expect(page.text).not.toContain(email);
+    expect(page.text).not.toContain(agent.accountId);
+    expect(page.text).not.toContain("user_code");
+  });
+
+  test("letter case is forgiven, and nothing else", async () => {
+    expect(
+      (await (await signedIn(harness, { email: email.toUpperCase() })).visit(linkOf(start))).status,
+    ).toBe(200);
+    expect(
+      (await (await signedIn(harness, { email: email.replace("@", "+x@") })).visit(linkOf(start)))
+        .status,
+    ).toBe(403);
+  });
+
+  test("opening it changes nothing, however often and by whom", async () => {
+    const before = await traces();
+    const token = new URL(linkOf(start)).searchParams.get("token") ?? "";
+    for (const browser of [
+      createBrowser(harness),
+      await signedIn(harness, { email }),
+      await signedIn(harness, { email: "eve@example.com" }),
+    ])
+      for (const path of [
+        linkOf(start),
+        "/claim",
+        `/claim?token=${token}&user_code=000000&decision=confirm`,
+        `/claim?token=${token}&decision=decline`,
+      ]) {
+        await browser.visit(path);
+        await browser.go(path, { method: "HEAD" });
+      }
+    expect(await traces()).toEqual(before);
+  });
+
+  test("says how much a bonus it would give, and nothing of one that was given before", async () => {
+    await claimAs(harness, { email }, start);
+    const second = await register(harness);
+    const page = await (
+      await signedIn(harness, { email })
+    ).visit(linkOf(await startedClaim(second.start(email))));
+    expect(page.text).not.toContain("bonus");
+  });
+});
+
+describe("deciding", () => {
+  let browser: Awaited<ReturnType<typeof signedIn>>;
+  let page: Page;
+  beforeEach(async () => {
+    browser = await signedIn(harness, { email });
+    page = await browser.visit(linkOf(start));
+  });
+  const fields = (more: Record<string, string> = {}) => ({
+    csrf: csrfOf(page),
+    attempt: start.claim_attempt_id,
+    user_code: start.claim_attempt.user_code,
+    decision: "confirm",
+    ...more,
+  });
+
+  test("confirming ends on a page that says what happened, and can be repeated", async () => {
+    const done = await browser.post("/claim", fields());
+    expect([done.status, titleOf(done)]).toEqual([200, "The account is yours"]);
+    expect(done.path).toBe("/claim");
+    expect(done.text).toContain("A bonus of $1.00 was added");
+    expect(done.text).toContain("$1.05");
+    const again = await browser.post("/claim", fields());
+    expect(titleOf(again)).toBe("The account is yours");
+    expect(await balanceOf(harness, agent.accountId)).toBe(1_050_000_000n);
+    expect(await statusOfPoll()).toBe(200);
+  });
+
+  test("the link shows the workspace to its members of now: what is handed over is no longer one's own", async () => {
+    await browser.post("/claim", fields());
+    const { accountId } = agent;
+    const { personId } = browser.session;
+    const heir = await signedIn(harness, { email: `heir-${crypto.randomUUID()}@example.com` });
+    await harness.db.write(async (tx) => {
+      const { personId: to } = heir.session;
+      await addDeveloper(tx, { accountId, personId: to, via: "test", now: harness.clock.now });
+      await transferOwnership(tx, accountId, personId, to);
+    });
+    const developer = await browser.visit(linkOf(start));
+    expect([developer.status, titleOf(developer)]).toEqual([200, "You have joined the workspace"]);
+    expect(developer.text).toContain(heir.session.email);
+    expect(developer.text).not.toContain("$1.05");
+    await harness.db.write((tx) => removeMember(tx, accountId, personId));
+    const stranger = await browser.visit(linkOf(start));
+    expect([stranger.status, titleOf(stranger)]).toEqual([403, "You have left this workspace"]);
+    for (const secret of ["$1.05", accountId, heir.session.email, agent.key.slice(0, 12)])
+      expect(stranger.text).not.toContain(secret);
+    expect(titleOf(await browser.post("/claim", fields()))).toBe("You have left this workspace");
+    expect(await roleOf(harness.db, accountId, personId)).toBeUndefined();
+  });
+
+  test("what the agent set up beside keys is said before and after: webhooks, and keys at providers", async () => {
+    const { accountId } = agent;
+    expect(page.text).not.toContain("Set up in it");
+    await store.db.write(async (tx) => {
+      for (const [id, url, status] of [
+        ["wh_1", "https://hooks.example.net:8443/path-canary?token=canary", "active"],
+        ["wh_2", "https://gone.example.net/", "deleted"],
+      ] as const)
+        await tx.run(
+          `insert into webhook (id, account_id, url, events, status, former_until, created_at)
+           values (?, ?, ?, '[]', ?, 0, 1)`,
+          [`${id}_${accountId}`, accountId, url, status],
+        );
+      for (const [provider, status] of [
+        ["openai", "active"],
+        ["google", "deleted"],
+      ] as const)
+        await tx.run(
+          `insert into provider_key (id, account_id, provider, last4, status, kek_version, created_at)
+           values (?, ?, ?, 'canary', ?, 1, 1)`,
+          [`pk_${provider}_${accountId}`, accountId, provider, status],
+        );
+    });
+    for (const shown of [await browser.visit("/claim"), await browser.post("/claim", fields())]) {
+      expect(shown.status).toBe(200);
+      expect(shown.text).toContain("Webhooks tell hooks.example.net:8443 what happens in it");
+      expect(shown.text).toContain("Calls at openai go on a provider key that came with it");
+      expect(shown.text).not.toMatch(/canary|gone\.example|google/);
+    }
+  });
+
+  test("declining is final", async () => {
+    const done = await browser.post("/claim", fields({ decision: "decline" }));
+    expect([done.status, titleOf(done)]).toEqual([200, "You declined"]);
+    const tried = await browser.post("/claim", fields());
+    expect(titleOf(tried)).toBe("You declined");
+    expect(await statusOfPoll()).toBe(400);
+  });
+
+  test("a code may be typed with a space", async () => {
+    const code = start.claim_attempt.user_code;
+    const done = await browser.post(
+      "/claim",
+      fields({ user_code: `${code.slice(0, 3)} ${code.slice(3)}` }),
+    );
+    expect(titleOf(done)).toBe("The account is yours");
+  });
+
+  test("five wrong codes close the link, also for the right one", async () => {
+    const wrong = start.claim_attempt.user_code === "111111" ? "222222" : "111111";
+    for (const left of [4, 3, 2, 1]) {
+      const tried = await browser.post("/claim", fields({ user_code: wrong }));
+      expect(tried.status).toBe(400);
+      expect(tried.text).toContain(`${left} more ${left === 1 ? "try" : "tries"}`);
+      expect(tried.text).toContain('role="alert"');
+    }
+    const locked = await browser.post("/claim", fields({ user_code: wrong }));
+    expect([locked.status, titleOf(locked)]).toEqual([410, "Too many wrong codes"]);
+    expect(titleOf(await browser.post("/claim", fields()))).toBe("Too many wrong codes");
+    expect(await statusOfPoll()).toBe(400);
+  });
+
+  test("what is no code at all does not count as a try", async () => {
+    for (const typed of ["", "12345", "abcdef", "1234567"]) {
+      const tried = await browser.post("/claim", fields({ user_code: typed }));
+      expect(tried.status).toBe(400);
+      expect(tried.text).toContain("The code has six digits.");
+    }
+    expect(titleOf(await browser.post("/claim", fields()))).toBe("The account is yours");
+  });
+
+  test("the code in the link is not the last word: a wrong one in it claims nothing", async () => {
+    const token = new URL(linkOf(start)).searchParams.get("token") ?? "";
+    const code = start.claim_attempt.user_code === "111111" ? "222222" : "111111";
+    const crafted = await browser.visit(`/claim?token=${token}&user_code=${code}`);
+    const tried = await browser.post("/claim", fields({ csrf: csrfOf(crafted), user_code: code }));
+    expect(tried.status).toBe(400);
+    expect(await statusOfPoll()).toBe(400);
+  });
+
+  test("keys are revoked and limited as was chosen", async () => {
+    const minted = await Promise.all(
+      ["limited", "kept"].map((name) =>
+        harness.db.write((tx) =>
+          harness.keys.mint(tx, agent.accountId, { name }, harness.clock.now),
+        ),
+      ),
+    );
+    const [limited, kept] = minted.map(({ key }) => key.id);
+    const keys = await readJson<{ data: { id: string; name: string | null }[] }>(
+      agent.get("/v1/keys"),
+    );
+    const first = keys.data.find(({ name }) => name === null)?.id ?? "";
+    const done = await browser.post(
+      "/claim",
+      fields({
+        [`key.${first}`]: "revoke",
+        [`key.${limited}`]: "limit",
+        [`usd.${limited}`]: "2,50",
+        [`window.${limited}`]: "day",
+        [`key.${kept}`]: "keep",
+      }),
+    );
+    expect(titleOf(done)).toBe("The account is yours");
+    const rows = await store.db.all(
+      "select id, revoked_at, limit_nano, limit_window from api_key where account_id = ?",
+      [agent.accountId],
+    );
+    const row = (id: string | undefined) => rows.find((one) => one["id"] === id);
+    expect(row(first)?.["revoked_at"]).not.toBeNull();
+    expect(row(limited)).toMatchObject({ revoked_at: null, limit_window: "day" });
+    expect(BigInt(String(row(limited)?.["limit_nano"]))).toBe(2_500_000_000n);
+    expect(row(kept)).toMatchObject({ revoked_at: null, limit_nano: null });
+    expect((await agent.get("/v1/account")).status).toBe(401);
+    expect(harness.events).toEqual([
+      "claim.started",
+      "key.revoked",
+      "key.limited",
+      "claim.completed",
+    ]);
+  });
+
+  test("a name that was stored with marks of direction is shown apart, and its key can be limited", async () => {
+    const name = "\u202eyek ruoy si siht";
+    await store.db.write((tx) =>
+      tx.run("update api_key set name = ? where account_id = ?", [name, agent.accountId]),
+    );
+    const shown = await browser.visit("/claim");
+    expect(shown.text).toContain(`<bdi>${name}</bdi>`);
+    const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+    const id = keys.data[0]?.id ?? "";
+    const done = await browser.post(
+      "/claim",
+      fields({ [`key.${id}`]: "limit", [`usd.${id}`]: "3" }),
+    );
+    expect(titleOf(done)).toBe("The account is yours");
+    expect(done.text).toContain(`<bdi>${name}</bdi>`);
+  });
+
+  test("keys beyond those listed are revoked together", async () => {
+    for (let place = 0; place < 14; place++)
+      await harness.db.write((tx) => harness.keys.mint(tx, agent.accountId, {}, harness.clock.now));
+    const long = await browser.visit("/claim");
+    expect(long.text).toContain("Revoke the 3 keys not listed here");
+    const listed = [...long.text.matchAll(/name="(key\.[^"]+)" value="keep"/g)].map(
+      ([, name = ""]) => name,
+    );
+    expect(listed).toHaveLength(12);
+    const choices = Object.fromEntries(listed.map((name) => [name, "keep"]));
+    await browser.post("/claim", fields({ ...choices, others: "revoke" }));
+    const live = await store.db.all(
+      "select id from api_key where account_id = ? and revoked_at is null",
+      [agent.accountId],
+    );
+    expect(live.map((row) => `key.${String(row["id"])}`).sort()).toEqual(listed.sort());
+  });
+
+  test("a limit that cannot be read changes nothing, and what was typed is kept", async () => {
+    const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+    const id = keys.data[0]?.id ?? "";
+    const tried = await browser.post(
+      "/claim",
+      fields({ [`key.${id}`]: "limit", [`usd.${id}`]: `"><b>lots`, [`window.${id}`]: "week" }),
+    );
+    expect(tried.status).toBe(400);
+    expect(tried.text).toContain("Give the limit in US dollars");
+    expect(tried.text).toContain("&quot;&gt;&lt;b&gt;lots");
+    expect(tried.text).toContain(`aria-describedby="usd.${id}.wrong" autofocus`);
+    expect(tried.text).toContain(`id="usd.${id}.wrong"`);
+    for (const typed of ["1,000", "1,000.50", "1.000,50", "1,2,3", ",5"]) {
+      const limit = { [`key.${id}`]: "limit", [`usd.${id}`]: typed };
+      expect([typed, (await browser.post("/claim", fields(limit))).status]).toEqual([typed, 400]);
+    }
+    expect(await statusOfPoll()).toBe(400);
+  });
+
+  test("a page decides about the claim that it shows, and not about the link that was opened last", async () => {
+    const other = await register(harness);
+    const newer = await startedClaim(other.start(email));
+    const shown = await browser.visit(linkOf(newer));
+    expect(shown.text).toContain(other.accountId);
+    const before = await traces();
+    for (const decision of ["decline", "confirm"]) {
+      const code = newer.claim_attempt.user_code;
+      for (const sent of [{ decision }, { decision, user_code: code }, { decision, attempt: "" }]) {
+        const tried = await browser.post("/claim", fields(sent));
+        expect([tried.status, titleOf(tried)]).toEqual([
+          409,
+          "An agent wants to hand you its account",
+        ]);
+        expect(tried.text).toContain("Nothing was done.");
+        expect(tried.text).toContain(other.accountId);
+        expect(tried.text).not.toContain(agent.accountId);
+      }
+    }
+    expect(await traces()).toEqual(before);
+    const form = { csrf: csrfOf(shown), attempt: newer.claim_attempt_id, decision: "decline" };
+    expect(titleOf(await browser.post("/claim", form))).toBe("You declined");
+    // The older tab's own claim is decided from its own link, and the other's end is not taken for it.
+    const late = await browser.post("/claim", fields({ decision: "decline" }));
+    expect([late.status, titleOf(late)]).toEqual([409, "You declined"]);
+    expect(late.text).toContain("Nothing was done.");
+    await browser.visit(linkOf(start));
+    expect(titleOf(await browser.post("/claim", fields()))).toBe("The account is yours");
+  });
+
+  test("another account's key cannot be revoked by naming it", async () => {
+    const other = await register(harness);
+    const keys = await readJson<{ data: { id: string }[] }>(other.get("/v1/keys"));
+    await browser.post("/claim", fields({ [`key.${keys.data[0]?.id ?? ""}`]: "revoke" }));
+    expect((await other.get("/v1/account")).status).toBe(200);
+  });
+
+  test("an invited person joins, and has no say about keys", async () => {
+    await browser.post("/claim", fields());
+    const invited = `invited-${email}`;
+    const invitation = await startedClaim(agent.start(invited));
+    const guest = await signedIn(harness, { email: invited });
+    const asked = await guest.visit(linkOf(invitation));
+    expect(titleOf(asked)).toBe("An agent invites you to a workspace");
+    expect(asked.text).toContain(email);
+    expect(asked.text).not.toContain("fieldset");
+    const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+    const done = await guest.post("/claim", {
+      csrf: csrfOf(asked),
+      attempt: invitation.claim_attempt_id,
+      user_code: invitation.claim_attempt.user_code,
+      decision: "confirm",
+      [`key.${keys.data[0]?.id ?? ""}`]: "revoke",
+    });
+    expect([done.status, titleOf(done)]).toEqual([200, "You have joined the workspace"]);
+    expect((await agent.get("/v1/account")).status).toBe(200);
+  });
+
+  test("the agent of a claim in time is told so, though its human comes back late", async () => {
+    await browser.post("/claim", fields());
+    harness.clock.now += 3_600_000;
+    expect(titleOf(await browser.visit("/claim"))).toBe("The account is yours");
+  });
+
+  test("another person with the same address is told that it was used", async () => {
+    await browser.post("/claim", fields());
+    const twin = await signedIn(harness, { email, subject: "another subject" });
+    const seen = await twin.visit(linkOf(start));
+    expect([seen.status, titleOf(seen)]).toEqual([409, "Already claimed"]);
+  });
+
+  test("expired, superseded and overtaken links have their pages", async () => {
+    const expired = async () => [
+      await browser.visit(linkOf(start)),
+      await createBrowser(harness).visit(linkOf(start)),
+    ];
+    harness.clock.now += 900_000;
+    for (const seen of await expired())
+      expect([seen.status, titleOf(seen)]).toEqual([410, "This link has run out"]);
+    const other = await startedClaim(agent.start(`other-${email}`));
+    for (const seen of await expired())
+      expect([seen.status, titleOf(seen)]).toEqual([410, "There is a newer link"]);
+    await claimAs(harness, { email: `other-${email}` }, other);
+    const seen = await browser.visit(linkOf(start));
+    expect([seen.status, titleOf(seen)]).toEqual([409, "Somebody else was first"]);
+  });
+});
+
+describe("forged posts", () => {
+  test.each([
+    ["from another site", { "sec-fetch-site": "cross-site", origin: "https://evil.test" }],
+    ["from a sibling host", { "sec-fetch-site": "same-site", origin: "http://sub.127.0.0.1" }],
+    ["from the address bar", { "sec-fetch-site": "none" }],
+    ["with a foreign origin only", { origin: "https://evil.test" }],
+    ["with an opaque origin only", { origin: "null" }],
+    ["without a word where they come from", {}],
+  ])("%s are refused and change nothing", async (_where, headers) => {
+    const browser = await signedIn(harness, { email });
+    const csrf = csrfOf(await browser.visit(linkOf(start)));
+    const before = await traces();
+    for (const decision of ["confirm", "decline"]) {
+      const fields = { csrf, decision, user_code: start.claim_attempt.user_code };
+      const answer = await browser.post("/claim", fields, headers);
+      expect(answer.status).toBe(403);
+      expect(titleOf(answer)).toBe("That did not work");
+    }
+    expect(await traces()).toEqual(before);
+  });
+
+  test("a browser that sends only its origin is believed", async () => {
+    const browser = await signedIn(harness, { email });
+    const csrf = csrfOf(await browser.visit(linkOf(start)));
+    const attempt = start.claim_attempt_id;
+    const fields = { csrf, attempt, decision: "confirm", user_code: start.claim_attempt.user_code };
+    expect((await browser.post("/claim", fields, { origin: harness.baseUrl })).status).toBe(200);
+  });
+
+  test("without the session's own token they are refused", async () => {
+    const browser = await signedIn(harness, { email });
+    await browser.visit(linkOf(start));
+    const eve = await signedIn(harness, { email: "eve@example.com" });
+    const before = await traces();
+    for (const csrf of ["", "x", eve.session.csrf]) {
+      const fields = { csrf, decision: "confirm", user_code: start.claim_attempt.user_code };
+      expect((await browser.post("/claim", fields)).status).toBe(403);
+    }
+    expect(await traces()).toEqual(before);
+  });
+
+  test("as JSON, as plain text or with repeated fields they are refused", async () => {
+    const browser = await signedIn(harness, { email });
+    const csrf = csrfOf(await browser.visit(linkOf(start)));
+    const body = new URLSearchParams({
+      csrf,
+      decision: "confirm",
+      user_code: start.claim_attempt.user_code,
+    });
+    for (const [type, text] of [
+      ["application/json", JSON.stringify(Object.fromEntries(body))],
+      ["text/plain", body.toString()],
+      ["application/x-www-form-urlencoded", `${body.toString()}&decision=decline`],
+    ] as const) {
+      const answer = await browser.go("/claim", {
+        method: "POST",
+        headers: { "content-type": type, "sec-fetch-site": "same-origin" },
+        body: text,
+      });
+      expect([400, 415]).toContain(answer.status);
+    }
+    expect(await statusOfPoll()).toBe(400);
+  });
+
+  test("nobody who is not signed in can post, and one account's page cannot decide another's claim", async () => {
+    const nobody = createBrowser(harness);
+    await nobody.visit(linkOf(start));
+    const answer = await nobody.go("/claim", {
+      method: "POST",
+      headers: {
+        "content-type": "application/x-www-form-urlencoded",
+        "sec-fetch-site": "same-origin",
+      },
+      body: "decision=confirm",
+    });
+    expect(answer.status).toBe(403);
+    const eve = await signedIn(harness, { email: "eve@example.com" });
+    await eve.visit(linkOf(start));
+    const before = await traces();
+    for (const decision of ["confirm", "decline"]) {
+      const fields = { csrf: eve.session.csrf, decision, user_code: start.claim_attempt.user_code };
+      expect((await eve.post("/claim", fields)).status).toBe(403);
+    }
+    expect(await traces()).toEqual(before);
+  });
+
+  test("a signed-out session's form is replayed in vain", async () => {
+    const browser = await signedIn(harness, { email });
+    const csrf = csrfOf(await browser.visit(linkOf(start)));
+    const cookie = browser.cookies.get("postern_session") ?? "";
+    await browser.post("/signout", { csrf });
+    browser.cookies.set("postern_session", cookie);
+    const fields = { csrf, decision: "confirm", user_code: start.claim_attempt.user_code };
+    const answer = await browser.go("/claim", {
+      method: "POST",
+      headers: {
+        "content-type": "application/x-www-form-urlencoded",
+        "sec-fetch-site": "same-origin",
+      },
+      body: new URLSearchParams(fields).toString(),
+    });
+    expect(answer.status).toBe(403);
+    expect(await statusOfPoll()).toBe(400);
+  });
+});
+
+describe("the code alone", () => {
+  test("leads to the claim that names the signed-in address", async () => {
+    const browser = await signedIn(harness, { email });
+    const empty = await browser.visit("/claim");
+    expect(titleOf(empty)).toBe("Enter the code");
+    const found = await browser.post("/claim/code", {
+      csrf: csrfOf(empty),
+      user_code: start.claim_attempt.user_code,
+    });
+    expect(titleOf(found)).toBe("An agent wants to hand you its account");
+  });
+
+  test("leads nowhere for anybody else, and guessing ends after five tries", async () => {
+    const eve = await signedIn(harness, { email: `eve-${email}` });
+    const csrf = csrfOf(await eve.visit("/claim"));
+    const guess = async () =>
+      (await eve.post("/claim/code", { csrf, user_code: start.claim_attempt.user_code })).status;
+    expect(await guess()).toBe(404);
+    await startedClaim(agent.start(`eve-${email}`));
+    const statuses = [];
+    for (let time = 0; time < 5; time++) statuses.push(await guess());
+    expect(statuses).toEqual([404, 404, 404, 404, 429]);
+    const fields = { csrf, user_code: start.claim_attempt.user_code };
+    const refused = await eve.post("/claim/code", fields);
+    const seconds = Number(refused.headers.get("retry-after"));
+    expect([refused.status, seconds > 0, seconds <= 600]).toEqual([429, true, true]);
+    harness.clock.now += 600_000;
+    expect(await guess()).toBe(404);
+  });
+
+  test("guesses at the same instant are counted too", async () => {
+    const eve = await signedIn(harness, { email: `eve-${email}` });
+    const csrf = csrfOf(await eve.visit("/claim"));
+    const guesses = Array.from({ length: 20 }, (_, place) =>
+      eve.post("/claim/code", { csrf, user_code: String(100_000 + place) }),
+    );
+    const statuses = (await Promise.all(guesses)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 404)).toHaveLength(5);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(15);
+  });
+});

@@ -1,0 +1,70 @@
+// The rooms that the ceremony needs, and no others.
+
+import { accountRoutes } from "../../src/accounts/routes.ts";
+import { listAllMembers } from "../../src/accounts/members.ts";
+import type { Secret } from "../../src/base/secret.ts";
+import type { Claims } from "../../src/claims/claims.ts";
+import { claimPageRoutes } from "../../src/claims/claim-page-routes.ts";
+import { claimRoutes } from "../../src/claims/routes.ts";
+import { ASSET_CACHE_CONTROL, STYLESHEET } from "../../src/http/pages/assets.ts";
+import { publicRoute, type Route } from "../../src/http/route.ts";
+import type { Keys } from "../../src/keys/keys.ts";
+import { keyRoutes } from "../../src/keys/routes.ts";
+import { getWallet, grant, openWallet } from "../../src/ledger/ledger.ts";
+import { peopleRoutes } from "../../src/people/routes.ts";
+import type { Sessions } from "../../src/people/sessions.ts";
+import type { SignIn } from "../../src/people/sign-in.ts";
+import type { Db } from "../../src/store/db.ts";
+
+export interface TestRouteDeps {
+  readonly db: Db;
+  readonly keys: Keys;
+  readonly claims: Claims;
+  readonly sessions: Sessions;
+  readonly signIn: SignIn | undefined;
+  readonly master: Secret;
+  readonly baseUrl: string;
+  readonly vendor: string;
+}
+
+export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
+  return [
+    ...accountRoutes({
+      ...deps,
+      limits: { perHour: 0, grantPerDay: 0n },
+      openWallet,
+      grantStartingCredit: async (tx, accountId, amount, now) => {
+        await grant(tx, { id: `start.${accountId}`, accountId, amount, now, reason: "start" });
+      },
+      getWallet: getWallet,
+      listMembers: async (reader, accountId) =>
+        (await listAllMembers(reader, accountId)).map(({ email, role }) => ({ email, role })),
+    }),
+    ...keyRoutes(deps),
+    ...claimRoutes(deps),
+    ...claimPageRoutes(deps),
+    ...peopleRoutes(deps),
+    stylesheet(),
+  ];
+}
+
+function stylesheet(): Route {
+  return publicRoute({
+    method: "GET",
+    path: STYLESHEET.path,
+    id: "stylesheet",
+    tag: "Pages",
+    summary: "The stylesheet",
+    dialect: "page",
+    hidden: true,
+    faults: [],
+    responses: { 200: { description: "CSS", contentType: "text/css" } },
+    run: () =>
+      new Response(STYLESHEET.body, {
+        headers: {
+          "content-type": STYLESHEET.contentType,
+          "cache-control": ASSET_CACHE_CONTROL,
+        },
+      }),
+  });
+}

@@ -1,0 +1,379 @@
+// What an operator does by hand: migrate, doctor and admin, beside a gateway that runs and without one.
+
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { testPostgres } from "../support/stores/postgres.ts";
+import {
+  createTempFolder,
+  type RunningProcess,
+  runPostern,
+  startPostern,
+  stopPostern,
+  stopAll,
+} from "./run-postern.ts";
+
+const tempFolder = createTempFolder();
+const { settings, folder } = tempFolder;
+let gateway: RunningProcess;
+let account = { id: "", key: "", keyId: "" };
+
+beforeAll(async () => {
+  gateway = await startPostern(["serve"], settings);
+  account = await createAccount();
+});
+afterAll(async () => {
+  await stopPostern(gateway);
+  stopAll();
+  tempFolder.remove();
+});
+
+describe("postern migrate", () => {
+  test("applies what is missing, and nothing the second time", async () => {
+    const other = createTempFolder();
+    expect((await runPostern(["migrate"], other.settings)).stdout).toStartWith(
+      "Applied 0001-house",
+    );
+    expect(await runPostern(["migrate"], other.settings)).toEqual({
+      code: 0,
+      stdout: "The store is up to date.\n",
+      stderr: "",
+    });
+    other.remove();
+  });
+
+  test("must come before other commands on an empty store, and they say so", async () => {
+    const other = createTempFolder();
+    const { code, stderr } = await runPostern(["admin", "verify-ledger"], other.settings);
+    expect(code).toBe(1);
+    expect(stderr).toContain("A new store is made by postern migrate");
+    other.remove();
+  });
+
+  test("works on PostgreSQL, as do doctor and verify-ledger", async () => {
+    const there = { ...settings, DATABASE_URL: await testPostgres() };
+    expect((await runPostern(["migrate"], there)).stdout).toStartWith("Applied 0001-house");
+    expect((await runPostern(["migrate"], there)).stdout).toBe("The store is up to date.\n");
+    expect((await runPostern(["doctor"], there)).stdout).toContain(
+      "PostgreSQL answers and takes writes",
+    );
+    expect((await runPostern(["admin", "verify-ledger"], there)).stdout).toContain(
+      "Everything adds up.",
+    );
+  });
+});
+
+describe("postern admin grant", () => {
+  test("gives credit to an account while the gateway runs", async () => {
+    const { code, stdout } = await runAdmin("grant", account.id, "5.25", "--reason", "welcome");
+    expect(code).toBe(0);
+    expect(stdout).toBe(`${account.id} was granted 5.25 USD. Its balance is 5.3 USD.\n`);
+    expect(await balanceOf(account.key)).toBe(5_300_000);
+  });
+
+  test("is made once under one --id", async () => {
+    const before = await balanceOf(account.key);
+    const line = ["grant", account.id, "1", "--reason", "twice", "--id", "ticket-7"] as const;
+    expect((await runAdmin(...line)).stdout).toContain("was granted 1 USD");
+    expect(await runAdmin(...line)).toMatchObject({ code: 0, stderr: "" });
+    expect((await runAdmin(...line)).stdout).toContain("already been made");
+    expect(await balanceOf(account.key)).toBe(before + 1_000_000);
+  });
+
+  test("refuses an account that is not there, and amounts that are none", async () => {
+    expect(await runAdmin("grant", "acct_none", "5", "--reason", "x")).toMatchObject({
+      code: 1,
+      stderr: "postern admin grant: There is no such account.\n",
+    });
+    for (const amount of ["0", "five", "1e3", "0.0000000001"])
+      expect((await runAdmin("grant", account.id, amount, "--reason", "x")).code).toBe(2);
+    expect((await runAdmin("grant", account.id, "5", "--reason", "  ")).code).toBe(2);
+  });
+});
+
+describe("postern admin show and revoke-key", () => {
+  test("show an account with its balance and its keys, never a raw key", async () => {
+    const { code, stdout } = await runAdmin("show", account.id);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`account    ${account.id}`);
+    expect(stdout).toContain("balance    ");
+    expect(stdout).toContain(`key        ${account.keyId}`);
+    expect(stdout).not.toContain(account.key);
+  });
+
+  test("revoke a key, which the running gateway refuses on its next request", async () => {
+    const other = await createAccount();
+    expect(await runAdmin("revoke-key", other.keyId)).toMatchObject({
+      code: 0,
+      stdout: `${other.keyId} of ${other.id} is revoked.\n`,
+    });
+    const answer = await fetch(`${gateway.url}/v1/account`, {
+      headers: { authorization: `Bearer ${other.key}` },
+    });
+    expect(answer.status).toBe(401);
+    expect((await runAdmin("revoke-key", other.keyId)).code).toBe(0);
+    expect((await runAdmin("show", other.id)).stdout).toContain("revoked 20");
+  });
+
+  test("say so when there is no such key or account", async () => {
+    expect((await runAdmin("revoke-key", "key_none")).code).toBe(1);
+    expect((await runAdmin("show", "acct_none")).code).toBe(1);
+  });
+});
+
+describe("postern admin backup and verify-ledger", () => {
+  test("copy the store while it is in use, for its owner's eyes only, and never over another file", async () => {
+    const file = path.join(folder, "copy.db");
+    expect((await runAdmin("backup", file)).code).toBe(0);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const again = await runAdmin("backup", file);
+    expect(`${again.code} ${again.stderr}`).toContain("1 ");
+    expect(again.stderr).toContain("is there already");
+    for (const nowhere of ["", path.join(folder, "no-such-folder", "copy.db")]) {
+      const refused = await runAdmin("backup", nowhere);
+      expect(`${refused.code} ${refused.stderr}`).toStartWith(`1 "${nowhere}" cannot be made`);
+    }
+  });
+
+  test("make no store where there is none, and say where they looked", async () => {
+    const elsewhere = path.join(folder, "elsewhere");
+    const { code, stderr } = await runPostern(["admin", "list"], {
+      ...settings,
+      POSTERN_DATA_DIR: elsewhere,
+    });
+    expect(`${code} ${stderr}`).toStartWith(
+      `1 There is no store in ${elsewhere}: set POSTERN_DATA_DIR`,
+    );
+    expect(existsSync(elsewhere)).toBe(false);
+  });
+
+  test("find everything in order in a copy that is restored", async () => {
+    const restored = await restoreBackup("restored");
+    const { code, stdout } = await runPostern(["admin", "verify-ledger"], restored);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^Checked \d+ wallets, \d+ keys, 0 open holds, \d+ transfers and 0 usage records\.\nEverything adds up\.\n$/,
+    );
+    expect((await runPostern(["admin", "show", account.id], restored)).stdout).toContain(
+      account.id,
+    );
+  });
+
+  test("find a balance that somebody changed by hand, and name it", async () => {
+    const tampered = await restoreBackup("tampered");
+    const database = new Database(path.join(tampered["POSTERN_DATA_DIR"] ?? "", "postern.db"));
+    database.run("update wallet set promo = promo + 1 where account_id = ?", [account.id]);
+    database.close();
+    const { code, stderr } = await runPostern(["admin", "verify-ledger"], tampered);
+    expect(code).toBe(1);
+    expect(stderr).toContain("1 thing does not add up");
+    expect(stderr).toContain(account.id);
+  });
+
+  test("run beside the gateway", async () => {
+    expect((await runAdmin("verify-ledger")).stdout).toContain("Everything adds up.");
+  });
+});
+
+describe("postern doctor", () => {
+  test("finds nothing that must be mended on a gateway out of the box", async () => {
+    const { code, stdout } = await runPostern(["doctor"], settings);
+    expect(code).toBe(0);
+    expect(stdout).toContain("Nothing must be mended.");
+    for (const about of [
+      "settings",
+      "secret",
+      "store",
+      "providers",
+      "prices",
+      "identity",
+      "payments",
+    ])
+      expect(stdout).toMatch(new RegExp(`^ {2}(ok|note|warn) +${about} `, "m"));
+  });
+
+  test("changes nothing: a folder without a store stays without one", async () => {
+    const other = createTempFolder();
+    expect((await runPostern(["doctor"], other.settings)).code).toBe(0);
+    expect(existsSync(other.settings["POSTERN_DATA_DIR"] ?? "")).toBe(false);
+    other.remove();
+  });
+
+  test("tells of payments by wallets that nobody follows any more, because x402 was switched off", async () => {
+    const other = createTempFolder();
+    await runPostern(["migrate"], other.settings);
+    const store = new Database(path.join(other.settings["POSTERN_DATA_DIR"] ?? "", "postern.db"));
+    const add = store.query(
+      `insert into agent_payment (id, account_id, invoice_id, made_invoice, signed, payer, total_cents, state, expires_at, created_at)
+       values (?, 'a', 'i', 0, '{}', '0x0', 100, ?, 1, 1)`,
+    );
+    for (const state of ["open", "paid", "refused", "unclear"]) add.run(state, state);
+    store.close();
+    const { code, stdout } = await runPostern(["doctor"], other.settings);
+    expect(code).toBe(0);
+    expect(stdout).toContain("x402 is off while payments by wallets are on their way (1)");
+    other.remove();
+  });
+
+  test("names every mistake in the settings", async () => {
+    const { code, stdout } = await runPostern(["doctor"], { POSTERN_PORT: "x", POSTERN_FROB: "1" });
+    expect(code).toBe(1);
+    expect(stdout).toContain(
+      "fail  settings    POSTERN_PORT must be a whole number from 0 to 65535",
+    );
+    expect(stdout).toContain("fail  settings    POSTERN_FROB is not a setting");
+    expect(stdout).toContain("2 things must be mended.");
+  });
+
+  test("says that a store cannot be reached, and not its password", async () => {
+    const { code, stdout, stderr } = await runPostern(["doctor"], {
+      ...settings,
+      DATABASE_URL: "postgres://postern:hunter2@127.0.0.1:1/postern",
+    });
+    expect(code).toBe(1);
+    expect(stdout).toContain("fail  store       PostgreSQL at 127.0.0.1:1 cannot be used");
+    expect(stdout + stderr).not.toContain("hunter2");
+  });
+
+  test("says whether the collector of its telemetry takes spans, and that calls go on without it", async () => {
+    const collector = Bun.serve({
+      port: 0,
+      fetch: (request) =>
+        Response.json({}, { status: request.headers.get("api-key") === "good" ? 200 : 401 }),
+    });
+    const settled = { ...settings, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url.href };
+    const good = await runPostern(["doctor"], {
+      ...settled,
+      OTEL_EXPORTER_OTLP_HEADERS: "api-key=good",
+    });
+    expect(good.stdout).toContain(`ok    telemetry   the collector at ${collector.url.host} takes`);
+    const bad = await runPostern(["doctor"], {
+      ...settled,
+      OTEL_EXPORTER_OTLP_HEADERS: "api-key=very-secret",
+    });
+    await collector.stop(true);
+    expect(bad.code).toBe(0);
+    expect(bad.stdout).toContain("does not take spans: status 401");
+    expect(bad.stdout).toContain("OTEL_EXPORTER_OTLP_HEADERS");
+    expect(bad.stdout).not.toContain("very-secret");
+    const away = await runPostern(["doctor"], settled);
+    expect(away.stdout).toContain("does not take spans: ");
+  });
+
+  test("tries each provider's key without spending anything", async () => {
+    const provider = Bun.serve({
+      port: 0,
+      fetch: (request) =>
+        new Response("{}", {
+          status: request.headers.get("authorization") === "Bearer good" ? 200 : 401,
+        }),
+    });
+    const address = provider.url.href.replace(/\/$/, "");
+    const { code, stdout } = await runPostern(["doctor"], {
+      ...settings,
+      OPENAI_API_KEY: "good",
+      OPENAI_BASE_URL: address,
+      GROQ_API_KEY: "bad-and-secret",
+      GROQ_BASE_URL: address,
+      MISTRAL_API_KEY: "any",
+      MISTRAL_BASE_URL: "http://127.0.0.1:1",
+    });
+    await provider.stop(true);
+    expect(code).toBe(1);
+    expect(stdout).toContain("ok    openai      OpenAI answers and takes the key");
+    expect(stdout).toContain("fail  groq        Groq refuses the key (401)");
+    expect(stdout).toContain("fail  mistral     Mistral cannot be reached");
+    expect(stdout).not.toContain("bad-and-secret");
+  });
+
+  test("tries Google's key where it is sent in the same way, and does not vouch for a key that an open list takes", async () => {
+    const asked: string[] = [];
+    const provider = Bun.serve({
+      port: 0,
+      fetch: (request) => {
+        const { pathname } = new URL(request.url);
+        asked.push(pathname);
+        const isOpen = pathname.startsWith("/open");
+        const isGood = request.headers.get("authorization") === "Bearer good";
+        return new Response("{}", { status: isOpen || isGood ? 200 : 401 });
+      },
+    });
+    const address = provider.url.href.replace(/\/$/, "");
+    const { stdout } = await runPostern(["doctor"], {
+      ...settings,
+      GOOGLE_API_KEY: "good",
+      GOOGLE_BASE_URL: `${address}/v1beta`,
+      OPENROUTER_API_KEY: "anything",
+      OPENROUTER_BASE_URL: `${address}/open`,
+    });
+    await provider.stop(true);
+    expect(stdout).toContain("ok    google      Google answers and takes the key");
+    expect(stdout).toMatch(/note +openrouter +OpenRouter answers; its list of models is open/);
+    expect(asked).toContain("/v1beta/openai/models");
+  });
+
+  test("says what a public gateway lacks", async () => {
+    const { code, stdout } = await runPostern(["doctor"], {
+      ...settings,
+      POSTERN_BASE_URL: "http://gateway.example.com",
+      POSTERN_SECRET: "x".repeat(40),
+    });
+    expect(code).toBe(1);
+    expect(stdout).toContain("is not https");
+    expect(stdout).toContain("POSTERN_TRUSTED_PROXIES");
+    expect(stdout).toContain("fail  providers   no provider's key is set: no model can be called");
+  });
+
+  test("says where a development gateway listens to the world", async () => {
+    const { stdout } = await runPostern(["doctor"], { ...settings, POSTERN_HOST: "0.0.0.0" });
+    expect(stdout).toContain("warn  address     it listens on 0.0.0.0 while in development");
+  });
+
+  test("names what is wrong with the models file", async () => {
+    const file = path.join(folder, "models.json");
+    writeFileSync(file, '{"models":[{"id":"nonsense"}]}');
+    const broken = await runPostern(["doctor"], { ...settings, POSTERN_MODELS_FILE: file });
+    expect(broken.code).toBe(1);
+    expect(broken.stdout).toContain("models[0]");
+    const missing = await runPostern(["doctor"], {
+      ...settings,
+      POSTERN_MODELS_FILE: `${file}.no`,
+    });
+    expect(`${missing.code} ${missing.stdout}`).toContain("which is not there");
+  });
+});
+
+function runAdmin(...args: readonly string[]) {
+  return runPostern(["admin", ...args], settings);
+}
+
+async function createAccount(): Promise<typeof account> {
+  const made = await fetch(`${gateway.url}/v1/accounts`, {
+    method: "POST",
+    body: "{}",
+    headers: { "content-type": "application/json" },
+  });
+  const { account: record, api_key: key } = await made.json();
+  const read = await fetch(`${gateway.url}/v1/account`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  return { id: record.id, key, keyId: (await read.json()).key.id };
+}
+
+async function balanceOf(key: string): Promise<number> {
+  const answer = await fetch(`${gateway.url}/v1/account`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  return (await answer.json()).balance.credits;
+}
+
+/** The settings of a place whose store is a copy of the running gateway's. */
+async function restoreBackup(name: string): Promise<typeof settings> {
+  const copy = path.join(folder, `${name}.db`);
+  await runAdmin("backup", copy);
+  const data = path.join(folder, name);
+  mkdirSync(data);
+  renameSync(copy, path.join(data, "postern.db"));
+  return { ...settings, POSTERN_DATA_DIR: data };
+}

@@ -1,0 +1,51 @@
+// The files of a data folder, when something is wrong with them.
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { createTempFolder, runPostern, startPostern, stopPostern, stopAll } from "./run-postern.ts";
+
+afterEach(stopAll);
+
+describe("the files of the data folder", () => {
+  for (const [what, content] of [
+    ["empty", ""],
+    ["cut", "abc"],
+  ] as const) {
+    test(`a secret that is ${what} is no secret: nothing is served under it, and the file is named`, async () => {
+      const place = createTempFolder();
+      const folder = path.join(place.folder, "data");
+      mkdirSync(folder);
+      writeFileSync(path.join(folder, "secret"), content);
+      const { code, stderr } = await runPostern([], place.settings);
+      expect(code).toBe(1);
+      expect(stderr).toContain(path.join(folder, "secret"));
+      expect(readFileSync(path.join(folder, "secret"), "utf8")).toBe(content);
+      place.remove();
+    });
+  }
+
+  test("a secret is made once, whole, for its owner only, and leaves no draft", async () => {
+    const place = createTempFolder();
+    const folder = path.join(place.folder, "data");
+    await stopPostern(await startPostern([], place.settings));
+    const made = readFileSync(path.join(folder, "secret"), "utf8");
+    await stopPostern(await startPostern([], place.settings));
+    expect(made).toMatch(/^\w{43}$/);
+    expect(readFileSync(path.join(folder, "secret"), "utf8")).toBe(made);
+    expect(statSync(path.join(folder, "secret")).mode & 0o777).toBe(0o600);
+    expect(readdirSync(folder).filter((name) => name.startsWith("secret"))).toEqual(["secret"]);
+    place.remove();
+  });
+
+  test("a gateway whose store was moved away stops, and says why", async () => {
+    const place = createTempFolder();
+    const folder = path.join(place.folder, "data");
+    const running = await startPostern([], place.settings);
+    renameSync(folder, `${folder}-elsewhere`);
+    const { code, stdout } = await running.exited;
+    expect(code).toBe(1);
+    expect(stdout).toContain("the store's file was removed or replaced while it was in use");
+    place.remove();
+  }, 20_000);
+});

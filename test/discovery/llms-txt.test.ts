@@ -1,0 +1,59 @@
+import { describe, expect, test } from "bun:test";
+import { openApiPath } from "../../src/discovery/curl.ts";
+import { createRouter } from "../../src/http/router.ts";
+import { parseBlocks, curlCommands, createSite } from "./harness.ts";
+import { sampleRoutes, settings } from "./sample-routes.ts";
+
+const site = createSite(sampleRoutes);
+const text = await site.text("/llms.txt");
+
+describe("/llms.txt", () => {
+  test("is plain text in UTF-8", async () => {
+    const answer = await site.get("/llms.txt");
+    expect(answer.headers.get("content-type")).toBe("text/plain; charset=utf-8");
+  });
+
+  test("has the form of llmstxt.org", () => {
+    const [title, summary, ...rest] = parseBlocks(text);
+    expect(title).toMatchObject({ kind: "heading", depth: 1 });
+    expect(summary).toMatchObject({ kind: "quote" });
+    const start = rest.findIndex((block) => block.kind === "heading");
+    const lists = rest.slice(start);
+    expect(start).toBeGreaterThan(0);
+    for (const [index, block] of lists.entries()) {
+      expect(block).toMatchObject(
+        index % 2 === 0 ? { kind: "heading", depth: 2 } : { kind: "list" },
+      );
+      if (block.kind !== "list") continue;
+      for (const line of block.text.split("\n"))
+        expect(line).toMatch(/^- \[[^\]]+\]\(https?:\/\/[^)\s]+\)(: .+)?$/);
+    }
+    expect(lists.length % 2).toBe(0);
+    expect(lists.at(-2)?.text).toBe("Optional");
+  });
+
+  test("lists every endpoint that is not hidden", () => {
+    for (const route of site.routes.filter((each) => each.hidden !== true)) {
+      expect(text).toContain(`- [${route.method} ${openApiPath(route.path)}](`);
+    }
+  });
+
+  test("starts with commands whose URLs are mounted", () => {
+    const match = createRouter(site.routes);
+    const commands = curlCommands(text);
+    expect(commands).toHaveLength(3);
+    for (const { method, url } of commands)
+      expect(match(method, new URL(url).pathname).kind).toBe("route");
+  });
+
+  test("links to pages and anchors that exist", async () => {
+    const reference = await site.text("/docs");
+    const match = createRouter(site.routes);
+    for (const [, url = ""] of text.matchAll(/\]\(([^)]+)\)/g)) {
+      const { origin, pathname, hash } = new URL(url);
+      expect(origin).toBe(settings.baseUrl);
+      expect(match("GET", pathname).kind).toBe("route");
+      if (hash !== "") expect(reference).toContain(`id="${hash.slice(1)}"`);
+    }
+  });
+});

@@ -1,0 +1,431 @@
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import {
+  createReplyParser,
+  isEndedByClose,
+  parseBytes,
+  type ReplyParser,
+  type ReplyHandler,
+} from "../../src/http-client/reply-parser.ts";
+
+/** A parser whose reader belongs to nobody else. */
+const newParser = (reader: {
+  readonly head: (head: Parameters<ReplyHandler<undefined>["onHead"]>[1]) => void;
+  readonly piece: (bytes: Uint8Array) => void;
+  readonly end: (reusable: boolean) => void;
+}): ReplyParser =>
+  createReplyParser(
+    {
+      onHead: (_, head) => reader.head(head),
+      onData: (_, bytes) => reader.piece(bytes),
+      onEnd: (_, reusable) => reader.end(reusable),
+    },
+    undefined,
+  );
+
+interface ParseOutcome {
+  readonly status: number | undefined;
+  readonly headers: readonly (readonly [string, string])[];
+  readonly body: string;
+  /** How often it ended. */
+  readonly ends: number;
+  readonly reusable: boolean | undefined;
+  /** Whether the connection may close now. */
+  readonly mayClose: boolean;
+  readonly error: string | undefined;
+}
+
+/** What a parser makes of a reply that comes in these slices, up to its first error. */
+function parseSlices(slices: readonly Buffer[]): ParseOutcome {
+  let status: number | undefined;
+  let headers: ParseOutcome["headers"] = [];
+  const pieces: Uint8Array[] = [];
+  let ends = 0;
+  let reusable: boolean | undefined;
+  let error: string | undefined;
+  const parser = newParser({
+    head: (head) => {
+      if (status !== undefined) throw new TypeError("a second head");
+      status = head.status;
+      headers = [...head.headers];
+    },
+    piece: (bytes) => {
+      if (ends > 0) throw new TypeError("a piece after the end");
+      pieces.push(bytes);
+    },
+    end: (isReusable) => {
+      ends += 1;
+      reusable = isReusable;
+    },
+  });
+  try {
+    // Each slice is memory of its own, as it is when it comes from a socket.
+    for (const slice of slices) parseBytes(parser, Buffer.from(slice));
+  } catch (thrown) {
+    error = String(thrown);
+  }
+  const body = Buffer.concat(pieces).toString("latin1");
+  const mayClose = error === undefined && isEndedByClose(parser);
+  return { status, headers, body, ends, reusable, mayClose, error };
+}
+
+function sliceAt(bytes: Buffer, places: readonly number[]): Buffer[] {
+  const ends = [...new Set(places.map((place) => place % bytes.length)), bytes.length];
+  return ends
+    .sort((left, right) => left - right)
+    .map((end, index, all) => bytes.subarray(index === 0 ? 0 : all[index - 1], end))
+    .filter(({ length }) => length > 0);
+}
+
+const bytewise = (bytes: Buffer): Buffer[] =>
+  Array.from(bytes, (_, at) => bytes.subarray(at, at + 1));
+
+const latin1 = (text: string): Buffer => Buffer.from(text, "latin1");
+
+interface GeneratedReply {
+  readonly bytes: Buffer;
+  readonly expected: ParseOutcome;
+}
+
+const token = fc.stringMatching(/^[A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,12}$/);
+const value = fc.stringMatching(/^([!-~\xa1-\xff]([ -~\xa1-\xff\t]{0,20}[!-~\xa1-\xff])?)?$/);
+const FRAMING = /^(content-length|transfer-encoding|connection)$/i;
+const field = fc.tuple(
+  token.filter((name) => !FRAMING.test(name)),
+  value,
+);
+const space = fc.constantFrom("", " ", "\t", "  ");
+
+const interim = fc
+  .tuple(fc.constantFrom(100, 102, 103), fc.array(field, { maxLength: 2 }))
+  .map(([status, fields]) => `HTTP/1.1 ${status} Wait\r\n${linesOf(fields)}\r\n`);
+
+const chunks = fc.array(
+  fc.record({
+    data: fc.uint8Array({ minLength: 1, maxLength: 40 }),
+    upper: fc.boolean(),
+    zeros: fc.integer({ min: 0, max: 6 }),
+    extension: fc.constantFrom("", "", ";a=b", " ;a", '; q="x;y"', "\t"),
+  }),
+  { maxLength: 6 },
+);
+
+const framing = fc.oneof(
+  fc.uint8Array({ maxLength: 120 }).map((body) => ({
+    header: `content-length: ${body.length}`,
+    body: Buffer.from(body),
+    wire: Buffer.from(body),
+    closes: false,
+  })),
+  fc
+    .tuple(chunks, fc.array(field, { maxLength: 3 }), fc.constantFrom("chunked", "Chunked"))
+    .map(([all, trailers, name]) => ({
+      header: `Transfer-Encoding: ${name}`,
+      body: Buffer.concat(all.map(({ data }) => data)),
+      wire: Buffer.concat([
+        ...all.flatMap(({ data, upper, zeros, extension }) => {
+          const digits = data.length.toString(16);
+          const size = "0".repeat(zeros) + (upper ? digits.toUpperCase() : digits);
+          return [latin1(`${size}${extension}\r\n`), Buffer.from(data), latin1("\r\n")];
+        }),
+        latin1(`0\r\n${linesOf(trailers)}\r\n`),
+      ]),
+      closes: false,
+    })),
+  fc.uint8Array({ maxLength: 120 }).map((body) => ({
+    header: undefined,
+    body: Buffer.from(body),
+    wire: Buffer.from(body),
+    closes: true,
+  })),
+);
+
+function linesOf(fields: readonly (readonly [string, string])[]): string {
+  return fields.map(([name, text]) => `${name}: ${text}\r\n`).join("");
+}
+
+const reply: fc.Arbitrary<GeneratedReply> = fc
+  .record({
+    interims: fc.array(interim, { maxLength: 3 }),
+    minor: fc.constantFrom(1, 1, 1, 0),
+    status: fc.oneof(fc.integer({ min: 200, max: 599 }), fc.constantFrom(204, 304)),
+    reason: fc.constantFrom("", " ", " OK", " Not Found at all", " \xe9"),
+    fields: fc.array(fc.tuple(field, space), { maxLength: 5 }),
+    connection: fc.constantFrom(undefined, undefined, "close", "Close", "keep-alive", "x, close"),
+    framing,
+  })
+  .filter(({ minor, framing: { header } }) => minor === 1 || header?.startsWith("T") !== true)
+  .map(({ interims, minor, status, reason, fields, connection, framing }) => {
+    const isEmpty = status === 204 || status === 304;
+    const own = [
+      ...fields.map(([[name, text], around]) => [name, text, around] as const),
+      ...(connection === undefined ? [] : [["Connection", connection, ""] as const]),
+    ];
+    const lines = own.map(([name, text, around]) => `${name}:${around}${text}${around}\r\n`);
+    if (framing.header !== undefined) lines.push(`${framing.header}\r\n`);
+    const head = `${interims.join("")}HTTP/1.${minor} ${status}${reason}\r\n${lines.join("")}\r\n`;
+    const closes = framing.closes && !isEmpty;
+    const headers = new Map<string, string>();
+    const [name = "", text = ""] = framing.header?.split(": ") ?? [];
+    for (const [key, one] of [...own, ...(name === "" ? [] : [[name, text]])] as const) {
+      const before = headers.get(key.toLowerCase());
+      headers.set(key.toLowerCase(), before === undefined ? one : `${before}, ${one}`);
+    }
+    return {
+      bytes: Buffer.concat([latin1(head), isEmpty ? Buffer.alloc(0) : framing.wire]),
+      expected: {
+        status,
+        headers: [...headers],
+        body: isEmpty ? "" : framing.body.toString("latin1"),
+        ends: closes ? 0 : 1,
+        reusable: closes ? undefined : minor === 1 && !/close/i.test(connection ?? ""),
+        mayClose: true,
+        error: undefined,
+      },
+    };
+  });
+
+describe("a reply", () => {
+  test("is read alike whole, byte by byte, and cut in two at every place", () => {
+    fc.assert(
+      fc.property(reply, ({ bytes, expected }) => {
+        expect(parseSlices([bytes])).toEqual(expected);
+        expect(parseSlices(bytewise(bytes))).toEqual(expected);
+        for (let at = 1; at < bytes.length; at++)
+          expect(parseSlices([bytes.subarray(0, at), bytes.subarray(at)])).toEqual(expected);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("is read alike in whatever slices it comes", () => {
+    fc.assert(
+      fc.property(
+        reply,
+        fc.array(fc.nat(10_000), { maxLength: 30 }),
+        ({ bytes, expected }, places) => {
+          expect(parseSlices(sliceAt(bytes, places))).toEqual(expected);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("that is cut anywhere before its end never counts as whole", () => {
+    fc.assert(
+      fc.property(reply, ({ bytes, expected }) => {
+        for (let at = 0; at < bytes.length; at++) {
+          const { ends, mayClose, error, body } = parseSlices([bytes.subarray(0, at)]);
+          expect(error).toBeUndefined();
+          expect(ends).toBe(0);
+          expect(expected.body.startsWith(body)).toBe(true);
+          // Only a reply that ends by closing may end anywhere, once its headers are there.
+          if (expected.ends === 1) expect(mayClose).toBe(false);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test("comes with the bytes of one slice as one piece", () => {
+    const sizes: number[] = [];
+    const parser = newParser({
+      head: () => {},
+      piece: ({ length }) => void sizes.push(length),
+      end: () => {},
+    });
+    parseBytes(parser, latin1(`${CHUNKED}3\r\nabc\r\n2\r\nde\r\n1\r\nf`));
+    parseBytes(parser, latin1("\r\n4\r\nghij\r\n1\r\nk\r\n0\r\n\r\n"));
+    expect(sizes).toEqual([6, 5]);
+  });
+});
+
+const OK = "HTTP/1.1 200 OK\r\n";
+const CHUNKED = `${OK}transfer-encoding: chunked\r\n\r\n`;
+
+/** What is no reply, and how much of its body may have been handed on by then. */
+const MALFORMED: readonly (readonly [title: string, bytes: string, body?: string])[] = [
+  ["has no status line", "hello\r\n\r\n"],
+  ["has an empty status line", "\r\nHTTP/1.1 200 OK\r\n\r\n"],
+  ["is of HTTP/2", "HTTP/2 200 OK\r\n\r\n"],
+  ["is of HTTP/1.2", "HTTP/1.2 200 OK\r\n\r\n"],
+  ["names HTTP in small letters", "http/1.1 200 OK\r\n\r\n"],
+  ["has a status of two digits", "HTTP/1.1 20 OK\r\n\r\n"],
+  ["has a status of four digits", "HTTP/1.1 2000 OK\r\n\r\n"],
+  ["has a status beyond 599", "HTTP/1.1 600 OK\r\n\r\n"],
+  ["has no space before its reason", "HTTP/1.1 200OK\r\n\r\n"],
+  ["ends a line with LF alone", "HTTP/1.1 200 OK\ncontent-length: 0\r\n\r\n"],
+  ["ends a header with LF alone", `${OK}a: b\ncontent-length: 0\r\n\r\n`],
+  ["ends a header with CR alone", `${OK}a: b\rcontent-length: 0\r\n\r\n`],
+  ["folds a header with a space", `${OK}a: b\r\n c\r\ncontent-length: 0\r\n\r\n`],
+  ["folds a header with a tab", `${OK}a: b\r\n\tc\r\ncontent-length: 0\r\n\r\n`],
+  ["has a header without a colon", `${OK}nonsense\r\ncontent-length: 0\r\n\r\n`],
+  ["has a header without a name", `${OK}: b\r\ncontent-length: 0\r\n\r\n`],
+  ["has a space before a colon", `${OK}content-length : 0\r\n\r\n`],
+  ["has a NUL in a header", `${OK}a: b\0c\r\ncontent-length: 0\r\n\r\n`],
+  ["has a NUL in a name", `${OK}a\0b: c\r\ncontent-length: 0\r\n\r\n`],
+  ["has a NUL in its reason", "HTTP/1.1 200 O\0K\r\ncontent-length: 0\r\n\r\n"],
+  ["has a control character in a header", `${OK}a: b\x01c\r\ncontent-length: 0\r\n\r\n`],
+  ["has what only looks like a space before its length", `${OK}content-length:\xa05\r\n\r\nhello`],
+  ["has a vertical tab after its coding", `${OK}transfer-encoding: chunked\x0b\r\n\r\n0\r\n\r\n`],
+  ["is of HTTP/1.0 and chunked", "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"],
+  ["has two lengths", `${OK}content-length: 5\r\ncontent-length: 6\r\n\r\nhello!`],
+  ["has one length twice", `${OK}content-length: 5\r\ncontent-length: 5\r\n\r\nhello`],
+  ["has a list of lengths", `${OK}content-length: 5, 5\r\n\r\nhello`],
+  ["has a negative length", `${OK}content-length: -1\r\n\r\n`],
+  ["has a length with a sign", `${OK}content-length: +5\r\n\r\nhello`],
+  ["has a hexadecimal length", `${OK}content-length: 0x5\r\n\r\nhello`],
+  ["has a broken length", `${OK}content-length: 5.0\r\n\r\nhello`],
+  ["has an empty length", `${OK}content-length:\r\n\r\nhello`],
+  ["has a length beyond all numbers", `${OK}content-length: ${"9".repeat(30)}\r\n\r\nhello`],
+  [
+    "has a length and chunks",
+    `${OK}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+  ],
+  ["has a transfer coding that nobody knows", `${OK}transfer-encoding: gzip\r\n\r\nhello`],
+  ["is packed and chunked", `${OK}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n`],
+  ["is chunked twice", `${OK}transfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n`],
+  [
+    "is chunked on two lines",
+    `${OK}transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n`,
+  ],
+  ["is identity", `${OK}transfer-encoding: identity\r\n\r\nhello`],
+  ["has an empty transfer coding", `${OK}transfer-encoding:\r\n\r\nhello`],
+  ["has a chunk without a size", `${CHUNKED}\r\nhello\r\n0\r\n\r\n`],
+  ["has a chunk with an extension and no size", `${CHUNKED};a=b\r\nhello\r\n0\r\n\r\n`],
+  ["has a chunk size that is none", `${CHUNKED}xyz\r\nhello\r\n0\r\n\r\n`],
+  ["has a negative chunk size", `${CHUNKED}-5\r\nhello\r\n0\r\n\r\n`],
+  ["has a chunk size with 0x", `${CHUNKED}0x5\r\nhello\r\n0\r\n\r\n`],
+  ["has a space before a chunk size", `${CHUNKED} 5\r\nhello\r\n0\r\n\r\n`],
+  ["has words after a chunk size", `${CHUNKED}5 6\r\nhello\r\n0\r\n\r\n`],
+  ["has a chunk size beyond 32 bits", `${CHUNKED}100000005\r\nhello\r\n0\r\n\r\n`],
+  ["has a chunk size that overflows", `${CHUNKED}ffffffffffffffffffff\r\nhello`],
+  ["has a NUL in an extension", `${CHUNKED}5;\0\r\nhello\r\n0\r\n\r\n`],
+  ["has a CR in an extension", `${CHUNKED}5;a\rb\r\nhello\r\n0\r\n\r\n`],
+  ["ends a chunk size with LF alone", `${CHUNKED}5\nhello\r\n0\r\n\r\n`],
+  ["has a chunk longer than it said", `${CHUNKED}5\r\nhello!\r\n0\r\n\r\n`, "hello"],
+  ["has a chunk shorter than it said", `${CHUNKED}6\r\nhello\r\n0\r\n\r\n`, "hello\r"],
+  ["ends a chunk with LF alone", `${CHUNKED}5\r\nhello\n0\r\n\r\n`, "hello"],
+  ["ends a trailer with LF alone", `${CHUNKED}5\r\nhello\r\n0\r\na: b\n\r\n\r\n`, "hello"],
+  ["has a line beyond the limit", `${CHUNKED}5;${"a".repeat(4_200)}\r\nhello\r\n0\r\n\r\n`],
+  ["has a line without an end", `${CHUNKED}5;${"a".repeat(9_000)}`],
+  ["has a trailer beyond the limit", `${CHUNKED}0\r\na: ${"b".repeat(4_200)}\r\n\r\n`],
+  ["has too many trailers", `${CHUNKED}0\r\n${"a: b\r\n".repeat(65)}\r\n`],
+  ["has headers beyond the limit", `${OK}a: ${"b".repeat(66_000)}\r\n\r\n`],
+  ["has many headers beyond the limit", `${OK}${"a: b\r\n".repeat(12_000)}\r\n`],
+  ["has headers without an end", `${OK}a: ${"b".repeat(70_000)}`],
+  ["has too many interim replies", `${"HTTP/1.1 100 Wait\r\n\r\n".repeat(9)}${OK}\r\n`],
+  ["changes the protocol", "HTTP/1.1 101 Switching\r\nupgrade: websocket\r\n\r\n"],
+  ["has a broken interim reply", `HTTP/1.1 100 Wait\r\nnonsense\r\n\r\n${OK}\r\n`],
+];
+
+/** Whole replies after which something comes that belongs to nobody. */
+const OVER_LIMIT: readonly (readonly [title: string, bytes: string, body: string])[] = [
+  ["its length", `${OK}content-length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n`, "hello"],
+  ["an empty body", `${OK}content-length: 0\r\n\r\n${OK}\r\n`, ""],
+  ["its last chunk", `${CHUNKED}5\r\nhello\r\n0\r\n\r\n${OK}\r\n`, "hello"],
+  ["a 204", "HTTP/1.1 204 None\r\n\r\nhello", ""],
+  ["a 304 with a length", "HTTP/1.1 304 Same\r\ncontent-length: 5\r\n\r\nhello", ""],
+];
+
+describe("what is no reply", () => {
+  for (const [title, text, body = ""] of MALFORMED)
+    test(`because it ${title} breaks off, and nothing of it is handed on as a body`, () => {
+      const bytes = latin1(text);
+      const isLong = bytes.length > 2_000;
+      const ways = [[bytes], ...(bytes.length > 20_000 ? [] : [bytewise(bytes)])];
+      const step = isLong ? Math.ceil(bytes.length / 20) : 1;
+      for (let at = 1; at < bytes.length; at += step)
+        ways.push([bytes.subarray(0, at), bytes.subarray(at)]);
+      for (const way of ways) {
+        const seen = parseSlices(way);
+        expect(seen.error).toMatch(/^Error: a broken reply: /);
+        expect(body.startsWith(seen.body)).toBe(true);
+        expect(seen.ends).toBe(0);
+        expect(seen.mayClose).toBe(false);
+      }
+    });
+
+  for (const [title, text, body] of OVER_LIMIT)
+    test(`because bytes come after ${title} breaks off, and they are not handed on`, () => {
+      const bytes = latin1(text);
+      for (let at = 0; at < bytes.length; at++) {
+        const seen = parseSlices(
+          at === 0 ? bytewise(bytes) : [bytes.subarray(0, at), bytes.subarray(at)],
+        );
+        expect(seen.error).toMatch(/^Error: a broken reply: /);
+        expect(body.startsWith(seen.body)).toBe(true);
+      }
+      const whole = parseSlices([bytes]);
+      expect(whole.error).toMatch(/^Error: a broken reply: /);
+      expect(body.startsWith(whole.body)).toBe(true);
+    });
+
+  test("is found out without harm, whatever the bytes are", () => {
+    const noise = fc.oneof(
+      fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+      fc
+        .tuple(
+          reply,
+          fc.array(fc.tuple(fc.nat(2_000), fc.nat(255)), { minLength: 1, maxLength: 4 }),
+        )
+        .map(([{ bytes }, changes]) => {
+          const changed = Buffer.from(bytes);
+          for (const [at, byte] of changes) changed[at % changed.length] = byte;
+          return changed;
+        }),
+      fc
+        .array(fc.constantFrom("\r\n", "\r", "\n", "0", "5", ";", OK, CHUNKED, "a: b", " ", "\0"))
+        .map((parts) => latin1(parts.join(""))),
+    );
+    fc.assert(
+      fc.property(noise, fc.array(fc.nat(2_000), { maxLength: 10 }), (bytes, places) => {
+        if (bytes.length === 0) return;
+        const whole = parseSlices([bytes]);
+        for (const seen of [
+          whole,
+          parseSlices(sliceAt(bytes, places)),
+          parseSlices(bytewise(bytes)),
+        ]) {
+          if (seen.error !== undefined) expect(seen.error).toMatch(/^Error: a broken reply: /);
+          expect(seen.ends).toBeLessThanOrEqual(1);
+          // However it is sliced, it is either a reply or none.
+          expect(seen.error).toBe(whole.error);
+        }
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+});
+
+describe("the time that a reply takes", () => {
+  const timed = (slices: Iterable<Buffer>): { readonly ms: number; readonly bytes: number } => {
+    let bytes = 0;
+    const parser = newParser({
+      head: () => {},
+      piece: ({ length }) => {
+        bytes += length;
+      },
+      end: () => {},
+    });
+    const before = performance.now();
+    for (const slice of slices) parseBytes(parser, slice);
+    return { ms: performance.now() - before, bytes };
+  };
+
+  test("grows with its bytes and no faster: 16 MiB in chunks of one byte", () => {
+    const slice = Buffer.from("1\r\nx\r\n".repeat(8_192));
+    const { ms, bytes } = timed([latin1(CHUNKED), ...Array<Buffer>(2_048).fill(slice)]);
+    expect(bytes).toBe(16 * 1_048_576);
+    expect(ms).toBeLessThan(20_000);
+  });
+
+  test("grows with its slices and no faster: chunks and a head that come byte by byte", () => {
+    const head = latin1(`${OK}a: ${"b".repeat(60_000)}\r\ntransfer-encoding: chunked\r\n\r\n`);
+    const chunks = latin1(`1000;${"a".repeat(4_000)}\r\n${"x".repeat(4_096)}\r\n`.repeat(64));
+    expect(timed(bytewise(head)).ms).toBeLessThan(5_000);
+    const { ms, bytes } = timed([head, ...bytewise(chunks)]);
+    expect(bytes).toBe(64 * 4_096);
+    expect(ms).toBeLessThan(5_000);
+  });
+});

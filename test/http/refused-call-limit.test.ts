@@ -1,0 +1,131 @@
+// Model calls that are refused: no hold counts them, so the process does, and it says so before a body is read.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { rateLimiterFor } from "../../src/http/guards/rate-limiter.ts";
+import {
+  type ApiResponse,
+  call,
+  createFakeClock,
+  expectError,
+  SECOND_MS,
+} from "../spec/api-client.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { bodyOf, grantCredits, type Json, PATHS, USD } from "../inference/support/harness.ts";
+import { openRawConnection } from "./raw-client.ts";
+
+const PER_MINUTE = 60;
+const BURST = 10;
+
+const clock = createFakeClock();
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway({
+    now: clock.now,
+    env: { POSTERN_REQUESTS_PER_MINUTE: String(PER_MINUTE) },
+  });
+});
+afterAll(() => gateway.stop());
+
+const accountWithoutCredits = async (): Promise<TestAccount> => {
+  const account = await registerAccount(gateway);
+  await gateway.server.db.write((tx) =>
+    tx.run("update wallet set promo = 0 where account_id = ?", [account.id]),
+  );
+  return account;
+};
+const callModel = (account: TestAccount, body: Json = bodyOf("chat", "hi")): Promise<ApiResponse> =>
+  call(gateway, `POST ${PATHS.chat}`, { key: account.key, body });
+/** One after the other; answers how often each status came. */
+async function countStatuses(times: number, sendCall: () => Promise<ApiResponse>): Promise<Json> {
+  const counts: Record<string, number> = {};
+  for (let time = 0; time < times; time++) {
+    const { status } = await sendCall();
+    counts[status] = (counts[status] ?? 0) + 1;
+  }
+  return counts;
+}
+
+describe("model calls that are refused", () => {
+  for (const [why, status, body] of [
+    ["that nothing pays for", 402, bodyOf("chat", "hi")],
+    ["of an unknown model", 404, bodyOf("chat", "hi", { model: "sim/nope" })],
+    ["of a wrong body", 400, { model: 7 }],
+  ] as const)
+    test(`calls ${why} are counted: after ten seconds' worth it is 429 with retry-after`, async () => {
+      const account = await accountWithoutCredits();
+      const counts = await countStatuses(30, () => callModel(account, body));
+      expect(counts).toEqual({ [status]: BURST, 429: 30 - BURST });
+      const refused = await callModel(account, body);
+      expectError(refused, { status: 429, code: "rate_limited" });
+      expect(refused.headers.get("retry-after")).toBe("1");
+      clock.advance(SECOND_MS);
+      expect(await countStatuses(3, () => callModel(account, body))).toEqual({
+        [status]: 1,
+        429: 2,
+      });
+      const other = await accountWithoutCredits();
+      expect((await callModel(other, body)).status).toBe(status);
+    });
+
+  test("many that come at the same time are waited out one by one, and nobody waits for more than a minute", async () => {
+    const account = await accountWithoutCredits();
+    const counts = await Promise.all(Array.from({ length: 40 }, () => callModel(account)));
+    expect(counts.every(({ status }) => status === 402 || status === 429)).toBe(true);
+    const passed = counts.filter(({ status }) => status === 402).length;
+    expect(passed).toBeGreaterThanOrEqual(BURST);
+    clock.advance((passed - BURST) * SECOND_MS);
+    expect((await callModel(account)).status).toBe(429);
+    clock.advance(SECOND_MS);
+    expect((await callModel(account)).status).toBe(402);
+    await Promise.all(Array.from({ length: 200 }, () => callModel(account)));
+    clock.advance(61 * SECOND_MS);
+    expect((await callModel(account)).status).toBe(402);
+  });
+
+  test("the refusal comes before the body does", async () => {
+    const account = await accountWithoutCredits();
+    await countStatuses(BURST, () => callModel(account));
+    const line = await openRawConnection(gateway);
+    line.socket.write(
+      `POST ${PATHS.chat} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\n` +
+        `content-type: application/json\r\ncontent-length: 33000000\r\n\r\n{`,
+    );
+    expect((await line.until(/\r\n\r\n/, 3_000)).text).toStartWith("HTTP/1.1 429");
+    line.socket.destroy();
+  });
+
+  test("calls that succeed are counted by their hold alone, and other requests by their own count", async () => {
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, USD);
+    expect(await countStatuses(BURST, () => callModel(account))).toEqual({ 200: BURST });
+    const read = (): Promise<ApiResponse> => call(gateway, "GET /v1/account", { key: account.key });
+    expect(await countStatuses(BURST, read)).toEqual({ 200: BURST });
+    clock.advance(BURST * SECOND_MS);
+    expect(await countStatuses(BURST, () => callModel(account))).toEqual({ 200: BURST });
+  });
+
+  test("a key that is let in again after a purchase is not refused for what it asked before", async () => {
+    const account = await accountWithoutCredits();
+    expect(await countStatuses(BURST - 1, () => callModel(account))).toEqual({ 402: BURST - 1 });
+    await grantCredits(gateway, account, USD);
+    expect(await countStatuses(BURST, () => callModel(account))).toEqual({ 200: BURST });
+  });
+});
+
+test("what was counted by a clock that was set back since keeps nobody out", () => {
+  const guard = rateLimiterFor(PER_MINUTE);
+  const now = clock.now();
+  for (let time = 0; time < 12; time++) guard?.take("k", now);
+  expect(guard?.take("k", now)).toBeGreaterThan(0);
+  const before = now - 3_600 * SECOND_MS;
+  expect([guard?.waitMs("k", before), guard?.take("k", before)]).toEqual([0, 0]);
+});
+
+test("where there is no limit nothing is counted", () => {
+  expect(rateLimiterFor(0)).toBeUndefined();
+});

@@ -1,0 +1,64 @@
+// A second front door to a gateway's own routes and store that waits less than the real one, so that tests of waiting
+// need not wait.
+
+import { createLog } from "../../src/base/log.ts";
+import { secret } from "../../src/base/secret.ts";
+import { createClientIpResolver } from "../../src/http/request/client-ip.ts";
+import { listen } from "../../src/http/listen.ts";
+import { createRequestHandler, type RequestHandlerDeps } from "../../src/http/request-handler.ts";
+import { createIdempotency } from "../../src/idempotency/idempotency.ts";
+import { createKeys } from "../../src/keys/keys.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { type Gateway, type GatewayOptions, startGateway } from "../support/gateway.ts";
+
+/** The runtime counts silence in steps of four seconds; below two of them, a stream that moves is cut off as well. */
+export const IDLE_SECONDS = 8;
+const SMALL_BODY_MS = 600;
+export const LARGE_BODY_MS = 900;
+
+const MASTER = "a master secret that only these tests know";
+
+export async function startShortTimeoutGateway(
+  options: GatewayOptions = {},
+  more: Pick<RequestHandlerDeps, "bodyQuota" | "bodyTimeouts"> = {},
+): Promise<Gateway> {
+  const gateway = await startGateway({
+    ...options,
+    env: { ...options.env, POSTERN_SECRET: MASTER },
+  });
+  const { db, routes } = gateway.server;
+  const master = secret(MASTER);
+  const keys = createKeys({ db, master, prefix: "pst", createKeySpend: insertKeySpend });
+  const idempotency = createIdempotency(master);
+  const logLines: string[] = [];
+  const handle = createRequestHandler({
+    routes,
+    db,
+    baseUrl: gateway.url,
+    log: createLog({
+      level: "debug",
+      isPretty: false,
+      now: Date.now,
+      write: (line) => logLines.push(line),
+    }),
+    now: Date.now,
+    authenticate: keys.find,
+    beginIdempotent: idempotency.begin,
+    finishIdempotent: idempotency.finish,
+    rateLimiter: undefined,
+    clientIpOf: createClientIpResolver([]),
+    isDraining: () => false,
+    bodyTimeouts: { smallBodyMs: SMALL_BODY_MS, largeBodyMs: LARGE_BODY_MS },
+    ...more,
+  });
+  const listener = listen({ host: "127.0.0.1", port: 0, idleSeconds: IDLE_SECONDS }, handle);
+  return {
+    ...gateway,
+    url: `http://127.0.0.1:${listener.port}`,
+    logLines,
+    stop: async () => {
+      await listener.stop(true);
+      await gateway.stop();
+    },
+  };
+}

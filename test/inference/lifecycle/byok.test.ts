@@ -1,0 +1,314 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { challengeIn, fundedWallet, signPayment } from "../../billing/x402/wallet.ts";
+import { startFacilitator } from "../../support/fakes/x402-facilitator.ts";
+import {
+  type RawProvider,
+  type RawReply,
+  type RawRequest,
+  startRawProvider,
+} from "../support/raw-provider.ts";
+import {
+  bodyOf,
+  errorOf,
+  expectSettledLedger,
+  expectEnvelope,
+  grantCredits,
+  type Json,
+  postCall,
+  usageRecordOf,
+  usageRecordsOf,
+  USD,
+  readWallet,
+} from "../support/harness.ts";
+
+const HOUSE = "sk-house-0123456789abcdef";
+const OWN = "sk-own-0123456789abcdefghij";
+const MODEL = "openai/gpt-5-mini";
+const OK = JSON.stringify({
+  id: "x",
+  object: "chat.completion",
+  model: "gpt-5-mini",
+  choices: [{ index: 0, message: { role: "assistant", content: "fine" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
+});
+const RESPONSE = JSON.stringify({
+  id: "resp_1",
+  object: "response",
+  status: "completed",
+  model: "gpt-5-mini",
+  output: [],
+  usage: { input_tokens: 10, output_tokens: 5, total_tokens: 15 },
+});
+
+let provider: RawProvider;
+let gateway: Gateway;
+let account: TestAccount;
+
+/** Starts a provider that answers by the key it is called with; the account has a key of its own there. */
+async function start(
+  own: (request: RawRequest) => RawReply,
+  house: (request: RawRequest) => RawReply = () => ({ body: OK }),
+  env: Readonly<Record<string, string>> = {},
+): Promise<void> {
+  provider = await startRawProvider((request) => {
+    if (request.path.endsWith("/models")) return { body: '{"object":"list","data":[]}' };
+    return request.headers["authorization"] === `Bearer ${OWN}` ? own(request) : house(request);
+  });
+  gateway = await startGateway({
+    providers: [],
+    env: {
+      OPENAI_BASE_URL: provider.url,
+      OPENAI_API_KEY: HOUSE,
+      MISTRAL_BASE_URL: provider.url,
+      MISTRAL_API_KEY: HOUSE,
+      ...env,
+    },
+  });
+  account = await registerAccount(gateway);
+  await bringKey("openai");
+  provider.requests.length = 0;
+}
+
+async function bringKey(to: string): Promise<void> {
+  const made = await fetch(`${gateway.url}/v1/provider-keys`, {
+    method: "POST",
+    headers: account.headers,
+    body: JSON.stringify({ provider: to, api_key: OWN }),
+  });
+  expect(made.status).toBe(201);
+}
+
+afterEach(async () => {
+  await expectSettledLedger(gateway.server.db);
+  await gateway.stop();
+  await provider.stop();
+});
+
+const chat = (more: Json = {}) =>
+  postCall(gateway, account, "chat", bodyOf("chat", "hello", { model: MODEL, ...more }));
+const keysUsed = (): string[] =>
+  provider.requests.map((request) => String(request.headers["authorization"]).slice(7));
+
+/** Spends nearly all that the account has. */
+async function empty(): Promise<void> {
+  const key = await gateway.server.db.get("select id from api_key where account_id = ?", [
+    account.id,
+  ]);
+  const ids = { id: `req_test_${account.id}`, accountId: account.id, keyId: String(key?.["id"]) };
+  await gateway.server.ledger.hold({
+    ...ids,
+    amount: 50_000_000n,
+    now: Date.now(),
+    expiresAt: Date.now() + 600_000,
+  });
+}
+
+describe("the caller's own provider key", () => {
+  test("is used first, costs nothing, is metered and recorded, and needs no balance", async () => {
+    await start(() => ({ body: OK }));
+    const response = await chat();
+    expect(response.status).toBe(200);
+    expect([
+      response.headers.get("x-postern-byok"),
+      response.headers.get("x-postern-cost-usd"),
+    ]).toEqual(["true", "0"]);
+    expect((await response.json()) as Json).toMatchObject({ usage: { cost: 0 } });
+    expect(keysUsed()).toEqual([OWN]);
+    expect(
+      await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
+    ).toMatchObject({
+      byok: 1,
+      cost_nano: 0,
+      input_tokens: 10,
+      output_tokens: 5,
+      outcome: "completed",
+    });
+    await empty();
+    expect((await chat({ max_tokens: 100_000 })).status).toBe(200);
+    expect((await readWallet(gateway.server.db, account.id)).promo).toBe(50_000_000n);
+    await gateway.server.db.write((tx) =>
+      tx.run("delete from hold where account_id = ?", [account.id]),
+    );
+    await gateway.server.db.write((tx) =>
+      tx.run("update wallet set held = 0 where account_id = ?", [account.id]),
+    );
+    await gateway.server.db.write((tx) =>
+      tx.run("update spender set held = 0, open_calls = 0 where account_id = ?", [account.id]),
+    );
+  });
+
+  test("is used for what has no price here, too: the caller pays for it at the provider", async () => {
+    await start(() => ({ body: RESPONSE }));
+    const tools = [{ type: "image_generation" }];
+    const body = { model: MODEL, input: "a cat", max_output_tokens: 64 };
+    for (const more of [{ tools }, { service_tier: "scale" }])
+      expect((await postCall(gateway, account, "responses", { ...body, ...more })).status).toBe(
+        200,
+      );
+    expect(keysUsed()).toEqual([OWN, OWN]);
+  });
+
+  test("is all that such a call is made on: the gateway's own account does not follow it", async () => {
+    await start(() => ({ status: 500, body: '{"error":{"message":"no"}}' }));
+    const tools = [{ type: "image_generation" }];
+    const body = { model: MODEL, input: "a cat", max_output_tokens: 64, tools };
+    expect((await postCall(gateway, account, "responses", body)).status).toBe(500);
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+  });
+
+  test("may refer to what lies in the caller's own account: nothing is refused, changed or added", async () => {
+    await start(() => ({ body: RESPONSE }));
+    const body = {
+      model: MODEL,
+      input: [{ type: "item_reference", id: "msg_1" }],
+      previous_response_id: "resp_0",
+      store: true,
+    };
+    const response = await postCall(gateway, account, "responses", body);
+    expect(response.status).toBe(200);
+    expect(provider.requests[0]?.body).toBe(JSON.stringify({ ...body, model: "gpt-5-mini" }));
+  });
+
+  test("never falls over to the gateway's account with a reference, which means nothing there", async () => {
+    await start(() => ({ status: 500, body: "{}" }));
+    const response = await postCall(gateway, account, "responses", {
+      model: MODEL,
+      input: "x",
+      previous_response_id: "resp_0",
+    });
+    expect(response.status).toBe(500);
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+  });
+
+  test("that meets a limit or a failure gives way to the gateway's account, inside the same call, and that is charged", async () => {
+    await start(() => ({
+      status: 429,
+      headers: { "retry-after": "60" },
+      body: '{"error":{"message":"slow"}}',
+    }));
+    const response = await chat();
+    expect(response.status).toBe(200);
+    expect(keysUsed()).toEqual([OWN, HOUSE]);
+    expect(response.headers.get("x-postern-byok")).toBe("false");
+    expect(Number(response.headers.get("x-postern-cost-usd"))).toBeGreaterThan(0);
+    const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
+    expect(record).toMatchObject({ byok: 0, outcome: "completed" });
+    expect(JSON.parse(String(record["detail"])).attempts.map((one: Json) => one["status"])).toEqual(
+      [429, 200],
+    );
+    const { promo } = await readWallet(gateway.server.db, account.id);
+    expect(promo).toBe(50_000_000n - BigInt(String(record["cost_nano"])));
+    expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(1);
+  });
+
+  test("that meets a limit keeps its own failure where the balance does not pay for the gateway's account", async () => {
+    await start(() => ({
+      status: 429,
+      headers: { "retry-after": "60" },
+      body: '{"error":{"message":"slow"}}',
+    }));
+    const response = await chat({ max_tokens: 100_000 });
+    expect([response.status, response.headers.get("retry-after")]).toEqual([429, "60"]);
+    expect(errorOf(await response.json())).toMatchObject({ code: "rate_limited" });
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(await usageRecordsOf(gateway.server.db, account.id)).toMatchObject([
+      { outcome: "upstream_error", status: 429, byok: 1, cost_nano: 0 },
+    ]);
+  });
+
+  test("that fails gives way to the caller's key for the next model, also where no balance pays for the ways between", async () => {
+    await start(({ body }) =>
+      body.includes("gpt-5-mini")
+        ? { status: 429, headers: { "retry-after": "60" }, body: '{"error":{"message":"slow"}}' }
+        : { body: OK },
+    );
+    await bringKey("mistral");
+    provider.requests.length = 0;
+    const models = [MODEL, "mistral/mistral-small-latest"];
+    const response = await chat({ models, max_tokens: 100_000 });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("x-postern-byok")).toBe("true");
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(await usageRecordsOf(gateway.server.db, account.id)).toMatchObject([
+      { outcome: "completed", status: 200, byok: 1, cost_nano: 0 },
+    ]);
+  });
+
+  test("that meets a limit does not keep an agent with a wallet from paying for the gateway's account", async () => {
+    const facilitator = startFacilitator();
+    try {
+      await start(() => ({ status: 429, body: "{}" }), undefined, facilitator.env);
+      const refused = await chat({ max_tokens: 60_000 });
+      expect(refused.status).toBe(429);
+      const next = errorOf(await refused.json())["next"] as Json[];
+      expect(next.map(({ url }) => url)).toContain("/v1/billing/invoice");
+      const [asked] = challengeIn(refused.headers).accepts;
+      if (asked === undefined) throw new Error("nothing is asked for");
+      const { header } = await signPayment(fundedWallet(facilitator, 500n), asked);
+      const paid = await fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { ...account.headers, "payment-signature": header },
+        body: JSON.stringify(bodyOf("chat", "hello", { model: MODEL, max_tokens: 60_000 })),
+      });
+      expect([paid.status, paid.headers.get("x-postern-byok")]).toEqual([200, "false"]);
+      expect(paid.headers.get("payment-response")).not.toBeNull();
+      const records = await usageRecordsOf(gateway.server.db, account.id);
+      expect(records.map(({ outcome, byok }) => [outcome, byok])).toEqual([
+        ["upstream_error", 1],
+        ["completed", 0],
+      ]);
+    } finally {
+      await facilitator.stop();
+    }
+  });
+
+  test("and the gateway's account that both fail are one call, charged nothing", async () => {
+    await start(
+      () => ({ status: 503, body: "{}" }),
+      () => ({ status: 503, body: "{}" }),
+    );
+    expect((await chat()).status).toBe(503);
+    const records = await usageRecordsOf(gateway.server.db, account.id);
+    expect(records.map((record) => [record["outcome"], record["cost_nano"]])).toEqual([
+      ["upstream_error", 0],
+    ]);
+    expect((await readWallet(gateway.server.db, account.id)).promo).toBe(50_000_000n);
+  });
+
+  test("that the provider refuses is the caller's to mend: 403 in the caller's envelope, and no fall-over at the caller's cost", async () => {
+    await start(() => ({
+      status: 401,
+      body: `{"error":{"message":"Incorrect API key provided: ${OWN}"}}`,
+    }));
+    for (const api of ["chat", "responses"] as const) {
+      const response = await postCall(gateway, account, api, bodyOf(api, "x", { model: MODEL }));
+      expect(response.status).toBe(403);
+      const text = await response.text();
+      expect(text).not.toContain(OWN);
+      expectEnvelope(api, JSON.parse(text));
+      expect(errorOf(JSON.parse(text))).toMatchObject({
+        code: "forbidden",
+        next: [{ url: "/v1/provider-keys" }],
+      });
+    }
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+  });
+
+  test("is one account's alone: another account's calls go on the gateway's", async () => {
+    await start(() => ({ body: OK }));
+    const other = await registerAccount(gateway);
+    await grantCredits(gateway, other, USD);
+    expect(
+      (await postCall(gateway, other, "chat", bodyOf("chat", "x", { model: MODEL }))).headers.get(
+        "x-postern-byok",
+      ),
+    ).toBe("false");
+    expect(keysUsed()).toEqual([HOUSE]);
+  });
+});

@@ -1,0 +1,48 @@
+// A clock that is set while a call runs.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+
+let gateway: Gateway;
+let account: TestAccount;
+let now = Date.now();
+
+beforeAll(async () => {
+  // At every look it is earlier.
+  gateway = await startGateway({ now: () => (now -= 10) });
+  account = await registerAccount(gateway);
+});
+afterAll(() => gateway.stop());
+
+interface Timed {
+  readonly stream: boolean;
+  readonly latency_ms: number;
+  readonly first_token_ms: number | null;
+  readonly attempts: readonly { readonly ms: number }[];
+}
+
+for (const stream of [false, true])
+  test(`a clock that is set back leaves no time below zero in the record of a ${stream ? "stream" : "reply"}`, async () => {
+    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: account.headers,
+      body: JSON.stringify({
+        model: "sim/echo",
+        stream,
+        max_tokens: 50,
+        messages: [{ role: "user", content: "what time is it?" }],
+      }),
+    });
+    expect(answer.status).toBe(200);
+    await answer.text();
+    const usage = await fetch(`${gateway.url}/v1/usage`, { headers: account.headers });
+    const { data } = (await usage.json()) as { readonly data: readonly Timed[] };
+    const record = data.find((one) => one.stream === stream);
+    expect(record?.attempts.map(({ ms }) => ms)).toEqual([0]);
+    expect([record?.latency_ms, record?.first_token_ms]).toEqual([0, stream ? 0 : null]);
+  });

@@ -1,0 +1,304 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { STORE_KINDS } from "../../support/stores/stores.ts";
+import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import {
+  bodyOf,
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  isCompleteStream,
+  type Json,
+  lastSimulatorRequest,
+  postCall,
+  usageRecordsOf,
+  STREAMED_APIS,
+  waitUntil,
+  USD,
+  readWallet,
+} from "../support/harness.ts";
+
+const CALLS = 64;
+const AFFORDED = 10n;
+const START = 50_000_000n;
+
+const LIMIT_OF = {
+  chat: "max_tokens",
+  messages: "max_tokens",
+  responses: "max_output_tokens",
+} as const;
+
+let gateway: Gateway;
+
+for (const store of STORE_KINDS) {
+  describe(`a balance that affords ${AFFORDED} calls, on ${store}`, () => {
+    let gate: GatedSimulator;
+    beforeAll(async () => {
+      gate = startGatedSimulator();
+      gateway = await startGateway({ store, env: { SIM_BASE_URL: gate.url } });
+    });
+    afterAll(async () => {
+      await gateway.stop();
+      await gate.stop();
+    });
+
+    for (const api of STREAMED_APIS) {
+      for (const stream of [false, true]) {
+        test(`serves exactly ${AFFORDED} of ${CALLS} that come at once, and answers the others 402 (${api}${stream ? ", streamed" : ""})`, async () => {
+          gate.close();
+          const account = await registerAccount(gateway);
+          const body = bodyOf(api, "[[sim: tokens=20]] once", { stream, [LIMIT_OF[api]]: 4_000 });
+          const each = await holdOf(account, api, body);
+          await grantCredits(
+            gateway,
+            account,
+            each * AFFORDED + each / 2n - (await available(account)),
+          );
+          let refused = 0;
+          const answering = Promise.all(
+            Array.from({ length: CALLS }, async () => {
+              const response = await postCall(gateway, account, api, body);
+              if (response.status === 402) refused += 1;
+              return { status: response.status, text: await response.text() };
+            }),
+          );
+          await waitUntil(
+            () => refused,
+            (count) => count >= CALLS - Number(AFFORDED),
+          );
+          gate.open();
+          const answers = await answering;
+          const served = answers.filter((answer) => answer.status === 200);
+          expect([served.length, refused]).toEqual([Number(AFFORDED), CALLS - Number(AFFORDED)]);
+          for (const { text } of served)
+            expect(stream ? isCompleteStream(api, text) : text.includes('"cost":')).toBe(true);
+          await expectSettledLedger(gateway.server.db);
+          const { promo, paid, held } = await readWallet(gateway.server.db, account.id);
+          const records = await usageRecordsOf(gateway.server.db, account.id);
+          const charged = records.reduce(
+            (sum, record) => sum + BigInt(String(record["cost_nano"])),
+            0n,
+          );
+          expect(charged).toBeGreaterThan(0n);
+          expect(held).toBe(0n);
+          expect(promo + paid).toBe(each * AFFORDED + each / 2n - charged);
+        });
+      }
+    }
+  });
+}
+
+async function available(account: TestAccount): Promise<bigint> {
+  const { promo, paid, held } = await readWallet(gateway.server.db, account.id);
+  return promo + paid - held;
+}
+
+/** What the ledger holds for this call while it is open. */
+async function holdOf(
+  account: TestAccount,
+  api: "chat" | "messages" | "responses",
+  body: Json,
+): Promise<bigint> {
+  const leaving = new AbortController();
+  const before = (await readWallet(gateway.server.db, account.id)).held;
+  const open = postCall(gateway, { ...account, signal: leaving.signal }, api, body).catch(() => {});
+  let held = before;
+  while (held === before) {
+    await Bun.sleep(5);
+    held = (await readWallet(gateway.server.db, account.id)).held;
+  }
+  leaving.abort();
+  await open;
+  await expectSettledLedger(gateway.server.db);
+  return held - before;
+}
+
+describe("what a call may cost", () => {
+  let account: TestAccount;
+  beforeAll(async () => {
+    gateway = await startGateway({
+      env: withModels([
+        ...identicalModels(1),
+        {
+          id: "sim/dear",
+          wires: ["chat", "responses", "messages"],
+          context_length: 200_000,
+          max_output_tokens: 64_000,
+          pricing: { tokens: { input: "10", output: "50" } },
+        },
+      ]),
+    });
+  });
+  afterAll(() => gateway.stop());
+
+  for (const api of ["chat", "responses"] as const) {
+    test(`is lowered to the balance where ${api} states no limit: the header says so, and the provider is told`, async () => {
+      account = await registerAccount(gateway);
+      const body = bodyOf(api, "[[sim: tokens=5000]] talk", {
+        model: "sim/dear",
+        [LIMIT_OF[api]]: undefined,
+      });
+      const response = await postCall(gateway, account, api, body);
+      expect(response.status).toBe(200);
+      const limit = Number(response.headers.get("x-postern-max-tokens"));
+      expect(limit).toBeGreaterThan(256);
+      expect(limit).toBeLessThan(1_000);
+      expect(JSON.parse((await lastSimulatorRequest(gateway)).body)[LIMIT_OF[api]]).toBe(limit);
+      await expectSettledLedger(gateway.server.db);
+      expect(await available(account)).toBeLessThan(START / 20n);
+      expect(await available(account)).toBeGreaterThanOrEqual(0n);
+    });
+  }
+
+  test("is not lowered where the balance affords the model's maximum", async () => {
+    account = await registerAccount(gateway);
+    await grantCredits(gateway, account, 10n * USD);
+    const response = await postCall(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "hello", { model: "sim/dear", max_tokens: undefined }),
+    );
+    expect([response.status, response.headers.get("x-postern-max-tokens")]).toEqual([200, null]);
+    expect(JSON.parse((await lastSimulatorRequest(gateway)).body).max_tokens).toBeUndefined();
+  });
+
+  test("and is more than there is: 402 says what is needed, what there is, what is affordable, and how to get more", async () => {
+    account = await registerAccount(gateway);
+    for (const api of STREAMED_APIS) {
+      const body = bodyOf(api, "hello", { model: "sim/dear", [LIMIT_OF[api]]: 20_000 });
+      const response = await postCall(gateway, account, api, body);
+      expect(response.status).toBe(402);
+      const error = errorOf(await response.json());
+      expect(error).toMatchObject({ code: "insufficient_credits", available_credits: 50_000 });
+      expect(Number(error["required_credits"])).toBeGreaterThan(1_000_000);
+      const affordable = Number(error["affordable_max_tokens"]);
+      expect(affordable).toBeGreaterThan(900);
+      const steps = error["next"] as { method: string; url: string; body: Json }[];
+      expect(steps[0]).toMatchObject({
+        method: "POST",
+        url: "/v1/billing/invoice",
+        body: { amount_usd: 10 },
+      });
+      expect(steps[1]).toMatchObject({ method: "POST", url: "/agent/identity/claim" });
+      const again = await postCall(gateway, account, api, {
+        ...body,
+        [LIMIT_OF[api]]: affordable,
+      });
+      expect([api, again.status]).toEqual([api, 200]);
+      await again.text();
+      const above = await postCall(gateway, account, api, {
+        ...body,
+        [LIMIT_OF[api]]: affordable + 40,
+      });
+      expect(above.status).toBe(402);
+      await expectSettledLedger(gateway.server.db);
+      account = await registerAccount(gateway);
+    }
+  });
+
+  test("counts every choice that is asked for", async () => {
+    account = await registerAccount(gateway);
+    const response = await postCall(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "hello", { model: "sim/dear", max_tokens: 500, n: 4 }),
+    );
+    expect(response.status).toBe(402);
+    expect(Number(errorOf(await response.json())["affordable_max_tokens"])).toBeLessThan(260);
+  });
+
+  test("and is nothing at all leaves no balance to spend: 402, and not one call is sent", async () => {
+    account = await registerAccount(gateway);
+    const spend = bodyOf("chat", "[[sim: tokens=960]] x", { model: "sim/dear", max_tokens: 960 });
+    expect((await postCall(gateway, account, "chat", spend)).status).toBe(200);
+    const seen = (await usageRecordsOf(gateway.server.db, account.id)).length;
+    const answers = await Promise.all(
+      STREAMED_APIS.map((api) =>
+        postCall(gateway, account, api, bodyOf(api, "x", { model: "sim/dear" })),
+      ),
+    );
+    expect(answers.map((answer) => answer.status)).toEqual([402, 402, 402]);
+    expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(seen);
+  });
+});
+
+describe("a key's own limit", () => {
+  beforeAll(async () => {
+    gateway = await startGateway({ env: { POSTERN_OPEN_CALLS_PER_KEY: "5" } });
+  });
+  afterAll(() => gateway.stop());
+
+  test("stops that key alone: 403 with what is left of it, while the account's other key goes on", async () => {
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, USD);
+    const made = (await (
+      await fetch(`${gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ name: "small", limit_usd: 0.0012 }),
+      })
+    ).json()) as { api_key: string };
+    const small = {
+      ...account,
+      key: made.api_key,
+      headers: { ...account.headers, authorization: `Bearer ${made.api_key}` },
+    };
+    const body = bodyOf("chat", "[[sim: tokens=200]] x", { max_tokens: 200 });
+    const statuses: number[] = [];
+    for (let tries = 0; tries < 4; tries++)
+      statuses.push((await postCall(gateway, small, "chat", body)).status);
+    expect(statuses).toEqual([200, 200, 403, 403]);
+    const refused = errorOf(await (await postCall(gateway, small, "chat", body)).json());
+    expect(refused).toMatchObject({ code: "key_limit_reached" });
+    expect((await postCall(gateway, account, "chat", body)).status).toBe(200);
+    await expectSettledLedger(gateway.server.db);
+  });
+
+  test("of calls that are open at once is kept: 429 with retry-after", async () => {
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, USD);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        postCall(gateway, account, "chat", bodyOf("chat", "[[sim: latency=400]] x")),
+      ),
+    );
+    expect(answers.filter((answer) => answer.status === 200).length).toBe(5);
+    const refused = answers.filter((answer) => answer.status === 429);
+    expect(refused.length).toBe(15);
+    expect(refused[0]?.headers.get("retry-after")).toBe("1");
+    await expectSettledLedger(gateway.server.db);
+  });
+
+  test("and a revoked key make no call, however fresh any cache is", async () => {
+    const account = await registerAccount(gateway);
+    const made = (await (
+      await fetch(`${gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ name: "gone" }),
+      })
+    ).json()) as { id: string; api_key: string };
+    const other = {
+      ...account,
+      headers: { ...account.headers, authorization: `Bearer ${made.api_key}` },
+    };
+    expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
+    expect(
+      (
+        await fetch(`${gateway.url}/v1/keys/${made.id}`, {
+          method: "DELETE",
+          headers: account.headers,
+        })
+      ).status,
+    ).toBe(200);
+    expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(401);
+  });
+});

@@ -1,0 +1,325 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { releaseAbandonedKeys } from "../../../src/idempotency/idempotency.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { openSocketClient } from "../support/socket-client.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import { startRawProvider } from "../support/raw-provider.ts";
+import {
+  type Api,
+  bodyOf,
+  errorOf,
+  expectSettledLedger,
+  expectEnvelope,
+  grantCredits,
+  isCompleteStream,
+  type Json,
+  postCall,
+  usageRecordsOf,
+  simStats,
+  STREAMED_APIS,
+  waitUntil,
+  USD,
+  withHeaders,
+} from "../support/harness.ts";
+
+const DAY_MS = 86_400_000;
+
+let gateway: Gateway;
+let account: TestAccount;
+let later = 0;
+let keys = 0;
+
+beforeAll(async () => {
+  gateway = await startGateway({
+    now: () => Date.now() + later,
+    providers: ["sim", "groq"],
+    env: withModels(identicalModels(8)),
+  });
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
+});
+afterAll(() => gateway.stop());
+
+const ownHeadersOf = ({ headers }: Response): Json =>
+  Object.fromEntries([...headers].filter(([name]) => name.startsWith("x-postern-")));
+const newKey = (): string => `key-${(keys += 1)}`;
+const keyed = (api: Api, key: string, body: Json) =>
+  postCall(gateway, withHeaders(account, { "idempotency-key": key }), api, body);
+const count = async (): Promise<number> =>
+  (await usageRecordsOf(gateway.server.db, account.id)).length;
+
+describe("Idempotency-Key on a model call", () => {
+  for (const api of [...STREAMED_APIS, "embeddings"] as const) {
+    for (const stream of api === "embeddings" ? [false] : [false, true]) {
+      test(`gives the whole first answer again, without a second call or charge (${api}${stream ? ", streamed" : ""})`, async () => {
+        const key = newKey();
+        const body = bodyOf(api, "[[sim: tokens=30 chunks=10]] once", stream ? { stream } : {});
+        const first = await keyed(api, key, body);
+        const reply = await first.text();
+        expect(first.status).toBe(200);
+        expect(first.headers.get("idempotent-replayed")).toBeNull();
+        expect(Object.keys(ownHeadersOf(first))).toEqual(
+          expect.arrayContaining([
+            "x-postern-provider",
+            "x-postern-model",
+            "x-postern-byok",
+            ...(stream ? [] : ["x-postern-cost-usd"]),
+          ]),
+        );
+        if (stream) expect(isCompleteStream(api, reply)).toBe(true);
+        const [calls, records] = [(await simStats(gateway)).requests, await count()];
+        for (let again = 0; again < 2; again++) {
+          const replayed = await keyed(api, key, body);
+          expect(replayed.status).toBe(200);
+          expect(await replayed.text()).toBe(reply);
+          expect(replayed.headers.get("idempotent-replayed")).toBe("true");
+          expect(replayed.headers.get("content-type")).toBe(first.headers.get("content-type"));
+          expect(ownHeadersOf(replayed)).toEqual(ownHeadersOf(first));
+        }
+        expect([(await simStats(gateway)).requests, await count()]).toEqual([calls, records]);
+      });
+    }
+  }
+
+  test("with another body is a 409, in the caller's own envelope", async () => {
+    for (const api of STREAMED_APIS) {
+      const key = newKey();
+      expect((await keyed(api, key, bodyOf(api, "one"))).status).toBe(200);
+      const other = await keyed(api, key, bodyOf(api, "two"));
+      expect(other.status).toBe(409);
+      const body: unknown = await other.json();
+      expectEnvelope(api, body);
+      expect(errorOf(body)).toMatchObject({ code: "conflict", param: "idempotency-key" });
+    }
+  });
+
+  test("while the first call runs is a 409 with retry-after, and of many at once one is made", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "[[sim: latency=400]] slow");
+    const before = (await simStats(gateway)).requests;
+    const answers = await Promise.all(Array.from({ length: 10 }, () => keyed("chat", key, body)));
+    expect(answers.map((answer) => answer.status).sort((left, right) => left - right)).toEqual([
+      200,
+      ...Array.from({ length: 9 }, () => 409),
+    ]);
+    expect(answers.find((answer) => answer.status === 409)?.headers.get("retry-after")).toBe("1");
+    expect((await simStats(gateway)).requests).toBe(before + 1);
+    expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
+  });
+
+  test("of a call that failed can be used again, whether it was refused, failed upstream or broke in the middle", async () => {
+    const failures: readonly Json[] = [
+      bodyOf("chat", "[[sim: status=400]] x", { model: "sim/twin-0" }),
+      bodyOf("chat", "[[sim: status=500]] x", { model: "sim/twin-1" }),
+      bodyOf("chat", "[[sim: cut=2 pace=30]] one two three four", {
+        model: "sim/twin-2",
+        stream: true,
+      }),
+      bodyOf("chat", "x", { model: "sim/nothing" }),
+      bodyOf("chat", "x", { max_tokens: -1 }),
+    ];
+    for (const body of failures) {
+      const key = newKey();
+      const first = await keyed("chat", key, body);
+      await first.text();
+      await waitUntil(
+        () => keyed("chat", key, bodyOf("chat", "better")).then((answer) => answer.status),
+        (status) => status === 200,
+      );
+    }
+    await expectSettledLedger(gateway.server.db);
+  });
+
+  test("of a call whose client left can be used again", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "[[sim: tokens=100 chunks=100 pace=10]] x", { stream: true });
+    const client = openSocketClient(
+      gateway,
+      withHeaders(account, { "idempotency-key": key }),
+      "chat",
+      body,
+    );
+    await client.waitForText('"content":');
+    client.disconnect();
+    await expectSettledLedger(gateway.server.db);
+    const again = await keyed("chat", key, bodyOf("chat", "anew"));
+    expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, null]);
+  });
+
+  test("gives the answer that was paid for to a client that lost its connection before it came", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "[[sim: latency=300 tokens=20]] x", {
+      model: "groq/openai/gpt-oss-20b",
+    });
+    const client = openSocketClient(
+      gateway,
+      withHeaders(account, { "idempotency-key": key }),
+      "chat",
+      body,
+    );
+    await Bun.sleep(120);
+    const [calls, records] = [(await simStats(gateway)).requests, await count()];
+    client.disconnect();
+    await waitUntil(
+      () => keyed("chat", key, body).then((answer) => answer.status),
+      (status) => status !== 409,
+    );
+    const again = await keyed("chat", key, body);
+    expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
+    expect([(await simStats(gateway)).requests, await count()]).toEqual([calls, records + 1]);
+    const costs = (await usageRecordsOf(gateway.server.db, account.id))
+      .slice(-1)
+      .map((record) => record["output_tokens"]);
+    expect(costs).toEqual([20]);
+  });
+
+  for (const api of STREAMED_APIS)
+    test(`gives the stream that was paid for, read on without its reader, to its end (${api})`, async () => {
+      const key = newKey();
+      const body = bodyOf(api, "[[sim: tokens=30 chunks=10 pace=20]] x", {
+        model: "groq/openai/gpt-oss-20b",
+        stream: true,
+      });
+      const leaver = withHeaders(account, { "idempotency-key": key });
+      const client = openSocketClient(gateway, leaver, api, body);
+      await client.waitForText("data:");
+      const records = await count();
+      client.disconnect();
+      await waitUntil(
+        () => keyed(api, key, body).then((answer) => answer.status),
+        (status) => status !== 409,
+      );
+      const again = await keyed(api, key, body);
+      expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
+      expect(isCompleteStream(api, await again.text())).toBe(true);
+      expect(await count()).toBe(records + 1);
+    });
+
+  test("of a call that died with its process is let go when that is known", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "[[sim: latency=1500]] x");
+    const running = keyed("chat", key, body);
+    await Bun.sleep(100);
+    await releaseAbandonedKeys(gateway.server.db, Date.now() + 1);
+    expect((await keyed("chat", key, body)).status).toBe(409);
+    expect((await running).status).toBe(200);
+    expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
+  });
+
+  test("of a call that died is free five minutes later, and not when somebody sweeps: of two that repeat it, one is made", async () => {
+    const key = newKey();
+    const ask = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=300]] who died"));
+    const die = (ageMs: number) =>
+      gateway.server.db.write((tx) =>
+        tx.run(
+          `update idempotent_answer set state = 'running', hold_id = 'req_z_dead', created_at = ?
+           where hold_id = (select max(hold_id) from idempotent_answer)`,
+          [Date.now() - ageMs],
+        ),
+      );
+    await ask();
+    await die(290_000);
+    expect((await ask()).status).toBe(409);
+    await die(301_000);
+    const both = await Promise.all([ask(), ask()]);
+    expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 409]));
+    expect((await ask()).headers.get("idempotent-replayed")).toBe("true");
+  });
+
+  test("whose answer was too large to be kept is a 409 that says so, and is not run again", async () => {
+    for (const stream of [false, true]) {
+      const key = newKey();
+      const body = bodyOf("chat", "[[sim: kb=9000 chunks=50]] x", {
+        stream,
+        max_tokens: undefined,
+      });
+      const first = await keyed("chat", key, body);
+      expect(first.status).toBe(200);
+      expect((await first.text()).length).toBeGreaterThan(9_000_000);
+      const calls = (await simStats(gateway)).requests;
+      const again = await keyed("chat", key, body);
+      expect(again.status).toBe(409);
+      expect(String(errorOf(await again.json())["message"])).toContain("too large to be kept");
+      expect((await simStats(gateway)).requests).toBe(calls);
+    }
+  });
+
+  test("is kept to one account and one API, and to what a key may look like", async () => {
+    const key = newKey();
+    const other = await registerAccount(gateway);
+    await keyed("chat", key, bodyOf("chat", "mine"));
+    const theirs = await postCall(
+      gateway,
+      withHeaders(other, { "idempotency-key": key }),
+      "chat",
+      bodyOf("chat", "theirs"),
+    );
+    expect([theirs.status, theirs.headers.get("idempotent-replayed")]).toEqual([200, null]);
+    expect((await keyed("messages", key, bodyOf("messages", "mine"))).status).toBe(200);
+    for (const bad of ["with space", "x".repeat(256)])
+      expect((await keyed("chat", bad, bodyOf("chat", "x"))).status).toBe(400);
+  });
+
+  test("holds for 24 hours, and then is new", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "day by day");
+    await (await keyed("chat", key, body)).text();
+    later += DAY_MS - 60_000;
+    expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
+    later += 120_000;
+    expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBeNull();
+    later = 0;
+  });
+
+  test("leaves nothing readable in the store: neither prompt nor reply nor key", async () => {
+    const key = "canary-idempotency-key-4711";
+    const body = bodyOf("chat", "[[sim: text=canary-reply-4712]] canary-prompt-4713");
+    expect(await (await keyed("chat", key, body)).text()).toContain("canary-reply-4712");
+    await (await keyed("chat", `${key}-2`, { ...body, stream: true })).text();
+    await gateway.server.ledger.idle();
+    const folder = gateway.config.store.dataDir;
+    for (const file of readdirSync(folder)) {
+      const bytes = readFileSync(path.join(folder, file)).toString("latin1");
+      for (const canary of ["canary-idempotency-key", "canary-reply", "canary-prompt", account.key])
+        expect([file, canary, bytes.includes(canary)]).toEqual([file, canary, false]);
+    }
+    expect(gateway.logLines.join("\n")).not.toContain("canary");
+  });
+});
+
+test("a stream that just closes is kept as well for a reader who left in the midst of it", async () => {
+  const usageMetadata = { promptTokenCount: 5, candidatesTokenCount: 3, totalTokenCount: 8 };
+  const parts = ["a", "b", "c"].map((text, place) => {
+    const content = { role: "model", parts: [{ text }] };
+    const candidate = { index: 0, content, ...(place === 2 && { finishReason: "STOP" }) };
+    return `data: ${JSON.stringify({ candidates: [candidate], usageMetadata, modelVersion: "gemini-2.5-flash" })}\r\n\r\n`;
+  });
+  const slices = [1, 2].map((many) => parts.slice(0, many).join("").length);
+  const headers = { "content-type": "text/event-stream" };
+  const reply = { headers, body: parts.join(""), slices, pauseMs: 60 };
+  const google = await startRawProvider(() => reply);
+  const env = { GOOGLE_BASE_URL: google.url, GOOGLE_API_KEY: "test-key-0123456789" };
+  const one = await startGateway({ providers: [], env });
+  const reader = withHeaders(await registerAccount(one), { "idempotency-key": "left" });
+  const body = bodyOf("messages", "x", { model: "google/gemini-2.5-flash", stream: true });
+  const client = openSocketClient(one, reader, "messages", body);
+  await client.waitForText("text_delta");
+  client.disconnect();
+  const [again] = await waitUntil(
+    () => postCall(one, reader, "messages", body).then(async (r) => [r, await r.text()] as const),
+    ([{ status }]) => status !== 409,
+  );
+  expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
+  expect(google.requests).toHaveLength(1);
+  const records = await usageRecordsOf(one.server.db, reader.id);
+  expect(records.map(({ outcome }) => outcome)).toEqual(["client_aborted"]);
+  await one.stop();
+  await google.stop();
+});

@@ -1,0 +1,248 @@
+// Gateways as processes of their own: several on one database, and one that is killed in the middle of its work.
+
+import { describe, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { grant } from "../../../src/ledger/ledger.ts";
+import { verifyLedger } from "../../../src/ledger/verify.ts";
+import { createSimulator } from "../../../src/simulator/simulator.ts";
+import { type Db, text, integer } from "../../../src/store/db.ts";
+import { registerAccount } from "../../support/gateway.ts";
+import {
+  newStoreLocation,
+  openStoreAt,
+  type StoreLocation,
+  STORE_KINDS,
+} from "../../support/stores/stores.ts";
+import { startGatedSimulator } from "../support/gated-simulator.ts";
+import {
+  freePort,
+  type GatewayProcess,
+  startGatewayProcessOnFreePort,
+  startGatewayProcess,
+} from "../support/gateway-process.ts";
+import {
+  bodyOf,
+  expectSettledLedger,
+  isCompleteStream,
+  countOpenHolds,
+  postCall,
+  usageRecordsOf,
+  STREAMED_APIS,
+  waitUntil,
+  USD,
+  readWallet,
+  withHeaders,
+} from "../support/harness.ts";
+
+const SECRET = "a secret of these tests, and of nothing else";
+const KILLS = 20;
+const CALLERS = 12;
+
+function settingsFor(place: StoreLocation, simulatorUrl: string): Record<string, string> {
+  return {
+    POSTERN_SECRET: SECRET,
+    SIM_BASE_URL: simulatorUrl,
+    SIM_API_KEY: "upstream-test-key",
+    ...(place.kind === "postgres"
+      ? { DATABASE_URL: place.address }
+      : { POSTERN_DATA_DIR: place.address }),
+  };
+}
+
+async function give(db: Db, accountId: string, amount: bigint): Promise<void> {
+  await db.write((tx) =>
+    grant(tx, { id: `test.${accountId}`, accountId, amount, now: Date.now(), reason: "test" }),
+  );
+}
+
+describe("three gateways on one PostgreSQL", () => {
+  for (const stream of [false, true]) {
+    test(`serve exactly 10 of 64 calls that come at once on a balance that affords 10${stream ? ", streamed" : ""}`, async () => {
+      const gate = startGatedSimulator();
+      const place = await newStoreLocation("postgres");
+      const settings = settingsFor(place, gate.url);
+      const [first, ...others] = await Promise.all(
+        [1, 2, 3].map((number) =>
+          startGatewayProcessOnFreePort({ ...settings, POSTERN_PROCESS_NAME: `three-${number}` }),
+        ),
+      );
+      if (first === undefined) throw new Error("no process");
+      const all = [first, ...others];
+      const db = openStoreAt(place);
+      const account = await registerAccount(first);
+      const body = bodyOf("chat", "[[sim: tokens=20]] once", { stream, max_tokens: 4_000 });
+      const leaving = new AbortController();
+      const probe = postCall(first, { ...account, signal: leaving.signal }, "chat", body).catch(
+        () => {},
+      );
+      const { held } = await waitUntil(
+        () => readWallet(db, account.id),
+        (wallet) => wallet.held > 0n,
+      );
+      leaving.abort();
+      await probe;
+      await expectSettledLedger(db);
+      const balance = held * 10n + held / 2n;
+      await give(db, account.id, balance - 50_000_000n);
+      let refused = 0;
+      const answering = Promise.all(
+        Array.from({ length: 64 }, async (_, place) => {
+          const response = await postCall(all[place % 3] ?? first, account, "chat", body);
+          if (response.status === 402) refused += 1;
+          return { status: response.status, text: await response.text() };
+        }),
+      );
+      await waitUntil(
+        () => refused,
+        (count) => count >= 54,
+        15_000,
+      );
+      gate.open();
+      const answers = await answering;
+      const served = answers.filter((answer) => answer.status === 200);
+      expect([served.length, refused]).toEqual([10, 54]);
+      if (stream)
+        for (const answer of served) expect(isCompleteStream("chat", answer.text)).toBe(true);
+      await expectSettledLedger(db);
+      const records = await usageRecordsOf(db, account.id);
+      const charged = records.reduce(
+        (sum, record) => sum + BigInt(integer(record, "cost_nano")),
+        0n,
+      );
+      const wallet = await readWallet(db, account.id);
+      expect(wallet).toEqual({ promo: balance - charged, paid: 0n, held: 0n });
+      await Promise.all(all.map((one) => one.stop()));
+      await db.close();
+      await gate.stop();
+    }, 40_000);
+  }
+});
+
+interface Seen {
+  readonly id: string;
+  readonly costUsd: string;
+  readonly keyed:
+    | { readonly key: string; readonly body: Record<string, unknown>; readonly reply: string }
+    | undefined;
+}
+
+for (const kind of STORE_KINDS) {
+  test(`after ${KILLS} times kill -9 under load on ${kind}, every reply that a client saw complete has its record and its charge, once, and nothing is held`, async () => {
+    const began = performance.now();
+    const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
+    const upstream = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      idleTimeout: 0,
+      fetch: simulator.fetch,
+    });
+    const place = await newStoreLocation(kind);
+    const settings = {
+      ...settingsFor(place, `http://127.0.0.1:${upstream.port}`),
+      POSTERN_PROCESS_NAME: "the-only-one",
+    };
+    const port = await freePort();
+    let gateway: GatewayProcess = await startGatewayProcess(port, settings);
+    const account = await registerAccount(gateway);
+    await gateway.stop();
+    const db = openStoreAt(place);
+    await give(db, account.id, 100n * USD);
+
+    const seen: Seen[] = [];
+    let asked = 0;
+    for (let kill = 0; kill < KILLS; kill++) {
+      gateway = await startGatewayProcess(port, settings);
+      expect(await countOpenHolds(db)).toBe(0);
+      const killing = new AbortController();
+      const caller = async (): Promise<void> => {
+        while (!killing.signal.aborted) {
+          const call = await oneCall(gateway, account, (asked += 1));
+          if (call !== undefined) seen.push(call);
+        }
+      };
+      const callers = Array.from({ length: CALLERS }, caller);
+      await Bun.sleep(60 + Math.random() * 300);
+      killing.abort();
+      await gateway.kill();
+      await Promise.all(callers);
+    }
+    gateway = await startGatewayProcess(port, settings);
+    expect(await countOpenHolds(db)).toBe(0);
+    await expectSettledLedger(db);
+    const records = new Map(
+      (await usageRecordsOf(db, account.id)).map((record) => [text(record, "id"), record]),
+    );
+    for (const { id, costUsd } of seen) {
+      const record = records.get(id);
+      expect([id, record?.["outcome"]]).toEqual([id, "completed"]);
+      expect([id, Number(record?.["cost_nano"])]).toEqual([id, Math.round(Number(costUsd) * 1e9)]);
+    }
+    expect(new Set(seen.map((one) => one.id)).size).toBe(seen.length);
+    const charged = [...records.values()].reduce(
+      (sum, record) => sum + BigInt(integer(record, "cost_nano")),
+      0n,
+    );
+    expect(await readWallet(db, account.id)).toEqual({
+      promo: 100n * USD + 50_000_000n - charged,
+      paid: 0n,
+      held: 0n,
+    });
+
+    // What was answered once under a key is answered the same again, by a process that never saw it.
+    const keyed = seen.flatMap((one) => one.keyed ?? []).slice(-40);
+    for (const { key, body, reply } of keyed) {
+      const asker = withHeaders(account, { "idempotency-key": key });
+      const again = await postCall(gateway, asker, "chat", body);
+      expect([key, again.headers.get("idempotent-replayed")]).toEqual([key, "true"]);
+      expect(await again.text()).toBe(reply);
+    }
+    expect((await usageRecordsOf(db, account.id)).length).toBe(records.size);
+    const { problems } = await verifyLedger(db);
+    expect(problems).toEqual([]);
+    console.log(
+      `» ${kind}: ${KILLS} kills, ${asked} calls asked, ${seen.length} seen complete, ${records.size} recorded, ${keyed.length} asked again, ${((performance.now() - began) / 1_000).toFixed(1)} s`,
+    );
+    expect(seen.length).toBeGreaterThan(KILLS);
+    await gateway.stop();
+    await db.close();
+    await upstream.stop(true);
+    if (place.kind === "sqlite") rmSync(place.address, { recursive: true, force: true });
+  }, 60_000);
+}
+
+/** One call, of any kind; undefined where its client did not see it complete. */
+async function oneCall(
+  gateway: GatewayProcess,
+  account: Awaited<ReturnType<typeof registerAccount>>,
+  count: number,
+): Promise<Seen | undefined> {
+  const api = STREAMED_APIS[count % 3] ?? "chat";
+  const stream = count % 2 === 0;
+  const options = stream && api === "chat" ? { stream_options: { include_usage: true } } : {};
+  const body = bodyOf(api, `[[sim: tokens=12 chunks=4 pace=2]] number ${count}`, {
+    stream,
+    ...options,
+  });
+  const key = api === "chat" && count % 4 < 2 ? `key-${count}` : undefined;
+  try {
+    const asker = key === undefined ? account : withHeaders(account, { "idempotency-key": key });
+    const response = await postCall(gateway, asker, api, body);
+    const reply = await response.text();
+    const id = response.headers.get("x-request-id");
+    if (response.status !== 200 || id === null) return undefined;
+    if (stream ? !isCompleteStream(api, reply) : !isJson(reply)) return undefined;
+    const costUsd = /"cost":([0-9.e-]+)/.exec(reply)?.[1] ?? "";
+    return { id, costUsd, keyed: key === undefined ? undefined : { key, body, reply } };
+  } catch {
+    return undefined;
+  }
+}
+
+function isJson(reply: string): boolean {
+  try {
+    JSON.parse(reply);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,192 @@
+// What one caller sends and one provider does, told apart from what others may expect: circuits are shared, accounts at
+// providers are, and a reply that failed is nobody's success.
+
+import { afterEach, describe, expect, test } from "bun:test";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { openRawConnection } from "../../http/raw-client.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import {
+  type RawProvider,
+  type RawReply,
+  type RawRequest,
+  startRawProvider,
+} from "../support/raw-provider.ts";
+import {
+  bodyOf,
+  grantCredits,
+  type Json,
+  PATHS,
+  postCall,
+  usageRecordOf,
+  USD,
+  withHeaders,
+} from "../support/harness.ts";
+
+const SSE = { "content-type": "text/event-stream" };
+const chunk = (delta: Json, finish: string | null = null) =>
+  `data: ${JSON.stringify({ id: "c", model: "m", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
+const USAGE = `data: ${JSON.stringify({ id: "c", model: "m", choices: [], usage: { prompt_tokens: 10, completion_tokens: 5 } })}`;
+const WHOLE = JSON.stringify({
+  id: "c",
+  model: "m",
+  choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 10, completion_tokens: 5 },
+});
+
+let gateway: Gateway;
+let provider: RawProvider;
+let account: TestAccount;
+async function start(answer: (request: RawRequest) => RawReply): Promise<void> {
+  provider = await startRawProvider(answer);
+  gateway = await startGateway({
+    providers: [],
+    env: {
+      SIM_BASE_URL: provider.url,
+      SIM_API_KEY: "canary-key-0123456789",
+      ...withModels(identicalModels(4)),
+    },
+  });
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
+}
+afterEach(async () => {
+  await gateway.stop();
+  await provider.stop();
+});
+
+describe("one caller", () => {
+  test("who sends a DEL in a header closes no circuit on the others", async () => {
+    await start(() => ({ body: WHOLE }));
+    const body = JSON.stringify(bodyOf("chat", "x"));
+    for (let again = 0; again < 3; again++) {
+      const line = await openRawConnection(gateway);
+      line.socket.write(
+        `POST ${PATHS.chat} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\ncontent-type: application/json\r\naccept-language: \x7f\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      );
+      expect((await line.until(/HTTP\/1.1 (\d+)/, 3_000)).text).toContain("HTTP/1.1 400");
+      line.socket.destroy();
+    }
+    const other = await registerAccount(gateway);
+    expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
+  });
+
+  test("whose calls fail and fail keeps the provider from itself, and from no other", async () => {
+    await start(({ body }) =>
+      body.includes("poison") ? { status: 500, body: "{}" } : { body: WHOLE },
+    );
+    const poison = () => postCall(gateway, account, "chat", bodyOf("chat", "poison"));
+    for (let again = 0; again < 3; again++) expect((await poison()).status).toBe(500);
+    const asked = provider.requests.length;
+    expect((await poison()).headers.get("retry-after")).toBe("30");
+    expect(provider.requests.length).toBe(asked);
+    const other = await registerAccount(gateway);
+    expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
+  });
+
+  test("whose counts of tokens are refused closes no circuit on calls", async () => {
+    await start(({ path }) =>
+      path.endsWith("count_tokens") ? { status: 429, body: "{}" } : { body: WHOLE },
+    );
+    for (let again = 0; again < 3; again++)
+      await fetch(`${gateway.url}/v1/messages/count_tokens`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ model: "sim/echo", messages: [{ role: "user", content: "x" }] }),
+      });
+    expect((await postCall(gateway, account, "chat", bodyOf("chat", "x"))).status).toBe(200);
+  });
+});
+
+describe("a whole reply that failed and says nothing", () => {
+  test("is a failure, and costs nothing, as it is in a stream", async () => {
+    const bodies = [
+      {
+        status: "failed",
+        output: [],
+        error: { code: "server_error", message: "in org-Abcdefgh1234" },
+        usage: { input_tokens: 100, output_tokens: 0 },
+      },
+      {
+        choices: [{ finish_reason: "error", message: { content: "" } }],
+        usage: { prompt_tokens: 100, completion_tokens: 0 },
+      },
+    ];
+    let place = 0;
+    await start(() => ({ body: JSON.stringify(bodies[place]) }));
+    for (const api of ["responses", "chat"] as const) {
+      const answer = await postCall(
+        gateway,
+        account,
+        api,
+        bodyOf(api, "x", { model: `sim/twin-${place}` }),
+      );
+      expect(answer.status).toBe(502);
+      expect(await answer.text()).not.toContain("Abcdefgh1234");
+      expect(
+        await usageRecordOf(gateway.server.db, answer.headers.get("x-request-id")),
+      ).toMatchObject({
+        cost_nano: 0,
+        outcome: "upstream_error",
+      });
+      place++;
+    }
+  });
+});
+
+describe("a relayed stream", () => {
+  const read = async (reply: RawReply, more: Json = {}): Promise<string> => {
+    await start(() => reply);
+    return (
+      await postCall(gateway, account, "chat", bodyOf("chat", "x", { stream: true, ...more }))
+    ).text();
+  };
+
+  test("that is cut within an event says so in an event of its own", async () => {
+    const text = await read({
+      headers: SSE,
+      body: `${chunk({ content: "a" })}data: {"id":"c","cho`,
+      ending: "cut",
+    });
+    for (const event of text.trim().split("\n\n"))
+      expect(() => JSON.parse(event.slice(6))).not.toThrow();
+    expect(text).toContain('"code":"upstream_error"');
+  });
+
+  test("whose last event has no blank line is given one before what the gateway adds", async () => {
+    const text = await read(
+      { headers: SSE, body: chunk({ content: "a" }) + chunk({}, "stop") + USAGE },
+      { stream_options: { include_usage: true } },
+    );
+    expect(text).toEndWith("}}\n\ndata: [DONE]\n\n");
+  });
+
+  test("names neither key nor organization where it fails in the midst", async () => {
+    const error =
+      'data: {"error":{"message":"limit in org-Abcdefgh1234, canary-key-0123456789"}}\n\n';
+    const text = await read({ headers: SSE, body: chunk({ content: "a" }) + error });
+    expect(text).toContain("limit in");
+    expect(text).not.toMatch(/Abcdefgh1234|canary/);
+  });
+
+  test("that begins with an error is tried again, whatever stands before it and however it is sliced", async () => {
+    const body = ': hello\n\ndata: {"error":{"message":"overloaded","code":529}}\n\n';
+    await start(() => ({ headers: SSE, body, cuts: [4, 20, 40], pauseMs: 20 }));
+    const answer = await postCall(gateway, account, "chat", bodyOf("chat", "x", { stream: true }));
+    expect([answer.status, provider.requests.length]).toEqual([529, 2]);
+  });
+
+  test("that begins with an id is given again as what it was", async () => {
+    const body = `id: 1\n${chunk({ content: "a" })}${chunk({}, "stop")}${USAGE}\n\ndata: [DONE]\n\n`;
+    await start(() => ({ headers: SSE, body }));
+    const keyed = withHeaders(account, { "idempotency-key": "k" });
+    const ask = bodyOf("chat", "x", { stream: true });
+    await (await postCall(gateway, keyed, "chat", ask)).text();
+    const again = await postCall(gateway, keyed, "chat", ask);
+    expect(again.headers.get("content-type")).toContain("text/event-stream");
+  });
+});

@@ -1,0 +1,279 @@
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { inputBound } from "../../../src/inference/metering/input-bound.ts";
+import { memberSpans, withMembers } from "../../../src/inference/request/json-edit.ts";
+import {
+  addCostToReply,
+  addCostAtPath,
+} from "../../../src/inference/translate/stream-transform.ts";
+
+const RUNS = { numRuns: 400 };
+
+/** White space that JSON allows, anywhere between two tokens. */
+const space = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
+
+/** A key or a string as some client might write it: escapes where none are needed, and any Unicode. */
+const quoted = fc.oneof(
+  fc.string({ unit: "grapheme" }).map((text) => JSON.stringify(text)),
+  fc
+    .string({ unit: "grapheme-ascii", maxLength: 6 })
+    .map(
+      (text) =>
+        `"${[...text].map((letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")}"`,
+    ),
+  fc.constantFrom('"a\\"b"', '"a\\\\"', '"\\\\\\""', '"{"', '"]"', '","', '":"', '"}\\\\"'),
+);
+
+const value = fc.letrec<{ value: string; array: string; object: string }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3 },
+    quoted,
+    fc.constantFrom("null", "true", "false", "-0", "1.50", "2e-7", "1E+3"),
+    fc.integer().map(String),
+    tie("array"),
+    tie("object"),
+  ),
+  array: fc
+    .tuple(space, fc.array(tie("value"), { maxLength: 3 }))
+    .map(([gap, items]) => `[${gap}${items.join(`${gap},${gap}`)}${gap}]`),
+  object: fc
+    .tuple(
+      space,
+      fc.uniqueArray(fc.tuple(quoted, tie("value")), {
+        maxLength: 3,
+        selector: ([key]) => JSON.parse(key) as string,
+      }),
+    )
+    .map(
+      ([gap, members]) =>
+        `{${gap}${members.map(([key, inner]) => `${key}${gap}:${gap}${inner}`).join(`${gap},${gap}`)}${gap}}`,
+    ),
+})).value;
+
+const members = fc.uniqueArray(fc.tuple(quoted, value, space), {
+  maxLength: 6,
+  selector: ([key]) => JSON.parse(key) as string,
+});
+
+function written(list: readonly (readonly [string, string, string])[], around: string): string {
+  return `${around}{${list.map(([key, inner, gap]) => `${gap}${key}${gap}:${gap}${inner}${gap}`).join(",")}${around}}${around}`;
+}
+
+const change = fc.dictionary(
+  fc.oneof(fc.constantFrom("model", "stream", "a", ""), fc.string({ maxLength: 4 })),
+  fc.option(value, { nil: undefined }),
+  { maxKeys: 4, noNullPrototype: true },
+);
+
+describe("changing members of a JSON text", () => {
+  test("finds every member where JSON.parse finds it", () => {
+    fc.assert(
+      fc.property(members, space, (list, around) => {
+        const text = written(list, around);
+        const spans = memberSpans(text);
+        const json = JSON.parse(text) as Record<string, unknown>;
+        expect([...(spans?.members.keys() ?? [])]).toEqual(
+          list.map(([key]) => JSON.parse(key) as string),
+        );
+        for (const [key, span] of spans?.members ?? [])
+          expect(JSON.parse(text.slice(span.start, span.end))).toEqual(json[key]);
+        expect(text.slice(spans?.start, spans?.end)).toBe(text.trim());
+      }),
+      RUNS,
+    );
+  });
+
+  test("says what it was told to, and keeps every other byte", () => {
+    fc.assert(
+      fc.property(members, space, change, fc.nat(), (list, around, changes, pick) => {
+        const text = written(list, around);
+        const spans = memberSpans(text);
+        if (spans === undefined) throw new Error("no object");
+        const chosen: Record<string, string | undefined> = { ...changes };
+        const [key] = list[pick % Math.max(1, list.length)] ?? [];
+        if (key !== undefined) chosen[JSON.parse(key) as string] = pick % 2 === 0 ? undefined : "7";
+        const edited = withMembers(text, spans, chosen);
+        const expected = new Map(Object.entries(JSON.parse(text) as Record<string, unknown>));
+        for (const [name, raw] of Object.entries(chosen)) {
+          if (raw === undefined) expected.delete(name);
+          else expected.set(name, JSON.parse(raw));
+        }
+        expect(new Map(Object.entries(JSON.parse(edited) as Record<string, unknown>))).toEqual(
+          expected,
+        );
+        for (const [name, inner] of list)
+          if (!Object.hasOwn(chosen, JSON.parse(name) as string)) expect(edited).toContain(inner);
+      }),
+      RUNS,
+    );
+  });
+
+  test("that changes nothing gives the same bytes", () => {
+    fc.assert(
+      fc.property(members, space, (list, around) => {
+        const text = written(list, around);
+        const spans = memberSpans(text);
+        expect(spans === undefined ? "" : withMembers(text, spans, {})).toBe(text);
+      }),
+      RUNS,
+    );
+  });
+
+  test("refuses an object that names a member twice, however the second is spelt", () => {
+    fc.assert(
+      fc.property(
+        members.filter((list) => list.length > 0),
+        space,
+        fc.nat(),
+        (list, around, pick) => {
+          const [key, inner, gap] = list[pick % list.length] ?? ["", "", ""];
+          const name = JSON.parse(key) as string;
+          const spelt = `"${[...name]
+            .flatMap((letter) => letter.split(""))
+            .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+            .join("")}"`;
+          expect(() => memberSpans(written([...list, [spelt, inner, gap]], around))).toThrow(
+            "given twice",
+          );
+        },
+      ),
+      RUNS,
+    );
+  });
+
+  test("puts a cost into usage wherever it lies, and leaves a text without usage alone", () => {
+    fc.assert(
+      fc.property(members, members, space, (outer, inner, around) => {
+        const usage = written(
+          inner.filter(([key]) => JSON.parse(key) !== "cost"),
+          "",
+        );
+        const text = written(
+          [...outer.filter(([key]) => JSON.parse(key) !== "usage"), ['"usage"', usage, ""]],
+          around,
+        );
+        const edited = addCostAtPath(`data: ${text}`, 6, ["usage"], "0.000125");
+        expect((JSON.parse(edited.slice(6)) as { usage: { cost: number } }).usage.cost).toBe(
+          0.000125,
+        );
+        expect(edited.replace('"cost":0.000125,', "").replace('"cost":0.000125', "")).toBe(
+          `data: ${text}`,
+        );
+        expect(addCostAtPath(text, 0, ["nothing", "here"], "1")).toBe(text);
+      }),
+      RUNS,
+    );
+  });
+
+  test("puts the same cost into a whole reply, whether the name stands in it once or often", () => {
+    fc.assert(
+      fc.property(members, members, space, fc.boolean(), (outer, inner, around, isPlain) => {
+        const usage = written(
+          inner.filter(([key]) => JSON.parse(key) !== "cost"),
+          "",
+        );
+        const others = outer.filter(([key]) => JSON.parse(key) !== "usage");
+        const misleading = isPlain
+          ? []
+          : [
+              ['"said"', JSON.stringify('"usage":{"a":1}'), ""] as const,
+              ['"inner"', '{"usage":{"b":"usage"},"c":"\\"usage"}', ""] as const,
+            ];
+        const text = written([...misleading, ...others, ['"usage"', usage, ""]], around);
+        // Safe because the text was written as an object.
+        const reply = JSON.parse(text) as { usage: object };
+        const edited = addCostToReply(text, reply.usage, "0.000125");
+        expect(JSON.parse(edited)).toEqual({ ...reply, usage: { cost: 0.000125, ...reply.usage } });
+        expect(edited.replace(/"cost":0\.000125,?/, "")).toBe(text);
+      }),
+      RUNS,
+    );
+  });
+
+  test("leaves a reply alone whose usage is no object, and replaces a cost that is there", () => {
+    for (const text of [
+      '{"usage":null}',
+      '{"usage":[1]}',
+      '{"usage":"usage"}',
+      '{"a":{"usage":{}}}',
+    ])
+      expect(addCostToReply(text, JSON.parse(text).usage, "1")).toBe(text);
+    expect(addCostToReply('{"usage":{"cost":7}}', { cost: 7 }, "1")).toBe('{"usage":{"cost":1}}');
+    expect(addCostToReply('{"usage" : {} }', {}, "1")).toBe('{"usage" : {"cost":1} }');
+  });
+
+  test("of a large body takes time in proportion", () => {
+    const text = `{"messages":[${Array.from({ length: 40_000 }, () => `{"role":"user","content":"${"x\\\\".repeat(60)},"}`).join(",")}],"model":"a"}`;
+    const started = performance.now();
+    const spans = memberSpans(text);
+    expect(spans?.members.size).toBe(2);
+    expect(
+      spans === undefined
+        ? 0
+        : withMembers(text, spans, { model: undefined, stream: "true" }).length,
+    ).toBeGreaterThan(1_000_000);
+    expect(performance.now() - started).toBeLessThan(1_500);
+  });
+});
+
+describe("the bound of a request's input", () => {
+  const bounds = { imageTokensMax: 1_500, contextTokens: 1_000_000 };
+  const of = (json: Record<string, unknown>): number =>
+    inputBound(JSON.stringify(json), json, bounds);
+
+  test("is never below the bytes of what was written, which no tokenizer passes", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.string({ unit: "grapheme", maxLength: 200 }), { minLength: 1, maxLength: 5 }),
+        (texts) => {
+          const json = {
+            model: "m",
+            messages: texts.map((content) => ({ role: "user", content })),
+          };
+          expect(of(json)).toBeGreaterThanOrEqual(
+            texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
+          );
+        },
+      ),
+      RUNS,
+    );
+  });
+
+  test("counts each image by its most, and its base64 not as text", () => {
+    const image = {
+      type: "image_url",
+      image_url: { url: `data:image/png;base64,${"A".repeat(100_000)}` },
+    };
+    const one = of({ messages: [{ role: "user", content: [image] }] });
+    const two = of({ messages: [{ role: "user", content: [image, image] }] });
+    expect(one).toBeGreaterThanOrEqual(1_500);
+    expect(one).toBeLessThan(2_000);
+    expect(two).toBeGreaterThanOrEqual(3_000);
+  });
+
+  test("counts text that only pretends to be an image as text", () => {
+    const words = "tell me a story ".repeat(5_000);
+    for (const part of [
+      { type: "image_url", image_url: { url: words } },
+      { type: "text", text: words },
+      { type: "image", source: { type: "base64", data: words } },
+    ])
+      expect(of({ messages: [{ role: "user", content: [part] }] })).toBeGreaterThanOrEqual(
+        words.length,
+      );
+  });
+
+  test("is the whole context for a file whose length says nothing of its tokens, and never more than the context", () => {
+    for (const part of [
+      { type: "file", file: { file_data: "data:application/pdf;base64,AAAA" } },
+      { type: "document", source: { type: "url", url: "https://example.com/a.pdf" } },
+      { type: "input_file", file_url: "https://example.com/a.pdf" },
+    ])
+      expect(of({ messages: [{ role: "user", content: [part] }], input: [part] })).toBe(
+        bounds.contextTokens,
+      );
+    expect(of({ messages: [{ role: "user", content: "x".repeat(3_000_000) }] })).toBe(
+      bounds.contextTokens,
+    );
+  });
+});

@@ -1,0 +1,272 @@
+// What is learnt from earlier calls: who answered a conversation, how quick each provider is, and who is down.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { bodyOf, grantCredits, type Json, postCall, USD } from "../support/harness.ts";
+import { type TestAccount, registerAccount } from "../../support/gateway.ts";
+import { startRoutingHarness, type RoutingHarness } from "../support/routing-harness.ts";
+
+const ANY = { provider: { allow_fallbacks: true } };
+const LONG = "A long rule that every provider keeps in its cache. ".repeat(120);
+
+let world: RoutingHarness;
+let account: TestAccount;
+
+beforeAll(async () => {
+  world = await startRoutingHarness();
+});
+afterAll(() => world.stop());
+beforeEach(async () => {
+  await world.resetProviders();
+  // Half an hour later nothing of the test before is remembered.
+  world.advanceClock(31 * 60_000);
+  account = await registerAccount(world.gateway);
+  await grantCredits(world.gateway, account, USD);
+});
+
+interface Answered {
+  readonly provider: string | null;
+  readonly cached: number;
+}
+
+async function say(messages: readonly Json[], more: Json = ANY, who = account): Promise<Answered> {
+  const response = await postCall(world.gateway, who, "chat", {
+    model: "alpha/echo",
+    messages,
+    max_tokens: 50,
+    ...more,
+  });
+  expect(response.status).toBe(200);
+  const { usage } = (await response.json()) as {
+    usage: { prompt_tokens_details?: { cached_tokens?: number } };
+  };
+  return {
+    provider: response.headers.get("x-postern-provider"),
+    cached: usage.prompt_tokens_details?.cached_tokens ?? 0,
+  };
+}
+
+interface Endpoint {
+  readonly provider: string;
+  readonly model: string;
+  readonly available: boolean;
+  readonly status: string;
+  readonly latency_ms: number | null;
+  readonly reply_ms: number | null;
+  readonly throughput: number | null;
+  readonly uptime: number | null;
+  readonly pricing: { readonly prompt: string };
+}
+
+async function endpointsOf(id: string): Promise<readonly Endpoint[]> {
+  const response = await fetch(`${world.gateway.url}/v1/models/${id}/endpoints`);
+  expect(response.status).toBe(200);
+  const { data } = (await response.json()) as { data: readonly Endpoint[] };
+  return data;
+}
+
+describe("a conversation", () => {
+  const opening = [
+    { role: "system", content: LONG },
+    { role: "user", content: "first" },
+  ];
+  const later = [
+    ...opening,
+    { role: "assistant", content: "one" },
+    { role: "user", content: "second" },
+  ];
+
+  test("stays with the provider that answered it, and reads its cache there", async () => {
+    world.providers.alpha.failure = { status: 503 };
+    expect(await say(opening)).toEqual({ provider: "beta", cached: 0 });
+    world.providers.alpha.failure = undefined;
+    const second = await say(later);
+    expect(second.provider).toBe("beta");
+    expect(second.cached).toBeGreaterThan(1_000);
+  });
+
+  test("begins anew for another account, another beginning, and after half an hour", async () => {
+    world.providers.alpha.failure = { status: 503 };
+    await say(opening);
+    world.providers.alpha.failure = undefined;
+    const other = await registerAccount(world.gateway);
+    await grantCredits(world.gateway, other, USD);
+    expect((await say(later, ANY, other)).provider).toBe("alpha");
+    expect((await say([{ role: "user", content: "first" }])).provider).toBe("alpha");
+    world.advanceClock(31 * 60_000);
+    expect((await say(later)).provider).toBe("alpha");
+  });
+
+  test("goes where order says, whoever answered before", async () => {
+    world.providers.alpha.failure = { status: 503 };
+    await say(opening);
+    world.providers.alpha.failure = undefined;
+    const order = { provider: { order: ["gamma"] } };
+    expect((await say(later, order)).provider).toBe("gamma");
+    expect((await say(later)).provider).toBe("gamma");
+  });
+
+  test("leaves a provider that fails, and stays with the next", async () => {
+    world.providers.alpha.failure = { status: 503 };
+    await say(opening);
+    world.providers.alpha.failure = undefined;
+    world.providers.beta.failure = { status: 503 };
+    expect((await say(later)).provider).toBe("alpha");
+    world.providers.beta.failure = undefined;
+    expect((await say(later)).provider).toBe("alpha");
+  });
+
+  test("asked plainly it is nobody's but the model's own provider's", async () => {
+    world.providers.alpha.failure = { status: 503 };
+    await say(opening);
+    world.providers.alpha.failure = undefined;
+    expect((await say(later, {})).provider).toBe("alpha");
+  });
+});
+
+describe("a provider that is down", () => {
+  async function breakAlpha(): Promise<void> {
+    world.providers.alpha.failure = { status: 503 };
+    // Where another provider is next, a failure is not waited out.
+    const next = { model: "alpha/echo", provider: { order: ["alpha", "gamma"] } };
+    for (let call = 0; call < 5; call++)
+      await postCall(world.gateway, account, "chat", bodyOf("chat", `fail ${call}`, next));
+    world.providers.alpha.failure = undefined;
+    world.providers.alpha.requests.length = 0;
+  }
+
+  test("is not asked while its circuit is open, and is again when that time is over", async () => {
+    await breakAlpha();
+    expect((await say([{ role: "user", content: "a" }])).provider).toBe("beta");
+    expect(world.providers.alpha.requests).toEqual([]);
+    world.advanceClock(31_000);
+    expect((await say([{ role: "user", content: "b" }])).provider).toBe("alpha");
+  });
+
+  test("is not the one that a call without fall-backs is given to", async () => {
+    await breakAlpha();
+    const alone = { provider: { allow_fallbacks: false, ignore: ["gamma"] } };
+    expect((await say([{ role: "user", content: "c" }], alone)).provider).toBe("beta");
+  });
+
+  test("is passed at once where order names it first", async () => {
+    await breakAlpha();
+    const order = { provider: { order: ["alpha", "gamma"] } };
+    expect((await say([{ role: "user", content: "d" }], order)).provider).toBe("gamma");
+    expect(world.providers.alpha.requests).toEqual([]);
+  });
+
+  test("is listed as down, then as degraded, with its uptime", async () => {
+    await breakAlpha();
+    const [alpha, beta] = await endpointsOf("alpha/echo");
+    expect([alpha?.status, alpha?.uptime]).toEqual(["down", 0]);
+    expect([beta?.status, beta?.uptime]).toEqual(["up", null]);
+    world.advanceClock(31_000);
+    await say([{ role: "user", content: "e" }], {});
+    const [after] = await endpointsOf("alpha/echo");
+    expect([after?.status, after?.uptime]).toEqual(["degraded", 0.1667]);
+  });
+});
+
+describe("sort", () => {
+  async function measure(stream: boolean): Promise<void> {
+    world.providers.alpha.delayMs = 60;
+    world.providers.beta.delayMs = 5;
+    world.providers.gamma.delayMs = 30;
+    for (const id of ["alpha", "beta", "gamma"])
+      await (
+        await postCall(
+          world.gateway,
+          account,
+          "chat",
+          bodyOf("chat", "hi", { model: `${id}/echo`, stream }),
+        )
+      ).text();
+  }
+
+  test("by latency asks the quickest first", async () => {
+    await measure(false);
+    const quickest = async (): Promise<string[]> =>
+      (await endpointsOf("alpha/echo"))
+        .toSorted((left, right) => (left.reply_ms ?? 0) - (right.reply_ms ?? 0))
+        .map(({ provider }) => provider);
+    const [first = ""] = await quickest();
+    const sorted = { provider: { sort: "latency" } };
+    expect((await say([{ role: "user", content: "q1" }], sorted)).provider).toBe(first);
+    const second = (await quickest()).find((provider) => provider !== first);
+    const left = { provider: { sort: "latency", ignore: [first] } };
+    expect((await say([{ role: "user", content: "q2" }], left)).provider).toBe(second ?? "");
+  });
+
+  test("by latency asks one that nobody knows lately first, so that it is known", async () => {
+    await measure(false);
+    world.advanceClock(31 * 60_000);
+    const sorted = { provider: { sort: "latency" } };
+    const asked: (string | null)[] = [];
+    for (const name of ["r1", "r2", "r3"])
+      asked.push((await say([{ role: "user", content: name }], sorted)).provider);
+    expect(asked).toEqual(["alpha", "beta", "gamma"]);
+  });
+
+  test("by throughput asks the fastest first", async () => {
+    const pace = { alpha: 6, beta: 2, gamma: 1 } as const;
+    for (const [id, ms] of Object.entries(pace)) {
+      const body = bodyOf("chat", `[[sim: tokens=30 chunks=10 pace=${ms * 3}]] go`, {
+        model: `${id}/echo`,
+        stream: true,
+      });
+      await (await postCall(world.gateway, account, "chat", body)).text();
+    }
+    const best = (await endpointsOf("alpha/echo")).toSorted(
+      (left, right) => (right.throughput ?? 0) - (left.throughput ?? 0),
+    );
+    const sorted = { provider: { sort: "throughput" } };
+    const answered = await say([{ role: "user", content: "t1" }], sorted);
+    expect(answered.provider).toBe(best[0]?.provider ?? "");
+    expect(best[0]?.throughput).toBeGreaterThan(best[2]?.throughput ?? Number.MAX_VALUE);
+  });
+
+  test("a stream is compared by its first byte, a reply by its whole", async () => {
+    await measure(true);
+    const [alpha] = await endpointsOf("alpha/echo");
+    expect(alpha?.latency_ms).toBeGreaterThanOrEqual(55);
+    expect(alpha?.reply_ms).toBeNull();
+    await measure(false);
+    expect((await endpointsOf("alpha/echo"))[0]?.reply_ms).toBeGreaterThanOrEqual(55);
+  });
+});
+
+describe("GET /v1/models/{id}/endpoints", () => {
+  test("lists every provider of a model for anybody, the model's own first", async () => {
+    const listed = await endpointsOf("gamma/echo");
+    expect(listed.map(({ provider, model }) => [provider, model])).toEqual([
+      ["gamma", "gamma/echo"],
+      ["beta", "beta/echo"],
+      ["alpha", "alpha/echo"],
+    ]);
+    expect(listed.map(({ pricing }) => pricing.prompt)).toEqual([
+      "0.000001",
+      "0.000002",
+      "0.000004",
+    ]);
+    expect(listed.every(({ available }) => available)).toBe(true);
+  });
+
+  test("lists those that have no account here as not available, and takes a name without a provider", async () => {
+    const listed = await endpointsOf("claude-sonnet-4-5");
+    expect(listed.map(({ provider }) => provider)).toEqual([
+      "anthropic",
+      "bedrock",
+      "openrouter",
+      "vertex",
+    ]);
+    expect(listed.some(({ available }) => available)).toBe(false);
+    expect(
+      (await endpointsOf("anthropic/claude-sonnet-4-5-20250929")).map(({ provider }) => provider),
+    ).toEqual(["anthropic", "bedrock", "openrouter", "vertex"]);
+  });
+
+  test("an id that is not there is a 404", async () => {
+    const response = await fetch(`${world.gateway.url}/v1/models/alpha/ekko/endpoints`);
+    expect(response.status).toBe(404);
+  });
+});

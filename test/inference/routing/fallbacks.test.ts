@@ -1,0 +1,287 @@
+// A call that one provider fails goes on to the next, inside one hold: enough for the dearest of them is held, the leg that
+// answered is charged at its own price, and the record lists every try.
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { nanoFromUsd } from "../../../src/base/money.ts";
+import {
+  bodyOf,
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  isCompleteStream,
+  type Json,
+  postCall,
+  usageRecordOf,
+  usageRecordsOf,
+  STREAMED_APIS,
+  waitUntil,
+  USD,
+  readWallet,
+} from "../support/harness.ts";
+import { type TestAccount, registerAccount } from "../../support/gateway.ts";
+import { STORE_KINDS } from "../../support/stores/stores.ts";
+import {
+  type ProviderId,
+  PRICES,
+  startRoutingHarness,
+  type RoutingHarness,
+} from "../support/routing-harness.ts";
+
+const ORDER = { provider: { order: ["alpha", "beta", "gamma"] } };
+/** "hello" in the simulator's tokens: the text and the role's frame are whatever it says; the reply repeats it. */
+const UNAVAILABLE = { status: 503 };
+
+interface Detail {
+  readonly attempts: readonly { provider: string; model: string; status: number }[];
+}
+
+for (const store of STORE_KINDS)
+  describe(`on ${store}`, () => {
+    let world: RoutingHarness;
+    let account: TestAccount;
+
+    beforeAll(async () => {
+      world = await startRoutingHarness({ store });
+    }, 30_000);
+    afterAll(() => world.stop());
+    beforeEach(async () => {
+      await world.resetProviders();
+      account = await registerAccount(world.gateway);
+      await grantCredits(world.gateway, account, USD);
+    });
+    afterEach(() => expectSettledLedger(world.gateway.server.db));
+
+    function call(more: Json, api: (typeof STREAMED_APIS)[number] = "chat"): Promise<Response> {
+      return postCall(
+        world.gateway,
+        account,
+        api,
+        bodyOf(api, "hello", { model: "alpha/echo", ...more }),
+      );
+    }
+
+    async function detailOf(id: string | null): Promise<Detail> {
+      const row = await usageRecordOf(world.gateway.server.db, id);
+      return JSON.parse(String(row["detail"])) as Detail;
+    }
+
+    /** What was charged is what the provider that answered takes for what it counted. */
+    async function expectCharged(id: string | null, name: ProviderId): Promise<void> {
+      const { db } = world.gateway.server;
+      const row = await usageRecordOf(db, id);
+      const [input, output] = PRICES[name].map(BigInt);
+      const pico =
+        BigInt(String(row["input_tokens"])) * (input ?? 0n) +
+        BigInt(String(row["output_tokens"])) * (output ?? 0n);
+      expect([row["provider"], row["model"], BigInt(String(row["cost_nano"]))]).toEqual([
+        name,
+        `${name}/echo`,
+        pico * 1_000n,
+      ]);
+      const wallet = await readWallet(db, account.id);
+      expect(wallet.promo + wallet.paid).toBe(USD + (nanoFromUsd("0.05") ?? 0n) - pico * 1_000n);
+      expect(wallet.held).toBe(0n);
+    }
+
+    for (const api of STREAMED_APIS)
+      for (const stream of [false, true])
+        test(`${api}${stream ? ", streamed" : ""}: the second provider answers and is charged`, async () => {
+          world.providers.alpha.failure = UNAVAILABLE;
+          const response = await call({ ...ORDER, stream }, api);
+          const text = await response.text();
+          expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
+            200,
+            "beta",
+          ]);
+          if (stream) expect(isCompleteStream(api, text)).toBe(true);
+          const id = response.headers.get("x-request-id");
+          expect(
+            (await detailOf(id)).attempts.map(({ provider, status }) => [provider, status]),
+          ).toEqual([
+            ["alpha", 503],
+            ["beta", 200],
+          ]);
+          await expectCharged(id, "beta");
+          // A provider that fails is not waited for where another one is next.
+          expect(world.providers.alpha.requests).toHaveLength(1);
+        });
+
+    test("what is held is enough for the dearest, though a cheaper one answers", async () => {
+      world.providers.beta.delayMs = 300;
+      const quick = call({ provider: { order: ["beta", "gamma", "alpha"] } });
+      const { held } = await waitUntil(
+        () => readWallet(world.gateway.server.db, account.id),
+        (wallet) => wallet.held > 0n,
+      );
+      const response = await quick;
+      await response.text();
+      // 200 tokens of output at 20 US dollars a million are the dearest part by far.
+      expect(held).toBeGreaterThan(200n * 20n * 1_000n);
+      expect(held).toBeLessThan(2n * 200n * 20n * 1_000n);
+      await expectCharged(response.headers.get("x-request-id"), "beta");
+    });
+
+    test("plainly asked, only its own price is held, and nobody else is tried", async () => {
+      world.providers.alpha.failure = UNAVAILABLE;
+      const response = await call({});
+      expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "alpha"]);
+      expect(world.providers.alpha.requests).toHaveLength(2);
+      expect([...world.providers.beta.requests, ...world.providers.gamma.requests]).toEqual([]);
+    });
+
+    test("an account that cannot pay the dearest is told so before anything is sent", async () => {
+      const poor = await registerAccount(world.gateway);
+      // 0.05 US dollars: enough for 5,000 tokens at 8 a million, and not at 20.
+      const body = bodyOf("chat", "hello", { model: "gamma/other", max_tokens: 40_000 });
+      const alone = await postCall(world.gateway, poor, "chat", body);
+      expect(alone.status).toBe(200);
+      const model = { model: "alpha/echo", max_tokens: 900, n: 4 };
+      const both = await postCall(
+        world.gateway,
+        poor,
+        "chat",
+        bodyOf("chat", "hello", { ...model, ...ORDER }),
+      );
+      expect([both.status, errorOf(await both.json())["code"]]).toEqual([
+        402,
+        "insufficient_credits",
+      ]);
+      expect(world.providers.alpha.requests).toEqual([]);
+      const one = await postCall(
+        world.gateway,
+        poor,
+        "chat",
+        bodyOf("chat", "hello", { ...model, provider: { only: ["alpha"] } }),
+      );
+      expect(one.status).toBe(200);
+    });
+
+    test("an output limit that was left open is what each leg's own price affords", async () => {
+      const poor = await registerAccount(world.gateway);
+      world.providers.alpha.failure = UNAVAILABLE;
+      const { max_tokens: _, ...open } = bodyOf("chat", "hello ".repeat(1_000), {
+        model: "alpha/echo",
+        n: 4,
+        ...ORDER,
+      });
+      const response = await postCall(world.gateway, poor, "chat", open);
+      expect([response.status, response.headers.get("x-postern-provider")]).toEqual([200, "beta"]);
+      await response.text();
+      const sent = (name: ProviderId): Json =>
+        JSON.parse(world.providers[name].requests[0]?.body ?? "") as Json;
+      // 0.05 US dollars less the input, at 8 a million for each of four choices; beta's own price affords its maximum.
+      expect(Number(sent("alpha")["max_tokens"])).toBeGreaterThan(700);
+      expect(Number(sent("alpha")["max_tokens"])).toBeLessThan(850);
+      expect(sent("beta")["max_tokens"]).toBeUndefined();
+      expect(response.headers.get("x-postern-max-tokens")).toBeNull();
+    });
+
+    test("models are tried one after the other, each at its own provider", async () => {
+      world.providers.alpha.failure = UNAVAILABLE;
+      const response = await call({ models: ["beta/echo", "gamma/other"] });
+      expect([response.status, response.headers.get("x-postern-model")]).toEqual([
+        200,
+        "beta/echo",
+      ]);
+      world.providers.beta.failure = { status: 429 };
+      const third = await call({ models: ["beta/echo", "gamma/other"] });
+      expect([third.status, third.headers.get("x-postern-model")]).toEqual([200, "gamma/other"]);
+      const { attempts } = await detailOf(third.headers.get("x-request-id"));
+      expect(attempts.map(({ model, status }) => `${model} ${status}`)).toEqual([
+        "alpha/echo 503",
+        "beta/echo 429",
+        "gamma/other 200",
+      ]);
+    });
+
+    const falls: readonly (readonly [what: string, status: number, body?: unknown])[] = [
+      ["a rate limit", 429],
+      ["a timeout", 408],
+      ["an error of the provider", 500],
+      ["an overload", 529],
+      ["the gateway's account being refused", 401],
+      ["a model that is not there", 404],
+      [
+        "a model that is not there, said with 400",
+        400,
+        { error: { message: "no such model", code: "model_not_found" } },
+      ],
+    ];
+    for (const [what, status, body] of falls)
+      test(`${what} sends it on`, async () => {
+        world.providers.alpha.failure = body === undefined ? { status } : { status, body };
+        const response = await call(ORDER);
+        expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
+          200,
+          "beta",
+        ]);
+      });
+
+    for (const status of [400, 413, 422])
+      test(`the caller's own fault, a ${status}, does not`, async () => {
+        world.providers.alpha.failure = { status };
+        const response = await call(ORDER);
+        expect(response.status).toBe(status);
+        expect(world.providers.beta.requests).toEqual([]);
+        const [record] = await usageRecordsOf(world.gateway.server.db, account.id);
+        expect([record?.["provider"], String(record?.["cost_nano"])]).toEqual(["alpha", "0"]);
+      });
+
+    test("with allow_fallbacks: false nobody but the first is tried", async () => {
+      world.providers.alpha.failure = UNAVAILABLE;
+      const response = await call({ provider: { allow_fallbacks: false } });
+      expect(response.status).toBe(503);
+      expect(world.providers.beta.requests).toEqual([]);
+      const listed = await call({
+        provider: { order: ["alpha", "gamma"], allow_fallbacks: false },
+      });
+      expect(listed.headers.get("x-postern-provider")).toBe("gamma");
+      const text = "a conversation of its own";
+      const open = await postCall(
+        world.gateway,
+        account,
+        "chat",
+        bodyOf("chat", text, { model: "alpha/echo", provider: { allow_fallbacks: true } }),
+      );
+      expect(open.headers.get("x-postern-provider")).toBe("beta");
+    });
+
+    test("where all fail, the last failure is told, nothing is charged and every try is on record", async () => {
+      for (const host of Object.values(world.providers)) host.failure = UNAVAILABLE;
+      const response = await call(ORDER);
+      const id = response.headers.get("x-request-id");
+      expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "gamma"]);
+      const { attempts } = await detailOf(id);
+      expect(attempts.map(({ provider }) => provider)).toEqual(["alpha", "beta", "gamma", "gamma"]);
+      expect((await readWallet(world.gateway.server.db, account.id)).held).toBe(0n);
+    });
+
+    test("a stream that fails after it began is not begun again elsewhere", async () => {
+      const response = await postCall(
+        world.gateway,
+        account,
+        "chat",
+        bodyOf("chat", "[[sim: tokens=20 chunks=20 cut=3]] go", {
+          model: "alpha/echo",
+          stream: true,
+          ...ORDER,
+        }),
+      );
+      const text = await response.text();
+      expect([response.status, isCompleteStream("chat", text)]).toEqual([200, false]);
+      expect(world.providers.beta.requests).toEqual([]);
+    });
+
+    test("an error that comes with status 200 sends it on like any other", async () => {
+      const failing = { model: "alpha/echo", ...ORDER };
+      const response = await postCall(
+        world.gateway,
+        account,
+        "chat",
+        bodyOf("chat", "[[sim: error-body]] go", failing),
+      );
+      await response.text();
+      const { attempts } = await detailOf(response.headers.get("x-request-id"));
+      expect(attempts.map(({ provider }) => provider)).toEqual(["alpha", "beta", "gamma", "gamma"]);
+    });
+  });

@@ -1,0 +1,295 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { integer } from "../../../src/store/db.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import {
+  type Api,
+  bodyOf,
+  errorOf,
+  expectSettledLedger,
+  expectEnvelope,
+  grantCredits,
+  isCompleteStream,
+  type Json,
+  postCall,
+  usageRecordOf,
+  simStats,
+  STREAMED_APIS,
+  USD,
+} from "../support/harness.ts";
+
+const TIMEOUTS = { firstByteMs: 700, replyMs: 700, idleMs: 700, streamMs: 20_000 };
+const BOUND_MS = 6_000;
+
+interface Expected {
+  readonly status: number;
+  readonly code: string;
+  readonly outcome?: string;
+}
+
+/** What a call that asks for a whole reply gets, for each fault. */
+const WHOLE: readonly (readonly [order: string, expected: Expected])[] = [
+  ["status=400", { status: 400, code: "invalid_request" }],
+  ["status=401", { status: 503, code: "provider_not_configured" }],
+  ["status=402", { status: 503, code: "provider_not_configured" }],
+  ["status=403", { status: 503, code: "provider_not_configured" }],
+  ["status=404", { status: 404, code: "model_not_found" }],
+  ["status=413", { status: 413, code: "payload_too_large" }],
+  ["status=422", { status: 422, code: "invalid_request" }],
+  ["status=429 retry-after=30", { status: 429, code: "rate_limited" }],
+  ["status=500", { status: 500, code: "upstream_error" }],
+  ["status=502", { status: 502, code: "upstream_error" }],
+  ["status=503 retry-after=30", { status: 503, code: "overloaded" }],
+  ["status=504", { status: 504, code: "upstream_timeout", outcome: "upstream_timeout" }],
+  ["status=529", { status: 529, code: "overloaded" }],
+  ["html", { status: 502, code: "upstream_error" }],
+  ["html status=200", { status: 502, code: "upstream_error" }],
+  ["error-body", { status: 502, code: "upstream_error" }],
+  ["redirect=https://example.com/", { status: 502, code: "upstream_error" }],
+  ["drop", { status: 502, code: "upstream_error" }],
+  ["cut=1", { status: 502, code: "upstream_error" }],
+  ["garble=1", { status: 502, code: "upstream_error" }],
+  ["hang=1", { status: 504, code: "upstream_timeout", outcome: "upstream_timeout" }],
+  ["latency=9000", { status: 504, code: "upstream_timeout", outcome: "upstream_timeout" }],
+];
+
+/** What a stream that breaks after its first bytes ends with; a failure before them is answered as for a whole reply. */
+const STREAMED: readonly (readonly [
+  order: string,
+  expected: { readonly outcome: string; readonly code?: string },
+])[] = [
+  ["cut=2 pace=30", { outcome: "upstream_error", code: "upstream_error" }],
+  ["fail=2 pace=10", { outcome: "upstream_error" }],
+  ["hang=2", { outcome: "upstream_timeout", code: "upstream_timeout" }],
+];
+
+let gateway: Gateway;
+let account: TestAccount;
+let twin = 0;
+
+beforeAll(async () => {
+  gateway = await startGateway({ timeouts: TIMEOUTS, env: withModels(identicalModels(200)) });
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
+});
+afterAll(() => gateway.stop());
+
+/** Each call is for a model that has not failed yet: one that failed often is left alone for a while. */
+async function call(api: Api, order: string, more: Json = {}) {
+  const model = `sim/${api === "embeddings" ? "embed" : "twin"}-${twin++ % 200}`;
+  const started = performance.now();
+  const response = await postCall(
+    gateway,
+    account,
+    api,
+    bodyOf(api, `[[sim: ${order}]] one two three four five six seven eight`, { model, ...more }),
+  );
+  const body = await response.text();
+  return {
+    response,
+    body,
+    ms: performance.now() - started,
+    id: response.headers.get("x-request-id"),
+  };
+}
+
+for (const api of [...STREAMED_APIS, "embeddings"] as const) {
+  for (const stream of api === "embeddings" ? [false] : [false, true]) {
+    describe(`a provider that fails ${stream ? "before the first byte of a stream" : "on a whole reply"} of ${api}`, () => {
+      // In a stream these come after its first bytes.
+      const orders = WHOLE.filter(([order]) => !stream || !/^(cut|garble|hang)/.test(order));
+      test.concurrent.each(orders.map(([order, expected]) => ({ order, expected })))(
+        "$order: $expected.status in the caller's own envelope, in time, at no cost",
+        async ({ order, expected }) => {
+          const { response, body, ms, id } = await call(api, order, stream ? { stream: true } : {});
+          expect([response.status, body.slice(0, 300)]).toEqual([
+            expected.status,
+            body.slice(0, 300),
+          ]);
+          const json: unknown = JSON.parse(body);
+          expectEnvelope(api, json);
+          expect(errorOf(json)["code"]).toBe(expected.code);
+          expect(ms).toBeLessThan(BOUND_MS);
+          if (/retry-after=30/.test(order)) expect(response.headers.get("retry-after")).toBe("30");
+          expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
+            outcome: expected.outcome ?? "upstream_error",
+            status: expected.status,
+            cost_nano: 0,
+          });
+        },
+      );
+    });
+  }
+}
+
+describe("a stream that breaks after its first bytes", () => {
+  for (const api of STREAMED_APIS) {
+    test.concurrent.each(STREAMED.map(([order, expected]) => ({ order, expected })))(
+      `of ${api} by $order ends with an error event, at no cost`,
+      async ({ order, expected }) => {
+        const { response, body, ms, id } = await call(api, order, { stream: true });
+        expect(response.status).toBe(200);
+        expect(isCompleteStream(api, body)).toBe(false);
+        expect(body).toContain('"error"');
+        if (expected.code !== undefined) expect(body).toContain(`"code":"${expected.code}"`);
+        if (api !== "chat") expect(body).toContain("event: error");
+        expect(ms).toBeLessThan(BOUND_MS);
+        expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
+          outcome: expected.outcome,
+          cost_nano: 0,
+          exact: 0,
+        });
+      },
+    );
+  }
+});
+
+describe("a stream that is odd and still whole", () => {
+  for (const api of STREAMED_APIS) {
+    for (const order of [
+      "slice=1",
+      "slice=7 slow=1",
+      "newline=crlf",
+      "keepalive",
+      "gzip",
+      "garble=2",
+      "usage=twice",
+      "kb=300 chunks=1",
+      "pace=20",
+    ]) {
+      test.concurrent(`of ${api} with ${order} is relayed to its end and charged by its usage`, async () => {
+        const { response, body, id } = await call(api, order, { stream: true });
+        expect(response.status).toBe(200);
+        expect(isCompleteStream(api, body)).toBe(true);
+        const record = await usageRecordOf(gateway.server.db, id);
+        expect(record).toMatchObject({ outcome: "completed", exact: 1 });
+        expect(integer(record, "cost_nano")).toBe(
+          integer(record, "input_tokens") * 1_000 + integer(record, "output_tokens") * 2_000,
+        );
+        expect(integer(record, "output_tokens")).toBeGreaterThan(0);
+      });
+    }
+  }
+});
+
+describe("a stream that ends without its last event", () => {
+  for (const api of STREAMED_APIS) {
+    test.concurrent(`of ${api} is charged where its usage came before, and costs nothing where it did not`, async () => {
+      const { body, id } = await call(api, "no-end", { stream: true });
+      const record = await usageRecordOf(gateway.server.db, id);
+      // The Responses API tells its usage in the last event only.
+      if (api === "responses") {
+        expect(record).toMatchObject({ outcome: "upstream_error", cost_nano: 0 });
+        expect(body).toContain('"code":"upstream_error"');
+      } else {
+        expect(record).toMatchObject({ outcome: "completed", exact: 1 });
+        expect(integer(record, "cost_nano")).toBeGreaterThan(0);
+        expect(body).not.toContain('"error"');
+        // All was there but the event that says so, and the caller waits for that one.
+        expect(isCompleteStream(api, body)).toBe(true);
+      }
+    });
+  }
+});
+
+describe("a stream that closes after the answer and before its usage", () => {
+  for (const api of STREAMED_APIS) {
+    test.concurrent(`of ${api} costs nothing and ends with an error event`, async () => {
+      const { body, id } = await call(api, "no-end usage=none", { stream: true });
+      expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
+        outcome: "upstream_error",
+        cost_nano: 0,
+      });
+      expect(isCompleteStream(api, body)).toBe(false);
+      expect(body).toContain('"code":"upstream_error"');
+    });
+  }
+});
+
+describe("a reply of another kind", () => {
+  for (const api of STREAMED_APIS) {
+    for (const order of [
+      "refusal",
+      "filter",
+      "empty",
+      "tier=flex",
+      "answer-model=sim/reason",
+      "limits=5",
+      "flood=1024",
+      "gzip",
+    ]) {
+      test.concurrent(`(${order}) is passed on as it is and charged by its usage, whole and streamed (${api})`, async () => {
+        for (const stream of [false, true]) {
+          const { response, body, id } = await call(api, order, stream ? { stream } : {});
+          expect([order, stream, response.status]).toEqual([order, stream, 200]);
+          if (stream) expect([order, isCompleteStream(api, body)]).toEqual([order, true]);
+          const record = await usageRecordOf(gateway.server.db, id);
+          expect(record).toMatchObject({ outcome: "completed" });
+          expect(integer(record, "cost_nano")).toBeGreaterThan(0);
+          if (order === "limits=5")
+            expect([...response.headers.keys()].join()).toContain("ratelimit");
+          expect(response.headers.get("content-encoding")).toBeNull();
+        }
+      });
+    }
+  }
+});
+
+describe("usage", () => {
+  for (const api of STREAMED_APIS) {
+    for (const stream of [false, true]) {
+      const streamed = stream ? { stream: true } : {};
+      const how = `${api}${stream ? ", streamed" : ""}`;
+      test.concurrent(`that is missing costs nothing (${how})`, async () => {
+        const { response, body, id } = await call(api, "usage=none", streamed);
+        expect(response.status).toBe(200);
+        if (stream) expect(isCompleteStream(api, body)).toBe(true);
+        expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
+          outcome: "completed",
+          cost_nano: 0,
+          exact: 0,
+        });
+      });
+      test.concurrent(`that is all zero costs nothing and is exact (${how})`, async () => {
+        const { id } = await call(api, "usage=zero", streamed);
+        expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
+          outcome: "completed",
+          cost_nano: 0,
+          exact: 1,
+        });
+      });
+      test.concurrent(`that is negative is never paid out (${how})`, async () => {
+        const { id } = await call(api, "usage=negative", streamed);
+        const record = await usageRecordOf(gateway.server.db, id);
+        expect(integer(record, "cost_nano")).toBeGreaterThanOrEqual(0);
+        expect(integer(record, "input_tokens")).toBeGreaterThanOrEqual(0);
+      });
+      test.concurrent(`that is absurd is capped at what was held, and flagged (${how})`, async () => {
+        const { id } = await call(api, "usage=huge", streamed);
+        const record = await usageRecordOf(gateway.server.db, id);
+        expect(record).toMatchObject({ outcome: "completed", exact: 0 });
+        expect(integer(record, "cost_nano")).toBeLessThan(2_000_000);
+      });
+      test.concurrent(`that is text, or half of it, breaks nothing (${how})`, async () => {
+        for (const order of ["usage=text", "usage=missing"]) {
+          const { response, id } = await call(api, order, streamed);
+          expect([order, response.status]).toEqual([order, 200]);
+          expect(
+            integer(await usageRecordOf(gateway.server.db, id), "cost_nano"),
+          ).toBeGreaterThanOrEqual(0);
+        }
+      });
+    }
+  }
+});
+
+test("after all of it nothing is held, every sum agrees and no stream is open upstream", async () => {
+  await expectSettledLedger(gateway.server.db);
+  expect((await simStats(gateway)).open_streams).toBe(0);
+  expect(gateway.logLines.filter((line) => line.includes('"unexpected"'))).toEqual([]);
+});

@@ -1,0 +1,398 @@
+// Every recorded reply on a wire that is relayed as it is, sent again by a provider of bytes, in pieces of any size.
+
+import { describe, expect, test } from "bun:test";
+import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
+import { integer } from "../../../src/store/db.ts";
+import { tokenTotals } from "../../../src/inference/metering/charge.ts";
+import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
+import { registerAccount, startGateway } from "../../support/gateway.ts";
+import {
+  type Recording,
+  recordings,
+  replayBytes,
+  skipNotice,
+} from "../../support/recordings/recordings.ts";
+import { withModels } from "../support/models-file.ts";
+import {
+  seededRandom,
+  randomCuts,
+  type RawRequest,
+  startRawProvider,
+} from "../support/raw-provider.ts";
+import {
+  type Api,
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  type Json,
+  PATHS,
+  usageRecordOf,
+  USD,
+} from "../support/harness.ts";
+
+interface Case {
+  readonly recording: Recording;
+  readonly wire: Api;
+  readonly provider: string;
+  readonly model: string;
+  readonly sent: string;
+  readonly reply: Uint8Array;
+}
+
+/** What a request of a recording may be refused for on the gateway's own accounts. */
+const REFUSABLE =
+  /^(?:previous_response_id|conversation|prompt|container|background|batch_id)$|file_id|vector_store_ids|file_ids|container|^(?:input|messages)\[\d+\]|^provider\.only$|^service_tier$|^speed$|^tools$/;
+const ADDED = new Set(["stream_options", "store", "safety_identifier", "user", "metadata"]);
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const random = seededRandom(20_261_121);
+
+describe.skipIf(skipNotice("relaying recorded replies"))("recorded replies", () => {
+  test("are relayed byte for byte up to the usage, in slices of any size, and metered to the token", async () => {
+    const cases = [...recordings()].flatMap((recording) => caseOf(recording) ?? []);
+    let current: Case | undefined;
+    const upstream = await startRawProvider(() => {
+      const reply = current?.reply ?? new Uint8Array();
+      const headers = {
+        "content-type":
+          current?.recording.stream === true
+            ? "text/event-stream; charset=utf-8"
+            : "application/json",
+      };
+      return { headers, body: reply, cuts: randomCuts(reply.length, random) };
+    });
+    const gateway = await startGateway({ providers: [], env: settingsFor(cases, upstream.url) });
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, 100_000n * USD);
+    const counts: Record<Api, number> = { chat: 0, responses: 0, messages: 0, embeddings: 0 };
+    const refused = new Map<string, number>();
+    const wrong: string[] = [];
+    for (const one of cases) {
+      current = one;
+      upstream.requests.length = 0;
+      const name = `${one.recording.file} ${one.recording.interaction}`;
+      const response = await fetch(gateway.url + PATHS[one.wire], {
+        method: "POST",
+        headers: account.headers,
+        body: one.sent,
+      });
+      const received = await response.text();
+      if (response.status === 400 && upstream.requests.length === 0) {
+        const param = String(errorOf(JSON.parse(received))["param"]);
+        if (!REFUSABLE.test(param)) wrong.push(`${name}: refused: ${received.slice(0, 300)}`);
+        refused.set(
+          param.replaceAll(/\d+/g, "n"),
+          (refused.get(param.replaceAll(/\d+/g, "n")) ?? 0) + 1,
+        );
+        continue;
+      }
+      counts[one.wire] += 1;
+      const problems = [
+        ...(response.status === 200
+          ? []
+          : [`status ${response.status}: ${received.slice(0, 300)}`]),
+        ...requestProblems(one, upstream.requests[0]),
+        ...(one.recording.stream ? streamProblems(one, received) : wholeProblems(one, received)),
+        ...recordProblems(
+          one,
+          await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")).catch(
+            () => ({}),
+          ),
+        ),
+      ];
+      if (problems.length > 0) wrong.push(`${name}: ${problems.join("; ")}`);
+    }
+    const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+    console.log(
+      `» ${total} recordings relayed (chat ${counts.chat}, responses ${counts.responses}, messages ${counts.messages}, embeddings ${counts.embeddings}); refused as references or unpriced: ${JSON.stringify(Object.fromEntries(refused))}`,
+    );
+    await expectSettledLedger(gateway.server.db);
+    await gateway.stop();
+    await upstream.stop();
+    expect(wrong.slice(0, 20)).toEqual([]);
+    expect(total).toBeGreaterThan(500);
+  }, 60_000);
+});
+
+/** Files that are no whole reply of a provider, and why. */
+const NO_REPLY: ReadonlyMap<string, string> = new Map([
+  [
+    "vercel-ai/openai/responses__parallel-tool-call-wrapper.1.chunks.txt",
+    "its last event lacks a closing brace",
+  ],
+  [
+    "lingua/multimodalRequest/responses/followup-response-streaming.json",
+    "it was kept without its last event",
+  ],
+]);
+
+/** Called by a signature, or not at all: their recordings are relayed under an operator's name. */
+const OTHERWISE: ReadonlySet<string> = new Set(["sim", "vertex", "bedrock"]);
+
+const LAST_EVENT =
+  /^data: ?\{"type": ?"(?:message_stop|response\.(?:completed|incomplete|failed))"/gm;
+
+const WIRE_OF: ReadonlyMap<string, Api> = new Map([["openai.embeddings", "embeddings"]]);
+
+function caseOf(recording: Recording): Case | undefined {
+  const wire = recording.wire ?? WIRE_OF.get(recording.endpoint);
+  if (NO_REPLY.has(recording.file) || isError(recording)) return undefined;
+  if (wire === undefined || wire === "gemini" || wire === "converse" || recording.status !== 200)
+    return undefined;
+  const provider = providerOf(recording.provider, wire);
+  const reply = replayBytes(recording);
+  // Some files hold the streams of several calls, one after the other.
+  if ((decoder.decode(reply).match(LAST_EVENT)?.length ?? 0) > 1) return undefined;
+  const json = requestOf(recording, wire);
+  // A body that names no text would be refused before it is relayed.
+  if (json === undefined || reply.length === 0) return undefined;
+  const model = `${provider}/${recording.model || "unnamed"}`;
+  const sent = JSON.stringify({
+    ...json,
+    model,
+    ...(wire === "embeddings" ? {} : { stream: recording.stream }),
+  });
+  return { recording, wire, provider, model, sent, reply };
+}
+
+/** An error that was kept without its status. */
+function isError({ bodyFormat, responseBody }: Recording): boolean {
+  if (bodyFormat !== "json") return false;
+  const json = parsed(decoder.decode(responseBody)) as Json | undefined;
+  return (
+    json?.["type"] === "error" ||
+    (json?.["error"] !== undefined && json["error"] !== null && json["output"] === undefined)
+  );
+}
+
+/** The row of this provider where it speaks the wire, or a name for one that the operator declares. */
+function providerOf(name: string, wire: Api): string {
+  const row = PROVIDERS.find((one) => one.id === name.replaceAll(".", ""));
+  if (row !== undefined && !OTHERWISE.has(row.id) && row.paths[wire] !== undefined) return row.id;
+  return `own-${name.toLowerCase().replaceAll(/[^a-z0-9]/g, "-")}`.slice(0, 30);
+}
+
+function requestOf({ requestBody, model }: Recording, wire: Api): Json | undefined {
+  const kept: unknown = requestBody === undefined ? undefined : parsed(requestBody);
+  if (typeof kept === "object" && kept !== null && !Array.isArray(kept)) {
+    const json = kept as Json;
+    const content = wire === "chat" || wire === "messages" ? json["messages"] : json["input"];
+    if (content !== undefined)
+      return wire === "messages" && json["max_tokens"] === undefined
+        ? { ...json, max_tokens: 1_000 }
+        : json;
+  }
+  const messages = [{ role: "user", content: "hello" }];
+  switch (wire) {
+    case "chat":
+      return { model, messages };
+    case "messages":
+      return { model, max_tokens: 1_000, messages };
+    case "responses":
+    case "embeddings":
+      return { model, input: "hello" };
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Every provider at the same address; a price for every model that has none on the wire that it was recorded on. */
+function settingsFor(cases: readonly Case[], url: string): Record<string, string> {
+  const catalog = catalogOf(builtInModels());
+  const env: Record<string, string> = { TEST_PROVIDER_KEY: "test-key" };
+  for (const { envPrefix, id } of PROVIDERS)
+    if (!OTHERWISE.has(id))
+      Object.assign(env, { [`${envPrefix}_BASE_URL`]: url, [`${envPrefix}_API_KEY`]: "test-key" });
+  const models = new Map<string, { id: string; wires: Set<string> }>();
+  const declared = new Map<string, Set<string>>();
+  for (const { provider, model, wire } of cases) {
+    if (provider.startsWith("own-"))
+      declared.set(provider, (declared.get(provider) ?? new Set()).add(wire));
+    const found = findModel(catalog, model);
+    if (found?.model.wires.some((one) => one === wire) === true) continue;
+    const id = found?.model.id ?? model;
+    const entry = models.get(id) ?? { id, wires: new Set(found?.model.wires) };
+    entry.wires.add(wire);
+    models.set(id, entry);
+  }
+  const price = {
+    tokens: { input: "1", output: "2" },
+    fees: {
+      web_search: "0.01",
+      code_execution: "0.01",
+      file_search: "0.01",
+      web_fetch: "0",
+      x_search: "0.01",
+      image_generation: "0.01",
+      grounding: "0.01",
+    },
+  };
+  return {
+    ...env,
+    ...withModels(
+      [...models.values()].map(({ id, wires }) => ({
+        id,
+        wires: [...wires],
+        pricing: price,
+        context_length: 1_000_000,
+        max_output_tokens: 100_000,
+      })),
+      [...declared].map(([id, wires]) => ({
+        id,
+        base_url: url,
+        wires: [...wires],
+        api_key_env: "TEST_PROVIDER_KEY",
+      })),
+    ),
+  };
+}
+
+function requestProblems({ sent, model }: Case, request: RawRequest | undefined): string[] {
+  const before = JSON.parse(sent) as Json;
+  const after = parsed(request?.body ?? "") as Json | undefined;
+  if (request === undefined || after === undefined) return ["the provider got no JSON"];
+  const changed = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+  );
+  const problems = changed
+    .filter((name) => !mayChange(name, after, model))
+    .map((name) => `${name} arrived as ${JSON.stringify(after[name])?.slice(0, 100)}`);
+  // What did not have to change is the bytes that were sent, in their order.
+  const own = `"model":${JSON.stringify(model)}`;
+  const rest = sent.slice(sent.indexOf(own) + own.length);
+  const isRest = changed.every((name) => name === "model" || before[name] === undefined);
+  if (isRest && !request.body.endsWith(rest)) problems.push("the bytes after the model are others");
+  return problems;
+}
+
+function mayChange(name: string, after: Json, model: string): boolean {
+  if (name === "model") return model.endsWith(`/${String(after["model"])}`);
+  // The preferences of routing are the gateway's own.
+  if (name === "provider") return after["provider"] === undefined;
+  // A server of which nothing is known is told the limit by the name that all of them know.
+  if (name === "max_completion_tokens") return after[name] === undefined;
+  if (name === "max_tokens") return after["max_completion_tokens"] === undefined;
+  return ADDED.has(name) && after[name] !== undefined;
+}
+
+const COST = /"cost":[0-9.e+-]+,?/;
+
+function wholeProblems({ reply }: Case, received: string): string[] {
+  const original = decoder.decode(reply);
+  if (received === original)
+    return /"usage":\s*\{/.test(original) && !COST.test(original) ? ["no cost was put in"] : [];
+  const cost = COST.exec(
+    received.slice(
+      firstDifference(original, received) - 20 < 0 ? 0 : firstDifference(original, received) - 20,
+    ),
+  );
+  if (cost === null) return [`differs without a cost at ${firstDifference(original, received)}`];
+  return withoutCost(original) === withoutCost(received)
+    ? []
+    : [
+        `differs at ${firstDifference(withoutCost(original), withoutCost(received))}: ${withoutCost(received).slice(-200)}`,
+      ];
+}
+
+/** Usage objects of a text without their cost: the provider's own, or the gateway's. */
+function withoutCost(text: string): string {
+  return text
+    .replaceAll(/("usage":\s*\{)("cost":[^,}]*,?)/g, "$1")
+    .replaceAll(/("usage":\s*\{(?:[^{}]|\{[^{}]*\})*?"cost":)(?:[0-9.e+-]+|\{[^{}]*\})/g, "$1");
+}
+
+function firstDifference(left: string, right: string): number {
+  let at = 0;
+  while (at < left.length && left[at] === right[at]) at += 1;
+  return at;
+}
+
+function streamProblems({ reply, wire, sent }: Case, received: string): string[] {
+  const options = (JSON.parse(sent) as Json)["stream_options"] as Json | undefined;
+  const asked = options?.["include_usage"] === true;
+  const expected: string[] = [];
+  for (const raw of rawEvents(reply)) {
+    const message = readSse({ raw: encoder.encode(raw) } as Parameters<typeof readSse>[0]);
+    const json = message === undefined ? undefined : (parsed(message.data) as Json | undefined);
+    const usageOnly =
+      wire === "chat" &&
+      !asked &&
+      Array.isArray(json?.["choices"]) &&
+      json["choices"].length === 0 &&
+      json["usage"] !== undefined &&
+      json["usage"] !== null;
+    if (!usageOnly) expected.push(raw);
+  }
+  const original = withoutCost(expected.join(""));
+  const got = withoutCost(received);
+  if (got === original) return [];
+  // A provider that closed without the event that ends its API's streams: the caller gets that one.
+  if (!original.includes("[DONE]") && got === `${original}data: [DONE]\n\n`) return [];
+  // What a provider sends after its last event belongs to no reply.
+  if (
+    original.startsWith(got) &&
+    /\[DONE\]|response\.(?:completed|incomplete|failed)|message_stop|event: ?error|"error"/.test(
+      got,
+    )
+  )
+    return [];
+  const at = firstDifference(original, got);
+  return [
+    `differs at ${at} of ${original.length}: expected ${JSON.stringify(original.slice(at - 20, at + 80))}, got ${JSON.stringify(got.slice(at - 20, at + 80))}`,
+  ];
+}
+
+function rawEvents(reply: Uint8Array): string[] {
+  const parser = createSseParser();
+  return [...parser.push(reply), ...parser.end()].map((event) => decoder.decode(event.raw));
+}
+
+function recordProblems(
+  { recording, wire, reply, provider }: Case,
+  record: Readonly<Record<string, unknown>>,
+): string[] {
+  if (record["id"] === undefined) return ["no record"];
+  const usage = meteredWhole(recording, wire, reply, provider);
+  const sums = usage === undefined ? undefined : tokenTotals(usage);
+  const told = [
+    integer(record, "input_tokens"),
+    integer(record, "cache_read_tokens"),
+    integer(record, "cache_write_tokens"),
+    integer(record, "output_tokens"),
+    integer(record, "reasoning_tokens"),
+  ];
+  const meant =
+    sums === undefined
+      ? [0, 0, 0, 0, 0]
+      : [
+          sums.inputTokens,
+          sums.cacheReadTokens,
+          sums.cacheWriteTokens,
+          sums.outputTokens,
+          sums.reasoningTokens,
+        ];
+  if (JSON.stringify(told) === JSON.stringify(meant)) return [];
+  return [
+    `recorded ${String(record["outcome"])} ${JSON.stringify(told)} instead of ${JSON.stringify(meant)}`,
+  ];
+}
+
+function meteredWhole(recording: Recording, wire: Api, reply: Uint8Array, provider: string) {
+  if (!recording.stream || wire === "embeddings") return usageOf(wire, reply, provider);
+  const meter = createStreamMeter(wire, provider);
+  const parser = createSseParser();
+  for (const event of [...parser.push(reply), ...parser.end()]) {
+    const message = readSse(event);
+    if (message !== undefined) readEvent(meter, message.name, message.data);
+  }
+  return meter.isUsageFinal ? usageSoFar(meter) : undefined;
+}

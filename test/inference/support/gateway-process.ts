@@ -1,0 +1,73 @@
+// A gateway as a process of its own, which can be killed.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { createServer } from "node:net";
+import path from "node:path";
+
+const MAIN = path.resolve(import.meta.dir, "../../../src/main.ts");
+
+export interface GatewayProcess {
+  readonly url: string;
+  readonly kill: () => Promise<void>;
+  readonly stop: () => Promise<number | null>;
+}
+
+/** Resolves when it listens. */
+export async function startGatewayProcess(
+  port: number,
+  settings: Readonly<Record<string, string>>,
+): Promise<GatewayProcess> {
+  const child: ChildProcess = spawn(process.execPath, ["--no-env-file", MAIN], {
+    env: {
+      PATH: process.env["PATH"] ?? "",
+      POSTERN_PORT: String(port),
+      POSTERN_LOG_FORM: "json",
+      ...settings,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
+  let output = "";
+  await new Promise<void>((resolve, reject) => {
+    for (const stream of [child.stdout, child.stderr])
+      stream?.setEncoding("utf8").on("data", (chunk: string) => {
+        if (output.length < 10_000) output += chunk;
+        if (output.includes('"listening"')) resolve();
+      });
+    void ended.then(() => reject(new Error(`the gateway ended: ${output}`)));
+  });
+  const end = (signal: NodeJS.Signals) => {
+    child.kill(signal);
+    return ended;
+  };
+  return {
+    url: `http://127.0.0.1:${port}`,
+    kill: async () => void (await end("SIGKILL")),
+    stop: () => end("SIGTERM"),
+  };
+}
+
+const PORTS_TRIED = 5;
+
+/** Starts on any port; one that was free a moment ago may be taken by another test. */
+export async function startGatewayProcessOnFreePort(
+  settings: Readonly<Record<string, string>>,
+): Promise<GatewayProcess> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await startGatewayProcess(await freePort(), settings);
+    } catch (error) {
+      if (attempt >= PORTS_TRIED || !String(error).includes("is taken")) throw error;
+    }
+  }
+}
+
+/** A port that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

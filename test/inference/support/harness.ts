@@ -1,0 +1,189 @@
+// What the tests of model calls share: money for an account, a call, and a look at what the store says of it.
+
+import { expect } from "bun:test";
+import { grant } from "../../../src/ledger/ledger.ts";
+import { verifyLedger } from "../../../src/ledger/verify.ts";
+import { type Db, type Row, integer } from "../../../src/store/db.ts";
+import type { TestAccount, Gateway } from "../../support/gateway.ts";
+
+export type Api = "chat" | "responses" | "messages" | "embeddings";
+
+export const PATHS: Readonly<Record<Api, string>> = {
+  chat: "/v1/chat/completions",
+  responses: "/v1/responses",
+  messages: "/v1/messages",
+  embeddings: "/v1/embeddings",
+};
+
+export const STREAMED_APIS = ["chat", "responses", "messages"] as const;
+
+export type Json = Record<string, unknown>;
+
+/** The least body of each API that says this. */
+export function bodyOf(api: Api, text: string, more: Json = {}): Json {
+  const model = api === "embeddings" ? "sim/embed" : "sim/echo";
+  switch (api) {
+    case "chat":
+      return { model, messages: [{ role: "user", content: text }], max_tokens: 200, ...more };
+    case "messages":
+      return { model, messages: [{ role: "user", content: text }], max_tokens: 200, ...more };
+    case "responses":
+      return { model, input: text, max_output_tokens: 200, ...more };
+    case "embeddings":
+      return { model, input: text, ...more };
+  }
+}
+
+type Target = Pick<Gateway, "url">;
+
+/** An account as one call shows it: with headers of its own, or about to leave. */
+export interface Caller extends TestAccount {
+  readonly signal?: AbortSignal;
+}
+
+export function withHeaders(
+  account: TestAccount,
+  headers: Readonly<Record<string, string>>,
+): TestAccount {
+  return { ...account, headers: { ...account.headers, ...headers } };
+}
+
+export function postCall(target: Target, caller: Caller, api: Api, body: Json): Promise<Response> {
+  return fetch(target.url + PATHS[api], {
+    method: "POST",
+    headers: caller.headers,
+    body: JSON.stringify(body),
+    ...(caller.signal === undefined ? {} : { signal: caller.signal }),
+  });
+}
+
+/** Whether a stream of this API ended as a whole one does. */
+export function isCompleteStream(api: Api, text: string): boolean {
+  switch (api) {
+    case "chat":
+      return text.trimEnd().endsWith("data: [DONE]");
+    case "messages":
+      return text.includes("event: message_stop");
+    case "responses":
+      return (
+        text.includes("event: response.completed") || text.includes("event: response.incomplete")
+      );
+    case "embeddings":
+      return false;
+  }
+}
+
+/** The error object of either envelope. */
+export function errorOf(body: unknown): Json {
+  const { error } = body as { error: Json };
+  return error;
+}
+
+/** An API's own envelope: what its official client looks for. */
+export function expectEnvelope(api: Api, body: unknown): void {
+  const { message, type, code } = errorOf(body);
+  expect([typeof message, typeof type, typeof code]).toEqual(["string", "string", "string"]);
+  if (api === "messages") {
+    const { type: outer, request_id: requestId } = body as Json;
+    expect([outer, typeof requestId]).toEqual(["error", "string"]);
+  }
+}
+
+let grants = 0;
+
+/** Gives the account so much more, in nano-USD. */
+export async function grantCredits(
+  gateway: Gateway,
+  account: TestAccount,
+  amount: bigint,
+): Promise<void> {
+  grants += 1;
+  const id = `test.grant.${account.id}.${grants}`;
+  await gateway.server.db.write((tx) =>
+    grant(tx, { id, accountId: account.id, amount, now: Date.now(), reason: "test" }),
+  );
+}
+
+export const USD = 1_000_000_000n;
+
+export async function readWallet(
+  db: Db,
+  accountId: string,
+): Promise<{ promo: bigint; paid: bigint; held: bigint }> {
+  const row = await db.get(
+    "select cast(promo as text) as promo, cast(paid as text) as paid, cast(held as text) as held from wallet where account_id = ?",
+    [accountId],
+  );
+  return {
+    promo: BigInt(String(row?.["promo"])),
+    paid: BigInt(String(row?.["paid"])),
+    held: BigInt(String(row?.["held"])),
+  };
+}
+
+export async function usageRecordsOf(db: Db, accountId: string): Promise<Row[]> {
+  return [
+    ...(await db.all("select * from usage_record where account_id = ? order by id", [accountId])),
+  ];
+}
+
+export async function usageRecordOf(db: Db, id: string | null): Promise<Row> {
+  const row = await db.get("select * from usage_record where id = ?", [id ?? ""]);
+  if (row === undefined) throw new Error(`no usage record ${id}`);
+  return row;
+}
+
+export async function countOpenHolds(db: Db): Promise<number> {
+  const row = await db.get("select count(*) as count from hold", []);
+  return row === undefined ? 0 : integer(row, "count");
+}
+
+/** Waits until this holds, and says what was last seen where it never does. */
+export async function waitUntil<T>(
+  read: () => T | Promise<T>,
+  isDone: (seen: T) => boolean,
+  ms = 5_000,
+): Promise<T> {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    const seen = await read();
+    if (isDone(seen)) return seen;
+    if (performance.now() > deadline)
+      throw new Error(
+        `still ${JSON.stringify(seen, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))}`,
+      );
+    await Bun.sleep(10);
+  }
+}
+
+/** Nothing is held any more, and every sum agrees. */
+export async function expectSettledLedger(db: Db, ms = 5_000): Promise<void> {
+  await waitUntil(
+    () => countOpenHolds(db),
+    (count) => count === 0,
+    ms,
+  );
+  const { problems } = await verifyLedger(db);
+  expect(problems).toEqual([]);
+}
+
+export interface SimStats {
+  readonly requests: number;
+  readonly open_streams: number;
+  readonly aborted_streams: number;
+  readonly completed_streams: number;
+}
+
+export async function simStats(gateway: Gateway): Promise<SimStats> {
+  return (await (await fetch(`${gateway.simulatorUrl}/sim/stats`)).json()) as SimStats;
+}
+
+/** The body of the last request that the simulator saw. */
+export async function lastSimulatorRequest(
+  gateway: Gateway,
+): Promise<{ path: string; headers: Record<string, string>; body: string }> {
+  const list = (await (await fetch(`${gateway.simulatorUrl}/sim/requests?limit=1`)).json()) as {
+    data: [{ path: string; headers: Record<string, string>; body: string }];
+  };
+  return list.data[0];
+}

@@ -1,0 +1,49 @@
+// An operator's models file for a test.
+
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { Json } from "./harness.ts";
+
+const folder = mkdtempSync(path.join(tmpdir(), "postern-models-"));
+let files = 0;
+
+/** The settings that make a gateway read these models and providers. */
+export function withModels(
+  models: readonly Json[],
+  providers: readonly Json[] = [],
+): Readonly<Record<string, string>> {
+  const file = path.join(folder, `${(files += 1)}.json`);
+  writeFileSync(file, JSON.stringify({ models, providers }));
+  return { POSTERN_MODELS_FILE: file };
+}
+
+/** Many models that differ in nothing but their names: a provider's failures are counted for each of them. */
+export function identicalModels(count: number): Json[] {
+  const pricing = {
+    tokens: {
+      input: "1",
+      cache_read: "0.1",
+      cache_write_5m: "1.25",
+      cache_write_1h: "2",
+      output: "2",
+    },
+  };
+  const names = Array.from({ length: count }, (_, place) => place);
+  return [
+    ...names.map((place) => ({
+      id: `sim/twin-${place}`,
+      wires: ["chat", "responses", "messages"],
+      context_length: 128_000,
+      max_output_tokens: 16_384,
+      pricing,
+    })),
+    ...names.map((place) => ({
+      id: `sim/embed-${place}`,
+      kind: "embedding",
+      wires: ["embeddings"],
+      context_length: 8_192,
+      pricing,
+    })),
+  ];
+}

@@ -1,0 +1,142 @@
+// Clients that leave: a plain socket, so that leaving is what happens and nothing else.
+
+import { readdirSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import type { TestAccount, Gateway } from "../../support/gateway.ts";
+import {
+  type Api,
+  bodyOf,
+  type Json,
+  countOpenHolds,
+  PATHS,
+  simStats,
+  waitUntil,
+} from "./harness.ts";
+
+export interface SocketClient {
+  /** All that came so far, head and chunk sizes included. */
+  readonly text: () => string;
+  readonly bytes: () => number;
+  readonly disconnect: () => void;
+  readonly pause: () => void;
+  readonly resume: () => void;
+  readonly closed: Promise<void>;
+  /** Resolves when this was received; rejects when the connection closes first. */
+  readonly waitForText: (words: string) => Promise<void>;
+}
+
+export function openSocketClient(
+  target: Pick<Gateway, "url">,
+  account: TestAccount,
+  api: Api,
+  body: Json,
+): SocketClient {
+  const { hostname, port } = new URL(target.url);
+  const socket: Socket = connect(Number(port), hostname);
+  const sent = JSON.stringify(body);
+  const headers = Object.entries({
+    host: "gateway",
+    ...account.headers,
+    "content-length": String(Buffer.byteLength(sent)),
+  });
+  let text = "";
+  let bytes = 0;
+  let changed = Promise.withResolvers<void>();
+  let over = false;
+  const tell = (): void => {
+    changed.resolve();
+    changed = Promise.withResolvers();
+  };
+  const closed = new Promise<void>((resolve) =>
+    socket.on("close", () => {
+      over = true;
+      tell();
+      resolve();
+    }),
+  );
+  socket.on("error", () => {});
+  socket.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (text.length < 1_000_000) text += chunk.toString("latin1");
+    tell();
+  });
+  socket.write(
+    `POST ${PATHS[api]} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n${sent}`,
+  );
+  return {
+    text: () => text,
+    bytes: () => bytes,
+    disconnect: () => socket.destroy(),
+    pause: () => socket.pause(),
+    resume: () => socket.resume(),
+    closed,
+    waitForText: async (words) => {
+      while (!text.includes(words)) {
+        if (over) throw new Error(`the connection closed before "${words}": ${text.slice(0, 500)}`);
+        await changed.promise;
+      }
+    },
+  };
+}
+
+export interface SoakResult {
+  readonly clients: number;
+  readonly seconds: number;
+  /** Milliseconds from the last client's leaving until no stream was open upstream and nothing was held. */
+  readonly cleanupMs: number;
+  /** Memory after each tenth, in MiB. */
+  readonly memoryMiB: readonly number[];
+  readonly sockets: readonly number[];
+}
+
+/** Clients that leave in the middle of their stream, so many at a time. */
+export async function disconnectManyClients(
+  gateway: Gateway,
+  account: TestAccount,
+  options: {
+    readonly clients: number;
+    readonly concurrency: number;
+    readonly onProgress?: (done: number) => void;
+  },
+): Promise<SoakResult> {
+  const { clients, concurrency, onProgress } = options;
+  const body = bodyOf("chat", "[[sim: tokens=200 chunks=200 pace=20]] on and on", { stream: true });
+  const started = performance.now();
+  const memoryMiB: number[] = [];
+  const sockets: number[] = [];
+  let next = 0;
+  let done = 0;
+  const one = async (): Promise<void> => {
+    while (next++ < clients) {
+      const client = openSocketClient(gateway, account, "chat", body);
+      await client.waitForText('"content":');
+      client.disconnect();
+      await client.closed;
+      if (++done % Math.ceil(clients / 10) !== 0) continue;
+      memoryMiB.push(Math.round(process.memoryUsage.rss() / 1_048_576));
+      sockets.push(countOpenFiles());
+      onProgress?.(done);
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, one));
+  const seconds = (performance.now() - started) / 1_000;
+  const last = performance.now();
+  await waitUntil(
+    () => simStats(gateway),
+    (stats) => stats.open_streams === 0,
+  );
+  await waitUntil(
+    () => countOpenHolds(gateway.server.db),
+    (count) => count === 0,
+  );
+  return { clients, seconds, cleanupMs: performance.now() - last, memoryMiB, sockets };
+}
+
+/** Sockets and files that are open; 0 where the system does not tell. */
+export function countOpenFiles(): number {
+  try {
+    return readdirSync("/proc/self/fd").length;
+  } catch {
+    return 0;
+  }
+}

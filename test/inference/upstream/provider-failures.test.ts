@@ -1,0 +1,586 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { gzipSync } from "node:zlib";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { openSocketClient } from "../support/socket-client.ts";
+import { identicalModels, withModels } from "../support/models-file.ts";
+import {
+  type RawProvider,
+  type RawReply,
+  type RawRequest,
+  startRawProvider,
+} from "../support/raw-provider.ts";
+import {
+  bodyOf,
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  type Json,
+  postCall,
+  usageRecordOf,
+  usageRecordsOf,
+  waitUntil,
+  USD,
+} from "../support/harness.ts";
+
+const KEY = "sk-canary-0123456789abcdef0123456789";
+const OK = JSON.stringify({
+  id: "x",
+  object: "chat.completion",
+  model: "m",
+  choices: [{ index: 0, message: { role: "assistant", content: "fine" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
+});
+const CHUNK =
+  'data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"word "},"finish_reason":null}]}\n\n';
+const LAST =
+  'data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
+const USAGE =
+  'data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}\n\n';
+const SSE = { "content-type": "text/event-stream" };
+
+let provider: RawProvider;
+let gateway: Gateway;
+let account: TestAccount;
+
+afterEach(async () => {
+  await expectSettledLedger(gateway.server.db);
+  await gateway.stop();
+  await provider.stop();
+});
+
+async function start(
+  answer: (request: RawRequest, count: number) => RawReply | undefined,
+  options: { timeouts?: Json; now?: () => number; base?: string } = {},
+): Promise<void> {
+  let count = 0;
+  provider = await startRawProvider((request) => answer(request, ++count));
+  const { base = "", ...rest } = options;
+  gateway = await startGateway({
+    providers: [],
+    env: { SIM_BASE_URL: provider.url + base, SIM_API_KEY: KEY, ...withModels(identicalModels(3)) },
+    timeouts: { firstByteMs: 3_000, replyMs: 3_000, idleMs: 3_000, streamMs: 20_000 },
+    ...rest,
+  });
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
+}
+
+const chat = (more: Json = {}) => postCall(gateway, account, "chat", bodyOf("chat", "hello", more));
+
+describe("another try", () => {
+  test("is made once, before the first byte, when a provider stumbles", async () => {
+    await start((_, count) =>
+      count === 1 ? { status: 500, body: '{"error":{"message":"oops"}}' } : { body: OK },
+    );
+    const response = await chat();
+    expect(response.status).toBe(200);
+    expect(provider.requests.length).toBe(2);
+    const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
+    expect(JSON.parse(String(record["detail"])).attempts.map((one: Json) => one["status"])).toEqual(
+      [500, 200],
+    );
+    expect(record).toMatchObject({ outcome: "completed", cost_nano: 20_000 });
+  });
+
+  test("is made when the connection is closed without a word, and when a stream breaks before its first event", async () => {
+    await start((_, count) => {
+      if (count === 1) return { body: "", ending: "cut" };
+      if (count === 3) return { headers: SSE, body: "", ending: "cut" };
+      return count === 2
+        ? { body: OK }
+        : { headers: SSE, body: `${CHUNK}${LAST}${USAGE}data: [DONE]\n\n` };
+    });
+    expect((await chat()).status).toBe(200);
+    const stream = await chat({ stream: true });
+    expect(stream.status).toBe(200);
+    expect(await stream.text()).toContain("[DONE]");
+    expect(provider.requests.length).toBe(4);
+  });
+
+  test("is made when a stream opens with an error event, and the caller sees only the second", async () => {
+    await start((_, count) => ({
+      headers: SSE,
+      body:
+        count === 1
+          ? 'data: {"error":{"message":"overloaded","code":529}}\n\n'
+          : `${CHUNK}${LAST}${USAGE}data: [DONE]\n\n`,
+    }));
+    const text = await (await chat({ stream: true })).text();
+    expect(text).not.toContain("error");
+    expect(text).toContain("word ");
+    expect(provider.requests.length).toBe(2);
+  });
+
+  test("is not made of two answers of which one came whole, and that one is not taken for both", async () => {
+    const answer = (index: number, finish_reason: string | null): string =>
+      `data: ${JSON.stringify({ model: "m", choices: [{ index, delta: { content: "word " }, finish_reason }], usage: { prompt_tokens: 10, completion_tokens: 5 } })}\n\n`;
+    const begun = Array.from({ length: 6 }, () => answer(0, null) + answer(1, null)).join("");
+    const more = [answer(1, "stop"), answer(1, "stop") + answer(0, "stop")];
+    await start((_, count) => ({ headers: SSE, body: begun + more[count - 1] }));
+    const cut = await (await chat({ stream: true, n: 2 })).text();
+    expect(cut).toContain('"code":"upstream_error"');
+    expect(await (await chat({ stream: true, n: 2 })).text()).toEndWith("data: [DONE]\n\n");
+    const outcomes = (await usageRecordsOf(gateway.server.db, account.id)).map(
+      (one) => one["outcome"],
+    );
+    expect(outcomes).toEqual(["upstream_error", "completed"]);
+  });
+
+  test("is never made for what is the caller's fault, nor once the caller has seen a byte", async () => {
+    await start((request) =>
+      request.body.includes('"stream":true')
+        ? { headers: SSE, body: CHUNK, pauseMs: 50, ending: "cut" }
+        : { status: 400, body: '{"error":{"message":"no","param":"temperature"}}' },
+    );
+    const refused = await chat();
+    expect(refused.status).toBe(400);
+    expect(errorOf(await refused.json())).toMatchObject({
+      param: "temperature",
+      provider_status: 400,
+    });
+    expect(provider.requests.length).toBe(1);
+    const broken = await (await chat({ stream: true })).text();
+    expect(broken).toContain("word ");
+    expect(broken).toContain('"code":"upstream_error"');
+    expect(provider.requests.length).toBe(2);
+  });
+
+  test("waits as long as a provider asks, where that is short, and leaves longer waits to the caller", async () => {
+    await start((_, count) => ({
+      status: 429,
+      headers: { "retry-after": count === 1 ? "1" : "20" },
+      body: '{"error":{"message":"slow down"}}',
+    }));
+    const started = performance.now();
+    const response = await chat();
+    expect(performance.now() - started).toBeGreaterThan(950);
+    expect([response.status, response.headers.get("retry-after")]).toEqual([429, "20"]);
+    expect(provider.requests.length).toBe(2);
+  });
+});
+
+describe("a provider that asks to wait until a date", () => {
+  test("is not pressed: the caller gets the seconds until then", async () => {
+    const now = Date.parse("2099-10-21T07:27:00.500Z");
+    const date = "Wed, 21 Oct 2099 07:28:00 GMT";
+    await start(() => ({ status: 503, headers: { "retry-after": date }, body: "{}" }), {
+      now: () => now,
+    });
+    const response = await chat();
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "60"]);
+    expect(provider.requests.length).toBe(1);
+  });
+});
+
+describe("a provider's `retry-after`", () => {
+  test("comes as whole seconds, one or more, whatever it was; and what is none is replaced", async () => {
+    let said: string | undefined;
+    let works = false;
+    await start(() =>
+      works
+        ? { body: OK }
+        : {
+            status: 429,
+            ...(said === undefined ? {} : { headers: { "retry-after": said } }),
+            body: '{"error":{"message":"slow down"}}',
+          },
+    );
+    for (const [given, expected] of [
+      [undefined, "5"],
+      ["soon", "5"],
+      ["-1", "5"],
+      ["1, 2", "5"],
+      ["1e3", "5"],
+      ["Monday", "5"],
+      ["20.2", "21"],
+      ["0.3", "1"],
+      ["0", "1"],
+      ["Sun, 06 Nov 1994 08:49:37 GMT", "1"],
+    ] as const) {
+      said = given;
+      const response = await chat();
+      expect([given, response.status, response.headers.get("retry-after")]).toEqual([
+        given,
+        429,
+        expected,
+      ]);
+      // So that these failures open no circuit.
+      works = true;
+      expect((await chat()).status).toBe(200);
+      works = false;
+    }
+  });
+
+  test("that is not there does not keep the gateway from another try at once", async () => {
+    await start((_, count) => (count === 1 ? { status: 429, body: "{}" } : { body: OK }));
+    const started = performance.now();
+    expect((await chat()).status).toBe(200);
+    expect(performance.now() - started).toBeLessThan(900);
+  });
+
+  test("is not promised of the gateway itself where a provider is down, and is there where it is promised", async () => {
+    let answered = 503;
+    await start(() => ({
+      status: answered,
+      headers: { "content-type": "text/html" },
+      body: "<html>down</html>",
+    }));
+    for (const [status, code, words, model] of [
+      [503, "overloaded", "is overloaded, or down", "sim/twin-0"],
+      [529, "overloaded", "is overloaded, or down", "sim/twin-1"],
+      [429, "rate_limited", "takes no more requests", "sim/twin-2"],
+    ] as const) {
+      answered = status;
+      const response = await chat({ model });
+      const error = errorOf(await response.json());
+      expect([response.status, error["code"]]).toEqual([status, code]);
+      expect(String(error["message"])).toContain(words);
+      expect(String(error["message"])).not.toContain("The gateway");
+      expect(response.headers.get("retry-after")).toBe("5");
+    }
+  });
+});
+
+describe("a circuit", () => {
+  test("opens after five failures, refuses at once, lets one call try again after its time, and closes when that works", async () => {
+    let now = Date.now();
+    let works = false;
+    await start(
+      () => (works ? { body: OK } : { status: 503, headers: { "retry-after": "9" }, body: "{}" }),
+      { now: () => now },
+    );
+    for (let failed = 0; failed < 5; failed++) expect((await chat()).status).toBe(503);
+    expect(provider.requests.length).toBe(5);
+    const refused = await chat();
+    expect(provider.requests.length).toBe(5);
+    expect(refused.status).toBeGreaterThanOrEqual(500);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(20);
+    expect((await chat({ model: "sim/twin-1" })).status).toBe(503);
+    expect(provider.requests.length).toBe(6);
+    now += 31_000;
+    expect((await chat()).status).toBe(503);
+    expect(provider.requests.length).toBe(7);
+    expect((await chat()).status).toBeGreaterThanOrEqual(500);
+    expect(provider.requests.length).toBe(7);
+    now += 31_000;
+    works = true;
+    expect((await chat()).status).toBe(200);
+    expect((await chat()).status).toBe(200);
+  });
+
+  test("opened by a call's own first try does not hide what the provider said then", async () => {
+    await start(() => ({ status: 429, body: '{"error":{"message":"slow down"}}' }));
+    for (let calls = 0; calls < 3; calls++) {
+      const refused = await chat();
+      expect([refused.status, await refused.text()]).toEqual([
+        429,
+        expect.stringContaining("slow down"),
+      ]);
+    }
+    expect(provider.requests.length).toBe(5);
+  });
+
+  test("opens for a provider that never answers as well", async () => {
+    await start(() => undefined, {
+      timeouts: { firstByteMs: 300, replyMs: 300, idleMs: 1_000, streamMs: 5_000 },
+    });
+    await Promise.all(Array.from({ length: 5 }, () => chat()));
+    const started = performance.now();
+    expect((await chat()).status).toBeGreaterThanOrEqual(500);
+    expect(performance.now() - started).toBeLessThan(200);
+  });
+});
+
+describe("what a provider sends", () => {
+  test("carries its rate limits to the caller, and nothing that tells of the gateway's account", async () => {
+    const headers = {
+      "x-ratelimit-remaining-requests": "7",
+      "anthropic-ratelimit-tokens-remaining": "9",
+      "retry-after-ms": "5",
+      "openai-organization": "org-secret",
+      "set-cookie": "a=b",
+      "x-request-id": "theirs",
+      "cf-ray": "ray",
+    };
+    await start(() => ({ headers, body: OK }));
+    const response = await chat();
+    expect(response.headers.get("x-ratelimit-remaining-requests")).toBe("7");
+    expect(response.headers.get("anthropic-ratelimit-tokens-remaining")).toBe("9");
+    for (const name of ["openai-organization", "set-cookie", "cf-ray"])
+      expect([name, response.headers.get(name)]).toEqual([name, null]);
+    expect(response.headers.get("x-request-id")).toStartWith("req_");
+    expect(response.headers.get("x-postern-provider")).toBe("sim");
+  });
+
+  test("in an error names neither the gateway's key nor its organization, in the reply nor in the log", async () => {
+    const bodies = [
+      `{"error":{"message":"Incorrect API key provided: ${KEY}. In org-Abcdefgh1234.","code":"${KEY}"}}`,
+      `{"error":"Bearer ${KEY} is bad","detail":"x"}`,
+      `plain ${KEY} text`,
+      `{"message":"sk-ca****${KEY.slice(-4)} and key ${KEY}"}`,
+    ];
+    await start((_, count) => ({
+      status: [400, 401, 404, 500, 403][count % 5] ?? 400,
+      body: bodies[count % bodies.length] ?? "",
+    }));
+    for (let tries = 0; tries < 20; tries++) {
+      const response = await chat({ model: `sim/twin-${tries % 3}` });
+      const text = await response.text();
+      expect(text).not.toContain("canary");
+      expect(text).not.toContain("Abcdefgh1234");
+    }
+    expect(gateway.logLines.join("\n")).not.toContain("canary");
+    expect(provider.requests[0]?.headers["authorization"]).toBe(`Bearer ${KEY}`);
+  });
+
+  test("that quotes the prompt is told to the caller, and its words are in no log", async () => {
+    const body = '{"error":{"message":"cannot tokenize: my secret diary","code":"bad_token"}}';
+    await start(() => ({ status: 500, body }));
+    const response = await chat();
+    expect([response.status, await response.text()]).toEqual([
+      500,
+      expect.stringContaining("my secret diary"),
+    ]);
+    const logged = gateway.logLines.join("\n");
+    expect(logged).toContain("sim answered 500 (bad_token)");
+    expect(logged).not.toContain("diary");
+  });
+
+  test("as a 403 for the request's own text is the caller's to mend, and no refused account", async () => {
+    const messages = [
+      "Your chosen model requires moderation and your input was flagged",
+      "Content violates usage guidelines. Team: x, API key ID: y, Model: z",
+    ];
+    await start((_, count) => ({
+      status: 403,
+      body: JSON.stringify({ error: { code: 403, message: messages[count % 2] } }),
+    }));
+    for (const _ of messages) {
+      const response = await chat();
+      expect(response.status).toBe(400);
+      expect(errorOf(await response.json())).toMatchObject({
+        code: "invalid_request",
+        provider_status: 403,
+      });
+    }
+    expect(provider.requests).toHaveLength(2);
+    expect(gateway.logLines.join("\n")).not.toContain("was refused with");
+  });
+
+  test("as a redirect is not followed, whatever it points at", async () => {
+    let followed = 0;
+    const other = await startRawProvider(() => {
+      followed += 1;
+      return { body: OK };
+    });
+    for (const status of [301, 302, 303, 307, 308]) {
+      await start(() => ({
+        status,
+        headers: { location: `${other.url}/v1/chat/completions` },
+        body: "",
+      }));
+      expect((await chat()).status).toBe(502);
+      expect(provider.requests.length).toBe(1);
+      if (status !== 308) {
+        await gateway.stop();
+        await provider.stop();
+      }
+    }
+    expect(followed).toBe(0);
+    await other.stop();
+  });
+
+  test("without end is cut off, and a compressed body is unpacked no further than that", async () => {
+    const bomb = gzipSync(Buffer.alloc(512 * 1_048_576, 32), { level: 1 });
+    await start(() => ({
+      headers: { "content-encoding": "gzip" },
+      body: bomb,
+      length: bomb.length,
+    }));
+    const before = process.memoryUsage.rss();
+    const response = await chat();
+    expect(response.status).toBe(502);
+    // What was read and thrown away stays with the process for a while, so less than the whole is all that can be asked.
+    expect((process.memoryUsage.rss() - before) / 1_048_576).toBeLessThan(400);
+  }, 20_000);
+
+  test("as one event that never ends is cut off with an error event", async () => {
+    await start(() => ({
+      headers: SSE,
+      body: `${CHUNK}data: {"choices":[{"delta":{"content":"${"x".repeat(70 * 1_048_576)}`,
+    }));
+    const text = await (await chat({ stream: true })).text();
+    expect(text.length).toBeLessThan(1_000_000);
+    expect(text).toContain('"code":"upstream_error"');
+  }, 20_000);
+
+  test("that is no UTF-8, no JSON, or no object is a failure without a charge", async () => {
+    const bodies = [
+      new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d]),
+      "null",
+      "[]",
+      "3",
+      '"text"',
+      "",
+      "{",
+      "\u0000",
+    ];
+    await start((_, count) => ({ body: bodies[(count - 1) % bodies.length] ?? "" }));
+    for (let tries = 0; tries < bodies.length; tries++) {
+      const response = await chat({ model: `sim/twin-${tries % 3}` });
+      expect([tries, response.status]).toEqual([tries, 502]);
+    }
+    for (const record of await usageRecordsOf(gateway.server.db, account.id))
+      expect(record).toMatchObject({ outcome: "upstream_error", cost_nano: 0 });
+  });
+
+  test("with a member twice, or nested without reason, is relayed and charged all the same", async () => {
+    const deep = `${"[".repeat(300)}${"]".repeat(300)}`;
+    const bodies = [
+      OK.replace('"id":"x"', '"id":"x","id":"y"'),
+      OK.replace('"id":"x"', `"id":"x","deep":${deep}`),
+      OK.replace('"prompt_tokens":10', '"prompt_tokens":10,"prompt_tokens":10'),
+    ];
+    const streams = [
+      USAGE.replace('"id":"x"', '"id":"x","id":"y"'),
+      USAGE.replace('"id":"x"', `"deep":${deep},"id":"x"`),
+      USAGE.replace('"prompt_tokens":10', '"prompt_tokens":10,"prompt_tokens":10'),
+    ];
+    await start((request, count) =>
+      request.body.includes('"stream":true')
+        ? { headers: SSE, body: `${CHUNK}${LAST}${streams[(count - 1) % 3]}data: [DONE]\n\n` }
+        : { body: bodies[(count - 1) % 3] ?? "" },
+    );
+    for (const stream of [false, false, false, true, true, true]) {
+      const response = await chat({ stream, stream_options: { include_usage: true } });
+      const text = await response.text();
+      expect(response.status).toBe(200);
+      if (stream) expect(text).toContain("[DONE]");
+      expect(
+        await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
+      ).toMatchObject({
+        outcome: "completed",
+        cost_nano: 20_000,
+      });
+    }
+  });
+
+  test("as a stream without its last event is complete if its answer and usage were, and an error if not", async () => {
+    await start((_, count) => ({ headers: SSE, body: count === 1 ? CHUNK + LAST + USAGE : CHUNK }));
+    const whole = await chat({ stream: true });
+    const text = await whole.text();
+    expect(text).not.toContain("error");
+    expect(await usageRecordOf(gateway.server.db, whole.headers.get("x-request-id"))).toMatchObject(
+      {
+        outcome: "completed",
+        cost_nano: 20_000,
+      },
+    );
+    const cut = await chat({ stream: true });
+    expect(await cut.text()).toContain('"code":"upstream_error"');
+    expect(await usageRecordOf(gateway.server.db, cut.headers.get("x-request-id"))).toMatchObject({
+      outcome: "upstream_error",
+      cost_nano: 0,
+    });
+  });
+
+  test("as a failure after its usage is charged by that usage", async () => {
+    await start(() => ({
+      headers: SSE,
+      body: `${CHUNK}${LAST}${USAGE}data: {"error":{"message":"died","code":500}}\n\n`,
+    }));
+    const response = await chat({ stream: true });
+    expect(await response.text()).toContain("died");
+    expect(
+      await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
+    ).toMatchObject({
+      outcome: "upstream_error",
+      cost_nano: 20_000,
+    });
+  });
+});
+
+describe("a provider that is not there", () => {
+  test("is an upstream_error within the time of two tries", async () => {
+    await start(() => ({ body: OK }));
+    await provider.stop();
+    const response = await chat();
+    expect(response.status).toBe(502);
+    expect(errorOf(await response.json())["code"]).toBe("upstream_error");
+  });
+});
+
+describe("a reply in pieces", () => {
+  test("reaches the caller piece by piece, and never waits for the next one", async () => {
+    const events = Array.from({ length: 12 }, (_, place) => CHUNK.replace("word", `word${place}`));
+    const body = `${events.join("")}${LAST}${USAGE}data: [DONE]\n\n`;
+    let at = 0;
+    const cuts = events.map((event) => (at += event.length));
+    await start(() => ({ headers: SSE, body, cuts, pauseMs: 60 }));
+    const client = openSocketClient(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "hello", { stream: true }),
+    );
+    let late = 0;
+    for (let place = 0; place < 11; place++) {
+      await client.waitForText(`word${place} `);
+      if (client.text().includes(`word${place + 1} `)) late += 1;
+    }
+    expect(late).toBeLessThan(3);
+    await client.waitForText("[DONE]");
+    client.disconnect();
+  });
+
+  test("is not sent for in vain: a reader that is slow slows the provider down", async () => {
+    const event = CHUNK.replace("word", "w".repeat(60_000));
+    let sent = 0;
+    const server = Bun.serve({
+      port: 0,
+      idleTimeout: 0,
+      fetch: () =>
+        new Response(
+          new ReadableStream({
+            pull: async (controller) => {
+              await Bun.sleep(0);
+              sent += event.length;
+              controller.enqueue(new TextEncoder().encode(event));
+            },
+          }),
+          { headers: SSE },
+        ),
+    });
+    provider = await startRawProvider(() => undefined);
+    gateway = await startGateway({
+      providers: [],
+      env: { SIM_BASE_URL: `http://127.0.0.1:${server.port}`, SIM_API_KEY: KEY },
+    });
+    account = await registerAccount(gateway);
+    await grantCredits(gateway, account, 10n * USD);
+    const client = openSocketClient(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "hello", { stream: true }),
+    );
+    await client.waitForText("www");
+    client.pause();
+    await Bun.sleep(400);
+    const [sentThen, memoryThen] = [sent, process.memoryUsage.rss()];
+    await Bun.sleep(800);
+    expect((process.memoryUsage.rss() - memoryThen) / 1_048_576).toBeLessThan(30);
+    expect((sent - sentThen) / 1_048_576).toBeLessThan(4);
+    client.disconnect();
+    await waitUntil(
+      () => sent,
+      (now) => now > 0,
+    );
+    await server.stop(true);
+  });
+});

@@ -1,0 +1,149 @@
+// Finds an order of acts that explains what was seen: acts that happen at the same time may have happened in any.
+
+import { toNano } from "../../../src/base/money.ts";
+import { type Db, type Row, text, integer } from "../../../src/store/db.ts";
+import { type HistoryPlan, KEYS } from "./generators.ts";
+import {
+  applyOperation,
+  type ModelOperation,
+  balances,
+  budgetUsed,
+  type Clock,
+  keyState,
+  type Model,
+} from "./reference-model.ts";
+
+export interface HistoryAccount {
+  readonly id: string;
+  readonly plan: HistoryPlan;
+  readonly holdIds: string[];
+  model: Model;
+}
+
+/** Acts of one transaction, with what the ledger answered; null where nobody heard the answer. */
+interface Transaction {
+  readonly operations: readonly ModelOperation[];
+  readonly replies: readonly (string | null)[];
+}
+
+export type Thread = readonly Transaction[];
+
+/** The state after some order of the acts that gives every answer that was heard, and the rows that were found. */
+export function findLinearization(
+  model: Model,
+  threads: readonly Thread[],
+  clock: Clock,
+  matches: (model: Model) => boolean,
+): Model | undefined {
+  if (threads.every((thread) => thread.length === 0)) return matches(model) ? model : undefined;
+  for (const [index, [first, ...rest]] of threads.entries()) {
+    if (first === undefined) continue;
+    const after = applyTransaction(model, first, clock);
+    const others = threads.map((thread, other) => (other === index ? rest : thread));
+    const found =
+      after === undefined ? undefined : findLinearization(after, others, clock, matches);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function applyTransaction(
+  model: Model,
+  { operations, replies }: Transaction,
+  clock: Clock,
+): Model | undefined {
+  let state = model;
+  for (const [index, one] of operations.entries()) {
+    const [after, answer] = applyOperation(state, one, clock);
+    const said = replies[index] ?? null;
+    if (said !== null && said !== answer) return undefined;
+    state = after;
+  }
+  return state;
+}
+
+/** The account's money and open calls, as a sentence that can be compared. */
+export function modelSummary(account: HistoryAccount, model: Model): string {
+  const { promo, paid, held } = balances(model);
+  const keys = keyIdsOf(account).map((id, place) => {
+    const key = keyState(model, place);
+    return `${id} ${key.held} ${key.calls} ${key.spent} since ${key.day}`;
+  });
+  const holds = [...model.holds]
+    .filter(([, one]) => one.state !== "resolved")
+    .map(([id, one]) => `${id} ${one.state} ${one.amount}`);
+  const { day, month } = model.budget;
+  const used = budgetUsed(model, 0);
+  const budget =
+    day === null && month === null
+      ? "no budget"
+      : `${used.day} of ${day ?? "any"} a day, ${used.month} of ${month ?? "any"} a month`;
+  return [`${promo} ${paid} ${held}`, budget, ...keys.toSorted(), ...holds.toSorted()].join("; ");
+}
+
+export async function readSummaries(db: Db): Promise<Map<string, string>> {
+  const [wallets, spenders, holds, swept] = await Promise.all([
+    db.all("select * from wallet"),
+    db.all(
+      "select account_id, key_id, held, open_calls, total_spent, day_start from spender order by key_id",
+    ),
+    db.all("select account_id, id, amount, 'open' as state from hold"),
+    db.all("select account_id, id, amount, 'swept' as state from swept_hold"),
+  ]);
+  const keysBy = Map.groupBy(spenders, (row) => text(row, "account_id"));
+  const holdsBy = Map.groupBy([...holds, ...swept], (row: Row) => text(row, "account_id"));
+  return new Map(
+    wallets.map((row) => {
+      const id = text(row, "account_id");
+      const keys = (keysBy.get(id) ?? []).map(
+        (key) =>
+          `${text(key, "key_id")} ${toNano(key["held"])} ${integer(key, "open_calls")} ${toNano(key["total_spent"])} since ${integer(key, "day_start")}`,
+      );
+      const open = (holdsBy.get(id) ?? []).map(
+        (hold: Row) => `${text(hold, "id")} ${text(hold, "state")} ${toNano(hold["amount"])}`,
+      );
+      return [
+        id,
+        [
+          `${toNano(row["promo"])} ${toNano(row["paid"])} ${toNano(row["held"])}`,
+          budgetOf(row),
+          ...keys.toSorted(),
+          ...open.toSorted(),
+        ].join("; "),
+      ];
+    }),
+  );
+}
+
+function budgetOf(row: Row): string {
+  if (row["day_budget"] === null && row["month_budget"] === null) return "no budget";
+  const part = (window: string): string => {
+    const limit = row[`${window}_budget`];
+    return `${toNano(row[`${window}_spent`])} of ${limit === null ? "any" : toNano(limit)} a ${window}`;
+  };
+  return `${part("day")}, ${part("month")}`;
+}
+
+export function describeFailure(
+  account: HistoryAccount,
+  threads: readonly Thread[],
+  clock: Clock,
+  found: { readonly seen: string; readonly round: number },
+): string {
+  const show = (value: unknown): string =>
+    JSON.stringify(value, (_, one: unknown) =>
+      typeof one === "bigint" ? `${one}n` : one instanceof Map ? [...one] : one,
+    );
+  return [
+    `round ${found.round} of ${account.id}: no order of its acts explains what was seen`,
+    `before: ${modelSummary(account, account.model)}`,
+    `model: ${show(account.model)}`,
+    ...threads.flatMap((thread) => thread.map((actor) => show(actor))),
+    `clock: ${show(clock)}`,
+    `found: ${found.seen}`,
+  ].join("\n");
+}
+
+export function keyIdsOf(account: HistoryAccount): string[] {
+  return Array.from({ length: KEYS }, (_, place) => `${account.id}.k${place}`);
+}

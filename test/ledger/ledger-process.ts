@@ -1,0 +1,123 @@
+// A gateway's ledger in a process of its own: `worker <kind> <at> <name>` does as its standard input says, a line each:
+//   hold <account> <key> <amount> <count>   asks for so many holds at once, and prints what they were answered
+//   hammer <account> <keys> <run>           makes calls until a budget refuses one, and prints each that is settled
+//   exhaust <account> <keys> <run>          makes calls until a budget refuses one, and says when it has
+
+import { writeSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { emitBudgetEvents } from "../../src/events/producers.ts";
+import { createLedger, startEpoch } from "../../src/ledger/ledger.ts";
+import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { bufferHolds } from "../../src/ledger/commit/hold-buffer.ts";
+import type { Db } from "../../src/store/db.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
+import { usageRecord } from "./fixtures.ts";
+
+const CALLERS = 24;
+const DEADLINE_MS = 60_000;
+
+const [kind = "", at = "", name = ""] = process.argv.slice(2);
+const bufferedDb =
+  kind === "postgres" ? undefined : bufferHolds(openSqlite({ folder: at, lock: true }));
+const db: Db = bufferedDb ?? openPostgres(at);
+const epoch = await startEpoch(db, name, Date.now());
+const swept = await sweepHolds(db, Date.now());
+const ledger = createLedger<UsageRecord>({
+  db,
+  holdBuffer: bufferedDb,
+  process: name,
+  epoch,
+  writeRecords: insertUsage,
+  onBudgetThresholds: emitBudgetEvents,
+});
+printLine(`ready ${epoch} ${swept}`);
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [verb = "", ...words] = line.split(" ");
+  if (verb === "hold") await hold(words);
+  if (verb === "exhaust") {
+    await Promise.all(Array.from({ length: CALLERS }, (_, caller) => exhaust(words, caller)));
+    printLine("exhausted");
+  }
+  if (verb === "hammer")
+    for (let caller = 0; caller < CALLERS; caller++) void hammer(words, caller);
+}
+process.exit(0);
+
+async function hold([
+  accountId = "",
+  keyId = "",
+  amount = "0",
+  count = "0",
+]: readonly string[]): Promise<void> {
+  const now = Date.now();
+  const asked = Array.from({ length: Number(count) }, () =>
+    ledger.hold({
+      id: crypto.randomUUID(),
+      accountId,
+      keyId,
+      amount: BigInt(amount),
+      now,
+      expiresAt: now + DEADLINE_MS,
+    }),
+  );
+  const outcomes = await Promise.all(asked);
+  printLine(`held ${outcomes.map((one) => one.status).join(" ")}`);
+}
+
+async function exhaust(
+  [accountId = "", keys = "", run = ""]: readonly string[],
+  caller: number,
+): Promise<void> {
+  const keyIds = keys.split(",");
+  for (let count = 0; ; count++) {
+    const now = Date.now();
+    const about = {
+      id: `e${run}.${caller}.${count}`,
+      accountId,
+      keyId: keyIds[count % keyIds.length] ?? "",
+      now,
+    };
+    const held = await ledger.hold({ ...about, amount: 70n, expiresAt: now + DEADLINE_MS });
+    if (held.status === "budget") return;
+    if (held.status !== "held") throw new Error(`hold ${about.id}: ${held.status}`);
+    const cost = BigInt((count * 7 + caller) % 90);
+    const record = usageRecord({ ...about, cost, createdAt: now });
+    await ledger.settle({ ...about, cost, record });
+  }
+}
+
+// A line is out before the next call begins, so whatever a client could have seen, the parent has.
+async function hammer(
+  [accountId = "", keys = "", run = ""]: readonly string[],
+  caller: number,
+): Promise<void> {
+  const keyIds = keys.split(",");
+  for (let count = 0; ; count++) {
+    const id = `r${run}.${caller}.${count}`;
+    const keyId = keyIds[count % keyIds.length] ?? "";
+    const now = Date.now();
+    const held = await ledger.hold({
+      id,
+      accountId,
+      keyId,
+      amount: 50n,
+      now,
+      expiresAt: now + DEADLINE_MS,
+    });
+    if (held.status === "budget") return;
+    if (held.status !== "held") throw new Error(`hold ${id}: ${held.status}`);
+    if (count % 3 === 1) await Bun.sleep(1);
+    const cost = BigInt((count * 7 + caller) % 70);
+    const record = usageRecord({ id, accountId, keyId, cost, createdAt: now });
+    const settled = await ledger.settle({ id, accountId, keyId, cost, now, record });
+    if (settled.status !== "settled") throw new Error(`settle ${id}: ${settled.status}`);
+    printLine(`settled ${id} ${cost} ${settled.charged} ${settled.overrun}`);
+  }
+}
+
+function printLine(line: string): void {
+  writeSync(1, `${line}\n`);
+}

@@ -1,0 +1,195 @@
+// Several real processes on one PostgreSQL, which need nothing else to agree.
+
+import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import path from "node:path";
+import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
+import { deposit, getWallet } from "../../src/ledger/ledger.ts";
+import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
+import { type ScriptProcess, startScript } from "../support/script-process.ts";
+import { openStore, type TestStore } from "../support/stores/stores.ts";
+import { openAccount, startLedger, promoDeposit } from "./fixtures.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+const WORKER = path.join(import.meta.dirname, "ledger-process.ts");
+const PROCESSES = 3;
+const ROUNDS = 12;
+const KEYS = ["marked.k1", "marked.k2", "marked.k3"];
+const now = Date.now();
+
+describe("three processes on one PostgreSQL", () => {
+  let store: TestStore;
+  let workers: readonly ScriptProcess[];
+
+  beforeAll(async () => {
+    store = await openStore("postgres");
+    workers = Array.from({ length: PROCESSES }, (_, place) =>
+      startScript(WORKER, ["postgres", store.location.address, `p${place}`]),
+    );
+    await Promise.all(workers.map((worker) => worker.waitForLine("ready")));
+  });
+  afterAll(async () => {
+    for (const worker of workers) worker.process.stdin.end();
+    await Promise.all(workers.map((worker) => worker.exitCode));
+    await store.close();
+  });
+
+  const account = (id: string, amount: bigint): Promise<unknown> =>
+    store.db.write(async (tx) => {
+      await openAccount(tx, id, [`${id}.k`], now);
+      await deposit(tx, promoDeposit(`${id}.start`, id, amount, now));
+    });
+  /** Spreads the holds over the processes, all at once; answers how often each word was said. */
+  const holdEverywhere = async (
+    id: string,
+    amount: number,
+    count: number,
+  ): Promise<Record<string, number>> => {
+    const shares = workers.map((_, place) => Math.floor((count + place) / PROCESSES));
+    for (const [place, worker] of workers.entries())
+      worker.process.stdin.write(`hold ${id} ${id}.k ${amount} ${shares[place]}\n`);
+    const answers = await Promise.all(workers.map((worker) => worker.waitForLine("held")));
+    const words = answers.flatMap((answer) => answer.split(" ").slice(1));
+    return Object.fromEntries(
+      [...Map.groupBy(words, (word) => word)].map(([word, all]) => [word, all.length]),
+    );
+  };
+
+  test("of 64 holds at once on a balance that affords 10, exactly 10 succeed", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = `balance${round}`;
+      await account(id, 1_009n);
+      expect(await holdEverywhere(id, 100, 64)).toEqual({ held: 10, insufficient_credits: 54 });
+      expect((await getWallet(store.db, id)).held).toBe(1_000n);
+    }
+  });
+
+  test("of 64 holds at once on a key whose limit affords 10, exactly 10 succeed", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = `limit${round}`;
+      await account(id, 1_000_000n);
+      await store.db.write((tx) =>
+        tx.run("update api_key set limit_nano = 1009, limit_window = ? where id = ?", [
+          round % 2 === 0 ? null : "day",
+          `${id}.k`,
+        ]),
+      );
+      expect(await holdEverywhere(id, 100, 64)).toEqual({ held: 10, key_limit: 54 });
+    }
+  });
+
+  test("of 64 holds at once on a budget that affords 10, exactly 10 succeed", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = `budget${round}`;
+      await account(id, 1_000_000n);
+      await store.db.write((tx) =>
+        setBudgets(tx, id, round % 2 === 0 ? { day: 1_009n } : { month: 1_009n, day: 5_000n }, now),
+      );
+      expect(await holdEverywhere(id, 100, 64)).toEqual({ held: 10, budget: 54 });
+    }
+  });
+
+  test("calls of three processes pass each mark of a budget once, and the budget never", async () => {
+    const id = "marked";
+    await store.db.write(async (tx) => {
+      await openAccount(tx, id, KEYS, now);
+      await deposit(tx, promoDeposit(`${id}.start`, id, 1_000_000n, now));
+      await setBudgets(tx, id, { day: 20_000n, month: 40_000n }, now);
+    });
+    for (const worker of workers)
+      worker.process.stdin.write(`exhaust ${id} ${KEYS.join(",")} ${worker.process.pid}\n`);
+    await Promise.all(workers.map((worker) => worker.waitForLine("exhausted")));
+    const { day, month } = await getBudgets(store.db, id, Date.now());
+    expect(day.used).toBeGreaterThan(19_900n);
+    expect(day.used).toBeLessThanOrEqual(20_000n);
+    expect([day.held, month.used]).toEqual([0n, day.used]);
+    const events = await store.db.all("select data from event where account_id = ? order by id", [
+      id,
+    ]);
+    const marks = events.map(({ data }) => JSON.parse(String(data)));
+    expect(marks.map(({ window, percent }) => `${window} ${percent}`).toSorted()).toEqual(
+      day.used === 20_000n ? ["day 100", "day 50", "day 80", "month 50"] : ["day 50", "day 80"],
+    );
+  });
+
+  test("a revoked key is refused on the very next hold on every process", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = `revoked${round}`;
+      await account(id, 1_000_000n);
+      expect(await holdEverywhere(id, 1, 9)).toEqual({ held: 9 });
+      await store.db.write((tx) =>
+        tx.run("update api_key set revoked_at = ? where id = ?", [now, `${id}.k`]),
+      );
+      expect(await holdEverywhere(id, 1, 9)).toEqual({ key_refused: 9 });
+    }
+  });
+
+  /** Keeps a wallet locked, as somebody else's open transaction does, until the function that it answers is called. */
+  const keepLocked = async (id: string): Promise<() => Promise<void>> => {
+    const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const locker = store.db.write(async (tx) => {
+      await tx.lockMany("wallet", "account_id", [id]);
+      held.resolve();
+      await letGo.promise;
+    });
+    await held.promise;
+    return async () => {
+      letGo.resolve();
+      await locker;
+    };
+  };
+
+  test("a wallet that somebody keeps locked stands in the way of its own calls alone", async () => {
+    const db = openPostgres(store.location.address, { lockTimeoutMs: 50 });
+    const ledger = await startLedger(db, "hasty", now);
+    const hold = (id: string) =>
+      ledger.hold({
+        id: `locked.${id}`,
+        accountId: id,
+        keyId: `${id}.k`,
+        amount: 1n,
+        now,
+        expiresAt: now + 60_000,
+      });
+    await Promise.all(["bound", "free1", "free2"].map((id) => account(id, 1_000n)));
+    const letGo = await keepLocked("bound");
+    const [bound, ...others] = await Promise.allSettled(["bound", "free1", "free2"].map(hold));
+    await letGo();
+    expect(bound).toMatchObject({ status: "rejected", reason: { code: "overloaded" } });
+    expect(others).toMatchObject([{ value: { status: "held" } }, { value: { status: "held" } }]);
+    await db.close();
+  });
+
+  test("what a dead process held is given back to everybody but whose wallet is locked, and to them later", async () => {
+    const db = openPostgres(store.location.address, { lockTimeoutMs: 50 });
+    const dead = await startLedger(db, "dead", now);
+    const ids = ["swept1", "swept2", "swept3"];
+    await Promise.all(ids.map((id) => account(id, 1_000n)));
+    for (const id of ids)
+      await dead.hold({
+        id: `${id}.h`,
+        accountId: id,
+        keyId: `${id}.k`,
+        amount: 600n,
+        now,
+        expiresAt: now + 60_000,
+      });
+    await startLedger(db, "dead", now);
+    const letGo = await keepLocked("swept2");
+    const heldBy = (): Promise<readonly bigint[]> =>
+      Promise.all(ids.map(async (id) => (await getWallet(db, id)).held));
+    await sweepHolds(db, now);
+    expect(await heldBy()).toEqual([0n, 600n, 0n]);
+    await letGo();
+    await sweepHolds(db, now);
+    expect(await heldBy()).toEqual([0n, 0n, 0n]);
+    await db.close();
+  });
+
+  test("afterwards every balance adds up", async () => {
+    expect((await verifyLedger(store.db)).problems).toEqual([]);
+  });
+});

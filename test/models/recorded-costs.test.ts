@@ -1,0 +1,62 @@
+// Recorded replies that state what their provider charged for them. Each is priced to the same amount, to 1e-9 USD, or its
+// difference is one of those that are explained. The recordings are not part of this repository.
+
+import { describe, expect, test } from "bun:test";
+import { usageOf } from "../../src/inference/metering/usage/usage.ts";
+import { builtInModels, cardFor, catalogOf, findModel } from "../../src/models/catalog.ts";
+import { price } from "../../src/models/price.ts";
+import {
+  hasOracle,
+  ORACLE_FILE,
+  type RecordedCost,
+  explainDifference,
+  recordedCosts,
+} from "../support/recordings/recorded-costs.ts";
+
+const NOW = Date.parse("2026-11-21");
+
+describe("price, against what providers say that they charged", () => {
+  test.skipIf(!hasOracle)(
+    "every recorded cost is met to 1e-9 USD, or its difference is explained",
+    () => {
+      const catalog = catalogOf(builtInModels());
+      const counts = new Map<string, number>();
+      const unexplained: string[] = [];
+      for (const call of recordedCosts()) {
+        const usd = chargedUsd(catalog, call);
+        const reason = explainDifference({ call, usd });
+        if (reason === undefined)
+          unexplained.push(
+            `${call.provider} ${call.request_model} → ${call.response_models.join()}: they say ${call.provider_cost_usd}, we say ${usd} ${call.path} ${JSON.stringify(call.usage)}`,
+          );
+        const key = `${call.provider}: ${reason ?? "UNEXPLAINED"}`;
+        counts.set(key, (counts.get(key) ?? 0) + 1);
+      }
+      for (const [key, count] of [...counts].toSorted(([left], [right]) => (left < right ? -1 : 1)))
+        console.log(`cost oracle  ${String(count).padStart(4)}  ${key}`);
+      expect(unexplained).toEqual([]);
+      expect(counts.get("xai: equal")).toBe(96);
+      expect(counts.get("openrouter: equal") ?? 0).toBeGreaterThanOrEqual(250);
+    },
+  );
+  if (!hasOracle)
+    console.log(
+      `cost oracle  skipped: no recordings at ${ORACLE_FILE}; POSTERN_RECORDINGS says where they are`,
+    );
+});
+
+function chargedUsd(catalog: ReturnType<typeof catalogOf>, call: RecordedCost): number | undefined {
+  // That gateway names models as we do, and sells them at their makers' prices.
+  const isResold = call.provider === "vercel-gateway";
+  const id = isResold ? call.request_model : `${call.provider}/${call.request_model}`;
+  const answered = isResold ? call.request_model.split("/")[1] : call.response_models[0];
+  const requested = findModel(catalog, id)?.model ?? catalog.byName.get(id.toLowerCase());
+  const wire = call.endpoint === "openai.chat" ? "chat" : "responses";
+  const usage = usageOf(wire, { model: answered, usage: call.usage }, call.provider);
+  const found =
+    requested &&
+    cardFor(catalog, requested, answered, call.created === null ? NOW : call.created * 1000);
+  return usage === undefined || found === undefined
+    ? undefined
+    : Number(price(usage, found.card).cost) / 1e9;
+}

@@ -1,0 +1,88 @@
+// The provider-keys room behind real guards and idempotency, on a given store, with a fake provider.
+
+import { secret } from "../../src/base/secret.ts";
+import { createLog } from "../../src/base/log.ts";
+import { createRequestHandler } from "../../src/http/request-handler.ts";
+import { createIdempotency } from "../../src/idempotency/idempotency.ts";
+import { createKeyCheck } from "../../src/provider-keys/key-check.ts";
+import { createProviderKeys, type ProviderKeys } from "../../src/provider-keys/provider-keys.ts";
+import { providerKeyRoutes } from "../../src/provider-keys/routes.ts";
+import type { Db } from "../../src/store/db.ts";
+import type { FakeProvider } from "./fake-provider.ts";
+
+export const MASTER = secret("a master secret that only tests know, forty-three");
+export const START_MS = 1_790_000_000_000;
+
+export interface ApiResponse {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export interface ProviderKeysHarness {
+  readonly providerKeys: ProviderKeys;
+  readonly logged: readonly string[];
+  readonly clock: { now: number };
+  readonly call: (
+    who: string,
+    method: string,
+    path: string,
+    sent?: { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> },
+  ) => Promise<ApiResponse>;
+}
+
+/** Callers are `alice` and `bob`, each with an account of that name; `openai` and `sim` may be chosen. */
+export function openProviderKeysHarness(db: Db, provider: FakeProvider): ProviderKeysHarness {
+  const clock = { now: START_MS };
+  const logged: string[] = [];
+  const providerKeys = createProviderKeys({
+    db,
+    master: MASTER,
+    providers: () => ["openai", "sim"],
+    check: createKeyCheck({
+      endpointOf: (id) => (id === "mistral" ? undefined : provider.endpoint({ id })),
+      timeoutMs: 300,
+    }),
+  });
+  const idempotency = createIdempotency(MASTER);
+  const handle = createRequestHandler({
+    routes: providerKeyRoutes({ db, providerKeys }),
+    db,
+    baseUrl: "http://127.0.0.1:8787",
+    log: createLog({
+      level: "debug",
+      isPretty: false,
+      now: () => clock.now,
+      write: (line) => logged.push(line),
+    }),
+    now: () => clock.now,
+    authenticate: async (raw) =>
+      raw === "alice" || raw === "bob"
+        ? { accountId: `acct_${raw}`, keyId: `key_${raw}` }
+        : undefined,
+    beginIdempotent: idempotency.begin,
+    finishIdempotent: idempotency.finish,
+    rateLimiter: undefined,
+    clientIpOf: (peer) => peer,
+    isDraining: () => false,
+  });
+  const call: ProviderKeysHarness["call"] = async (who, method, path, { body, headers } = {}) => {
+    const request = new Request(`http://127.0.0.1:8787${path}`, {
+      method,
+      headers: {
+        ...(who === "" ? {} : { authorization: `Bearer ${who}` }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const response = await handle(request, {
+      address: () => "127.0.0.1",
+      disableIdleTimeout: () => {},
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
+  };
+  return { providerKeys, logged, clock, call };
+}

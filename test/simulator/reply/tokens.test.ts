@@ -1,0 +1,44 @@
+import { expect, test } from "bun:test";
+import * as fc from "fast-check";
+import {
+  countTokens,
+  cutToPieces,
+  cutToTokens,
+  fillerText,
+} from "../../../src/simulator/reply/tokens.ts";
+
+const text = fc.string({ unit: "binary", maxLength: 60 });
+const bytes = (value: string): number => new TextEncoder().encode(value).length;
+
+test("a token is four bytes", () => {
+  fc.assert(
+    fc.property(text, (value) => expect(countTokens(value)).toBe(Math.ceil(bytes(value) / 4))),
+  );
+});
+
+test("a cut text is the longest beginning that fits", () => {
+  fc.assert(
+    fc.property(text, fc.nat(20), (value, tokens) => {
+      const cut = cutToTokens(value, tokens);
+      const next = String.fromCodePoint(value.codePointAt(cut.length) ?? 0);
+      expect(value.startsWith(cut)).toBe(true);
+      expect(countTokens(cut)).toBeLessThanOrEqual(tokens);
+      if (cut !== value) expect(countTokens(cut + next)).toBeGreaterThan(tokens);
+    }),
+  );
+});
+
+test("pieces make up the text and split no character", () => {
+  fc.assert(
+    fc.property(text, fc.integer({ min: 1, max: 70 }), (value, count) => {
+      const pieces = cutToPieces(value, count);
+      expect(pieces.join("")).toBe(value);
+      expect(pieces.length).toBeLessThanOrEqual(count);
+      expect(pieces.every((piece) => piece.isWellFormed())).toBe(true);
+    }),
+  );
+});
+
+test("filler has exactly as many tokens as were ordered", () => {
+  for (const tokens of [0, 1, 7, 100]) expect(countTokens(fillerText(tokens))).toBe(tokens);
+});

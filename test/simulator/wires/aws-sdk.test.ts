@@ -1,0 +1,236 @@
+// Amazon's official client against the simulated Bedrock: what it serializes is read, and what is answered it understands.
+
+import {
+  type BedrockRuntimeClient,
+  ConverseCommand,
+  type ConverseCommandInput,
+  ConverseStreamCommand,
+  type ConverseStreamOutput,
+  CountTokensCommand,
+} from "@aws-sdk/client-bedrock-runtime";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createEventFrameParser } from "../../../src/base/streams/aws-event-stream.ts";
+import { bedrockClient } from "../../translation/support/bedrock-client.ts";
+import {
+  validateConverseEvent,
+  validateConverseReply,
+} from "../../translation/support/converse-schema.ts";
+import { createClient, json, serveSimulator } from "../harness.ts";
+
+let simulator: ReturnType<typeof serveSimulator>;
+let client: BedrockRuntimeClient;
+
+beforeAll(() => {
+  simulator = serveSimulator({ acceptsAnyModel: true });
+  client = bedrockClient(simulator.url);
+});
+afterAll(async () => {
+  client.destroy();
+  await simulator.stop();
+});
+
+const CITY = {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+  additionalProperties: false,
+};
+const PIXEL = Uint8Array.from([137, 80, 78, 71, 13, 10, 26, 10]);
+type ExtraInput = Omit<Partial<ConverseCommandInput>, "modelId" | "messages">;
+
+const converseInput = (text: string, more: ExtraInput = {}): ConverseCommandInput => ({
+  modelId: "us.anthropic.claude-sonnet-4-6-v1:0",
+  messages: [{ role: "user", content: [{ text }] }],
+  ...more,
+});
+const tools = (...names: readonly string[]): ExtraInput => ({
+  toolConfig: {
+    tools: names.map((name) => ({ toolSpec: { name, inputSchema: { json: CITY } } })),
+  },
+});
+const thinking: ExtraInput = {
+  additionalModelRequestFields: { thinking: { type: "enabled", budget_tokens: 1_024 } },
+};
+
+interface StreamResult {
+  readonly events: readonly ConverseStreamOutput[];
+  readonly text: string;
+  readonly reasoning: string;
+  readonly input: string;
+  readonly error: string | undefined;
+}
+
+async function readStream(input: ConverseCommandInput): Promise<StreamResult> {
+  const events: ConverseStreamOutput[] = [];
+  let error: string | undefined;
+  try {
+    const { stream: found } = await client.send(new ConverseStreamCommand(input));
+    for await (const event of found ?? []) events.push(event);
+  } catch (caught) {
+    error = caught instanceof Error ? caught.name : String(caught);
+  }
+  const deltas = events.flatMap((event) => event.contentBlockDelta?.delta ?? []);
+  return {
+    events,
+    error,
+    text: deltas.map((delta) => delta.text ?? "").join(""),
+    reasoning: deltas.map((delta) => delta.reasoningContent?.text ?? "").join(""),
+    input: deltas.map((delta) => delta.toolUse?.input ?? "").join(""),
+  };
+}
+
+describe("a whole reply", () => {
+  test("is read: text, why it ended, usage", async () => {
+    const { output, stopReason, usage, metrics } = await client.send(
+      new ConverseCommand(converseInput("hello")),
+    );
+    expect(output?.message).toEqual({ role: "assistant", content: [{ text: "You said: hello" }] });
+    expect([stopReason, usage?.outputTokens, metrics?.latencyMs]).toEqual(["end_turn", 4, 100]);
+  });
+
+  test("holds calls whose input is an object", async () => {
+    const reply = await client.send(
+      new ConverseCommand(converseInput("use weather and clock, both", tools("weather", "clock"))),
+    );
+    const uses = reply.output?.message?.content?.flatMap((block) => block.toolUse ?? []) ?? [];
+    expect(uses.map(({ name, input }) => [name, typeof Object(input).city])).toEqual([
+      ["weather", "string"],
+      ["clock", "string"],
+    ]);
+    expect(reply.stopReason).toBe("tool_use");
+  });
+
+  test("holds signed reasoning", async () => {
+    const reply = await client.send(new ConverseCommand(converseInput("why", thinking)));
+    const [first] = reply.output?.message?.content ?? [];
+    expect(first?.reasoningContent?.reasoningText).toEqual({
+      text: expect.stringContaining("think"),
+      signature: expect.any(String),
+    });
+  });
+
+  test("answers what the client sends as bytes, and by a schema", async () => {
+    const reply = await client.send(
+      new ConverseCommand({
+        ...converseInput("look"),
+        messages: [
+          {
+            role: "user",
+            content: [
+              { image: { format: "png", source: { bytes: PIXEL } } },
+              { document: { format: "pdf", name: "paper", source: { bytes: PIXEL } } },
+              { text: "look" },
+              { cachePoint: { type: "default" } },
+            ],
+          },
+        ],
+        outputConfig: {
+          textFormat: {
+            type: "json_schema",
+            structure: { jsonSchema: { schema: JSON.stringify(CITY), name: "city" } },
+          },
+        },
+      }),
+    );
+    expect(JSON.parse(reply.output?.message?.content?.[0]?.text ?? "")).toEqual({
+      city: expect.any(String),
+    });
+    expect(reply.usage?.cacheWriteInputTokens).toBeGreaterThan(0);
+  });
+
+  test("counts tokens", async () => {
+    const { messages } = converseInput("hello there");
+    const counted = await client.send(
+      new CountTokensCommand({
+        modelId: "amazon.nova-lite-v1:0",
+        input: { converse: { messages } },
+      }),
+    );
+    expect(counted.inputTokens).toBeGreaterThan(0);
+  });
+});
+
+describe("a stream", () => {
+  test("is read frame by frame: reasoning, text, usage", async () => {
+    const said = await readStream(converseInput("why [[sim: chunks=5]]", thinking));
+    expect([said.error, said.reasoning.length > 0, said.text.length > 0]).toEqual([
+      undefined,
+      true,
+      true,
+    ]);
+    expect(said.events[0]?.messageStart?.role).toBe("assistant");
+    expect(said.events.at(-2)?.messageStop?.stopReason).toBe("end_turn");
+    expect(said.events.at(-1)?.metadata?.usage?.outputTokens).toBeGreaterThan(0);
+    expect(said.events.some((event) => event.$unknown !== undefined)).toBe(false);
+  });
+
+  test("brings a call in pieces", async () => {
+    const said = await readStream(converseInput("use weather", tools("weather")));
+    expect(JSON.parse(said.input)).toEqual({ city: expect.any(String) });
+    const starts = said.events.flatMap((event) => event.contentBlockStart?.start?.toolUse ?? []);
+    expect(starts.map(({ name }) => name)).toEqual(["weather"]);
+  });
+
+  test("is whole in slices of any size, and where each frame is padded anew", async () => {
+    const plain = await readStream(converseInput("one two three"));
+    const sliced = await readStream(converseInput("one two three [[sim: slice=3]]"));
+    expect([sliced.error, sliced.text]).toEqual([undefined, plain.text]);
+  });
+
+  test("that fails midway throws the exception that its frame names", async () => {
+    const said = await readStream(converseInput("[[sim: chunks=6 fail=2]] one two three"));
+    expect([said.error, said.text]).toEqual(["ModelStreamErrorException", "the sim "]);
+  });
+
+  test("whose frame was garbled on the way is not believed", async () => {
+    const said = await readStream(converseInput("[[sim: chunks=6 garble=2]] one two three"));
+    expect(said.error).toBeDefined();
+  });
+});
+
+describe("a failure", () => {
+  test.each([
+    ["status=400", "ValidationException"],
+    ["status=403", "AccessDeniedException"],
+    ["status=404", "ResourceNotFoundException"],
+    ["status=408", "ModelTimeoutException"],
+    ["status=429", "ThrottlingException"],
+    ["status=500", "InternalServerException"],
+    ["status=503", "ServiceUnavailableException"],
+  ])("of %s is thrown as %s, whole and streamed", async (order, name) => {
+    const input = converseInput(`[[sim: ${order}]] hello`);
+    const thrown = await client.send(new ConverseCommand(input)).catch((error: unknown) => error);
+    expect(thrown).toMatchObject({ name, message: "This failure was ordered." });
+    expect((await readStream(input)).error).toBe(name);
+  });
+});
+
+describe("by Amazon's own description", () => {
+  const ask = createClient({ acceptsAnyModel: true });
+  const orders = [
+    "",
+    "reasoning=5",
+    "refusal",
+    "filter",
+    "empty",
+    "tokens=9 chunks=3",
+    "tier=flex",
+  ];
+
+  test.each(orders)("a reply and each event of a stream are valid (%s)", async (order) => {
+    const body = {
+      messages: [{ role: "user", content: [{ text: `[[sim: ${order}]] use weather` }] }],
+      ...tools("weather"),
+    };
+    const whole = await json(ask("/model/m/converse", body));
+    expect(validateConverseReply(whole)).toEqual([]);
+    const response = await ask("/model/m/converse-stream", body);
+    const frames = createEventFrameParser().push(new Uint8Array(await response.arrayBuffer()));
+    expect(frames.length).toBeGreaterThan(2);
+    for (const { headers, payload } of frames) {
+      // Real frames are padded by a member that the description leaves out.
+      const { p: _padding, ...event } = JSON.parse(new TextDecoder().decode(payload));
+      expect(validateConverseEvent({ [headers.get(":event-type") ?? ""]: event })).toEqual([]);
+    }
+  });
+});

@@ -1,0 +1,27 @@
+// The command line in this process, beside whatever else is on the same store: faster than a process of its own.
+
+import { runCommandLine } from "../../src/commands/commands.ts";
+import { readConfig } from "../../src/config/config.ts";
+import { PROVIDERS } from "../../src/inference/providers/providers.ts";
+import type { ExitResult, Settings } from "../commands/run-postern.ts";
+
+export async function runInProcess(
+  args: readonly string[],
+  settings: Settings,
+): Promise<ExitResult> {
+  const text = { stdout: "", stderr: "" };
+  const code = await runCommandLine(args, {
+    readConfig: () => readConfig({ env: settings, hostName: "test", providers: PROVIDERS }),
+    now: Date.now,
+    version: "0.0.0-test",
+    isTerminal: false,
+    print: (line) => {
+      text.stdout += `${line}\n`;
+    },
+    printError: (line) => {
+      text.stderr += `${line}\n`;
+    },
+    onSignal: () => {},
+  });
+  return { code, ...text };
+}

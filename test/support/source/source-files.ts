@@ -1,0 +1,74 @@
+// The project's own files as text, for the tests that keep the house.
+
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import path from "node:path";
+
+export const ROOT = path.resolve(import.meta.dir, "../../..");
+
+export interface SourceFile {
+  /** From the project's folder, with forward slashes: `src/keys/keys.ts`. */
+  readonly path: string;
+  readonly text: string;
+  readonly lines: readonly string[];
+}
+
+export interface Import {
+  readonly from: string;
+  /** Only types are imported, so nothing of the other file is run. */
+  readonly isTypeOnly: boolean;
+  /** The project's file that is imported; undefined for packages. */
+  readonly target: string | undefined;
+}
+
+export function readText(file: string): string {
+  return readFileSync(path.join(ROOT, file), "utf8");
+}
+
+export function filesUnder(folder: string, pattern = /\.(ts|tsx)$/): readonly SourceFile[] {
+  return readdirSync(path.join(ROOT, folder), { recursive: true, encoding: "utf8" })
+    .map((name) => path.posix.join(folder, name.replaceAll("\\", "/")))
+    .filter((file) => pattern.test(file) && statSync(path.join(ROOT, file)).isFile())
+    .sort()
+    .map((file) => {
+      const text = readText(file);
+      return { path: file, text, lines: text.replace(/\n$/, "").split("\n") };
+    });
+}
+
+/** `src/keys/keys.ts` is of the room `keys`; a file directly in `src` is a room of its own. */
+export function moduleOf(file: string): string {
+  return file.split("/")[1] ?? file;
+}
+
+export function importsOf(file: SourceFile): readonly Import[] {
+  const statements = file.text.matchAll(
+    /^(?:import|export)\s(?:([^;"]*?)\sfrom\s)?"([^"]+)"|\bimport\("([^"]+)"\)/gm,
+  );
+  return [...statements].map(([, names = "", named, loaded]) => {
+    const from = named ?? loaded ?? "";
+    const target = from.startsWith(".")
+      ? path.posix.join(path.posix.dirname(file.path), from)
+      : undefined;
+    return { from, isTypeOnly: hasOnlyTypes(names), target };
+  });
+}
+
+function hasOnlyTypes(names: string): boolean {
+  if (names.startsWith("type ")) return true;
+  const braces = /^\{([^}]*)\}$/s.exec(names.trim());
+  const entries = (braces?.[1] ?? "").split(",").filter((name) => name.trim() !== "");
+  return entries.length > 0 && entries.every((name) => name.trim().startsWith("type "));
+}
+
+const NON_CODE =
+  /\/\/[^\n]*|\/\*[\s\S]*?\*\/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`|(?<=[(,=:[!&|?{};+\-*%<>~^\n]\s*|return\s+)\/(?![/*])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/g;
+
+/** The code with comments, strings and regular expressions blanked out, line for line. */
+export function codeLines(file: SourceFile): readonly string[] {
+  return file.text.replaceAll(NON_CODE, (piece) => piece.replaceAll(/[^\n]/g, " ")).split("\n");
+}
+
+/** How many lines hold nothing but a comment. */
+export function commentLines(file: SourceFile): number {
+  return file.lines.filter((line) => /^\s*(\/\/|\/\*|\*)/.test(line)).length;
+}

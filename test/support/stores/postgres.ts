@@ -1,0 +1,110 @@
+// A real PostgreSQL for tests: the one that the test runner has started, or one of this process's own, which ends with it.
+
+import { SQL } from "bun";
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import path from "node:path";
+import { migrate } from "../../../src/store/migrate.ts";
+import { openPostgres } from "../../../src/store/postgres.ts";
+import { filesUnder } from "../source/source-files.ts";
+
+const START_TIMEOUT_MS = 30_000;
+const ATTEMPTS_MAX = 50;
+const RETRY_MS = 100;
+
+let server: Promise<string> | undefined;
+let template: Promise<string> | undefined;
+
+/** The URL of a new, empty database. */
+export async function testPostgres(): Promise<string> {
+  return createDatabase(await serverUrl(), "template1");
+}
+
+/** The URL of a new database that has its schema already, as a copy: that is a quarter of the work of migrating it. */
+export async function migratedPostgres(): Promise<string> {
+  const url = await serverUrl();
+  template ??= findTemplate(url);
+  return createDatabase(url, await template);
+}
+
+function serverUrl(): Promise<string> {
+  const given = process.env["POSTERN_TEST_DATABASE_URL"];
+  server ??= given ? Promise.resolve(given) : startServer();
+  return server;
+}
+
+async function createDatabase(url: string, from: string): Promise<string> {
+  const name = `test_${process.pid}_${crypto.randomUUID().replaceAll("-", "")}`;
+  await withAdmin(url, (admin) =>
+    // Copied as files, a database takes half of the work that it takes through the log.
+    admin.unsafe(`create database ${name} template ${from} strategy file_copy`),
+  );
+  return databaseUrl(url, name);
+}
+
+// The first process that asks makes it, and the others wait for it. Its name says which schema it has, as a server may
+// outlive the code that made it.
+function findTemplate(url: string): Promise<string> {
+  const texts = filesUnder("src/store", /\.(ts|sql)$/).map(({ text }) => text);
+  const name = `migrated_${createHash("sha256").update(texts.join("\n")).digest("hex").slice(0, 16)}`;
+  return withAdmin(url, async (admin) => {
+    await admin.unsafe("select pg_advisory_lock(1)");
+    const made = await admin.unsafe(
+      `select datistemplate from pg_database where datname = '${name}'`,
+    );
+    if (made[0]?.datistemplate === true) return name;
+    await admin.unsafe(`drop database if exists ${name}`);
+    await admin.unsafe(`create database ${name}`);
+    const db = openPostgres(databaseUrl(url, name));
+    await migrate(db, 1);
+    await db.close();
+    await admin.unsafe(`alter database ${name} with is_template true`);
+    return name;
+  });
+}
+
+// A server that listens may still be starting up.
+async function withAdmin<T>(url: string, work: (admin: SQL) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    const admin = new SQL(url, { max: 1 });
+    try {
+      return await work(admin);
+    } catch (error) {
+      if (attempt >= ATTEMPTS_MAX) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    } finally {
+      await admin.close();
+    }
+  }
+}
+
+function databaseUrl(url: string, name: string): string {
+  const place = new URL(url);
+  place.pathname = `/${name}`;
+  return place.href;
+}
+
+function startServer(): Promise<string> {
+  const script = path.join(import.meta.dirname, "postgres-server.mjs");
+  const child = spawn("node", [script, "log_min_messages=panic"], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error("PostgreSQL did not start")), START_TIMEOUT_MS);
+    let printed = "";
+    child.stdout.setEncoding("utf8");
+    child.stdout.on("data", (chunk: string) => {
+      printed += chunk;
+      const line = printed.indexOf("\n");
+      if (line < 0) return;
+      clearTimeout(late);
+      // The server must not keep this process alive; it stops when this process ends and its standard input closes.
+      child.unref();
+      for (const end of [child.stdin, child.stdout])
+        if ("unref" in end && typeof end.unref === "function") end.unref();
+      resolve(printed.slice(0, line));
+    });
+    child.on("error", reject);
+    child.on("exit", (code) => reject(new Error(`PostgreSQL ended with ${code}`)));
+  });
+}

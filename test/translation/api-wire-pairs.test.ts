@@ -1,0 +1,284 @@
+// The official clients, unmodified, against every pair of an API that comes in and a wire that goes out.
+
+import { generateText, jsonSchema, Output, streamText, tool } from "ai";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { checkExchanges } from "./support/check-exchanges.ts";
+import { createSdkClients } from "./support/sdk-clients.ts";
+import {
+  aiModel,
+  APIS,
+  callApi,
+  expensiveModelOn,
+  modelOn,
+  minimalBody,
+  recordedExchanges,
+  startHarness,
+  type Wire,
+  type Harness,
+  WIRES,
+} from "./support/harness.ts";
+
+/** Models without a field for a schema, that think by a budget. */
+const OLDER_MODELS = [
+  olderModel("messages", "claude-sonnet-4-20250514"),
+  olderModel("converse", "anthropic.claude-sonnet-4-20250514-v1:0"),
+  olderModel("gemini", "gemini-2.5-flash"),
+];
+
+function olderModel(wire: Wire, name: string) {
+  return {
+    id: `on-${wire}/older`,
+    name,
+    wires: [wire],
+    max_output_tokens: 32_000,
+    supported: ["tools", "reasoning"],
+    pricing: { tokens: { input: "1", output: "1" } },
+  };
+}
+
+let harness: Harness;
+
+beforeAll(async () => {
+  harness = await startHarness({ models: OLDER_MODELS });
+});
+afterAll(async () => {
+  await checkExchanges(harness, "official clients on 15 pairs");
+  await harness.stop();
+});
+
+const CITY = {
+  type: "object",
+  properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 7 } },
+  required: ["city", "days"],
+  additionalProperties: false,
+} as const;
+const PIXEL =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+for (const api of APIS)
+  for (const wire of WIRES)
+    describe(`${api} to ${wire}`, () => {
+      const model = modelOn(wire);
+      const client = () => createSdkClients(harness)[api];
+
+      test("text, streamed and not, says the same", async () => {
+        const asked = { model, text: "hello there" };
+        const whole = await client().complete(asked);
+        expect(whole).toMatchObject({ text: "You said: hello there", finish: "stop", calls: [] });
+        const streamed = await client().stream(asked);
+        expect({ ...streamed, raw: undefined }).toEqual({ ...whole, raw: undefined });
+        expect(whole.usage.output).toBe(6);
+      });
+
+      test("a stream comes piece by piece", async () => {
+        const streamed = await client().stream({
+          model,
+          text: "[[sim: tokens=30 chunks=10]] hello",
+        });
+        expect(streamed.usage.output).toBe(30);
+        await recordedExchanges();
+        const deltas = harness.exchanges.at(-1)?.text.match(/"(content|delta|text)":"[^"]/g) ?? [];
+        expect(deltas.length).toBeGreaterThanOrEqual(10);
+      });
+
+      test("the limit cuts", async () => {
+        const said = await client().complete({
+          model,
+          text: "[[sim: tokens=300]] hello",
+          maxTokens: 20,
+        });
+        expect(said.finish).toBe("length");
+        expect(said.usage.output).toBe(20);
+      });
+
+      for (const way of ["complete", "stream"] as const)
+        test(`tools, one and parallel, and their results (${way})`, async () => {
+          const forced = await client()[way]({
+            model,
+            text: "what is the weather",
+            tools: { weather: CITY },
+            toolChoice: "required",
+          });
+          expect(forced.finish).toBe("tool_calls");
+          expect(forced.calls).toMatchObject([
+            { name: "weather", arguments: { days: expect.any(Number) } },
+          ]);
+          const parallel = await client()[way]({
+            model,
+            text: "use weather and clock, both",
+            tools: { weather: CITY, clock: CITY },
+          });
+          expect(parallel.calls.map((call) => call.name).toSorted()).toEqual(["clock", "weather"]);
+          expect(new Set(parallel.calls.map((call) => call.id)).size).toBe(2);
+          const answered = await client()[way]({
+            model,
+            text: "use weather and clock, both",
+            tools: { weather: CITY, clock: CITY },
+            previousReply: parallel,
+            toolResults: ["sunny", "noon"],
+          });
+          expect(answered.text).toContain("noon");
+          expect(answered.finish).toBe("stop");
+        });
+
+      test("structured output is valid and comes as text", async () => {
+        for (const way of ["complete", "stream"] as const) {
+          const said = await client()[way]({ model, text: "weather", schema: CITY });
+          expect(JSON.parse(said.text)).toEqual({
+            city: expect.any(String),
+            days: expect.any(Number),
+          });
+          expect([said.finish, said.calls]).toEqual(["stop", []]);
+        }
+      });
+
+      test("an image arrives as bytes", async () => {
+        const said = await client().complete({ model, text: "look", image: PIXEL });
+        expect(said.text).toContain("look");
+        expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).toContain(PIXEL);
+      });
+
+      test("reasoning is asked for, shown and counted", async () => {
+        for (const way of ["complete", "stream"] as const) {
+          const said = await client()[way]({ model, text: "why", effort: "low" });
+          expect(said.text).toContain("why");
+          // Chat has no word to ask for a summary, without which Responses shows none.
+          if (!(api === "chat" && wire === "responses")) expect(said.reasoning).not.toBe("");
+          if (api !== "messages" && wire !== "messages" && wire !== "converse")
+            expect(said.usage.reasoning).toBeGreaterThan(0);
+        }
+      });
+
+      test("errors have the status and the sense of the API that was called", async () => {
+        const status = (text: string) => client().status({ model, text });
+        expect(
+          await createSdkClients(harness, "pst-rt-nonsense")[api].status({ model, text: "x" }),
+        ).toBe(401);
+        expect(
+          await createSdkClients(harness, harness.unfundedAccount.key)[api].status({
+            model: expensiveModelOn(wire),
+            text: "x",
+          }),
+        ).toBe(402);
+        expect(await client().status({ model: "on-chat/none", text: "x" })).toBe(404);
+        expect(await status("[[sim: status=429 retry-after=9]] x")).toBe(429);
+        expect(await status("[[sim: status=400]] x")).toBe(400);
+        expect(await status("[[sim: status=404]] x")).toBe(404);
+        expect(await status("[[sim: status=401]] x")).toBe(503);
+      });
+
+      test("a provider that fails midway ends the stream with this API's error", async () => {
+        for (const order of ["fail=3", "cut=3"]) {
+          const error = await client()
+            .stream({ model, text: `[[sim: tokens=30 chunks=10 ${order}]] x` })
+            .then(
+              () => undefined,
+              (caught: unknown) => caught,
+            );
+          expect([order, error]).toEqual([order, expect.any(Error)]);
+        }
+      });
+
+      test("the ai package: text, stream, tools, objects", async () => {
+        const ai = () => aiModel(harness, api, model);
+        const text = await generateText({ model: ai(), prompt: "hello", maxRetries: 0 });
+        expect(text.text).toBe("You said: hello");
+        expect(text.usage.outputTokens).toBe(4);
+        const stream = streamText({
+          model: ai(),
+          prompt: "[[sim: tokens=30 chunks=10]] hello",
+          maxRetries: 0,
+        });
+        let pieces = 0;
+        for await (const _ of stream.textStream) pieces += 1;
+        expect(pieces).toBeGreaterThan(3);
+        expect([await stream.finishReason, (await stream.usage).outputTokens]).toEqual([
+          "stop",
+          30,
+        ]);
+        const called = await generateText({
+          model: ai(),
+          prompt: "use the weather tool",
+          toolChoice: "required",
+          tools: {
+            weather: tool({
+              description: "the weather",
+              inputSchema: jsonSchema<{ city: string; days: number }>({
+                ...CITY,
+                required: [...CITY.required],
+              }),
+            }),
+          },
+          maxRetries: 0,
+        });
+        expect(called.toolCalls[0]).toMatchObject({
+          toolName: "weather",
+          input: { days: expect.any(Number) },
+        });
+        const object = await generateText({
+          model: ai(),
+          prompt: "weather",
+          output: Output.object({
+            schema: jsonSchema<{ city: string; days: number }>({
+              ...CITY,
+              required: [...CITY.required],
+            }),
+          }),
+          maxRetries: 0,
+        });
+        expect(object.output).toMatchObject({
+          city: expect.any(String),
+          days: expect.any(Number),
+        });
+      });
+    });
+
+describe("older models", () => {
+  for (const { id: model } of OLDER_MODELS)
+    for (const api of APIS) {
+      if (model.startsWith(`on-${api}`)) continue;
+      for (const way of ["complete", "stream"] as const)
+        test(`${model} over ${api} (${way}) gives an object, and thinks by a budget`, async () => {
+          const client = createSdkClients(harness)[api];
+          const said = await client[way]({ model, text: "weather", schema: CITY });
+          expect(JSON.parse(said.text)).toMatchObject({ days: expect.any(Number) });
+          expect([said.finish, said.calls]).toEqual(["stop", []]);
+          // With tools beside it, the model may call one of them instead.
+          const called = await client[way]({
+            model,
+            text: "use clock",
+            schema: CITY,
+            tools: { clock: CITY },
+          });
+          expect(["stop", "tool_calls"]).toContain(called.finish);
+          const thought = await client[way]({ model, text: "why", effort: "high" });
+          expect(thought.reasoning).not.toBe("");
+          expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).toMatch(
+            /"(budget_tokens|thinkingBudget)":\d{4}/,
+          );
+        });
+    }
+});
+
+describe("a provider's error midway", () => {
+  for (const api of ["responses", "messages"] as const)
+    test(`over ${api} says nothing of the gateway's account`, async () => {
+      const secret = "sk-abcdefgh1jklmnop";
+      harness.providerResponse = () =>
+        new Response(
+          [
+            'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"He"},"finish_reason":null}]}',
+            `data: {"error":{"message":"Key ${secret} of org-abcdefghijkl is over its limit","code":"server_error"}}`,
+            "",
+          ].join("\n\n"),
+          { headers: { "content-type": "text/event-stream" } },
+        );
+      const answer = await callApi(harness, api, {
+        ...minimalBody(api, "chat", "x"),
+        stream: true,
+      });
+      harness.providerResponse = undefined;
+      expect(answer.text).toContain("is over its limit");
+      expect(answer.text).not.toContain(secret);
+    });
+});

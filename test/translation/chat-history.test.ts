@@ -1,0 +1,92 @@
+// Conversations that go on with another provider: what the one before has left in them hinders nobody.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { bodyOf, grantCredits, type Json, postCall, USD } from "../inference/support/harness.ts";
+import { type RawProvider, startRawProvider } from "../inference/support/raw-provider.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+
+const OK = JSON.stringify({
+  id: "x",
+  object: "chat.completion",
+  choices: [{ index: 0, message: { role: "assistant", content: "fine" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
+});
+const CALL = { id: "c1", type: "function", function: { name: "look", arguments: "{}" } };
+const REPLY = {
+  role: "assistant",
+  content: null,
+  reasoning: "hm",
+  reasoning_content: "hm",
+  reasoning_details: [{ type: "reasoning.text", text: "hm", signature: "s" }],
+  tool_calls: [{ ...CALL, extra_content: { google: { thought_signature: "t" } } }],
+};
+const MESSAGES = [
+  { role: "user", content: "look", reasoning_content: "mine" },
+  REPLY,
+  { role: "tool", tool_call_id: "c1", content: "42" },
+];
+
+let provider: RawProvider;
+let gateway: Gateway;
+let account: TestAccount;
+
+beforeAll(async () => {
+  provider = await startRawProvider(() => ({ body: OK }));
+  const env: Record<string, string> = {};
+  for (const stem of ["MISTRAL", "GROQ", "CEREBRAS", "DEEPSEEK"]) {
+    env[`${stem}_API_KEY`] = "a-key-for-tests";
+    env[`${stem}_BASE_URL`] = provider.url;
+  }
+  gateway = await startGateway({ providers: ["anthropic"], env });
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
+});
+afterAll(async () => {
+  await gateway.stop();
+  await provider.stop();
+});
+
+async function callModel(model: string): Promise<{ messages: unknown; dropped: string | null }> {
+  const body = bodyOf("chat", "", { model, messages: MESSAGES });
+  const response = await postCall(gateway, account, "chat", body);
+  expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
+  const { messages } = JSON.parse(provider.requests.at(-1)?.body ?? "{}") as Json;
+  return { messages, dropped: response.headers.get("x-postern-dropped") };
+}
+
+for (const [model, kept] of [
+  ["groq/llama-3.3-70b-versatile", { reasoning: "hm" }],
+  ["cerebras/gpt-oss-120b", { reasoning: "hm" }],
+  ["mistral/mistral-large-latest", {}],
+] as const)
+  test(`earlier thoughts that ${model} would refuse are left out, and named`, async () => {
+    const { messages, dropped } = await callModel(model);
+    const reply = { role: "assistant", content: null, ...kept, tool_calls: [CALL] };
+    expect(messages).toEqual([MESSAGES[0], reply, MESSAGES[2]]);
+    expect(dropped).toContain("messages[1].reasoning_content, messages[1].reasoning_details");
+    expect(dropped).toContain("messages[1].tool_calls[0].extra_content");
+  });
+
+test("they stay as they came where they are taken back", async () => {
+  const { messages, dropped } = await callModel("deepseek/deepseek-v4-pro");
+  expect([messages, dropped]).toEqual([MESSAGES, null]);
+});
+
+test("a thousand losses are told in a header that every client takes", async () => {
+  const turns = Array.from({ length: 1_000 }, (_, place) => [
+    { role: "user", content: `turn ${place}` },
+    { role: "assistant", content: "so", reasoning_content: "hm" },
+  ]).flat();
+  const messages = [...turns, { role: "user", content: "now" }];
+  const body = bodyOf("chat", "", { model: "anthropic/claude-haiku-4-5", messages });
+  const response = await postCall(gateway, account, "chat", body);
+  const dropped = response.headers.get("x-postern-dropped") ?? "";
+  expect([response.status, dropped.length < 5_000]).toEqual([200, true]);
+  expect(dropped).toStartWith("messages[1].reasoning_content, messages[3].reasoning_content");
+  expect(dropped).toMatch(/, and \d{3} more$/);
+});

@@ -1,0 +1,103 @@
+// What a translated chunk costs the gateway: parsed, metered, read, written and encoded, on every pair. The budget is 35 µs;
+// a busy machine may be several times slower than a quiet one, so that only what is far beyond it fails.
+
+import { expect, test } from "bun:test";
+import { createSseParser, type SseParser } from "../../src/base/streams/sse.ts";
+import { createAwsFrameParser } from "../../src/inference/upstream/aws-frames.ts";
+import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
+import { scanEvent } from "../../src/inference/metering/usage/stream-meter.ts";
+import { translationTransform } from "../../src/inference/translate/translate-stream.ts";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
+import { createSimulator } from "../../src/simulator/simulator.ts";
+import { writeContext } from "../wires/stream-helpers.ts";
+import { type Api, APIS, minimalBody, type Wire, WIRES } from "./support/harness.ts";
+
+const BUDGET_US = 35;
+const ROUNDS = 30;
+const DIRECTIVE = "[[sim: tokens=2000 chunks=1000]] hello";
+
+const PATHS: Readonly<Record<Wire, string>> = {
+  chat: "/v1/chat/completions",
+  responses: "/v1/responses",
+  messages: "/v1/messages",
+  gemini: "/v1beta/models/echo:streamGenerateContent?alt=sse",
+  converse: "/model/echo/converse-stream",
+};
+
+test("a translated chunk costs little", async () => {
+  const lines: string[] = [];
+  let worst = 0;
+  for (const wire of WIRES) {
+    const chunks = await streamOn(wire);
+    for (const api of APIS) {
+      if (api === wire) continue;
+      const us = costOf(api, wire, chunks);
+      worst = Math.max(worst, us);
+      lines.push(`${api} from ${wire} ${us.toFixed(1)}`);
+    }
+  }
+  console.log(`» µs of CPU a translated chunk: ${lines.join(", ")}; budget ${BUDGET_US}`);
+  expect(worst).toBeLessThan(BUDGET_US * 3);
+}, 60_000);
+
+/** The provider's bytes, an event at a time. */
+async function streamOn(wire: Wire): Promise<readonly Uint8Array[]> {
+  const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
+  const bodies: Readonly<Record<Wire, object>> = {
+    chat: {
+      ...minimalBody("chat", wire, DIRECTIVE),
+      stream: true,
+      stream_options: { include_usage: true },
+    },
+    responses: { ...minimalBody("responses", wire, DIRECTIVE), stream: true },
+    messages: { ...minimalBody("messages", wire, DIRECTIVE), stream: true, max_tokens: 4_000 },
+    gemini: { contents: [{ role: "user", parts: [{ text: DIRECTIVE }] }] },
+    converse: { messages: [{ role: "user", content: [{ text: DIRECTIVE }] }] },
+  };
+  const response = await simulator.fetch(
+    new Request(`http://simulator${PATHS[wire]}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "anthropic-version": "2023-06-01" },
+      body: JSON.stringify(bodies[wire]),
+    }),
+  );
+  const chunks: Uint8Array[] = [];
+  if (response.body === null) throw new Error("no stream");
+  for await (const chunk of response.body) chunks.push(chunk);
+  expect(chunks.length).toBeGreaterThan(500);
+  return chunks;
+}
+
+function costOf(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number {
+  for (let warm = 0; warm < 5; warm++) translate(api, wire, chunks);
+  const before = process.cpuUsage();
+  let events = 0;
+  for (let round = 0; round < ROUNDS; round++) events += translate(api, wire, chunks);
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / events;
+}
+
+function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number {
+  const parser: SseParser = wire === "converse" ? createAwsFrameParser() : createSseParser();
+  const meter = createStreamMeter(wire, "sim");
+  const shape = translationTransform(api, {
+    reader: OUTBOUND_WIRES[wire].createStreamReader({
+      origin: { provider: "sim", model: "echo" },
+      readUsage: (body) => usageOf(wire, body, "sim"),
+    }),
+    writer: INBOUND_WIRES[api].createStreamWriter(writeContext()),
+    showsUsage: true,
+    costUsd: () => "0.001",
+    scrub: (text) => text,
+  });
+  let events = 0;
+  for (const chunk of chunks)
+    for (const event of parser.push(chunk)) {
+      events += 1;
+      if (scanEvent(meter, event) === "usage" && meter.isUsageFinal)
+        shape.transformUsageEvent(event, "0.001");
+      else shape.transformEvent(event);
+    }
+  expect(shape.finish(true)).toBeDefined();
+  return events;
+}

@@ -1,0 +1,87 @@
+// Random requests, replies and streams, as OpenAI's chat wire and Anthropic's Messages wire write them, are valid by the
+// published descriptions. The other wires have such tests beside their own.
+
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { replyToEvents } from "../../src/inference/canonical/stream.ts";
+import type { CanonicalRequest, Loss } from "../../src/inference/canonical/canonical.ts";
+import { droppedPaths } from "../../src/inference/translate/losses.ts";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
+import { requests as callers } from "../wires/chat-messages/chat-messages-arbitraries.ts";
+import { replies, requests } from "../wires/responses/responses-arbitraries.ts";
+import { ORIGIN, sseEvents, writeContext, writeEvents } from "../wires/stream-helpers.ts";
+import { hasSpecs, loadSpecs } from "./support/openapi-specs.ts";
+
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
+const RUNS = { numRuns: 120 };
+const TARGET = { ...ORIGIN, maxOutputTokens: 32_000, abilities: { openaiFields: true } } as const;
+
+/** With the paths that every reader of requests puts on turns and parts. */
+function toSendable(request: CanonicalRequest): CanonicalRequest {
+  const turns = request.turns.map((turn, at) => ({
+    ...turn,
+    path: `messages[${at}]`,
+    parts: turn.parts.map((part, place) => ({
+      ...part,
+      path: `messages[${at}].content[${place}]`,
+    })),
+  }));
+  return { ...request, turns };
+}
+
+/** Whether this is sent where the caller allows that things are dropped. */
+function isAccepted(request: CanonicalRequest, losses: readonly Loss[]): boolean {
+  try {
+    droppedPaths({ json: { postern: { lossy: true } } }, request, losses, "m");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe.skipIf(!hasSpecs)("by the published descriptions", () => {
+  const specs = hasSpecs ? loadSpecs() : undefined;
+
+  for (const wire of ["chat", "messages"] as const) {
+    const other = wire === "chat" ? "messages" : "chat";
+    for (const [from, asked] of [
+      ["responses", requests] as const,
+      [other, callers(other)] as const,
+    ])
+      test(`requests on ${wire} from ${from}`, () => {
+        let sent = 0;
+        fc.assert(
+          fc.property(asked, (random) => {
+            const request = toSendable(random);
+            const { body, losses } = OUTBOUND_WIRES[wire].writeRequest(request, TARGET);
+            if (!isAccepted(request, losses)) return;
+            sent += 1;
+            expect(specs?.request[wire](jsonRoundTrip(body)) ?? []).toEqual([]);
+          }),
+          { numRuns: 300 },
+        );
+        console.log(`» ${sent} random requests from ${from} to ${wire} are valid`);
+      });
+
+    test(`replies on ${wire}`, () => {
+      fc.assert(
+        fc.property(replies, (reply) => {
+          const { body } = INBOUND_WIRES[wire].writeReply(reply, writeContext());
+          expect(specs?.reply[wire](jsonRoundTrip(body)) ?? []).toEqual([]);
+        }),
+        RUNS,
+      );
+    });
+
+    test(`streams on ${wire}`, () => {
+      fc.assert(
+        fc.property(replies, (reply) => {
+          const text = writeEvents(INBOUND_WIRES[wire], replyToEvents(reply), writeContext());
+          for (const { data } of sseEvents(text))
+            if (data !== "[DONE]") expect(specs?.event[wire](JSON.parse(data)) ?? []).toEqual([]);
+        }),
+        RUNS,
+      );
+    });
+  }
+});

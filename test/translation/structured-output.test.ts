@@ -1,0 +1,210 @@
+// Structured output from models that have no field for a schema, by every API, also the provider's own.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { grantCredits, lastSimulatorRequest, USD } from "../inference/support/harness.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
+import { checkExchanges } from "./support/check-exchanges.ts";
+import { createSdkClients } from "./support/sdk-clients.ts";
+import { type Api, APIS, callApi, type Json, type Harness } from "./support/harness.ts";
+
+let harness: Harness;
+
+beforeAll(async () => {
+  const gateway = await startGateway({ providers: ["deepseek", "zai", "moonshot", "openai"] });
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 1_000n * USD);
+  const stop = () => gateway.stop();
+  harness = {
+    gateway,
+    account,
+    unfundedAccount: account,
+    upstreamRequests: [],
+    exchanges: [],
+    providerResponse: undefined,
+    stop,
+  };
+});
+afterAll(async () => {
+  await checkExchanges(harness, "structured output by other means");
+  await harness.stop();
+});
+
+const CITY = {
+  type: "object",
+  properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 7 } },
+  required: ["city", "days"],
+  additionalProperties: false,
+} as const;
+const VALID = { city: expect.any(String), days: expect.any(Number) };
+/** What DeepSeek answers to a schema in its field, and to a forced call while it thinks. */
+const LIMITED_DIRECTIVE = "[[sim: no-schema no-forced-call]]";
+const INSTRUCTED_MODELS = ["deepseek/deepseek-v4-pro", "zai/glm-5.3", "moonshot/kimi-k3"] as const;
+const TOOL_MODEL = "openai/gpt-4-turbo";
+
+async function lastSentBody(): Promise<Json> {
+  return JSON.parse((await lastSimulatorRequest(harness.gateway)).body) as Json;
+}
+
+function requestBody(api: Api, model: string, strict: boolean): Json {
+  const text = `weather ${LIMITED_DIRECTIVE}`;
+  const named = { name: "answer", schema: CITY, ...(strict ? { strict } : {}) };
+  switch (api) {
+    case "chat":
+      return {
+        model,
+        messages: [
+          { role: "system", content: "Be brief." },
+          { role: "user", content: text },
+        ],
+        response_format: { type: "json_schema", json_schema: named },
+      };
+    case "responses":
+      return { model, input: text, text: { format: { type: "json_schema", ...named } } };
+    case "messages":
+      return {
+        model,
+        max_tokens: 100,
+        messages: [{ role: "user", content: text }],
+        output_config: { format: { type: "json_schema", schema: CITY } },
+      };
+  }
+}
+
+describe("a schema of Messages, which is always kept to", () => {
+  const OPEN = { type: "object", properties: { city: { type: "string" } } };
+  const asked = (schema: Json): Json => ({
+    model: "openai/gpt-5-mini",
+    max_tokens: 1_000,
+    messages: [{ role: "user", content: "weather" }],
+    output_config: { format: { type: "json_schema", schema } },
+  });
+  const strictSent = async (): Promise<unknown> =>
+    /"strict":(true|false)/.exec((await lastSimulatorRequest(harness.gateway)).body)?.[1];
+
+  test("is strict at a provider that has the word, where its form allows it", async () => {
+    const { status, headers } = await callApi(harness, "messages", asked(CITY));
+    expect([status, await strictSent()]).toEqual([200, "true"]);
+    expect(headers.get("x-postern-dropped")).toBeNull();
+  });
+
+  test("is listed where its form does not: the promise is not made in silence", async () => {
+    const { status, headers } = await callApi(harness, "messages", asked(OPEN));
+    expect([status, await strictSent()]).not.toContain("true");
+    expect(headers.get("x-postern-dropped")).toBe("output_config.format");
+  });
+});
+
+for (const api of APIS) {
+  describe(`${api} to a model with JSON output and no forced calls`, () => {
+    const client = () => createSdkClients(harness)[api];
+
+    for (const model of INSTRUCTED_MODELS)
+      for (const way of ["complete", "stream"] as const)
+        test(`${model} answers by the schema (${way})`, async () => {
+          const said = await client()[way]({
+            model,
+            text: `weather ${LIMITED_DIRECTIVE}`,
+            schema: CITY,
+          });
+          expect(JSON.parse(said.text)).toEqual(VALID);
+          expect([said.finish, said.calls]).toEqual(["stop", []]);
+          expect(await lastSentBody()).toMatchObject({ response_format: { type: "json_object" } });
+        });
+
+    test("the schema follows the caller's own instructions, before the conversation", async () => {
+      const { status } = await callApi(harness, api, requestBody(api, INSTRUCTED_MODELS[0], true));
+      expect(status).toBe(200);
+      const messages = (await lastSentBody())["messages"] as { role: string; content: string }[];
+      expect(messages.map(({ role }) => role)).toEqual(
+        api === "chat" ? ["system", "system", "user"] : ["system", "user"],
+      );
+      expect(messages.at(-2)?.content).toContain(JSON.stringify(CITY));
+    });
+
+    test("what no provider promises is not promised: `strict` is listed as dropped", async () => {
+      const { headers } = await callApi(harness, api, requestBody(api, INSTRUCTED_MODELS[0], true));
+      expect(headers.get("x-postern-dropped")).toBe(
+        {
+          chat: "response_format.json_schema.strict",
+          responses: "text.format.strict",
+          messages: "output_config.format",
+        }[api],
+      );
+      if (api === "messages") return;
+      const loose = await callApi(harness, api, requestBody(api, INSTRUCTED_MODELS[0], false));
+      expect(loose.headers.get("x-postern-dropped")).toBeNull();
+    });
+
+    for (const way of ["complete", "stream"] as const)
+      test(`the caller's own tools stay free to be called (${way})`, async () => {
+        const asked = {
+          model: INSTRUCTED_MODELS[0],
+          text: `use clock ${LIMITED_DIRECTIVE}`,
+          schema: CITY,
+          tools: { clock: CITY },
+        };
+        const called = await client()[way](asked);
+        expect([called.finish, called.calls.map(({ name }) => name)]).toEqual([
+          "tool_calls",
+          ["clock"],
+        ]);
+        const answered = await client()[way]({
+          ...asked,
+          previousReply: called,
+          toolResults: ["noon"],
+        });
+        expect([answered.finish, JSON.parse(answered.text)]).toEqual(["stop", VALID]);
+      });
+  });
+
+  describe(`${api} to a model without JSON output`, () => {
+    const client = () => createSdkClients(harness)[api];
+
+    for (const way of ["complete", "stream"] as const)
+      test(`the answer comes through a tool, as text (${way})`, async () => {
+        const said = await client()[way]({
+          model: TOOL_MODEL,
+          text: "weather [[sim: no-schema]]",
+          schema: CITY,
+        });
+        expect(JSON.parse(said.text)).toEqual(VALID);
+        expect([said.finish, said.calls]).toEqual(["stop", []]);
+        expect(await lastSentBody()).toMatchObject({
+          tools: [{ function: { parameters: CITY } }],
+          tool_choice: { type: "function" },
+        });
+      });
+
+    test("beside the caller's own tools one of all is called, and a caller's call is a call", async () => {
+      const said = await client().complete({
+        model: TOOL_MODEL,
+        text: "clock [[sim: no-schema]]",
+        schema: CITY,
+        tools: { clock: CITY },
+      });
+      expect([said.finish, said.calls.map(({ name }) => name)]).toEqual(["tool_calls", ["clock"]]);
+      expect(await lastSentBody()).toMatchObject({ tool_choice: "required" });
+    });
+
+    test("a schema that is no object is refused with its field", async () => {
+      const body = requestBody(api, TOOL_MODEL, false);
+      const list = JSON.parse(
+        JSON.stringify(body).replaceAll(JSON.stringify(CITY), '{"type":"array","items":{}}'),
+      ) as Json;
+      const { status, json } = await callApi(harness, api, list);
+      expect(status).toBe(400);
+      expect(json["error"]).toMatchObject({ param: expect.stringMatching(/format/) });
+    });
+  });
+}
+
+describe("a model that has the field", () => {
+  test("is relayed to on its own API", async () => {
+    await createSdkClients(harness).chat.complete({
+      model: "openai/gpt-4o",
+      text: "weather",
+      schema: CITY,
+    });
+    expect(await lastSentBody()).toMatchObject({ response_format: { type: "json_schema" } });
+  });
+});

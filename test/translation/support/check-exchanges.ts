@@ -1,0 +1,102 @@
+// What every test of this folder ends with: all that passed through the gateway is checked, whatever the test looked at.
+
+import { expect } from "bun:test";
+import { validateChatStream } from "../../wires/validate-chat-stream.ts";
+import { validateMessagesStream } from "../../wires/validate-messages-stream.ts";
+import { validateResponsesStream } from "../../wires/validate-responses-stream.ts";
+import { expectSettledLedger } from "../../inference/support/harness.ts";
+import { sseEvents } from "../../wires/stream-helpers.ts";
+import { hasSpecs, loadSpecs, type OpenApiSpecs } from "./openapi-specs.ts";
+import {
+  APIS,
+  type ClientExchange,
+  type Json,
+  modelOn,
+  recordedExchanges,
+  type Harness,
+  WIRES,
+} from "./harness.ts";
+
+export interface CheckOptions {
+  /** Whether a stream of this exchange may be cut by the test itself. */
+  readonly shouldSkip?: (exchange: ClientExchange) => boolean;
+}
+
+export async function checkExchanges(
+  world: Harness,
+  title: string,
+  expected: CheckOptions = {},
+): Promise<void> {
+  await recordedExchanges();
+  const specs = hasSpecs ? loadSpecs() : undefined;
+  const wrong: string[] = [];
+  let streams = 0;
+  let replies = 0;
+  for (const exchange of world.exchanges) {
+    if (expected.shouldSkip?.(exchange) === true) continue;
+    const isStream = exchange.headers.get("content-type")?.includes("event-stream") === true;
+    if (isStream) streams += 1;
+    else replies += 1;
+    // What is relayed is the provider's own, and not Postern's to vouch for beyond the grammar.
+    const made = exchange.request["model"] === modelOn(exchange.api) ? undefined : specs;
+    const found = isStream ? checkStream(exchange, made) : checkReply(exchange, made);
+    if (found.length > 0)
+      wrong.push(
+        `${exchange.api} of ${String(exchange.request["model"])}: ${found.slice(0, 3).join("; ")}\n  ${exchange.text.slice(0, 300)}`,
+      );
+  }
+  const requests = world.upstreamRequests.filter((one) => one.wire !== "count");
+  for (const { wire, body, api } of requests) {
+    // What is relayed is the caller's own.
+    if (wire === "count" || wire === api) continue;
+    const found = specs?.request[wire](body) ?? [];
+    if (found.length > 0)
+      wrong.push(
+        `request on ${wire}: ${found.slice(0, 6).join("; ")}\n  ${JSON.stringify(body).slice(0, 700)}`,
+      );
+  }
+  const byWire = WIRES.map(
+    (wire) => `${wire} ${requests.filter((one) => one.wire === wire).length}`,
+  );
+  const byApi = APIS.map(
+    (api) => `${api} ${world.exchanges.filter((one) => one.api === api).length}`,
+  );
+  console.log(
+    `» ${title}: ${streams} streams and ${replies} replies checked (${byApi.join(", ")}), ${requests.length} requests to providers (${byWire.join(", ")})`,
+  );
+  await expectSettledLedger(world.gateway.server.db);
+  expect([...new Set(wrong)].slice(0, 8)).toEqual([]);
+}
+
+function checkStream(exchange: ClientExchange, specs: OpenApiSpecs | undefined): readonly string[] {
+  const { api, text, request } = exchange;
+  const events = sseEvents(text);
+  const grammar = {
+    chat: () => validateChatStream(events, { usage: wantsUsage(request) }),
+    responses: () => validateResponsesStream(events),
+    messages: () => validateMessagesStream(events),
+  };
+  const wrong = [...grammar[api]()];
+  for (const { name, data } of events) {
+    if (data === "[DONE]" || name === "ping" || name === "error" || data.startsWith('{"error"'))
+      continue;
+    wrong.push(...(specs?.event[api](JSON.parse(data)) ?? []));
+  }
+  return wrong;
+}
+
+function checkReply(exchange: ClientExchange, specs: OpenApiSpecs | undefined): readonly string[] {
+  const { api, status, text } = exchange;
+  const body = JSON.parse(text) as Json;
+  if (status === 200) return specs?.reply[api](body) ?? [];
+  const error = body["error"] as Json | undefined;
+  const wrong = ["message", "type", "code"].filter((field) => typeof error?.[field] !== "string");
+  if (api === "messages" && (body["type"] !== "error" || typeof body["request_id"] !== "string"))
+    wrong.push("the envelope of Messages");
+  return wrong.map((field) => `error without ${field}`);
+}
+
+function wantsUsage(request: Json): boolean {
+  const options = request["stream_options"] as Json | undefined;
+  return options?.["include_usage"] === true;
+}

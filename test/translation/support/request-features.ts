@@ -1,0 +1,681 @@
+// What a caller can ask for, as each of the three APIs says it: the rows of docs/translation.md.
+
+import type { Api, Json } from "./harness.ts";
+
+export interface Feature {
+  readonly title: string;
+  readonly group: string;
+  /** How each API says it; an API without a word for it has no row. `messages` and `input` replace the base's. */
+  readonly bodies: Readonly<Partial<Record<Api, Json>>>;
+}
+
+const PNG =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const PDF = "JVBERi0xLjQKJcOkw7zDtsOfCg==";
+const SCHEMA = {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+  additionalProperties: false,
+};
+const chatTool = { type: "function", function: { name: "weather", parameters: SCHEMA } };
+const responsesTool = { type: "function", name: "weather", parameters: SCHEMA, strict: false };
+const messagesTool = { name: "weather", input_schema: SCHEMA };
+const chatClockTool = { type: "function", function: { name: "clock", parameters: SCHEMA } };
+const responsesClockTool = { type: "function", name: "clock", parameters: SCHEMA, strict: false };
+const messagesClockTool = { name: "clock", input_schema: SCHEMA };
+
+const user = (content: unknown) => ({ role: "user", content });
+const hello = user("hello");
+const sameForAll = (more: Json): Readonly<Record<Api, Json>> => ({
+  chat: more,
+  responses: more,
+  messages: more,
+});
+const openaiOnly = (more: Json): Readonly<Partial<Record<Api, Json>>> => ({
+  chat: more,
+  responses: more,
+});
+
+const chatCall = (name = "weather", id = "call_1") => ({
+  id,
+  type: "function",
+  function: { name, arguments: '{"city":"Oslo"}' },
+});
+const responsesCall = (name = "weather", id = "call_1") => ({
+  type: "function_call",
+  call_id: id,
+  name,
+  arguments: '{"city":"Oslo"}',
+});
+const messagesCall = (name = "weather", id = "call_1") => ({
+  type: "tool_use",
+  id,
+  name,
+  input: { city: "Oslo" },
+});
+
+/** A conversation in which a tool was called and gave this result. */
+const afterToolResult = (
+  chat: unknown,
+  responses: unknown,
+  messages: Json,
+): Readonly<Partial<Record<Api, Json>>> => ({
+  ...(chat === undefined
+    ? {}
+    : {
+        chat: {
+          tools: [chatTool],
+          messages: [
+            hello,
+            { role: "assistant", content: null, tool_calls: [chatCall()] },
+            { role: "tool", tool_call_id: "call_1", content: chat },
+          ],
+        },
+      }),
+  ...(responses === undefined
+    ? {}
+    : {
+        responses: {
+          tools: [responsesTool],
+          input: [
+            hello,
+            responsesCall(),
+            { type: "function_call_output", call_id: "call_1", output: responses },
+          ],
+        },
+      }),
+  messages: {
+    tools: [messagesTool],
+    messages: [
+      hello,
+      { role: "assistant", content: [messagesCall()] },
+      user([{ type: "tool_result", tool_use_id: "call_1", ...messages }]),
+    ],
+  },
+});
+
+const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
+  {
+    title: "system instructions",
+    bodies: {
+      chat: { messages: [{ role: "system", content: "Be brief." }, hello] },
+      responses: { instructions: "Be brief." },
+      messages: { system: "Be brief." },
+    },
+  },
+  {
+    title: "developer instructions",
+    bodies: {
+      chat: { messages: [{ role: "developer", content: "Be brief." }, hello] },
+      responses: { input: [{ role: "developer", content: "Be brief." }, hello] },
+    },
+  },
+  {
+    title: "instructions in the midst",
+    bodies: {
+      chat: {
+        messages: [
+          hello,
+          { role: "assistant", content: "hi" },
+          { role: "system", content: "Be brief." },
+          hello,
+        ],
+      },
+      responses: {
+        input: [
+          hello,
+          { role: "assistant", content: "hi" },
+          { role: "system", content: "Be brief." },
+          hello,
+        ],
+      },
+      messages: {
+        messages: [
+          hello,
+          { role: "assistant", content: "hi" },
+          hello,
+          { role: "system", content: "Be brief." },
+        ],
+      },
+    },
+  },
+  {
+    title: "a trailing assistant turn",
+    bodies: {
+      chat: { messages: [hello, { role: "assistant", content: "He" }] },
+      responses: { input: [hello, { role: "assistant", content: "He" }] },
+      messages: { messages: [hello, { role: "assistant", content: "He" }] },
+    },
+  },
+  {
+    title: "two user turns in a row",
+    bodies: {
+      chat: { messages: [hello, hello] },
+      responses: { input: [hello, hello] },
+      messages: { messages: [hello, hello] },
+    },
+  },
+];
+
+const imageUrl = "https://example.com/cat.png";
+const pdfUrl = "https://example.com/paper.pdf";
+const CONTENT: readonly Omit<Feature, "group">[] = [
+  {
+    title: "image, bytes",
+    bodies: {
+      chat: {
+        messages: [
+          user([{ type: "image_url", image_url: { url: `data:image/png;base64,${PNG}` } }]),
+        ],
+      },
+      responses: {
+        input: [user([{ type: "input_image", image_url: `data:image/png;base64,${PNG}` }])],
+      },
+      messages: {
+        messages: [
+          user([{ type: "image", source: { type: "base64", media_type: "image/png", data: PNG } }]),
+        ],
+      },
+    },
+  },
+  {
+    title: "image, address",
+    bodies: {
+      chat: { messages: [user([{ type: "image_url", image_url: { url: imageUrl } }])] },
+      responses: { input: [user([{ type: "input_image", image_url: imageUrl }])] },
+      messages: {
+        messages: [user([{ type: "image", source: { type: "url", url: imageUrl } }])],
+      },
+    },
+  },
+  {
+    title: "image, detail",
+    bodies: {
+      chat: {
+        messages: [
+          user([
+            {
+              type: "image_url",
+              image_url: { url: `data:image/png;base64,${PNG}`, detail: "high" },
+            },
+          ]),
+        ],
+      },
+      responses: {
+        input: [
+          user([
+            { type: "input_image", image_url: `data:image/png;base64,${PNG}`, detail: "high" },
+          ]),
+        ],
+      },
+    },
+  },
+  {
+    title: "PDF, bytes",
+    bodies: {
+      chat: {
+        messages: [
+          user([
+            {
+              type: "file",
+              file: { filename: "a.pdf", file_data: `data:application/pdf;base64,${PDF}` },
+            },
+            { type: "text", text: "read" },
+          ]),
+        ],
+      },
+      responses: {
+        input: [
+          user([
+            {
+              type: "input_file",
+              filename: "a.pdf",
+              file_data: `data:application/pdf;base64,${PDF}`,
+            },
+            { type: "input_text", text: "read" },
+          ]),
+        ],
+      },
+      messages: {
+        messages: [
+          user([
+            {
+              type: "document",
+              source: { type: "base64", media_type: "application/pdf", data: PDF },
+            },
+            { type: "text", text: "read" },
+          ]),
+        ],
+      },
+    },
+  },
+  {
+    title: "PDF, address",
+    bodies: {
+      responses: { input: [user([{ type: "input_file", file_url: pdfUrl }])] },
+      messages: {
+        messages: [user([{ type: "document", source: { type: "url", url: pdfUrl } }])],
+      },
+    },
+  },
+  {
+    title: "plain text document",
+    bodies: {
+      messages: {
+        messages: [
+          user([
+            {
+              type: "document",
+              title: "Notes",
+              source: { type: "text", media_type: "text/plain", data: "It rained." },
+            },
+            { type: "text", text: "read" },
+          ]),
+        ],
+      },
+    },
+  },
+  {
+    title: "document that may be cited",
+    bodies: {
+      messages: {
+        messages: [
+          user([
+            {
+              type: "document",
+              source: { type: "text", media_type: "text/plain", data: "It rained." },
+              citations: { enabled: true },
+            },
+            { type: "text", text: "read" },
+          ]),
+        ],
+      },
+    },
+  },
+  {
+    title: "audio, bytes",
+    bodies: {
+      chat: {
+        messages: [
+          user([{ type: "input_audio", input_audio: { format: "wav", data: "UklGRiQAAABXQVZF" } }]),
+        ],
+      },
+    },
+  },
+  {
+    title: "a provider's file",
+    bodies: {
+      chat: { messages: [user([{ type: "file", file: { file_id: "file-1" } }])] },
+      responses: { input: [user([{ type: "input_file", file_id: "file-1" }])] },
+      messages: {
+        messages: [user([{ type: "document", source: { type: "file", file_id: "file-1" } }])],
+      },
+    },
+  },
+  {
+    title: "cache mark on a text",
+    bodies: {
+      chat: {
+        messages: [user([{ type: "text", text: "hello", cache_control: { type: "ephemeral" } }])],
+      },
+      messages: {
+        messages: [user([{ type: "text", text: "hello", cache_control: { type: "ephemeral" } }])],
+      },
+    },
+  },
+  {
+    title: "cache mark on instructions",
+    bodies: {
+      chat: {
+        messages: [
+          {
+            role: "system",
+            content: [{ type: "text", text: "be brief", cache_control: { type: "ephemeral" } }],
+          },
+          hello,
+        ],
+      },
+      messages: {
+        system: [{ type: "text", text: "be brief", cache_control: { type: "ephemeral" } }],
+      },
+    },
+  },
+  {
+    title: "cache mark for an hour",
+    bodies: {
+      messages: {
+        messages: [
+          user([{ type: "text", text: "hello", cache_control: { type: "ephemeral", ttl: "1h" } }]),
+        ],
+      },
+    },
+  },
+];
+
+const TOOLS: readonly Omit<Feature, "group">[] = [
+  {
+    title: "tools",
+    bodies: {
+      chat: { tools: [chatTool] },
+      responses: { tools: [responsesTool] },
+      messages: { tools: [messagesTool] },
+    },
+  },
+  {
+    title: "strict tool",
+    bodies: {
+      chat: { tools: [{ ...chatTool, function: { ...chatTool.function, strict: true } }] },
+      responses: { tools: [{ ...responsesTool, strict: true }] },
+      messages: { tools: [{ ...messagesTool, strict: true }] },
+    },
+  },
+  {
+    title: "a call is required",
+    bodies: {
+      chat: { tools: [chatTool], tool_choice: "required" },
+      responses: { tools: [responsesTool], tool_choice: "required" },
+      messages: { tools: [messagesTool], tool_choice: { type: "any" } },
+    },
+  },
+  {
+    title: "one tool is required",
+    bodies: {
+      chat: {
+        tools: [chatTool, chatClockTool],
+        tool_choice: { type: "function", function: { name: "clock" } },
+      },
+      responses: {
+        tools: [responsesTool, responsesClockTool],
+        tool_choice: { type: "function", name: "clock" },
+      },
+      messages: {
+        tools: [messagesTool, messagesClockTool],
+        tool_choice: { type: "tool", name: "clock" },
+      },
+    },
+  },
+  {
+    title: "no call",
+    bodies: {
+      chat: { tools: [chatTool], tool_choice: "none" },
+      responses: { tools: [responsesTool], tool_choice: "none" },
+      messages: { tools: [messagesTool], tool_choice: { type: "none" } },
+    },
+  },
+  {
+    title: "allowed tools",
+    bodies: {
+      chat: {
+        tools: [chatTool, chatClockTool],
+        tool_choice: {
+          type: "allowed_tools",
+          allowed_tools: {
+            mode: "auto",
+            tools: [{ type: "function", function: { name: "clock" } }],
+          },
+        },
+      },
+      responses: {
+        tools: [responsesTool, responsesClockTool],
+        tool_choice: {
+          type: "allowed_tools",
+          mode: "auto",
+          tools: [{ type: "function", name: "clock" }],
+        },
+      },
+    },
+  },
+  {
+    title: "no parallel calls",
+    bodies: {
+      chat: { tools: [chatTool], parallel_tool_calls: false },
+      responses: { tools: [responsesTool], parallel_tool_calls: false },
+      messages: {
+        tools: [messagesTool],
+        tool_choice: { type: "auto", disable_parallel_tool_use: true },
+      },
+    },
+  },
+  {
+    title: "custom tool",
+    bodies: {
+      chat: { tools: [{ type: "custom", custom: { name: "shell" } }] },
+      responses: { tools: [{ type: "custom", name: "shell" }] },
+    },
+  },
+  {
+    title: "tools in a namespace",
+    bodies: {
+      responses: {
+        tools: [
+          {
+            type: "namespace",
+            name: "home",
+            description: "At home.",
+            tools: [responsesTool, responsesClockTool],
+          },
+        ],
+      },
+    },
+  },
+  {
+    title: "server tool",
+    bodies: {
+      chat: { web_search_options: {} },
+      responses: { tools: [{ type: "web_search" }] },
+      messages: { tools: [{ type: "web_search_20250305", name: "web_search" }] },
+    },
+  },
+  {
+    title: "cache mark on a tool",
+    bodies: {
+      messages: { tools: [{ ...messagesTool, cache_control: { type: "ephemeral" } }] },
+    },
+  },
+  {
+    title: "arguments as they are made",
+    bodies: { messages: { tools: [{ ...messagesTool, eager_input_streaming: true }] } },
+  },
+  {
+    title: "cache mark on a call",
+    bodies: {
+      chat: {
+        tools: [chatTool],
+        messages: [
+          user("weather"),
+          {
+            role: "assistant",
+            tool_calls: [{ ...chatCall(), cache_control: { type: "ephemeral" } }],
+          },
+          { role: "tool", tool_call_id: "call_1", content: "rain" },
+        ],
+      },
+    },
+  },
+  { title: "tool result, text", bodies: afterToolResult("rain", "rain", { content: "rain" }) },
+  {
+    title: "tool result, empty",
+    bodies: afterToolResult("", "", { content: "" }),
+  },
+  {
+    title: "tool result, image",
+    bodies: afterToolResult(
+      undefined,
+      [{ type: "input_image", image_url: `data:image/png;base64,${PNG}` }],
+      {
+        content: [
+          { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
+        ],
+      },
+    ),
+  },
+  {
+    title: "tool result, failed",
+    bodies: {
+      messages: afterToolResult("", "", { content: "no such city", is_error: true }).messages ?? {},
+    },
+  },
+];
+
+const OUTPUT: readonly Omit<Feature, "group">[] = [
+  {
+    title: "JSON schema",
+    bodies: {
+      chat: {
+        response_format: {
+          type: "json_schema",
+          json_schema: { name: "answer", schema: SCHEMA, strict: true },
+        },
+      },
+      responses: {
+        text: { format: { type: "json_schema", name: "answer", schema: SCHEMA, strict: true } },
+      },
+      messages: { output_config: { format: { type: "json_schema", schema: SCHEMA } } },
+    },
+  },
+  {
+    title: "JSON of any form",
+    bodies: {
+      chat: { response_format: { type: "json_object" } },
+      responses: { text: { format: { type: "json_object" } } },
+    },
+  },
+  {
+    title: "output limit",
+    bodies: {
+      chat: { max_completion_tokens: 100 },
+      responses: { max_output_tokens: 100 },
+      messages: { max_tokens: 100 },
+    },
+  },
+  {
+    title: "stop strings",
+    bodies: { chat: { stop: ["END"] }, messages: { stop_sequences: ["END"] } },
+  },
+  {
+    title: "two choices",
+    bodies: { chat: { n: 2 } },
+  },
+  {
+    title: "token probabilities",
+    bodies: {
+      chat: { logprobs: true, top_logprobs: 2 },
+      responses: { include: ["message.output_text.logprobs"], top_logprobs: 2 },
+    },
+  },
+  {
+    title: "verbosity",
+    bodies: { chat: { verbosity: "low" }, responses: { text: { verbosity: "low" } } },
+  },
+  {
+    title: "predicted output",
+    bodies: { chat: { prediction: { type: "content", content: "hello" } } },
+  },
+  {
+    title: "audio output",
+    bodies: {
+      chat: { modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" } },
+    },
+  },
+];
+
+const REASONING: readonly Omit<Feature, "group">[] = [
+  {
+    title: "effort",
+    bodies: {
+      chat: { reasoning_effort: "low" },
+      responses: { reasoning: { effort: "low" } },
+      messages: { output_config: { effort: "low" } },
+    },
+  },
+  {
+    title: "effort `minimal`",
+    bodies: {
+      chat: { reasoning_effort: "minimal" },
+      responses: { reasoning: { effort: "minimal" } },
+    },
+  },
+  {
+    title: "effort `xhigh`",
+    bodies: {
+      chat: { reasoning_effort: "xhigh" },
+      responses: { reasoning: { effort: "xhigh" } },
+      messages: { output_config: { effort: "xhigh" } },
+    },
+  },
+  {
+    title: "no reasoning",
+    bodies: {
+      chat: { reasoning_effort: "none" },
+      responses: { reasoning: { effort: "none" } },
+      messages: { thinking: { type: "disabled" } },
+    },
+  },
+  {
+    title: "budget of tokens",
+    bodies: {
+      messages: { max_tokens: 4_000, thinking: { type: "enabled", budget_tokens: 2_048 } },
+    },
+  },
+  { title: "adaptive", bodies: { messages: { thinking: { type: "adaptive" } } } },
+  { title: "summary", bodies: { responses: { reasoning: { summary: "auto" } } } },
+];
+
+const SAMPLING: readonly Omit<Feature, "group">[] = [
+  { title: "temperature", bodies: sameForAll({ temperature: 0.5 }) },
+  { title: "temperature above 1", bodies: openaiOnly({ temperature: 1.5 }) },
+  { title: "top_p", bodies: sameForAll({ top_p: 0.9 }) },
+  { title: "top_k", bodies: { messages: { top_k: 40 } } },
+  { title: "seed", bodies: { chat: { seed: 7 } } },
+  { title: "frequency penalty", bodies: { chat: { frequency_penalty: 0.5 } } },
+  { title: "presence penalty", bodies: { chat: { presence_penalty: 0.5 } } },
+  { title: "logit bias", bodies: { chat: { logit_bias: { "1": 5 } } } },
+];
+
+const MISCELLANEOUS: readonly Omit<Feature, "group">[] = [
+  {
+    title: "end user",
+    bodies: {
+      chat: { user: "u1" },
+      responses: { user: "u1" },
+      messages: { metadata: { user_id: "u1" } },
+    },
+  },
+  { title: "safety identifier", bodies: openaiOnly({ safety_identifier: "u1" }) },
+  { title: "metadata", bodies: openaiOnly({ metadata: { run: "1" } }) },
+  { title: "prompt cache key", bodies: openaiOnly({ prompt_cache_key: "k" }) },
+  { title: "store", bodies: { chat: { store: true } } },
+  { title: "max_tool_calls", bodies: { responses: { max_tool_calls: 3 } } },
+  { title: "truncation", bodies: { responses: { truncation: "auto" } } },
+  {
+    title: "earlier thoughts that stay",
+    bodies: {
+      messages: {
+        context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
+      },
+    },
+  },
+  {
+    title: "earlier calls that go",
+    bodies: { messages: { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } } },
+  },
+  { title: "notes about the client", bodies: { responses: { client_metadata: { session: "s" } } } },
+  { title: "thread", bodies: { messages: { thread: { type: "create" } } } },
+  { title: "container", bodies: { messages: { container: "container_1" } } },
+  { title: "inference region", bodies: { messages: { inference_geo: "us" } } },
+  { title: "a field that is not known", bodies: sameForAll({ frobnicate: true }) },
+];
+
+const grouped = (group: string, list: readonly Omit<Feature, "group">[]): readonly Feature[] =>
+  list.map((feature) => ({ ...feature, group }));
+
+export const FEATURES: readonly Feature[] = [
+  ...grouped("Instructions and turns", INSTRUCTIONS),
+  ...grouped("Content", CONTENT),
+  ...grouped("Tools", TOOLS),
+  ...grouped("Output", OUTPUT),
+  ...grouped("Reasoning", REASONING),
+  ...grouped("Sampling", SAMPLING),
+  ...grouped("The caller's affairs", MISCELLANEOUS),
+];

@@ -1,0 +1,216 @@
+// The rooms that tell and are told, behind real guards and idempotency, on a given store and a clock of the test's own.
+
+import { auditRoutes } from "../../src/audit/routes.ts";
+import { createLog } from "../../src/base/log.ts";
+import { secret } from "../../src/base/secret.ts";
+import { emitBalanceEvents, onKeyChange, onProviderKeyChange } from "../../src/events/producers.ts";
+import type { ResolveHost } from "../../src/webhooks/endpoint.ts";
+import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/delivery-worker.ts";
+import { webhookRoutes } from "../../src/webhooks/routes.ts";
+import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
+import { createRequestHandler } from "../../src/http/request-handler.ts";
+import { createIdempotency } from "../../src/idempotency/idempotency.ts";
+import { createKeys, type Keys } from "../../src/keys/keys.ts";
+import { keyRoutes } from "../../src/keys/routes.ts";
+import { createLedger, type Ledger, openWallet } from "../../src/ledger/ledger.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
+import { providerKeyRoutes } from "../../src/provider-keys/routes.ts";
+import type { Db } from "../../src/store/db.ts";
+
+export const MASTER = secret("a master secret that only tests know, forty-three");
+export const START_MS = Date.parse("2026-11-21T09:30:00Z");
+export const MINUTE = 60_000;
+export const HOUR = 60 * MINUTE;
+
+interface ApiResponse {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export interface Harness {
+  readonly db: Db;
+  readonly webhooks: Webhooks;
+  readonly keys: Keys;
+  readonly ledger: Ledger<never>;
+  readonly logged: string[];
+  readonly clock: { now: number };
+  readonly newWorker: (options?: WorkerOptions) => DeliveryWorker;
+  /** Sends all that is due and waits for it. */
+  readonly deliver: (postman?: DeliveryWorker) => Promise<void>;
+  readonly call: (
+    caller: string,
+    method: string,
+    path: string,
+    body?: unknown,
+  ) => Promise<ApiResponse>;
+  readonly idempotency: { key: string | undefined };
+  /** Sets up a webhook of `alice`. */
+  readonly createWebhook: (
+    url: string,
+    more?: Readonly<Record<string, unknown>>,
+  ) => Promise<CreatedWebhook>;
+  readonly log: (webhookId: string) => Promise<readonly LoggedDelivery[]>;
+}
+
+interface CreatedWebhook {
+  readonly id: string;
+  readonly secret: string;
+}
+
+interface LoggedDelivery {
+  readonly id: string;
+  readonly event_id: string;
+  readonly event_type: string;
+  readonly status: string;
+  readonly tries: number;
+  readonly next_try_at: string | null;
+  readonly attempts: readonly {
+    readonly status: number | null;
+    readonly error: string | null;
+    readonly response: string;
+  }[];
+}
+
+interface WorkerOptions {
+  readonly timeoutMs?: number;
+  readonly resolve?: ResolveHost;
+  readonly random?: number;
+}
+
+const TABLES = [
+  "event",
+  "webhook",
+  "webhook_delivery",
+  "audit",
+  "api_key",
+  "spender",
+  "wallet",
+  "hold",
+  "transfer",
+  "provider_key",
+  "account",
+  "membership",
+  "person",
+  "claim_attempt",
+  "claim_count",
+  "human_grant",
+  "idempotent_answer",
+] as const;
+
+/** As it was when it was new: cheaper than a new store. */
+export async function truncateTables(db: Db): Promise<void> {
+  await db.write(async (tx) => {
+    for (const table of TABLES) await tx.run(`delete from ${table}`);
+  });
+}
+
+/** Callers are `alice` and `bob`, each with an account of that name. */
+export async function createHarness(db: Db, allowLoopback = true): Promise<Harness> {
+  const clock = { now: START_MS };
+  const now = (): number => clock.now;
+  const logged: string[] = [];
+  const log = createLog({
+    level: "debug",
+    isPretty: false,
+    now,
+    write: (line) => logged.push(line),
+  });
+  const webhooks = createWebhooks({ master: MASTER, allowLoopback });
+  const keys = createKeys({ db, master: MASTER, prefix: "pst", createKeySpend: insertKeySpend });
+  const ledger = createLedger<never>({
+    db,
+    process: "test",
+    epoch: 1,
+    writeRecords: async () => {},
+    onBalanceThresholds: emitBalanceEvents,
+  });
+  const providerKeys = createProviderKeys({
+    db,
+    master: MASTER,
+    providers: () => ["openai"],
+    check: async () => ({ kind: "accepted", status: "active" }),
+  });
+  const idempotency = createIdempotency(MASTER);
+  const handle = createRequestHandler({
+    routes: [
+      ...webhookRoutes({ db, webhooks }),
+      ...auditRoutes({ db }),
+      ...keyRoutes({ db, keys, onKeyChange }),
+      ...providerKeyRoutes({ db, providerKeys, onProviderKeyChange }),
+    ],
+    db,
+    baseUrl: "http://127.0.0.1:8787",
+    log,
+    now,
+    authenticate: async (raw) =>
+      raw === "alice" || raw === "bob"
+        ? { accountId: `acct_${raw}`, keyId: `key_${raw}` }
+        : undefined,
+    beginIdempotent: idempotency.begin,
+    finishIdempotent: idempotency.finish,
+    rateLimiter: undefined,
+    clientIpOf: () => "203.0.113.7",
+    isDraining: () => false,
+  });
+  await db.write(async (tx) => {
+    for (const who of ["alice", "bob"]) await openWallet(tx, `acct_${who}`);
+  });
+  const newWorker: Harness["newWorker"] = ({ timeoutMs = 5_000, resolve, random = 0.5 } = {}) =>
+    createDeliveryWorker({
+      db,
+      log,
+      now,
+      webhooks,
+      allowLoopback,
+      timeoutMs,
+      drainMs: 100,
+      random: () => random,
+      ...(resolve === undefined ? {} : { resolve }),
+    });
+  const worker = newWorker();
+  const repeated: Harness["idempotency"] = { key: undefined };
+  const call: Harness["call"] = async (who, method, path, body) => {
+    const request = new Request(`http://127.0.0.1:8787${path}`, {
+      method,
+      headers: {
+        ...(who === "" ? {} : { authorization: `Bearer ${who}` }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(repeated.key === undefined ? {} : { "idempotency-key": repeated.key }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const response = await handle(request, {
+      address: () => "127.0.0.1",
+      disableIdleTimeout: () => {},
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
+  };
+  return {
+    db,
+    webhooks,
+    keys,
+    ledger,
+    logged,
+    clock,
+    newWorker,
+    deliver: async (postman = worker) => {
+      await postman.tick();
+      await postman.idle();
+    },
+    call,
+    idempotency: repeated,
+    createWebhook: async (url, more = {}) => {
+      const { status, body, text } = await call("alice", "POST", "/v1/webhooks", { url, ...more });
+      if (status !== 201) throw new Error(text);
+      return { id: String(body["id"]), secret: String(body["secret"]) };
+    },
+    log: async (webhookId) => {
+      const { body } = await call("alice", "GET", `/v1/webhooks/${webhookId}/deliveries`);
+      return body["data"] as readonly LoggedDelivery[];
+    },
+  };
+}

@@ -1,0 +1,164 @@
+// Whatever comes in: a caller's body is read or refused with a 400, a provider's reply is read; and the grammars see faults.
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { Fault } from "../../../src/base/fault.ts";
+import type { InboundWire, OutboundWire } from "../../../src/inference/canonical/wire.ts";
+import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
+import { validateChatStream } from "../validate-chat-stream.ts";
+import { validateMessagesStream } from "../validate-messages-stream.ts";
+import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
+import { replies, requests } from "./chat-messages-arbitraries.ts";
+import type { TestedWire } from "./chat-messages-arbitraries.ts";
+import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import {
+  ORIGIN,
+  validateCanonicalStream,
+  readContext,
+  readEvents,
+  sseEvents,
+  writeContext,
+  writeEvents,
+} from "../stream-helpers.ts";
+
+const WIRES: Record<TestedWire, InboundWire & OutboundWire> = {
+  chat: chatWire,
+  messages: messagesWire,
+};
+const RUNS = { numRuns: 400 };
+const randomValue = fc.oneof(
+  fc.constantFrom<unknown>(
+    null,
+    true,
+    -1,
+    1e308,
+    "",
+    "x",
+    [],
+    {},
+    [null],
+    [{}],
+    { type: 5 },
+    { type: "x" },
+  ),
+  fc.jsonValue({ maxDepth: 2 }),
+);
+
+/** The value with one thing in it replaced: `seed` picks which. */
+function corrupt(value: unknown, seed: number, by: unknown): unknown {
+  if (typeof value !== "object" || value === null || seed % 5 === 0) return by;
+  const keys = Object.keys(value);
+  const key = keys[seed % Math.max(1, keys.length)];
+  if (key === undefined) return by;
+  const copy = structuredClone(value) as Record<string, unknown>;
+  copy[key] = corrupt(copy[key], Math.floor(seed / 7), by);
+  return copy;
+}
+
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
+for (const name of ["chat", "messages"] as const) {
+  const wire = WIRES[name];
+  const check = (text: string) =>
+    name === "chat"
+      ? validateChatStream(sseEvents(text), { usage: true })
+      : validateMessagesStream(sseEvents(text));
+
+  describe(name, () => {
+    test("a spoilt request is read or is a 400, and what was read can be written by every wire", () => {
+      fc.assert(
+        fc.property(requests(name), fc.nat(), randomValue, (request, seed, by) => {
+          const body = corrupt(jsonRoundTrip(wire.writeRequest(request, ORIGIN).body), seed, by);
+          try {
+            const read = wire.readRequest(body);
+            for (const out of Object.values(WIRES))
+              JSON.stringify(out.writeRequest(read, ORIGIN).body);
+          } catch (error) {
+            if (!(error instanceof Fault)) throw error;
+            expect([error.code, error.status]).toEqual(["invalid_request", 400]);
+          }
+        }),
+        RUNS,
+      );
+    });
+
+    test("a spoilt reply is read all the same", () => {
+      fc.assert(
+        fc.property(replies(name), fc.nat(), randomValue, (reply, seed, by) => {
+          const body = corrupt(
+            jsonRoundTrip(wire.writeReply(reply, writeContext()).body),
+            seed,
+            by,
+          );
+          const read = wire.readReply(body, readContext(name));
+          expect(read.choices.length).toBeGreaterThan(0);
+          for (const out of Object.values(WIRES)) out.writeReply(read, writeContext());
+          expect(wire.readError(500, body).message).not.toBe("");
+        }),
+        RUNS,
+      );
+    });
+
+    test("a stream with spoilt, missing and doubled events still gives a canonical stream, and every writer a valid one", () => {
+      fc.assert(
+        fc.property(
+          replies(name),
+          fc.tuple(fc.nat(), fc.nat(), fc.nat()),
+          randomValue,
+          (reply, [at, twice, seed], by) => {
+            const events = sseEvents(writeEvents(wire, replyToEvents(reply), writeContext()));
+            const hit = at % events.length;
+            const spoilt = events.flatMap((event, index) => {
+              if (index !== hit)
+                return index === twice % (2 * events.length) ? [event, event] : [event];
+              if (seed % 3 === 0 || event.data === "[DONE]") return [];
+              return [
+                { ...event, data: JSON.stringify(corrupt(JSON.parse(event.data), seed, by)) },
+              ];
+            });
+            const read = readEvents(wire, spoilt, readContext(name));
+            expect(validateCanonicalStream(read)).toEqual([]);
+            const usage = read.some((event) => event.type === "usage");
+            expect(
+              validateChatStream(sseEvents(writeEvents(chatWire, read, writeContext())), {
+                usage: usage && !read.some((event) => event.type === "error"),
+              }),
+            ).toEqual([]);
+            expect(
+              validateMessagesStream(sseEvents(writeEvents(messagesWire, read, writeContext()))),
+            ).toEqual([]);
+          },
+        ),
+        RUNS,
+      );
+    });
+
+    test("the grammar sees what is missing or out of place", () => {
+      const reply = {
+        choices: [
+          {
+            parts: [
+              { type: "text", text: "ab" } as const,
+              { type: "tool_call", id: "a", name: "f", arguments: "{}" } as const,
+            ],
+            finish: { reason: "tool_calls" } as const,
+          },
+        ],
+        usage: { usage: { tokens: { input: 1 }, fees: {} } },
+      };
+      const text = writeEvents(wire, replyToEvents(reply), writeContext());
+      expect(check(text)).toEqual([]);
+      const frames = text.split("\n\n").filter((frame) => frame !== "");
+      const deltas = /text_delta|"content":"ab"|"arguments":"{}"/;
+      for (const [at, frame] of frames.entries()) {
+        const without = frames.toSpliced(at, 1).join("\n\n");
+        if (!deltas.test(frame))
+          expect([frame, check(`${without}\n\n`).length > 0]).toEqual([frame, true]);
+        const swapped = frames
+          .toSpliced(at, 2, ...frames.slice(at, at + 2).toReversed())
+          .join("\n\n");
+        if (at + 1 < frames.length && !deltas.test(frame) && !deltas.test(frames[at + 1] ?? ""))
+          expect([frame, check(`${swapped}\n\n`).length > 0]).toEqual([frame, true]);
+      }
+    });
+  });
+}

@@ -1,0 +1,196 @@
+// Every recorded reply of Converse must be understood: text, reasoning, calls, finish and usage, whole and streamed. What
+// a recording says is read here a second time, in the plainest way.
+import { describe, expect, test } from "bun:test";
+import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
+import {
+  eventsOf,
+  recordings,
+  replayBytes,
+  skipNotice,
+} from "../../support/recordings/recordings.ts";
+import type { Recording } from "../../support/recordings/recordings.ts";
+import { readFrames } from "./encode-converse-frames.ts";
+import type { ConverseBlock, ConverseEvent, ConverseReply } from "./converse-types.ts";
+import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";
+import { validateCanonicalStream, collectReply, readEvents } from "../stream-helpers.ts";
+
+const context = outboundContext("converse");
+const decoder = new TextDecoder();
+const all = (): Iterable<Recording> =>
+  recordings(({ endpoint }) => endpoint.startsWith("bedrock.converse"));
+
+interface ReplySummary {
+  readonly text: string;
+  readonly reasoning: string;
+  readonly blobs: readonly string[];
+  readonly calls: readonly string[];
+  readonly natives: number;
+  readonly finish: string | undefined;
+}
+
+function summarizeBlocks(
+  blocks: readonly ConverseBlock[],
+  finish: string | undefined,
+): ReplySummary {
+  const reasoning = blocks.flatMap((block) => block.reasoningContent ?? []);
+  const uses = blocks.flatMap((block) => block.toolUse ?? []);
+  return {
+    text: blocks
+      .map(
+        ({ text, citationsContent: cited }) =>
+          text ?? cited?.content.map((one) => one.text).join("") ?? "",
+      )
+      .join(""),
+    reasoning: reasoning.map((one) => one.reasoningText?.text ?? "").join(""),
+    blobs: reasoning.flatMap((one) => one.redactedContent ?? one.reasoningText?.signature ?? []),
+    calls: uses
+      .filter((use) => use.type !== "server_tool_use")
+      .map((use) => `${use.toolUseId} ${use.name} ${JSON.stringify(use.input)}`),
+    natives:
+      uses.filter((use) => use.type === "server_tool_use").length +
+      blocks.filter((block) => block.toolResult).length,
+    finish,
+  };
+}
+
+interface CollectedBlock {
+  readonly start: ConverseBlock;
+  text: string;
+  thought: string;
+  signature: string;
+  redacted: string;
+  input: string;
+}
+
+function summarizeStream(recording: Recording): ReplySummary {
+  const blocks = new Map<number, CollectedBlock>();
+  let finish: string | undefined;
+  for (const { data } of eventsOf(recording)) {
+    const event = JSON.parse(data) as ConverseEvent;
+    finish = event.stopReason ?? finish;
+    if (event.contentBlockIndex !== undefined) collectBlock(blocks, event, event.contentBlockIndex);
+  }
+  return summarizeBlocks([...blocks.values()].map(blockOf), finish);
+}
+
+function collectBlock(
+  blocks: Map<number, CollectedBlock>,
+  { start = {}, delta }: ConverseEvent,
+  at: number,
+) {
+  const empty = { text: "", thought: "", signature: "", redacted: "", input: "" };
+  const block: CollectedBlock = blocks.get(at) ?? { start, ...empty };
+  blocks.set(at, block);
+  const { text = "", reasoningContent: reasoning = {}, toolUse } = delta ?? {};
+  block.text += text;
+  block.thought += reasoning.text ?? "";
+  block.signature += reasoning.signature ?? "";
+  block.redacted += reasoning.redactedContent ?? "";
+  block.input += toolUse?.input ?? "";
+}
+
+function blockOf({
+  start,
+  text,
+  thought,
+  signature,
+  redacted,
+  input,
+}: CollectedBlock): ConverseBlock {
+  if (start.toolUse !== undefined)
+    return { toolUse: { ...start.toolUse, input: JSON.parse(input || "{}") as unknown } };
+  if (start.toolResult !== undefined) return start;
+  if (redacted !== "") return { reasoningContent: { redactedContent: redacted } };
+  if (thought === "") return { text };
+  const held = signature === "" ? { text: thought } : { text: thought, signature };
+  return { reasoningContent: { reasoningText: held } };
+}
+
+function summarizeReply({ choices }: CanonicalReply): ReplySummary {
+  const { parts = [], finish } = choices[0] ?? {};
+  const joined = (type: "text" | "reasoning") =>
+    parts.flatMap((part) => (part.type === type ? [part.text] : [])).join("");
+  return {
+    text: joined("text"),
+    reasoning: joined("reasoning"),
+    blobs: parts.flatMap((part) => (part.type === "reasoning" ? (part.blob?.data ?? []) : [])),
+    calls: parts.flatMap((part) =>
+      part.type === "tool_call"
+        ? [`${part.id} ${part.name} ${JSON.stringify(JSON.parse(part.arguments))}`]
+        : [],
+    ),
+    natives: parts.filter((part) => part.type === "native").length,
+    finish: finish?.nativeReason,
+  };
+}
+
+function bodyOf(recording: Recording): ConverseReply {
+  return JSON.parse(decoder.decode(recording.responseBody)) as ConverseReply;
+}
+
+function read(recording: Recording): [CanonicalReply, ReplySummary] {
+  if (recording.bodyFormat === "json") {
+    const body = bodyOf(recording);
+    const said = summarizeBlocks(body.output?.message.content ?? [], body.stopReason);
+    return [converseWire.readReply(body, context), said];
+  }
+  const events = readEvents(converseWire, eventsOf(recording), context);
+  expect(validateCanonicalStream(events)).toEqual([]);
+  expect(events.some((event) => event.type === "error")).toBe(false);
+  return [collectReply(events), summarizeStream(recording)];
+}
+
+describe.skipIf(skipNotice("Converse's recordings"))("Converse's recordings", () => {
+  test("are understood, and agree with their manifest", () => {
+    const counts = { whole: 0, streamed: 0, errors: 0, calls: 0, blobs: 0, citations: 0 };
+    for (const recording of all()) {
+      const where = `${recording.file}#${recording.interaction}`;
+      if (recording.status >= 400) {
+        counts.errors++;
+        const { message } = bodyOf(recording);
+        const error = converseWire.readError(recording.status, bodyOf(recording));
+        expect([where, error.message]).toEqual([where, message ?? ""]);
+        continue;
+      }
+      const [reply, said] = read(recording);
+      expect([where, summarizeReply(reply)]).toEqual([where, said]);
+      const { stopReasons, usage } = recording.summary;
+      if (stopReasons.length > 0)
+        expect([where, stopReasons.includes(said.finish ?? "")]).toEqual([where, true]);
+      if (said.finish === "tool_use" || said.finish === "end_turn")
+        expect([where, reply.choices[0]?.finish.reason as string]).toEqual([
+          where,
+          said.calls.length > 0 ? "tool_calls" : "stop",
+        ]);
+      if (typeof usage["totalTokens"] === "number") {
+        const tokens = Object.values(reply.usage?.usage.tokens ?? {});
+        const total = tokens.reduce((sum, one) => sum + one, 0);
+        expect([where, total]).toEqual([where, usage["totalTokens"]]);
+      }
+      counts[recording.bodyFormat === "json" ? "whole" : "streamed"]++;
+      counts.calls += said.calls.length;
+      counts.blobs += said.blobs.length;
+      counts.citations += JSON.stringify(reply).split('"fields":{').length - 1;
+    }
+    console.log(`converse recordings: ${JSON.stringify(counts)}`);
+    expect(counts.whole + counts.streamed).toBeGreaterThan(60);
+  });
+
+  test("streams do not depend on how their bytes are cut", () => {
+    let cut = 0;
+    for (const recording of all()) {
+      if (recording.bodyFormat === "json" || recording.status >= 400) continue;
+      const bytes = replayBytes(recording);
+      const one = readFrames(converseWire.createStreamReader(context), [bytes]);
+      const pieces = splitBytes(bytes, elevenByteSizes());
+      expect(readFrames(converseWire.createStreamReader(context), pieces)).toEqual(one);
+      cut++;
+    }
+    console.log(`converse recordings: ${cut} streams cut into pieces of 11 bytes`);
+  });
+});
+
+function* elevenByteSizes(): Generator<number> {
+  for (;;) yield 11;
+}

@@ -1,0 +1,172 @@
+// A caller of each API talks with a model at Gemini and at Converse: the second turn carries what the first returned, and
+// the provider gets its own reasoning and signatures back; another model does not.
+import { describe, expect, test } from "bun:test";
+import type {
+  CanonicalReply,
+  CanonicalRequest,
+  Part,
+} from "../../../src/inference/canonical/canonical.ts";
+import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import type { InboundWire, OutboundWire, Target } from "../../../src/inference/canonical/wire.ts";
+import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
+import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
+import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
+import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
+import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
+import type { ConverseBody } from "../converse/converse-types.ts";
+import { outboundContext } from "./gemini-converse-arbitraries.ts";
+import type { GeminiBody } from "../gemini/gemini-types.ts";
+import { writeContext } from "../stream-helpers.ts";
+
+interface Body {
+  readonly choices?: readonly { readonly message: unknown }[];
+  readonly content?: unknown;
+  readonly output?: readonly unknown[];
+}
+
+type Calls = readonly { readonly id: string }[];
+
+/** How a caller of each API sends back what it got, with the results of the calls. */
+const INBOUND_APIS: readonly (readonly [InboundWire, (body: Body, calls: Calls) => unknown])[] = [
+  [
+    chatWire,
+    ({ choices = [] }, calls) => ({
+      model: "m",
+      messages: [
+        { role: "user", content: "Weather?" },
+        choices[0]?.message,
+        ...calls.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "rain" })),
+      ],
+    }),
+  ],
+  [
+    messagesWire,
+    ({ content }, calls) => ({
+      model: "m",
+      max_tokens: 99,
+      messages: [
+        { role: "user", content: "Weather?" },
+        { role: "assistant", content },
+        {
+          role: "user",
+          content: calls.map(({ id }) => ({
+            type: "tool_result",
+            tool_use_id: id,
+            content: "rain",
+          })),
+        },
+      ],
+    }),
+  ],
+  [
+    responsesWire,
+    ({ output = [] }, calls) => ({
+      model: "m",
+      input: [
+        { role: "user", content: "Weather?" },
+        ...output,
+        ...calls.map(({ id }) => ({ type: "function_call_output", call_id: id, output: "rain" })),
+      ],
+    }),
+  ],
+];
+
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
+function secondTurn(
+  [inbound, sendBack]: (typeof INBOUND_APIS)[number],
+  reply: CanonicalReply,
+): CanonicalRequest {
+  const calls = (reply.choices[0]?.parts ?? []).filter((part) => part.type === "tool_call");
+  const { body } = inbound.writeReply(reply, writeContext());
+  return inbound.readRequest(jsonRoundTrip(sendBack(jsonRoundTrip(body) as Body, calls)));
+}
+
+interface Case {
+  readonly wire: OutboundWire;
+  readonly target: Target;
+  readonly body: unknown;
+  readonly expectedReply: readonly unknown[];
+  /** What the provider got of the assistant's turn. */
+  readonly sentAssistantTurn: (request: CanonicalRequest, target: Target) => readonly unknown[];
+}
+
+const thoughtPart = { text: "Look it up.", thought: true, thoughtSignature: "dGhvdWdodA==" };
+const functionCall = { id: "a1", name: "weather", args: { at: "Oslo" } };
+const gemini: Case = {
+  wire: geminiWire,
+  target: { provider: "google", model: "gemini-3-flash" },
+  expectedReply: [
+    thoughtPart,
+    { functionCall, thoughtSignature: "Y2FsbA==" },
+    { functionCall: { name: "weather", args: { at: "Bern" } } },
+  ],
+  get body() {
+    return {
+      responseId: "r1",
+      candidates: [{ content: { role: "model", parts: this.expectedReply }, finishReason: "STOP" }],
+    };
+  },
+  sentAssistantTurn: (request, target) => {
+    const { body } = geminiWire.writeRequest(request, target);
+    return (jsonRoundTrip(body) as GeminiBody).contents[1]?.parts ?? [];
+  },
+};
+const converse: Case = {
+  wire: converseWire,
+  target: { provider: "bedrock", model: "us.anthropic.claude-haiku-4-5-20251001-v1:0" },
+  expectedReply: [
+    { reasoningContent: { reasoningText: { text: "Look it up.", signature: "c2ln" } } },
+    { reasoningContent: { redactedContent: "cmVk" } },
+    { text: "One moment." },
+    { toolUse: { toolUseId: "tooluse_1", name: "weather", input: { at: "Oslo" } } },
+    { toolUse: { toolUseId: "tooluse_2", name: "weather", input: { at: "Bern" } } },
+  ],
+  get body() {
+    return {
+      output: { message: { role: "assistant", content: this.expectedReply } },
+      stopReason: "tool_use",
+    };
+  },
+  sentAssistantTurn: (request, target) => {
+    const { body } = converseWire.writeRequest(request, target);
+    return (jsonRoundTrip(body) as ConverseBody).messages[1]?.content ?? [];
+  },
+};
+
+const withoutBlobs = (parts: readonly unknown[]) =>
+  JSON.stringify(parts).match(/c2ln|cmVk|Y2FsbA==|dGhvdWdodA==/g);
+
+for (const one of [gemini, converse]) {
+  const { wire, target, body, expectedReply: said, sentAssistantTurn: got } = one;
+  const context = {
+    ...outboundContext(wire.name === "gemini" ? "gemini" : "converse"),
+    origin: target,
+  };
+  const reply = wire.readReply(body, context);
+  describe(wire.name, () => {
+    for (const caller of INBOUND_APIS) {
+      test(`gives a ${caller[0].name} caller what it wants back, and gets it`, () => {
+        expect(got(secondTurn(caller, reply), target)).toEqual(said);
+      });
+
+      test(`another model gets none of it from a ${caller[0].name} caller`, () => {
+        const other = { ...target, model: `${target.model}-2` };
+        const parts = got(secondTurn(caller, reply), other);
+        expect(withoutBlobs(parts)).toBeNull();
+        expect(parts.length).toBeGreaterThanOrEqual(2);
+      });
+
+      test(`a ${caller[0].name} caller's stream of it is written`, () => {
+        const writer = caller[0].createStreamWriter(writeContext());
+        let text = "";
+        for (const event of replyToEvents(reply)) text += writer.push(event);
+        text += writer.end();
+        expect(text.length).toBeGreaterThan(100);
+        const names =
+          reply.choices[0]?.parts.filter((part: Part) => part.type === "tool_call") ?? [];
+        for (const { id } of names) expect(text).toContain(id);
+      });
+    }
+  });
+}

@@ -1,0 +1,188 @@
+// Every recorded reply of Gemini must be understood: text, thoughts, calls, finish and usage, whole and streamed. What a
+// recording says is read here a second time, in the plainest way.
+import { describe, expect, test } from "bun:test";
+import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
+import {
+  eventsOf,
+  recordings,
+  replayBytes,
+  skipNotice,
+} from "../../support/recordings/recordings.ts";
+import type { Recording } from "../../support/recordings/recordings.ts";
+import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";
+import type { GeminiCandidate, GeminiChunk } from "./gemini-types.ts";
+import {
+  validateCanonicalStream,
+  collectReply,
+  readEvents,
+  readPieces,
+} from "../stream-helpers.ts";
+
+const context = outboundContext("gemini");
+const decoder = new TextDecoder();
+const all = (): Iterable<Recording> =>
+  recordings(({ endpoint }) => /^gemini\.(?:stream)?[gG]enerateContent$/.test(endpoint));
+
+interface ReplySummary {
+  readonly text: string;
+  readonly thoughts: string;
+  readonly calls: readonly string[];
+  readonly natives: number;
+  readonly media: number;
+}
+
+function summarizeChunks(chunks: readonly GeminiChunk[]): ReplySummary {
+  const candidates = chunks.flatMap((chunk) => chunk.candidates?.[0] ?? []);
+  const parts = candidates.flatMap((candidate) => candidate.content?.parts ?? []);
+  const texts = (thought: boolean) =>
+    parts
+      .filter((part) => (part.thought ?? false) === thought)
+      .map((part) => part.text ?? "")
+      .join("");
+  const calls = parts.flatMap((part) => part.functionCall ?? []);
+  const streamed = calls.some((call) => call.partialArgs !== undefined);
+  return {
+    text: texts(false),
+    thoughts: texts(true),
+    calls: calls.flatMap(({ name, args }) =>
+      name === undefined ? [] : [name + (streamed ? "" : JSON.stringify(args ?? {}))],
+    ),
+    natives:
+      parts.filter((part) => part.executableCode ?? part.codeExecutionResult).length +
+      new Set(candidates.flatMap(displayFields)).size,
+    media: parts.filter((part) => part.inlineData).length,
+  };
+}
+
+/** What is shown beside the answer, by its kind. */
+function displayFields({
+  groundingMetadata,
+  urlContextMetadata,
+}: GeminiCandidate): readonly string[] {
+  return [
+    ...(groundingMetadata?.["searchEntryPoint"] === undefined ? [] : ["searchEntryPoint"]),
+    ...(urlContextMetadata === undefined ? [] : ["urlContextMetadata"]),
+  ];
+}
+
+function summarizeReply(reply: CanonicalReply, streamedArguments: boolean): ReplySummary {
+  const parts = reply.choices[0]?.parts ?? [];
+  const joined = (type: "text" | "reasoning") =>
+    parts.flatMap((part) => (part.type === type ? [part.text] : [])).join("");
+  return {
+    text: joined("text"),
+    thoughts: joined("reasoning"),
+    calls: parts.flatMap((part) =>
+      part.type === "tool_call" ? [part.name + (streamedArguments ? "" : part.arguments)] : [],
+    ),
+    natives: parts.filter((part) => part.type === "native").length,
+    media: parts.filter((part) => part.type === "image" || part.type === "audio").length,
+  };
+}
+
+function chunksOf(recording: Recording): readonly GeminiChunk[] {
+  if (recording.bodyFormat !== "json")
+    return eventsOf(recording).map((event) => JSON.parse(event.data) as GeminiChunk);
+  const body = JSON.parse(decoder.decode(recording.responseBody)) as GeminiChunk | GeminiChunk[];
+  return Array.isArray(body) ? body : [body];
+}
+
+function read(recording: Recording, chunks: readonly GeminiChunk[]): CanonicalReply {
+  if (recording.bodyFormat === "json")
+    return geminiWire.readReply(JSON.parse(decoder.decode(recording.responseBody)), context);
+  const wireEvents = chunks.map((chunk) => ({ name: "", data: JSON.stringify(chunk) }));
+  const events = readEvents(geminiWire, wireEvents, context);
+  expect(validateCanonicalStream(events)).toEqual([]);
+  expect(events.some((event) => event.type === "error")).toBe(false);
+  return collectReply(events);
+}
+
+const CODES: Readonly<Record<number, string>> = {
+  400: "provider_not_configured",
+  404: "model_not_found",
+  429: "rate_limited",
+};
+
+/** The finish, and whether it agrees with the calls. */
+function checkFinish(where: string, recording: Recording, { choices }: CanonicalReply): void {
+  const { finish, parts = [] } = choices[0] ?? {};
+  const { stopReasons } = recording.summary;
+  if (stopReasons.length > 0)
+    expect([where, stopReasons.includes(finish?.nativeReason ?? "")]).toEqual([where, true]);
+  const calls = parts.some((part) => part.type === "tool_call");
+  if (finish?.nativeReason === "STOP")
+    expect([where, finish.reason]).toEqual([where, calls ? "tool_calls" : "stop"]);
+}
+
+/** The passages stand where their citations say. */
+function checkCitations(where: string, { choices }: CanonicalReply): number {
+  let count = 0;
+  for (const part of choices[0]?.parts ?? []) {
+    if (part.type !== "text") continue;
+    for (const { citedText, start, end } of part.citations ?? []) {
+      count++;
+      expect([where, part.text.slice(start, end)]).toEqual([where, citedText ?? part.text]);
+    }
+  }
+  return count;
+}
+
+describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => {
+  test("are understood, and agree with their manifest", () => {
+    const counts = { whole: 0, streamed: 0, errors: 0, calls: 0, signatures: 0, citations: 0 };
+    for (const recording of all()) {
+      const where = `${recording.file}#${recording.interaction}`;
+      const chunks = chunksOf(recording);
+      const refused = chunks[0]?.error;
+      if (refused !== undefined) {
+        counts.errors++;
+        const { message, code } = geminiWire.readError(recording.status, chunks[0]);
+        expect([where, message, code as string]).toEqual([
+          where,
+          refused.message,
+          CODES[refused.code] ?? "",
+        ]);
+        continue;
+      }
+      const reply = read(recording, chunks);
+      const streamed = decoder.decode(recording.responseBody).includes("partialArgs");
+      expect([where, summarizeReply(reply, streamed)]).toEqual([where, summarizeChunks(chunks)]);
+      checkFinish(where, recording, reply);
+      const tokens = Object.values(reply.usage?.usage.tokens ?? {});
+      const total = tokens.reduce((sum, one) => sum + one, 0);
+      expect([where, total]).toEqual([where, totalOf(chunks)]);
+      expect(reply.model).toBe(chunks[0]?.modelVersion);
+      counts[recording.bodyFormat === "json" ? "whole" : "streamed"]++;
+      counts.calls += summarizeReply(reply, true).calls.length;
+      counts.signatures += JSON.stringify(reply).split('"wire":"gemini"').length - 1;
+      counts.citations += checkCitations(where, reply);
+    }
+    console.log(`gemini recordings: ${JSON.stringify(counts)}`);
+    expect(counts.whole + counts.streamed).toBeGreaterThan(150);
+  });
+
+  test("streams do not depend on how their bytes are cut", () => {
+    let cut = 0;
+    for (const recording of all()) {
+      const bytes = replayBytes(recording);
+      if (recording.bodyFormat === "json" || recording.status >= 400 || bytes.length > 60_000)
+        continue;
+      const one = readPieces(geminiWire.createStreamReader(context), [bytes]);
+      const pieces = splitBytes(bytes, sevenByteSizes());
+      expect(readPieces(geminiWire.createStreamReader(context), pieces)).toEqual(one);
+      cut++;
+    }
+    console.log(`gemini recordings: ${cut} streams cut into pieces of 7 bytes`);
+  });
+});
+
+function* sevenByteSizes(): Generator<number> {
+  for (;;) yield 7;
+}
+
+// The last chunk that counts; a stream of Vertex says its total once.
+function totalOf(chunks: readonly GeminiChunk[]): number {
+  const counted = chunks.findLast((chunk) => chunk.usageMetadata?.totalTokenCount !== undefined);
+  return counted?.usageMetadata?.totalTokenCount ?? 0;
+}

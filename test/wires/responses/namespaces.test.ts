@@ -1,0 +1,400 @@
+// Tools in namespaces, which the Responses API alone has: towards every other wire they are plain functions, and the reply
+// says both names again.
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { Fault } from "../../../src/base/fault.ts";
+import type {
+  CanonicalReply,
+  JsonObject,
+  ToolCallPart,
+} from "../../../src/inference/canonical/canonical.ts";
+import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import { isObject } from "../../../src/inference/canonical/json.ts";
+import { inputBound } from "../../../src/inference/metering/input-bound.ts";
+import { validateResponsesStream } from "../validate-responses-stream.ts";
+import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
+import { OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
+import { ORIGIN, sseEvents, writeContext, writeEvents } from "../stream-helpers.ts";
+
+const RUNS = { numRuns: 200 };
+const USER = { type: "message", role: "user", content: "hi" };
+/** The narrowest of the providers' rules: Google's beginning, Amazon's length, OpenAI's characters. */
+const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
+const FLAT_WIRES = [
+  OUTBOUND_WIRES.chat,
+  OUTBOUND_WIRES.messages,
+  OUTBOUND_WIRES.gemini,
+  OUTBOUND_WIRES.converse,
+];
+
+const read = (body: object) => responsesWire.readRequest({ model: "m", input: [USER], ...body });
+const jsonRoundTrip = (value: unknown) => JSON.parse(JSON.stringify(value)) as JsonObject;
+const functionTool = (name: string, more: object = {}) => ({
+  type: "function",
+  name,
+  description: `does ${name}`,
+  parameters: { type: "object", properties: {} },
+  strict: false,
+  ...more,
+});
+const namespaceTool = (name: string, ...tools: object[]) => ({
+  type: "namespace",
+  name,
+  description: `all of ${name}`,
+  tools,
+});
+
+interface Named {
+  readonly name: string;
+  readonly namespace?: string;
+}
+
+const word = fc.oneof(
+  fc.stringMatching(/^[a-z][a-z0-9_]{0,8}$/),
+  fc.stringMatching(/^[A-Za-z0-9_.:/-]{1,80}$/),
+  fc.constantFrom("mcp__dict", "a", "a__b", "b", "9lives", "-x", "été", "a b"),
+);
+const plain = fc.stringMatching(/^p[a-z]{1,6}$/);
+const namesOf = fc.uniqueArray(word, { minLength: 1, maxLength: 4 });
+const tools = fc
+  .tuple(
+    fc.uniqueArray(plain, { maxLength: 2 }),
+    fc.uniqueArray(fc.tuple(word, namesOf), {
+      minLength: 1,
+      maxLength: 3,
+      selector: ([name]) => name,
+    }),
+  )
+  .map(([alone, spaces]) => ({
+    tools: [
+      ...alone.map((name) => functionTool(name)),
+      ...spaces.map(([name, inner]) =>
+        namespaceTool(name, ...inner.map((one) => functionTool(one))),
+      ),
+    ],
+    named: [
+      ...alone.map((name): Named => ({ name })),
+      ...spaces.flatMap(([namespace, inner]) => inner.map((name): Named => ({ name, namespace }))),
+    ],
+  }))
+  .filter(({ tools: some }) => !isRefused(() => read({ tools: some })));
+
+function isRefused(act: () => unknown): boolean {
+  return faultOf(act) !== undefined;
+}
+
+function faultOf(act: () => unknown): Fault | undefined {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof Fault && error.status === 400) return error;
+    throw error;
+  }
+  return undefined;
+}
+
+function itemsOf(output: unknown): readonly Named[] {
+  return (output as readonly Named[]).map(({ name, namespace }) =>
+    namespace === undefined ? { name } : { name, namespace },
+  );
+}
+
+/** Every name of a tool in a provider's request, wherever its API keeps it. */
+function toolNames(body: JsonObject): readonly string[] {
+  const { tools: direct, toolConfig } = body;
+  const held = direct ?? (isObject(toolConfig) ? toolConfig["tools"] : undefined);
+  return (held as readonly JsonObject[]).flatMap((tool) => {
+    const many = tool["functionDeclarations"] as readonly JsonObject[] | undefined;
+    const one = tool["function"] ?? tool["toolSpec"] ?? tool;
+    return (many ?? [one as JsonObject]).map(({ name }) => String(name));
+  });
+}
+
+test("every other wire has them as functions, each under a name of its own that every provider takes", () => {
+  fc.assert(
+    fc.property(tools, ({ tools: offered, named }) => {
+      const request = read({ tools: offered });
+      for (const wire of FLAT_WIRES) {
+        const { body, losses } = wire.writeRequest(request, ORIGIN);
+        expect(losses).toEqual([]);
+        const names = toolNames(jsonRoundTrip(body));
+        expect(names).toHaveLength(named.length);
+        expect(new Set(names).size).toBe(names.length);
+        for (const name of names) expect(name).toMatch(NAME);
+        const again = toolNames(
+          jsonRoundTrip(wire.writeRequest(read({ tools: offered }), ORIGIN).body),
+        );
+        expect(again).toEqual([...names]);
+      }
+    }),
+    RUNS,
+  );
+});
+
+test("calls come back under both names, whole and streamed, and go out under the one name when they are sent again", () => {
+  fc.assert(
+    fc.property(tools, ({ tools: offered, named }) => {
+      const request = read({ tools: offered });
+      const calls = (request.tools ?? []).map(({ name }, at): ToolCallPart => ({
+        type: "tool_call",
+        id: `call_${at}`,
+        name,
+        arguments: "{}",
+      }));
+      const reply: CanonicalReply = {
+        id: "resp_1",
+        choices: [{ parts: calls, finish: { reason: "tool_calls" } }],
+      };
+      const context = { ...writeContext(), request };
+      const whole = jsonRoundTrip(responsesWire.writeReply(reply, context).body);
+      expect(itemsOf(whole["output"])).toEqual(named);
+      expect(whole["tools"]).toEqual(offered);
+
+      const stream = sseEvents(writeEvents(responsesWire, replyToEvents(reply), context));
+      expect(validateResponsesStream(stream)).toEqual([]);
+      const events = stream.map(({ data }) => JSON.parse(data) as JsonObject);
+      const last = (events.at(-1) ?? {})["response"] as JsonObject;
+      expect(itemsOf(last["output"])).toEqual(named);
+      const added = events.filter(({ type }) => type === "response.output_item.added");
+      expect(itemsOf(added.map(({ item }) => item))).toEqual(named);
+
+      const results = calls.map(({ id }) => ({
+        type: "function_call_output",
+        call_id: id,
+        output: "ok",
+      }));
+      const input = [USER, ...(whole["output"] as readonly JsonObject[]), ...results];
+      const next = read({ tools: offered, input });
+      const sent = next.turns.flatMap(({ parts }) =>
+        parts.flatMap((part) => (part.type === "tool_call" ? [part.name] : [])),
+      );
+      expect(sent).toEqual(calls.map(({ name }) => name));
+      for (const wire of FLAT_WIRES) expect(wire.writeRequest(next, ORIGIN).losses).toEqual([]);
+      const same = jsonRoundTrip(responsesWire.writeRequest(next, ORIGIN).body);
+      expect(same["tools"]).toEqual(offered);
+      const back = (same["input"] as readonly JsonObject[]).filter(
+        ({ type }) => type === "function_call",
+      );
+      expect(itemsOf(back)).toEqual(named);
+    }),
+    RUNS,
+  );
+});
+
+test("what the namespace is for is told with its first tool, and is the caller's own again in the reply", () => {
+  const offered = [namespaceTool("dict", functionTool("lookup"), functionTool("add"))];
+  const request = read({ tools: offered });
+  expect(request.tools).toMatchObject([
+    { name: "dict__lookup", description: "dict: all of dict\n\ndoes lookup" },
+    { name: "dict__add", description: "does add" },
+  ]);
+  const { body } = responsesWire.writeReply(
+    { choices: [{ parts: [], finish: { reason: "stop" } }] },
+    { ...writeContext(), request },
+  );
+  expect(jsonRoundTrip(body)["tools"]).toEqual(offered);
+});
+
+test("a long name keeps its end, and differs where what was cut differs", () => {
+  const deep = "n".repeat(60);
+  const names = read({
+    tools: [
+      namespaceTool(`${deep}1`, functionTool("lookup")),
+      namespaceTool(`${deep}2`, functionTool("lookup")),
+    ],
+  }).tools?.map(({ name }) => name);
+  expect(new Set(names).size).toBe(2);
+  for (const name of names ?? []) expect(name).toMatch(/^.{55,64}$/);
+  for (const name of names ?? []) expect(name).toEndWith("__lookup");
+});
+
+describe("a choice names a tool of a namespace", () => {
+  const offered = [
+    functionTool("add"),
+    namespaceTool("dict", functionTool("lookup"), functionTool("add")),
+    namespaceTool("map", functionTool("lookup")),
+  ];
+  const choice = (value: object) => read({ tools: offered, tool_choice: value }).toolChoice;
+  const cases: readonly (readonly [string, object, object])[] = [
+    [
+      "with it",
+      { type: "function", name: "lookup", namespace: "map" },
+      { type: "tool", name: "map__lookup" },
+    ],
+    [
+      "with it, where a function alone has the name too",
+      { type: "function", name: "add", namespace: "dict" },
+      { type: "tool", name: "dict__add" },
+    ],
+    [
+      "without it, for the function alone",
+      { type: "function", name: "add" },
+      { type: "tool", name: "add" },
+    ],
+    [
+      "in a list",
+      {
+        type: "allowed_tools",
+        mode: "required",
+        tools: [
+          { type: "function", name: "add" },
+          { type: "namespace", name: "dict" },
+        ],
+      },
+      { type: "allowed", mode: "required", names: ["add", "dict__lookup", "dict__add"] },
+    ],
+  ];
+  for (const [title, sent, expected] of cases)
+    test(title, () => expect(choice(sent)).toMatchObject(expected));
+
+  test("without it, where one namespace has it", () => {
+    const request = read({
+      tools: [namespaceTool("dict", functionTool("lookup"))],
+      tool_choice: { type: "function", name: "lookup" },
+    });
+    expect(request.toolChoice).toMatchObject({ type: "tool", name: "dict__lookup" });
+    for (const wire of FLAT_WIRES)
+      expect(JSON.stringify(wire.writeRequest(request, ORIGIN).body)).toContain("dict__lookup");
+    const same = jsonRoundTrip(responsesWire.writeRequest(request, ORIGIN).body);
+    expect(same["tool_choice"]).toEqual({ type: "function", name: "lookup", namespace: "dict" });
+  });
+
+  test("in a list that repeats it, which names each of its tools once", () => {
+    const namespace = { type: "namespace", name: "dict" };
+    const repeated = Array.from({ length: 1_000 }, () => namespace);
+    expect(
+      choice({ type: "allowed_tools", mode: "auto", tools: [...repeated, functionTool("add")] }),
+    ).toEqual({ type: "allowed", mode: "auto", names: ["dict__lookup", "dict__add", "add"] });
+  });
+
+  test("and must say which, where several have it", () => {
+    const fault = faultOf(() => choice({ type: "function", name: "lookup" }));
+    expect(fault?.options.param).toBe("tool_choice.name");
+    expect(fault?.publicMessage).toContain("tool_choice.namespace");
+  });
+
+  test("and none that is not there", () => {
+    const fault = faultOf(() => choice({ type: "function", name: "find", namespace: "dict" }));
+    expect(fault?.options.param).toBe("tool_choice");
+  });
+});
+
+describe("what cannot be told apart without namespaces", () => {
+  const cases: readonly (readonly [string, readonly object[], string])[] = [
+    [
+      "a function and a member",
+      [functionTool("a__b"), namespaceTool("a", functionTool("b"))],
+      "tools[1].tools[0]",
+    ],
+    [
+      "a member and a function",
+      [namespaceTool("a", functionTool("b")), functionTool("a__b")],
+      "tools[1]",
+    ],
+    [
+      "members of two",
+      [namespaceTool("a", functionTool("b__c")), namespaceTool("a__b", functionTool("c"))],
+      "tools[1].tools[0]",
+    ],
+    [
+      "a member twice",
+      [namespaceTool("a", functionTool("b"), functionTool("b"))],
+      "tools[0].tools[1]",
+    ],
+  ];
+  for (const [title, offered, param] of cases)
+    test(`is refused, naming both: ${title}`, () => {
+      const fault = faultOf(() => read({ tools: offered }));
+      expect(fault?.options.param).toBe(param);
+      expect(fault?.publicMessage).toContain("Rename one of them.");
+    });
+});
+
+test("a namespace that says more than other APIs can is refused as what it is, and by no wire of its own", () => {
+  const searched = namespaceTool("dict", functionTool("lookup"), {
+    type: "custom",
+    name: "note",
+    defer_loading: true,
+  });
+  const request = read({ tools: [searched] });
+  for (const wire of FLAT_WIRES)
+    expect(wire.writeRequest(request, ORIGIN).losses).toEqual([
+      { path: "tools[0]", reason: expect.stringMatching(/^The namespace dict holds more/) },
+    ]);
+  expect(jsonRoundTrip(responsesWire.writeRequest(request, ORIGIN).body)["tools"]).toEqual([
+    searched,
+  ]);
+  const late = read({
+    tools: [namespaceTool("dict", functionTool("lookup", { defer_loading: true }))],
+  });
+  for (const wire of FLAT_WIRES)
+    expect(wire.writeRequest(late, ORIGIN).losses).toMatchObject([
+      { path: "tools[0].tools[0].defer_loading" },
+    ]);
+});
+
+test("the hold counts the names that they have elsewhere", () => {
+  fc.assert(
+    fc.property(tools, ({ tools: offered, named }) => {
+      const json = { model: "m", input: [USER], tools: offered };
+      const bounds = { imageTokensMax: 1, contextTokens: 1_000_000 };
+      const bound = inputBound(JSON.stringify(json), json, bounds);
+      const longer = read(json).tools?.map(
+        ({ name }, at) => name.length - (named[at]?.name.length ?? 0),
+      );
+      const more = (longer ?? []).reduce((sum, one) => sum + Math.max(one, 0), 0);
+      expect(bound).toBeGreaterThanOrEqual(Buffer.byteLength(JSON.stringify(json)) + more);
+    }),
+    RUNS,
+  );
+});
+
+test("a call of a function that was searched for is one of that function, whatever namespace it came in", () => {
+  const request = read({
+    tools: [functionTool("weather")],
+    input: [
+      USER,
+      {
+        type: "function_call",
+        call_id: "a",
+        name: "weather",
+        namespace: "weather",
+        arguments: "{}",
+      },
+      {
+        type: "function_call_output",
+        call_id: "a",
+        name: "weather",
+        namespace: "weather",
+        output: "rain",
+      },
+    ],
+  });
+  expect(request.turns[1]?.parts).toMatchObject([{ type: "tool_call", name: "weather" }]);
+  for (const wire of FLAT_WIRES) expect(wire.writeRequest(request, ORIGIN).losses).toEqual([]);
+});
+
+test("a call without a namespace is one of the only tool of that name, and of none where several have it", () => {
+  const called = (...offered: object[]) =>
+    read({
+      tools: offered,
+      input: [
+        USER,
+        { type: "function_call", call_id: "a", name: "lookup", arguments: "{}" },
+        { type: "function_call_output", call_id: "a", output: "ok" },
+      ],
+    }).turns[1]?.parts;
+  const dict = namespaceTool("dict", functionTool("lookup"));
+  const map = namespaceTool("map", functionTool("lookup"));
+  expect(called(dict)).toMatchObject([{ name: "dict__lookup" }]);
+  expect(called(dict, functionTool("lookup"))).toMatchObject([{ name: "lookup" }]);
+  expect(called(dict, map)).toMatchObject([{ name: "lookup" }]);
+});
+
+test("a search of the provider's is refused with what a user of Codex must set", () => {
+  const request = read({ tools: [{ type: "web_search", external_web_access: false }] });
+  for (const wire of FLAT_WIRES)
+    expect(wire.writeRequest(request, ORIGIN).losses).toEqual([
+      { path: "tools[0]", reason: expect.stringContaining('web_search = "disabled"') },
+    ]);
+});

@@ -1,0 +1,152 @@
+// What the wire tests share: contexts, streams in and out, and a canonical reply without what does not count.
+import { createSseParser, readSse } from "../../src/base/streams/sse.ts";
+import type { SseEvent } from "../../src/base/streams/sse.ts";
+import type {
+  CanonicalEvent,
+  CanonicalReply,
+  CanonicalRequest,
+} from "../../src/inference/canonical/canonical.ts";
+import { createReplyCollector } from "../../src/inference/canonical/stream.ts";
+import type {
+  InboundWire,
+  OutboundWire,
+  ReplyReadContext,
+  ReplyWriteContext,
+  WireStreamReader,
+  WireEvent,
+} from "../../src/inference/canonical/wire.ts";
+import { usageOf } from "../../src/inference/metering/usage/usage.ts";
+
+export const ORIGIN = { provider: "acme", model: "deep-1" };
+const encoder = new TextEncoder();
+
+export function readContext(wire: "chat" | "messages", provider = "openai"): ReplyReadContext {
+  return { origin: ORIGIN, readUsage: (body) => usageOf(wire, body, provider) };
+}
+
+export function writeContext(request: Partial<CanonicalRequest> = {}): ReplyWriteContext {
+  const asked: CanonicalRequest = { model: "deep-1", turns: [], includeUsage: true, ...request };
+  return { id: "req_1", model: "acme/deep-1", createdSeconds: 1_700_000_000, request: asked };
+}
+
+export function sseEvents(bytes: Uint8Array | string): WireEvent[] {
+  const parser = createSseParser();
+  const all = [
+    ...parser.push(typeof bytes === "string" ? encoder.encode(bytes) : bytes),
+    ...parser.end(),
+  ];
+  return all.flatMap((event) => readSse(event) ?? []);
+}
+
+/** The events that a stream gives when its bytes come in these pieces. */
+export function readPieces(
+  reader: WireStreamReader,
+  pieces: Iterable<Uint8Array>,
+): CanonicalEvent[] {
+  const parser = createSseParser();
+  const out: CanonicalEvent[] = [];
+  const take = (events: readonly SseEvent[]) => {
+    for (const event of events.flatMap((one) => readSse(one) ?? []))
+      out.push(...reader.push(event));
+  };
+  for (const piece of pieces) take(parser.push(piece));
+  take(parser.end());
+  return [...out, ...reader.end()];
+}
+
+export function readEvents(
+  wire: OutboundWire,
+  events: Iterable<WireEvent>,
+  context: ReplyReadContext,
+): CanonicalEvent[] {
+  const reader = wire.createStreamReader(context);
+  const out: CanonicalEvent[] = [];
+  for (const event of events) out.push(...reader.push(event));
+  return [...out, ...reader.end()];
+}
+
+export function writeEvents(
+  wire: InboundWire,
+  events: Iterable<CanonicalEvent>,
+  context: ReplyWriteContext,
+): string {
+  const writer = wire.createStreamWriter(context);
+  let text = "";
+  for (const event of events) text += writer.push(event);
+  return text + writer.end();
+}
+
+export function collectReply(events: Iterable<CanonicalEvent>): CanonicalReply {
+  const collector = createReplyCollector();
+  for (const event of events) collector.push(event);
+  return collector.reply();
+}
+
+/** The law of canonical streams, as a list of what is wrong. */
+export function validateCanonicalStream(events: readonly CanonicalEvent[]): string[] {
+  const seen: ValidatorState = {
+    problems: [],
+    open: new Set(),
+    next: new Map(),
+    finished: new Set(),
+  };
+  let failed = false;
+  for (const [at, event] of events.entries()) {
+    if (failed) seen.problems.push(`${at}: ${event.type} after error`);
+    if (event.type === "error") failed = true;
+    else if (event.type === "start" && at !== 0) seen.problems.push(`${at}: start is not first`);
+    else if (event.type === "finish") checkFinish(seen, event.choice, at);
+    else if ("part" in event) checkPart(seen, event, at);
+  }
+  if (!failed && seen.open.size > 0) seen.problems.push("parts stay open");
+  if (!failed && seen.finished.size === 0) seen.problems.push("no finish");
+  return seen.problems;
+}
+
+interface ValidatorState {
+  readonly problems: string[];
+  readonly open: Set<string>;
+  readonly next: Map<number, number>;
+  readonly finished: Set<number>;
+}
+
+function checkFinish(
+  { problems, open, finished }: ValidatorState,
+  choice: number,
+  at: number,
+): void {
+  if ([...open].some((key) => key.startsWith(`${choice}.`)))
+    problems.push(`${at}: finish with an open part`);
+  if (finished.has(choice)) problems.push(`${at}: finish twice`);
+  finished.add(choice);
+}
+
+function checkPart(
+  { problems, open, next }: ValidatorState,
+  event: Extract<CanonicalEvent, { part: number }>,
+  at: number,
+): void {
+  const key = `${event.choice}.${event.part}`;
+  if (event.type === "part_start") {
+    if (event.part !== (next.get(event.choice) ?? 0))
+      problems.push(`${at}: part ${event.part} out of order`);
+    next.set(event.choice, event.part + 1);
+    open.add(key);
+    return;
+  }
+  if (!open.has(key)) problems.push(`${at}: ${event.type} of part ${key}, which is not open`);
+  if (event.type === "delta" && event.text === "" && event.logprobs === undefined)
+    problems.push(`${at}: an empty delta`);
+  if (event.type === "part_end") open.delete(key);
+}
+
+/** What lies at a path of a JSON value. */
+export function getAt(value: unknown, ...path: readonly (string | number)[]): unknown {
+  let held = value;
+  for (const key of path)
+    held =
+      typeof held === "object" && held !== null
+        ? (held as Record<string, unknown>)[key]
+        : undefined;
+  return held;
+}
