@@ -26,6 +26,14 @@ export function usdOf(amount: Nano): number {
   return creditsOf(amount) / MICRO_PER_USD;
 }
 
+export function minNano(a: Nano, b: Nano): Nano {
+  return a < b ? a : b;
+}
+
+export function maxNano(a: Nano, b: Nano): Nano {
+  return a > b ? a : b;
+}
+
 /** Rounds a cost up to a whole nano-USD, once, at the end of a request's exact sum. */
 export function nanoFromPico(cost: Pico): Nano {
   return (cost + PICO_PER_NANO - 1n) / PICO_PER_NANO;

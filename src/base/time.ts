@@ -1,10 +1,13 @@
-// Days are those of UTC, written as the specification writes dates.
+// Durations in milliseconds, and calendar days, which are always those of UTC.
 
-const DAY_MS = 86_400_000;
+export const SECOND_MS = 1_000;
+export const MINUTE_MS = 60 * SECOND_MS;
+export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
 
 let cached = { number: 0, text: "1970-01-01" };
 
-/** "2026-11-21". Most ask for the same day as whoever asked before. */
+/** `2026-11-21`. The last day is cached, because almost every call asks for the current one. */
 export function utcDay(at: number): string {
   const number = Math.floor(at / DAY_MS);
   if (cached.number !== number) cached = { number, text: new Date(at).toISOString().slice(0, 10) };
