@@ -1,5 +1,6 @@
 // A route as a command that can be pasted into a shell. Its body is the route's own example.
 
+import { isObject } from "../base/json.ts";
 import type { Route } from "../http/route.ts";
 import { EMBEDDINGS_ROUTE } from "./route-keys.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
@@ -28,7 +29,7 @@ export function curlCommand(
 /** The route's example of a body, about a model that this gateway can call. */
 export function exampleBody(route: Route, settings: DiscoverySettings): unknown {
   const { requestExample } = route;
-  if (!isRecord(requestExample) || typeof requestExample["model"] !== "string")
+  if (!isObject(requestExample) || typeof requestExample["model"] !== "string")
     return requestExample;
   const isEmbeddings = `${route.method} ${route.path}` === EMBEDDINGS_ROUTE;
   return {
@@ -64,7 +65,7 @@ function bodyArgs(route: Route, settings: DiscoverySettings): readonly string[] 
   if (route.bodyType !== "form") {
     return ["-H 'content-type: application/json'", `-d ${shellQuote(JSON.stringify(example))}`];
   }
-  if (!isRecord(example)) return [];
+  if (!isObject(example)) return [];
   return Object.entries(example).map(
     ([name, value]) => `--data-urlencode ${shellQuote(`${name}=${String(value)}`)}`,
   );
@@ -73,8 +74,4 @@ function bodyArgs(route: Route, settings: DiscoverySettings): readonly string[] 
 function shellQuote(text: string): string {
   if (/^[\w\-./:]+$/.test(text)) return text;
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
-
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -4,7 +4,7 @@
 
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
-import { isObject, type Json } from "../inference/request/parse-request.ts";
+import { isObject, type JsonObject } from "../base/json.ts";
 import type { CallInput, IdempotentCall, StoredReply } from "../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { PROCESS_DIED_ERROR } from "./record.ts";
@@ -83,7 +83,7 @@ export function createBackground(deps: BackgroundDeps): Background {
       statefulCall: { ...storedCall.call, onHeld },
     };
     const run = async (): Promise<void> => {
-      let failure: Json | undefined;
+      let failure: JsonObject | undefined;
       try {
         await readToEnd(await deps.infer(detached), abort.signal);
         if (!runningCall.isAccepted) throw new Error("a background call ended that held nothing");
@@ -158,7 +158,7 @@ async function failUnfinished(
   tx: Tx,
   storedCall: StoredCall,
   accountId: string,
-  failure: Json | undefined,
+  failure: JsonObject | undefined,
 ): Promise<void> {
   const { message } = failure ?? {};
   const error = {
@@ -173,7 +173,7 @@ async function failUnfinished(
 }
 
 /** What a response repeats of its request, and what it says where nothing was asked. */
-const ECHOED_DEFAULTS: Json = {
+const ECHOED_DEFAULTS: JsonObject = {
   frequency_penalty: 0,
   instructions: null,
   max_output_tokens: null,
@@ -194,7 +194,7 @@ const ECHOED_DEFAULTS: Json = {
   truncation: "disabled",
 };
 
-function initialResponseOf({ id, requestJson, createdAt, previousId }: StoredCall): Json {
+function initialResponseOf({ id, requestJson, createdAt, previousId }: StoredCall): JsonObject {
   const echoed = Object.entries(ECHOED_DEFAULTS).map(([name, defaultValue]) => {
     const value = requestJson[name] ?? defaultValue;
     return [

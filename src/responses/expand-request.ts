@@ -2,16 +2,17 @@
 // would have to remember. What the caller wrote stays the bytes that came.
 
 import { Fault } from "../base/fault.ts";
-import { type ParsedRequest, type Json, parseRequest } from "../inference/request/parse-request.ts";
+import { type ParsedRequest, parseRequest } from "../inference/request/parse-request.ts";
+import type { JsonObject } from "../base/json.ts";
 import { withMembers } from "../inference/request/json-edit.ts";
 import type { TransportPlan } from "../inference/translate/plan.ts";
 
 const EXPANDED_MAX_BYTES = 32 * 1_048_576;
 
 export interface RequestExpansion {
-  readonly historyItems: readonly Json[];
+  readonly historyItems: readonly JsonObject[];
   /** The request's own items, where they are not as the caller wrote them. */
-  readonly ownItems: readonly Json[] | undefined;
+  readonly ownItems: readonly JsonObject[] | undefined;
   /** Raw JSON of members to set, or undefined to take them away. */
   readonly members: Readonly<Record<string, string | undefined>>;
 }
@@ -31,8 +32,8 @@ export function expandRequest(
 
 function inputText(
   request: ParsedRequest,
-  past: readonly Json[],
-  own: readonly Json[] | undefined,
+  past: readonly JsonObject[],
+  own: readonly JsonObject[] | undefined,
 ): string {
   const before = past.map((item) => JSON.stringify(item)).join(",");
   const after = own?.map((item) => JSON.stringify(item)).join(",") ?? rawInputItems(request);

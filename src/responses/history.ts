@@ -2,7 +2,7 @@
 // input refers to, both of the caller's own account.
 
 import { Fault, invalid, type NextStep } from "../base/fault.ts";
-import { isObject, type Json } from "../inference/request/parse-request.ts";
+import { isObject, type JsonObject } from "../base/json.ts";
 import type { Reader } from "../store/db.ts";
 import { unsealPart, type SealedPart } from "./encryption.ts";
 import { itemIds, outputItems, type PastItem, referencedId, publicItems } from "./items.ts";
@@ -14,8 +14,8 @@ const CHAIN_MAX_BYTES = 48 * 1_048_576;
 const REFERENCES_MAX = 500;
 
 export interface DecryptedResponse {
-  readonly input: () => readonly Json[];
-  readonly response: () => Json;
+  readonly input: () => readonly JsonObject[];
+  readonly response: () => JsonObject;
 }
 
 /** The parts of a record, each opened when it is asked for. */
@@ -161,8 +161,8 @@ function itemsOfStored(kek: Uint8Array, owner: StoredResponse): readonly PastIte
 
 function pastItems(
   stored: StoredResponse,
-  inputItems: readonly Json[],
-  replyItems: readonly Json[],
+  inputItems: readonly JsonObject[],
+  replyItems: readonly JsonObject[],
 ): readonly PastItem[] {
   const origin = stored.origin ?? "";
   return [

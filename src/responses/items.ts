@@ -2,12 +2,13 @@
 // form they go back to a provider.
 
 import type { Candidate } from "../inference/routing/candidates.ts";
-import { type ParsedRequest, isObject, type Json } from "../inference/request/parse-request.ts";
+import type { ParsedRequest } from "../inference/request/parse-request.ts";
+import { isObject, type JsonObject } from "../base/json.ts";
 import { decodeBlob } from "../inference/canonical/reasoning.ts";
 
 /** An item that was stored, with whose reasoning it is; without an origin it is the request's own. */
 export interface PastItem {
-  readonly item: Json;
+  readonly item: JsonObject;
   readonly origin: string | undefined;
   /** Whether it is of a reply, and no request brought it. */
   readonly isReply: boolean;
@@ -22,20 +23,23 @@ export function originOf({ credential, upstreamName }: Candidate): string {
 }
 
 /** The items that a request brings itself. */
-export function inputItems({ json }: ParsedRequest): readonly Json[] {
+export function inputItems({ json }: ParsedRequest): readonly JsonObject[] {
   const { input } = json;
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   return Array.isArray(input) ? input.filter(isObject) : [];
 }
 
 /** The items of a reply. */
-export function outputItems(response: Json): readonly Json[] {
+export function outputItems(response: JsonObject): readonly JsonObject[] {
   const { output } = response;
   return Array.isArray(output) ? output.filter(isObject) : [];
 }
 
 /** The items as they are shown: each with an id and a type, and a message's text as a part. */
-export function publicItems(items: readonly Json[], responseId: string): readonly Json[] {
+export function publicItems(
+  items: readonly JsonObject[],
+  responseId: string,
+): readonly JsonObject[] {
   return items.map((item, index) => {
     const type = typeOf(item);
     const id = typeof item["id"] === "string" ? item["id"] : deriveItemId(type, responseId, index);
@@ -50,7 +54,7 @@ export function publicItems(items: readonly Json[], responseId: string): readonl
 }
 
 /** The ids by which a turn's items can be referred to later. */
-export function itemIds(items: readonly Json[]): readonly string[] {
+export function itemIds(items: readonly JsonObject[]): readonly string[] {
   const ids = items
     .map(({ id }) => id)
     .filter((id): id is string => typeof id === "string" && ITEM_ID.test(id));
@@ -72,7 +76,7 @@ export function referencedId(item: unknown): string | undefined {
 export function itemsForCandidate(
   candidate: Candidate,
   past: readonly PastItem[],
-): readonly Json[] {
+): readonly JsonObject[] {
   if (candidate.wires[0] !== "responses") return past.map(({ item }) => item);
   const target = originOf(candidate);
   return past
@@ -98,13 +102,13 @@ const ID_OPTIONAL_TYPES: ReadonlySet<string> = new Set([
   "custom_tool_call_output",
 ]);
 
-function withoutId(item: Json): Json {
+function withoutId(item: JsonObject): JsonObject {
   if (!ID_OPTIONAL_TYPES.has(typeOf(item))) return item;
   const { id: _id, status: _status, ...rest } = item;
   return rest;
 }
 
-function typeOf({ type }: Json): string {
+function typeOf({ type }: JsonObject): string {
   return typeof type === "string" ? type : "message";
 }
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
-import type { Json } from "../inference/request/parse-request.ts";
+import type { JsonObject } from "../base/json.ts";
 import { publicItems } from "./items.ts";
 import type { StoredResponseView } from "./responses.ts";
 
@@ -34,7 +34,7 @@ export const PROCESS_DIED_ERROR = {
 };
 
 /** The record's status wins: a process that died, or a cancellation, left the reply as it was begun. */
-export function showResponse({ stored, opened, usage }: StoredResponseView): Json {
+export function showResponse({ stored, opened, usage }: StoredResponseView): JsonObject {
   const response = opened.response();
   if (!stored.background) return response;
   const charged = { usage: response["usage"] ?? usage ?? null };
@@ -56,7 +56,7 @@ export interface ItemPageRequest {
 export function showInputItems(
   { stored, opened }: StoredResponseView,
   { limit, order, after }: ItemPageRequest,
-): Json {
+): JsonObject {
   const all = publicItems(opened.input(), stored.id);
   const items = order === "asc" ? all : all.toReversed();
   const start = after === undefined ? 0 : items.findIndex(({ id }) => id === after) + 1;

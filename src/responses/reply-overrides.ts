@@ -1,7 +1,7 @@
 // The reply of a call with state: it bears our id and says what is stored here, whatever the provider says, on the whole
 // reply and on every event of a stream that carries it. The response that ends a call is kept in hand for its record.
 
-import { isObject, type Json } from "../inference/request/parse-request.ts";
+import { isObject, type JsonObject } from "../base/json.ts";
 import type { TransportPlan } from "../inference/translate/plan.ts";
 import type { StreamTransform } from "../inference/translate/stream-transform.ts";
 
@@ -16,9 +16,9 @@ export interface ReplyOverrides {
 
 export interface CapturedResult {
   /** The response that ended the call, as the caller sees it. */
-  response: Json | undefined;
+  response: JsonObject | undefined;
   /** What the last event of a stream that broke said. */
-  failure: Json | undefined;
+  failure: JsonObject | undefined;
 }
 
 const decoder = new TextDecoder();
@@ -51,7 +51,11 @@ export function withReplyOverrides(
   };
 }
 
-function applyOverrides(response: Json, overrides: ReplyOverrides, length: number): Json {
+function applyOverrides(
+  response: JsonObject,
+  overrides: ReplyOverrides,
+  length: number,
+): JsonObject {
   return {
     ...response,
     ...(overrides.id === undefined ? {} : { id: overrides.id, store: overrides.canStore(length) }),
@@ -65,7 +69,7 @@ function transformWithOverrides(
   overrides: ReplyOverrides,
   captured: CapturedResult,
 ): StreamTransform {
-  const items: Json[] = [];
+  const items: JsonObject[] = [];
   const rewriteChunk = (bytes: Uint8Array | undefined): Uint8Array | undefined => {
     if (bytes === undefined) return undefined;
     const text = decoder.decode(bytes);
@@ -97,20 +101,28 @@ function transformWithOverrides(
   };
 }
 
-function captureTerminalResponse(type: unknown, response: Json, captured: CapturedResult): void {
+function captureTerminalResponse(
+  type: unknown,
+  response: JsonObject,
+  captured: CapturedResult,
+): void {
   const { error } = response;
   if (type === "response.failed") captured.failure = isObject(error) ? error : undefined;
   else if (response["store"] === true) captured.response = response;
 }
 
 // Some providers send the items of a stream once, and leave them out of its end.
-function withOutput(response: Json, items: readonly Json[], isTerminal: boolean): Json {
+function withOutput(
+  response: JsonObject,
+  items: readonly JsonObject[],
+  isTerminal: boolean,
+): JsonObject {
   const { output } = response;
   const isEmpty = !Array.isArray(output) || output.length === 0;
   return isTerminal && isEmpty && items.length > 0 ? { ...response, output: items } : response;
 }
 
-function parseEvent(data: string): Json | undefined {
+function parseEvent(data: string): JsonObject | undefined {
   try {
     const event: unknown = JSON.parse(data);
     return isObject(event) ? event : undefined;

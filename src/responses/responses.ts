@@ -6,7 +6,8 @@ import { Fault, invalid } from "../base/fault.ts";
 import { isId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Secret } from "../base/secret.ts";
-import type { ParsedRequest, Json } from "../inference/request/parse-request.ts";
+import type { ParsedRequest } from "../inference/request/parse-request.ts";
+import type { JsonObject } from "../base/json.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type BackgroundDeps, createBackground } from "./background.ts";
@@ -60,7 +61,7 @@ export interface StoredResponseView {
   readonly stored: StoredResponse;
   readonly opened: DecryptedResponse;
   /** What was charged where the call was stopped, which its own response does not say. */
-  readonly usage: Json | undefined;
+  readonly usage: JsonObject | undefined;
 }
 
 export interface ResponsesDeps {
@@ -165,12 +166,12 @@ function isStateful({ api, json }: ParsedRequest): boolean {
 }
 
 /** The id of a response, where it has the form of ours. */
-function previousResponseId(json: Json): string | undefined {
+function previousResponseId(json: JsonObject): string | undefined {
   const id = json["previous_response_id"];
   return typeof id === "string" && isId("resp", id) ? id : undefined;
 }
 
-function rejectStreamedBackground(json: Json): void {
+function rejectStreamedBackground(json: JsonObject): void {
   if (json["stream"] === true)
     throw invalid(
       "stream",

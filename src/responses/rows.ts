@@ -2,7 +2,7 @@
 // so that another's id finds nothing, and the time, so that what has expired is gone before it is swept.
 
 import { toNano, usdText } from "../base/money.ts";
-import type { Json } from "../inference/request/parse-request.ts";
+import type { JsonObject } from "../base/json.ts";
 import {
   enumValue,
   type Reader,
@@ -125,7 +125,7 @@ export async function findResponse(
 export async function findUsage(
   reader: Reader,
   { accountId, holdId }: StoredResponse,
-): Promise<Json | undefined> {
+): Promise<JsonObject | undefined> {
   const row = await reader.get(
     `select input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_nano
      from usage_record where id = ? and account_id = ? and input_tokens + output_tokens + cost_nano > 0`,

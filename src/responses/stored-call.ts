@@ -4,7 +4,8 @@
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { abilitiesOf } from "../inference/translate/abilities.ts";
-import type { ParsedRequest, Json } from "../inference/request/parse-request.ts";
+import type { ParsedRequest } from "../inference/request/parse-request.ts";
+import type { JsonObject } from "../base/json.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { Candidate } from "../inference/routing/candidates.ts";
 import {
@@ -54,11 +55,11 @@ export interface StoredCall {
   readonly call: StatefulCall;
   readonly captured: CapturedResult;
   /** What was asked, as the caller wrote it. */
-  readonly requestJson: Json;
+  readonly requestJson: JsonObject;
   readonly createdAt: number;
   readonly previousId: string | undefined;
   /** Its record while it has this response and no other. */
-  readonly toRecord: (status: StoredResponse["status"], response: Json) => StoredResponse;
+  readonly toRecord: (status: StoredResponse["status"], response: JsonObject) => StoredResponse;
   readonly seal: Envelope["seal"];
 }
 
@@ -196,7 +197,7 @@ function includeFor({ model }: Candidate, { json }: ParsedRequest): string | und
   return JSON.stringify([...requested.map(String), ENCRYPTED_REASONING]);
 }
 
-function inputTextOf(items: readonly Json[]): string {
+function inputTextOf(items: readonly JsonObject[]): string {
   const text = JSON.stringify(items);
   if (text.length <= INPUT_MAX_BYTES) return text;
   throw new Fault("payload_too_large", "the input is too large to be stored", {
@@ -211,6 +212,6 @@ async function writeStoredCall(tx: Tx, one: StoredResponse, ids: readonly string
   await insertItems(tx, one, ids);
 }
 
-function storedStatus({ status }: Json): StoredResponse["status"] {
+function storedStatus({ status }: JsonObject): StoredResponse["status"] {
   return RESPONSE_STATUSES.find((one) => one === status) ?? "completed";
 }

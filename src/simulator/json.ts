@@ -1,29 +1,17 @@
-// Reading what a client sent, of which nothing is known yet.
+// Readers of a client's JSON that put an empty value where the field is missing or of another type.
 
-export type JsonObject = Readonly<Record<string, unknown>>;
+import { arrayIn, objectIn, stringIn, type JsonObject } from "../base/json.ts";
 
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** The object in a field, or an empty one. */
 export function objectOrEmpty(value: unknown): JsonObject {
-  return isJsonObject(value) ? value : {};
-}
-
-export function arrayOrEmpty(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
+  return objectIn(value) ?? {};
 }
 
 export function stringOrEmpty(value: unknown): string {
-  return typeof value === "string" ? value : "";
+  return stringIn(value) ?? "";
 }
 
-export function numberOrUndefined(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
-}
-
+/** A string, or the strings of an array. */
 export function stringsOf(value: unknown): string[] {
   if (typeof value === "string") return [value];
-  return arrayOrEmpty(value).filter((entry): entry is string => typeof entry === "string");
+  return arrayIn(value).filter((entry): entry is string => typeof entry === "string");
 }

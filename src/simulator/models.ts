@@ -1,6 +1,6 @@
 // The models that this provider has, in the list that each API gives of them.
 
-import type { JsonObject } from "./json.ts";
+import type { JsonObject } from "../base/json.ts";
 
 const CREATED_SECONDS = 1_767_225_600;
 const CREATED_AT = "2026-01-01T00:00:00Z";

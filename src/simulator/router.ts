@@ -8,7 +8,7 @@ import { parseGeminiCountRequest } from "./wires/gemini-request.ts";
 import { messagesWire } from "./wires/messages.ts";
 import { parseCountRequest } from "./wires/messages-request.ts";
 import { responsesWire } from "./wires/responses.ts";
-import type { JsonObject } from "./json.ts";
+import type { JsonObject } from "../base/json.ts";
 import type { SimulatedWire } from "./wires/wire.ts";
 
 interface TokenCounting {

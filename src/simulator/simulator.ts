@@ -8,7 +8,8 @@ import { createBodyStream, streamBodySteps } from "./faults/reply-body.ts";
 import type { Directives } from "./faults/directives.ts";
 import { embed, embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
 import { hashText } from "./reply/hash.ts";
-import { isJsonObject, stringOrEmpty, type JsonObject } from "./json.ts";
+import { isObject, type JsonObject } from "../base/json.ts";
+import { stringOrEmpty } from "./json.ts";
 import { unsupportedFeature } from "./reply/unsupported.ts";
 import {
   anthropicModel,
@@ -266,7 +267,7 @@ function checkKey(wire: SimulatedWire, context: RequestContext): ApiError | unde
 function parseBody(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isJsonObject(value) ? value : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

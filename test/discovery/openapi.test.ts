@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { parse } from "yaml";
 import { FAULTS } from "../../src/base/fault.ts";
-import { isRecord, openApiPath } from "../../src/discovery/curl.ts";
+import { isObject } from "../../src/base/json.ts";
+import { openApiPath } from "../../src/discovery/curl.ts";
 import { possibleFaults } from "../../src/discovery/error-docs.ts";
 import {
   type OpenApiDocument,
@@ -165,6 +166,6 @@ function routeKey(route: Route): string {
 
 function resolvePointer(document: OpenApiDocument, pointer: string): unknown {
   let place: unknown = document;
-  for (const step of pointer.split("/")) place = isRecord(place) ? place[step] : undefined;
+  for (const step of pointer.split("/")) place = isObject(place) ? place[step] : undefined;
   return place;
 }

@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { isObject } from "../../src/base/json.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import { type Feature, FEATURES } from "./support/request-features.ts";
 import {
@@ -135,8 +136,4 @@ function leafPaths(value: unknown, at: string): readonly string[] {
   if (!isObject(value)) return [at];
   const kind = value["type"] ?? value["role"];
   return [typeof kind === "string" ? `${at} (${kind})` : `${at}.${Object.keys(value).at(-1)}`];
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

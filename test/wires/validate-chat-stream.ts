@@ -1,6 +1,5 @@
 // The grammar of this API's streams, as a list of what is wrong with one. Tests run it over every stream that they make.
-import type { JsonObject } from "../../src/inference/canonical/canonical.ts";
-import { arrayIn, isObject, objectIn, parseObject } from "../../src/inference/canonical/json.ts";
+import { type JsonObject, arrayIn, isObject, objectIn, parseObject } from "../../src/base/json.ts";
 import type { WireEvent } from "../../src/inference/canonical/wire.ts";
 
 interface ChoiceState {

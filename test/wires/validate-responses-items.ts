@@ -1,7 +1,6 @@
 // The events of one item, as far as the grammar goes: begun, told in pieces, repeated in full, ended.
 import { isDeepStrictEqual } from "node:util";
-import type { JsonObject } from "../../src/inference/canonical/canonical.ts";
-import { arrayIn, objectIn, stringIn } from "../../src/inference/canonical/json.ts";
+import { type JsonObject, arrayIn, objectIn, stringIn } from "../../src/base/json.ts";
 
 interface PartState {
   readonly type: string;

@@ -1,16 +1,19 @@
 // The grammar of this API's streams, as a list of what is wrong with one. Tests run it over every stream that they make.
 import { isDeepStrictEqual } from "node:util";
-import type { JsonObject } from "../../src/inference/canonical/canonical.ts";
 import {
+  type JsonObject,
   arrayIn,
   isObject,
   objectIn,
   parseObject,
   stringIn,
-} from "../../src/inference/canonical/json.ts";
+} from "../../src/base/json.ts";
 import type { WireEvent } from "../../src/inference/canonical/wire.ts";
-import { checkItemEvent } from "./validate-responses-items.ts";
-import type { ValidatorState, ReportProblem } from "./validate-responses-items.ts";
+import {
+  checkItemEvent,
+  type ValidatorState,
+  type ReportProblem,
+} from "./validate-responses-items.ts";
 
 // What the Open Responses specification requires of every response.
 const REQUIRED =

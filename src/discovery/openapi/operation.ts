@@ -1,8 +1,8 @@
 // One route as one operation of the description.
 
 import type { ResponseDoc, Route } from "../../http/route.ts";
-import type { z } from "zod";
-import { curlCommand, exampleBody, isRecord } from "../curl.ts";
+import { curlCommand, exampleBody } from "../curl.ts";
+import { isObject } from "../../base/json.ts";
 import { errorResponseRefs, relayedHeadersOf } from "./error-responses.ts";
 import { ERROR_ENVELOPES, acceptsIdempotencyKey } from "../error-docs.ts";
 import type {
@@ -15,6 +15,7 @@ import type {
 } from "./openapi-types.ts";
 import { createSchemaRegistry, type JsonSchema, type SchemaRegistry } from "./json-schemas.ts";
 import type { DiscoverySettings } from "../discovery-settings.ts";
+import type { z } from "zod";
 
 const IDEMPOTENCY_KEY_DESCRIPTION =
   "A random text of your own. A repetition with the same key and body gets the first answer again, for 24 hours.";
@@ -238,5 +239,5 @@ function exampleText(name: string, schema: JsonSchema): string {
 }
 
 function isSchema(schema: z.ZodType | undefined): schema is z.ZodType {
-  return isRecord(schema);
+  return isObject(schema);
 }

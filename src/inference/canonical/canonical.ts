@@ -1,13 +1,12 @@
 // The one form between all wires: what a model call says, in no provider's words. A wire reads its own API into this form and
 // writes this form as its own API; nothing here knows any wire. Absent and `undefined` mean the same everywhere.
 import type { FaultCode } from "../../base/fault.ts";
+import type { JsonObject } from "../../base/json.ts";
 import type { Usage } from "../../base/usage-meters.ts";
 import type { OutputFormat } from "./output-format.ts";
 
 export const WIRE_NAMES = ["chat", "responses", "messages", "gemini", "converse"] as const;
 export type WireName = (typeof WIRE_NAMES)[number];
-
-export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Fields that only one wire has a word for. Its own writer gives them back; every other writer reports each as a loss. */
 export interface NativeFields {

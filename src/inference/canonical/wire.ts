@@ -1,13 +1,12 @@
 // What a wire is: the functions by which one API is read into the canonical form and written from it.
 import type { Usage } from "../../base/usage-meters.ts";
-import { isObject } from "./json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type {
   CanonicalError,
   CanonicalEvent,
   CanonicalReply,
   CanonicalRequest,
   Effort,
-  JsonObject,
   Loss,
   NativeFields,
   NativeTool,

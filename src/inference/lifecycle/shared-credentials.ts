@@ -3,7 +3,8 @@
 // knows the price of; both are relayed on a caller's own.
 
 import { Fault, type NextStep } from "../../base/fault.ts";
-import { type ParsedRequest, isObject, type Json } from "../request/parse-request.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
 import { isCodeTool, toolsOf } from "../request/tool-bounds.ts";
 
@@ -81,14 +82,14 @@ const DEFERRED_FIELDS = [
   ["deferred", "Leave it out and stream the reply"],
 ] as const;
 
-function firstPresent(fields: FieldHints, json: Json): SharedAccountUse | undefined {
+function firstPresent(fields: FieldHints, json: JsonObject): SharedAccountUse | undefined {
   for (const [path, alternative] of fields) {
     if (isPresent(json[path])) return { path, alternative };
   }
   return undefined;
 }
 
-function topLevelReference(json: Json): SharedAccountUse | undefined {
+function topLevelReference(json: JsonObject): SharedAccountUse | undefined {
   const given = firstPresent(REFERENCE_FIELDS, json);
   if (given !== undefined) return given;
   if (isPresent(json["thread"]))
@@ -115,7 +116,7 @@ const COMPARISON_FIELDS = [
   ["diagnostics", "previous_message_id"],
 ] as const;
 
-function comparisonReference(json: Json): SharedAccountUse | undefined {
+function comparisonReference(json: JsonObject): SharedAccountUse | undefined {
   for (const [holder, field] of COMPARISON_FIELDS) {
     const held = json[holder];
     if (isObject(held) && typeof held[field] === "string")
@@ -131,7 +132,7 @@ const UNBOUNDED_COST_FIELDS: FieldHints = [
 ];
 
 /** What makes the provider ask other models or services, at prices that it alone knows. */
-function unboundedUse(json: Json): SharedAccountUse | undefined {
+function unboundedUse(json: JsonObject): SharedAccountUse | undefined {
   return firstPresent(UNBOUNDED_COST_FIELDS, json) ?? deeperSearch(json["web_search_options"]);
 }
 
@@ -186,7 +187,7 @@ function inContainer(container: unknown, path: string): SharedAccountUse | undef
 
 // A tool that runs code goes on in the container of an earlier call among the items. Without such a tool its name is history.
 function containerReference(
-  json: Json,
+  json: JsonObject,
   ownContainers: ReadonlySet<string>,
 ): SharedAccountUse | undefined {
   const { input } = json;
@@ -234,7 +235,11 @@ function referenceInList(list: unknown, path: string, depth = 0): SharedAccountU
 }
 
 // Only the places where the APIs keep references are looked at: a tool's arguments may have a `file_id` of their own.
-function referenceInItem(item: Json, path: string, depth: number): SharedAccountUse | undefined {
+function referenceInItem(
+  item: JsonObject,
+  path: string,
+  depth: number,
+): SharedAccountUse | undefined {
   if (item["type"] === "item_reference" || isBareReference(item))
     return { path, alternative: SEND_OR_STORE_HINT };
   if (item["type"] === "container_upload")
@@ -249,7 +254,7 @@ function referenceInItem(item: Json, path: string, depth: number): SharedAccount
   );
 }
 
-function fileReference(part: Json, path: string): SharedAccountUse | undefined {
+function fileReference(part: JsonObject, path: string): SharedAccountUse | undefined {
   for (const holder of [part, part["file"], part["source"], part["image_url"]]) {
     if (isObject(holder) && typeof holder["file_id"] === "string")
       return { path: `${path}.file_id`, alternative: "Send the file's content in the request" };
@@ -261,7 +266,7 @@ function fileReference(part: Json, path: string): SharedAccountUse | undefined {
 const PROVIDER_STORAGE_URL =
   /^\s*(?:gs:|s3:|files\/|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
 
-function storageUrlReference(part: Json, path: string): SharedAccountUse | undefined {
+function storageUrlReference(part: JsonObject, path: string): SharedAccountUse | undefined {
   for (const name of ["image_url", "video_url", "source", "file_url", "file"]) {
     const holder = part[name];
     const url = isObject(holder) ? (holder["url"] ?? holder["file_data"]) : holder;
@@ -271,7 +276,7 @@ function storageUrlReference(part: Json, path: string): SharedAccountUse | undef
   return undefined;
 }
 
-function nestedReference({ output, content, source }: Json, path: string, depth: number) {
+function nestedReference({ output, content, source }: JsonObject, path: string, depth: number) {
   const inOutput = isObject(output)
     ? referenceInItem(output, `${path}.output`, depth)
     : referenceInList(output, `${path}.output`, depth);
@@ -286,11 +291,11 @@ function nestedReference({ output, content, source }: Json, path: string, depth:
 }
 
 // An id alone is a reference as well: OpenAI's `type` may be left out there.
-function isBareReference({ type, role, id }: Json): boolean {
+function isBareReference({ type, role, id }: JsonObject): boolean {
   return (type ?? role ?? undefined) === undefined && typeof id === "string";
 }
 
-function isPart(item: Json): boolean {
+function isPart(item: JsonObject): boolean {
   const type = item["type"];
   return (
     type === "file" ||

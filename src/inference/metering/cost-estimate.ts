@@ -4,8 +4,13 @@
 import { Fault } from "../../base/fault.ts";
 import { FEE_METERS } from "../../base/usage-meters.ts";
 import type { Nano } from "../../base/money.ts";
-import type { Catalog, Model } from "../../models/catalog.ts";
-import { possibleCards, cardResolver, limitsOf } from "../../models/catalog.ts";
+import {
+  type Catalog,
+  type Model,
+  possibleCards,
+  cardResolver,
+  limitsOf,
+} from "../../models/catalog.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
 import {
   affordableOutput,
@@ -13,7 +18,8 @@ import {
   type UsageBounds,
   priceUpperBound,
 } from "../../models/price-bound.ts";
-import { type ParsedRequest, isObject } from "../request/parse-request.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import { isObject } from "../../base/json.ts";
 import { codexWebSearchHint } from "../canonical/wire.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import type { Provider } from "../providers/providers.ts";

@@ -1,7 +1,7 @@
 // The most input tokens that a request itself can count for. No tokenizer makes more tokens of a text than it has bytes, so
 // the body's own length bounds its text; media are bounded by their kind, and everything by the model's context.
 
-import { isObject, type Json } from "../request/parse-request.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 
 export interface MediaLimits {
   readonly imageTokensMax: number;
@@ -19,7 +19,7 @@ const NAMESPACE_TOOL_TOKENS = 64;
 const AUDIO_BYTES_PER_TOKEN = 32;
 const DEPTH_MAX = 32;
 
-export function inputBound(text: string, json: Json, bounds: MediaLimits): number {
+export function inputBound(text: string, json: JsonObject, bounds: MediaLimits): number {
   const media = countMedia(json, (kind, part, bytes) => {
     if (kind === "image") return bounds.imageTokensMax;
     return kind === "audio" && hasSteadyRate(part)
@@ -44,7 +44,7 @@ const TOKENS_PER_SECOND_MIN = 10;
 const BASE64_BYTES_PER_SECOND_MIN = 1_333;
 
 /** The most seconds of sound that a request holds, where they are what is charged. */
-export function audioSecondsBound(json: Json, contextTokens: number): number {
+export function audioSecondsBound(json: JsonObject, contextTokens: number): number {
   const max = Math.ceil(contextTokens / TOKENS_PER_SECOND_MIN);
   const { tokens: seconds } = countMedia(json, (kind, part, bytes) => {
     if (kind === "image") return 0;
@@ -60,7 +60,7 @@ export const BYTES_PER_TOKEN = 4;
 const TYPICAL_IMAGE_TOKENS = 1_000;
 
 /** What the input is likely to have counted, where nobody says: media by what they commonly are, and never as their bytes. */
-export function estimateInputTokens(text: string, json: Json, contextTokens: number): number {
+export function estimateInputTokens(text: string, json: JsonObject, contextTokens: number): number {
   const { tokens, inlineBytes } = countMedia(json, (kind, _part, bytes) =>
     kind === "image"
       ? TYPICAL_IMAGE_TOKENS
@@ -71,14 +71,14 @@ export function estimateInputTokens(text: string, json: Json, contextTokens: num
 }
 
 type MediaKind = "image" | "audio" | "file";
-type CountMediaTokens = (kind: MediaKind, part: Json, inlineBytes: number) => number;
+type CountMediaTokens = (kind: MediaKind, part: JsonObject, inlineBytes: number) => number;
 
 interface MediaTotals {
   tokens: number;
   inlineBytes: number;
 }
 
-function countMedia(json: Json, tokensOf: CountMediaTokens): Readonly<MediaTotals> {
+function countMedia(json: JsonObject, tokensOf: CountMediaTokens): Readonly<MediaTotals> {
   const totals = { tokens: 0, inlineBytes: 0 };
   for (const name of CONTENT_LISTS) addMedia(json[name], tokensOf, totals, 0);
   return totals;
@@ -122,7 +122,7 @@ const FILES: ReadonlySet<string> = new Set(["file", "input_file", "document", "i
 
 // A part is known by its `type`; what is inside it as base64 is not text, and is not counted as text. Providers have
 // parts of their own for what they fetch: `document_url`, `file_url`, `video_url`.
-function kindOf(part: Json): MediaKind | undefined {
+function kindOf(part: JsonObject): MediaKind | undefined {
   const { type } = part;
   if (typeof type !== "string") return undefined;
   if (IMAGES.has(type)) return isImage(part) ? "image" : "file";
@@ -140,7 +140,7 @@ function isPlain(source: unknown): boolean {
 const NOT_AN_IMAGE_URL =
   /^data:(?!image\/|;|,)|\.(?:pdf|mp4|m4v|mov|mpe?g|webm|mkv|avi|wmv|flv|3gpp?|mp3|m4a|wav|ogg|flac|aac)(?:[?#]|$)|^https?:\/\/(?:[\w-]+\.)?youtu(?:be\.com|\.be)\//i;
 
-function isImage({ image_url, source }: Json): boolean {
+function isImage({ image_url, source }: JsonObject): boolean {
   const holder = image_url ?? source;
   const url = isObject(holder) ? holder["url"] : holder;
   if (typeof url !== "string") return true;
@@ -155,7 +155,7 @@ const WAV_UNCOMPRESSED_FORMATS: ReadonlySet<number> = new Set([1, 3]);
 
 // In MP3 and plain WAV a second takes up at least so many bytes; elsewhere silence takes up next to none, and what lies
 // behind an address nobody knows.
-function hasSteadyRate(part: Json): boolean {
+function hasSteadyRate(part: JsonObject): boolean {
   const data = audioDataOf(part);
   if (data === undefined) return false;
   const head = Buffer.from(data.slice(0, 64), "base64");
@@ -172,7 +172,7 @@ function hasSteadyRate(part: Json): boolean {
   );
 }
 
-function audioDataOf({ input_audio, audio, source, data }: Json): string | undefined {
+function audioDataOf({ input_audio, audio, source, data }: JsonObject): string | undefined {
   const holder = input_audio ?? audio ?? source ?? data;
   const sound = isObject(holder) ? holder["data"] : holder;
   return typeof sound === "string" ? sound.replace(/^data:[^,]{0,128},/, "") : undefined;
@@ -193,7 +193,7 @@ const INLINE_FIELDS = [
   "audio_url",
 ] as const;
 
-function inlineBytesOf(part: Json): number {
+function inlineBytesOf(part: JsonObject): number {
   let bytes = 0;
   for (const field of INLINE_FIELDS) {
     const value = part[field];

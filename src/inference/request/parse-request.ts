@@ -2,6 +2,7 @@
 // cost. Everything else in the body is between the caller and the provider.
 
 import { invalid } from "../../base/fault.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type { FeeMeter } from "../../base/usage-meters.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import { type ObjectSpans, memberSpans } from "./json-edit.ts";
@@ -9,13 +10,11 @@ import { maxToolTokens, maxFees } from "./tool-bounds.ts";
 
 export type Api = "chat" | "responses" | "messages" | "embeddings";
 
-export type Json = Readonly<Record<string, unknown>>;
-
 export interface ParsedRequest {
   readonly api: Api;
   readonly text: string;
   readonly spans: ObjectSpans;
-  readonly json: Json;
+  readonly json: JsonObject;
   readonly model: string;
   readonly stream: boolean;
   /** Whether the caller wants to see the usage of a chat stream. */
@@ -65,11 +64,7 @@ export function parseRequest(
   };
 }
 
-export function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function readModel(json: Json): string {
+function readModel(json: JsonObject): string {
   const { models } = json;
   // A list to fall back on may stand alone: its first is then what was asked for.
   const model: unknown = json["model"] ?? (Array.isArray(models) ? models[0] : undefined);
@@ -85,7 +80,7 @@ function readModel(json: Json): string {
   return model;
 }
 
-function validateContent(api: Api, json: Json): void {
+function validateContent(api: Api, json: JsonObject): void {
   if (api === "chat" || api === "messages") {
     const messages = json["messages"];
     if (messages === undefined) throw invalid("messages", "messages is required.");
@@ -108,7 +103,7 @@ function validateContent(api: Api, json: Json): void {
     throw invalid("input", "input is required.");
 }
 
-function readOutputMax(api: Api, json: Json): number | undefined {
+function readOutputMax(api: Api, json: JsonObject): number | undefined {
   switch (api) {
     case "chat": {
       // Where both are given, it is the provider that chooses.
@@ -131,7 +126,7 @@ function readOutputMax(api: Api, json: Json): number | undefined {
   }
 }
 
-function readCount(json: Json, field: string, max: number): number | undefined {
+function readCount(json: JsonObject, field: string, max: number): number | undefined {
   const value = json[field];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "number" || !Number.isInteger(value) || value < 1 || value > max) {
@@ -140,14 +135,14 @@ function readCount(json: Json, field: string, max: number): number | undefined {
   return value;
 }
 
-function readBoolean(json: Json, field: string): boolean | undefined {
+function readBoolean(json: JsonObject, field: string): boolean | undefined {
   const value = json[field];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "boolean") throw invalid(field, `${field} must be true or false.`);
   return value;
 }
 
-function readString(json: Json, field: string): string | undefined {
+function readString(json: JsonObject, field: string): string | undefined {
   const value = json[field];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "string") throw invalid(field, `${field} must be a string.`);

@@ -3,9 +3,7 @@
 // where it does not, a stated number is held, and the reply decides what is charged.
 
 import type { FeeMeter } from "../../base/usage-meters.ts";
-import { isObject } from "../canonical/json.ts";
-
-type Json = Readonly<Record<string, unknown>>;
+import { isObject, type JsonObject } from "../../base/json.ts";
 
 /** Held for a tool whose request sets no limit of its own. */
 const DEFAULT_TOOL_CALLS = 10;
@@ -44,7 +42,7 @@ const ADVISOR_TOOL_TYPE = /^advisor/;
 /** What most requests ask for; this very object, so that it can be told from others at a glance. */
 export const NO_FEES: Readonly<Partial<Record<FeeMeter, number>>> = {};
 
-export function maxFees(json: Json): Readonly<Partial<Record<FeeMeter, number>>> {
+export function maxFees(json: JsonObject): Readonly<Partial<Record<FeeMeter, number>>> {
   const tools = toolsOf(json);
   const hasSearch = hasSearchOption(json);
   if (!hasSearch && tools.length === 0) return NO_FEES;
@@ -58,7 +56,7 @@ export function maxFees(json: Json): Readonly<Partial<Record<FeeMeter, number>>>
 }
 
 /** The most tokens that the provider reads besides the request; 0 where it reads nothing else. */
-export function maxToolTokens(json: Json): number {
+export function maxToolTokens(json: JsonObject): number {
   let tokens = hasSearchOption(json) ? DEFAULT_TOOL_CALLS * TOKENS_PER_SEARCH : 0;
   for (const tool of toolsOf(json)) tokens += tokensOfTool(tool, json);
   if (hasUnboundedTools(json)) tokens += UNBOUNDED_TOOL_TOKENS;
@@ -72,7 +70,7 @@ export interface Advisor {
 }
 
 /** The other models that the provider may ask while it answers. */
-export function advisorsOf(json: Json): readonly Advisor[] {
+export function advisorsOf(json: JsonObject): readonly Advisor[] {
   const { tools } = json;
   if (!Array.isArray(tools)) return [];
   return tools.flatMap((tool: unknown, index): readonly Advisor[] => {
@@ -90,12 +88,12 @@ export function advisorsOf(json: Json): readonly Advisor[] {
 }
 
 // The chat wire asks for a search by an option beside the tools.
-function hasSearchOption(json: Json): boolean {
+function hasSearchOption(json: JsonObject): boolean {
   return isGiven(json["web_search_options"]) || isGiven(json["search_parameters"]);
 }
 
 // Servers that the provider calls, a compaction that reads all once more, and a mode in which it thinks several times.
-function hasUnboundedTools({ mcp_servers, context_management, reasoning }: Json): boolean {
+function hasUnboundedTools({ mcp_servers, context_management, reasoning }: JsonObject): boolean {
   return (
     (Array.isArray(mcp_servers) && mcp_servers.length > 0) ||
     hasCompaction(context_management) ||
@@ -113,10 +111,10 @@ function hasCompaction(management: unknown): boolean {
   );
 }
 
-const NO_TOOLS: readonly Json[] = [];
+const NO_TOOLS: readonly JsonObject[] = [];
 
 /** The tools of a request. The Responses API takes them among the items as well. */
-export function toolsOf({ tools, input }: Json): readonly Json[] {
+export function toolsOf({ tools, input }: JsonObject): readonly JsonObject[] {
   const own = Array.isArray(tools) ? tools.filter(isObject) : NO_TOOLS;
   if (!Array.isArray(input)) return own;
   const itemTools = input.flatMap((item: unknown) =>
@@ -125,7 +123,7 @@ export function toolsOf({ tools, input }: Json): readonly Json[] {
   return itemTools.length === 0 ? own : [...own, ...itemTools];
 }
 
-function tokensOfTool(tool: Json, json: Json): number {
+function tokensOfTool(tool: JsonObject, json: JsonObject): number {
   const { type } = tool;
   if (typeof type !== "string" || CALLER_TOOL_TYPE.test(type)) return 0;
   if (CLIENT_EXECUTED_TOOL_TYPE.test(type) || (type === "shell" && !isHosted(tool)))
@@ -143,7 +141,7 @@ function tokensOfTool(tool: Json, json: Json): number {
     : UNBOUNDED_TOOL_TOKENS;
 }
 
-function feeOfTool(tool: Json): FeeMeter | undefined {
+function feeOfTool(tool: JsonObject): FeeMeter | undefined {
   const { type } = tool;
   if (typeof type !== "string") return undefined;
   // A shell on the caller's own machine costs nothing; one in the provider's container costs that container.
@@ -152,17 +150,20 @@ function feeOfTool(tool: Json): FeeMeter | undefined {
 }
 
 /** Whether the provider runs it in a container that lasts from one call to the next. */
-export function isCodeTool(tool: Json): boolean {
+export function isCodeTool(tool: JsonObject): boolean {
   const { type } = tool;
   return type === "code_interpreter" || (type === "shell" && isHosted(tool));
 }
 
-function isHosted({ environment }: Json): boolean {
+function isHosted({ environment }: JsonObject): boolean {
   return isObject(environment) && environment["type"] !== "local";
 }
 
 // What the whole request may do at most bounds each of its tools.
-function maxUses({ max_uses: toolLimit }: Json, { max_tool_calls: requestLimit }: Json): number {
+function maxUses(
+  { max_uses: toolLimit }: JsonObject,
+  { max_tool_calls: requestLimit }: JsonObject,
+): number {
   const limit = isCount(toolLimit)
     ? toolLimit
     : isCount(requestLimit)

@@ -3,7 +3,7 @@
 
 import { invalid } from "../../base/fault.ts";
 import { type Decimal, picoPerToken } from "../../models/price-card.ts";
-import { isObject, type Json } from "../request/parse-request.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 
 export const SORTS = ["price", "latency", "throughput"] as const;
 export type Sort = (typeof SORTS)[number];
@@ -36,13 +36,13 @@ const PRICE_FIELDS = ["prompt", "completion"] as const;
 /** The members of a body that are the gateway's own and never reach a provider. */
 export const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
 
-export function hasGatewayFields({ models, provider, postern }: Json): boolean {
+export function hasGatewayFields({ models, provider, postern }: JsonObject): boolean {
   return models !== undefined || provider !== undefined || postern !== undefined;
 }
 
 /** The preferences of a body; undefined where it has none. */
 export function readPreferences(
-  json: Json,
+  json: JsonObject,
   isProvider: (id: string) => boolean,
 ): RoutingPreferences | undefined {
   const { models, provider } = json;
@@ -86,7 +86,7 @@ function readModels(models: unknown): readonly string[] {
 }
 
 function readProviders(
-  fields: Json,
+  fields: JsonObject,
   field: "order" | "only" | "ignore",
   isProvider: (id: string) => boolean,
 ): readonly string[] | undefined {

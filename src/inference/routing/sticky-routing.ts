@@ -2,7 +2,8 @@
 // provider's cache. What is remembered is a hash and a name; nothing of the conversation itself.
 
 import { createHash } from "node:crypto";
-import { type ParsedRequest, isObject } from "../request/parse-request.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import { isObject } from "../../base/json.ts";
 
 /** Longer than most providers keep a prompt; an hour's cache may be missed after a longer silence. */
 const STICKY_MS = 30 * 60_000;

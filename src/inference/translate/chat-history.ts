@@ -1,7 +1,8 @@
 // What a chat's earlier replies bear that other providers and this gateway have put there, and that some providers refuse a
 // whole request for: a conversation goes on with any model.
 
-import { type ParsedRequest, isObject, type Json } from "../request/parse-request.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Provider } from "../providers/providers.ts";
 
 export interface SanitizedHistory {
@@ -37,10 +38,10 @@ interface RemovalContext {
 }
 
 function sanitizeReply(
-  reply: Json,
+  reply: JsonObject,
   rejectedFields: readonly string[],
   { path, dropped }: RemovalContext,
-): Json {
+): JsonObject {
   const calls = reply["tool_calls"];
   const kept = omitFields(reply, rejectedFields, { path, dropped });
   if (!Array.isArray(calls)) return kept;
@@ -53,10 +54,10 @@ function sanitizeReply(
 }
 
 function omitFields(
-  object: Json,
+  object: JsonObject,
   names: readonly string[],
   { path, dropped }: RemovalContext,
-): Json {
+): JsonObject {
   const present = names.filter((name) => object[name] !== undefined);
   if (present.length === 0) return object;
   dropped.push(...present.map((name) => `${path}.${name}`));

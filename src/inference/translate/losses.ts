@@ -2,7 +2,8 @@
 // and listed, where the caller allows that or a rule says so.
 
 import { Fault, invalid } from "../../base/fault.ts";
-import { type ParsedRequest, isObject, type Json } from "../request/parse-request.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type { CanonicalRequest, Loss } from "../canonical/canonical.ts";
 
 /** The paths that were left out; throws where something may not be. */
@@ -53,7 +54,7 @@ function emptiedTurnLoss({ turns }: CanonicalRequest, losses: readonly Loss[]): 
     : lossByPath.get(emptied.parts[0]?.path ?? emptied.path ?? "");
 }
 
-function allowsLoss(json: Json): boolean {
+function allowsLoss(json: JsonObject): boolean {
   const options = json["postern"];
   if (options === undefined || options === null) return false;
   if (!isObject(options))

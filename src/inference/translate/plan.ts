@@ -3,7 +3,8 @@
 
 import type { Usage } from "../../base/usage-meters.ts";
 import { abilitiesOf } from "./abilities.ts";
-import { type ParsedRequest, isObject, type Json } from "../request/parse-request.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type { CanonicalRequest } from "../canonical/canonical.ts";
 import type {
   InboundWire,
@@ -36,7 +37,7 @@ export interface TransportPlan {
   readonly body: string;
   /** What could not be said and was left out, because the caller allowed it or a rule says so. */
   readonly dropped: readonly string[];
-  readonly readUsage: (json: Json) => Usage | undefined;
+  readonly readUsage: (json: JsonObject) => Usage | undefined;
   readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
   readonly createStreamTransform: (costUsd: () => string | undefined) => StreamTransform;
   readonly isTranslated: boolean;
@@ -44,7 +45,7 @@ export interface TransportPlan {
 
 export interface ReplyBody {
   readonly text: string;
-  readonly json: Json;
+  readonly json: JsonObject;
 }
 
 export interface PlanContext {
@@ -207,7 +208,11 @@ function translationPlan(
 }
 
 // A schema for a model that has no field for one is said in another way, also on its own API, where it would be refused.
-function needsSchemaEmulation(api: StreamingApi, json: Json, model: Candidate["model"]): boolean {
+function needsSchemaEmulation(
+  api: StreamingApi,
+  json: JsonObject,
+  model: Candidate["model"],
+): boolean {
   let value: unknown = json;
   for (const key of SCHEMA_PATHS[api]) value = isObject(value) ? value[key] : undefined;
   return (

@@ -4,7 +4,7 @@
 
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { isObject } from "../request/parse-request.ts";
+import { isObject } from "../../base/json.ts";
 import { withMembers } from "../request/json-edit.ts";
 import { hasGatewayFields, GATEWAY_FIELDS } from "../routing/routing-preferences.ts";
 

@@ -14,7 +14,7 @@ import {
 } from "../../http-client/body-stream.ts";
 import type { UpstreamResponse } from "../../http-client/reply.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
-import type { Json } from "../request/parse-request.ts";
+import type { JsonObject } from "../../base/json.ts";
 import { type CircuitBreaker, circuitName } from "../routing/circuit-breaker.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { createAwsFrameParser } from "./aws-frames.ts";
@@ -56,7 +56,7 @@ export type UpstreamReply =
   | {
       readonly kind: "whole";
       readonly text: string;
-      readonly json: Json;
+      readonly json: JsonObject;
       readonly headers: Readonly<Record<string, string>>;
     }
   | {

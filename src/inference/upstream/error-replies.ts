@@ -1,7 +1,7 @@
 // Recognizes errors that providers send with status 200, in a whole reply or as the first event of a stream.
 
 import type { SseMessage } from "../../base/streams/sse.ts";
-import { isObject, type Json } from "../request/parse-request.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 
 /** The statuses that Bedrock's exceptions have outside of a stream. */
 export const BEDROCK_EXCEPTION_STATUSES: Readonly<Record<string, number>> = {
@@ -26,7 +26,7 @@ export function statusInError(data: string): number {
   return /overloaded/i.test(data) ? 529 : 502;
 }
 
-export function parseObject(text: string): Json | undefined {
+export function parseObject(text: string): JsonObject | undefined {
   try {
     const json: unknown = JSON.parse(text);
     return isObject(json) ? json : undefined;
@@ -36,7 +36,7 @@ export function parseObject(text: string): Json | undefined {
 }
 
 /** A reply with status 200 that is an error all the same. */
-export function isErrorReply(json: Json): boolean {
+export function isErrorReply(json: JsonObject): boolean {
   const { error, output, choices } = json;
   if (json["type"] === "error") return true;
   if (Array.isArray(choices) && choices.length > 0) return choices.every(isFailedChoice);

@@ -2,7 +2,7 @@
 // own trouble with the provider, such as a refused key, is not blamed on the caller.
 
 import { Fault, type FaultCode, type FaultOptions } from "../../base/fault.ts";
-import { isObject } from "../request/parse-request.ts";
+import { isObject } from "../../base/json.ts";
 import type { CanonicalError } from "../canonical/canonical.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Credential } from "./send.ts";

@@ -1,6 +1,6 @@
 // What a client asked for, freed from the wire that it came by. A wire's reader fills it, the composer answers it.
 
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../../base/json.ts";
 import { countTokens } from "./tokens.ts";
 
 export interface Tool {

@@ -1,13 +1,7 @@
 // Makes a value that a JSON schema accepts, always the same one for the same schema.
 
-import {
-  isJsonObject,
-  arrayOrEmpty,
-  numberOrUndefined,
-  stringOrEmpty,
-  stringsOf,
-  type JsonObject,
-} from "../json.ts";
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
+import { stringOrEmpty, stringsOf } from "../json.ts";
 
 /** Below this depth only what a schema demands is filled in, so that a schema which contains itself comes to an end. */
 const OPTIONAL_DEPTH_MAX = 4;
@@ -46,10 +40,10 @@ export function schemaInstance(schema: unknown, variant = 0): unknown {
 }
 
 function generate(schema: unknown, place: GenerationContext): unknown {
-  if (!isJsonObject(schema) || place.depth > MAX_DEPTH) return null;
+  if (!isObject(schema) || place.depth > MAX_DEPTH) return null;
   const plain = flatten(schema, place, 0);
   if ("const" in plain) return plain["const"];
-  const choices = arrayOrEmpty(plain["enum"]);
+  const choices = arrayIn(plain["enum"]);
   if (choices.length > 0) return choices[place.variant % choices.length];
   switch (typeOf(plain)) {
     case "object":
@@ -76,11 +70,11 @@ function flatten(schema: JsonObject, place: GenerationContext, hops: number): Js
   let flat: JsonObject = rest;
   const target =
     typeof reference === "string" ? resolveReference(place.root, reference) : undefined;
-  if (isJsonObject(target)) flat = merge(flatten(target, place, hops + 1), flat);
-  for (const part of arrayOrEmpty(allOf))
-    if (isJsonObject(part)) flat = merge(flat, flatten(part, place, hops + 1));
+  if (isObject(target)) flat = merge(flatten(target, place, hops + 1), flat);
+  for (const part of arrayIn(allOf))
+    if (isObject(part)) flat = merge(flat, flatten(part, place, hops + 1));
   for (const alternatives of [anyOf, oneOf]) {
-    const taken = pickAlternative(arrayOrEmpty(alternatives), place);
+    const taken = pickAlternative(arrayIn(alternatives), place);
     if (taken !== undefined) flat = merge(flat, flatten(taken, place, hops + 1));
   }
   return flat;
@@ -91,7 +85,7 @@ function pickAlternative(
   alternatives: readonly unknown[],
   place: GenerationContext,
 ): JsonObject | undefined {
-  const usable = alternatives.filter(isJsonObject);
+  const usable = alternatives.filter(isObject);
   if (place.depth < OPTIONAL_DEPTH_MAX)
     return usable.find((entry) => entry["type"] !== "null") ?? usable[0];
   return usable.toSorted((a, b) => nestingCost(a, place) - nestingCost(b, place))[0];
@@ -100,21 +94,20 @@ function pickAlternative(
 function nestingCost(schema: JsonObject, place: GenerationContext): number {
   const target =
     typeof schema["$ref"] === "string" ? resolveReference(place.root, schema["$ref"]) : schema;
-  if (!isJsonObject(target)) return 9;
+  if (!isObject(target)) return 9;
   if (target["type"] === "null") return 0;
-  const demands =
-    stringsOf(target["required"]).length + (numberOrUndefined(target["minItems"]) ?? 0);
+  const demands = stringsOf(target["required"]).length + (numberIn(target["minItems"]) ?? 0);
   return typeOf(target) === "object" || typeOf(target) === "array" ? 2 + demands : 1;
 }
 
 function merge(a: JsonObject, b: JsonObject): JsonObject {
   const both: Record<string, unknown> = { ...a, ...b };
-  if (isJsonObject(a["properties"]) && isJsonObject(b["properties"]))
+  if (isObject(a["properties"]) && isObject(b["properties"]))
     both["properties"] = { ...a["properties"], ...b["properties"] };
   const required = [...stringsOf(a["required"]), ...stringsOf(b["required"])];
   if (required.length > 0) both["required"] = [...new Set(required)];
   for (const [key, stricter] of BOUNDS) {
-    const [left, right] = [numberOrUndefined(a[key]), numberOrUndefined(b[key])];
+    const [left, right] = [numberIn(a[key]), numberIn(b[key])];
     if (left !== undefined && right !== undefined) both[key] = stricter(left, right);
   }
   return both;
@@ -137,7 +130,7 @@ function resolveReference(root: unknown, reference: string): unknown {
   for (const step of reference.slice(1).split("/").slice(1)) {
     const key = decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~");
     if (Array.isArray(value)) value = value[Number(key)];
-    else value = isJsonObject(value) ? value[key] : undefined;
+    else value = isObject(value) ? value[key] : undefined;
   }
   return value;
 }
@@ -154,11 +147,11 @@ function typeOf(schema: JsonObject): string {
 }
 
 function makeObject(schema: JsonObject, place: GenerationContext): JsonObject {
-  const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
+  const properties = isObject(schema["properties"]) ? schema["properties"] : {};
   const required = new Set(stringsOf(schema["required"]));
   const result: Record<string, unknown> = {};
   const includesOptional = place.depth < OPTIONAL_DEPTH_MAX;
-  const maxCount = numberOrUndefined(schema["maxProperties"]) ?? Infinity;
+  const maxCount = numberIn(schema["maxProperties"]) ?? Infinity;
   const names = [
     ...required,
     ...Object.keys(properties).filter((name) => !required.has(name) && properties[name] !== false),
@@ -169,7 +162,7 @@ function makeObject(schema: JsonObject, place: GenerationContext): JsonObject {
     const own = Object.hasOwn(properties, name) ? properties[name] : additionalSchema(schema);
     defineProperty(result, name, generate(own, { ...place, name, depth: place.depth + 1 }));
   }
-  const minCount = numberOrUndefined(schema["minProperties"]) ?? 0;
+  const minCount = numberIn(schema["minProperties"]) ?? 0;
   for (let index = 1; Object.keys(result).length < minCount && index <= MAX_ITEMS; index++) {
     const name = `extra_${index}`;
     if (!Object.hasOwn(result, name))
@@ -189,21 +182,20 @@ function defineProperty(made: Record<string, unknown>, name: string, value: unkn
 }
 
 function additionalSchema(schema: JsonObject): unknown {
-  return isJsonObject(schema["additionalProperties"])
+  return isObject(schema["additionalProperties"])
     ? schema["additionalProperties"]
     : { type: "string" };
 }
 
 function makeArray(schema: JsonObject, place: GenerationContext): unknown[] {
-  const first = arrayOrEmpty(schema["prefixItems"]);
-  const minCount = Math.min(MAX_ITEMS, numberOrUndefined(schema["minItems"]) ?? 0);
-  const maxCount = numberOrUndefined(schema["maxItems"]) ?? Infinity;
+  const first = arrayIn(schema["prefixItems"]);
+  const minCount = Math.min(MAX_ITEMS, numberIn(schema["minItems"]) ?? 0);
+  const maxCount = numberIn(schema["maxItems"]) ?? Infinity;
   const defaultCount = place.depth < OPTIONAL_DEPTH_MAX && schema["items"] !== false ? 1 : 0;
   const count = Math.min(maxCount, Math.max(minCount, first.length, defaultCount));
   const items: unknown[] = [];
   for (let index = 0; index < count; index++) {
-    const own =
-      first[index] ?? (isJsonObject(schema["items"]) ? schema["items"] : { type: "string" });
+    const own = first[index] ?? (isObject(schema["items"]) ? schema["items"] : { type: "string" });
     items.push(generate(own, { ...place, depth: place.depth + 1, variant: place.variant + index }));
   }
   return items;
@@ -211,8 +203,8 @@ function makeArray(schema: JsonObject, place: GenerationContext): unknown[] {
 
 function makeString(schema: JsonObject, place: GenerationContext): string {
   const format = FORMATS[stringOrEmpty(schema["format"])];
-  const minLength = numberOrUndefined(schema["minLength"]) ?? 0;
-  const maxLength = numberOrUndefined(schema["maxLength"]) ?? Infinity;
+  const minLength = numberIn(schema["minLength"]) ?? 0;
+  const maxLength = numberIn(schema["maxLength"]) ?? Infinity;
   if (format !== undefined && format.length >= minLength && format.length <= maxLength)
     return format;
   const text =
@@ -221,11 +213,11 @@ function makeString(schema: JsonObject, place: GenerationContext): string {
 }
 
 function makeNumber(schema: JsonObject, place: GenerationContext, whole: boolean): number {
-  const above = numberOrUndefined(schema["exclusiveMinimum"]);
-  const below = numberOrUndefined(schema["exclusiveMaximum"]);
-  const step = numberOrUndefined(schema["multipleOf"]) ?? (whole ? 1 : undefined);
-  const low = Math.max(numberOrUndefined(schema["minimum"]) ?? -Infinity, above ?? -Infinity);
-  const high = Math.min(numberOrUndefined(schema["maximum"]) ?? Infinity, below ?? Infinity);
+  const above = numberIn(schema["exclusiveMinimum"]);
+  const below = numberIn(schema["exclusiveMaximum"]);
+  const step = numberIn(schema["multipleOf"]) ?? (whole ? 1 : undefined);
+  const low = Math.max(numberIn(schema["minimum"]) ?? -Infinity, above ?? -Infinity);
+  const high = Math.min(numberIn(schema["maximum"]) ?? Infinity, below ?? Infinity);
   if (step !== undefined)
     return nearestMultiple(step, { low, high, above, below, wanted: place.variant + 1 });
   const wanted = place.variant + 1.5;

@@ -12,15 +12,8 @@ import {
   type Tool,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import {
-  objectOrEmpty,
-  isJsonObject,
-  arrayOrEmpty,
-  numberOrUndefined,
-  stringOrEmpty,
-  stringsOf,
-  type JsonObject,
-} from "../json.ts";
+import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import {
   cacheTtlOf,
   checkRange,
@@ -87,10 +80,9 @@ function readSettings(request: NormalizedRequest, body: JsonObject): void {
   request.responseFormat = readResponseFormat(objectOrEmpty(body["response_format"]));
   if (request.responseFormat.kind === "schema")
     addText(request, JSON.stringify(request.responseFormat.schema));
-  request.maxTokens =
-    numberOrUndefined(body["max_completion_tokens"]) ?? numberOrUndefined(body["max_tokens"]);
+  request.maxTokens = numberIn(body["max_completion_tokens"]) ?? numberIn(body["max_tokens"]);
   request.stopSequences = stringsOf(body["stop"]);
-  request.choiceCount = numberOrUndefined(body["n"]) ?? 1;
+  request.choiceCount = numberIn(body["n"]) ?? 1;
   request.reasoningTokens = effortTokens(
     body["reasoning_effort"] ?? objectOrEmpty(body["reasoning"])["effort"],
   );
@@ -99,15 +91,15 @@ function readSettings(request: NormalizedRequest, body: JsonObject): void {
 
 function readTools(body: JsonObject): Tool[] {
   const tools: Tool[] = [];
-  for (const entry of arrayOrEmpty(body["tools"])) {
+  for (const entry of arrayIn(body["tools"])) {
     const tool = objectOrEmpty(entry);
-    if (isJsonObject(tool["custom"]))
+    if (isObject(tool["custom"]))
       tools.push({
         name: stringOrEmpty(tool["custom"]["name"]),
         schema: undefined,
         isFreeform: true,
       });
-    else if (isJsonObject(tool["function"])) {
+    else if (isObject(tool["function"])) {
       tools.push({
         name: stringOrEmpty(tool["function"]["name"]),
         schema: tool["function"]["parameters"],
@@ -115,7 +107,7 @@ function readTools(body: JsonObject): Tool[] {
       });
     }
   }
-  for (const entry of arrayOrEmpty(body["functions"])) {
+  for (const entry of arrayIn(body["functions"])) {
     const tool = objectOrEmpty(entry);
     tools.push({
       name: stringOrEmpty(tool["name"]),
@@ -159,7 +151,7 @@ function readMessages(
       pending = pending.filter((open) => open !== id);
     } else {
       if (pending.length > 0) return unansweredToolCalls(pending, index);
-      pending = arrayOrEmpty(message["tool_calls"]).map((call) =>
+      pending = arrayIn(message["tool_calls"]).map((call) =>
         stringOrEmpty(objectOrEmpty(call)["id"]),
       );
       if (role === "user") startUserTurn(request);
@@ -200,7 +192,7 @@ function readContent(
         `messages.[${index}].content`,
       );
   } else {
-    for (const [place, entry] of arrayOrEmpty(content).entries()) {
+    for (const [place, entry] of arrayIn(content).entries()) {
       const part = objectOrEmpty(entry);
       const isKnown = readPart(request, part, addPartText);
       if (!isKnown) {

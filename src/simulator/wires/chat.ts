@@ -2,7 +2,7 @@
 
 import { parseChatRequest } from "./chat-request.ts";
 import { base62From, hashText, hexFrom } from "../reply/hash.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../../base/json.ts";
 import { openAiCommon } from "./openai-common.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";

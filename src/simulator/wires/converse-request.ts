@@ -13,15 +13,8 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import {
-  objectOrEmpty,
-  isJsonObject,
-  arrayOrEmpty,
-  numberOrUndefined,
-  stringOrEmpty,
-  stringsOf,
-  type JsonObject,
-} from "../json.ts";
+import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import type { RequestMetadata } from "./wire.ts";
 
 const MAX_THINKING_TOKENS = 64;
@@ -30,17 +23,16 @@ export function parseConverseRequest(
   body: JsonObject,
   metadata: RequestMetadata,
 ): NormalizedRequest | InvalidRequest {
-  const turns = arrayOrEmpty(body["messages"]);
+  const turns = arrayIn(body["messages"]);
   if (turns.length === 0)
     return invalidRequest(400, "The request must have at least one message in messages.");
   const request = newRequest(body, metadata.pathModel);
   request.isStream = metadata.isStreaming;
   const error = readSettings(request, body);
   if (error !== undefined) return error;
-  for (const entry of arrayOrEmpty(body["system"])) {
+  for (const entry of arrayIn(body["system"])) {
     const block = objectOrEmpty(entry);
-    if (isJsonObject(block["cachePoint"]))
-      cacheLastSegment(request, cacheTtlOf(block["cachePoint"]));
+    if (isObject(block["cachePoint"])) cacheLastSegment(request, cacheTtlOf(block["cachePoint"]));
     else addText(request, stringOrEmpty(block["text"]));
   }
   return readTurns(request, turns) ?? request;
@@ -56,14 +48,14 @@ export function parseConverseCountRequest(
 
 function readSettings(request: NormalizedRequest, body: JsonObject): InvalidRequest | undefined {
   const config = objectOrEmpty(body["inferenceConfig"]);
-  const temperature = numberOrUndefined(config["temperature"]);
+  const temperature = numberIn(config["temperature"]);
   if (temperature !== undefined && (temperature < 0 || temperature > 1)) {
     return invalidRequest(
       400,
       "Value at 'inferenceConfig.temperature' failed to satisfy constraint: Member must have value between 0 and 1",
     );
   }
-  request.maxTokens = numberOrUndefined(config["maxTokens"]);
+  request.maxTokens = numberIn(config["maxTokens"]);
   if (request.maxTokens !== undefined && request.maxTokens < 1) {
     return invalidRequest(
       400,
@@ -99,7 +91,7 @@ function parseSchema(schema: string): unknown {
 
 function readThinking(config: JsonObject): number | undefined {
   if (config["type"] === "disabled") return 0;
-  const budget = numberOrUndefined(config["budget_tokens"]);
+  const budget = numberIn(config["budget_tokens"]);
   if (config["type"] === "enabled" && budget !== undefined)
     return Math.min(MAX_THINKING_TOKENS, Math.floor(budget / 32));
   return config["type"] === undefined ? undefined : MAX_THINKING_TOKENS;
@@ -107,24 +99,24 @@ function readThinking(config: JsonObject): number | undefined {
 
 function readTools(request: NormalizedRequest, config: JsonObject): void {
   const tools: Tool[] = [];
-  for (const entry of arrayOrEmpty(config["tools"])) {
+  for (const entry of arrayIn(config["tools"])) {
     const { toolSpec: spec, cachePoint } = objectOrEmpty(entry);
-    if (isJsonObject(spec)) {
+    if (isObject(spec)) {
       tools.push({
         name: stringOrEmpty(spec["name"]),
         schema: objectOrEmpty(spec["inputSchema"])["json"],
         isFreeform: false,
       });
       addText(request, JSON.stringify(spec));
-    } else if (isJsonObject(cachePoint)) cacheLastSegment(request, cacheTtlOf(cachePoint));
+    } else if (isObject(cachePoint)) cacheLastSegment(request, cacheTtlOf(cachePoint));
   }
   request.tools = tools;
   request.toolChoice = readChoice(objectOrEmpty(config["toolChoice"]));
 }
 
 function readChoice(choice: JsonObject): ToolChoice {
-  if (isJsonObject(choice["any"])) return { kind: "required" };
-  return isJsonObject(choice["tool"])
+  if (isObject(choice["any"])) return { kind: "required" };
+  return isObject(choice["tool"])
     ? { kind: "named", names: [stringOrEmpty(choice["tool"]["name"])] }
     : { kind: "auto" };
 }
@@ -153,14 +145,14 @@ function readTurns(
         "A conversation must alternate between user and assistant roles. Make sure the conversation alternates between user and assistant roles and try again.",
       );
     last = role;
-    const blocks = arrayOrEmpty(turn["content"]).map(objectOrEmpty);
+    const blocks = arrayIn(turn["content"]).map(objectOrEmpty);
     if (blocks.length === 0)
       return invalidRequest(
         400,
         `The content field in the Message object at messages.${index} is empty. Add a ContentBlock object to the content field and try again.`,
       );
     const onlyResults = blocks.every(
-      (block) => isJsonObject(block["toolResult"]) || isJsonObject(block["cachePoint"]),
+      (block) => isObject(block["toolResult"]) || isObject(block["cachePoint"]),
     );
     if (role === "user" && !onlyResults) startUserTurn(request);
     if (role === "assistant") request.toolResults = [];
@@ -173,14 +165,14 @@ function readBlock(request: NormalizedRequest, block: JsonObject, fromUser: bool
   if (typeof block["text"] === "string") {
     addText(request, block["text"]);
     if (fromUser) addUserText(request, block["text"]);
-  } else if (isJsonObject(block["cachePoint"]))
+  } else if (isObject(block["cachePoint"]))
     cacheLastSegment(request, cacheTtlOf(block["cachePoint"]));
-  else if (isJsonObject(block["image"])) addMedia(request, "image", JSON.stringify(block["image"]));
-  else if (isJsonObject(block["audio"])) addMedia(request, "audio", JSON.stringify(block["audio"]));
-  else if (isJsonObject(block["document"]) || isJsonObject(block["video"]))
+  else if (isObject(block["image"])) addMedia(request, "image", JSON.stringify(block["image"]));
+  else if (isObject(block["audio"])) addMedia(request, "audio", JSON.stringify(block["audio"]));
+  else if (isObject(block["document"]) || isObject(block["video"]))
     addMedia(request, "file", JSON.stringify(block));
-  else if (isJsonObject(block["toolResult"])) {
-    const parts = arrayOrEmpty(block["toolResult"]["content"]).map(objectOrEmpty);
+  else if (isObject(block["toolResult"])) {
+    const parts = arrayIn(block["toolResult"]["content"]).map(objectOrEmpty);
     const text = parts
       .map((part) =>
         typeof part["text"] === "string" ? part["text"] : JSON.stringify(part["json"] ?? part),

@@ -3,7 +3,7 @@
 import { encodeEventFrame } from "../../base/streams/aws-event-stream.ts";
 import { parseConverseRequest } from "./converse-request.ts";
 import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
-import type { JsonObject } from "../json.ts";
+import type { JsonObject } from "../../base/json.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
 import {

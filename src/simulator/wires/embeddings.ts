@@ -2,13 +2,8 @@
 
 import { invalidRequest, type InvalidRequest } from "../reply/normalized-request.ts";
 import { hashText, randomNumbers } from "../reply/hash.ts";
-import {
-  objectOrEmpty,
-  arrayOrEmpty,
-  numberOrUndefined,
-  stringOrEmpty,
-  type JsonObject,
-} from "../json.ts";
+import { objectOrEmpty, stringOrEmpty } from "../json.ts";
+import { arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import { checkRange, missingParameter } from "./openai-common.ts";
 import { countTokens } from "../reply/tokens.ts";
 
@@ -56,7 +51,7 @@ export function embed(body: JsonObject): EmbeddingReply | InvalidRequest {
     kind: "integer",
   });
   if (error !== undefined) return error;
-  const dimensions = numberOrUndefined(body["dimensions"]) ?? DEFAULT_DIMENSIONS;
+  const dimensions = numberIn(body["dimensions"]) ?? DEFAULT_DIMENSIONS;
   const isBase64 = body["encoding_format"] === "base64";
   const data = inputs.map((input, index) => {
     const vector = vectorOf(input.text, dimensions);
@@ -73,9 +68,9 @@ export function embed(body: JsonObject): EmbeddingReply | InvalidRequest {
 /** Answers Gemini's embedContent and batchEmbedContents. */
 export function embedGemini(body: JsonObject): EmbeddingReply | InvalidRequest {
   const isBatch = Array.isArray(body["requests"]);
-  const requests = isBatch ? arrayOrEmpty(body["requests"]).map(objectOrEmpty) : [body];
+  const requests = isBatch ? arrayIn(body["requests"]).map(objectOrEmpty) : [body];
   const texts = requests.map((request) =>
-    arrayOrEmpty(objectOrEmpty(request["content"])["parts"])
+    arrayIn(objectOrEmpty(request["content"])["parts"])
       .map((part) => stringOrEmpty(objectOrEmpty(part)["text"]))
       .join("\n"),
   );
@@ -83,10 +78,7 @@ export function embedGemini(body: JsonObject): EmbeddingReply | InvalidRequest {
     return invalidRequest(400, "* EmbedContentRequest.content: contents is not specified\n");
   const embeddings = texts.map((text, index) => ({
     values: [
-      ...vectorOf(
-        text,
-        numberOrUndefined(requests[index]?.["outputDimensionality"]) ?? DEFAULT_DIMENSIONS,
-      ),
+      ...vectorOf(text, numberIn(requests[index]?.["outputDimensionality"]) ?? DEFAULT_DIMENSIONS),
     ],
   }));
   const tokens = texts.reduce((sum, text) => sum + countTokens(text), 0);
@@ -99,7 +91,7 @@ export function embedGemini(body: JsonObject): EmbeddingReply | InvalidRequest {
 
 function readInputs(input: unknown): EmbeddingInput[] {
   if (typeof input === "string") return [{ text: input, tokens: countTokens(input) }];
-  const entries = arrayOrEmpty(input);
+  const entries = arrayIn(input);
   if (entries.length > 0 && entries.every((entry) => typeof entry === "number"))
     return [{ text: entries.join(" "), tokens: entries.length }];
   return entries.flatMap((entry) => readInputs(entry));

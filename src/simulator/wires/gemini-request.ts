@@ -13,15 +13,8 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import {
-  objectOrEmpty,
-  isJsonObject,
-  arrayOrEmpty,
-  numberOrUndefined,
-  stringOrEmpty,
-  stringsOf,
-  type JsonObject,
-} from "../json.ts";
+import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import type { RequestMetadata } from "./wire.ts";
 
 const LEVEL_TOKENS: Readonly<Record<string, number>> = {
@@ -58,14 +51,14 @@ export function parseGeminiCountRequest(
   metadata: RequestMetadata,
 ): NormalizedRequest | InvalidRequest {
   return parseGeminiRequest(
-    isJsonObject(body["generateContentRequest"]) ? body["generateContentRequest"] : body,
+    isObject(body["generateContentRequest"]) ? body["generateContentRequest"] : body,
     metadata,
   );
 }
 
 function contentsOf(body: JsonObject): readonly unknown[] {
   const contents = body["contents"];
-  return isJsonObject(contents) ? [contents] : arrayOrEmpty(contents);
+  return isObject(contents) ? [contents] : arrayIn(contents);
 }
 
 function settingsOf(body: JsonObject): JsonObject {
@@ -73,28 +66,28 @@ function settingsOf(body: JsonObject): JsonObject {
 }
 
 function validateSettings(config: JsonObject): InvalidRequest | undefined {
-  const temperature = numberOrUndefined(config["temperature"]);
+  const temperature = numberIn(config["temperature"]);
   if (temperature !== undefined && (temperature < 0 || temperature > 2)) {
     return invalidRequest(
       400,
       `* GenerateContentRequest.generation_config.temperature: temperature must be in the range [0.0, 2.0].\n`,
     );
   }
-  const most = numberOrUndefined(config["maxOutputTokens"]);
+  const most = numberIn(config["maxOutputTokens"]);
   if (most !== undefined && most < 1) {
     return invalidRequest(
       400,
       "* GenerateContentRequest.generation_config.max_output_tokens: max_output_tokens must be positive.\n",
     );
   }
-  const count = numberOrUndefined(config["candidateCount"]) ?? 1;
+  const count = numberIn(config["candidateCount"]) ?? 1;
   return count >= 1 && count <= MAX_CANDIDATES
     ? undefined
     : invalidRequest(400, `Invalid candidate count: ${count}.`);
 }
 
 function readSettings(request: NormalizedRequest, body: JsonObject, config: JsonObject): void {
-  request.tools = readTools(arrayOrEmpty(body["tools"]));
+  request.tools = readTools(arrayIn(body["tools"]));
   if (request.tools.length > 0) addText(request, JSON.stringify(body["tools"]));
   request.toolChoice = readChoice(
     objectOrEmpty(
@@ -107,22 +100,22 @@ function readSettings(request: NormalizedRequest, body: JsonObject, config: Json
     addText(request, JSON.stringify(schema));
   } else if (config["responseMimeType"] === "application/json")
     request.responseFormat = { kind: "object" };
-  request.maxTokens = numberOrUndefined(config["maxOutputTokens"]);
+  request.maxTokens = numberIn(config["maxOutputTokens"]);
   request.stopSequences = stringsOf(config["stopSequences"]);
-  request.choiceCount = numberOrUndefined(config["candidateCount"]) ?? 1;
+  request.choiceCount = numberIn(config["candidateCount"]) ?? 1;
   request.reasoningTokens = readThinking(objectOrEmpty(config["thinkingConfig"]));
 }
 
 function readThinking(config: JsonObject): number | undefined {
   const level = LEVEL_TOKENS[stringOrEmpty(config["thinkingLevel"]).toLowerCase()];
-  const budget = numberOrUndefined(config["thinkingBudget"]);
+  const budget = numberIn(config["thinkingBudget"]);
   if (budget === undefined) return level;
   return budget < 0 ? MAX_THINKING_TOKENS : Math.min(MAX_THINKING_TOKENS, budget);
 }
 
 function readTools(entries: readonly unknown[]): Tool[] {
   return entries.flatMap((entry) =>
-    arrayOrEmpty(objectOrEmpty(entry)["functionDeclarations"]).map((declaration) => {
+    arrayIn(objectOrEmpty(entry)["functionDeclarations"]).map((declaration) => {
       const tool = objectOrEmpty(declaration);
       return {
         name: stringOrEmpty(tool["name"]),
@@ -155,7 +148,7 @@ function readContents(
     if (role !== "user" && role !== "model" && role !== "function")
       return invalidRequest(400, "Please use a valid role: user, model.");
     const parts = partsOf(content);
-    const hasContent = parts.some((part) => !isJsonObject(part["functionResponse"]));
+    const hasContent = parts.some((part) => !isObject(part["functionResponse"]));
     if (role === "user" && hasContent) startUserTurn(request);
     if (role === "model") request.toolResults = [];
     for (const part of parts) readPart(request, part, role === "user");
@@ -166,7 +159,7 @@ function readContents(
 function partsOf(content: unknown): JsonObject[] {
   if (typeof content === "string") return [{ text: content }];
   const parts = objectOrEmpty(content)["parts"];
-  return (isJsonObject(parts) ? [parts] : arrayOrEmpty(parts)).map(objectOrEmpty);
+  return (isObject(parts) ? [parts] : arrayIn(parts)).map(objectOrEmpty);
 }
 
 function readPart(request: NormalizedRequest, part: JsonObject, fromUser: boolean): void {
@@ -174,14 +167,14 @@ function readPart(request: NormalizedRequest, part: JsonObject, fromUser: boolea
   if (typeof part["text"] === "string") {
     addText(request, part["text"]);
     if (fromUser && part["thought"] !== true) addUserText(request, part["text"]);
-  } else if (isJsonObject(medium)) {
+  } else if (isObject(medium)) {
     const type = stringOrEmpty(medium["mimeType"] ?? medium["mime_type"]);
     addMedia(
       request,
       mediaOf(type),
       stringOrEmpty(medium["data"]) || stringOrEmpty(medium["fileUri"] ?? medium["file_uri"]),
     );
-  } else if (isJsonObject(part["functionResponse"])) {
+  } else if (isObject(part["functionResponse"])) {
     const result = JSON.stringify(part["functionResponse"]["response"] ?? {});
     addText(request, result);
     request.toolResults.push(result);

@@ -3,7 +3,8 @@
 import type { NormalizedRequest } from "../reply/normalized-request.ts";
 import { parseGeminiRequest } from "./gemini-request.ts";
 import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
-import { objectOrEmpty, stringOrEmpty, type JsonObject } from "../json.ts";
+import { objectOrEmpty, stringOrEmpty } from "../json.ts";
+import type { JsonObject } from "../../base/json.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
 import {

@@ -13,15 +13,8 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import {
-  objectOrEmpty,
-  isJsonObject,
-  arrayOrEmpty,
-  numberOrUndefined,
-  stringOrEmpty,
-  stringsOf,
-  type JsonObject,
-} from "../json.ts";
+import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import type { RequestMetadata } from "./wire.ts";
 
 const MIN_BUDGET_TOKENS = 1_024;
@@ -50,7 +43,7 @@ export function parseMessagesRequest(
   readSettings(request, body);
   for (const entry of typeof body["system"] === "string"
     ? [{ text: body["system"] }]
-    : arrayOrEmpty(body["system"])) {
+    : arrayIn(body["system"])) {
     addText(request, stringOrEmpty(objectOrEmpty(entry)["text"]), cacheTtlOf(objectOrEmpty(entry)));
   }
   return readTurns(request, body["messages"]) ?? validateCacheBreakpoints(request) ?? request;
@@ -65,15 +58,15 @@ export function parseCountRequest(
 }
 
 function validateSettings(body: JsonObject): InvalidRequest | undefined {
-  const maxTokens = numberOrUndefined(body["max_tokens"]);
+  const maxTokens = numberIn(body["max_tokens"]);
   if (body["max_tokens"] === undefined) return invalidRequest(400, "max_tokens: Field required");
   if (maxTokens === undefined || !Number.isInteger(maxTokens))
     return invalidRequest(400, "max_tokens: Input should be a valid integer");
   if (maxTokens < 1)
     return invalidRequest(400, "max_tokens: Input should be greater than or equal to 1");
-  if (arrayOrEmpty(body["messages"]).length === 0)
+  if (arrayIn(body["messages"]).length === 0)
     return invalidRequest(400, "messages: at least one message is required");
-  const temperature = numberOrUndefined(body["temperature"]);
+  const temperature = numberIn(body["temperature"]);
   if (temperature !== undefined && (temperature < 0 || temperature > 1))
     return invalidRequest(400, "temperature: range: 0..1");
   return validateThinking(objectOrEmpty(body["thinking"]), maxTokens);
@@ -81,7 +74,7 @@ function validateSettings(body: JsonObject): InvalidRequest | undefined {
 
 function validateThinking(thinking: JsonObject, maxTokens: number): InvalidRequest | undefined {
   if (thinking["type"] !== "enabled") return undefined;
-  const budget = numberOrUndefined(thinking["budget_tokens"]);
+  const budget = numberIn(thinking["budget_tokens"]);
   if (budget === undefined)
     return invalidRequest(400, "thinking.enabled.budget_tokens: Field required");
   if (budget < MIN_BUDGET_TOKENS)
@@ -95,8 +88,8 @@ function validateThinking(thinking: JsonObject, maxTokens: number): InvalidReque
 }
 
 function readSettings(request: NormalizedRequest, body: JsonObject): void {
-  request.tools = readTools(arrayOrEmpty(body["tools"]));
-  for (const entry of arrayOrEmpty(body["tools"]))
+  request.tools = readTools(arrayIn(body["tools"]));
+  for (const entry of arrayIn(body["tools"]))
     addText(request, JSON.stringify(entry), cacheTtlOf(objectOrEmpty(entry)));
   request.toolChoice = readChoice(objectOrEmpty(body["tool_choice"]));
   request.allowsParallelCalls =
@@ -107,7 +100,7 @@ function readSettings(request: NormalizedRequest, body: JsonObject): void {
     request.responseFormat = { kind: "schema", schema: format["schema"] ?? {} };
     addText(request, JSON.stringify(format["schema"] ?? {}));
   }
-  request.maxTokens = numberOrUndefined(body["max_tokens"]);
+  request.maxTokens = numberIn(body["max_tokens"]);
   request.stopSequences = stringsOf(body["stop_sequences"]);
   request.reasoningTokens = readThinking(
     objectOrEmpty(body["thinking"]),
@@ -123,10 +116,7 @@ function readThinking(thinking: JsonObject, effort: number | undefined): number 
     case "enabled":
       return (
         effort ??
-        Math.min(
-          MAX_THINKING_TOKENS,
-          Math.floor((numberOrUndefined(thinking["budget_tokens"]) ?? 0) / 32),
-        )
+        Math.min(MAX_THINKING_TOKENS, Math.floor((numberIn(thinking["budget_tokens"]) ?? 0) / 32))
       );
     case "adaptive":
     case "between_tools":
@@ -141,7 +131,7 @@ function readTools(entries: readonly unknown[]): Tool[] {
   for (const entry of entries) {
     const tool = objectOrEmpty(entry);
     // Tools that the provider runs itself have a dated type and no schema; this provider runs none.
-    if (isJsonObject(tool["input_schema"]))
+    if (isObject(tool["input_schema"]))
       tools.push({
         name: stringOrEmpty(tool["name"]),
         schema: tool["input_schema"],
@@ -188,7 +178,7 @@ function readTurns(
     const blocks =
       typeof turn["content"] === "string"
         ? [{ type: "text", text: turn["content"] }]
-        : arrayOrEmpty(turn["content"]);
+        : arrayIn(turn["content"]);
     if (blocks.length === 0 && index < turns.length - 1)
       return invalidRequest(400, `messages.${index}: all messages must have non-empty content`);
     const mistake =
@@ -289,7 +279,7 @@ function readToolResult(
   const parts =
     typeof block["content"] === "string"
       ? [{ type: "text", text: block["content"] }]
-      : arrayOrEmpty(block["content"]);
+      : arrayIn(block["content"]);
   const texts = parts
     .map((part) => stringOrEmpty(objectOrEmpty(part)["text"]))
     .filter((text) => text !== "");
@@ -302,6 +292,6 @@ function readToolResult(
 }
 
 function cacheTtlOf(block: JsonObject): CacheTtl | undefined {
-  if (!isJsonObject(block["cache_control"])) return undefined;
+  if (!isObject(block["cache_control"])) return undefined;
   return block["cache_control"]["ttl"] === "1h" ? "1h" : "5m";
 }

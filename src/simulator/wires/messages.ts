@@ -1,7 +1,8 @@
 // Anthropic's Messages, as the provider answers it.
 
 import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
-import { isJsonObject, stringOrEmpty, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
+import { stringOrEmpty } from "../json.ts";
 import { parseMessagesRequest } from "./messages-request.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
@@ -166,7 +167,7 @@ function blocksOf(reply: Reply): ContentBlock[] {
 function thinkingBlock(reply: Reply): ContentBlock {
   const requestedThinking = reply.request.body["thinking"];
   const shown =
-    isJsonObject(requestedThinking) && requestedThinking["display"] === "omitted"
+    isObject(requestedThinking) && requestedThinking["display"] === "omitted"
       ? ""
       : reply.first.reasoning;
   const signature = opaqueTextFrom(hashText(reply.first.reasoning, reply.seed | 0), 200);

@@ -7,14 +7,8 @@ import {
   type ToolChoice,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import {
-  objectOrEmpty,
-  isJsonObject,
-  arrayOrEmpty,
-  numberOrUndefined,
-  stringOrEmpty,
-  type JsonObject,
-} from "../json.ts";
+import { objectOrEmpty, stringOrEmpty } from "../json.ts";
+import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import type { ApiError, SimulatedWire } from "./wire.ts";
 
 type SharedMember =
@@ -89,7 +83,7 @@ export function checkRange(
 ): InvalidRequest | undefined {
   const raw = body[name];
   if (raw === undefined || raw === null) return undefined;
-  const value = numberOrUndefined(raw);
+  const value = numberIn(raw);
   const article = range.kind === "integer" ? "an integer" : "a decimal";
   if (value === undefined || (range.kind === "integer" && !Number.isInteger(value))) {
     return invalidRequest(
@@ -165,9 +159,8 @@ export function effortTokens(effort: unknown): number | undefined {
 
 /** How a part is marked for the cache: OpenAI's own breakpoint, or Anthropic's as OpenRouter takes it. */
 export function cacheTtlOf(part: JsonObject): CacheTtl | undefined {
-  if (isJsonObject(part["cache_control"]))
-    return part["cache_control"]["ttl"] === "1h" ? "1h" : "5m";
-  return isJsonObject(part["prompt_cache_breakpoint"]) ? "5m" : undefined;
+  if (isObject(part["cache_control"])) return part["cache_control"]["ttl"] === "1h" ? "1h" : "5m";
+  return isObject(part["prompt_cache_breakpoint"]) ? "5m" : undefined;
 }
 
 export function readToolChoice(
@@ -176,10 +169,10 @@ export function readToolChoice(
 ): ToolChoice {
   if (choice === "none") return { kind: "none" };
   if (choice === "required" || choice === "any") return { kind: "required" };
-  if (!isJsonObject(choice)) return { kind: "auto" };
+  if (!isObject(choice)) return { kind: "auto" };
   if (choice["type"] !== "allowed_tools") return { kind: "named", names: [nameOf(choice)] };
-  const allowed = isJsonObject(choice["allowed_tools"]) ? choice["allowed_tools"] : choice;
-  const names = arrayOrEmpty(allowed["tools"]).map((tool) => nameOf(objectOrEmpty(tool)));
+  const allowed = isObject(choice["allowed_tools"]) ? choice["allowed_tools"] : choice;
+  const names = arrayIn(allowed["tools"]).map((tool) => nameOf(objectOrEmpty(tool)));
   // Both modes let the model choose among the allowed tools; `auto` is taken as a wish to call one here.
   return { kind: "named", names };
 }

@@ -12,13 +12,8 @@ import {
   type Tool,
   type InvalidRequest,
 } from "../reply/normalized-request.ts";
-import {
-  objectOrEmpty,
-  arrayOrEmpty,
-  numberOrUndefined,
-  stringOrEmpty,
-  type JsonObject,
-} from "../json.ts";
+import { objectOrEmpty, stringOrEmpty } from "../json.ts";
+import { arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import {
   cacheTtlOf,
   checkRange,
@@ -81,13 +76,13 @@ export function parseResponsesRequest(
   const own =
     typeof input === "string"
       ? [{ type: "message", role: "user", content: input }]
-      : arrayOrEmpty(input);
+      : arrayIn(input);
   request.items = [...previousItems, ...own];
   return readItems(request, request.items) ?? checkToolChoice(request) ?? request;
 }
 
 function readSettings(request: NormalizedRequest, body: JsonObject): void {
-  request.tools = readTools(arrayOrEmpty(body["tools"]));
+  request.tools = readTools(arrayIn(body["tools"]));
   if (request.tools.length > 0) addText(request, JSON.stringify(body["tools"]));
   if (stringOrEmpty(body["instructions"]) !== "")
     addText(request, stringOrEmpty(body["instructions"]));
@@ -98,7 +93,7 @@ function readSettings(request: NormalizedRequest, body: JsonObject): void {
   request.responseFormat = readResponseFormat(objectOrEmpty(objectOrEmpty(body["text"])["format"]));
   if (request.responseFormat.kind === "schema")
     addText(request, JSON.stringify(request.responseFormat.schema));
-  request.maxTokens = numberOrUndefined(body["max_output_tokens"]);
+  request.maxTokens = numberIn(body["max_output_tokens"]);
   request.reasoningTokens = effortTokens(objectOrEmpty(body["reasoning"])["effort"]);
   request.serviceTier = servedTier(body);
 }
@@ -175,7 +170,7 @@ function readMessage(
   const content =
     typeof item["content"] === "string"
       ? [{ type: "input_text", text: item["content"] }]
-      : arrayOrEmpty(item["content"]);
+      : arrayIn(item["content"]);
   for (const [place, entry] of content.entries()) {
     const part = objectOrEmpty(entry);
     const type = stringOrEmpty(part["type"]);
@@ -212,7 +207,7 @@ function readToolOutput(request: NormalizedRequest, output: unknown): void {
     request.toolResults.push(output);
     return;
   }
-  for (const entry of arrayOrEmpty(output)) {
+  for (const entry of arrayIn(output)) {
     const part = objectOrEmpty(entry);
     readPart(request, part, false);
     if (stringOrEmpty(part["text"]) !== "") request.toolResults.push(stringOrEmpty(part["text"]));

@@ -1,7 +1,8 @@
 // OpenAI's Responses API, as the provider answers it.
 
 import { hashText, hexFrom, base62From, opaqueTextFrom } from "../reply/hash.ts";
-import { objectOrEmpty, stringsOf, type JsonObject } from "../json.ts";
+import { objectOrEmpty, stringsOf } from "../json.ts";
+import type { JsonObject } from "../../base/json.ts";
 import { openAiCommon } from "./openai-common.ts";
 import { parseResponsesRequest } from "./responses-request.ts";
 import type { ToolCall, Reply } from "../reply/compose-reply.ts";

@@ -3,7 +3,7 @@
 import type { NormalizedRequest, InvalidRequest } from "../reply/normalized-request.ts";
 import type { Conversation } from "../reply/conversation-store.ts";
 import type { Directives } from "../faults/directives.ts";
-import { isJsonObject, type JsonObject } from "../json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Reply } from "../reply/compose-reply.ts";
 
 /** One event of a stream, whole. Text has LF line ends; delivery may change them. */
@@ -100,5 +100,5 @@ function mapNumbers(fields: JsonObject, transform: (value: number) => unknown): 
 function mapValue(value: unknown, transform: (value: number) => unknown): unknown {
   if (typeof value === "number") return transform(value);
   if (Array.isArray(value)) return value.map((entry) => mapValue(entry, transform));
-  return isJsonObject(value) ? mapNumbers(value, transform) : value;
+  return isObject(value) ? mapNumbers(value, transform) : value;
 }

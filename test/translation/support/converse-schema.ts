@@ -1,6 +1,7 @@
 // Bedrock's Converse by Amazon's own description, as its client carries it: every member known, every required one there,
 // of a union exactly one, each of its type, and each word of a list of words among them.
 
+import { isObject } from "../../../src/base/json.ts";
 import {
   AudioFormat,
   CachePointType,
@@ -203,8 +204,4 @@ function checkMembers(value: unknown, at: string, members: StructContext): reado
         : check(schemas[place], value[key], `${at}.${key}`, `${name}.${key}`);
     }),
   ];
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -2,13 +2,13 @@
 import type {
   CacheBreakpoint,
   CanonicalRequest,
-  JsonObject,
   Part,
   Tool,
   ToolChoice,
   ToolResultPart,
   Turn,
 } from "../../../src/inference/canonical/canonical.ts";
+import type { JsonObject } from "../../../src/base/json.ts";
 import type {
   ConverseBlock,
   ConverseBody,

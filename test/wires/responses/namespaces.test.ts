@@ -3,13 +3,9 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { Fault } from "../../../src/base/fault.ts";
-import type {
-  CanonicalReply,
-  JsonObject,
-  ToolCallPart,
-} from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply, ToolCallPart } from "../../../src/inference/canonical/canonical.ts";
+import { type JsonObject, isObject } from "../../../src/base/json.ts";
 import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
-import { isObject } from "../../../src/inference/canonical/json.ts";
 import { inputBound } from "../../../src/inference/metering/input-bound.ts";
 import { validateResponsesStream } from "../validate-responses-stream.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";

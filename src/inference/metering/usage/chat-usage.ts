@@ -19,17 +19,15 @@ import {
   valueAt,
   readCount,
   firstNumber,
-  asList,
   ownMember,
   readName,
-  asObject,
   readStatedCost,
   readTier,
   buildUsage,
-  type Json,
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 /** How a provider differs from OpenAI. */
 interface ChatUsageRule {
@@ -123,7 +121,7 @@ function multiChoiceReader(provider: string): UsageReader {
   return {
     read: (state, name, data) => {
       const bearsUsage = readChunk(state, name, data, provider);
-      for (const choice of asList(data["choices"])) {
+      for (const choice of arrayIn(data["choices"])) {
         const index = ownMember(choice, "index");
         if (hasEnded(choice)) ended.add(index);
         if (ended.has(index)) open.delete(index);
@@ -141,10 +139,10 @@ function hasEnded(choice: unknown): boolean {
   return typeof reason === "string" && reason !== "";
 }
 
-function readChunk(state: StreamState, name: string, data: Json, provider: string): boolean {
+function readChunk(state: StreamState, name: string, data: JsonObject, provider: string): boolean {
   setModel(state, data["model"]);
   detectError(state, name, data);
-  for (const choice of asList(data["choices"])) {
+  for (const choice of arrayIn(data["choices"])) {
     if (hasEnded(choice)) state.hasStopReason = true;
     if (ownMember(choice, "finish_reason") === "error") state.failed = true;
     addDelta(state, ownMember(choice, "delta"));
@@ -165,20 +163,20 @@ function readChunk(state: StreamState, name: string, data: Json, provider: strin
 function addDelta(state: StreamState, delta: unknown): void {
   const content = ownMember(delta, "content");
   addText(state, content);
-  for (const part of asList(content)) {
+  for (const part of arrayIn(content)) {
     addText(state, ownMember(part, "text"));
-    for (const thought of asList(ownMember(part, "thinking")))
+    for (const thought of arrayIn(ownMember(part, "thinking")))
       addText(state, ownMember(thought, "text"));
   }
   addText(state, ownMember(delta, "refusal"));
   addReasoningBytes(state, delta);
-  for (const call of asList(ownMember(delta, "tool_calls")))
+  for (const call of arrayIn(ownMember(delta, "tool_calls")))
     addText(state, valueAt(call, ["function", "arguments"]));
 }
 
 // The same thoughts may come under several names.
 function addReasoningBytes(state: StreamState, delta: unknown): void {
-  const details = asList(ownMember(delta, "reasoning_details")).map((detail) =>
+  const details = arrayIn(ownMember(delta, "reasoning_details")).map((detail) =>
     textLength(ownMember(detail, "text")),
   );
   state.outputBytes += Math.max(
@@ -192,25 +190,25 @@ function textLength(value: unknown): number {
   return typeof value === "string" ? utf8Bytes(value) : 0;
 }
 
-function usageObject(body: unknown): Json | undefined {
+function usageObject(body: unknown): JsonObject | undefined {
   for (const place of USAGE_PATHS) {
-    const usage = asObject(valueAt(body, place));
+    const usage = objectIn(valueAt(body, place));
     if (usage !== undefined && hasNumbers(usage)) return usage;
   }
-  for (const choice of asList(ownMember(body, "choices"))) {
-    const usage = asObject(ownMember(choice, "usage"));
+  for (const choice of arrayIn(ownMember(body, "choices"))) {
+    const usage = objectIn(ownMember(choice, "usage"));
     if (usage !== undefined && hasNumbers(usage)) return usage;
   }
   return undefined;
 }
 
-function hasNumbers(usage: Json): boolean {
+function hasNumbers(usage: JsonObject): boolean {
   return (
     firstNumber(usage, [["prompt_tokens"], ["completion_tokens"], ["total_tokens"]]) !== undefined
   );
 }
 
-function readUsage(usage: Json, body: unknown, provider: string): Usage {
+function readUsage(usage: JsonObject, body: unknown, provider: string): Usage {
   const rule = PROVIDER_RULES.get(provider) ?? DEFAULT_RULE;
   const notes: ReadNotes = { clamped: false };
   const model = readName(ownMember(body, "model"));
@@ -232,7 +230,7 @@ function readUsage(usage: Json, body: unknown, provider: string): Usage {
 
 function inputOf(
   notes: ReadNotes,
-  usage: Json,
+  usage: JsonObject,
   rule: ChatUsageRule,
 ): Partial<Record<TokenMeter, number>> {
   const total = firstNumber(usage, [["total_tokens"]]);
@@ -251,7 +249,7 @@ function inputOf(
 
 function outputOf(
   notes: ReadNotes,
-  usage: Json,
+  usage: JsonObject,
   rule: ChatUsageRule,
 ): Partial<Record<TokenMeter, number>> {
   const prompt = readCount(notes, usage["prompt_tokens"]);
@@ -286,7 +284,7 @@ function isReasoningOutside(rule: ChatUsageRule, sums: UsageSums): boolean {
 
 function feesOf(
   notes: ReadNotes,
-  usage: Json,
+  usage: JsonObject,
   rule: ChatUsageRule,
   model: string | undefined,
 ): Fees {

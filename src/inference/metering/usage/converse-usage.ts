@@ -13,16 +13,14 @@ import {
   valueAt,
   readCount,
   firstNumber,
-  asList,
   ownMember,
   readName,
-  asObject,
   readTier,
   buildUsage,
-  type Json,
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 const COUNT_PATHS: readonly Path[] = [["inputTokens"], ["outputTokens"], ["totalTokens"]];
 const CACHE_READ_PATHS: readonly Path[] = [["cacheReadInputTokens"], ["cacheReadInputTokenCount"]];
@@ -33,7 +31,7 @@ const CACHE_WRITE_PATHS: readonly Path[] = [
 
 /** The usage that a reply, or the `metadata` event of a stream, states. */
 export function usageOfConverse(body: unknown, _provider: string): Usage | undefined {
-  const usage = asObject(ownMember(body, "usage"));
+  const usage = objectIn(ownMember(body, "usage"));
   if (usage === undefined || firstNumber(usage, COUNT_PATHS) === undefined) return undefined;
   const notes: ReadNotes = { clamped: false };
   const written = readCount(notes, firstNumber(usage, CACHE_WRITE_PATHS));
@@ -81,7 +79,7 @@ export function createConverseStreamMeter(provider: string): StreamMeter {
 }
 
 // As a JSON line the name of the event is the only key; as a frame it is a header.
-function eventOf(name: string, data: Json): [string, unknown] {
+function eventOf(name: string, data: JsonObject): [string, unknown] {
   if (name !== "") return [name, data];
   const [only = ""] = Object.keys(data);
   return [only, data[only]];
@@ -96,7 +94,7 @@ function addDelta(state: StreamState, delta: unknown): void {
 
 function oneHourCacheTokens(notes: ReadNotes, details: unknown): number {
   let total = 0;
-  for (const entry of asList(details)) {
+  for (const entry of arrayIn(details)) {
     if (ownMember(entry, "ttl") === "1h")
       total += readCount(notes, ownMember(entry, "inputTokens"));
   }

@@ -8,12 +8,12 @@ import {
   firstNumber,
   ownMember,
   readName,
-  asObject,
   readStatedCost,
   buildUsage,
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
+import { objectIn } from "../../../base/json.ts";
 
 // OpenAI and its like, Voyage, Cohere, Gemini.
 const INPUT_PATHS: readonly Path[] = [
@@ -27,7 +27,7 @@ const INPUT_PATHS: readonly Path[] = [
 /** The usage that a list of embeddings states. */
 export function usageOfEmbeddings(body: unknown, _provider: string): Usage | undefined {
   const input = firstNumber(body, INPUT_PATHS);
-  if (asObject(body) === undefined || input === undefined) return undefined;
+  if (objectIn(body) === undefined || input === undefined) return undefined;
   const notes: ReadNotes = { clamped: false };
   return buildUsage(
     {

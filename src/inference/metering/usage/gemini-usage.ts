@@ -19,16 +19,14 @@ import {
   valueAt,
   readCount,
   firstNumber,
-  asList,
   ownMember,
   readName,
-  asObject,
   readTier,
   buildUsage,
-  type Json,
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 const COUNT_PATHS: readonly Path[] = [
   ["promptTokenCount"],
@@ -78,7 +76,7 @@ export function createGeminiStreamMeter(_provider: string): StreamMeter {
   const grounding = createGroundingUse();
   const ends: CandidateEnds = { open: new Set(), ended: new Set(), blocked: false };
   // Every chunk has its usage, and only the last is asked for.
-  let latest: Json | undefined;
+  let latest: JsonObject | undefined;
   return createUsageMeter({
     read: (state, name, data) => {
       readChunk(state, name, data, grounding);
@@ -100,19 +98,24 @@ export function createGeminiStreamMeter(_provider: string): StreamMeter {
   });
 }
 
-function readChunk(state: StreamState, name: string, data: Json, grounding: GroundingUse): void {
+function readChunk(
+  state: StreamState,
+  name: string,
+  data: JsonObject,
+  grounding: GroundingUse,
+): void {
   setModel(state, data["modelVersion"]);
   detectError(state, name, data);
   addGrounding(grounding, data);
-  for (const candidate of asList(data["candidates"]))
-    for (const part of asList(valueAt(candidate, ["content", "parts"]))) addPart(state, part);
+  for (const candidate of arrayIn(data["candidates"]))
+    for (const part of arrayIn(valueAt(candidate, ["content", "parts"]))) addPart(state, part);
 }
 
-function updateEnds(ends: CandidateEnds, data: Json): void {
-  const candidates = asList(data["candidates"]);
+function updateEnds(ends: CandidateEnds, data: JsonObject): void {
+  const candidates = arrayIn(data["candidates"]);
   for (let place = 0; place < candidates.length; place++) {
     const candidate = candidates[place];
-    if (asObject(candidate) === undefined) continue;
+    if (objectIn(candidate) === undefined) continue;
     const index = indexOf(candidate) ?? place;
     if (readName(ownMember(candidate, "finishReason")) !== undefined) {
       ends.ended.add(index);
@@ -136,7 +139,7 @@ function addPart(state: StreamState, part: unknown): void {
 }
 
 function buildGeminiUsage(body: unknown, grounding: GroundingUse): Usage | undefined {
-  const usage = asObject(ownMember(body, "usageMetadata"));
+  const usage = objectIn(ownMember(body, "usageMetadata"));
   if (usage === undefined || firstNumber(usage, COUNT_PATHS) === undefined) return undefined;
   const notes: ReadNotes = { clamped: false };
   const model = readName(ownMember(body, "modelVersion"));
@@ -152,7 +155,7 @@ function buildGeminiUsage(body: unknown, grounding: GroundingUse): Usage | undef
   );
 }
 
-function inputOf(notes: ReadNotes, usage: Json): Partial<Record<TokenMeter, number>> {
+function inputOf(notes: ReadNotes, usage: JsonObject): Partial<Record<TokenMeter, number>> {
   const details = usage["promptTokensDetails"];
   const toolDetails = usage["toolUsePromptTokensDetails"];
   const inModality = (modality: string): number =>
@@ -171,7 +174,7 @@ function inputOf(notes: ReadNotes, usage: Json): Partial<Record<TokenMeter, numb
   });
 }
 
-function outputOf(notes: ReadNotes, usage: Json): Partial<Record<TokenMeter, number>> {
+function outputOf(notes: ReadNotes, usage: JsonObject): Partial<Record<TokenMeter, number>> {
   const thoughts = readCount(notes, usage["thoughtsTokenCount"]);
   const details = usage["candidatesTokensDetails"];
   return splitOutput(notes, {
@@ -184,7 +187,7 @@ function outputOf(notes: ReadNotes, usage: Json): Partial<Record<TokenMeter, num
 
 function modalityCount(notes: ReadNotes, details: unknown, modality: string): number {
   let total = 0;
-  for (const entry of asList(details)) {
+  for (const entry of arrayIn(details)) {
     if (ownMember(entry, "modality") === modality)
       total += readCount(notes, ownMember(entry, "tokenCount"));
   }
@@ -196,14 +199,14 @@ function createGroundingUse(): GroundingUse {
 }
 
 function addGrounding(grounding: GroundingUse, body: unknown): void {
-  for (const candidate of asList(ownMember(body, "candidates"))) {
+  for (const candidate of arrayIn(ownMember(body, "candidates"))) {
     const metadata = ownMember(candidate, "groundingMetadata");
-    for (const query of asList(ownMember(metadata, "webSearchQueries"))) {
+    for (const query of arrayIn(ownMember(metadata, "webSearchQueries"))) {
       const text = readName(query);
       if (text !== undefined && grounding.queries.size < SEARCH_QUERIES_MAX)
         grounding.queries.add(text);
     }
-    for (const groundingChunk of asList(ownMember(metadata, "groundingChunks"))) {
+    for (const groundingChunk of arrayIn(ownMember(metadata, "groundingChunks"))) {
       if (ownMember(groundingChunk, "maps") !== undefined) grounding.usesMaps = true;
     }
   }

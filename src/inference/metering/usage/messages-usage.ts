@@ -16,17 +16,15 @@ import {
   valueAt,
   readCount,
   firstNumber,
-  asList,
   ownMember,
   readName,
-  asObject,
   readStatedCost,
   readTier,
   buildUsage,
   clampToWhole,
-  type Json,
   type ReadNotes,
 } from "./read-numbers.ts";
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 const ITERATIONS_MAX = 64;
 // What a stream keeps of its usage objects.
@@ -47,7 +45,7 @@ const USAGE_FIELDS = [
 
 /** The usage that a message states. */
 export function usageOfMessages(body: unknown, _provider: string): Usage | undefined {
-  const usage = asObject(ownMember(body, "usage"));
+  const usage = objectIn(ownMember(body, "usage"));
   return usage && readUsage(usage, readName(ownMember(body, "model")));
 }
 
@@ -71,7 +69,7 @@ export function createMessagesStreamMeter(_provider: string): StreamMeter {
 function readMessagesEvent(
   state: StreamState,
   name: string,
-  data: Json,
+  data: JsonObject,
   fields: Map<string, unknown>,
 ): boolean {
   detectError(state, name, data);
@@ -97,7 +95,7 @@ function addBlockDelta(state: StreamState, delta: unknown): void {
 
 // A later event repeats the fields that it corrects: it replaces them, and never adds.
 function mergeUsage(fields: Map<string, unknown>, value: unknown): boolean {
-  const usage = asObject(value);
+  const usage = objectIn(value);
   if (
     usage === undefined ||
     firstNumber(usage, [["input_tokens"], ["output_tokens"]]) === undefined
@@ -110,7 +108,7 @@ function mergeUsage(fields: Map<string, unknown>, value: unknown): boolean {
   return true;
 }
 
-function readUsage(usage: Json, model: string | undefined): Usage | undefined {
+function readUsage(usage: JsonObject, model: string | undefined): Usage | undefined {
   if (firstNumber(usage, [["input_tokens"], ["output_tokens"]]) === undefined) return undefined;
   const notes: ReadNotes = { clamped: false };
   const shared = {
@@ -149,9 +147,9 @@ function readUsage(usage: Json, model: string | undefined): Usage | undefined {
  * stays a leg of its own, because a price may depend on how long its prompt was. After a fallback the top level is the
  * answer that was served, at the price of the model that served it.
  */
-function iterationsOf(notes: ReadNotes, usage: Json): [Json, ...Json[]] {
-  const entries = asList(usage["iterations"])
-    .map(asObject)
+function iterationsOf(notes: ReadNotes, usage: JsonObject): [JsonObject, ...JsonObject[]] {
+  const entries = arrayIn(usage["iterations"])
+    .map(objectIn)
     .filter((entry) => entry !== undefined);
   if (entries.length > ITERATIONS_MAX) notes.clamped = true;
   const iterations = entries.slice(0, ITERATIONS_MAX);
@@ -170,7 +168,7 @@ function iterationsOf(notes: ReadNotes, usage: Json): [Json, ...Json[]] {
 
 function tokensOf(
   notes: ReadNotes,
-  iteration: Json,
+  iteration: JsonObject,
   thinking: number,
 ): Partial<Record<TokenMeter, number>> {
   const hour = readCount(

@@ -1,5 +1,6 @@
 // Reading numbers that somebody else wrote: every value is checked, nothing is believed and nothing throws.
 
+import { objectIn } from "../../../base/json.ts";
 import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
 
 const MAX_COUNT = 1_000_000_000;
@@ -7,7 +8,6 @@ const MAX_STATED_USD = 1_000_000;
 const MAX_NAME_LENGTH = 256;
 const USD_PER_TICK = 1e-10;
 
-export type Json = Readonly<Record<string, unknown>>;
 export type Path = readonly string[];
 
 /** What was noticed while reading one usage object. */
@@ -26,16 +26,9 @@ export interface UsageFields {
   readonly statedCostUsd?: number | undefined;
 }
 
-/** The value as an object, or `undefined`. */
-export function asObject(value: unknown): Json | undefined {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
-  // An object that is no array is a record of unknowns: the compiler cannot see that.
-  return value as Json;
-}
-
 /** A member that the object itself has: inherited names, `constructor` among them, are not data. */
 export function ownMember(value: unknown, key: string): unknown {
-  const object = asObject(value);
+  const object = objectIn(value);
   return object !== undefined && Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
@@ -43,10 +36,6 @@ export function valueAt(value: unknown, path: Path): unknown {
   let current: unknown = value;
   for (const key of path) current = ownMember(current, key);
   return current;
-}
-
-export function asList(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }
 
 /** A count of something: absent is zero, and what cannot be a count is brought to the nearest that can, and noted. */

@@ -16,17 +16,15 @@ import {
   valueAt,
   readCount,
   firstNumber,
-  asList,
   ownMember,
   readName,
-  asObject,
   readStatedCost,
   readTier,
   buildUsage,
-  type Json,
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
+import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 const TERMINAL_EVENTS = [
   "response.completed",
@@ -49,7 +47,7 @@ interface ItemFees {
 /** The usage that a response states. */
 export function usageOfResponses(body: unknown, _provider: string): Usage | undefined {
   const items = createItemFees();
-  for (const item of asList(ownMember(body, "output"))) addItemFee(items, item);
+  for (const item of arrayIn(ownMember(body, "output"))) addItemFee(items, item);
   return buildResponsesUsage(body, items.fees);
 }
 
@@ -76,7 +74,7 @@ interface StreamContext {
 function readResponsesEvent(
   state: StreamState,
   name: string,
-  data: Json,
+  data: JsonObject,
   { provider, items }: StreamContext,
 ): boolean {
   const type = readName(data["type"]) ?? name;
@@ -92,7 +90,7 @@ function readResponsesEvent(
   state.finished = true;
   if (type === "response.failed") state.failed = true;
   // Some leave the output out of the last event: what was seen on the way counts then.
-  const output = asList(ownMember(response, "output"));
+  const output = arrayIn(ownMember(response, "output"));
   const usage =
     output.length === 0
       ? buildResponsesUsage(response, items.fees)
@@ -104,7 +102,7 @@ function readResponsesEvent(
 }
 
 function buildResponsesUsage(body: unknown, itemFees: Fees): Usage | undefined {
-  const usage = asObject(ownMember(body, "usage"));
+  const usage = objectIn(ownMember(body, "usage"));
   if (usage === undefined || firstNumber(usage, COUNT_PATHS) === undefined) return undefined;
   const notes: ReadNotes = { clamped: false };
   const images = imageToolUsage(notes, body);
@@ -137,7 +135,7 @@ function buildResponsesUsage(body: unknown, itemFees: Fees): Usage | undefined {
 // Reasoning lies within the output here, xAI's too, unless the sums say otherwise.
 function outputTokens(
   notes: ReadNotes,
-  usage: Json,
+  usage: JsonObject,
   sums: { input: number; output: number; total: number },
 ) {
   const reasoning = readCount(notes, valueAt(usage, ["output_tokens_details", "reasoning_tokens"]));
@@ -152,7 +150,7 @@ function outputTokens(
 
 interface FeeSources {
   readonly body: unknown;
-  readonly usage: Json;
+  readonly usage: JsonObject;
   readonly itemFees: Fees;
   readonly imagesMetered: boolean;
 }
@@ -160,7 +158,7 @@ interface FeeSources {
 // A provider that counts its tools is believed; else the items are counted.
 function feesOf(notes: ReadNotes, sources: FeeSources): Fees {
   const counted = readFeeCounts(notes, sources.usage);
-  if (asObject(sources.usage["server_side_tool_usage_details"]) !== undefined) return counted;
+  if (objectIn(sources.usage["server_side_tool_usage_details"]) !== undefined) return counted;
   const fees: Fees = { ...sources.itemFees, ...counted };
   const searches = valueAt(sources.body, ["tool_usage", "web_search", "num_requests"]);
   if (typeof searches === "number") fees.web_search = readCount(notes, searches);
@@ -174,7 +172,7 @@ function imageToolUsage(notes: ReadNotes, body: unknown): Usage | undefined {
   const input = readCount(notes, ownMember(usage, "input_tokens"));
   const output = readCount(notes, ownMember(usage, "output_tokens"));
   if (input + output === 0) return undefined;
-  const tool = asList(ownMember(body, "tools")).find(
+  const tool = arrayIn(ownMember(body, "tools")).find(
     (one) => ownMember(one, "type") === "image_generation",
   );
   const own: ReadNotes = { clamped: false };

@@ -9,7 +9,8 @@ import {
   type EventScanner,
   type ScanPlan,
 } from "./event-scanner.ts";
-import { ownMember, readName, asObject, type Json } from "./read-numbers.ts";
+import { ownMember, readName } from "./read-numbers.ts";
+import { objectIn, type JsonObject } from "../../../base/json.ts";
 
 // So many events are read in full at the start of a stream, in search of the name of the model.
 const FULLY_PARSED_FIRST_EVENTS = 4;
@@ -41,7 +42,7 @@ export interface StreamState {
 
 export interface UsageReader {
   /** Reads one event, and says whether it carried usage. */
-  read(state: StreamState, name: string, data: Json): boolean;
+  read(state: StreamState, name: string, data: JsonObject): boolean;
   /** How to skim; without it, every event is read. */
   readonly plan?: ScanPlan;
   /** The text bytes of one skimmed event out of its slots; their sum where this is not given. */
@@ -81,7 +82,7 @@ export function readEvent(meter: StreamMeter, name: string, data: unknown): Even
     meter.isUsageFinal ||= meter.usage !== undefined;
     return "last";
   }
-  const json = asObject(typeof data === "string" ? parseJson(data) : data);
+  const json = objectIn(typeof data === "string" ? parseJson(data) : data);
   if (json === undefined) return "plain";
   meter.eventsRead++;
   const hadFailed = meter.failed;
@@ -141,7 +142,7 @@ export function addText(state: StreamState, value: unknown): void {
 }
 
 /** An error event, by whichever of its signs: its name, its type, or an `error` that is not null. */
-export function detectError(state: StreamState, name: string, data: Json): void {
+export function detectError(state: StreamState, name: string, data: JsonObject): void {
   const error = ownMember(data, "error");
   if (name === "error" || data["type"] === "error" || (error !== undefined && error !== null))
     state.failed = true;

@@ -1,11 +1,13 @@
 // Reasoning and annotations have the same form in a caller's history and in a provider's reply.
-import type {
-  OpaqueBlob,
-  Citation,
-  JsonObject,
-  ReasoningPart,
-} from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../canonical/json.ts";
+import type { OpaqueBlob, Citation, ReasoningPart } from "../../../canonical/canonical.ts";
+import {
+  type JsonObject,
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  stringIn,
+} from "../../../../base/json.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 
 /** The convention of `reasoning_details`: an entry a part, with text or summary, and with what its maker wants back. */

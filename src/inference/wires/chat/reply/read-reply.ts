@@ -4,12 +4,18 @@ import type {
   Choice,
   Citation,
   ImagePart,
-  JsonObject,
   MediaPart,
   Part,
   TokenLogprob,
 } from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../canonical/json.ts";
+import {
+  type JsonObject,
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  stringIn,
+} from "../../../../base/json.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readFinish } from "./map-finish-reason.ts";

@@ -3,11 +3,10 @@ import type {
   OpaqueBlob,
   CanonicalEvent,
   Citation,
-  JsonObject,
   PartHead,
   TokenLogprob,
 } from "../../../canonical/canonical.ts";
-import { isObject, numberIn, objectIn, stringIn } from "../../../canonical/json.ts";
+import { type JsonObject, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
 import { callSignature, customCallOf } from "./read-reply.ts";

@@ -1,6 +1,6 @@
-import type { CanonicalEvent, Citation, JsonObject } from "../../../canonical/canonical.ts";
-import { truncatedStreamError } from "../../../canonical/error.ts";
+import type { CanonicalEvent, Citation } from "../../../canonical/canonical.ts";
 import {
+  type JsonObject,
   arrayIn,
   isObject,
   numberIn,
@@ -8,7 +8,8 @@ import {
   parseEvent,
   indexIn,
   stringIn,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
 import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
@@ -30,8 +31,8 @@ import {
   addWholePart,
   createChoiceState,
   endParts,
+  type ChoiceState,
 } from "./read-stream-choice.ts";
-import type { ChoiceState } from "./read-stream-choice.ts";
 
 /** As many as a request may ask for. */
 const CHOICES_MAX = 128;

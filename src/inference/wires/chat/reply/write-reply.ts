@@ -3,7 +3,6 @@ import type {
   Choice,
   Citation,
   ImagePart,
-  JsonObject,
   Loss,
   MediaPart,
   Part,
@@ -12,9 +11,9 @@ import type {
   TokenLogprob,
   ToolCallPart,
 } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { addPartLoss } from "../../../canonical/wire.ts";
-import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
+import { addPartLoss, type ReplyWriteContext, type WrittenReply } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";

@@ -1,14 +1,17 @@
 import type {
   CanonicalEvent,
-  JsonObject,
   Loss,
   PartHead,
   ReasoningPart,
   TokenLogprob,
   UsageReport,
 } from "../../../canonical/canonical.ts";
-import { addPartLoss } from "../../../canonical/wire.ts";
-import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import {
+  addPartLoss,
+  type ReplyWriteContext,
+  type WireStreamWriter,
+} from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";

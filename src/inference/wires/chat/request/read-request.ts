@@ -1,16 +1,15 @@
 import { invalid } from "../../../../base/fault.ts";
-import { EFFORTS } from "../../../canonical/canonical.ts";
-import type { OutputFormat } from "../../../canonical/output-format.ts";
-import type {
-  CanonicalRequest,
-  FieldNames,
-  JsonObject,
-  Reasoning,
-  Tool,
-  ToolChoice,
-} from "../../../canonical/canonical.ts";
-import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import {
+  EFFORTS,
+  type CanonicalRequest,
+  type FieldNames,
+  type Reasoning,
+  type Tool,
+  type ToolChoice,
+} from "../../../canonical/canonical.ts";
+import type { OutputFormat } from "../../../canonical/output-format.ts";
+import {
+  type JsonObject,
   isObject,
   mustBeArray,
   mustBeName,
@@ -25,7 +24,8 @@ import {
   optionalOneOf,
   optionalString,
   unknownFields,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
+import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import { readTurns } from "./read-turns.ts";
 
 const TOKENS_MAX = 100_000_000;

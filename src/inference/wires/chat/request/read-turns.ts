@@ -4,7 +4,6 @@ import type {
   CacheBreakpoint,
   Citation,
   FilePart,
-  JsonObject,
   MediaPart,
   Part,
   ReasoningPart,
@@ -14,6 +13,7 @@ import type {
   Turn,
 } from "../../../canonical/canonical.ts";
 import {
+  type JsonObject,
   isObject,
   mustBeArray,
   mustBeName,
@@ -25,7 +25,7 @@ import {
   optionalOneOf,
   optionalString,
   unknownFields,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
 import { readAnnotation, readReasoningDetails, readThinkingList } from "../reply/read-reasoning.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 

@@ -2,17 +2,16 @@ import type {
   CacheBreakpoint,
   FilePart,
   ImagePart,
-  JsonObject,
   Loss,
   MediaPart,
   Part,
   Source,
   TextPart,
 } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { COMMON_IMAGE_TYPES, isUncommonImageType } from "../../../canonical/media-sources.ts";
 import { addSignatureLoss } from "../../../canonical/reasoning.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
+import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
 
 /** One part of a message's content, or undefined with a loss. */
 export function writePart(

@@ -1,12 +1,12 @@
-import type {
-  CanonicalRequest,
-  JsonObject,
-  Loss,
-  RequestField,
-} from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Loss, RequestField } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { clampEffort, budgetToEffort } from "../../../canonical/reasoning.ts";
-import { addFieldLoss, takeNativeFields } from "../../../canonical/wire.ts";
-import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
+import {
+  addFieldLoss,
+  takeNativeFields,
+  type Target,
+  type WrittenRequest,
+} from "../../../canonical/wire.ts";
 import { writeResponseFormat } from "./write-response-format.ts";
 import { writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";

@@ -1,4 +1,5 @@
-import type { CanonicalRequest, JsonObject, Loss } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Loss } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import {
   emulateByTool,
   addSchemaInstruction,

@@ -1,6 +1,5 @@
 import type {
   CanonicalRequest,
-  JsonObject,
   Loss,
   Part,
   ReasoningPart,
@@ -9,11 +8,10 @@ import type {
   ToolResultPart,
   Turn,
 } from "../../../canonical/canonical.ts";
-import { createCallIds } from "../../../canonical/call-ids.ts";
-import type { CallIds } from "../../../canonical/call-ids.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
 import { canReplay } from "../../../canonical/reasoning.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
+import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
 import { writePart } from "./write-parts.ts";
 
 interface WriteContext {

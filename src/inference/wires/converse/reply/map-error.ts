@@ -1,7 +1,7 @@
 import type { FaultCode } from "../../../../base/fault.ts";
 import type { CanonicalError } from "../../../canonical/canonical.ts";
 import { toCanonicalError } from "../../../canonical/error.ts";
-import { isObject, objectIn, stringIn } from "../../../canonical/json.ts";
+import { isObject, objectIn, stringIn } from "../../../../base/json.ts";
 
 /** The exceptions of the runtime, as a reply and as a frame of a stream. */
 const CODE_BY_EXCEPTION: Readonly<Record<string, readonly [FaultCode, number]>> = {

@@ -1,5 +1,5 @@
-import type { Citation, JsonObject } from "../../../canonical/canonical.ts";
-import { arrayIn, objectIn, stringIn } from "../../../canonical/json.ts";
+import type { Citation } from "../../../canonical/canonical.ts";
+import { type JsonObject, arrayIn, objectIn, stringIn } from "../../../../base/json.ts";
 
 /** What a citation says of its source; its place is that of the text before it. */
 export function readCitation(citation: JsonObject): Citation {

@@ -1,5 +1,5 @@
-import type { CanonicalEvent, CanonicalReply, JsonObject } from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, objectIn, stringIn } from "../../../canonical/json.ts";
+import type { CanonicalEvent, CanonicalReply } from "../../../canonical/canonical.ts";
+import { type JsonObject, arrayIn, isObject, objectIn, stringIn } from "../../../../base/json.ts";
 import { createReplyCollector } from "../../../canonical/stream.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
@@ -11,8 +11,8 @@ import {
   endBlock,
   endMessage,
   startBlock,
+  type MessageState,
 } from "./read-stream-blocks.ts";
-import type { MessageState } from "./read-stream-blocks.ts";
 
 /** A whole reply is read as the stream that would have brought it. */
 export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {

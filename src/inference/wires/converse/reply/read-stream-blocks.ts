@@ -3,11 +3,17 @@ import type {
   OpaqueBlob,
   CanonicalEvent,
   ImagePart,
-  JsonObject,
   NativePart,
   PartHead,
 } from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, objectIn, parseObject, stringIn } from "../../../canonical/json.ts";
+import {
+  type JsonObject,
+  arrayIn,
+  isObject,
+  objectIn,
+  parseObject,
+  stringIn,
+} from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readCitation } from "./read-citations.ts";
 

@@ -1,6 +1,12 @@
-import type { CanonicalEvent, JsonObject } from "../../../canonical/canonical.ts";
+import type { CanonicalEvent } from "../../../canonical/canonical.ts";
+import {
+  type JsonObject,
+  numberIn,
+  objectIn,
+  parseEvent,
+  stringIn,
+} from "../../../../base/json.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
-import { numberIn, objectIn, parseEvent, stringIn } from "../../../canonical/json.ts";
 import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../../canonical/wire.ts";
 import { readException } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
@@ -10,8 +16,8 @@ import {
   endBlock,
   endMessage,
   startBlock,
+  type MessageState,
 } from "./read-stream-blocks.ts";
-import type { MessageState } from "./read-stream-blocks.ts";
 
 interface ReaderState {
   readonly context: ReplyReadContext;

@@ -1,18 +1,16 @@
 // Content blocks of a request.
+import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import type {
-  JsonObject,
   Part,
   ReasoningPart,
   ToolCallPart,
   ToolResultPart,
 } from "../../../canonical/canonical.ts";
 import type { CallIds } from "../../../canonical/call-ids.ts";
-import { parseObject } from "../../../canonical/json.ts";
 import { canReplay } from "../../../canonical/reasoning.ts";
 import { takeNativeFields } from "../../../canonical/wire.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
-import { writeMedia } from "./write-media.ts";
-import type { MediaWriteContext } from "./write-media.ts";
+import { writeMedia, type MediaWriteContext } from "./write-media.ts";
 
 export interface BlockWriteContext extends MediaWriteContext {
   readonly ids: CallIds;

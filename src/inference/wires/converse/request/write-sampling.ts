@@ -1,6 +1,6 @@
-import type { CanonicalRequest, JsonObject, Loss } from "../../../canonical/canonical.ts";
-import { addFieldLoss } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
+import type { CanonicalRequest, Loss } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { addFieldLoss, type Target } from "../../../canonical/wire.ts";
 import { familyOf } from "./model-family.ts";
 
 const TOP_P_MIN_THINKING = 0.95;

@@ -1,10 +1,9 @@
-import type { CanonicalRequest, JsonObject, Loss, Turn } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Loss, Turn } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
+import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
 import { createDocumentNames } from "./document-names.ts";
-import { writeBlock } from "./write-blocks.ts";
-import type { BlockWriteContext } from "./write-blocks.ts";
+import { writeBlock, type BlockWriteContext } from "./write-blocks.ts";
 import { moveCachePointsBeforeMedia, writeCachePoint } from "./write-cache-points.ts";
 
 interface Message {

@@ -1,7 +1,7 @@
 import type { FaultCode } from "../../../../base/fault.ts";
 import type { CanonicalError } from "../../../canonical/canonical.ts";
 import { toCanonicalError } from "../../../canonical/error.ts";
-import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../canonical/json.ts";
+import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 
 /** The codes of google.rpc, all of them. */
 const CODE_BY_STATUS: Readonly<Record<string, FaultCode>> = {

@@ -1,6 +1,13 @@
 // Where a text comes from. Places are given in UTF-8 bytes of all the text; here they become UTF-16 positions.
-import type { Citation, JsonObject } from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../canonical/json.ts";
+import type { Citation } from "../../../canonical/canonical.ts";
+import {
+  type JsonObject,
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  stringIn,
+} from "../../../../base/json.ts";
 
 /** What the chunks of a candidate have said so far. */
 export interface Grounding {

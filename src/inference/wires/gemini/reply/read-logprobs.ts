@@ -1,5 +1,12 @@
-import type { JsonObject, TokenLogprob } from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../canonical/json.ts";
+import {
+  type JsonObject,
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  stringIn,
+} from "../../../../base/json.ts";
+import type { TokenLogprob } from "../../../canonical/canonical.ts";
 
 /** The tokens that were chosen and, beside each, those that were likeliest at its place. */
 export function readLogprobs(candidate: JsonObject): TokenLogprob[] | undefined {

@@ -1,6 +1,5 @@
 // Vertex may stream a call's arguments as values at paths: `{jsonPath: "$.items[0].name", stringValue: "Ap"}`.
-import type { JsonObject } from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, stringIn } from "../../../canonical/json.ts";
+import { type JsonObject, arrayIn, isObject, stringIn } from "../../../../base/json.ts";
 
 type Node = Record<string, unknown> | unknown[];
 

@@ -4,17 +4,15 @@ import type {
   CanonicalEvent,
   FilePart,
   ImagePart,
-  JsonObject,
   MediaPart,
   NativePart,
   PartHead,
   TokenLogprob,
 } from "../../../canonical/canonical.ts";
-import { objectIn, stringIn } from "../../../canonical/json.ts";
+import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { mintCallId } from "./call-ids.ts";
-import { citationsOf } from "./read-citations.ts";
-import type { Grounding } from "./read-citations.ts";
+import { citationsOf, type Grounding } from "./read-citations.ts";
 import { addPartialArguments } from "./read-partial-arguments.ts";
 
 type TextKind = "text" | "reasoning";

@@ -1,21 +1,26 @@
 import type { Usage } from "../../../../base/usage-meters.ts";
-import type { CanonicalEvent, Finish, JsonObject } from "../../../canonical/canonical.ts";
-import { truncatedStreamError } from "../../../canonical/error.ts";
+import type { CanonicalEvent, Finish } from "../../../canonical/canonical.ts";
 import {
+  type JsonObject,
   arrayIn,
   isObject,
   numberIn,
   objectIn,
   indexIn,
   stringIn,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
 import type { ReplyReadContext, WireStreamReader } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";
 import { readBlockReason, readFinish } from "./map-finish-reason.ts";
 import { addGrounding } from "./read-citations.ts";
 import { readLogprobs } from "./read-logprobs.ts";
-import { addPart, createCandidateState, endCandidate } from "./read-stream-candidate.ts";
-import type { CandidateState } from "./read-stream-candidate.ts";
+import {
+  addPart,
+  createCandidateState,
+  endCandidate,
+  type CandidateState,
+} from "./read-stream-candidate.ts";
 
 const CANDIDATES_MAX = 64;
 

@@ -1,6 +1,6 @@
 // The provider's own count of a prompt.
-import type { CanonicalRequest, JsonObject } from "../../../canonical/canonical.ts";
-import { numberIn, objectIn } from "../../../canonical/json.ts";
+import type { CanonicalRequest } from "../../../canonical/canonical.ts";
+import { type JsonObject, numberIn, objectIn } from "../../../../base/json.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { operationPath } from "./operation-path.ts";
 import { writeRequest } from "./write-request.ts";

@@ -1,12 +1,13 @@
-import type {
-  CanonicalRequest,
-  JsonObject,
-  Loss,
-  RequestField,
-} from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Loss, RequestField } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { emulateByTool, addJsonInstruction } from "../../../canonical/structured-output.ts";
-import { addFieldLoss, takeNativeFields } from "../../../canonical/wire.ts";
-import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import {
+  addFieldLoss,
+  takeNativeFields,
+  type SchemaEmulation,
+  type Target,
+  type WrittenRequest,
+} from "../../../canonical/wire.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 import { operationPath } from "./operation-path.ts";
 import { writeThinking } from "./write-thinking.ts";

@@ -1,10 +1,6 @@
 // What tools answered. The provider matches results to calls by id or by place, and knows them by the tool's name.
-import type {
-  JsonObject,
-  ToolCallPart,
-  ToolResultPart,
-  Turn,
-} from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import type { ToolCallPart, ToolResultPart, Turn } from "../../../canonical/canonical.ts";
 import { takeNativeFields } from "../../../canonical/wire.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { writeMedia } from "./write-parts.ts";

@@ -2,7 +2,6 @@ import type {
   CanonicalRequest,
   FilePart,
   ImagePart,
-  JsonObject,
   Loss,
   MediaPart,
   Part,
@@ -11,12 +10,10 @@ import type {
   ToolCallPart,
   Turn,
 } from "../../../canonical/canonical.ts";
-import { createCallIds } from "../../../canonical/call-ids.ts";
-import type { CallIds } from "../../../canonical/call-ids.ts";
-import { parseObject } from "../../../canonical/json.ts";
+import { type JsonObject, parseObject } from "../../../../base/json.ts";
+import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
 import { addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
+import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 import { writeMedia } from "./write-parts.ts";

@@ -1,7 +1,7 @@
 import type { FaultCode } from "../../../../base/fault.ts";
-import type { CanonicalError, JsonObject } from "../../../canonical/canonical.ts";
+import type { CanonicalError } from "../../../canonical/canonical.ts";
+import { type JsonObject, isObject, objectIn, stringIn } from "../../../../base/json.ts";
 import { toCanonicalError } from "../../../canonical/error.ts";
-import { isObject, objectIn, stringIn } from "../../../canonical/json.ts";
 
 const CODE_BY_TYPE: Readonly<Record<string, readonly [FaultCode, number]>> = {
   invalid_request_error: ["invalid_request", 400],

@@ -1,11 +1,5 @@
-import type {
-  OpaqueBlob,
-  CanonicalReply,
-  Citation,
-  JsonObject,
-  Part,
-} from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, objectIn, stringIn } from "../../../canonical/json.ts";
+import type { OpaqueBlob, CanonicalReply, Citation, Part } from "../../../canonical/canonical.ts";
+import { type JsonObject, arrayIn, isObject, objectIn, stringIn } from "../../../../base/json.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readFinish } from "./map-finish-reason.ts";

@@ -1,13 +1,14 @@
-import type { CanonicalEvent, JsonObject, PartHead } from "../../../canonical/canonical.ts";
-import { truncatedStreamError } from "../../../canonical/error.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/canonical.ts";
 import {
+  type JsonObject,
   arrayIn,
   numberIn,
   objectIn,
   parseEvent,
   parseObject,
   stringIn,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
 import type { ReplyReadContext, WireStreamReader } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";

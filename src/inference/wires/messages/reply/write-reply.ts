@@ -1,18 +1,16 @@
 import type {
   CanonicalReply,
   Citation,
-  JsonObject,
   Loss,
   Part,
   ReasoningPart,
   TextPart,
   ToolCallPart,
 } from "../../../canonical/canonical.ts";
+import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import { encodeCallId } from "../../../canonical/call-ids.ts";
-import { parseObject } from "../../../canonical/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { addPartLoss } from "../../../canonical/wire.ts";
-import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
+import { addPartLoss, type ReplyWriteContext, type WrittenReply } from "../../../canonical/wire.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { initialUsage, writeUsage } from "./map-usage.ts";
 

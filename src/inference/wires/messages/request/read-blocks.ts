@@ -4,15 +4,14 @@ import type {
   CacheBreakpoint,
   Citation,
   FilePart,
-  JsonObject,
   Part,
   Source,
   TextPart,
   ToolCallPart,
   ToolResultPart,
 } from "../../../canonical/canonical.ts";
-import { decodeCallId } from "../../../canonical/call-ids.ts";
 import {
+  type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
@@ -24,7 +23,8 @@ import {
   optionalOneOf,
   optionalString,
   unknownFields,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
+import { decodeCallId } from "../../../canonical/call-ids.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 import { readCitation } from "../reply/read-reply.ts";
 

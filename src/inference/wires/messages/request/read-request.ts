@@ -2,14 +2,12 @@ import { invalid } from "../../../../base/fault.ts";
 import type {
   CanonicalRequest,
   FieldNames,
-  JsonObject,
   Reasoning,
   Tool,
   ToolChoice,
 } from "../../../canonical/canonical.ts";
-import type { OutputFormat } from "../../../canonical/output-format.ts";
-import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import {
+  type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
@@ -22,7 +20,9 @@ import {
   optionalOneOf,
   optionalString,
   unknownFields,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
+import type { OutputFormat } from "../../../canonical/output-format.ts";
+import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import { readCache } from "./read-blocks.ts";
 import { readTurns } from "./read-turns.ts";
 

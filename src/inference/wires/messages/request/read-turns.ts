@@ -1,6 +1,12 @@
-import type { JsonObject, Part, Turn } from "../../../canonical/canonical.ts";
+import {
+  type JsonObject,
+  mustBeArray,
+  mustBeObject,
+  oneOf,
+  unknownFields,
+} from "../../../../base/json.ts";
+import type { Part, Turn } from "../../../canonical/canonical.ts";
 import { invalid } from "../../../../base/fault.ts";
-import { mustBeArray, mustBeObject, oneOf, unknownFields } from "../../../canonical/json.ts";
 import { readBlocks, readText } from "./read-blocks.ts";
 
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(["role", "content"]);

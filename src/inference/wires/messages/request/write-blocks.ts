@@ -3,7 +3,6 @@ import type {
   CacheBreakpoint,
   FilePart,
   ImagePart,
-  JsonObject,
   Loss,
   Part,
   ReasoningPart,
@@ -12,11 +11,10 @@ import type {
   ToolResultPart,
   TextPart,
 } from "../../../canonical/canonical.ts";
+import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import type { CallIds } from "../../../canonical/call-ids.ts";
-import { parseObject } from "../../../canonical/json.ts";
 import { addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
+import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
 
 const IMAGE_TYPES: ReadonlySet<string> = new Set([
   "image/jpeg",

@@ -1,19 +1,25 @@
 import type {
   CanonicalRequest,
-  JsonObject,
   Loss,
   RequestField,
   Tool,
   ToolChoice,
 } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import {
   emulateByTool,
   addJsonInstruction,
   outputToolChoice,
   outputToolDefinition,
 } from "../../../canonical/structured-output.ts";
-import { addFieldLoss, takeNativeFields, nativeToolLossReason } from "../../../canonical/wire.ts";
-import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import {
+  addFieldLoss,
+  takeNativeFields,
+  nativeToolLossReason,
+  type SchemaEmulation,
+  type Target,
+  type WrittenRequest,
+} from "../../../canonical/wire.ts";
 import { writeCache } from "./write-blocks.ts";
 import { writeThinking } from "./write-thinking.ts";
 import { writeTurns } from "./write-turns.ts";

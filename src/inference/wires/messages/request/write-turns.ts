@@ -1,15 +1,8 @@
-import type {
-  CanonicalRequest,
-  JsonObject,
-  Loss,
-  Part,
-  Turn,
-} from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Loss, Part, Turn } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
-import { writeBlock } from "./write-blocks.ts";
-import type { BlockWriteContext } from "./write-blocks.ts";
+import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
+import { writeBlock, type BlockWriteContext } from "./write-blocks.ts";
 
 type Role = "user" | "assistant" | "system";
 

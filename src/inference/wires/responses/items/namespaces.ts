@@ -5,11 +5,11 @@ import { shortDigest } from "../../../canonical/call-ids.ts";
 import type {
   CustomTool,
   FunctionTool,
-  JsonObject,
   NamespaceMembership,
   Tool,
   ToolCallPart,
 } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 
 export type NamespacedTool = (FunctionTool | CustomTool) & { readonly member: NamespaceMembership };
 

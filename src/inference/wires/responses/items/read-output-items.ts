@@ -3,12 +3,18 @@ import type {
   OpaqueBlob,
   Citation,
   ImagePart,
-  JsonObject,
   NativeFields,
   ReasoningPart,
   TokenLogprob,
 } from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../canonical/json.ts";
+import {
+  type JsonObject,
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  stringIn,
+} from "../../../../base/json.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 
 /**

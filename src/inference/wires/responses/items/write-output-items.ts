@@ -1,10 +1,6 @@
 // What the model says as items: of a reply's output, and of the history that goes back to a provider.
-import type {
-  Citation,
-  JsonObject,
-  ReasoningPart,
-  TokenLogprob,
-} from "../../../canonical/canonical.ts";
+import type { Citation, ReasoningPart, TokenLogprob } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 
 /**
  * Whether a reasoning part belongs to the item of the part before it. An item ends with its blob, has one id, and its

@@ -1,12 +1,11 @@
-import type {
-  CanonicalRequest,
-  JsonObject,
-  Loss,
-  Tool,
-  ToolChoice,
-} from "../../../canonical/canonical.ts";
-import { addFieldLoss, takeNativeFields, nativeToolLossReason } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
+import type { CanonicalRequest, Loss, Tool, ToolChoice } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import {
+  addFieldLoss,
+  takeNativeFields,
+  nativeToolLossReason,
+  type Target,
+} from "../../../canonical/wire.ts";
 import {
   namespacedNameOf,
   groupByNamespace,

@@ -1,6 +1,6 @@
 import type { Response, ResponseStatus } from "openai/resources/responses/responses";
-import type { Finish, FinishReason, JsonObject } from "../../../canonical/canonical.ts";
-import { objectIn, stringIn } from "../../../canonical/json.ts";
+import type { Finish, FinishReason } from "../../../canonical/canonical.ts";
+import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 
 type IncompleteReason = NonNullable<Response.IncompleteDetails["reason"]>;
 

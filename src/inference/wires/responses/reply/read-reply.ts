@@ -2,19 +2,19 @@ import type {
   OpaqueBlob,
   CanonicalReply,
   ImagePart,
-  JsonObject,
   Part,
   ReasoningPart,
   ToolCallPart,
 } from "../../../canonical/canonical.ts";
 import {
+  type JsonObject,
   arrayIn,
   isObject,
   numberIn,
   objectIn,
   stringIn,
   unknownFields,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import {

@@ -4,11 +4,10 @@
 import type {
   OpaqueBlob,
   CanonicalEvent,
-  JsonObject,
   PartHead,
   TokenLogprob,
 } from "../../../canonical/canonical.ts";
-import { arrayIn, isObject, numberIn, stringIn } from "../../../canonical/json.ts";
+import { type JsonObject, arrayIn, isObject, numberIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import {
   encryptedBlobOf,

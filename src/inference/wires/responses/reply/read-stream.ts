@@ -1,6 +1,6 @@
-import type { CanonicalEvent, JsonObject } from "../../../canonical/canonical.ts";
+import type { CanonicalEvent } from "../../../canonical/canonical.ts";
+import { type JsonObject, arrayIn, objectIn, parseEvent, stringIn } from "../../../../base/json.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
-import { arrayIn, objectIn, parseEvent, stringIn } from "../../../canonical/json.ts";
 import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
@@ -15,8 +15,9 @@ import {
   endArguments,
   endItem,
   finishItems,
+  type TextSlot,
+  type ItemsState,
 } from "./read-stream-items.ts";
-import type { TextSlot, ItemsState } from "./read-stream-items.ts";
 
 interface ReaderState {
   readonly items: ItemsState;

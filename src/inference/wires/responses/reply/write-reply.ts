@@ -2,7 +2,6 @@ import type {
   OpaqueBlob,
   CanonicalReply,
   Choice,
-  JsonObject,
   Loss,
   Part,
   ReasoningPart,
@@ -11,9 +10,9 @@ import type {
   Tool,
   ToolCallPart,
 } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { addPartLoss } from "../../../canonical/wire.ts";
-import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
+import { addPartLoss, type ReplyWriteContext, type WrittenReply } from "../../../canonical/wire.ts";
 import { toNamespacedCall } from "../items/namespaces.ts";
 import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";
 import {

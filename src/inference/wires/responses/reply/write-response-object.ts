@@ -3,15 +3,14 @@ import type {
   CanonicalReply,
   CanonicalRequest,
   Finish,
-  JsonObject,
   Tool,
   Turn,
   UsageReport,
 } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import type { ReplyWriteContext } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
-import { writeFinish } from "./map-finish-reason.ts";
-import type { WrittenFinish } from "./map-finish-reason.ts";
+import { writeFinish, type WrittenFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
 import { groupByNamespace } from "../items/namespaces.ts";
 import { toolChoiceObject, toolObject } from "../items/write-tools.ts";

@@ -5,15 +5,18 @@ import type {
   OpaqueBlob,
   CanonicalEvent,
   Finish,
-  JsonObject,
   Loss,
   NativePart,
   PartHead,
   UsageReport,
 } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { addPartLoss } from "../../../canonical/wire.ts";
-import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
+import {
+  addPartLoss,
+  type ReplyWriteContext,
+  type WireStreamWriter,
+} from "../../../canonical/wire.ts";
 import { errorBody, failedError } from "./map-error.ts";
 import {
   beginPart,
@@ -27,14 +30,14 @@ import {
   writeLogprobsDelta,
   writeText,
   writeWholeItem,
+  type OutputState,
+  type OutputSlot,
 } from "./write-stream-items.ts";
-import type { OutputState, OutputSlot } from "./write-stream-items.ts";
 import { toNamespacedCall } from "../items/namespaces.ts";
 import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";
 import { writeAnnotation, writeLogprobs } from "../items/write-output-items.ts";
 import { idBase, imageItem, refusalParts, signatureItem } from "./write-reply.ts";
-import { writeResponse } from "./write-response-object.ts";
-import type { ReplyHead } from "./write-response-object.ts";
+import { writeResponse, type ReplyHead } from "./write-response-object.ts";
 
 type PartEvent = Extract<CanonicalEvent, { part: number }>;
 

@@ -3,12 +3,12 @@ import { invalid } from "../../../../base/fault.ts";
 import type {
   CacheBreakpoint,
   FilePart,
-  JsonObject,
   NativeFields,
   Part,
   Source,
 } from "../../../canonical/canonical.ts";
 import {
+  type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
@@ -16,7 +16,7 @@ import {
   optionalObject,
   optionalOneOf,
   optionalString,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
 import { readAnnotations } from "../items/read-output-items.ts";
 
 const DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*;base64,/i;

@@ -2,7 +2,6 @@
 import { invalid } from "../../../../base/fault.ts";
 import type {
   OpaqueBlob,
-  JsonObject,
   Part,
   Tool,
   ToolCallPart,
@@ -10,6 +9,7 @@ import type {
   Turn,
 } from "../../../canonical/canonical.ts";
 import {
+  type JsonObject,
   isObject,
   mustBeArray,
   mustBeName,
@@ -18,7 +18,7 @@ import {
   oneOf,
   optionalString,
   unknownFields,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
 import { decodeCallId } from "../../../canonical/call-ids.ts";
 import { flatToolName } from "../items/namespaces.ts";
 import { readContent } from "./read-content.ts";

@@ -1,14 +1,12 @@
-import type {
-  CanonicalRequest,
-  FieldNames,
-  JsonObject,
-  Reasoning,
-  Turn,
-} from "../../../canonical/canonical.ts";
-import type { OutputFormat } from "../../../canonical/output-format.ts";
-import { EFFORTS } from "../../../canonical/canonical.ts";
-import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import {
+  type CanonicalRequest,
+  type FieldNames,
+  type Reasoning,
+  type Turn,
+  EFFORTS,
+} from "../../../canonical/canonical.ts";
+import {
+  type JsonObject,
   mustBeName,
   mustBeString,
   oneOf,
@@ -21,7 +19,9 @@ import {
   optionalString,
   mustBeObject,
   unknownFields,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
+import type { OutputFormat } from "../../../canonical/output-format.ts";
+import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import { readTurns } from "./read-input-items.ts";
 import { readToolChoice, readTools } from "./read-tools.ts";
 

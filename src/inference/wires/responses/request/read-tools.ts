@@ -1,11 +1,6 @@
-import type {
-  FunctionTool,
-  JsonObject,
-  NativeTool,
-  Tool,
-  ToolChoice,
-} from "../../../canonical/canonical.ts";
+import type { FunctionTool, NativeTool, Tool, ToolChoice } from "../../../canonical/canonical.ts";
 import {
+  type JsonObject,
   isObject,
   mustBeArray,
   mustBeName,
@@ -17,7 +12,7 @@ import {
   optionalObject,
   optionalString,
   unknownFields,
-} from "../../../canonical/json.ts";
+} from "../../../../base/json.ts";
 import {
   toNamespacedTool,
   flatToolName,

@@ -2,16 +2,15 @@ import type {
   CacheBreakpoint,
   FilePart,
   ImagePart,
-  JsonObject,
   Loss,
   MediaPart,
   Part,
   Source,
 } from "../../../canonical/canonical.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { addSignatureLoss } from "../../../canonical/reasoning.ts";
 import { COMMON_IMAGE_TYPES, isUncommonImageType } from "../../../canonical/media-sources.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
-import type { Target } from "../../../canonical/wire.ts";
+import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
 
 /** One part of a user's message or of a tool's output, or undefined with a loss. */
 export function writePart(

@@ -1,13 +1,14 @@
-// Reading JSON that others wrote. The strict readers are for callers' requests and throw a 400 that names the path;
-// the lenient ones are for providers' replies, where anything may be missing.
-import { invalid } from "../../base/fault.ts";
-import type { JsonObject } from "./canonical.ts";
+// Readers of untrusted JSON. The lenient ones are for providers' replies, where any field may be missing or of another
+// type; the strict ones are for callers' requests and throw a 400 that names the field.
+import { invalid } from "./fault.ts";
+
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-// ---- Lenient: undefined where the value is of another kind.
+// ---- Lenient: `undefined` (or an empty array) for a value of another type.
 
 export function objectIn(value: unknown): JsonObject | undefined {
   return isObject(value) ? value : undefined;
@@ -25,14 +26,14 @@ export function numberIn(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
-/** A place in a list of so many at most; what is none was never sent by a sound provider. */
+/** An array index below `limit`, or undefined. */
 export function indexIn(value: unknown, limit: number): number | undefined {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < limit
     ? value
     : undefined;
 }
 
-/** The object that a text holds, or undefined: a stream's line that is no JSON is no reason to fall over. */
+/** Undefined for text that is not a JSON object: one malformed line must not end a stream. */
 export function parseObject(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -42,7 +43,7 @@ export function parseObject(text: string): JsonObject | undefined {
   }
 }
 
-/** What a stream's event holds. */
+/** The body of a stream event; `json` is set where the transport parsed it already. */
 export function parseEvent(event: {
   readonly data: string;
   readonly json?: unknown;
@@ -50,7 +51,7 @@ export function parseEvent(event: {
   return isObject(event.json) ? event.json : parseObject(event.data);
 }
 
-// ---- Strict: null counts as absent, as it does in all of these APIs.
+// ---- Strict: null counts as absent, as in all of these APIs.
 
 export function mustBeObject(value: unknown, path: string): JsonObject {
   if (!isObject(value))
@@ -134,7 +135,7 @@ export function optionalOneOf<const T extends string>(
   return value === undefined || value === null ? undefined : oneOf(value, path, allowed);
 }
 
-/** The fields that are not among the known ones and not null: what a `Native` is made of. */
+/** The fields outside `known` that are set: the content of `NativeFields`. */
 export function unknownFields(
   object: JsonObject,
   known: ReadonlySet<string>,
