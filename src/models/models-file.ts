@@ -18,7 +18,7 @@ const Factor = z
 const Tokens = z.partialRecord(z.enum(TOKEN_METERS), Decimal);
 const Fees = z.partialRecord(z.enum(FEE_METERS), Decimal);
 const Factors = z.record(z.string(), Factor);
-const Clock = z
+const TimeOfDay = z
   .string()
   .regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'must be a time of day in UTC, such as "01:30"');
 
@@ -41,7 +41,11 @@ const PricingEntry = z.strictObject({
     )
     .optional(),
   hours: z
-    .strictObject({ start: Clock, end: Clock, weekdays: z.array(z.int().min(0).max(6)).optional() })
+    .strictObject({
+      start: TimeOfDay,
+      end: TimeOfDay,
+      weekdays: z.array(z.int().min(0).max(6)).optional(),
+    })
     .optional(),
 });
 

@@ -1,7 +1,7 @@
 // The model APIs as the documents show them: what the gateway itself reads. Everything else in a body travels on.
 
 import { z } from "zod";
-import { SORTS } from "../routing/routing-preferences.ts";
+import { SORT_KEYS } from "../routing/routing-preferences.ts";
 
 const modelField = z
   .string()
@@ -16,7 +16,7 @@ const ProviderPreferences = z
     only: z.array(z.string()).optional().meta({ description: "No other provider than these." }),
     ignore: z.array(z.string()).optional().meta({ description: "None of these." }),
     sort: z
-      .enum(SORTS)
+      .enum(SORT_KEYS)
       .optional()
       .meta({ description: "The cheapest, the quickest to begin, or the fastest first." }),
     allow_fallbacks: z.boolean().optional().meta({

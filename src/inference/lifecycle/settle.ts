@@ -49,11 +49,11 @@ export async function settle(
     call.input.idempotent === undefined
       ? undefined
       : { call: call.input.idempotent, reply: metered.reply };
-  if (charge.gaps.length > 0)
+  if (charge.missingPrices.length > 0)
     deps.log.warn("billed by a rule for want of a price", {
       request_id: usage.id,
       model: usage.model,
-      gaps: charge.gaps,
+      gaps: charge.missingPrices,
     });
   try {
     const settled = await deps.ledger.settle({

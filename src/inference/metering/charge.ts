@@ -18,7 +18,7 @@ export interface UsageCharge {
   readonly lines: readonly PricedLine[];
   readonly cost: Nano;
   readonly exact: boolean;
-  readonly gaps: readonly string[];
+  readonly missingPrices: readonly string[];
 }
 
 export interface ChargeContext {
@@ -35,7 +35,7 @@ export const NO_CHARGE: UsageCharge = {
   lines: [],
   cost: 0n,
   exact: false,
-  gaps: [],
+  missingPrices: [],
 };
 
 /** The price of the provider's own numbers, by the model that answered. */
@@ -48,7 +48,7 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
     isImplausible(part, estimate),
   );
   const isCapped = isImplausibleUsage && priced.cost > held;
-  const gaps = found.exact
+  const missingPrices = found.exact
     ? priced.missingPrices
     : [...priced.missingPrices, `model:${usage.model ?? ""}`];
   return {
@@ -56,7 +56,7 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
     lines: priced.lines.map(toPricedLine),
     cost: isCapped ? held : priced.cost,
     exact: !isImplausibleUsage,
-    gaps,
+    missingPrices,
   };
 }
 

@@ -3,7 +3,7 @@
 
 import { blendedPrice } from "../../models/same-model.ts";
 import type { Candidate } from "./candidates.ts";
-import type { RoutingPreferences, Sort } from "./routing-preferences.ts";
+import type { RoutingPreferences, SortKey } from "./routing-preferences.ts";
 import type { ProviderStatistics } from "./provider-statistics.ts";
 import type { StickyRouting } from "./sticky-routing.ts";
 
@@ -60,7 +60,7 @@ function providerOf([{ credential }]: Endpoint): string {
 // A provider of which nothing is known lately is tried first, and is known from then on.
 function sortEndpoints(
   endpoints: readonly Endpoint[],
-  sort: Sort,
+  sort: SortKey,
   context: OrderContext,
 ): readonly Endpoint[] {
   const ranked = endpoints.map((endpoint) => ({
@@ -70,7 +70,11 @@ function sortEndpoints(
   return ranked.toSorted((left, right) => left.rank - right.rank).map(({ endpoint }) => endpoint);
 }
 
-function rankOf([{ model }]: Endpoint, sort: Sort, { now, stream, routing }: OrderContext): number {
+function rankOf(
+  [{ model }]: Endpoint,
+  sort: SortKey,
+  { now, stream, routing }: OrderContext,
+): number {
   if (sort === "price") return Number(blendedPrice(model, now) ?? 0n);
   const health = routing.statistics.health(model.provider, model.id, now);
   if (sort === "throughput") return -(health.throughput ?? Number.MAX_VALUE);

@@ -5,8 +5,8 @@ import { invalid } from "../../base/fault.ts";
 import { type Decimal, picoPerToken } from "../../models/price-card.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 
-export const SORTS = ["price", "latency", "throughput"] as const;
-export type Sort = (typeof SORTS)[number];
+export const SORT_KEYS = ["price", "latency", "throughput"] as const;
+export type SortKey = (typeof SORT_KEYS)[number];
 
 export interface RoutingPreferences {
   /** What to turn to when the model that was asked for fails, in this order. */
@@ -14,7 +14,7 @@ export interface RoutingPreferences {
   readonly order: readonly string[] | undefined;
   readonly only: readonly string[] | undefined;
   readonly ignore: readonly string[];
-  readonly sort: Sort | undefined;
+  readonly sort: SortKey | undefined;
   readonly allowFallbacks: boolean | undefined;
   /** In pico-USD for a token. */
   readonly maxPrice: { readonly prompt?: bigint; readonly completion?: bigint };
@@ -106,11 +106,11 @@ function readProviders(
   });
 }
 
-function readSort(sort: unknown): Sort | undefined {
+function readSort(sort: unknown): SortKey | undefined {
   if (isAbsent(sort)) return undefined;
-  const known = SORTS.find((one) => one === sort);
+  const known = SORT_KEYS.find((one) => one === sort);
   if (known === undefined)
-    throw invalid("provider.sort", `provider.sort must be ${SORTS.join(", ")}.`);
+    throw invalid("provider.sort", `provider.sort must be ${SORT_KEYS.join(", ")}.`);
   return known;
 }
 

@@ -118,7 +118,7 @@ function readUsage(usage: JsonObject, model: string | undefined): Usage | undefi
   };
   const [first, ...rest] = iterationsOf(notes, usage);
   const thinking = readCount(notes, valueAt(usage, ["output_tokens_details", "thinking_tokens"]));
-  const also = rest.map((iteration) => {
+  const additional = rest.map((iteration) => {
     const own: ReadNotes = { clamped: false };
     return buildUsage(
       {
@@ -136,7 +136,7 @@ function readUsage(usage: JsonObject, model: string | undefined): Usage | undefi
       fees: readFeeCounts(notes, usage),
       model: readName(first["model"]) ?? model,
       statedCostUsd: readStatedCost(usage),
-      also,
+      additional,
     },
     notes,
   );

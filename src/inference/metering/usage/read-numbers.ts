@@ -22,7 +22,7 @@ export interface UsageFields {
   readonly serviceTier?: string | undefined;
   readonly speed?: string | undefined;
   readonly region?: string | undefined;
-  readonly also?: readonly Usage[];
+  readonly additional?: readonly Usage[];
   readonly statedCostUsd?: number | undefined;
 }
 
@@ -91,7 +91,7 @@ type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 /** Input and output are always there, a zero included; other meters and facts only where there is something to say. */
 export function buildUsage(fields: UsageFields, notes: ReadNotes): Usage {
-  const { model, serviceTier, speed, region, also, statedCostUsd } = fields;
+  const { model, serviceTier, speed, region, additional, statedCostUsd } = fields;
   const tokens: Partial<Record<TokenMeter, number>> = { input: 0, output: 0 };
   const fees: Partial<Record<FeeMeter, number>> = {};
   copyPositive(tokens, fields.tokens);
@@ -101,7 +101,7 @@ export function buildUsage(fields: UsageFields, notes: ReadNotes): Usage {
   if (serviceTier !== undefined) usage.serviceTier = serviceTier;
   if (speed !== undefined) usage.speed = speed;
   if (region !== undefined) usage.region = region;
-  if (also !== undefined && also.length > 0) usage.additional = also;
+  if (additional !== undefined && additional.length > 0) usage.additional = additional;
   if (statedCostUsd !== undefined) usage.statedCostUsd = statedCostUsd;
   if (notes.clamped) usage.isClamped = true;
   return usage;

@@ -126,7 +126,7 @@ function buildResponsesUsage(body: unknown, itemFees: Fees): Usage | undefined {
       model: readName(ownMember(body, "model")),
       serviceTier: readTier(ownMember(body, "service_tier")),
       statedCostUsd: readStatedCost(usage),
-      also: images === undefined ? [] : [images],
+      additional: images === undefined ? [] : [images],
     },
     notes,
   );
