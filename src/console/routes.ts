@@ -6,7 +6,8 @@ import { respondToInvitation, listInvitationsForEmail } from "../accounts/invita
 import { workspaceJoinedVia, listMemberships } from "../accounts/members.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
-import { AccountPath, PAGE_DEFAULTS, redirect, pageResponse } from "./page-responses.ts";
+import { pageResponse, redirect } from "../http/pages/page-response.ts";
+import { AccountPath, PAGE_DEFAULTS } from "./page-defaults.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-routes.ts";
 import { workspacePath } from "./console-layout.tsx";
@@ -20,7 +21,10 @@ import {
   providerKeyPageRoutes,
 } from "./provider-keys/provider-key-routes.ts";
 import { usagePage } from "./overview/usage-page.tsx";
-import { requireAccess, readOverview, readSpending } from "./authorize.ts";
+import { requireAccess } from "./authorize.ts";
+import { auditRoute } from "./audit/audit-routes.ts";
+import { readOverview } from "./overview/read-overview.ts";
+import { readSpending } from "./overview/read-usage.ts";
 
 export interface ConsoleRouteDeps
   extends BillingPageDeps, KeyPageDeps, MemberPageDeps, ProviderKeyPageDeps {
@@ -39,6 +43,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...budgetPageRoutes(deps),
     ...billingPageRoutes(deps),
     ...webhookPageRoutes(deps),
+    auditRoute(deps),
   ];
 }
 

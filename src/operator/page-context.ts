@@ -2,10 +2,9 @@
 // believed only from this very site, with the session's own token, once.
 
 import { z } from "zod";
-import { Fault, invalid } from "../base/fault.ts";
+import { invalid } from "../base/fault.ts";
 import { decodeForm } from "../http/request/body-decoder.ts";
-import { type PageLayout, pageHeaders, renderPage } from "../http/pages/layout.tsx";
-import { faultText } from "../http/pages/fault-text.ts";
+import { redirect } from "../http/pages/page-response.ts";
 import type { RateLimiter } from "../http/guards/rate-limiter.ts";
 import { type RouteInput, publicRoute, type Route } from "../http/route.ts";
 import { splitTarget } from "../http/request/request-target.ts";
@@ -145,32 +144,6 @@ export function parseForm<T>(schema: z.ZodType<T>, fields: unknown): T {
   const issue = parsed.error.issues[0];
   const name = issue?.path.map(String).join(".") ?? "form";
   throw invalid(name, `${name}: ${issue?.message ?? "is not valid"}`);
-}
-
-/** What the operator can mend is said on the page; anything else is thrown on. */
-export function userErrorMessage(error: unknown): string {
-  if (error instanceof Fault && (error.status === 400 || error.status === 409))
-    return faultText(error);
-  throw error;
-}
-
-export function pageResponse(
-  frame: PageLayout,
-  { status = 200, cookies = [] }: { status?: number; cookies?: readonly string[] } = {},
-): Response {
-  const headers = new Headers({ ...pageHeaders(), "cache-control": "no-store" });
-  for (const cookie of cookies) headers.append("set-cookie", cookie);
-  return new Response(renderPage(frame), { status, headers });
-}
-
-export function redirect(location: string, cookies: readonly string[] = []): Response {
-  const headers = new Headers({
-    location,
-    "cache-control": "no-store",
-    "referrer-policy": "no-referrer",
-  });
-  for (const cookie of cookies) headers.append("set-cookie", cookie);
-  return new Response(null, { status: 303, headers });
 }
 
 function redirectToSignIn(url: string, more: Readonly<Record<string, string>> = {}): Response {

@@ -7,13 +7,8 @@ import type { Route } from "../http/route.ts";
 import { ACCOUNT_STATES, listAccounts } from "./accounts/account-list.ts";
 import { accountsPage } from "./accounts/accounts-page.tsx";
 import { auditPage } from "./audit/audit-page.tsx";
-import {
-  userErrorMessage,
-  type OperatorContext,
-  emptyAsUndefined,
-  pageRoute,
-  pageResponse,
-} from "./page-context.ts";
+import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
+import { type OperatorContext, emptyAsUndefined, pageRoute } from "./page-context.ts";
 import { parsePeriod } from "./report/report-period.ts";
 import { readReport } from "./report/report.ts";
 import { reportPage } from "./report/report-page.tsx";

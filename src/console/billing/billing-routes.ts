@@ -18,13 +18,8 @@ import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts"
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import type { Db } from "../../store/db.ts";
-import {
-  AccountPath,
-  userErrorMessage,
-  PAGE_DEFAULTS,
-  redirect,
-  pageResponse,
-} from "../page-responses.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
 import { billingPage, type BillingPageProps } from "./billing-page.tsx";
 import { developmentCardPage } from "./development-card-page.tsx";
@@ -238,7 +233,7 @@ function billingPageResponse(
 ): Response {
   const { processor } = billing;
   const policy = processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
-  return pageResponse(billingPage(props), status, policy);
+  return pageResponse(billingPage(props), { status, policy });
 }
 
 function savedMethodNotice(isSaved: boolean): string {

@@ -8,13 +8,8 @@ import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { getBudgets } from "../../ledger/budgets.ts";
 import type { Db } from "../../store/db.ts";
-import {
-  AccountPath,
-  userErrorMessage,
-  PAGE_DEFAULTS,
-  redirect,
-  pageResponse,
-} from "../page-responses.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { budgetsPage } from "./budgets-page.tsx";
 import { workspacePath } from "../console-layout.tsx";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
@@ -85,7 +80,7 @@ function changeRoute(deps: BudgetPageDeps): Route {
         const formValues = { day: body.daily_usd, month: body.monthly_usd };
         return pageResponse(
           budgetsPage({ user: caller, workspace, budgets, formValues, errorMessage }),
-          400,
+          { status: 400 },
         );
       }
       return redirect(workspacePath(account, "/budgets"));

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import { utcDay } from "../../base/time.ts";
+import { DAY_MS, utcDay } from "../../base/time.ts";
 import { invalid } from "../../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../../base/money.ts";
 import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
@@ -13,22 +13,11 @@ import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { changeKey, type Keys, type KeySettings, lockKey, revokeKey } from "../../keys/keys.ts";
 import type { KeyChange } from "../../keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import {
-  AccountPath,
-  userErrorMessage,
-  PAGE_DEFAULTS,
-  redirect,
-  pageResponse,
-} from "../page-responses.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { keysPage, keysPath, type KeyFormValues } from "./keys-page.tsx";
-import {
-  type ConsoleReadDeps,
-  requireAccess,
-  requireAccessForUpdate,
-  readKeys,
-} from "../authorize.ts";
-
-const DAY_MS = 86_400_000;
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
+import { readKeys } from "./read-keys.ts";
 
 export interface KeyPageDeps extends ConsoleReadDeps {
   readonly db: Db;
@@ -127,7 +116,7 @@ function changeRoute(deps: KeyPageDeps): Route {
       }): Promise<Response> => {
         const keys = await readKeys(deps, account, now, { from });
         const page = keysPage({ user: caller, workspace, respond: keys, ...extra });
-        return pageResponse(page, extra.errorMessage === undefined ? 200 : 400);
+        return pageResponse(page, { status: extra.errorMessage === undefined ? 200 : 400 });
       };
       try {
         const newKey = await deps.db.write(async (tx) => {

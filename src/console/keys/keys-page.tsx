@@ -13,7 +13,8 @@ import type { Key } from "../../keys/keys.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { formatMinute, formatUsd } from "../../base/format.ts";
-import type { KeyCursors, WorkspaceContext, KeyLists } from "../authorize.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import type { KeyCursors, KeyLists } from "./read-keys.ts";
 
 export interface KeysPageProps {
   readonly user: SessionUser;

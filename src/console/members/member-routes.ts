@@ -11,20 +11,11 @@ import {
 } from "../../accounts/members.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import {
-  AccountPath,
-  userErrorMessage,
-  PAGE_DEFAULTS,
-  redirect,
-  pageResponse,
-} from "../page-responses.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
-import {
-  type ConsoleReadDeps,
-  requireAccess,
-  requireAccessForUpdate,
-  readMembers,
-} from "../authorize.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
+import { readMembers } from "./read-members.ts";
 
 export interface MemberPageDeps extends ConsoleReadDeps {
   readonly db: Db;
@@ -116,7 +107,7 @@ function changeRoute(deps: MemberPageDeps): Route {
           const formValues = body.do === "invite" ? body.email : undefined;
           return pageResponse(
             membersPage({ user: caller, workspace, listing, errorMessage, formValues }),
-            400,
+            { status: 400 },
           );
         }
         return redirectDone();

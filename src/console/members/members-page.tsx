@@ -9,7 +9,8 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import type { MemberListing, WorkspaceContext } from "../authorize.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import type { MemberListing } from "./read-members.ts";
 
 /** What the page asks about once more. */
 export const CONFIRMATIONS = ["hand_over", "remove", "leave"] as const;

@@ -5,11 +5,12 @@ import type { Child } from "hono/jsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
-import type { UsageSum } from "../../usage/usage.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { TopUpNotice } from "../billing/top-up-card.tsx";
-import { formatMinute, formatUsd, formatInteger } from "../../base/format.ts";
-import type { Overview, WorkspaceContext } from "../authorize.ts";
+import { formatInteger, formatMinute, formatUsd } from "../../base/format.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import type { Overview } from "./read-overview.ts";
+import { UsageTable } from "./usage-table.tsx";
 
 export function overviewPage(
   user: SessionUser,
@@ -61,55 +62,5 @@ function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
         ? `The operator of this gateway froze this workspace at ${formatMinute(freeze.since)}: ${freeze.reason}. It makes no calls until the operator lifts that.`
         : `This workspace makes no calls: a bank took a payment back, and ${formatUsd(freeze.owed)} of it were spent. Credits that are bought make good for that first.`}
     </p>
-  );
-}
-
-const GROUP_HEADINGS = { model: "Model", key: "Key", day: "Day, in UTC" } as const;
-
-export function UsageTable({
-  groupBy,
-  sums,
-  rowHeading = (group) => group,
-}: {
-  readonly groupBy: keyof typeof GROUP_HEADINGS;
-  readonly sums: readonly UsageSum[];
-  /** How a group is named, where not by itself. */
-  readonly rowHeading?: (group: string) => Child;
-}): Child {
-  return (
-    <div class="scroll" role="region" aria-label={`Usage by ${groupBy}`} tabindex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{GROUP_HEADINGS[groupBy]}</th>
-            <th scope="col" class="number">
-              Calls
-            </th>
-            <th scope="col" class="number">
-              Tokens in
-            </th>
-            <th scope="col" class="number">
-              Tokens out
-            </th>
-            <th scope="col" class="number">
-              Cost
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {sums.map((sum) => (
-            <tr>
-              <th scope="row" class={groupBy === "day" ? "date" : "name"}>
-                {rowHeading(sum.group)}
-              </th>
-              <td class="number">{formatInteger(sum.calls)}</td>
-              <td class="number">{formatInteger(sum.inputTokens)}</td>
-              <td class="number">{formatInteger(sum.outputTokens)}</td>
-              <td class="number">{formatUsd(sum.cost)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }

@@ -5,8 +5,9 @@ import type { Child } from "hono/jsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import { UsageTable } from "./overview-page.tsx";
-import type { WorkspaceContext, Spending, SpendingCursors } from "../authorize.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import type { Spending, SpendingCursors } from "./read-usage.ts";
+import { UsageTable } from "./usage-table.tsx";
 
 export interface UsagePageProps {
   readonly user: SessionUser;

@@ -18,13 +18,8 @@ import {
 import { NewProviderKeyRequest } from "../../provider-keys/record.ts";
 import type { ProviderKeyChange } from "../../provider-keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import {
-  AccountPath,
-  userErrorMessage,
-  PAGE_DEFAULTS,
-  redirect,
-  pageResponse,
-} from "../page-responses.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { workspacePath } from "../console-layout.tsx";
 import {
   DELETED_KEYS_PER_PAGE,
@@ -134,7 +129,7 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
         const formValues = nonSecretFields(body);
         return pageResponse(
           providerKeysPage({ user: caller, workspace, ...keys, errorMessage, formValues }),
-          400,
+          { status: 400 },
         );
       }
       return redirect(workspacePath(account, "/provider-keys"));

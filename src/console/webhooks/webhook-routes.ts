@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
-import { type AuditAction, listAuditEntries, record } from "../../audit/audit.ts";
+import { type AuditAction, record } from "../../audit/audit.ts";
 import { listDeliveries } from "../../webhooks/deliveries.ts";
 import {
   listLiveWebhooks,
@@ -12,19 +12,12 @@ import {
   type Webhooks,
 } from "../../webhooks/webhooks.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
-import { cursorSchema } from "../../http/schemas.ts";
 import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import {
-  AccountPath,
-  userErrorMessage,
-  PAGE_DEFAULTS,
-  redirect,
-  pageResponse,
-} from "../page-responses.ts";
-import { auditPage, AUDIT_ENTRIES_PER_PAGE } from "../audit/audit-page.tsx";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { workspacePath } from "../console-layout.tsx";
 import {
   type WebhookWithDeliveries,
@@ -42,7 +35,7 @@ export interface WebhookPageDeps extends ConsoleReadDeps {
 const DELIVERIES_PER_WEBHOOK = 5;
 
 export function webhookPageRoutes(deps: WebhookPageDeps): readonly Route[] {
-  return [webhooksRoute(deps), changeWebhooksRoute(deps), auditRoute(deps)];
+  return [webhooksRoute(deps), changeWebhooksRoute(deps)];
 }
 
 function webhooksRoute(deps: WebhookPageDeps): Route {
@@ -119,7 +112,7 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
             webhooks: await readWebhooks(deps.db, params.account),
             ...extra,
           }),
-          extra.errorMessage === undefined ? 200 : 400,
+          { status: extra.errorMessage === undefined ? 200 : 400 },
         );
       try {
         const secret = await deps.db.write(async (tx) => {
@@ -192,24 +185,5 @@ async function recordAudit(
     detail: { host: new URL(url).host },
     network: networksOf(clientIp)[1],
     now,
-  });
-}
-
-function auditRoute(deps: WebhookPageDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
-    path: "/console/{account}/audit",
-    id: "showWorkspaceAudit",
-    summary: "Who did what in a workspace",
-    params: AccountPath,
-    query: z.object({ cursor: cursorSchema("aud") }),
-    run: async ({ caller, params, query: { cursor } }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "audit.read");
-      const page = { limit: AUDIT_ENTRIES_PER_PAGE, ...(cursor === undefined ? {} : { cursor }) };
-      return pageResponse(
-        auditPage(caller, workspace, await listAuditEntries(deps.db, params.account, page)),
-      );
-    },
   });
 }

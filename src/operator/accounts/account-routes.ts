@@ -7,16 +7,14 @@ import type { Tx } from "../../store/db.ts";
 import { readAccountDetails } from "./account-details.ts";
 import { type AccountActionResult, accountPage, ACTION_RESULT_TEXT } from "./account-page.tsx";
 import { accountPath } from "../operator-layout.tsx";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import {
   FormToken,
   formRoute,
-  userErrorMessage,
   type OperatorContext,
   submitFormOnce,
   pageRoute,
   parseForm,
-  redirect,
-  pageResponse,
 } from "../page-context.ts";
 import {
   writeOffAccountDebt,

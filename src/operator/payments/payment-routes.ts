@@ -5,17 +5,15 @@ import { networksOf } from "../../http/request/client-ip.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import type { Route } from "../../http/route.ts";
 import { lookUpOnChain, markNotOnChain } from "./mark-not-on-chain.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import {
   FormToken,
   formRoute,
-  userErrorMessage,
   type OperatorContext,
   submitFormOnce,
   emptyAsUndefined,
   pageRoute,
   parseForm,
-  redirect,
-  pageResponse,
 } from "../page-context.ts";
 import { parseReason } from "../accounts/account-actions.ts";
 import {

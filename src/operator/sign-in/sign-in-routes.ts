@@ -9,14 +9,13 @@ import { networksOf } from "../../http/request/client-ip.ts";
 import { publicRoute, type Route } from "../../http/route.ts";
 import type { Identity } from "../../people/people.ts";
 import { OPERATOR_CALLBACK_PATH, safeReturnPath, type SignIn } from "../../people/sign-in.ts";
+import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import {
   formRoute,
   SESSION_EXPIRED,
   type OperatorContext,
   OPERATOR_PAGE_DEFAULTS,
   OPERATOR_SIGN_IN_PATH,
-  redirect,
-  pageResponse,
 } from "../page-context.ts";
 import { endOperatorSession, OPERATOR_PATH } from "./operator-sessions.ts";
 import { refusedPage, signInPage } from "./sign-in-page.tsx";

@@ -1,0 +1,37 @@
+// Data of the members page.
+
+import { type Invitation, listInvitations } from "../../accounts/invitations.ts";
+import { memberCursor, listMembers, type Member } from "../../accounts/members.ts";
+import type { ConsoleReadDeps } from "../authorize.ts";
+
+const MEMBERS_PER_PAGE = 100;
+
+export interface MemberListing {
+  /** The owner first, a page of them. */
+  readonly members: readonly Member[];
+  /** Where the page begins; absent for the owner. */
+  readonly from?: string;
+  /** Where the next page begins. */
+  readonly next?: string;
+  readonly invitations: readonly Invitation[];
+}
+
+export async function readMembers(
+  { db }: ConsoleReadDeps,
+  accountId: string,
+  now: number,
+  from?: string,
+): Promise<MemberListing> {
+  const begin = from === undefined ? {} : { from };
+  const [members, invitations] = await Promise.all([
+    listMembers(db, accountId, { ...begin, limit: MEMBERS_PER_PAGE + 1 }),
+    listInvitations(db, accountId, now),
+  ]);
+  const next = members[MEMBERS_PER_PAGE];
+  return {
+    ...begin,
+    members: members.slice(0, MEMBERS_PER_PAGE),
+    ...(next === undefined ? {} : { next: memberCursor(next) }),
+    invitations,
+  };
+}

@@ -1,0 +1,49 @@
+// Data of the usage page.
+
+import { DAY_MS } from "../../base/time.ts";
+import type { Page } from "../../base/pagination.ts";
+import { getKeyLabels } from "../../keys/keys.ts";
+import { GROUPS_MAX, listUsageSums, sumUsage, type UsageSum } from "../../usage/usage.ts";
+import type { ConsoleReadDeps } from "../authorize.ts";
+
+const USAGE_DAYS = 30;
+
+export interface Spending {
+  readonly byModel: Page<UsageSum>;
+  readonly byKey: Page<UsageSum>;
+  readonly byDay: readonly UsageSum[];
+  /** What tells the keys apart of whose calls the sums are. */
+  readonly keyLabels: Awaited<ReturnType<typeof getKeyLabels>>;
+}
+
+/** Where the tables go on; absent for their beginning. */
+export interface SpendingCursors {
+  readonly models?: string | undefined;
+  readonly keys?: string | undefined;
+}
+
+export async function readSpending(
+  { db }: ConsoleReadDeps,
+  accountId: string,
+  now: number,
+  { models, keys }: SpendingCursors,
+): Promise<Spending> {
+  const filter = { from: now - USAGE_DAYS * DAY_MS };
+  const page = (grouping: "model" | "key", cursor: string | undefined) =>
+    listUsageSums(db, accountId, filter, {
+      grouping,
+      limit: GROUPS_MAX,
+      ...(cursor === undefined ? {} : { cursor }),
+    });
+  const [byModel, byKey, byDay] = await Promise.all([
+    page("model", models),
+    page("key", keys),
+    sumUsage(db, accountId, filter, "day"),
+  ]);
+  const keyLabels = await getKeyLabels(
+    db,
+    accountId,
+    byKey.data.map(({ group }) => group),
+  );
+  return { byModel, byKey, byDay, keyLabels };
+}

@@ -1,0 +1,38 @@
+// Responses that the HTML pages share: a rendered page, a redirect, and the errors that a form shows.
+
+import { Fault } from "../../base/fault.ts";
+import { faultText } from "./fault-text.ts";
+import { type PageLayout, pageHeaders, type PagePolicy, renderPage } from "./layout.tsx";
+
+export interface PageResponseOptions {
+  readonly status?: number;
+  readonly policy?: PagePolicy;
+  /** `set-cookie` values. */
+  readonly cookies?: readonly string[];
+}
+
+export function pageResponse(
+  layout: PageLayout,
+  { status = 200, policy = {}, cookies = [] }: PageResponseOptions = {},
+): Response {
+  const headers = new Headers({ ...pageHeaders(policy), "cache-control": "no-store" });
+  for (const cookie of cookies) headers.append("set-cookie", cookie);
+  return new Response(renderPage(layout), { status, headers });
+}
+
+export function redirect(location: string, cookies: readonly string[] = []): Response {
+  const headers = new Headers({
+    location,
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+  });
+  for (const cookie of cookies) headers.append("set-cookie", cookie);
+  return new Response(null, { status: 303, headers });
+}
+
+/** The message of an error that the user can correct on the page. Any other error is rethrown. */
+export function userErrorMessage(error: unknown): string {
+  if (error instanceof Fault && (error.status === 400 || error.status === 409))
+    return faultText(error);
+  throw error;
+}
