@@ -95,7 +95,7 @@ export function formerMemberPage(visitor: SessionUser): ClaimPage {
     () => (
       <>
         <h1>You have left this workspace</h1>
-        <p class="lede">
+        <p class="intro">
           You used this link before. Since then you have left its workspace, or its owner has taken
           you out of it.
         </p>
@@ -131,7 +131,7 @@ export function landingPage(isLinked: boolean): ClaimPage {
   return page(200, "Sign in to continue", () => (
     <>
       <h1>{isLinked ? "An agent has something for you" : "Take over an agent's account"}</h1>
-      <p class="lede">
+      <p class="intro">
         {isLinked
           ? "A program that opened an account here, or works in one, names you as the person it is for."
           : "If an agent gave you a six-digit code, sign in and type it here."}
@@ -159,7 +159,9 @@ export function codePage(
     () => (
       <>
         <h1>Enter the code</h1>
-        <p class="lede">Your agent shows six digits. They lead to the account that it speaks of.</p>
+        <p class="intro">
+          Your agent shows six digits. They lead to the account that it speaks of.
+        </p>
         <form method="post" action="/claim/code">
           <input type="hidden" name="csrf" value={visitor.csrf} />
           <label for="user_code">Six digits</label>
@@ -177,7 +179,7 @@ export function codePage(
             aria-describedby={error === undefined ? undefined : "wrong-code"}
           />
           {error === undefined ? null : (
-            <p class="wrong" id="wrong-code" role="alert">
+            <p class="error" id="wrong-code" role="alert">
               {error.message}
             </p>
           )}
@@ -196,7 +198,7 @@ export function wrongAccountPage(attempt: ClaimAttempt, visitor: SessionUser): C
   return page(403, "Wrong account", () => (
     <>
       <h1>This is for another account</h1>
-      <p class="lede">
+      <p class="intro">
         You are signed in as {visitor.email}, but the agent named{" "}
         <strong>{maskEmail(attempt.email)}</strong>.
       </p>
@@ -263,7 +265,7 @@ function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
   return (
     <>
       <h1>The account is yours</h1>
-      <p class="lede">
+      <p class="intro">
         <code>{review.accountId}</code> is now a workspace that you own, with a balance of{" "}
         {formatUsd(review.balance)}.
       </p>
@@ -325,7 +327,7 @@ function DeveloperJoined({ review }: ClaimedPageProps): Child {
   return (
     <>
       <h1>You have joined the workspace</h1>
-      <p class="lede">
+      <p class="intro">
         You are a developer in <code>{review.accountId}</code>, which belongs to{" "}
         {review.owner ?? "its owner"}.
       </p>
@@ -342,7 +344,7 @@ function textPage(status: number, title: string, paragraphs: readonly string[]):
     <>
       <h1>{title}</h1>
       {paragraphs.map((paragraph, index) => (
-        <p class={index === 0 ? "lede" : undefined}>{paragraph}</p>
+        <p class={index === 0 ? "intro" : undefined}>{paragraph}</p>
       ))}
     </>
   ));
@@ -360,7 +362,7 @@ function page(status: number, title: string, main: () => Child, visitor?: Sessio
           <form method="post" action="/signout">
             <p>
               Signed in as {visitor.email}. <input type="hidden" name="csrf" value={visitor.csrf} />
-              <button type="submit" class="quiet">
+              <button type="submit" class="secondary">
                 Sign out
               </button>
             </p>

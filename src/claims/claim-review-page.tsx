@@ -51,11 +51,11 @@ export function reviewPage(props: ReviewPageProps): PageLayout {
           <CodeComparison {...props} />
           {isJoining ? <JoinFacts {...props} /> : <TakeOverFacts {...props} />}
           {isJoining ? null : <KeyChoices {...props} />}
-          <div class="choices">
+          <div class="actions">
             <button type="submit" name="decision" value="confirm">
               {isJoining ? "Join the workspace" : "Take over the account"}
             </button>
-            <button type="submit" name="decision" value="decline" class="quiet" formnovalidate>
+            <button type="submit" name="decision" value="decline" class="secondary" formnovalidate>
               Decline
             </button>
           </div>
@@ -75,7 +75,7 @@ function TakeOverHead({ review, attempt, visitor, now }: ReviewPageProps): Child
   return (
     <>
       <h1>An agent wants to hand you its account</h1>
-      <p class="lede">
+      <p class="intro">
         A program opened this account {formatAge(review.openedAt, now)}, without a person. It now
         says that the account is for you, {visitor.email}.
       </p>
@@ -91,7 +91,7 @@ function JoinHead({ review, visitor, attempt, now }: ReviewPageProps): Child {
   return (
     <>
       <h1>An agent invites you to a workspace</h1>
-      <p class="lede">
+      <p class="intro">
         The workspace belongs to {review.owner ?? "somebody else"}. A program that holds one of its
         keys asks you, {visitor.email}, to join it as a developer.
       </p>
@@ -138,7 +138,7 @@ function CodeComparison({ userCode, codeError }: ReviewPageProps): Child {
 function TakeOverFacts({ review, attempt, now }: ReviewPageProps): Child {
   const setUp = describeSetup(review);
   return (
-    <dl class="facts">
+    <dl class="details">
       <dt>Who asks</dt>
       <dd>
         The agent-created account <code>{review.accountId}</code>,{" "}
@@ -186,7 +186,7 @@ function describeOrigin(review: ClaimReview, attempt: ClaimAttempt, now: number)
 
 function JoinFacts({ review, attempt, now }: ReviewPageProps): Child {
   return (
-    <dl class="facts">
+    <dl class="details">
       <dt>Who asks</dt>
       <dd>
         The workspace <code>{review.accountId}</code>, opened {formatAge(review.openedAt, now)}; it
@@ -218,7 +218,7 @@ function KeyChoices({ review, attempt, typed, invalidChoice, now }: ReviewPagePr
       ))}
       {review.keys.length === 0 ? <p>No key of this account works any more.</p> : null}
       {review.moreKeys === 0 ? null : (
-        <div class="choice">
+        <div class="option">
           <input
             type="checkbox"
             id={OTHERS_FIELD}
@@ -275,11 +275,11 @@ function KeyFields({ apiKey: key, isRequesting, typed, error, now }: KeyFieldsPr
           ? ""
           : `, limited to ${formatUsd(key.limit)}${key.limitWindow === null ? " in all" : ` a ${key.limitWindow}`}`}
       </p>
-      <div class="choice">
+      <div class="option">
         {radio("keep")}
         <label for={`${names.choice}.keep`}>Keep it as it is</label>
       </div>
-      <div class="choice amount">
+      <div class="option amount">
         {radio("limit")}
         <label for={`${names.choice}.limit`}>Limit it to</label>
         <input
@@ -301,7 +301,7 @@ function KeyFields({ apiKey: key, isRequesting, typed, error, now }: KeyFieldsPr
           ))}
         </select>
       </div>
-      <div class="choice">
+      <div class="option">
         {radio("revoke")}
         <label for={`${names.choice}.revoke`}>
           Revoke it{isRequesting ? ": this agent is locked out at once" : ""}
@@ -320,7 +320,7 @@ function FieldError({
   readonly message: string | undefined;
 }): Child {
   return message === undefined ? null : (
-    <p class="wrong" id={id} role="alert">
+    <p class="error" id={id} role="alert">
       {message}
     </p>
   );

@@ -15,7 +15,7 @@ interface ConfirmLinkProps {
   readonly label: string;
   /** Of whom or of what, for those who hear the page and do not see it. */
   readonly subject: string;
-  readonly kind?: "danger" | "quiet";
+  readonly kind?: "danger" | "secondary";
 }
 
 export function ConfirmLink({ href, label, subject, kind = "danger" }: ConfirmLinkProps): Child {
@@ -45,11 +45,11 @@ export function Confirm(props: ConfirmProps): Child {
       <p class="notice danger" role="status">
         {children}
       </p>
-      <div class="choices">
+      <div class="actions">
         <button type="submit" class="danger">
           {confirmLabel}
         </button>
-        <a class="button quiet" href={cancelHref}>
+        <a class="button secondary" href={cancelHref}>
           {cancelLabel}
         </a>
       </div>

@@ -73,7 +73,7 @@ export function SignedInFooter({ user }: { readonly user: SessionUser }): Child 
       <input type="hidden" name="csrf" value={user.csrf} />
       <p>
         Signed in as {user.email}. <a href="/sessions">Where you are signed in</a>{" "}
-        <button type="submit" class="quiet">
+        <button type="submit" class="secondary">
           Sign out
         </button>
       </p>

@@ -24,7 +24,7 @@ export function homePage(context: DocContext): string {
     main: (
       <>
         <h1>A gateway with a door for agents</h1>
-        <p class="lede">{PRODUCT_SUMMARY}</p>
+        <p class="intro">{PRODUCT_SUMMARY}</p>
         <h2>If you are an agent</h2>
         <p>
           Read <a href="/auth.md">auth.md</a>. It is all that you need: how to get a key, keep it,

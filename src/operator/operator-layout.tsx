@@ -51,7 +51,7 @@ export function operatorPage({
         <p>
           Signed in as the operator {operator.email}. Everything that you change here is written
           down under that name.{" "}
-          <button type="submit" class="quiet">
+          <button type="submit" class="secondary">
             Sign out
           </button>
         </p>
@@ -71,7 +71,7 @@ export function DefinitionList({
   readonly figures: readonly (readonly [name: string, value: Child])[];
 }): Child {
   return (
-    <dl class="figures">
+    <dl class="stats">
       {figures.map(([name, value]) => (
         <div>
           <dt>{name}</dt>
@@ -195,7 +195,7 @@ export function OlderLink({
 
 export function ErrorMessage({ message }: { readonly message: string | undefined }): Child {
   return message === undefined ? null : (
-    <p class="wrong" role="alert">
+    <p class="error" role="alert">
       {message}
     </p>
   );

@@ -100,7 +100,7 @@ export function errorPage(reason: string): string {
 
 function FieldError({ text }: { readonly text: string | undefined }): Child {
   return text === undefined ? null : (
-    <p class="wrong" role="alert">
+    <p class="error" role="alert">
       {text}
     </p>
   );

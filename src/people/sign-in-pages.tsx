@@ -14,7 +14,7 @@ export function signInFailedPage(message: string, returnTo: string): PageLayout 
     main: (
       <>
         <h1>You are not signed in</h1>
-        <p class="lede">{message}</p>
+        <p class="intro">{message}</p>
         <p>
           <a class="button" href={retryUrl}>
             Try again
@@ -38,7 +38,7 @@ export function signedOutPage(visitor: SessionUser | undefined): PageLayout {
             use, sign out there too.
           </p>
           <p>
-            <a class="button quiet" href="/signin">
+            <a class="button secondary" href="/signin">
               Sign in again
             </a>
           </p>
@@ -105,7 +105,7 @@ function SessionCard({ visitor, session }: SessionCardProps): Child {
           type="submit"
           name="session"
           value={session.id}
-          class="quiet"
+          class="secondary"
           aria-describedby={session.id}
         >
           {isCurrent ? "Sign out" : "End this session"}

@@ -130,7 +130,7 @@ describe("in a browser without JavaScript", () => {
       await page.getByLabel("Six digits").fill("0");
       await page.getByRole("button", { name: "Sign in" }).click();
       const [content, screen, red] = await page.evaluate(() => {
-        const wrong = document.querySelector(".wrong");
+        const wrong = document.querySelector(".error");
         const color = wrong === null ? "" : getComputedStyle(wrong).color;
         const { scrollWidth, clientWidth } = document.documentElement;
         return [scrollWidth, clientWidth, Number(/\d+/.exec(color)?.[0])];

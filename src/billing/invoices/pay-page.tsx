@@ -51,7 +51,7 @@ export function payPage(props: PayPageProps): PageLayout {
             }
           />
         )}
-        <dl class="facts">
+        <dl class="details">
           <dt>For</dt>
           <dd>
             Workspace <code>{maskedAccount(invoice.accountId)}</code>
@@ -106,10 +106,10 @@ const IN_FLIGHT_NOTICES: Readonly<
 
 function StatusNotice({ invoice, token, notice, inFlight }: PayPageProps): Child {
   if (invoice.status === "void")
-    return <p class="lede">It cannot be paid any more. Nothing was charged.</p>;
+    return <p class="intro">It cannot be paid any more. Nothing was charged.</p>;
   if (invoice.status !== "open")
     return (
-      <p class="lede">
+      <p class="intro">
         {invoice.status === "refunded"
           ? "All of it went back to where it came from."
           : "The credits are in the workspace."}{" "}
@@ -130,7 +130,7 @@ function StatusNotice({ invoice, token, notice, inFlight }: PayPageProps): Child
           {text}
         </p>
       )}
-      <p class="lede">
+      <p class="intro">
         Somebody, or an agent that works for them, asks you to pay for credits. You need no account.
       </p>
       <p class="note">
@@ -159,11 +159,11 @@ function PaymentForm({ invoice, token, processor, csrf }: PayPageProps): Child {
         <form method="post" action={`/pay/${token}`}>
           {csrfField}
           <p class="notice warn">This is a gateway in development. No money moves.</p>
-          <div class="choices">
+          <div class="actions">
             <button type="submit" name="decision" value="pay">
               Pay {total}
             </button>
-            <button type="submit" name="decision" value="fail" class="quiet">
+            <button type="submit" name="decision" value="fail" class="secondary">
               Let the payment fail
             </button>
           </div>

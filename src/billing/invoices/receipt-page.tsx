@@ -43,7 +43,7 @@ export function receiptPage({ invoice, payment, operator }: ReceiptPageProps): P
             </>
           )}
         </p>
-        <dl class="facts">
+        <dl class="details">
           <dt>Receipt for</dt>
           <dd>
             <code>{invoice.id}</code>

@@ -52,7 +52,7 @@ export function billingPage(props: BillingPageProps): PageLayout {
     main: (
       <>
         {errorMessage === undefined ? null : (
-          <p id="wrong" class="wrong" role="alert">
+          <p id="wrong" class="error" role="alert">
             {errorMessage}
           </p>
         )}
@@ -121,8 +121,8 @@ function BuyCard({
           From {formatCents(minCents)} to {formatCents(maxCents)}. A dollar buys 1,000,000 credits;
           a platform fee of 5 % comes on top.
         </p>
-        <div class="choices">
-          <button type="submit" class={pendingPurchase === undefined ? undefined : "quiet"}>
+        <div class="actions">
+          <button type="submit" class={pendingPurchase === undefined ? undefined : "secondary"}>
             Show the price
           </button>
         </div>
@@ -138,7 +138,7 @@ function BuyCard({
               once: pendingPurchase.idempotencyKey,
             }}
           />
-          <div class="choices">
+          <div class="actions">
             <button type="submit">Go on to pay</button>
           </div>
         </form>

@@ -20,8 +20,8 @@ export function developmentCardPage(user: SessionUser, workspace: WorkspaceConte
         {Object.entries(DEVELOPMENT_CARDS).map(([card, name]) => (
           <form method="post" action={action}>
             <HiddenFields user={user} fields={{ card }} />
-            <div class="choices">
-              <button type="submit" class="quiet">
+            <div class="actions">
+              <button type="submit" class="secondary">
                 {name}
               </button>
             </div>

@@ -102,7 +102,7 @@ function InvoiceActions({ item, user, workspace }: InvoiceRowProps): Child {
       {hasPermission(workspace.role, "billing.buy") ? (
         <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
           <HiddenFields user={user} fields={{ do: "void", invoice: invoice.id }} />
-          <button type="submit" class="quiet" aria-label={`Withdraw the invoice ${invoice.id}`}>
+          <button type="submit" class="secondary" aria-label={`Withdraw the invoice ${invoice.id}`}>
             Withdraw
           </button>
         </form>

@@ -115,8 +115,8 @@ export function TopUpCard({
       {mayChange && settings !== undefined && settings.status !== "off" ? (
         <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
           <HiddenFields user={user} fields={{ do: "turn_off" }} />
-          <div class="choices">
-            <button type="submit" class="quiet">
+          <div class="actions">
+            <button type="submit" class="secondary">
               Turn it off
             </button>
           </div>
@@ -176,12 +176,12 @@ function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps):
           </>
         )}
       </p>
-      <div class="choices">
+      <div class="actions">
         <button
           type="submit"
           name="do"
           value="save_method"
-          class={method === null ? undefined : "quiet"}
+          class={method === null ? undefined : "secondary"}
         >
           {method === null ? "Save a payment method" : "Save another one"}
         </button>
@@ -233,7 +233,7 @@ function TopUpRulesForm({ user, workspace, settings, formValues }: TopUpRulesFor
         The fee of 5 % and tax come on top of each purchase. Months are those of UTC. Whoever holds
         a key of this workspace can spend what is bought; keys and the workspace can be limited.
       </p>
-      <div class="choices">
+      <div class="actions">
         <button type="submit">
           {settings?.status === "on" ? "Change the amounts" : "Turn it on"}
         </button>

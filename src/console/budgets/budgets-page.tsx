@@ -40,7 +40,7 @@ export function budgetsPage({
     main: (
       <>
         {errorMessage === undefined ? null : (
-          <p id="wrong" class="wrong" role="alert">
+          <p id="wrong" class="error" role="alert">
             {errorMessage}
           </p>
         )}
@@ -126,7 +126,7 @@ function BudgetForm({ user, workspace, values }: BudgetFormProps): Child {
           Leave it empty for no budget; 0 stops all calls that cost something. Webhooks hear of
           half, four fifths and all of a budget.
         </p>
-        <div class="choices">
+        <div class="actions">
           <button type="submit">Set the budgets</button>
         </div>
       </form>

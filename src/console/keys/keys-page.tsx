@@ -64,7 +64,7 @@ export function keysPage(props: KeysPageProps): PageLayout {
       <>
         {newKey === undefined ? null : <NewKeyNotice raw={newKey} />}
         {errorMessage === undefined ? null : (
-          <p class="wrong" role="alert">
+          <p class="error" role="alert">
             {errorMessage}
           </p>
         )}
@@ -162,7 +162,7 @@ function KeyCard({ key_: key, page, formValues }: KeyCardProps): Child {
           Revoke …{key.last4} for good? Whoever holds it is refused from the next request on.
         </Confirm>
       ) : (
-        <div class="choices">
+        <div class="actions">
           <ConfirmLink
             href={keysPath(workspace.accountId, { from, revoke: key.id })}
             label="Revoke"
@@ -211,8 +211,8 @@ function ChangeForm({
     <form method="post" action={action}>
       <HiddenFields user={user} fields={{ do: setting, ...fields }} />
       {children}
-      <div class="choices">
-        <button type="submit" class="quiet">
+      <div class="actions">
+        <button type="submit" class="secondary">
           Set the {setting}
         </button>
       </div>
@@ -285,7 +285,7 @@ function MintForm({
         <input id="mint-name" name="name" maxlength={100} value={formValues?.name} />
         <LimitFields id="mint" limit={formValues?.limit_usd} window={formValues?.limit_window} />
         <ExpiryField id="mint" lastDay={formValues?.last_day} />
-        <div class="choices">
+        <div class="actions">
           <button type="submit">Make the key</button>
         </div>
       </form>

@@ -50,7 +50,7 @@ export function membersPage(props: MembersPageProps): PageLayout {
     main: (
       <>
         {errorMessage === undefined ? null : (
-          <p class="wrong" role="alert">
+          <p class="error" role="alert">
             {errorMessage}
           </p>
         )}
@@ -99,12 +99,12 @@ function MemberCard({ member, page }: MemberCardProps): Child {
       {!isOther || !hasPermission(workspace.role, "members.remove") ? null : isConfirming ? (
         <ConfirmMemberAction member={member} page={page} />
       ) : (
-        <div class="choices">
+        <div class="actions">
           <ConfirmLink
             href={confirmHref("hand_over")}
             label="Hand the workspace over"
             subject={`to ${email}`}
-            kind="quiet"
+            kind="secondary"
           />
           <ConfirmLink href={confirmHref("remove")} label="Remove" subject={email} />
         </div>
@@ -164,7 +164,7 @@ function LeaveWorkspaceCard({ user, workspace, listing, confirm }: MembersPagePr
           back by the owner's invitation alone.
         </Confirm>
       ) : (
-        <div class="choices">
+        <div class="actions">
           <ConfirmLink
             href={membersPath(workspace.accountId, { from, ask: "leave" })}
             label="Leave"
@@ -189,7 +189,7 @@ function InviteForm({ user, workspace, listing, formValues }: MembersPageProps):
         <HiddenFields user={user} fields={{ do: "invite" }} />
         <label for="invite-email">Email address</label>
         <input id="invite-email" name="email" type="email" required value={formValues} />
-        <div class="choices">
+        <div class="actions">
           <button type="submit">Invite</button>
         </div>
       </form>
@@ -212,7 +212,7 @@ function InvitationRow({ invitation, action, user }: InvitationRowProps): Child 
       <HiddenFields user={user} fields={{ do: "withdraw", invitation: invitation.id }} />
       <p>
         {invitation.email}, invited until {utcDay(invitation.expiresAt)}{" "}
-        <button type="submit" class="quiet">
+        <button type="submit" class="secondary">
           Withdraw <span class="visually-hidden">the invitation of {invitation.email}</span>
         </button>
       </p>

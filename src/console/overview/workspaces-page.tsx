@@ -89,7 +89,7 @@ function InvitationCard({
       </p>
       <form method="post" action="/console/invitations">
         <HiddenFields user={user} fields={{ invitation: invitation.id }} />
-        <div class="choices">
+        <div class="actions">
           <button type="submit" name="answer" value="accept" aria-describedby={invitation.id}>
             Join the workspace
           </button>
@@ -97,7 +97,7 @@ function InvitationCard({
             type="submit"
             name="answer"
             value="decline"
-            class="quiet"
+            class="secondary"
             aria-describedby={invitation.id}
           >
             Decline

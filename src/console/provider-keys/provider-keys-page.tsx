@@ -54,7 +54,7 @@ export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
     main: (
       <>
         {errorMessage === undefined ? null : (
-          <p class="wrong" role="alert">
+          <p class="error" role="alert">
             {errorMessage}
           </p>
         )}
@@ -118,7 +118,7 @@ function ProviderKeyCard({ key_: key, page, action }: ProviderKeyCardProps): Chi
           their end.
         </Confirm>
       ) : (
-        <div class="choices">
+        <div class="actions">
           <ConfirmLink
             href={withQuery(action, { delete: key.id })}
             label="Delete"
@@ -178,7 +178,7 @@ function AddKeyForm({ action, user, providers, formValues }: AddKeyFormProps): C
         </p>
         <label for="add-name">Name; empty for none</label>
         <input id="add-name" name="name" maxlength={NAME_MAX} value={formValues?.name} />
-        <div class="choices">
+        <div class="actions">
           <button type="submit">Add the key</button>
         </div>
       </form>

@@ -49,7 +49,7 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
           </section>
         )}
         {errorMessage === undefined ? null : (
-          <p class="wrong" role="alert">
+          <p class="error" role="alert">
             {errorMessage}
           </p>
         )}
@@ -63,7 +63,7 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
             <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
             <label for="webhook-url">Address, with https://</label>
             <input id="webhook-url" name="url" type="url" required value={formValues} />
-            <div class="choices">
+            <div class="actions">
               <button type="submit">Add the webhook</button>
             </div>
           </form>
@@ -114,8 +114,8 @@ function WebhookCard({ item, page }: WebhookCardProps): Child {
       ) : (
         <form method="post" action={action}>
           <HiddenFields user={user} fields={{ webhook: webhook.id }} />
-          <div class="choices">
-            <button type="submit" name="do" value={isActive ? "test" : "enable"} class="quiet">
+          <div class="actions">
+            <button type="submit" name="do" value={isActive ? "test" : "enable"} class="secondary">
               {isActive ? "Send a test" : "Enable"}{" "}
               <span class="visually-hidden">
                 {isActive ? "to" : ""} {webhook.url}

@@ -30,13 +30,13 @@ export function Endpoint({ path, method, operation, document }: EndpointProps): 
   const errors = responses.filter(([status, , isShared]) => isShared && status !== "default");
   return (
     <article class="endpoint" id={id} aria-labelledby={`${id}-title`}>
-      <div class="told">
+      <div class="endpoint-description">
         <h3 id={`${id}-title`}>
           <a class="anchor" href={`#${id}`}>
             {renderInline(operation.summary)}
           </a>
         </h3>
-        <p class="address">
+        <p class="endpoint-path">
           <span class={`method ${method.toLowerCase()}`}>{method}</span>
           {path}
         </p>
@@ -49,7 +49,7 @@ export function Endpoint({ path, method, operation, document }: EndpointProps): 
         ))}
         <ErrorTable responses={errors} />
       </div>
-      <div class="shown">
+      <div class="endpoint-examples">
         {operation["x-codeSamples"].map((sample) => (
           <CodeExample caption={`Request, with ${sample.label}`} text={sample.source} />
         ))}
@@ -233,7 +233,7 @@ function ErrorTable({
   return (
     <>
       <h4>Errors</h4>
-      <ul class="codes">
+      <ul class="error-codes">
         {codes.map(({ status, code }) => (
           <li>
             {status} <code>{code}</code>

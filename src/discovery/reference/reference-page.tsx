@@ -46,7 +46,7 @@ function TableOfContents({ document, operations }: ReferenceProps): Child {
         </ul>
         {document.tags.map((tag) => (
           <>
-            <p class="chapter">{tag.name}</p>
+            <p class="contents-group">{tag.name}</p>
             <ul>
               {operationsByTag(operations, tag.name).map(({ operation }) => (
                 <li>
@@ -56,7 +56,7 @@ function TableOfContents({ document, operations }: ReferenceProps): Child {
             </ul>
           </>
         ))}
-        <p class="chapter">Records</p>
+        <p class="contents-group">Records</p>
         <ul>
           {Object.keys(document.components.schemas).map((name) => (
             <li>
@@ -73,7 +73,7 @@ function EndpointSections({ document, operations }: ReferenceProps): Child {
   return (
     <>
       <h1>API reference</h1>
-      <p class="lede">{document.info.summary}</p>
+      <p class="intro">{document.info.summary}</p>
       <p>
         The base URL is <code>{document.servers[0]?.url}</code>.
       </p>

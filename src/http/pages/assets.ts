@@ -1,11 +1,11 @@
-// What pages load, all of it from here. The name of an asset holds its content's hash, so it can be kept for ever.
+// Static assets. The file name holds a hash of the content, so browsers may cache an asset forever.
 
 import { createHash } from "node:crypto";
-import ceremony from "./confirmation.css" with { type: "text" };
-import controls from "./forms.css" with { type: "text" };
-import ledgers from "./tables.css" with { type: "text" };
-import reference from "./api-reference.css" with { type: "text" };
-import style from "./base.css" with { type: "text" };
+import confirmation from "./confirmation.css" with { type: "text" };
+import forms from "./forms.css" with { type: "text" };
+import tables from "./tables.css" with { type: "text" };
+import apiReference from "./api-reference.css" with { type: "text" };
+import base from "./base.css" with { type: "text" };
 
 export interface Asset {
   readonly path: string;
@@ -15,8 +15,8 @@ export interface Asset {
 
 export const ASSET_CACHE_CONTROL = "public, max-age=31536000, immutable";
 
-/** One sheet, so that a page asks once. */
-const stylesheetText = `${style}\n${controls}\n${ledgers}\n${ceremony}\n${reference}`;
+/** One stylesheet, so that a page makes one request. */
+const stylesheetText = `${base}\n${forms}\n${tables}\n${confirmation}\n${apiReference}`;
 
 export const STYLESHEET: Asset = {
   path: `/assets/${createHash("sha256").update(stylesheetText).digest("hex").slice(0, 16)}.css`,

@@ -12,7 +12,7 @@ export function faultPage(fault: Fault, requestId: string): Response {
     main: (
       <>
         <h1>That did not work</h1>
-        <p class="lede">{faultText(fault)}</p>
+        <p class="intro">{faultText(fault)}</p>
         {fault.code !== "not_found" ? null : (
           <p>
             Check the address, or go on from <a href="/console">your workspaces</a> or{" "}

@@ -64,12 +64,12 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
         <link rel="icon" href={ICON} />
         <link rel="stylesheet" href={STYLESHEET.path} />
       </head>
-      <body class={aside !== undefined ? "with-aside" : isWide === true ? "plain wide" : "plain"}>
+      <body class={aside !== undefined ? "with-sidebar" : isWide === true ? "plain wide" : "plain"}>
         <a class="skip" href="#main">
           Skip to the content
         </a>
-        <header class="masthead">
-          <a class="wordmark" href="/">
+        <header class="site-header">
+          <a class="site-name" href="/">
             Postern
           </a>
           {nav.length === 0 ? null : <Navigation links={nav} path={layout.path} />}
@@ -78,7 +78,7 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
         <main id="main" tabindex={-1}>
           {main}
         </main>
-        {foot === undefined ? null : <footer class="colophon">{foot}</footer>}
+        {foot === undefined ? null : <footer class="site-footer">{foot}</footer>}
       </body>
     </html>
   );

@@ -90,7 +90,7 @@ export function AccountStateBadge({ state }: { readonly state: AccountState }): 
 
 function SearchForm({ search, state }: Pick<AccountsPageProps, "search" | "state">): Child {
   return (
-    <form class="line" method="get" action={OPERATOR_PATH} role="search">
+    <form class="inline" method="get" action={OPERATOR_PATH} role="search">
       <div class="long">
         <label for="search">Account, key, invoice or email address</label>
         <input id="search" name="search" value={search ?? ""} maxlength={320} autocomplete="off" />

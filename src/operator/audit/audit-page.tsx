@@ -24,7 +24,7 @@ export function auditPage(operator: Operator, { filter, entries }: AuditPageProp
     path: PATH,
     main: (
       <>
-        <form class="line" method="get" action={PATH} role="search">
+        <form class="inline" method="get" action={PATH} role="search">
           <div class="long">
             <label for="account">Account</label>
             <input id="account" name="account" value={accountId ?? ""} autocomplete="off" />

@@ -71,7 +71,7 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
             <h2>Invoices</h2>
           </>
         )}
-        <form class="line" method="get" action={PATH}>
+        <form class="inline" method="get" action={PATH}>
           <FilterSelect
             name="state"
             label="Invoices that are"
@@ -204,7 +204,7 @@ function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCar
       <h3 id={`unclear-${nonce}`}>
         {formatCents(payment.amountCents)} by x402, which may have moved or not
       </h3>
-      <dl class="facts">
+      <dl class="details">
         <dt>When</dt>
         <dd>{formatMinute(payment.createdAt)}</dd>
         <dt>Account</dt>
@@ -231,7 +231,7 @@ function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCar
         </dd>
       </dl>
       <p>{nextStepFor(payment)}</p>
-      <form class="line" method="post" action={PATH}>
+      <form class="inline" method="post" action={PATH}>
         <input type="hidden" name="csrf" value={operator.csrf} />
         <input type="hidden" name="form" value={newFormToken()} />
         <input type="hidden" name="do" value="mark_absent" />

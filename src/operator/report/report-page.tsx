@@ -36,7 +36,7 @@ export function reportPage(
     path: PATH,
     main: (
       <>
-        <form class="line" method="get" action={PATH}>
+        <form class="inline" method="get" action={PATH}>
           <div>
             <label for="from">From the day (UTC)</label>
             <input id="from" name="from" type="date" value={from.slice(0, 10)} />

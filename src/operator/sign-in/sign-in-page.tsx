@@ -24,12 +24,12 @@ export function signInPage({
       <>
         <h1>Operator</h1>
         {isSessionExpired ? (
-          <p class="wrong" role="alert">
+          <p class="error" role="alert">
             You were not signed in any more when the form arrived. Nothing was changed. Sign in, and
             send it once more.
           </p>
         ) : null}
-        <p class="lede">These pages are for those who run this gateway.</p>
+        <p class="intro">These pages are for those who run this gateway.</p>
         <p>
           Being signed in as a customer does not count here. Every sign-in is written down, and so
           is every attempt of somebody who is no operator.
@@ -57,7 +57,7 @@ export function refusedPage(message: string): PageLayout {
     main: (
       <>
         <h1>You are not signed in</h1>
-        <p class="lede">{message}</p>
+        <p class="intro">{message}</p>
         <p>
           <a href={OPERATOR_SIGN_IN_PATH}>Sign in with another account</a>
         </p>
