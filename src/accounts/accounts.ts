@@ -4,13 +4,12 @@
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money.ts";
+import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { type Reader, text, textOrNull, type Tx, integer, integerOrNull } from "../store/db.ts";
 
 /** Specification, Limits: 0.05 USD. */
 export const STARTING_CREDIT: Nano = 50_000n * NANO_PER_CREDIT;
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 86_400_000;
 /** A wider network may make this many times what a narrow one may: several people share it. */
 const WIDE_NETWORK_FACTOR = 4;
 const ALL_NETWORKS = "*";

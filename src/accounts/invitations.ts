@@ -5,10 +5,11 @@ import { foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { isSafeText } from "../base/safe-text.ts";
+import { DAY_MS } from "../base/time.ts";
 import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
 import { addDeveloper, lockWorkspace, type Role, roleOf } from "./members.ts";
 
-const LIFETIME_MS = 14 * 86_400_000;
+const LIFETIME_MS = 14 * DAY_MS;
 const OPEN_MAX = 50;
 const EMAIL = /^[^\s@<>"]{1,64}@[^\s@<>"]{1,190}\.[^\s@<>".]{2,}$/;
 

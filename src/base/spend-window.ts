@@ -2,11 +2,11 @@
 // of its limit's window needs no look back.
 
 import type { Nano } from "./money.ts";
+import { DAY_MS } from "./time.ts";
 
 export const LIMIT_WINDOWS = ["day", "week", "month"] as const;
 export type LimitWindow = (typeof LIMIT_WINDOWS)[number];
 
-const DAY_MS = 86_400_000;
 const MONDAY_OFFSET_DAYS = 3;
 
 export interface SpendTotals {

@@ -5,6 +5,7 @@ import { record } from "../audit/audit.ts";
 import type { Log } from "../base/log.ts";
 import { creditsOf } from "../base/money.ts";
 import type { Secret } from "../base/secret.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { nanoOfCents, usdOfCents } from "./invoices/cents.ts";
 import { revokeCharging, scheduleTopUps, type TopUpEvent } from "./top-up/auto-top-up.ts";
 import { pollCheckouts } from "./payments/checkouts.ts";
@@ -27,10 +28,8 @@ import type { Db, Tx } from "../store/db.ts";
 import { clampDueTimes, type DueTable } from "../store/clamp-due.ts";
 import { createX402, type X402Services } from "./x402/create-x402.ts";
 
-const POLL_INTERVAL_MS = 60_000;
+const POLL_INTERVAL_MS = MINUTE_MS;
 const TOP_UP_INTERVAL_MS = 1_000;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 /** A ceiling that is reached waits for the next month; all else is looked at within a day. */
 const DUE_TABLES: readonly DueTable[] = [
   { table: "auto_top_up", maxAheadMs: 33 * DAY_MS },

@@ -1,8 +1,10 @@
 // A claim attempt as a state machine. Its state is computed when it is read, so nothing has to run when a window
 // closes; what each event does in each state is the one table below.
 
+import { MINUTE_MS } from "../base/time.ts";
+
 /** Specification, Limits: `expires_in` and `interval`. */
-export const CLAIM_TTL_MS = 900_000;
+export const CLAIM_TTL_MS = 15 * MINUTE_MS;
 export const POLL_INTERVAL_MS = 5_000;
 export const WRONG_CODES_MAX = 5;
 

@@ -4,14 +4,13 @@
 
 import { type Nano, NANO_PER_USD } from "../base/money.ts";
 import { newId } from "../base/id.ts";
+import { DAY_MS } from "../base/time.ts";
 import { grant } from "../ledger/ledger.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { type WindowLimit, incrementUpTo, isBelowLimit } from "./rate-counters.ts";
 
 /** Specification, Limits: 1 USD. */
 export const CLAIM_BONUS: Nano = NANO_PER_USD;
-
-const DAY_MS = 86_400_000;
 
 export interface BonusRecipient {
   readonly issuer: string;

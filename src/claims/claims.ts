@@ -14,6 +14,7 @@ import { newId } from "../base/id.ts";
 import type { Nano } from "../base/money.ts";
 import { deriveKey, fingerprint } from "../base/encryption.ts";
 import { randomBase62, randomDigits, timingSafeEqualText, type Secret } from "../base/secret.ts";
+import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import {
   type ClaimAttempt,
@@ -52,8 +53,7 @@ import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
 
 const TOKEN_CHARACTERS = 43;
 const CODE_DIGITS = 6;
-const HOUR_MS = 3_600_000;
-const GUESS_WINDOW_MS = 600_000;
+const GUESS_WINDOW_MS = 10 * MINUTE_MS;
 const GUESSES_MAX = 5;
 const CODE_SEARCH_PAGE_SIZE = 100;
 const CODE_SEARCH_PAGES_MAX = 50;

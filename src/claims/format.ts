@@ -1,10 +1,8 @@
 // How the page says money, time and places.
 
 import { type Nano, NANO_PER_USD } from "../base/money.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 86_400_000;
 const NANO_PER_CENT = NANO_PER_USD / 100n;
 const NANO_PER_MILLICENT = NANO_PER_USD / 100_000n;
 

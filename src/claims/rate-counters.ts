@@ -1,8 +1,9 @@
 // How often something was tried in a stretch of time. It owns the table claim_count.
 
+import { DAY_MS } from "../base/time.ts";
 import { type Reader, type Tx, integer } from "../store/db.ts";
 
-const RETENTION_MS = 86_400_000;
+const RETENTION_MS = DAY_MS;
 
 export interface WindowLimit {
   readonly scope: string;

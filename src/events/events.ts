@@ -4,6 +4,7 @@
 
 import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
+import { DAY_MS } from "../base/time.ts";
 import type { BudgetWindow } from "../ledger/budget-rules.ts";
 import {
   type Column,
@@ -156,7 +157,7 @@ export async function listEvents(
 }
 
 /** How long events and the log of their deliveries are kept. */
-const RETENTION_MS = 30 * 86_400_000;
+const RETENTION_MS = 30 * DAY_MS;
 
 export async function sweepEvents(tx: Tx, now: number): Promise<void> {
   await tx.run("delete from webhook_delivery where created_at < ?", [now - RETENTION_MS]);

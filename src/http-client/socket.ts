@@ -1,6 +1,8 @@
 // Opens a connection to a provider. One of the few files that know the runtime: the rest of this room sees a socket as
 // something to write on, to pause and to end.
 
+import { MINUTE_MS } from "../base/time.ts";
+
 /** Where a connection goes to; one that is kept may serve whatever goes to the same place. */
 export interface SocketAddress {
   readonly host: string;
@@ -52,7 +54,7 @@ interface SocketState {
 
 type RawSocket = Bun.Socket<SocketState>;
 
-const KEEPALIVE_AFTER_MS = 60_000;
+const KEEPALIVE_AFTER_MS = MINUTE_MS;
 
 const HANDLERS: Bun.SocketHandler<SocketState> = {
   open: (socket) => {

@@ -5,11 +5,12 @@
 import { Fault } from "../base/fault.ts";
 import { deriveKey, fingerprint, encrypt, decrypt } from "../base/encryption.ts";
 import { type Secret, secret } from "../base/secret.ts";
+import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 
-const RETENTION_MS = 86_400_000;
+const RETENTION_MS = DAY_MS;
 /** A call that is younger may be between its record here and its hold: it may pay first, and clocks differ. */
-export const CALL_START_GRACE_MS = 300_000;
+export const CALL_START_GRACE_MS = 5 * MINUTE_MS;
 
 export interface IdempotentRequest {
   /** Who asks for what: the account, one key of it or the network, and the route. */

@@ -4,7 +4,7 @@
 // together spend no more than it might have.
 
 import { Fault } from "../base/fault.ts";
-import { type Nano, toNano, usdText } from "../base/money.ts";
+import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
 import type { Tx } from "../store/db.ts";
 import { changeKey, getKey, type Key, type Keys, type KeySettings, lockKey } from "./keys.ts";
 
@@ -74,7 +74,7 @@ async function lockDelegationLimits(
   await tx.lockMany("api_key", "id", [keyId]);
   const key = await getKey(tx, accountId, keyId, now);
   const remaining = (key.limit ?? 0n) - key.spent - toNano(keySpend?.["held"] ?? 0);
-  return { key, remaining: remaining > 0n ? remaining : 0n };
+  return { key, remaining: maxNano(remaining, 0n) };
 }
 
 function assertWithinLimits(

@@ -1,7 +1,7 @@
 // The rules of a workspace's budgets, without a database: what a calendar window still lets it spend, and which marks it
 // is taken past. A budget is held and settled as a key's limit is, in the same step as the balance.
 
-import type { Nano } from "../base/money.ts";
+import { type Nano, maxNano } from "../base/money.ts";
 import { dayStart, monthStart, type SpendTotals, windowEnd } from "../base/spend-window.ts";
 
 export const BUDGET_WINDOWS = ["day", "month"] as const;
@@ -89,7 +89,7 @@ function remainingInWindow(
   const limit = limits[window];
   if (limit === null) return null;
   const remaining = limit - current[window] - held;
-  return remaining > 0n ? remaining : 0n;
+  return maxNano(remaining, 0n);
 }
 
 /** What the budget still lets a workspace spend: the less of its windows, and at most what is wanted. */

@@ -1,7 +1,7 @@
 // The rules of the money, without a database: what each operation of a batch does to the rows that it concerns. The
 // batch's rows are locked while this runs, so what it decides is what is written.
 
-import type { Nano } from "../base/money.ts";
+import { type Nano, maxNano, minNano } from "../base/money.ts";
 import {
   type LimitWindow,
   type SpendTotals,
@@ -239,7 +239,7 @@ export function decideSettle(
   const wanted = key === undefined ? cost : remainingKeyLimit(key, keySpend, at, cost);
   const remaining = remainingBudget(budget, { held, at, wanted });
   const cap = hold !== undefined && hold.amount > remaining ? hold.amount : remaining;
-  const charged = minNano(minNano(cost, cap), clampToZero(available(wallet)));
+  const charged = minNano(minNano(cost, cap), maxNano(available(wallet), 0n));
   const promo = minNano(charged, wallet.promo);
   const paid = charged - promo;
   wallet.promo -= promo;
@@ -253,13 +253,5 @@ export function decideSettle(
 function remainingKeyLimit(key: KeyRules, keySpend: KeySpend, now: number, wanted: Nano): Nano {
   if (key.limit === null) return wanted;
   const remaining = key.limit - spentInWindow(keySpend.spent, key.window, now) - keySpend.held;
-  return clampToZero(remaining);
-}
-
-function clampToZero(amount: Nano): Nano {
-  return amount > 0n ? amount : 0n;
-}
-
-function minNano(a: Nano, b: Nano): Nano {
-  return a < b ? a : b;
+  return maxNano(remaining, 0n);
 }

@@ -1,6 +1,7 @@
 // Gives back what dead processes hold. A hold is swept when its process started anew, has gone silent, or let the
 // deadline pass. What is swept is remembered, so that a settle which comes late still charges, once.
 
+import { DAY_MS } from "../base/time.ts";
 import {
   type Db,
   setShortLockTimeout,
@@ -15,7 +16,7 @@ import { toOpenHold, toKeySpend, toWallet, updateKeySpends, updateWallets } from
 import { createDeadProcessDetector, type DeadProcess } from "./liveness.ts";
 
 const SWEEP_BATCH = 500;
-const SWEPT_RETENTION_MS = 7 * 86_400_000;
+const SWEPT_RETENTION_MS = 7 * DAY_MS;
 
 export interface SweeperDeps {
   readonly db: Db;

@@ -3,6 +3,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { memoize } from "../base/memoize.ts";
+import { DAY_MS } from "../base/time.ts";
 import type { DatedCard } from "./price-card.ts";
 import { cardAt, datedCard } from "./price-card.ts";
 import { ANTHROPIC_FACTS, ANTHROPIC_MODELS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
@@ -239,7 +240,7 @@ export function priceAge(
     package: PRICE_PACKAGE,
     oldest,
     newest: dates.at(-1) ?? oldest,
-    days: Math.floor((now - Date.parse(oldest)) / 86_400_000),
+    days: Math.floor((now - Date.parse(oldest)) / DAY_MS),
   };
 }
 

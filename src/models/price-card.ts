@@ -1,6 +1,7 @@
 // Prices as people and providers write them (decimals, dates, hours) become cards in integers. Our own data and the
 // operator's file are written in this one form.
 
+import { DAY_MS } from "../base/time.ts";
 import type { FeeMeter, TokenMeter } from "../base/usage-meters.ts";
 import type { Pico } from "../base/money.ts";
 import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
@@ -54,7 +55,6 @@ export interface DatedCard {
 const PICO_DIGITS_PER_MILLION = 6;
 const PICO_DIGITS = 12;
 const DAY_SECONDS = 86_400;
-const DAY_MS = 86_400_000;
 const DAYS_PER_WEEK = 7;
 /** The first of January 1970 was a Thursday. */
 const EPOCH_WEEKDAY = 4;

@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { MINUTE_MS } from "../base/time.ts";
 import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import { findModel, modelNotFound } from "./catalog.ts";
@@ -14,7 +15,7 @@ import { modelsNamed } from "./same-model.ts";
 export type ModelRoutesDeps = EndpointRouteDeps;
 
 /** Every price of a list changes on a full half hour, if it changes by the clock. */
-const PRICE_SLOT_MS = 1_800_000;
+const PRICE_SLOT_MS = 30 * MINUTE_MS;
 const CACHE_SECONDS = 300;
 const ANTHROPIC_PAGE = 20;
 const ANTHROPIC_PAGE_MAX = 1000;

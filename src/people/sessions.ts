@@ -6,15 +6,16 @@ import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { deriveKey, fingerprint } from "../base/encryption.ts";
 import { randomBase62, type Secret } from "../base/secret.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Reader, text, type Tx, integer } from "../store/db.ts";
 
 const COOKIE = "postern_session";
 const TOKEN_CHARACTERS = 43;
 /** A session ends when it was not used for twelve hours, and in any case after a week. */
-export const IDLE_MS = 12 * 3_600_000;
-export const LIFETIME_MS = 7 * 86_400_000;
+export const IDLE_MS = 12 * HOUR_MS;
+export const LIFETIME_MS = 7 * DAY_MS;
 /** How old the note of the last use may grow before it is written anew. */
-const SEEN_UPDATE_MS = 300_000;
+const SEEN_UPDATE_MS = 5 * MINUTE_MS;
 const BROWSER_MAX = 200;
 
 export interface Session {

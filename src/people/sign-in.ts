@@ -6,6 +6,7 @@ import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { Fault } from "../base/fault.ts";
 import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
 import type { Secret } from "../base/secret.ts";
+import { HOUR_MS } from "../base/time.ts";
 import type { Identity } from "./people.ts";
 import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
 import {
@@ -33,7 +34,7 @@ const CUSTOMER_SIGN_IN: SignInEndpoint = {
 };
 const COOKIE_SECONDS = 600;
 const SCOPE = "openid email profile";
-const DISCOVERY_TTL_MS = 3_600_000;
+const DISCOVERY_TTL_MS = HOUR_MS;
 const TIMEOUT_SECONDS = 10;
 const PATH_MAX = 2_000;
 

@@ -3,6 +3,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import { DAY_MS } from "../base/time.ts";
 import { abilitiesOf } from "../inference/translate/abilities.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import type { JsonObject } from "../base/json.ts";
@@ -34,7 +35,7 @@ import {
   type StoredResponse,
 } from "./rows.ts";
 
-const RETENTION_MS = 30 * 86_400_000;
+const RETENTION_MS = 30 * DAY_MS;
 const INPUT_MAX_BYTES = 16 * 1_048_576;
 const STORED_MAX_BYTES = 32 * 1_048_576;
 const ENCRYPTED_REASONING = "reasoning.encrypted_content";

@@ -2,6 +2,7 @@
 
 import { sweepCreationCounts } from "../accounts/accounts.ts";
 import type { Log } from "../base/log.ts";
+import { MINUTE_MS } from "../base/time.ts";
 import type { Job } from "./scheduler.ts";
 import type { Config } from "../config/config.ts";
 import {
@@ -24,11 +25,11 @@ const HEARTBEAT_MS = 5_000;
 const SWEEP_MS = 10_000;
 const LAST_USED_FLUSH_MS = 20_000;
 const CATALOG_RELOAD_MS = 5_000;
-const EXPIRE_MS = 600_000;
+const EXPIRE_MS = 10 * MINUTE_MS;
 const BACKGROUND_RESPONSES_MS = 2_000;
 const TELEMETRY_FLUSH_MS = 5_000;
 /** The record of a background response is written when its hold is there. */
-export const RESPONSE_START_GRACE_MS = 60_000;
+export const RESPONSE_START_GRACE_MS = MINUTE_MS;
 
 export interface JobsDeps {
   readonly db: Db;

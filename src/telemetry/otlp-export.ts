@@ -2,6 +2,7 @@
 
 import { readBoundedText } from "../base/streams/bounded-body.ts";
 import type { Secret } from "../base/secret.ts";
+import { MINUTE_MS } from "../base/time.ts";
 
 export interface OtlpEndpoint {
   readonly url: string;
@@ -13,7 +14,7 @@ export type ExportResult =
   /** `later`: the same may be taken then. */
   | { readonly kind: "later" | "never"; readonly reason: string; readonly retryAfterMs?: number };
 
-export const BACKOFF_MAX_MS = 60_000;
+export const BACKOFF_MAX_MS = MINUTE_MS;
 const RESPONSE_MAX_BYTES = 65_536;
 /** By OTLP's own list, these alone are worth another try. */
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([429, 502, 503, 504]);

@@ -1,8 +1,6 @@
 // When a delivery that failed is tried again.
 
-const SECOND_MS = 1_000;
-const MINUTE_MS = 60 * SECOND_MS;
-const HOUR_MS = 60 * MINUTE_MS;
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 
 /** The pauses after the first, second … failed try; then the delivery is given up. */
 const RETRY_DELAYS_MS = [

@@ -2,6 +2,7 @@
 
 import type { Log } from "../base/log.ts";
 import type { Secret } from "../base/secret.ts";
+import { HOUR_MS } from "../base/time.ts";
 import { handleMemberChange } from "../billing/create-billing.ts";
 import type { Job } from "../server/scheduler.ts";
 import type { Config } from "../config/config.ts";
@@ -16,7 +17,7 @@ import { createWebhooks, type Webhooks } from "./webhooks.ts";
 import type { Db } from "../store/db.ts";
 
 const DELIVERY_POLL_MS = 1_000;
-const SWEEP_MS = 3_600_000;
+const SWEEP_MS = HOUR_MS;
 
 export interface WebhookServices {
   readonly webhooks: Webhooks;

@@ -3,6 +3,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
+import { MINUTE_MS } from "../base/time.ts";
 import {
   enumValue,
   type Reader,
@@ -16,7 +17,7 @@ import {
 import { lockWebhook, webhookNotActive } from "./webhooks.ts";
 
 /** Longer than any try takes. */
-const LEASE_MS = 60_000;
+const LEASE_MS = MINUTE_MS;
 /** Beyond those of one round, tries that a replay added. */
 const ATTEMPTS_STORED_MAX = 10;
 

@@ -4,6 +4,7 @@
 import type { Log } from "../base/log.ts";
 import { newId } from "../base/id.ts";
 import { record } from "../audit/audit.ts";
+import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
 import { clampDueTimes, type DueTable } from "../store/clamp-due.ts";
 import {
@@ -27,13 +28,13 @@ const TIMEOUT_MS = 10_000;
 /** How long calls that are under way may take once the process is asked to stop. */
 const DRAIN_MS = 4_000;
 /** A webhook is disabled when a delivery is given up and nothing has arrived for so long. */
-const DISABLE_AFTER_MS = 86_400_000;
+const DISABLE_AFTER_MS = DAY_MS;
 const HTTP_GONE = 410;
 /** No pause between two tries is longer than a day. */
 const DUE_TABLE: DueTable = {
   table: "webhook_delivery",
   where: "status = 'pending'",
-  maxAheadMs: 2 * 86_400_000,
+  maxAheadMs: 2 * DAY_MS,
 };
 
 export interface DeliveryWorkerDeps {
@@ -238,7 +239,7 @@ async function recordOutcome(
 function disableReason({ status, attempt }: AttemptOutcome, failingMs: number): string | undefined {
   if (attempt.status === HTTP_GONE) return "the endpoint answered 410 Gone";
   return status === "failed" && failingMs >= DISABLE_AFTER_MS
-    ? `nothing was delivered for ${Math.floor(failingMs / 3_600_000)} hours`
+    ? `nothing was delivered for ${Math.floor(failingMs / HOUR_MS)} hours`
     : undefined;
 }
 

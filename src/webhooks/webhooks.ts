@@ -6,6 +6,7 @@ import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
 import { type Secret, secret } from "../base/secret.ts";
+import { DAY_MS } from "../base/time.ts";
 import {
   enumValue,
   type Reader,
@@ -22,7 +23,7 @@ import { newSigningSecret } from "./signature.ts";
 
 const WEBHOOKS_PER_ACCOUNT_MAX = 10;
 /** How long the secret before still signs after a new one was made. */
-const ROTATION_MS = 86_400_000;
+const ROTATION_MS = DAY_MS;
 
 export const WEBHOOK_STATUSES = ["active", "disabled", "deleted"] as const;
 type WebhookStatus = (typeof WEBHOOK_STATUSES)[number];

@@ -1,6 +1,7 @@
 // /v1/account/budgets through real HTTP, on both stores, on a clock that moves only when it is told to.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import { claimWorkspace } from "../../src/accounts/members.ts";
 import {
   bodyOf,
@@ -18,9 +19,7 @@ import {
   valueAt,
   call,
   createFakeClock,
-  DAY_MS,
   expectError,
-  HOUR_MS,
   type Json,
   listAt,
 } from "../spec/api-client.ts";

@@ -1,6 +1,7 @@
 // The bonus is bounded by the day: mailboxes cost a stranger nothing, and each of them would bring 1 USD.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/base/time.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import {
   type Agent,
@@ -17,7 +18,6 @@ import {
 
 const USD = 1_000_000_000n;
 const START = 50_000_000n;
-const DAY_MS = 86_400_000;
 
 describeEachStore((kind, open) => {
   describe(`the bonuses of a day on ${kind}`, () => {

@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
+import { HOUR_MS } from "../../src/base/time.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
 import { secret } from "../../src/base/secret.ts";
@@ -147,7 +148,7 @@ describe("in a browser without JavaScript", () => {
       const { page, failures } = await openWindow();
       const email = "you@example.com";
       const agent = await openAccount();
-      ahead += 3 * 3_600_000;
+      ahead += 3 * HOUR_MS;
       await agent.get("/v1/account");
       await harness.keys.flushLastUsed();
       await harness.db.write((tx) =>

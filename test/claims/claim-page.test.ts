@@ -7,6 +7,7 @@ import {
   removeMember,
   roleOf,
 } from "../../src/accounts/members.ts";
+import { HOUR_MS } from "../../src/base/time.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import {
   type Agent,
@@ -482,7 +483,7 @@ describe("deciding", () => {
 
   test("the agent of a claim in time is told so, though its human comes back late", async () => {
     await browser.post("/claim", fields());
-    harness.clock.now += 3_600_000;
+    harness.clock.now += HOUR_MS;
     expect(titleOf(await browser.visit("/claim"))).toBe("The account is yours");
   });
 

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { HOUR_MS } from "../../src/base/time.ts";
 import {
   type CertificateAuthority,
   type Certificate,
@@ -20,8 +21,6 @@ import {
   startServer,
   stopServers,
 } from "./scripted-server.ts";
-
-const HOUR_MS = 3_600_000;
 
 let trusted: CertificateAuthority;
 let caller: ScriptProcess;

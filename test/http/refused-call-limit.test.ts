@@ -1,14 +1,9 @@
 // Model calls that are refused: no hold counts them, so the process does, and it says so before a body is read.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { SECOND_MS } from "../../src/base/time.ts";
 import { rateLimiterFor } from "../../src/http/guards/rate-limiter.ts";
-import {
-  type ApiResponse,
-  call,
-  createFakeClock,
-  expectError,
-  SECOND_MS,
-} from "../spec/api-client.ts";
+import { type ApiResponse, call, createFakeClock, expectError } from "../spec/api-client.ts";
 import {
   type TestAccount,
   type Gateway,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { DAY_MS } from "../../src/base/time.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { secret } from "../../src/base/secret.ts";
 import {
@@ -16,7 +17,6 @@ import {
   valueAt,
   call,
   createFakeClock,
-  DAY_MS,
   expectError,
   type Json,
   listAt,

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { claimWorkspace } from "../../src/accounts/members.ts";
+import { DAY_MS } from "../../src/base/time.ts";
 import { mintByKey } from "../../src/keys/delegation.ts";
 import { changeKey, createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { secret } from "../../src/base/secret.ts";
@@ -30,7 +31,6 @@ import { expectStatus } from "../support/source/tested-statuses.ts";
 import { describeEachStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";
 
 const USD = 1_000_000_000n;
-const DAY_MS = 86_400_000;
 
 describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store) => {
   let gateway: Gateway;

@@ -1,6 +1,7 @@
 // Keys where several processes share one PostgreSQL and agree on nothing else.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { MINUTE_MS, SECOND_MS } from "../../src/base/time.ts";
 import { newId } from "../../src/base/id.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
 import {
@@ -10,7 +11,7 @@ import {
   startGateway,
 } from "../support/gateway.ts";
 import { testPostgres } from "../support/stores/postgres.ts";
-import { valueAt, call, chat, MINUTE_MS, SECOND_MS, textAt } from "../spec/api-client.ts";
+import { valueAt, call, chat, textAt } from "../spec/api-client.ts";
 
 const SECRET = "a master secret that both processes know";
 

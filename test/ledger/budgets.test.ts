@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { MAX_NANO } from "../../src/base/money.ts";
+import { HOUR_MS } from "../../src/base/time.ts";
 import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/budget-rules.ts";
 import { type BudgetsChangeResult, getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
@@ -16,7 +17,6 @@ import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
-const HOUR_MS = 3_600_000;
 /** The last day but one of a month, at noon. */
 const NOW = Date.UTC(2026, 10, 29, 12);
 const MIDNIGHT = Date.UTC(2026, 10, 30);

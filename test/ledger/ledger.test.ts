@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { MAX_NANO } from "../../src/base/money.ts";
+import { MINUTE_MS } from "../../src/base/time.ts";
 import { getKey } from "../../src/keys/keys.ts";
 import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import type { HoldRequest, SettleRequest } from "../../src/ledger/decide.ts";
@@ -18,7 +19,6 @@ import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.
 setDefaultTimeout(60_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
-const MINUTE_MS = 60_000;
 let accounts = 0;
 
 describeEachStore(

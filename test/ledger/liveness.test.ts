@@ -1,6 +1,7 @@
 // Which process is dead, decided by another that lives: on two ledgers of one store, with clocks that differ.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { HOUR_MS, SECOND_MS } from "../../src/base/time.ts";
 import {
   createLedger,
   deposit,
@@ -17,8 +18,6 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit } from "./fixtures.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
-const SECOND_MS = 1_000;
-const HOUR_MS = 3_600_000;
 
 describeEachStore((kind, open) => {
   describe(`silent processes on ${kind}`, () => {

@@ -1,6 +1,7 @@
 // What Prometheus reads, byte for byte where that is its format's word.
 
 import { describe, expect, test } from "bun:test";
+import { HOUR_MS } from "../../src/base/time.ts";
 import { createMetrics, type Metrics } from "../../src/operations/metrics.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 
@@ -51,7 +52,7 @@ describe("the metrics", () => {
   test("a clock that is set back takes no time away", () => {
     const metrics = newMetrics();
     metrics.recordRequest("readBalance", 200, 2_000);
-    metrics.recordRequest("readBalance", 200, -3_600_000);
+    metrics.recordRequest("readBalance", 200, -HOUR_MS);
     expect(linesOf(metrics, "postern_request_seconds_sum")).toEqual([
       'postern_request_seconds_sum{route="readBalance"} 2',
     ]);

@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { usdText } from "../../src/base/money.ts";
+import { DAY_MS } from "../../src/base/time.ts";
 import type { Invoice } from "../../src/billing/invoices/invoices.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
@@ -32,7 +33,6 @@ const KINDS: readonly StoreKind[] = ["sqlite", "postgres"];
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 const ACCOUNTS = 30;
 const STEPS = 12;
-const DAY_MS = 86_400_000;
 
 type RandomInt = (sides: number) => number;
 

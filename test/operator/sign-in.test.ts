@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/secret.ts";
+import { MINUTE_MS } from "../../src/base/time.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { createOperatorSessions } from "../../src/operator/sign-in/operator-sessions.ts";
@@ -32,7 +33,6 @@ const PATHS = [
   "/operator/audit",
   "/operator/accounts/acct_01kah5t3mq7d2c9w4e6r8t0yax",
 ];
-const MINUTE_MS = 60_000;
 
 describe("without POSTERN_OPERATORS", () => {
   test("there is nothing at /operator, whatever is asked for and however", async () => {

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { DAY_MS } from "../../src/base/time.ts";
 import {
   errorOf,
   expectSettledLedger,
@@ -25,7 +26,6 @@ import {
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
-const DAY_MS = 86_400_000;
 const UNKNOWN_ID = `resp_${"0".repeat(26)}`;
 
 for (const store of STORE_KINDS) {

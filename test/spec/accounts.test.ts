@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { HOUR_MS } from "../../src/base/time.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -7,15 +8,7 @@ import {
 } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
-import {
-  valueAt,
-  call,
-  chat,
-  createFakeClock,
-  expectError,
-  HOUR_MS,
-  textAt,
-} from "./api-client.ts";
+import { valueAt, call, chat, createFakeClock, expectError, textAt } from "./api-client.ts";
 
 const ID = /^acct_[0-9a-z]{26}$/;
 const clock = createFakeClock(Date.UTC(2026, 10, 21, 9, 30));

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/base/time.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -13,13 +14,9 @@ import {
   call,
   chat,
   createFakeClock,
-  DAY_MS,
   expectError,
-  HOUR_MS,
   type Json,
   listAt,
-  MINUTE_MS,
-  SECOND_MS,
   textAt,
 } from "./api-client.ts";
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/base/time.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -13,11 +14,7 @@ import {
   call,
   chat,
   createFakeClock,
-  DAY_MS,
   expectError,
-  HOUR_MS,
-  MINUTE_MS,
-  SECOND_MS,
 } from "./api-client.ts";
 
 /** Twenty minutes before the hour, and fourteen hours and a half before midnight. */

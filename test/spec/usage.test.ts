@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -15,9 +16,7 @@ import {
   call,
   chat,
   createFakeClock,
-  DAY_MS,
   expectError,
-  HOUR_MS,
   type Json,
   listAt,
   textAt,

@@ -3,6 +3,7 @@
 
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIP } from "node:net";
+import { HOUR_MS } from "../../src/base/time.ts";
 
 export interface Certificate {
   /** PEM. */
@@ -21,8 +22,6 @@ export interface CertificateAuthority {
     readonly validUntil?: Date;
   }) => Certificate;
 }
-
-const HOUR_MS = 3_600_000;
 
 export function createCertificateAuthority(name: string): CertificateAuthority {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });

@@ -2,6 +2,7 @@
 // twice; every page is asked after until it is certain that nothing more comes of it, so that a lost webhook loses nothing.
 
 import type { Log } from "../../base/log.ts";
+import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
 import {
   type Db,
   enumValue,
@@ -21,8 +22,6 @@ import type {
 } from "./payment-processor.ts";
 import { inFlightPaymentOf } from "./in-flight-payment.ts";
 
-const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
 const POLL_BATCH_MAX = 50;
 /** A processor that fails so often in one go is left alone until the next. */
 const POLL_FAILURES_MAX = 5;

@@ -2,6 +2,7 @@
 // what they cause. A payment is known by its Checkout page, or by its own name where a saved method was charged.
 
 import type { Stripe as StripeClient } from "stripe";
+import { SECOND_MS } from "../../base/time.ts";
 import type { PaymentFact, PageState } from "../payments/payment-processor.ts";
 
 /** Names the invoice on what is Stripe's; a payer cannot set it, as they can a client's reference. */
@@ -11,7 +12,6 @@ export const INVOICE_METADATA_KEY = "postern_invoice";
 export const TAX_METADATA_KEY = "postern_tax";
 
 const LIST_MAX = 100;
-const SECOND_MS = 1_000;
 
 export type PaymentIntent = Omit<
   Awaited<ReturnType<StripeClient["paymentIntents"]["retrieve"]>>,

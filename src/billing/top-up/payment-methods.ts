@@ -4,6 +4,7 @@ import { lockWorkspace, roleOf } from "../../accounts/members.ts";
 import { record } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import type { Log } from "../../base/log.ts";
+import { MINUTE_MS } from "../../base/time.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { isRecentlyChecked } from "../payments/checkouts.ts";
 import {
@@ -20,8 +21,6 @@ import {
   type PaymentMethods,
   paymentMethodsOf,
 } from "../payments/payment-processor.ts";
-
-const MINUTE_MS = 60_000;
 
 export interface PaymentMethodDeps {
   readonly db: Db;

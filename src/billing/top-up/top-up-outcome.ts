@@ -1,6 +1,7 @@
 // How an attempt to buy credits by itself ends: paid, by the door that every payment comes through, or failed. Two
 // failures in a row stop it all, until the owner turns it on again.
 
+import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
 import type { Tx } from "../../store/db.ts";
 import { stopAutoTopUp, type StopReason, type OnTopUpEvent } from "./auto-top-up.ts";
 import { lockInvoice, setVoid } from "../invoices/invoices.ts";
@@ -13,8 +14,7 @@ import {
 } from "./top-up-rows.ts";
 
 const FAILURES_MAX = 2;
-const RETRY_MS = 10 * 60_000;
-const DAY_MS = 86_400_000;
+const RETRY_MS = 10 * MINUTE_MS;
 
 export const TOP_UP_FAILURE_REASONS = [
   "declined",

@@ -4,6 +4,7 @@
 
 import { newId } from "../../base/id.ts";
 import { monthStart, windowEnd } from "../../base/spend-window.ts";
+import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { findFreeze } from "../../ledger/freezes.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { text, type Tx } from "../../store/db.ts";
@@ -34,12 +35,12 @@ import {
 
 const BATCH_MAX = 20;
 /** So long an attempt belongs to the process that took it; then another may ask again. */
-const LEASE_MS = 60_000;
-const PROCESSING_POLL_MS = 10 * 60_000;
+const LEASE_MS = MINUTE_MS;
+const PROCESSING_POLL_MS = 10 * MINUTE_MS;
 /** After so long without an answer, a charge that the processor does not know is given up. */
-const ABANDON_AFTER_MS = 30 * 60_000;
+const ABANDON_AFTER_MS = 30 * MINUTE_MS;
 /** A workspace that owes something, or that an operator froze, is not topped up; it is asked after again. */
-const FROZEN_RETRY_MS = 60 * 60_000;
+const FROZEN_RETRY_MS = HOUR_MS;
 const SWEEP_BATCH_MAX = 500;
 
 export interface TopUpDeps extends PaymentDeps {

@@ -4,6 +4,7 @@
 
 import { z } from "zod";
 import type { Secret } from "../../base/secret.ts";
+import { MINUTE_MS } from "../../base/time.ts";
 import { postJson } from "./post-json.ts";
 import { equalsIgnoreCase, type SignedPayment } from "./protocol.ts";
 
@@ -19,7 +20,7 @@ const RESPONSE_MAX_BYTES = 8 * 1_048_576;
 const BLOCKS_PER_QUERY = 9_000n;
 const QUERIES_MAX = 40;
 /** The chain's clock and ours need not agree. */
-const CLOCK_SKEW_MS = 60_000;
+const CLOCK_SKEW_MS = MINUTE_MS;
 
 export interface ChainClient {
   /** Looks back to the time since which a payment may be there; throws where it cannot see as far. */

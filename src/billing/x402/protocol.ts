@@ -3,12 +3,13 @@
 
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
+import { HOUR_MS } from "../../base/time.ts";
 
 export const X402_VERSION = 2;
 const SCHEME = "exact";
 /** How long a client lets its signature be valid, and how long one may be valid at most. */
 const VALIDITY_SECONDS = 300;
-const VALIDITY_MAX_MS = 3_600_000;
+const VALIDITY_MAX_MS = HOUR_MS;
 /** A signature that expires sooner would not live to be settled. */
 const VALIDITY_MIN_MS = 6_000;
 const HEADER_CHARACTERS_MAX = 8_192;

@@ -2,6 +2,7 @@
 // turns it into credits. What is about to be settled is written down before; whoever finds it unfinished goes on with it.
 
 import { Fault } from "../../base/fault.ts";
+import { MINUTE_MS } from "../../base/time.ts";
 import { type Invoice, lockInvoice } from "../invoices/invoices.ts";
 import { feeOf, formatCents } from "../invoices/cents.ts";
 import { ingestFacts, hasOpenCheckout } from "../payments/checkouts.ts";
@@ -34,9 +35,9 @@ const PROCESSOR = "x402";
 /** Where an invoice is paid. */
 export const X402_PATH = "/v1/billing/invoice/{id}/x402";
 /** How long one process may be at a payment before another goes on with it; longer than a settlement takes. */
-const LEASE_MS = 60_000;
+const LEASE_MS = MINUTE_MS;
 const RETRY_MS = 5_000;
-const LATE_RETRY_MS = 600_000;
+const LATE_RETRY_MS = 10 * MINUTE_MS;
 /** How long after its signature has expired a payment may still turn up. */
 const EXPIRY_GRACE_MS = 120_000;
 const OUTCOME_POLL_MS = 200;

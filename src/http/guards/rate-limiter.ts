@@ -2,6 +2,8 @@
 // process sees them; this guard is what keeps a loop from burning the machine, and what bounds the calls that no hold
 // ever counts because they are refused.
 
+import { MINUTE_MS } from "../../base/time.ts";
+
 export interface RateLimit {
   readonly perMinute: number;
   readonly burst: number;
@@ -19,7 +21,7 @@ export interface RateLimiter {
 const TRACKED_MAX = 100_000;
 const BURST_SECONDS = 10;
 /** However many came at once, nobody waits for longer. */
-const WAIT_MAX_MS = 60_000;
+const WAIT_MAX_MS = MINUTE_MS;
 
 /** A guard of its own for so many requests a minute; undefined where there is no limit. */
 export function rateLimiterFor(perMinute: number): RateLimiter | undefined {
@@ -29,7 +31,7 @@ export function rateLimiterFor(perMinute: number): RateLimiter | undefined {
 }
 
 export function createRateLimiter(limit: RateLimit): RateLimiter {
-  const intervalMs = 60_000 / limit.perMinute;
+  const intervalMs = MINUTE_MS / limit.perMinute;
   const toleranceMs = intervalMs * (limit.burst - 1);
   const nextAllowedAt = new Map<string, number>();
   // The oldest entries are dropped: a forgotten key only regains its burst.

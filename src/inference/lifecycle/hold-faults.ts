@@ -2,7 +2,14 @@
 // an output limit that the caller left open is lowered to what the balance affords.
 
 import { Fault, type NextStep } from "../../base/fault.ts";
-import { creditsOf, type Nano, NANO_PER_CREDIT, NANO_PER_USD, usdText } from "../../base/money.ts";
+import {
+  type Nano,
+  NANO_PER_CREDIT,
+  NANO_PER_USD,
+  creditsOf,
+  maxNano,
+  usdText,
+} from "../../base/money.ts";
 import type { BudgetState } from "../../ledger/budget-rules.ts";
 import type { HoldOutcome, HoldRequest } from "../../ledger/decide.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
@@ -166,7 +173,7 @@ function insufficientCreditsFault(
     body: { email: "<the human's email>" },
     why: "Let a human take the account over; the first claim adds 1 USD.",
   };
-  const sentence = `This call may cost up to ${usdText(required)} USD, and ${usdText(available > 0n ? available : 0n)} USD is available.`;
+  const sentence = `This call may cost up to ${usdText(required)} USD, and ${usdText(maxNano(available, 0n))} USD is available.`;
   const advice =
     affordable > 0
       ? ` Ask for at most ${affordable} output tokens, or buy credits with POST /v1/billing/invoice.`

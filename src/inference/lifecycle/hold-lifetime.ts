@@ -2,6 +2,7 @@
 // given back while its call still ran could be spent a second time. What dead processes hold is found by their silence
 // and not by this, so a long life costs little.
 
+import { MINUTE_MS } from "../../base/time.ts";
 import type { Timeouts } from "../upstream/send.ts";
 
 /** As often as `attempt.ts` tries one leg. */
@@ -9,7 +10,7 @@ const ATTEMPTS_PER_CANDIDATE = 2;
 /** As long as `relay-stream.ts` reads on for a caller who left. */
 const DRAIN_MAX_MS = 120_000;
 /** For pauses between tries, ticks of the clocks, and the wait for the settle's commit. */
-const SLACK_MS = 60_000;
+const SLACK_MS = MINUTE_MS;
 
 /** After this long no further leg is tried. */
 export function lastAttemptStartMs({ streamMs }: Timeouts): number {

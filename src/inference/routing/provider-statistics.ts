@@ -2,9 +2,10 @@
 // calls they answered. Kept in this process alone, for half an hour. Calls on callers' own keys are left out: their
 // limits are not the gateway's, and nobody may spoil a provider's name for others.
 
+import { MINUTE_MS } from "../../base/time.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
 
-const WINDOW_MS = 30 * 60_000;
+const WINDOW_MS = 30 * MINUTE_MS;
 const SAMPLES_PER_METRIC_MAX = 64;
 const ENDPOINTS_MAX = 5_000;
 /** Too few calls say nothing about a provider. */

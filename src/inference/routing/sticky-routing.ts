@@ -2,11 +2,12 @@
 // provider's cache. What is remembered is a hash and a name; nothing of the conversation itself.
 
 import { createHash } from "node:crypto";
-import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject } from "../../base/json.ts";
+import { MINUTE_MS } from "../../base/time.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** Longer than most providers keep a prompt; an hour's cache may be missed after a longer silence. */
-const STICKY_MS = 30 * 60_000;
+const STICKY_MS = 30 * MINUTE_MS;
 const CONVERSATIONS_MAX = 20_000;
 /** What tells conversations apart is at their beginning, and hashing is not free. */
 const HASHED_PREFIX_MAX_LENGTH = 32_768;

@@ -2,7 +2,7 @@
 // makes it: so its hold is known to memory alone until it is a second old, and most short calls are over by then. Whoever else
 // reads or writes through this store finds every hold in its table, because the young are written before.
 
-import type { Nano } from "../../base/money.ts";
+import { type Nano, maxNano } from "../../base/money.ts";
 import { memoize } from "../../base/memoize.ts";
 import { type Db, text, type Tx } from "../../store/db.ts";
 import {
@@ -394,5 +394,5 @@ async function insertBufferedHolds(
 function capToAvailable(amount: Nano, { promo, paid, held }: Wallet): Nano {
   const free = promo + paid - held;
   if (free >= amount) return amount;
-  return free > 0n ? free : 0n;
+  return maxNano(free, 0n);
 }

@@ -3,7 +3,7 @@
 // the only one that is touched.
 
 import { Fault } from "../../base/fault.ts";
-import { MAX_NANO, type Nano, usdText } from "../../base/money.ts";
+import { type Nano, MAX_NANO, maxNano, minNano, usdText } from "../../base/money.ts";
 import { type Row, type Tx, integerOrNull } from "../../store/db.ts";
 import {
   type ThresholdCrossing,
@@ -115,7 +115,7 @@ function debitPostings(
   const available = bucket === undefined ? free : minNano(before[bucket], free);
   if (wanted > available)
     throw conflictFault(
-      `Only ${usdText(available > 0n ? available : 0n)} USD can be taken${bucket === undefined ? "" : ` from ${bucket}`}: ${usdText(before.promo)} USD are promotional, ${usdText(before.paid)} USD paid, and open calls hold ${usdText(before.held)} USD.`,
+      `Only ${usdText(maxNano(available, 0n))} USD can be taken${bucket === undefined ? "" : ` from ${bucket}`}: ${usdText(before.promo)} USD are promotional, ${usdText(before.paid)} USD paid, and open calls hold ${usdText(before.held)} USD.`,
     );
   const promo = bucket === "paid" ? 0n : minNano(wanted, before.promo);
   return [
@@ -159,8 +159,4 @@ function snapshotOf(row: Row): BalanceSnapshot {
 
 function conflictFault(message: string): Fault {
   return new Fault("conflict", message, { message });
-}
-
-function minNano(a: Nano, b: Nano): Nano {
-  return a < b ? a : b;
 }

@@ -1,7 +1,7 @@
 // How bought credit comes in and goes back. Every amount that passes through a payment processor goes through its
 // clearing account, so that the processor's own books and this one can be held against each other to the cent.
 
-import { MAX_NANO, type Nano, toNano } from "../../base/money.ts";
+import { type Nano, MAX_NANO, maxNano, minNano, toNano } from "../../base/money.ts";
 import { type Reader, type Row, text, type Tx } from "../../store/db.ts";
 import type { Wallet } from "../decide.ts";
 import {
@@ -232,9 +232,5 @@ function requireWallet(row: Row | undefined, accountId: string): Wallet {
 /** Bought credit that open calls do not need, even if they cost all that they hold. */
 function refundableOf({ promo, paid, held }: Wallet): Nano {
   const available = promo + paid - held;
-  return minNano(paid, available > 0n ? available : 0n);
-}
-
-function minNano(a: Nano, b: Nano): Nano {
-  return a < b ? a : b;
+  return minNano(paid, maxNano(available, 0n));
 }

@@ -1,7 +1,7 @@
 // Whose credit it is that comes back after a refund that failed, or a dispute that was won: the house's, as far as it bore
 // what was missing when the credit went, and the account's otherwise.
 
-import { type Nano, toNano } from "../../base/money.ts";
+import { type Nano, maxNano, minNano, toNano } from "../../base/money.ts";
 import { text, type Tx } from "../../store/db.ts";
 
 /** One that went back, of a payment: the ids of that movement, and of the one that undoes it, which need not have come. */
@@ -93,14 +93,6 @@ async function readAmounts(
   );
   const amounts = new Map(rows.map((row) => [text(row, "id"), toNano(row["amount"])]));
   return (movement, posting) => amounts.get(`${movement}.${posting}`) ?? 0n;
-}
-
-function minNano(a: Nano, b: Nano): Nano {
-  return a < b ? a : b;
-}
-
-function maxNano(a: Nano, b: Nano): Nano {
-  return a > b ? a : b;
 }
 
 function sum(amounts: readonly Nano[]): Nano {

@@ -5,6 +5,7 @@ import { type Member, listAllMembers } from "../../accounts/members.ts";
 import { type AuditEntry, listAuditEntries } from "../../audit/audit.ts";
 import { type Nano, toNano } from "../../base/money.ts";
 import type { Page } from "../../base/pagination.ts";
+import { DAY_MS } from "../../base/time.ts";
 import { listInvoices } from "../../billing/invoices/invoices.ts";
 import { paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
 import { type Key, listKeysFrom } from "../../keys/keys.ts";
@@ -15,7 +16,7 @@ import type { InvoiceWithPayments } from "../payments/payment-list.ts";
 
 const KEYS_MAX = 100;
 const LIST_LIMIT = 20;
-const USAGE_PERIOD_MS = 30 * 86_400_000;
+const USAGE_PERIOD_MS = 30 * DAY_MS;
 /** All transfers of usage bear the id of their call, and begin so; they lie side by side in the primary key. */
 const USAGE_ID_MIN = "req_";
 const USAGE_ID_MAX = `req_${"z".repeat(40)}`;

@@ -7,6 +7,7 @@ import { foldEmail } from "../../base/email.ts";
 import { newId } from "../../base/id.ts";
 import { deriveKey, fingerprint } from "../../base/encryption.ts";
 import { randomBase62, type Secret } from "../../base/secret.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { type Db, text, type Tx, integer } from "../../store/db.ts";
 
 export const OPERATOR_PATH = "/operator";
@@ -14,11 +15,11 @@ const COOKIE_NAME = "postern_operator";
 const TOKEN_LENGTH = 43;
 const BROWSER_MAX = 200;
 /** A session ends when it was not used for half an hour, and in any case after eight hours. */
-const IDLE_MS = 30 * 60_000;
-const LIFETIME_MS = 8 * 3_600_000;
+const IDLE_MS = 30 * MINUTE_MS;
+const LIFETIME_MS = 8 * HOUR_MS;
 /** How old the note of the last use may grow before it is written anew. */
-const LAST_SEEN_INTERVAL_MS = 60_000;
-const RETENTION_MS = 30 * 86_400_000;
+const LAST_SEEN_INTERVAL_MS = MINUTE_MS;
+const RETENTION_MS = 30 * DAY_MS;
 
 export interface Operator {
   readonly email: string;

@@ -1,5 +1,7 @@
 // What a test can order of a single reply. This one table drives the parser, the types and the page in docs/.
 
+import { MINUTE_MS } from "../../base/time.ts";
+
 interface NumberDirective {
   readonly takes: "count";
   readonly max: number;
@@ -16,8 +18,6 @@ interface SimpleDirective {
   readonly description: string;
   readonly example: string;
 }
-
-const MINUTE_MS = 60_000;
 
 export const DIRECTIVES = {
   latency: numberDirective(

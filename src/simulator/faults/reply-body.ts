@@ -1,11 +1,12 @@
 // Sends a reply as it was ordered: in time, in pieces, and with every misfortune that was asked for.
 
+import { MINUTE_MS } from "../../base/time.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 import type { Directives } from "./directives.ts";
 import type { ReplyTracker } from "../recorder.ts";
 import type { Frame, SimulatedWire } from "../wires/wire.ts";
 
-const HANG_MS = 600_000;
+const HANG_MS = 10 * MINUTE_MS;
 const SLOW_SLICE_BYTES = 16;
 const QUEUE_BYTES = 65_536;
 /** What was queued before a cut must have left, or the cut takes it along. */

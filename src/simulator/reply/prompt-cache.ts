@@ -1,5 +1,6 @@
 // What a provider's prompt cache would have kept. A prompt is known by the hash of its beginning up to a part's end.
 
+import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import type { NormalizedRequest, CacheTtl } from "./normalized-request.ts";
 import { hashText } from "./hash.ts";
 
@@ -15,7 +16,7 @@ export interface PromptCache {
   readonly clear: () => void;
 }
 
-const TTL_MS: Readonly<Record<CacheTtl, number>> = { "5m": 300_000, "1h": 3_600_000 };
+const TTL_MS: Readonly<Record<CacheTtl, number>> = { "5m": 5 * MINUTE_MS, "1h": HOUR_MS };
 const IMPLICIT_MIN_TOKENS = 1_024;
 const IMPLICIT_STEP_TOKENS = 128;
 const NO_CACHE_TOKENS: CacheTokens = { cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0 };

@@ -1,6 +1,7 @@
 // What is left behind by a clock that ran ahead, and was set right again.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
 import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { beginPayment, tryReconcileInvoice } from "../../../src/billing/billing-deps.ts";
 import { listTopUps } from "../../../src/billing/top-up/top-up-rows.ts";
@@ -19,8 +20,7 @@ import {
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
-const MINUTE_MS = 60_000;
-const YEAR_MS = 365 * 86_400_000;
+const YEAR_MS = 365 * DAY_MS;
 
 describeEachStore((kind, open) => {
   let store: TestStore;

@@ -10,6 +10,7 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { DAY_MS } from "../../../src/base/time.ts";
 import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { handleCheckoutWebhook } from "../../../src/billing/payments/checkouts.ts";
 import { beginPayment } from "../../../src/billing/billing-deps.ts";
@@ -124,7 +125,7 @@ describeEachStore((kind, open) => {
       stripe.refund(intent, 1_050);
       stripe.webhookEvents.length = 0;
       const today = shop.clock.now;
-      shop.clock.now += 86_400_000;
+      shop.clock.now += DAY_MS;
       await shop.runPoll();
       expect(await statusOf(invoiceId)).toBe("refunded");
       shop.clock.now = today;

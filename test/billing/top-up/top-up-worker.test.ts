@@ -10,6 +10,7 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
+import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
 import { revokeCharging, disableAutoTopUp } from "../../../src/billing/top-up/auto-top-up.ts";
 import { createInvoice, findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { cancelOpenCheckout, beginPayment } from "../../../src/billing/billing-deps.ts";
@@ -43,9 +44,6 @@ import {
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
-
-const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
 
 describeEachStore((kind, open) => {
   describe(`automatic top-ups on ${kind}`, () => {

@@ -14,6 +14,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import OpenAI from "openai";
+import { DAY_MS } from "../../../src/base/time.ts";
 import { checkX402 } from "../../../src/commands/doctor/check-x402.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import {
@@ -457,7 +458,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       ],
       "a signature that lives for days": [
         "invalid_exact_evm_payload_authorization_valid_before",
-        { now: Date.now() + 86_400_000 },
+        { now: Date.now() + DAY_MS },
       ],
       "a signature that is not valid yet": [
         "invalid_exact_evm_payload_authorization_valid_after",

@@ -1,6 +1,7 @@
 // A hold stands for as long as its call may run, however long its body takes to come and its provider to answer.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { SECOND_MS } from "../../../src/base/time.ts";
 import {
   holdLifetimeMs,
   lastAttemptStartMs,
@@ -29,7 +30,6 @@ import {
   readWallet,
 } from "../support/harness.ts";
 
-const SECOND_MS = 1_000;
 const START = Date.UTC(2026, 10, 21, 9, 30);
 
 function constantIn(file: string, name: string): number {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { DAY_MS } from "../../../src/base/time.ts";
 import { releaseAbandonedKeys } from "../../../src/idempotency/idempotency.ts";
 import {
   type TestAccount,
@@ -28,8 +29,6 @@ import {
   USD,
   withHeaders,
 } from "../support/harness.ts";
-
-const DAY_MS = 86_400_000;
 
 let gateway: Gateway;
 let account: TestAccount;

@@ -2,6 +2,7 @@
 // property.test.ts; here is what it changes, and what happens at its edges.
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { HOUR_MS } from "../../../src/base/time.ts";
 import type { HoldRequest, SettleRequest } from "../../../src/ledger/decide.ts";
 import { adjust } from "../../../src/ledger/payments/adjustments.ts";
 import { deposit, getWallet, type Ledger } from "../../../src/ledger/ledger.ts";
@@ -16,7 +17,7 @@ import { openAccount, startLedger, promoDeposit, usageRecord } from "../fixtures
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const OWNER = { accountId: "a", keyId: "a.k", now: NOW };
-const NEVER_FLUSH_MS = 3_600_000;
+const NEVER_FLUSH_MS = HOUR_MS;
 
 let store: TestStore;
 /** What the gateway uses, and the same store as another process sees it. */

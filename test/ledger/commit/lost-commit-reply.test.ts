@@ -1,6 +1,7 @@
 // The worst moment to lose a connection: nobody knows whether the commit was done.
 
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
+import { HOUR_MS } from "../../../src/base/time.ts";
 import { deposit, getWallet } from "../../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../../src/ledger/verify.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
@@ -12,7 +13,6 @@ import { openAccount, startLedger, promoDeposit, usageRecord } from "../fixtures
 setDefaultTimeout(60_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
-const HOUR_MS = 3_600_000;
 
 const OWNER = { accountId: "a", keyId: "k", now: NOW };
 

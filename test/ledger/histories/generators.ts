@@ -1,6 +1,7 @@
 // Random histories: what happens to one account, and what happens to the world that it shares with others.
 
 import * as fc from "fast-check";
+import { DAY_MS, HOUR_MS } from "../../../src/base/time.ts";
 
 export const PROCESSES = 2;
 export const KEYS = 2;
@@ -146,7 +147,6 @@ const history: fc.Arbitrary<HistoryPlan> = fc.record({
   ),
 });
 
-const HOUR_MS = 3_600_000;
 const event: fc.Arbitrary<EventPlan> = fc.oneof(
   {
     weight: 5,
@@ -159,9 +159,9 @@ const event: fc.Arbitrary<EventPlan> = fc.oneof(
         50,
         1_000,
         HOUR_MS,
-        24 * HOUR_MS,
-        8 * 24 * HOUR_MS,
-        32 * 24 * HOUR_MS,
+        DAY_MS,
+        8 * DAY_MS,
+        32 * DAY_MS,
         -1_000,
         -2 * HOUR_MS,
         -25 * HOUR_MS,
