@@ -43,14 +43,6 @@ export function parseObject(text: string): JsonObject | undefined {
   }
 }
 
-/** The body of a stream event; `json` is set where the transport parsed it already. */
-export function parseEvent(event: {
-  readonly data: string;
-  readonly json?: unknown;
-}): JsonObject | undefined {
-  return isObject(event.json) ? event.json : parseObject(event.data);
-}
-
 // ---- Strict: null counts as absent, as in all of these APIs.
 
 export function mustBeObject(value: unknown, path: string): JsonObject {

@@ -3,8 +3,9 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { replyToEvents } from "../../src/inference/canonical/stream.ts";
-import type { CanonicalRequest, Loss } from "../../src/inference/canonical/canonical.ts";
+import { replyToEvents } from "../wires/reply-to-events.ts";
+import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
+import type { Loss } from "../../src/inference/canonical/loss.ts";
 import { droppedPaths } from "../../src/inference/translate/losses.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
 import { requests as callers } from "../wires/chat-messages/chat-messages-arbitraries.ts";

@@ -3,7 +3,7 @@
 // it rightly is shown in test/wires, by a second, plain reading.
 
 import { describe, expect, test } from "bun:test";
-import type { CanonicalReply, FinishReason } from "../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply, FinishReason } from "../../src/inference/canonical/reply.ts";
 import type { JsonObject } from "../../src/base/json.ts";
 import { usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";

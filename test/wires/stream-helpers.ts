@@ -1,12 +1,9 @@
 // What the wire tests share: contexts, streams in and out, and a canonical reply without what does not count.
-import { createSseParser, readSse } from "../../src/base/streams/sse.ts";
-import type { SseEvent } from "../../src/base/streams/sse.ts";
-import type {
-  CanonicalEvent,
-  CanonicalReply,
-  CanonicalRequest,
-} from "../../src/inference/canonical/canonical.ts";
-import { createReplyCollector } from "../../src/inference/canonical/stream.ts";
+import { createSseParser, readSse, type SseEvent } from "../../src/base/streams/sse.ts";
+import type { CanonicalEvent } from "../../src/inference/canonical/events.ts";
+import type { CanonicalReply } from "../../src/inference/canonical/reply.ts";
+import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
+import { createReplyCollector } from "../../src/inference/canonical/collect-reply.ts";
 import type {
   InboundWire,
   OutboundWire,

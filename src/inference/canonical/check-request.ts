@@ -1,7 +1,8 @@
 // What every inbound reader asks of a request after reading it, whatever API it came over: a conversation that some
 // provider could take. Each refusal is a 400 that names the caller's own path.
 import { invalid } from "../../base/fault.ts";
-import type { CanonicalRequest, Tool, ToolChoice, ToolResultPart, Turn } from "./canonical.ts";
+import type { CanonicalRequest, Tool, ToolChoice, Turn } from "./request.ts";
+import type { ToolResultPart } from "./parts.ts";
 import { type JsonObject, isObject } from "../../base/json.ts";
 import { checkMediaSources } from "./media-sources.ts";
 

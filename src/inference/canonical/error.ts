@@ -1,6 +1,20 @@
 // A provider's refusal in our words, as far as its status alone says it. Each wire refines it by the provider's own codes.
 import type { FaultCode } from "../../base/fault.ts";
-import type { CanonicalError } from "./canonical.ts";
+import type { JsonObject } from "../../base/json.ts";
+
+/** A provider's error in our words. A provider's 401 or 403 is never the caller's: it is `provider_not_configured`. */
+export interface CanonicalError {
+  readonly code: FaultCode;
+  readonly status: number;
+  readonly message: string;
+  readonly param?: string | undefined;
+  /** The provider's own word, such as `context_length_exceeded`. */
+  readonly nativeCode?: string | undefined;
+  /** Where the provider says it in the body; a `retry-after` header is the transport's to read. */
+  readonly retryAfterSeconds?: number | undefined;
+  /** Further public fields of the error object. */
+  readonly fields?: JsonObject | undefined;
+}
 
 const MESSAGE_MAX = 2_000;
 const CONTEXT_LENGTH_EXCEEDED =

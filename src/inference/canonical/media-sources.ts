@@ -1,7 +1,7 @@
 // What an image or a file of a caller must be before any provider sees it: bytes that are base64, of a type that some
 // model takes, or an address that something can be fetched from.
 import { invalid } from "../../base/fault.ts";
-import type { Part, Source } from "./canonical.ts";
+import type { Part, Source } from "./parts.ts";
 
 /** The images that every provider takes. */
 export const COMMON_IMAGE_TYPES: ReadonlySet<string> = new Set([

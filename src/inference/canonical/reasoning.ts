@@ -1,6 +1,7 @@
 // The rules of reasoning that hold between all wires: scales of effort, and blobs that only their maker can read.
-import { EFFORTS, WIRE_NAMES } from "./canonical.ts";
-import type { OpaqueBlob, Effort, Loss, ModelOrigin, WireName } from "./canonical.ts";
+import { EFFORTS, type Effort } from "./request.ts";
+import { WIRE_NAMES, type OpaqueBlob, type ModelOrigin, type WireName } from "./parts.ts";
+import type { Loss } from "./loss.ts";
 
 const BLOB_PREFIX = "pst1.";
 const BLOB_KINDS = [

@@ -1,9 +1,9 @@
 // An answer by a JSON schema from a model that has no field for one. Either it must call a tool whose input is the answer,
 // or, where a call cannot be forced, its JSON output is switched on and the schema stands among the instructions.
-import type { CanonicalRequest, Loss, ToolChoice } from "./canonical.ts";
+import type { CanonicalRequest, ToolChoice, OutputFormat } from "./request.ts";
+import { type Loss, addFieldLoss } from "./loss.ts";
 import { type JsonObject, isObject } from "../../base/json.ts";
-import type { OutputFormat } from "./output-format.ts";
-import { addFieldLoss, type SchemaEmulation } from "./wire.ts";
+import type { SchemaEmulation } from "./wire.ts";
 
 const DEFAULT_TOOL_NAME = "structured_output";
 const DEFAULT_TOOL_DESCRIPTION = "Gives the answer.";

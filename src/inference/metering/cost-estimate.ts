@@ -20,7 +20,7 @@ import {
 } from "../../models/price-bound.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject } from "../../base/json.ts";
-import { codexWebSearchHint } from "../canonical/wire.ts";
+import { codexWebSearchHint } from "../canonical/loss.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import type { Provider } from "../providers/providers.ts";
 import {

@@ -4,7 +4,8 @@
 import { Fault, invalid } from "../../base/fault.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { CanonicalRequest, Loss } from "../canonical/canonical.ts";
+import type { CanonicalRequest } from "../canonical/request.ts";
+import type { Loss } from "../canonical/loss.ts";
 
 /** The paths that were left out; throws where something may not be. */
 export function droppedPaths(

@@ -5,7 +5,7 @@ import type { Usage } from "../../base/usage-meters.ts";
 import { abilitiesOf } from "./abilities.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { CanonicalRequest } from "../canonical/canonical.ts";
+import type { CanonicalRequest } from "../canonical/request.ts";
 import type {
   InboundWire,
   OutboundWire,

@@ -1,7 +1,8 @@
 // A whole reply in the words of the caller's API, with its cost, and with a list of what that API could not say.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { CanonicalReply, Loss } from "../canonical/canonical.ts";
+import type { CanonicalReply } from "../canonical/reply.ts";
+import type { Loss } from "../canonical/loss.ts";
 import type { InboundWire, ReplyWriteContext } from "../canonical/wire.ts";
 
 export interface ClientReply {

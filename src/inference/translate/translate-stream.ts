@@ -2,7 +2,8 @@
 // caller's API has it, at once. The end is said only when the money is settled.
 
 import { readSse, type SseEvent } from "../../base/streams/sse.ts";
-import type { CanonicalEvent, UsageReport } from "../canonical/canonical.ts";
+import type { CanonicalEvent } from "../canonical/events.ts";
+import type { UsageReport } from "../canonical/reply.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { WireStreamReader, WireStreamWriter } from "../canonical/wire.ts";
 import { replyLossPaths } from "./translate-reply.ts";

@@ -1,11 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import {
-  createSseParser,
-  formatSse,
-  readSse,
-  type SseEvent,
-} from "../../../src/base/streams/sse.ts";
+import { createSseParser, readSse, type SseEvent } from "../../../src/base/streams/sse.ts";
+import { formatSse } from "../../support/format-sse.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });

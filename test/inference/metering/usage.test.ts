@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { Usage } from "../../../src/base/usage-meters.ts";
-import { createSseParser, formatSse } from "../../../src/base/streams/sse.ts";
+import { createSseParser } from "../../../src/base/streams/sse.ts";
+import { formatSse } from "../../support/format-sse.ts";
 import {
   createStreamMeter,
   usageOf,

@@ -7,7 +7,8 @@ import {
   createEventFrameParser,
   encodeEventFrame,
 } from "../../../src/base/streams/aws-event-stream.ts";
-import { createSseParser, formatSse, readSse } from "../../../src/base/streams/sse.ts";
+import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
+import { formatSse } from "../format-sse.ts";
 
 export type RecordedWire = "chat" | "responses" | "messages" | "gemini" | "converse";
 

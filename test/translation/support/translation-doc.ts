@@ -1,6 +1,6 @@
 // The text of docs/translation.md, laid out from what was seen and from the wires' own tables.
 
-import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/canonical/canonical.ts";
+import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/canonical/reply.ts";
 import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";

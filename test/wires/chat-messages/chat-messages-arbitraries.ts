@@ -3,19 +3,19 @@ import * as fc from "fast-check";
 import type {
   OpaqueBlob,
   CacheBreakpoint,
-  CanonicalEvent,
-  CanonicalReply,
-  CanonicalRequest,
-  Choice,
-  Finish,
   Part,
+  ToolResultPart,
+} from "../../../src/inference/canonical/parts.ts";
+import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
+import type { CanonicalReply, Choice, Finish } from "../../../src/inference/canonical/reply.ts";
+import type {
+  CanonicalRequest,
   Tool,
   ToolChoice,
-  ToolResultPart,
   Turn,
-} from "../../../src/inference/canonical/canonical.ts";
+} from "../../../src/inference/canonical/request.ts";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 
 export type TestedWire = "chat" | "messages";
 

@@ -3,8 +3,8 @@
 import { describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import type { InboundWire, OutboundWire } from "../../../src/inference/canonical/wire.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
 import { validateChatStream } from "../validate-chat-stream.ts";
@@ -12,8 +12,13 @@ import { validateMessagesStream } from "../validate-messages-stream.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
 import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
-import { eventsOf, recordings, skipNotice } from "../../support/recordings/recordings.ts";
-import type { RecordedEvent, Recording } from "../../support/recordings/recordings.ts";
+import {
+  eventsOf,
+  recordings,
+  skipNotice,
+  type RecordedEvent,
+  type Recording,
+} from "../../support/recordings/recordings.ts";
 import {
   validateCanonicalStream,
   collectReply,

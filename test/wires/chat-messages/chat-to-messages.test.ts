@@ -1,7 +1,7 @@
 // The differences between the APIs, one by one: what is mapped, what is refused, and under which name.
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../../src/base/fault.ts";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import {
   createCallIds,
   decodeCallId,

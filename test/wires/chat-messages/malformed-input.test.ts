@@ -7,9 +7,8 @@ import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
 import { validateChatStream } from "../validate-chat-stream.ts";
 import { validateMessagesStream } from "../validate-messages-stream.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
-import { replies, requests } from "./chat-messages-arbitraries.ts";
-import type { TestedWire } from "./chat-messages-arbitraries.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import { replies, requests, type TestedWire } from "./chat-messages-arbitraries.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import {
   ORIGIN,
   validateCanonicalStream,

@@ -1,7 +1,7 @@
 // Canonical → wire → canonical is the identity on what the wire can carry.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { canReplay } from "../../../src/inference/canonical/reasoning.ts";
 import type { InboundWire, OutboundWire, Target } from "../../../src/inference/canonical/wire.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
@@ -14,8 +14,8 @@ import {
   cutEvents,
   replies,
   requests,
+  type TestedWire,
 } from "./chat-messages-arbitraries.ts";
-import type { TestedWire } from "./chat-messages-arbitraries.ts";
 import {
   validateCanonicalStream,
   collectReply,

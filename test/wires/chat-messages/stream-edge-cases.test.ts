@@ -1,7 +1,7 @@
 // Streams as servers really send them, and as this wire's clients need them.
 import { describe, expect, test } from "bun:test";
-import type { CanonicalEvent } from "../../../src/inference/canonical/canonical.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
 import { validateChatStream } from "../validate-chat-stream.ts";
 import { validateMessagesStream } from "../validate-messages-stream.ts";

@@ -1,15 +1,15 @@
 // Every recorded reply of Converse must be understood: text, reasoning, calls, finish and usage, whole and streamed. What
 // a recording says is read here a second time, in the plainest way.
 import { describe, expect, test } from "bun:test";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
 import {
   eventsOf,
   recordings,
   replayBytes,
   skipNotice,
+  type Recording,
 } from "../../support/recordings/recordings.ts";
-import type { Recording } from "../../support/recordings/recordings.ts";
 import { readFrames } from "./encode-converse-frames.ts";
 import type { ConverseBlock, ConverseEvent, ConverseReply } from "./converse-types.ts";
 import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { encodeEventFrame } from "../../../src/base/streams/aws-event-stream.ts";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { WireStreamReader, WireEvent } from "../../../src/inference/canonical/wire.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
 import { stripPaths, cutEvents } from "../chat-messages/chat-messages-arbitraries.ts";

@@ -3,10 +3,10 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type {
   CanonicalRequest,
-  Part,
   Reasoning,
   Turn,
-} from "../../../src/inference/canonical/canonical.ts";
+} from "../../../src/inference/canonical/request.ts";
+import type { Part } from "../../../src/inference/canonical/parts.ts";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { Target, WrittenRequest } from "../../../src/inference/canonical/wire.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";

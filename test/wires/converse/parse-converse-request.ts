@@ -1,13 +1,15 @@
 // Reads a request to Converse back into the canonical form: the other half of a round trip, for tests alone.
 import type {
   CacheBreakpoint,
-  CanonicalRequest,
   Part,
+  ToolResultPart,
+} from "../../../src/inference/canonical/parts.ts";
+import type {
+  CanonicalRequest,
   Tool,
   ToolChoice,
-  ToolResultPart,
   Turn,
-} from "../../../src/inference/canonical/canonical.ts";
+} from "../../../src/inference/canonical/request.ts";
 import type { JsonObject } from "../../../src/base/json.ts";
 import type {
   ConverseBlock,

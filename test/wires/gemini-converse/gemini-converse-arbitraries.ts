@@ -3,16 +3,16 @@ import * as fc from "fast-check";
 import type {
   OpaqueBlob,
   CacheBreakpoint,
-  CanonicalReply,
-  CanonicalRequest,
-  Choice,
-  Finish,
   Part,
+  ToolResultPart,
+} from "../../../src/inference/canonical/parts.ts";
+import type { CanonicalReply, Choice, Finish } from "../../../src/inference/canonical/reply.ts";
+import type {
+  CanonicalRequest,
   Tool,
   ToolChoice,
-  ToolResultPart,
   Turn,
-} from "../../../src/inference/canonical/canonical.ts";
+} from "../../../src/inference/canonical/request.ts";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { ReplyReadContext } from "../../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";

@@ -1,12 +1,10 @@
 // A caller of each API talks with a model at Gemini and at Converse: the second turn carries what the first returned, and
 // the provider gets its own reasoning and signatures back; another model does not.
 import { describe, expect, test } from "bun:test";
-import type {
-  CanonicalReply,
-  CanonicalRequest,
-  Part,
-} from "../../../src/inference/canonical/canonical.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
+import type { CanonicalRequest } from "../../../src/inference/canonical/request.ts";
+import type { Part } from "../../../src/inference/canonical/parts.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import type { InboundWire, OutboundWire, Target } from "../../../src/inference/canonical/wire.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";

@@ -1,9 +1,6 @@
 // Writes a canonical stream as Gemini's chunks: the provider's half of a round trip, for tests alone.
-import type {
-  CanonicalEvent,
-  PartHead,
-  UsageReport,
-} from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalEvent, PartHead } from "../../../src/inference/canonical/events.ts";
+import type { UsageReport } from "../../../src/inference/canonical/reply.ts";
 import type { GeminiChunk, GeminiPart } from "./gemini-types.ts";
 
 const FINISH_REASONS: Readonly<Record<string, string>> = {

@@ -1,15 +1,15 @@
 // Every recorded reply of Gemini must be understood: text, thoughts, calls, finish and usage, whole and streamed. What a
 // recording says is read here a second time, in the plainest way.
 import { describe, expect, test } from "bun:test";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
 import {
   eventsOf,
   recordings,
   replayBytes,
   skipNotice,
+  type Recording,
 } from "../../support/recordings/recordings.ts";
-import type { Recording } from "../../support/recordings/recordings.ts";
 import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";
 import type { GeminiCandidate, GeminiChunk } from "./gemini-types.ts";
 import {

@@ -1,7 +1,7 @@
 // Replies of Gemini, whole and streamed: at random, cut at every byte, and the odd ones.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
 import { stripPaths, cutEvents } from "../chat-messages/chat-messages-arbitraries.ts";
 import { encodeChunks } from "./encode-gemini-chunks.ts";

@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { FunctionCallingConfigMode, ThinkingLevel } from "@google/genai";
 import type { Content, GenerationConfig, Tool as SdkTool, ToolConfig } from "@google/genai";
 import * as fc from "fast-check";
-import type { CanonicalRequest, Part, Turn } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalRequest, Turn } from "../../../src/inference/canonical/request.ts";
+import type { Part } from "../../../src/inference/canonical/parts.ts";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { Target, WrittenRequest } from "../../../src/inference/canonical/wire.ts";
 import {

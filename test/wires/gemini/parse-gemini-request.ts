@@ -1,17 +1,19 @@
 // Reads a request to Gemini back into the canonical form: the other half of a round trip, for tests alone.
 import type {
   OpaqueBlob,
-  CanonicalRequest,
-  Effort,
   FilePart,
   ImagePart,
   MediaPart,
   Part,
+  ToolResultPart,
+} from "../../../src/inference/canonical/parts.ts";
+import type {
+  CanonicalRequest,
+  Effort,
   Tool,
   ToolChoice,
-  ToolResultPart,
   Turn,
-} from "../../../src/inference/canonical/canonical.ts";
+} from "../../../src/inference/canonical/request.ts";
 import type {
   GeminiBody,
   GeminiConfig,

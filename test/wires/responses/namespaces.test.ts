@@ -3,9 +3,10 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { Fault } from "../../../src/base/fault.ts";
-import type { CanonicalReply, ToolCallPart } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
+import type { ToolCallPart } from "../../../src/inference/canonical/parts.ts";
 import { type JsonObject, isObject } from "../../../src/base/json.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import { inputBound } from "../../../src/inference/metering/input-bound.ts";
 import { validateResponsesStream } from "../validate-responses-stream.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";

@@ -2,21 +2,22 @@
 import * as fc from "fast-check";
 import type {
   OpaqueBlob,
-  CanonicalEvent,
-  CanonicalReply,
-  CanonicalRequest,
   Citation,
-  Finish,
   Part,
   ReasoningPart,
-  Tool,
   ToolCallPart,
-  ToolChoice,
   ToolResultPart,
-  Turn,
   WireName,
-} from "../../../src/inference/canonical/canonical.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+} from "../../../src/inference/canonical/parts.ts";
+import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
+import type { CanonicalReply, Finish } from "../../../src/inference/canonical/reply.ts";
+import type {
+  CanonicalRequest,
+  Tool,
+  ToolChoice,
+  Turn,
+} from "../../../src/inference/canonical/request.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import { ORIGIN } from "../stream-helpers.ts";
 

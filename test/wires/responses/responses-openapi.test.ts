@@ -4,10 +4,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
-import type {
-  CanonicalReply,
-  CanonicalRequest,
-} from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
+import type { CanonicalRequest } from "../../../src/inference/canonical/request.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
 import { cutEvents, replies, requests } from "./responses-arbitraries.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "../stream-helpers.ts";

@@ -2,15 +2,20 @@
 // it was written again. What a recording says is read here a second time, in the plainest way.
 import { describe, expect, test } from "bun:test";
 import OpenAI from "openai";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import type { ReplyReadContext } from "../../../src/inference/canonical/wire.ts";
 import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
 import { validateResponse, validateResponsesStream } from "../validate-responses-stream.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
-import { eventsOf, recordings, skipNotice } from "../../support/recordings/recordings.ts";
-import type { RecordedEvent, Recording } from "../../support/recordings/recordings.ts";
+import {
+  eventsOf,
+  recordings,
+  skipNotice,
+  type RecordedEvent,
+  type Recording,
+} from "../../support/recordings/recordings.ts";
 import {
   validateCanonicalStream,
   collectReply,

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import { Fault } from "../../../src/base/fault.ts";
-import type { CanonicalEvent, CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
-import { replyToEvents } from "../../../src/inference/canonical/stream.ts";
+import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import type { Target } from "../../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { validateResponsesStream } from "../validate-responses-stream.ts";

@@ -1,7 +1,7 @@
 // Canonical → Responses → canonical is the identity on what the API can carry.
 import { expect, test } from "bun:test";
 import * as fc from "fast-check";
-import type { CanonicalReply } from "../../../src/inference/canonical/canonical.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { ReplyReadContext, Target } from "../../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { validateResponse, validateResponsesStream } from "../validate-responses-stream.ts";

@@ -1,7 +1,6 @@
 import type { FaultCode } from "../../../../base/fault.ts";
-import type { CanonicalError } from "../../../canonical/canonical.ts";
+import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { type JsonObject, isObject, objectIn, stringIn } from "../../../../base/json.ts";
-import { toCanonicalError } from "../../../canonical/error.ts";
 
 // The words of many servers: OpenAI's codes first, then those of Mistral, xAI, Perplexity, llama.cpp and others.
 const CODE_BY_PROVIDER_CODE: Readonly<Record<string, FaultCode>> = {

@@ -1,5 +1,5 @@
 import type { ChatCompletion } from "openai/resources/chat/completions";
-import type { Finish, FinishReason } from "../../../canonical/canonical.ts";
+import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 type ChatFinish = ChatCompletion.Choice["finish_reason"];
 

@@ -1,6 +1,6 @@
 import type { Usage } from "../../../../base/usage-meters.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import type { UsageReport } from "../../../canonical/canonical.ts";
+import type { UsageReport } from "../../../canonical/reply.ts";
 
 /** The disjoint meters as this API counts: cached tokens within the prompt, reasoning within the completion. */
 export function writeUsage(report: UsageReport): JsonObject {

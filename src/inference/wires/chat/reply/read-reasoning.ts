@@ -1,5 +1,5 @@
 // Reasoning and annotations have the same form in a caller's history and in a provider's reply.
-import type { OpaqueBlob, Citation, ReasoningPart } from "../../../canonical/canonical.ts";
+import type { OpaqueBlob, Citation, ReasoningPart } from "../../../canonical/parts.ts";
 import {
   type JsonObject,
   arrayIn,

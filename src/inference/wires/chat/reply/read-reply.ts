@@ -1,13 +1,12 @@
 import type {
   OpaqueBlob,
-  CanonicalReply,
-  Choice,
   Citation,
   ImagePart,
   MediaPart,
   Part,
   TokenLogprob,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import type { CanonicalReply, Choice } from "../../../canonical/reply.ts";
 import {
   type JsonObject,
   arrayIn,

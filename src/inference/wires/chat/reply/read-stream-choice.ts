@@ -1,11 +1,6 @@
 // One choice of a stream as it comes in: which of its parts are open, and which call a piece of arguments belongs to.
-import type {
-  OpaqueBlob,
-  CanonicalEvent,
-  Citation,
-  PartHead,
-  TokenLogprob,
-} from "../../../canonical/canonical.ts";
+import type { OpaqueBlob, Citation, TokenLogprob } from "../../../canonical/parts.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import { type JsonObject, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";

@@ -1,16 +1,21 @@
-import type { CanonicalEvent, Citation } from "../../../canonical/canonical.ts";
+import type { CanonicalEvent } from "../../../canonical/events.ts";
+import type { Citation } from "../../../canonical/parts.ts";
 import {
   type JsonObject,
   arrayIn,
   isObject,
   numberIn,
   objectIn,
-  parseEvent,
   indexIn,
   stringIn,
 } from "../../../../base/json.ts";
+import {
+  parseEvent,
+  type ReplyReadContext,
+  type WireStreamReader,
+  type WireEvent,
+} from "../../../canonical/wire.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
-import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { detailBlob, readAnnotation } from "./read-reasoning.ts";

@@ -1,19 +1,18 @@
+import type { CanonicalReply, Choice } from "../../../canonical/reply.ts";
 import type {
-  CanonicalReply,
-  Choice,
   Citation,
   ImagePart,
-  Loss,
   MediaPart,
   Part,
   ReasoningPart,
   TextPart,
   TokenLogprob,
   ToolCallPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { addPartLoss, type ReplyWriteContext, type WrittenReply } from "../../../canonical/wire.ts";
+import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";

@@ -1,17 +1,9 @@
-import type {
-  CanonicalEvent,
-  Loss,
-  PartHead,
-  ReasoningPart,
-  TokenLogprob,
-  UsageReport,
-} from "../../../canonical/canonical.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
+import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
+import type { ReasoningPart, TokenLogprob } from "../../../canonical/parts.ts";
+import type { UsageReport } from "../../../canonical/reply.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import {
-  addPartLoss,
-  type ReplyWriteContext,
-  type WireStreamWriter,
-} from "../../../canonical/wire.ts";
+import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";

@@ -6,8 +6,8 @@ import {
   type Reasoning,
   type Tool,
   type ToolChoice,
-} from "../../../canonical/canonical.ts";
-import type { OutputFormat } from "../../../canonical/output-format.ts";
+  type OutputFormat,
+} from "../../../canonical/request.ts";
 import {
   type JsonObject,
   isObject,

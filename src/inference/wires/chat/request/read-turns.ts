@@ -10,8 +10,8 @@ import type {
   Source,
   ToolCallPart,
   ToolResultPart,
-  Turn,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import type { Turn } from "../../../canonical/request.ts";
 import {
   type JsonObject,
   isObject,

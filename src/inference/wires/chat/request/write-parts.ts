@@ -2,16 +2,16 @@ import type {
   CacheBreakpoint,
   FilePart,
   ImagePart,
-  Loss,
   MediaPart,
   Part,
   Source,
   TextPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { COMMON_IMAGE_TYPES, isUncommonImageType } from "../../../canonical/media-sources.ts";
 import { addSignatureLoss } from "../../../canonical/reasoning.ts";
-import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
 
 /** One part of a message's content, or undefined with a loss. */
 export function writePart(

@@ -1,12 +1,8 @@
-import type { CanonicalRequest, Loss, RequestField } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
+import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { clampEffort, budgetToEffort } from "../../../canonical/reasoning.ts";
-import {
-  addFieldLoss,
-  takeNativeFields,
-  type Target,
-  type WrittenRequest,
-} from "../../../canonical/wire.ts";
+import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { writeResponseFormat } from "./write-response-format.ts";
 import { writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";

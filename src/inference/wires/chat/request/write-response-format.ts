@@ -1,4 +1,5 @@
-import type { CanonicalRequest, Loss } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest } from "../../../canonical/request.ts";
+import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import {
   emulateByTool,

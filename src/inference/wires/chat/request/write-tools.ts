@@ -1,13 +1,13 @@
-import type { CanonicalRequest, Loss, Tool, ToolChoice } from "../../../canonical/canonical.ts";
-import type { JsonObject } from "../../../../base/json.ts";
-import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
+  type Loss,
   addFieldLoss,
   takeNativeFields,
   nativeToolLossReason,
-  type SchemaEmulation,
-  type Target,
-} from "../../../canonical/wire.ts";
+} from "../../../canonical/loss.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
 import { writeCache } from "./write-parts.ts";
 
 // Which of the tools are allowed is OpenAI's own way to say; elsewhere the others are left out.

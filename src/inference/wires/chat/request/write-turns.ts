@@ -1,17 +1,16 @@
+import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type {
-  CanonicalRequest,
-  Loss,
   Part,
   ReasoningPart,
   TextPart,
   ToolCallPart,
   ToolResultPart,
-  Turn,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
 import { canReplay } from "../../../canonical/reasoning.ts";
-import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
 import { writePart } from "./write-parts.ts";
 
 interface WriteContext {

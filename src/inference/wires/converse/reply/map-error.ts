@@ -1,6 +1,5 @@
 import type { FaultCode } from "../../../../base/fault.ts";
-import type { CanonicalError } from "../../../canonical/canonical.ts";
-import { toCanonicalError } from "../../../canonical/error.ts";
+import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { isObject, objectIn, stringIn } from "../../../../base/json.ts";
 
 /** The exceptions of the runtime, as a reply and as a frame of a stream. */

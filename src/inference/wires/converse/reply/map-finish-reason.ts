@@ -1,4 +1,4 @@
-import type { Finish, FinishReason } from "../../../canonical/canonical.ts";
+import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 /** The words of Converse's StopReason. */
 const FROM_CONVERSE = {

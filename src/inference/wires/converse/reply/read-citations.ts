@@ -1,4 +1,4 @@
-import type { Citation } from "../../../canonical/canonical.ts";
+import type { Citation } from "../../../canonical/parts.ts";
 import { type JsonObject, arrayIn, objectIn, stringIn } from "../../../../base/json.ts";
 
 /** What a citation says of its source; its place is that of the text before it. */

@@ -1,6 +1,7 @@
-import type { CanonicalEvent, CanonicalReply } from "../../../canonical/canonical.ts";
+import type { CanonicalEvent } from "../../../canonical/events.ts";
+import type { CanonicalReply } from "../../../canonical/reply.ts";
 import { type JsonObject, arrayIn, isObject, objectIn, stringIn } from "../../../../base/json.ts";
-import { createReplyCollector } from "../../../canonical/stream.ts";
+import { createReplyCollector } from "../../../canonical/collect-reply.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { guardrailMessage, stopSequenceOf } from "./read-stream.ts";

@@ -1,11 +1,6 @@
 // The content of a message as it comes in: blocks one after another, which open and close parts.
-import type {
-  OpaqueBlob,
-  CanonicalEvent,
-  ImagePart,
-  NativePart,
-  PartHead,
-} from "../../../canonical/canonical.ts";
+import type { OpaqueBlob, ImagePart, NativePart } from "../../../canonical/parts.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import {
   type JsonObject,
   arrayIn,

@@ -1,13 +1,12 @@
-import type { CanonicalEvent } from "../../../canonical/canonical.ts";
+import type { CanonicalEvent } from "../../../canonical/events.ts";
+import { type JsonObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 import {
-  type JsonObject,
-  numberIn,
-  objectIn,
   parseEvent,
-  stringIn,
-} from "../../../../base/json.ts";
+  type ReplyReadContext,
+  type WireStreamReader,
+  type WireEvent,
+} from "../../../canonical/wire.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
-import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../../canonical/wire.ts";
 import { readException } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import {

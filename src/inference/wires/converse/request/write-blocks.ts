@@ -5,10 +5,10 @@ import type {
   ReasoningPart,
   ToolCallPart,
   ToolResultPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
 import type { CallIds } from "../../../canonical/call-ids.ts";
 import { canReplay } from "../../../canonical/reasoning.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
+import { takeNativeFields } from "../../../canonical/loss.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
 import { writeMedia, type MediaWriteContext } from "./write-media.ts";
 

@@ -1,4 +1,5 @@
-import type { CacheBreakpoint, Loss } from "../../../canonical/canonical.ts";
+import type { CacheBreakpoint } from "../../../canonical/parts.ts";
+import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { familyOf } from "./model-family.ts";

@@ -1,5 +1,6 @@
 // Images, documents, sound and pictures in motion: by their bytes, or from the caller's S3.
-import type { FilePart, ImagePart, Loss, MediaPart, Source } from "../../../canonical/canonical.ts";
+import type { FilePart, ImagePart, MediaPart, Source } from "../../../canonical/parts.ts";
+import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { addSignatureLoss } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";

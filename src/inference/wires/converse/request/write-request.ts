@@ -1,13 +1,8 @@
-import type { CanonicalRequest, Loss, RequestField } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
+import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { emulateByTool, addJsonInstruction } from "../../../canonical/structured-output.ts";
-import {
-  addFieldLoss,
-  takeNativeFields,
-  type SchemaEmulation,
-  type Target,
-  type WrittenRequest,
-} from "../../../canonical/wire.ts";
+import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { familyOf } from "./model-family.ts";
 import { operationPath } from "./operation-path.ts";
 import { writeSampling } from "./write-sampling.ts";

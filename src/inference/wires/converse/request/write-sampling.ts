@@ -1,6 +1,7 @@
-import type { CanonicalRequest, Loss } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest } from "../../../canonical/request.ts";
+import { type Loss, addFieldLoss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import { addFieldLoss, type Target } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
 import { familyOf } from "./model-family.ts";
 
 const TOP_P_MIN_THINKING = 0.95;

@@ -1,7 +1,8 @@
 // How hard to think, in the words of each family of models. Claude takes an effort, or on older models a budget of tokens
 // that must fit into the limit; it does not think where a tool is forced, and not where the turn that it goes on with
 // began without thinking.
-import type { CanonicalRequest, Effort, Loss, Reasoning } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
+import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import {
   effortToBudget,

@@ -1,14 +1,14 @@
-import type { CanonicalRequest, Loss, Tool, ToolChoice } from "../../../canonical/canonical.ts";
-import type { JsonObject } from "../../../../base/json.ts";
-import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
+  type Loss,
   addFieldLoss,
   addParallelCallsLoss,
   takeNativeFields,
   nativeToolLossReason,
-  type SchemaEmulation,
-  type Target,
-} from "../../../canonical/wire.ts";
+} from "../../../canonical/loss.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
 
 const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/;

@@ -1,7 +1,8 @@
-import type { CanonicalRequest, Loss, Turn } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
-import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
 import { createDocumentNames } from "./document-names.ts";
 import { writeBlock, type BlockWriteContext } from "./write-blocks.ts";
 import { moveCachePointsBeforeMedia, writeCachePoint } from "./write-cache-points.ts";

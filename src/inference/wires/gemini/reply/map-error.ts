@@ -1,6 +1,5 @@
 import type { FaultCode } from "../../../../base/fault.ts";
-import type { CanonicalError } from "../../../canonical/canonical.ts";
-import { toCanonicalError } from "../../../canonical/error.ts";
+import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 
 /** The codes of google.rpc, all of them. */

@@ -1,5 +1,5 @@
 import type { BlockedReason, FinishReason as SdkFinish } from "@google/genai";
-import type { Finish, FinishReason } from "../../../canonical/canonical.ts";
+import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 const FROM_GEMINI = {
   FINISH_REASON_UNSPECIFIED: "stop",

@@ -1,5 +1,5 @@
 // Where a text comes from. Places are given in UTF-8 bytes of all the text; here they become UTF-16 positions.
-import type { Citation } from "../../../canonical/canonical.ts";
+import type { Citation } from "../../../canonical/parts.ts";
 import {
   type JsonObject,
   arrayIn,

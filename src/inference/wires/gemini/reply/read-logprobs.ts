@@ -6,7 +6,7 @@ import {
   objectIn,
   stringIn,
 } from "../../../../base/json.ts";
-import type { TokenLogprob } from "../../../canonical/canonical.ts";
+import type { TokenLogprob } from "../../../canonical/parts.ts";
 
 /** The tokens that were chosen and, beside each, those that were likeliest at its place. */
 export function readLogprobs(candidate: JsonObject): TokenLogprob[] | undefined {

@@ -1,14 +1,13 @@
 // One candidate of a stream as it comes in: which of its parts is open, and what is still to be said of it.
 import type {
   OpaqueBlob,
-  CanonicalEvent,
   FilePart,
   ImagePart,
   MediaPart,
   NativePart,
-  PartHead,
   TokenLogprob,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { mintCallId } from "./call-ids.ts";

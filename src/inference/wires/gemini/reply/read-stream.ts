@@ -1,5 +1,6 @@
 import type { Usage } from "../../../../base/usage-meters.ts";
-import type { CanonicalEvent, Finish } from "../../../canonical/canonical.ts";
+import type { CanonicalEvent } from "../../../canonical/events.ts";
+import type { Finish } from "../../../canonical/reply.ts";
 import {
   type JsonObject,
   arrayIn,

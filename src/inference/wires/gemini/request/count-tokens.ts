@@ -1,5 +1,5 @@
 // The provider's own count of a prompt.
-import type { CanonicalRequest } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest } from "../../../canonical/request.ts";
 import { type JsonObject, numberIn, objectIn } from "../../../../base/json.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { operationPath } from "./operation-path.ts";

@@ -1,5 +1,6 @@
 // Parts of a content: what a user sends, and what stands in a tool's result.
-import type { FilePart, ImagePart, Loss, MediaPart, Source } from "../../../canonical/canonical.ts";
+import type { FilePart, ImagePart, MediaPart, Source } from "../../../canonical/parts.ts";
+import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { isThirdGeneration } from "./model-generation.ts";

@@ -1,6 +1,7 @@
 // How hard to think. Models of the third generation take a level, those of 2.5 a budget of tokens; which of them can be
 // told not to think at all differs.
-import type { CanonicalRequest, Effort, Loss, Reasoning } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
+import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { effortToBudget, clampEffort, budgetToEffort } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";

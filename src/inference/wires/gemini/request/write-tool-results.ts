@@ -1,7 +1,8 @@
 // What tools answered. The provider matches results to calls by id or by place, and knows them by the tool's name.
 import type { JsonObject } from "../../../../base/json.ts";
-import type { ToolCallPart, ToolResultPart, Turn } from "../../../canonical/canonical.ts";
-import { takeNativeFields } from "../../../canonical/wire.ts";
+import type { ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
+import type { Turn } from "../../../canonical/request.ts";
+import { takeNativeFields } from "../../../canonical/loss.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { writeMedia } from "./write-parts.ts";
 import type { TurnWriteContext } from "./write-turns.ts";

@@ -1,14 +1,14 @@
-import type { CanonicalRequest, Loss, Tool } from "../../../canonical/canonical.ts";
-import type { JsonObject } from "../../../../base/json.ts";
-import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import type { CanonicalRequest, Tool } from "../../../canonical/request.ts";
 import {
+  type Loss,
   addFieldLoss,
   addParallelCallsLoss,
   takeNativeFields,
   nativeToolLossReason,
-  type SchemaEmulation,
-  type Target,
-} from "../../../canonical/wire.ts";
+} from "../../../canonical/loss.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
 
 const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/;
 

@@ -1,19 +1,18 @@
+import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type {
-  CanonicalRequest,
   FilePart,
   ImagePart,
-  Loss,
   MediaPart,
   Part,
   ReasoningPart,
   TextPart,
   ToolCallPart,
-  Turn,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
 import { addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
-import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 import { writeMedia } from "./write-parts.ts";

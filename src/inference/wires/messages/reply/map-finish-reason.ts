@@ -1,5 +1,5 @@
 import type { StopReason } from "@anthropic-ai/sdk/resources/messages/messages";
-import type { Finish, FinishReason } from "../../../canonical/canonical.ts";
+import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 const FROM_MESSAGES = {
   end_turn: "stop",

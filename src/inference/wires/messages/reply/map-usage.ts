@@ -1,6 +1,6 @@
 import type { TokenMeter, Usage } from "../../../../base/usage-meters.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import type { UsageReport } from "../../../canonical/canonical.ts";
+import type { UsageReport } from "../../../canonical/reply.ts";
 
 const SERVICE_TIERS: ReadonlySet<unknown> = new Set(["standard", "priority", "batch"]);
 const SPEEDS: ReadonlySet<unknown> = new Set(["standard", "fast"]);

@@ -1,4 +1,5 @@
-import type { OpaqueBlob, CanonicalReply, Citation, Part } from "../../../canonical/canonical.ts";
+import type { OpaqueBlob, Citation, Part } from "../../../canonical/parts.ts";
+import type { CanonicalReply } from "../../../canonical/reply.ts";
 import { type JsonObject, arrayIn, isObject, objectIn, stringIn } from "../../../../base/json.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";

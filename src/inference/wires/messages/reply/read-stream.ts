@@ -1,16 +1,19 @@
-import type { CanonicalEvent, PartHead } from "../../../canonical/canonical.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import {
   type JsonObject,
   arrayIn,
   numberIn,
   objectIn,
-  parseEvent,
   parseObject,
   stringIn,
 } from "../../../../base/json.ts";
+import {
+  parseEvent,
+  type ReplyReadContext,
+  type WireStreamReader,
+} from "../../../canonical/wire.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
-import type { ReplyReadContext, WireStreamReader } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { blobOf, readCitation, readReplyBlock, tierOf } from "./read-reply.ts";

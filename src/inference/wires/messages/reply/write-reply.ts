@@ -1,16 +1,16 @@
+import type { CanonicalReply } from "../../../canonical/reply.ts";
 import type {
-  CanonicalReply,
   Citation,
-  Loss,
   Part,
   ReasoningPart,
   TextPart,
   ToolCallPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import { encodeCallId } from "../../../canonical/call-ids.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { addPartLoss, type ReplyWriteContext, type WrittenReply } from "../../../canonical/wire.ts";
+import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { initialUsage, writeUsage } from "./map-usage.ts";
 

@@ -1,15 +1,10 @@
 // This API has one content block open at a time. The first part that is open is shown as it comes; parts that begin
 // before it ends wait, as events, until it does.
-import type {
-  CanonicalEvent,
-  Finish,
-  Loss,
-  PartHead,
-  UsageReport,
-} from "../../../canonical/canonical.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
+import type { Finish, UsageReport } from "../../../canonical/reply.ts";
+import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
 import { encodeCallId } from "../../../canonical/call-ids.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { addPartLoss } from "../../../canonical/wire.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
 import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";

@@ -9,7 +9,7 @@ import type {
   TextPart,
   ToolCallPart,
   ToolResultPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
 import {
   type JsonObject,
   mustBeArray,

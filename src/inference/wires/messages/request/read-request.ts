@@ -5,7 +5,8 @@ import type {
   Reasoning,
   Tool,
   ToolChoice,
-} from "../../../canonical/canonical.ts";
+  OutputFormat,
+} from "../../../canonical/request.ts";
 import {
   type JsonObject,
   mustBeArray,
@@ -21,7 +22,6 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
-import type { OutputFormat } from "../../../canonical/output-format.ts";
 import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import { readCache } from "./read-blocks.ts";
 import { readTurns } from "./read-turns.ts";

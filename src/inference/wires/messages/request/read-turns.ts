@@ -5,7 +5,8 @@ import {
   oneOf,
   unknownFields,
 } from "../../../../base/json.ts";
-import type { Part, Turn } from "../../../canonical/canonical.ts";
+import type { Part } from "../../../canonical/parts.ts";
+import type { Turn } from "../../../canonical/request.ts";
 import { invalid } from "../../../../base/fault.ts";
 import { readBlocks, readText } from "./read-blocks.ts";
 

@@ -3,18 +3,18 @@ import type {
   CacheBreakpoint,
   FilePart,
   ImagePart,
-  Loss,
   Part,
   ReasoningPart,
   Source,
   ToolCallPart,
   ToolResultPart,
   TextPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import type { CallIds } from "../../../canonical/call-ids.ts";
 import { addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
-import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
 
 const IMAGE_TYPES: ReadonlySet<string> = new Set([
   "image/jpeg",

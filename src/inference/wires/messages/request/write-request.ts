@@ -1,10 +1,15 @@
 import type {
   CanonicalRequest,
-  Loss,
   RequestField,
   Tool,
   ToolChoice,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/request.ts";
+import {
+  type Loss,
+  addFieldLoss,
+  takeNativeFields,
+  nativeToolLossReason,
+} from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import {
   emulateByTool,
@@ -12,14 +17,7 @@ import {
   outputToolChoice,
   outputToolDefinition,
 } from "../../../canonical/structured-output.ts";
-import {
-  addFieldLoss,
-  takeNativeFields,
-  nativeToolLossReason,
-  type SchemaEmulation,
-  type Target,
-  type WrittenRequest,
-} from "../../../canonical/wire.ts";
+import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { writeCache } from "./write-blocks.ts";
 import { writeThinking } from "./write-thinking.ts";
 import { writeTurns } from "./write-turns.ts";

@@ -1,6 +1,7 @@
 // How hard to think. Claude takes an effort, or on older models a budget of tokens that must fit into max_tokens; it
 // refuses to think where a tool is forced, and with a budget where the turn it goes on with did not begin with thinking.
-import type { CanonicalRequest, Effort, Loss, Reasoning } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
+import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import {
   effortToBudget,

@@ -1,7 +1,9 @@
-import type { CanonicalRequest, Loss, Part, Turn } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import type { Part } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
-import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
 import { writeBlock, type BlockWriteContext } from "./write-blocks.ts";
 
 type Role = "user" | "assistant" | "system";

@@ -7,8 +7,8 @@ import type {
   FunctionTool,
   NamespaceMembership,
   Tool,
-  ToolCallPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/request.ts";
+import type { ToolCallPart } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 
 export type NamespacedTool = (FunctionTool | CustomTool) & { readonly member: NamespaceMembership };

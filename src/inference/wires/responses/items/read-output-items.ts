@@ -6,7 +6,7 @@ import type {
   NativeFields,
   ReasoningPart,
   TokenLogprob,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
 import {
   type JsonObject,
   arrayIn,

@@ -1,5 +1,5 @@
 // What the model says as items: of a reply's output, and of the history that goes back to a provider.
-import type { Citation, ReasoningPart, TokenLogprob } from "../../../canonical/canonical.ts";
+import type { Citation, ReasoningPart, TokenLogprob } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 
 /**

@@ -1,11 +1,12 @@
-import type { CanonicalRequest, Loss, Tool, ToolChoice } from "../../../canonical/canonical.ts";
-import type { JsonObject } from "../../../../base/json.ts";
+import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
+  type Loss,
   addFieldLoss,
   takeNativeFields,
   nativeToolLossReason,
-  type Target,
-} from "../../../canonical/wire.ts";
+} from "../../../canonical/loss.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import type { Target } from "../../../canonical/wire.ts";
 import {
   namespacedNameOf,
   groupByNamespace,

@@ -1,8 +1,7 @@
 import type { ResponseError } from "openai/resources/responses/responses";
 import type { FaultCode } from "../../../../base/fault.ts";
-import type { CanonicalError } from "../../../canonical/canonical.ts";
+import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { type JsonObject, isObject, objectIn, stringIn } from "../../../../base/json.ts";
-import { toCanonicalError } from "../../../canonical/error.ts";
 
 // The codes of a failed response first, then those that come with a status, from OpenAI and from others of this API.
 const CODE_BY_PROVIDER_CODE: Readonly<Record<string, FaultCode>> = {

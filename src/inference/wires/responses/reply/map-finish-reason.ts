@@ -1,5 +1,5 @@
 import type { Response, ResponseStatus } from "openai/resources/responses/responses";
-import type { Finish, FinishReason } from "../../../canonical/canonical.ts";
+import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 
 type IncompleteReason = NonNullable<Response.IncompleteDetails["reason"]>;

@@ -1,6 +1,6 @@
 import type { ResponseUsage } from "openai/resources/responses/responses";
 import type { JsonObject } from "../../../../base/json.ts";
-import type { UsageReport } from "../../../canonical/canonical.ts";
+import type { UsageReport } from "../../../canonical/reply.ts";
 
 /** The disjoint meters as this API counts: cached tokens within the input, reasoning within the output. */
 export function writeUsage(report: UsageReport): JsonObject {

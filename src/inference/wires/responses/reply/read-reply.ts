@@ -1,11 +1,11 @@
 import type {
   OpaqueBlob,
-  CanonicalReply,
   ImagePart,
   Part,
   ReasoningPart,
   ToolCallPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import type { CanonicalReply } from "../../../canonical/reply.ts";
 import {
   type JsonObject,
   arrayIn,

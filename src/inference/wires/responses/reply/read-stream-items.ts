@@ -1,12 +1,8 @@
 // The items of a stream as they come in: which part of the reply each has open, and how far it has come. Some servers
 // change an item's id from event to event, and some leave out deltas or the events that end a thing: so an item is known
 // by its place, and what its last event says beyond the deltas is given then.
-import type {
-  OpaqueBlob,
-  CanonicalEvent,
-  PartHead,
-  TokenLogprob,
-} from "../../../canonical/canonical.ts";
+import type { OpaqueBlob, TokenLogprob } from "../../../canonical/parts.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import { type JsonObject, arrayIn, isObject, numberIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import {

@@ -1,7 +1,12 @@
-import type { CanonicalEvent } from "../../../canonical/canonical.ts";
-import { type JsonObject, arrayIn, objectIn, parseEvent, stringIn } from "../../../../base/json.ts";
+import type { CanonicalEvent } from "../../../canonical/events.ts";
+import { type JsonObject, arrayIn, objectIn, stringIn } from "../../../../base/json.ts";
+import {
+  parseEvent,
+  type ReplyReadContext,
+  type WireStreamReader,
+  type WireEvent,
+} from "../../../canonical/wire.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
-import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { readReplyHead } from "./read-reply.ts";

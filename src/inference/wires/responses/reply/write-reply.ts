@@ -1,18 +1,17 @@
 import type {
   OpaqueBlob,
-  CanonicalReply,
-  Choice,
-  Loss,
   Part,
   ReasoningPart,
   RefusalPart,
   TextPart,
-  Tool,
   ToolCallPart,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import type { CanonicalReply, Choice } from "../../../canonical/reply.ts";
+import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
+import type { Tool } from "../../../canonical/request.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { addPartLoss, type ReplyWriteContext, type WrittenReply } from "../../../canonical/wire.ts";
+import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
 import { toNamespacedCall } from "../items/namespaces.ts";
 import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";
 import {

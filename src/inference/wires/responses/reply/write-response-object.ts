@@ -1,12 +1,6 @@
 // The Response object around the output: what was asked is repeated in it, in full, as clients of this API expect.
-import type {
-  CanonicalReply,
-  CanonicalRequest,
-  Finish,
-  Tool,
-  Turn,
-  UsageReport,
-} from "../../../canonical/canonical.ts";
+import type { CanonicalReply, Finish, UsageReport } from "../../../canonical/reply.ts";
+import type { CanonicalRequest, Tool, Turn } from "../../../canonical/request.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import type { ReplyWriteContext } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";

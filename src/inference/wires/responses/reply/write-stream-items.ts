@@ -1,7 +1,7 @@
 // The output of a stream as it is written: one item open at a time, in it one part, and the finished items as text, so
 // that the last event repeats them without building them again. Frames are put together from text as well.
 import type { JsonObject } from "../../../../base/json.ts";
-import type { PartHead } from "../../../canonical/canonical.ts";
+import type { PartHead } from "../../../canonical/events.ts";
 import { continuesReasoningItem, reasoningItem } from "../items/write-output-items.ts";
 import { callItem, messageItem, textPart } from "./write-reply.ts";
 

@@ -1,22 +1,13 @@
 // This API announces every item, every part of it and the end of each, and repeats at every end all that was said. One
 // item is open at a time: parts that begin before the open one ends wait, as events, until it does. An item ends when
 // another begins, because parts of one kind share it.
-import type {
-  OpaqueBlob,
-  CanonicalEvent,
-  Finish,
-  Loss,
-  NativePart,
-  PartHead,
-  UsageReport,
-} from "../../../canonical/canonical.ts";
+import type { OpaqueBlob, NativePart } from "../../../canonical/parts.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
+import type { Finish, UsageReport } from "../../../canonical/reply.ts";
+import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import {
-  addPartLoss,
-  type ReplyWriteContext,
-  type WireStreamWriter,
-} from "../../../canonical/wire.ts";
+import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
 import { errorBody, failedError } from "./map-error.ts";
 import {
   beginPart,

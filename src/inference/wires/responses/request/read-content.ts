@@ -6,7 +6,7 @@ import type {
   NativeFields,
   Part,
   Source,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
 import {
   type JsonObject,
   mustBeArray,

@@ -1,13 +1,7 @@
 // The items of `input` as turns: what the model said between two other voices is one turn, whatever items it came in.
 import { invalid } from "../../../../base/fault.ts";
-import type {
-  OpaqueBlob,
-  Part,
-  Tool,
-  ToolCallPart,
-  ToolResultPart,
-  Turn,
-} from "../../../canonical/canonical.ts";
+import type { OpaqueBlob, Part, ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
+import type { Tool, Turn } from "../../../canonical/request.ts";
 import {
   type JsonObject,
   isObject,

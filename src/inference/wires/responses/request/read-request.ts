@@ -4,7 +4,8 @@ import {
   type Reasoning,
   type Turn,
   EFFORTS,
-} from "../../../canonical/canonical.ts";
+  type OutputFormat,
+} from "../../../canonical/request.ts";
 import {
   type JsonObject,
   mustBeName,
@@ -20,7 +21,6 @@ import {
   mustBeObject,
   unknownFields,
 } from "../../../../base/json.ts";
-import type { OutputFormat } from "../../../canonical/output-format.ts";
 import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import { readTurns } from "./read-input-items.ts";
 import { readToolChoice, readTools } from "./read-tools.ts";

@@ -1,4 +1,4 @@
-import type { FunctionTool, NativeTool, Tool, ToolChoice } from "../../../canonical/canonical.ts";
+import type { FunctionTool, NativeTool, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
   type JsonObject,
   isObject,

@@ -2,15 +2,15 @@ import type {
   CacheBreakpoint,
   FilePart,
   ImagePart,
-  Loss,
   MediaPart,
   Part,
   Source,
-} from "../../../canonical/canonical.ts";
+} from "../../../canonical/parts.ts";
+import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { addSignatureLoss } from "../../../canonical/reasoning.ts";
 import { COMMON_IMAGE_TYPES, isUncommonImageType } from "../../../canonical/media-sources.ts";
-import { takeNativeFields, type Target } from "../../../canonical/wire.ts";
+import type { Target } from "../../../canonical/wire.ts";
 
 /** One part of a user's message or of a tool's output, or undefined with a loss. */
 export function writePart(

@@ -1,13 +1,9 @@
-import type { CanonicalRequest, Loss, RequestField } from "../../../canonical/canonical.ts";
+import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
+import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import { type JsonObject, isObject } from "../../../../base/json.ts";
 import { strictFlag } from "../../../canonical/structured-output.ts";
 import { clampEffort, budgetToEffort } from "../../../canonical/reasoning.ts";
-import {
-  addFieldLoss,
-  takeNativeFields,
-  type Target,
-  type WrittenRequest,
-} from "../../../canonical/wire.ts";
+import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { INCLUDE_ENCRYPTED_REASONING, INCLUDE_LOGPROBS } from "./read-request.ts";
 import { writeItems } from "./write-input-items.ts";
 import { writeTools } from "../items/write-tools.ts";

@@ -1,0 +1,49 @@
+// A model's reply in canonical form.
+import type { Part } from "./parts.ts";
+import type { JsonObject } from "../../base/json.ts";
+import type { Usage } from "../../base/usage-meters.ts";
+
+export const FINISH_REASONS = [
+  "stop",
+  "stop_sequence",
+  "tool_calls",
+  "length",
+  "context_full",
+  "refusal",
+  "content_filter",
+  "pause",
+  "bad_tool_call",
+  "error",
+] as const;
+export type FinishReason = (typeof FINISH_REASONS)[number];
+
+export interface Finish {
+  readonly reason: FinishReason;
+  /** The word that the provider used. */
+  readonly nativeReason?: string | undefined;
+  /** The stop sequence that was met. */
+  readonly stopSequence?: string | undefined;
+  /** The provider's explanation of a refusal. */
+  readonly detail?: string | undefined;
+}
+
+export interface Choice {
+  readonly parts: readonly Part[];
+  readonly finish: Finish;
+}
+
+export interface CanonicalReply {
+  readonly id?: string | undefined;
+  readonly model?: string | undefined;
+  readonly createdSeconds?: number | undefined;
+  /** Never empty: a reply that was blocked has one choice without parts. */
+  readonly choices: readonly Choice[];
+  readonly usage?: UsageReport | undefined;
+  readonly serviceTier?: string | undefined;
+}
+
+/** `extras` (the cost) go into the usage object that the caller sees, as they are. */
+export interface UsageReport {
+  readonly usage: Usage;
+  readonly extras?: JsonObject | undefined;
+}
