@@ -1,30 +1,43 @@
-// How the console says money, time and names.
+// Money, time and numbers as pages show them.
 
-import { type Nano, NANO_PER_USD, usdText } from "./money.ts";
+import { NANO_PER_USD, type Nano, usdText } from "./money.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "./time.ts";
 
 const NANO_PER_CENT = NANO_PER_USD / 100n;
+const NANO_PER_MICRO_USD = NANO_PER_USD / 1_000_000n;
 
-/** Dollars and cents, and every digit where there is less than a dollar. */
+/** `$1,234.56`, or up to six decimals below one dollar. Rounds towards zero, so that no balance looks larger than it is. */
 export function formatUsd(amount: Nano): string {
-  if (amount !== 0n && amount < NANO_PER_USD && amount % NANO_PER_CENT !== 0n)
-    return `$${usdText(amount)}`;
-  const cents = amount / NANO_PER_CENT;
-  const [whole, rest] = [cents / 100n, cents % 100n];
-  return `$${whole.toLocaleString("en-US")}.${rest.toString().padStart(2, "0")}`;
+  if (amount < 0n) return `−${formatUsd(-amount)}`;
+  if (amount > 0n && amount < NANO_PER_MICRO_USD) return "less than $0.000001";
+  const step = amount < NANO_PER_USD ? NANO_PER_MICRO_USD : NANO_PER_CENT;
+  const [whole = "0", fraction = ""] = usdText(amount - (amount % step)).split(".");
+  return `$${BigInt(whole).toLocaleString("en-US")}.${fraction.padEnd(2, "0")}`;
 }
 
-export function formatMinute(at: number): string {
+/** `2026-11-21 14:05 UTC`. */
+export function formatDateTime(at: number): string {
   return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
+export function formatDuration(ms: number): string {
+  if (ms < MINUTE_MS) return "less than a minute";
+  if (ms < HOUR_MS) return pluralize(Math.floor(ms / MINUTE_MS), "minute");
+  if (ms < 2 * DAY_MS) return pluralize(Math.floor(ms / HOUR_MS), "hour");
+  return pluralize(Math.floor(ms / DAY_MS), "day");
+}
+
+/** `3 hours ago`; a time in the future counts as now. */
+export function formatAge(at: number, now: number): string {
+  return `${formatDuration(Math.max(0, now - at))} ago`;
+}
+
+/** `1,234,567`. */
 export function formatInteger(value: number): string {
   return value.toLocaleString("en-US");
 }
 
-/** What an audit entry tells besides who, what and on what. */
-export function formatAuditDetail(detail: Readonly<Record<string, unknown>>): string {
-  return Object.entries(detail)
-    .filter(([, value]) => value !== null)
-    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${String(value)}`)
-    .join("; ");
+/** `1 key`, `1,200 keys`. */
+export function pluralize(count: number, noun: string): string {
+  return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
 }

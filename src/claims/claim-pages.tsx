@@ -2,13 +2,14 @@
 // The pages of the ceremony beside the one on which a human decides: one for each state of an attempt.
 
 import type { Child } from "hono/jsx";
+import { formatUsd, pluralize } from "../base/format.ts";
 import type { Role } from "../accounts/members.ts";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { ClaimAttempt, ClaimState } from "./claim-attempt.ts";
 import { maskEmail } from "./email-address.ts";
 import type { ClaimReview } from "./claim-review.ts";
-import { pluralize, formatUsd, describeSetup } from "./format.ts";
+import { describeSetup } from "./format.ts";
 
 /** What a page says, and with which status. */
 export interface ClaimPage {

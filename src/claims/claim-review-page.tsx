@@ -3,6 +3,7 @@
 // comes with it, what it risks, and two buttons of the same size.
 
 import type { Child } from "hono/jsx";
+import { formatAge, formatDuration, formatUsd, pluralize } from "../base/format.ts";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { Key } from "../keys/keys.ts";
@@ -14,15 +15,7 @@ import {
   type InvalidChoice,
 } from "./key-choices-form.ts";
 import type { ClaimReview } from "./claim-review.ts";
-import {
-  formatAge,
-  pluralize,
-  formatUsd,
-  formatUserCode,
-  describeNetwork,
-  describeSetup,
-  formatDuration,
-} from "./format.ts";
+import { describeNetwork, describeSetup, formatUserCode } from "./format.ts";
 
 export interface ReviewPageProps {
   readonly attempt: ClaimAttempt;

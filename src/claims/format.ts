@@ -1,33 +1,4 @@
-// How the page says money, time and places.
-
-import { type Nano, NANO_PER_USD } from "../base/money.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
-
-const NANO_PER_CENT = NANO_PER_USD / 100n;
-const NANO_PER_MILLICENT = NANO_PER_USD / 100_000n;
-
-/** Cents, and fractions of them only where there is less than a dollar to show. */
-export function formatUsd(amount: Nano): string {
-  if (amount % NANO_PER_CENT === 0n || amount >= NANO_PER_USD)
-    return `$${formatDecimal(amount / NANO_PER_CENT, 2)}`;
-  if (amount < NANO_PER_MILLICENT) return "less than $0.00001";
-  return `$${formatDecimal(amount / NANO_PER_MILLICENT, 5)}`;
-}
-
-export function formatDuration(ms: number): string {
-  if (ms < MINUTE_MS) return "less than a minute";
-  if (ms < HOUR_MS) return pluralize(Math.floor(ms / MINUTE_MS), "minute");
-  if (ms < 2 * DAY_MS) return pluralize(Math.floor(ms / HOUR_MS), "hour");
-  return pluralize(Math.floor(ms / DAY_MS), "day");
-}
-
-export function formatAge(at: number, now: number): string {
-  return `${formatDuration(Math.max(0, now - at))} ago`;
-}
-
-export function pluralize(amount: number, noun: string): string {
-  return `${amount.toLocaleString("en-US")} ${noun}${amount === 1 ? "" : "s"}`;
-}
+// Text of the claim pages.
 
 /** A coarse network in words. */
 export function describeNetwork(network: string): string {
@@ -56,10 +27,4 @@ export function describeSetup({
       (names) => `Calls at ${names} go on a provider key that came with it, not on its balance`,
     ),
   ];
-}
-
-function formatDecimal(units: bigint, digits: number): string {
-  const text = units.toString().padStart(digits + 1, "0");
-  const whole = BigInt(text.slice(0, -digits)).toLocaleString("en-US");
-  return `${whole}.${text.slice(-digits)}`;
 }

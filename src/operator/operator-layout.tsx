@@ -2,8 +2,6 @@
 // The frame of the operator's pages, and the parts that several of them show.
 
 import type { Child } from "hono/jsx";
-import type { Nano } from "../base/money.ts";
-import { formatUsd } from "../base/format.ts";
 import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
 import { type Operator, OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
 
@@ -58,11 +56,6 @@ export function operatorPage({
       </form>
     ),
   };
-}
-
-/** Dollars of any sign: `−$2.50`. */
-export function formatSignedUsd(amount: Nano): string {
-  return amount < 0n ? `−${formatUsd(-amount)}` : formatUsd(amount);
 }
 
 export function DefinitionList({

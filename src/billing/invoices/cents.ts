@@ -1,5 +1,6 @@
 // The arithmetic of invoices, in whole cents. Amounts that people pay have no smaller unit.
 
+import { formatUsd } from "../../base/format.ts";
 import { type Nano, NANO_PER_USD, nanoFromUsd } from "../../base/money.ts";
 import type { PaymentAmounts } from "../../ledger/payments/payments.ts";
 
@@ -36,8 +37,7 @@ export function usdOfCents(cents: number): number {
 
 /** "$10.50", for people. */
 export function formatCents(cents: number): string {
-  const [whole, fraction] = [Math.floor(cents / PER_CENT), cents % PER_CENT];
-  return `$${whole.toLocaleString("en-US")}.${String(fraction).padStart(2, "0")}`;
+  return formatUsd(nanoOfCents(cents));
 }
 
 /** What came in for an invoice, or for none. */

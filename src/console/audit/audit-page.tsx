@@ -9,7 +9,8 @@ import type { Page } from "../../base/pagination.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import { formatAuditDetail, formatMinute } from "../../base/format.ts";
+import { formatAuditDetail } from "../../audit/format-detail.ts";
+import { formatDateTime } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
 export const AUDIT_ENTRIES_PER_PAGE = 50;
@@ -46,7 +47,9 @@ export function auditPage(
                   <tr>
                     <th scope="row" class="date">
                       {utcDay(entry.at)}
-                      <span class="type">{formatMinute(entry.at).slice("YYYY-MM-DD ".length)}</span>
+                      <span class="type">
+                        {formatDateTime(entry.at).slice("YYYY-MM-DD ".length)}
+                      </span>
                     </th>
                     <td>
                       <ActorCell actor={publicActor(entry.actor)} />

@@ -9,7 +9,7 @@ import type { AutoTopUp } from "../../billing/top-up/top-up-rows.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatMinute } from "../../base/format.ts";
+import { formatDateTime } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
 const STOP_REASON_TEXT: Readonly<Record<StopReason, string>> = {
@@ -60,7 +60,7 @@ export function TopUpNotice({
     return (
       <p class="notice warn" role="status">
         The last automatic purchase failed: {failed ?? "the payment failed"}. It is tried once more
-        at {formatMinute(settings.dueAt)}.
+        at {formatDateTime(settings.dueAt)}.
       </p>
     );
   return null;
@@ -150,7 +150,7 @@ function TopUpStatus({
       {settings.status === "on" && atCeiling ? (
         <p class="note">
           Another purchase would pass the month's ceiling.
-          {dueAt === null ? "" : ` It goes on at ${formatMinute(dueAt)}.`}
+          {dueAt === null ? "" : ` It goes on at ${formatDateTime(dueAt)}.`}
         </p>
       ) : null}
     </>

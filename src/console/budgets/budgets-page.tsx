@@ -10,7 +10,7 @@ import type { SessionUser } from "../../http/route.ts";
 import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../../ledger/budget-rules.ts";
 import type { BudgetStates } from "../../ledger/budgets.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatMinute, formatUsd } from "../../base/format.ts";
+import { formatDateTime, formatUsd } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
 export interface BudgetsPageProps {
@@ -89,7 +89,7 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
           </progress>
           <p>
             {remaining === 0n ? "Nothing is left." : `${formatUsd(remaining ?? 0n)} is left.`}
-            {running} It begins anew on {formatMinute(endsAt)}.
+            {running} It begins anew on {formatDateTime(endsAt)}.
           </p>
         </>
       )}

@@ -12,7 +12,7 @@ import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { Key } from "../../keys/keys.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatMinute, formatUsd } from "../../base/format.ts";
+import { formatDateTime, formatUsd } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import type { KeyCursors, KeyLists } from "./read-keys.ts";
 
@@ -136,9 +136,9 @@ function KeyCard({ key_: key, page, formValues }: KeyCardProps): Child {
       </h2>
       <p>
         Made {utcDay(key.createdAt)},{" "}
-        {key.lastUsedAt === null ? "never used" : `last used ${formatMinute(key.lastUsedAt)}`};
+        {key.lastUsedAt === null ? "never used" : `last used ${formatDateTime(key.lastUsedAt)}`};
         spent {formatUsd(key.spent)}, {limit}
-        {key.expiresAt === null ? "" : `, works until ${formatMinute(key.expiresAt)}`}.
+        {key.expiresAt === null ? "" : `, works until ${formatDateTime(key.expiresAt)}`}.
       </p>
       {hasPermission(workspace.role, "keys.change") ? (
         <>

@@ -7,7 +7,7 @@ import type { SessionUser } from "../../http/route.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { TopUpNotice } from "../billing/top-up-card.tsx";
-import { formatInteger, formatMinute, formatUsd } from "../../base/format.ts";
+import { formatInteger, formatDateTime, formatUsd } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import type { Overview } from "./read-overview.ts";
 import { UsageTable } from "./usage-table.tsx";
@@ -59,7 +59,7 @@ function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
   return (
     <p class="notice danger" role="status">
       {freeze.by === "operator"
-        ? `The operator of this gateway froze this workspace at ${formatMinute(freeze.since)}: ${freeze.reason}. It makes no calls until the operator lifts that.`
+        ? `The operator of this gateway froze this workspace at ${formatDateTime(freeze.since)}: ${freeze.reason}. It makes no calls until the operator lifts that.`
         : `This workspace makes no calls: a bank took a payment back, and ${formatUsd(freeze.owed)} of it were spent. Credits that are bought make good for that first.`}
     </p>
   );

@@ -10,7 +10,7 @@ import type { ProviderKey } from "../../provider-keys/provider-keys.ts";
 import { API_KEY_MAX, NAME_MAX } from "../../provider-keys/record.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatMinute } from "../../base/format.ts";
+import { formatDateTime } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
 export const DELETED_KEYS_PER_PAGE = 100;
@@ -103,7 +103,7 @@ function ProviderKeyCard({ key_: key, page, action }: ProviderKeyCardProps): Chi
       </p>
       <p class="note">
         Added {utcDay(key.createdAt)},{" "}
-        {key.lastUsedAt === null ? "never used" : `last used ${formatMinute(key.lastUsedAt)}`}.
+        {key.lastUsedAt === null ? "never used" : `last used ${formatDateTime(key.lastUsedAt)}`}.
       </p>
       {page.deleteKeyId === key.id ? (
         <Confirm

@@ -9,7 +9,7 @@ import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatMinute } from "../../base/format.ts";
+import { formatDateTime } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
 export interface WebhookWithDeliveries {
@@ -93,7 +93,7 @@ function WebhookCard({ item, page }: WebhookCardProps): Child {
         <ul>
           {deliveries.map((delivery) => (
             <li>
-              {formatMinute(delivery.createdAt)}: {delivery.eventType}, {delivery.status} after{" "}
+              {formatDateTime(delivery.createdAt)}: {delivery.eventType}, {delivery.status} after{" "}
               {delivery.tries} {delivery.tries === 1 ? "try" : "tries"}
             </li>
           ))}

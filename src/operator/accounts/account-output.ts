@@ -4,6 +4,7 @@ import { usdText } from "../../base/money.ts";
 import type { Page } from "../../base/pagination.ts";
 import { replaceUnsafe } from "../../base/safe-text.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
+import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import type { AccountDetails } from "./account-details.ts";
 import type { AccountSummary } from "./account-list.ts";
 import { tableText } from "../report/report-output.ts";
@@ -21,7 +22,7 @@ export function accountListText({ data, next_cursor: next }: Page<AccountSummary
     usdText(one.owed),
     String(one.liveKeys),
     String(one.members),
-    isoDate(one.createdAt),
+    timestamp(one.createdAt),
   ]);
   const head = ["account", "state", "promo", "paid", "held", "owed", "keys", "members", "created"];
   const more = next === null ? "" : `\n\nThere are older ones: --cursor ${next}`;
@@ -33,9 +34,9 @@ export function accountSummaryJson(account: AccountSummary): unknown {
     id: account.id,
     email: account.email,
     state: account.state,
-    created_at: isoDate(account.createdAt),
-    claimed_at: isoDateOrNull(account.claimedAt),
-    last_used_at: isoDateOrNull(account.lastUsedAt),
+    created_at: timestamp(account.createdAt),
+    claimed_at: timestampOrNull(account.claimedAt),
+    last_used_at: timestampOrNull(account.lastUsedAt),
     ...moneyJson(account),
     live_keys: account.liveKeys,
     members: account.members,
@@ -62,8 +63,8 @@ export function accountText(details: AccountDetails, now: number): string {
   return [
     `account    ${account.id}`,
     `email      ${account.email ?? "none was given"}`,
-    `created    ${isoDate(account.createdAt)} from ${details.createdFrom}`,
-    `claimed    ${account.claimedAt === null ? "no" : isoDate(account.claimedAt)}`,
+    `created    ${timestamp(account.createdAt)} from ${details.createdFrom}`,
+    `claimed    ${account.claimedAt === null ? "no" : timestamp(account.claimedAt)}`,
     `state      ${stateText(details)}`,
     `balance    ${usd(promo + paid)} (promotional ${usd(promo)}, paid ${usd(paid)})`,
     `held       ${usd(held)}`,
@@ -76,7 +77,7 @@ export function accountText(details: AccountDetails, now: number): string {
       ? [`           and older ones; these are the newest ${keys.length}`]
       : []),
     ...members.map(
-      ({ email, role, addedAt }) => `member     ${email}  ${role} since ${isoDate(addedAt)}`,
+      ({ email, role, addedAt }) => `member     ${email}  ${role} since ${timestamp(addedAt)}`,
     ),
     ...details.invoices.map(
       ({ id, status, amountCents }) =>
@@ -84,7 +85,7 @@ export function accountText(details: AccountDetails, now: number): string {
     ),
     ...details.transfers.map(
       (one) =>
-        `movement   ${isoDate(one.at)}  ${one.kind}  ${usd(one.amount)}  ${one.from} → ${one.to}${one.memo === null ? "" : `  ${one.memo}`}`,
+        `movement   ${timestamp(one.at)}  ${one.kind}  ${usd(one.amount)}  ${one.from} → ${one.to}${one.memo === null ? "" : `  ${one.memo}`}`,
     ),
   ].join("\n");
 }
@@ -95,15 +96,15 @@ export function accountJson(details: AccountDetails, now: number): unknown {
     object: "account",
     id: account.id,
     email: account.email,
-    created_at: isoDate(account.createdAt),
+    created_at: timestamp(account.createdAt),
     created_from: details.createdFrom,
-    claimed_at: isoDateOrNull(account.claimedAt),
+    claimed_at: timestampOrNull(account.claimedAt),
     frozen:
       freeze === undefined
         ? null
         : freeze.by === "debt"
           ? { by: "debt" }
-          : { by: "operator", since: isoDate(freeze.since), reason: freeze.reason },
+          : { by: "operator", since: timestamp(freeze.since), reason: freeze.reason },
     ...moneyJson(details),
     keys: details.keys.map((key) => ({
       id: key.id,
@@ -111,13 +112,13 @@ export function accountJson(details: AccountDetails, now: number): unknown {
       prefix: key.prefix,
       last4: key.last4,
       state: keyState(key, now),
-      last_used_at: isoDateOrNull(key.lastUsedAt),
+      last_used_at: timestampOrNull(key.lastUsedAt),
       spent_usd: usdText(key.spent),
     })),
     members: details.members.map(({ email, role, addedAt }) => ({
       email,
       role,
-      added_at: isoDate(addedAt),
+      added_at: timestamp(addedAt),
     })),
     invoices: details.invoices.map(({ id, status, amountCents, payments }) => ({
       id,
@@ -131,7 +132,7 @@ export function accountJson(details: AccountDetails, now: number): unknown {
       })),
     })),
     movements: details.transfers.map(({ at, id, kind, amount, balanceChange, from, to, memo }) => ({
-      at: isoDate(at),
+      at: timestamp(at),
       id,
       kind,
       amount_usd: usdText(amount),
@@ -147,20 +148,12 @@ function stateText({ freeze }: AccountDetails): string {
   if (freeze === undefined) return "active";
   return freeze.by === "debt"
     ? `frozen by a dispute, until ${usdText(freeze.owed)} USD are made good`
-    : `frozen by an operator since ${isoDate(freeze.since)}: ${freeze.reason}`;
+    : `frozen by an operator since ${timestamp(freeze.since)}: ${freeze.reason}`;
 }
 
 function keyState(key: AccountKey, now: number): string {
-  if (key.revokedAt !== null) return `revoked ${isoDate(key.revokedAt)}`;
+  if (key.revokedAt !== null) return `revoked ${timestamp(key.revokedAt)}`;
   return key.expiresAt !== null && key.expiresAt <= now
-    ? `expired ${isoDate(key.expiresAt)}`
+    ? `expired ${timestamp(key.expiresAt)}`
     : "live";
-}
-
-function isoDate(at: number): string {
-  return new Date(at).toISOString();
-}
-
-function isoDateOrNull(at: number | null): string | null {
-  return at === null ? null : isoDate(at);
 }

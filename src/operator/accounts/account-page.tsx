@@ -3,7 +3,7 @@
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
-import { formatMinute, formatUsd } from "../../base/format.ts";
+import { formatDateTime, formatUsd } from "../../base/format.ts";
 import { UsageTable } from "../../console/overview/usage-table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { AccountDetails, AccountTransfer } from "./account-details.ts";
@@ -14,7 +14,6 @@ import {
   DefinitionList,
   operatorPage,
   accountPath,
-  formatSignedUsd,
   Table,
   ErrorMessage,
 } from "../operator-layout.tsx";
@@ -105,7 +104,7 @@ function FreezeNotice({ details: { freeze } }: { readonly details: AccountDetail
   return (
     <p class="notice danger">
       {freeze.by === "operator"
-        ? `Frozen by an operator since ${formatMinute(freeze.since)}: ${freeze.reason}`
+        ? `Frozen by an operator since ${formatDateTime(freeze.since)}: ${freeze.reason}`
         : `Frozen by a dispute: ${formatUsd(freeze.owed)} are owed. Buying credits pays that first.`}
     </p>
   );
@@ -133,12 +132,12 @@ function Summary({ details }: { readonly details: AccountDetails }): Child {
         ]}
       />
       <p>
-        Created {formatMinute(account.createdAt)} from the network {createdFrom}, by an agent{" "}
+        Created {formatDateTime(account.createdAt)} from the network {createdFrom}, by an agent{" "}
         {account.email === null ? "that named no address" : `that named ${account.email}`};{" "}
         {account.claimedAt === null
           ? "no human has claimed it"
-          : `claimed ${formatMinute(account.claimedAt)}`}
-        ; {lastUsedAt === null ? "never used" : `last used ${formatMinute(lastUsedAt)}`}.
+          : `claimed ${formatDateTime(account.claimedAt)}`}
+        ; {lastUsedAt === null ? "never used" : `last used ${formatDateTime(lastUsedAt)}`}.
       </p>
     </>
   );
@@ -164,9 +163,9 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
           key.revokedAt === null
             ? key.expiresAt === null
               ? "live"
-              : `expires ${formatMinute(key.expiresAt)}`
+              : `expires ${formatDateTime(key.expiresAt)}`
             : `revoked ${utcDay(key.revokedAt)}`,
-          key.lastUsedAt === null ? "never" : formatMinute(key.lastUsedAt),
+          key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt),
           formatUsd(key.spent),
         ])}
       />
@@ -203,18 +202,18 @@ function TransferTable({ transfers }: { readonly transfers: readonly AccountTran
         { name: "Why" },
       ]}
       rows={transfers.map((one) => [
-        formatMinute(one.at),
+        formatDateTime(one.at),
         <>
           {one.kind.replaceAll("_", " ")}
           <span class="type">{one.id}</span>
         </>,
         `${one.from} → ${one.to}`,
-        formatSignedUsd(one.amount),
+        formatUsd(one.amount),
         one.balanceChange === 0n
           ? "–"
           : one.balanceChange > 0n
-            ? `+${formatSignedUsd(one.balanceChange)}`
-            : formatSignedUsd(one.balanceChange),
+            ? `+${formatUsd(one.balanceChange)}`
+            : formatUsd(one.balanceChange),
         one.memo ?? "",
       ])}
     />

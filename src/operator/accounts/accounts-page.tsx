@@ -4,7 +4,7 @@
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
-import { formatMinute, formatUsd, formatInteger } from "../../base/format.ts";
+import { formatDateTime, formatUsd, formatInteger } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { ACCOUNT_STATES, type AccountSummary, type AccountState } from "./account-list.ts";
 import { FilterSelect, OlderLink, operatorPage, accountPath, Table } from "../operator-layout.tsx";
@@ -74,7 +74,7 @@ function accountRow(account: AccountSummary): readonly Child[] {
     formatInteger(account.liveKeys),
     formatInteger(account.members),
     utcDay(account.createdAt),
-    account.lastUsedAt === null ? "never" : formatMinute(account.lastUsedAt),
+    account.lastUsedAt === null ? "never" : formatDateTime(account.lastUsedAt),
   ];
 }
 

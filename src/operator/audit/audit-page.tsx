@@ -4,7 +4,8 @@
 import type { Child } from "hono/jsx";
 import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../../audit/audit.ts";
 import type { Page } from "../../base/pagination.ts";
-import { formatAuditDetail, formatMinute } from "../../base/format.ts";
+import { formatAuditDetail } from "../../audit/format-detail.ts";
+import { formatDateTime } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { FilterSelect, OlderLink, operatorPage, accountPath, Table } from "../operator-layout.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
@@ -74,7 +75,7 @@ export function AuditEntryTable({
         { name: "Detail" },
       ]}
       rows={entries.map((entry) => [
-        formatMinute(entry.at),
+        formatDateTime(entry.at),
         <>
           {entry.actor.type}
           <span class="type">

@@ -2,6 +2,7 @@
 
 import { usdText } from "../../base/money.ts";
 import { formatCents, nanoOfCents } from "../../billing/invoices/cents.ts";
+import { timestamp } from "../../http/schemas.ts";
 import { type UnappliedFact, nextStepFor, type UnclearPayment } from "./payment-list.ts";
 import { tableText } from "../report/report-output.ts";
 
@@ -39,7 +40,7 @@ function unappliedFactsText(unapplied: readonly UnappliedFact[]): string {
       `${fact.kind.replaceAll("_", " ")}  ${fact.id}`,
       amountText(fact),
       fact.invoiceId,
-      isoDate(fact.receivedAt),
+      timestamp(fact.receivedAt),
       fact.reason ?? "",
     ]),
   ]);
@@ -53,7 +54,7 @@ function unappliedFactJson(fact: UnappliedFact): unknown {
     amount_cents: fact.amountCents,
     currency: fact.currency,
     reason: fact.reason,
-    heard_at: isoDate(fact.receivedAt),
+    heard_at: timestamp(fact.receivedAt),
   };
 }
 
@@ -67,7 +68,7 @@ function unclearPaymentText(payment: UnclearPayment): string {
     `network    ${payment.network}`,
     `payer      ${payment.payer}`,
     `nonce      ${payment.nonce}`,
-    `when       ${isoDate(createdAt)}; its signature expired ${isoDate(expiresAt)}`,
+    `when       ${timestamp(createdAt)}; its signature expired ${timestamp(expiresAt)}`,
     ...(reason === null ? [] : [`heard      ${reason}`]),
     `next       ${nextStepFor(payment)}`,
   ].join("\n");
@@ -86,12 +87,8 @@ function unclearPaymentJson(payment: UnclearPayment): unknown {
     pay_to: payment.payTo,
     nonce: payment.nonce,
     reason: payment.reason,
-    created_at: isoDate(payment.createdAt),
-    expires_at: isoDate(payment.expiresAt),
+    created_at: timestamp(payment.createdAt),
+    expires_at: timestamp(payment.expiresAt),
     next: nextStepFor(payment),
   };
-}
-
-function isoDate(at: number): string {
-  return new Date(at).toISOString();
 }

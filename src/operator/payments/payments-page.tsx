@@ -6,7 +6,7 @@ import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
 import { formatCents } from "../../billing/invoices/cents.ts";
 import type { Payment } from "../../billing/payments/payment-rows.ts";
-import { formatMinute } from "../../base/format.ts";
+import { formatDateTime } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import {
   FilterSelect,
@@ -178,7 +178,7 @@ function UnappliedFactTable({
         { name: "Why" },
       ]}
       rows={unapplied.map((fact) => [
-        formatMinute(fact.receivedAt),
+        formatDateTime(fact.receivedAt),
         <>
           {fact.kind.replaceAll("_", " ")}
           <span class="type">{fact.id}</span>
@@ -206,7 +206,7 @@ function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCar
       </h3>
       <dl class="details">
         <dt>When</dt>
-        <dd>{formatMinute(payment.createdAt)}</dd>
+        <dd>{formatDateTime(payment.createdAt)}</dd>
         <dt>Account</dt>
         <dd>
           <a href={accountPath(accountId)}>

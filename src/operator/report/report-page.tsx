@@ -3,15 +3,9 @@
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
-import { formatMinute, formatInteger } from "../../base/format.ts";
+import { formatDateTime, formatInteger, formatUsd } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import {
-  DefinitionList,
-  operatorPage,
-  formatSignedUsd,
-  Table,
-  ErrorMessage,
-} from "../operator-layout.tsx";
+import { DefinitionList, operatorPage, Table, ErrorMessage } from "../operator-layout.tsx";
 import type { ProviderCost } from "./provider-costs.ts";
 import type { Report } from "./report.ts";
 import { totalCost, reportFigures } from "./report-output.ts";
@@ -70,7 +64,7 @@ function ReportSections({ report }: { readonly report: Report }): Child {
   return (
     <>
       <p class="note">
-        From {formatMinute(from)} to before {formatMinute(to)}.
+        From {formatDateTime(from)} to before {formatDateTime(to)}.
       </p>
       {Object.entries(reportFigures(report)).map(([section, amounts]) => (
         <>
@@ -78,7 +72,7 @@ function ReportSections({ report }: { readonly report: Report }): Child {
           <DefinitionList
             figures={Object.entries(amounts).map(([name, amount]) => [
               name.replaceAll("_", " "),
-              formatSignedUsd(amount),
+              formatUsd(amount),
             ])}
           />
         </>
@@ -134,7 +128,7 @@ function ProviderCostTable({
             formatInteger(one.calls),
             formatInteger(one.inputTokens),
             formatInteger(one.outputTokens),
-            formatSignedUsd(one.cost),
+            formatUsd(one.cost),
           ])}
           footer={[
             "All",
@@ -142,7 +136,7 @@ function ProviderCostTable({
             formatInteger(sumField(costs, "calls")),
             formatInteger(sumField(costs, "inputTokens")),
             formatInteger(sumField(costs, "outputTokens")),
-            formatSignedUsd(totalCost(costs)),
+            formatUsd(totalCost(costs)),
           ]}
         />
       )}
@@ -169,7 +163,7 @@ function ProcessorTable({ report }: { readonly report: Report }): Child {
       ]}
       rows={report.processors.map((one) => [
         `${one.processor}, ${one.kind.replaceAll("_", " ")}`,
-        ...TOTAL_COLUMNS.map((part) => (one[part] === 0n ? "–" : formatSignedUsd(one[part]))),
+        ...TOTAL_COLUMNS.map((part) => (one[part] === 0n ? "–" : formatUsd(one[part]))),
       ])}
     />
   );

@@ -1,0 +1,59 @@
+import { describe, expect, test } from "bun:test";
+import {
+  formatAge,
+  formatDateTime,
+  formatDuration,
+  formatInteger,
+  formatUsd,
+  pluralize,
+} from "../../src/base/format.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../src/base/time.ts";
+
+describe("formatUsd", () => {
+  test.each([
+    [0n, "$0.00"],
+    [999n, "less than $0.000001"],
+    [1_000n, "$0.000001"],
+    [3_500_000n, "$0.0035"],
+    [50_000_000n, "$0.05"],
+    [955_424_250n, "$0.955424"],
+    [999_999_999n, "$0.999999"],
+    [1_000_000_000n, "$1.00"],
+    [2_149_999_999n, "$2.14"],
+    [1_234_560_000_000n, "$1,234.56"],
+    [9_000_000_000_000_000n, "$9,000,000.00"],
+    [-2_500_000_000n, "−$2.50"],
+    [-1_500_000n, "−$0.0015"],
+  ])("formats %s nano-USD as %s", (amount, text) => {
+    expect(formatUsd(amount)).toBe(text);
+  });
+});
+
+describe("formatDuration and formatAge", () => {
+  test.each([
+    [0, "less than a minute"],
+    [MINUTE_MS, "1 minute"],
+    [HOUR_MS - 1, "59 minutes"],
+    [HOUR_MS, "1 hour"],
+    [2 * DAY_MS - 1, "47 hours"],
+    [2 * DAY_MS, "2 days"],
+  ])("formats %d ms as %s", (ms, text) => {
+    expect(formatDuration(ms)).toBe(text);
+    expect(formatAge(1_000, 1_000 + ms)).toBe(`${text} ago`);
+  });
+
+  test("counts a time in the future as now", () => {
+    expect(formatAge(HOUR_MS, 0)).toBe("less than a minute ago");
+  });
+});
+
+test("formats a date in UTC to the minute", () => {
+  expect(formatDateTime(Date.UTC(2026, 10, 21, 14, 5, 59))).toBe("2026-11-21 14:05 UTC");
+});
+
+test("groups thousands and counts nouns", () => {
+  expect(formatInteger(1_234_567)).toBe("1,234,567");
+  expect(pluralize(1, "key")).toBe("1 key");
+  expect(pluralize(0, "key")).toBe("0 keys");
+  expect(pluralize(1_200, "key")).toBe("1,200 keys");
+});
