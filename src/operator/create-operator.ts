@@ -1,50 +1,46 @@
-// The operator's pages, where the settings name an operator: their own sign-in, sessions and limits.
+// Creates what the operator's pages need: their own sign-in, sessions and rate limit.
 
-import type { Config } from "../config/config.ts";
-import type { Secret } from "../base/secret.ts";
-import { handleBalanceThresholds } from "../billing/create-billing.ts";
 import { createRateLimiter } from "../http/guards/rate-limiter.ts";
-import type { Idempotency } from "../idempotency/idempotency.ts";
+import { createSignIn, type IdentitySettings, OPERATOR_CALLBACK_PATH } from "../people/sign-in.ts";
 import type { OperatorContext } from "./page-context.ts";
 import { createOperatorSessions, OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
-import { createSignIn, type IdentitySettings, OPERATOR_CALLBACK_PATH } from "../people/sign-in.ts";
-import type { Db } from "../store/db.ts";
-import { chainClientFromConfig } from "../billing/x402/create-x402.ts";
+import type { Secret } from "../base/secret.ts";
 
-const SIGN_IN_OPTIONS = {
+const SIGN_IN_ENDPOINT = {
   callbackPath: OPERATOR_CALLBACK_PATH,
   cookie: "postern_operator_signin",
   path: OPERATOR_PATH,
 } as const;
-/** Each way in takes two. */
+/** One sign-in takes two requests. */
 const SIGN_IN_RATE_LIMIT = { perMinute: 10, burst: 20 } as const;
 
-export interface OperatorDeps {
-  readonly db: Db;
+export interface OperatorOptions extends Pick<
+  OperatorContext,
+  "db" | "idempotency" | "baseUrl" | "onBalanceThresholds" | "chain"
+> {
+  readonly db: OperatorContext["db"];
   readonly master: Secret;
-  readonly idempotency: Idempotency;
-  /** Who vouches for humans; undefined where nobody does. */
+  /** Verified email addresses of the operators. */
+  readonly operators: readonly string[];
+  /** The identity provider; undefined where sign-in is off. */
   readonly identity: IdentitySettings | undefined;
 }
 
-export function createOperatorContext(
-  config: Config,
-  deps: OperatorDeps,
-): OperatorContext | undefined {
-  const { operators, baseUrl } = config;
-  const { db, master, idempotency, identity } = deps;
+/** Undefined where the settings name no operator: the pages are then off. */
+export function createOperatorContext(options: OperatorOptions): OperatorContext | undefined {
+  const { db, master, identity, baseUrl, operators } = options;
   if (operators.length === 0) return undefined;
   return {
     db,
-    idempotency,
+    idempotency: options.idempotency,
     baseUrl,
-    onBalanceThresholds: handleBalanceThresholds,
-    chain: chainClientFromConfig(config),
+    onBalanceThresholds: options.onBalanceThresholds,
+    chain: options.chain,
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),
     signIn:
       identity === undefined
         ? undefined
-        : createSignIn({ settings: identity, baseUrl, master, endpoint: SIGN_IN_OPTIONS }),
+        : createSignIn({ settings: identity, baseUrl, master, endpoint: SIGN_IN_ENDPOINT }),
     signInRateLimiter: createRateLimiter(SIGN_IN_RATE_LIMIT),
   };
 }

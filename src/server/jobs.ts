@@ -1,72 +1,72 @@
-// What the house does by itself, again and again: signs of life, sweeps, what is written late, and what is read again.
+// All background jobs of a server.
 
 import { sweepCreationCounts } from "../accounts/accounts.ts";
 import type { Log } from "../base/log.ts";
-import { MINUTE_MS } from "../base/time.ts";
-import type { Job } from "./scheduler.ts";
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
+import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
 import {
   CALL_START_GRACE_MS,
-  releaseAbandonedKeys,
   deleteExpiredResponses,
+  releaseAbandonedKeys,
 } from "../idempotency/idempotency.ts";
-import type { Keys } from "../keys/keys.ts";
 import { heartbeat } from "../ledger/ledger.ts";
 import { createSweeper } from "../ledger/sweep.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
-import type { ProviderKeys } from "../provider-keys/provider-keys.ts";
-import { sweepSessionsAndCounters } from "./create-identity.ts";
-import type { Responses } from "../responses/responses.ts";
+import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
-import type { Telemetry } from "../telemetry/telemetry.ts";
+import type { Job } from "./scheduler.ts";
+import type { ServerOptions } from "./server.ts";
+import type { Services } from "./services.ts";
 
-const HEARTBEAT_MS = 5_000;
-const SWEEP_MS = 10_000;
-const LAST_USED_FLUSH_MS = 20_000;
-const CATALOG_RELOAD_MS = 5_000;
-const EXPIRE_MS = 10 * MINUTE_MS;
-const BACKGROUND_RESPONSES_MS = 2_000;
-const TELEMETRY_FLUSH_MS = 5_000;
-/** The record of a background response is written when its hold is there. */
+/** The record of a background response is written after its hold, within this time. */
 export const RESPONSE_START_GRACE_MS = MINUTE_MS;
 
-export interface JobsDeps {
+type Schedule = readonly [name: string, intervalMs: number, run: () => Promise<unknown>];
+
+export function createJobs(
+  { processName }: Config,
+  options: Pick<ServerOptions, "log" | "now" | "onFatal">,
+  { core, modelCalls, deliveryWorker, billing, x402 }: Services,
+): readonly Job[] {
+  const { db, epoch, keys, catalog } = core;
+  const { providerKeys, responses, telemetry } = modelCalls;
+  const { log, now, onFatal } = options;
+  const jobs: readonly Schedule[] = [
+    ["heartbeat", 5 * SECOND_MS, () => beat({ db, epoch, now, onFatal }, processName)],
+    ["sweep holds", 10 * SECOND_MS, createSweeper({ db, process: processName, now })],
+    ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
+    ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
+    ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
+    ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
+    ["delete expired responses", 10 * MINUTE_MS, () => responses.sweep(now())],
+    [
+      "fail orphaned background responses",
+      10 * SECOND_MS,
+      () => responses.failOrphaned(now() - RESPONSE_START_GRACE_MS),
+    ],
+    ["abort canceled background responses", 2 * SECOND_MS, responses.abortCanceled],
+    // Not awaited: shutdown waits for running jobs, and an export may take ten seconds.
+    ["export telemetry", 5 * SECOND_MS, async () => void telemetry?.flush()],
+    ["deliver webhooks", SECOND_MS, deliveryWorker.tick],
+    ["delete old webhook deliveries", HOUR_MS, deliveryWorker.sweep],
+    ["reconcile payments", MINUTE_MS, billing.reconcile],
+    ["process auto top-ups", SECOND_MS, billing.processTopUps],
+    ...(x402 === undefined
+      ? []
+      : [["reconcile x402 payments", 10 * SECOND_MS, x402.poll] as const]),
+  ];
+  return jobs.map(([name, intervalMs, run]) => ({ name, intervalMs, run }));
+}
+
+interface HeartbeatDeps extends Pick<ServerOptions, "now" | "onFatal"> {
   readonly db: Db;
   readonly epoch: number;
-  readonly log: Log;
-  readonly now: () => number;
-  readonly onFatal: (reason: string) => void;
-  readonly keys: Keys;
-  readonly catalog: LiveCatalog;
-  readonly providerKeys: ProviderKeys;
-  readonly responses: Responses;
-  readonly telemetry: Telemetry | undefined;
-  readonly webhookJobs: readonly Job[];
-  readonly billingJobs: readonly Job[];
 }
 
-export function createJobs({ processName }: Config, deps: JobsDeps): readonly Job[] {
-  const { db, now, keys, providerKeys, responses, telemetry, webhookJobs, billingJobs } = deps;
-  return [
-    [HEARTBEAT_MS, () => heartbeatJob(deps, processName)],
-    [SWEEP_MS, createSweeper({ db, process: processName, now })],
-    [LAST_USED_FLUSH_MS, keys.flushLastUsed],
-    [LAST_USED_FLUSH_MS, providerKeys.flushLastUsed],
-    [CATALOG_RELOAD_MS, createCatalogReload(deps)],
-    [EXPIRE_MS, () => expireJob(db, now())],
-    [EXPIRE_MS, () => responses.sweep(now())],
-    [SWEEP_MS, () => responses.failOrphaned(now() - RESPONSE_START_GRACE_MS)],
-    [BACKGROUND_RESPONSES_MS, responses.abortCanceled],
-    // Not waited for: the end of the house waits for every clock, and a collector may keep each batch for ten seconds.
-    [TELEMETRY_FLUSH_MS, async () => void telemetry?.flush()],
-    ...webhookJobs,
-    ...billingJobs,
-  ];
-}
-
-async function heartbeatJob(
-  { db, epoch, now, onFatal }: JobsDeps,
+async function beat(
+  { db, epoch, now, onFatal }: HeartbeatDeps,
   processName: string,
 ): Promise<void> {
   if (db.isFileReplaced?.() === true) {
@@ -79,21 +79,28 @@ async function heartbeatJob(
   );
 }
 
-function createCatalogReload({ catalog, log, now }: JobsDeps): Job[1] {
+interface CatalogReloadDeps {
+  readonly catalog: LiveCatalog;
+  readonly log: Log;
+  readonly now: () => number;
+}
+
+function createCatalogReload({ catalog, log, now }: CatalogReloadDeps): () => Promise<void> {
   let loggedError: string | undefined;
   return async () => {
     const { changed, error } = catalog.refresh(now());
-    if (changed) log.info("the models file was read again");
+    if (changed) log.info("reloaded the models file");
     if (error !== undefined && error !== loggedError)
-      log.error("the models file is not valid; the models before it are kept", { detail: error });
+      log.error("models file is not valid; kept the previous models", { detail: error });
     loggedError = error;
   };
 }
 
-async function expireJob(db: Db, now: number): Promise<void> {
+async function deleteExpired(db: Db, now: number): Promise<void> {
   await deleteExpiredResponses(db, now);
   await releaseAbandonedKeys(db, now - CALL_START_GRACE_MS);
   await db.write((tx) => sweepCreationCounts(tx, now));
-  await sweepSessionsAndCounters(db, now);
+  await db.write((tx) => sweepSessions(tx, now));
+  await db.write((tx) => sweepRateCounters(tx, now));
   await db.write((tx) => sweepOperatorSessions(tx, now));
 }

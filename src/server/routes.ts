@@ -1,11 +1,11 @@
-// The table of contents: every room's routes, in the order in which the documents list them.
+// The route table: every route of the API and the pages.
 
 import { type AccountRouteDeps, accountRoutes } from "../accounts/routes.ts";
 import { auditRoutes } from "../audit/routes.ts";
-import { type PayPageDeps, payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
+import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/routes.ts";
 import { budgetRoutes } from "../budgets/routes.ts";
-import { type X402RouteDeps, x402Routes } from "../billing/x402/routes.ts";
+import { x402Routes } from "../billing/x402/routes.ts";
 import { type ClaimPageDeps, claimPageRoutes } from "../claims/claim-page-routes.ts";
 import { type ClaimRouteDeps, claimRoutes } from "../claims/routes.ts";
 import { type ConsoleRouteDeps, consoleRoutes } from "../console/routes.ts";
@@ -21,50 +21,52 @@ import { type OperatorRouteDeps, operatorRoutes } from "../operator/routes.ts";
 import { type PeopleRouteDeps, peopleRoutes } from "../people/routes.ts";
 import { type ProviderKeyRouteDeps, providerKeyRoutes } from "../provider-keys/routes.ts";
 import { type ResponsesRouteDeps, responsesRoutes } from "../responses/routes.ts";
+import type { Db } from "../store/db.ts";
 import { usageRoutes } from "../usage/routes.ts";
 
-export interface RouteDeps
-  extends
-    AccountRouteDeps,
-    OperationsDeps,
-    ModelRoutesDeps,
-    ProviderKeyRouteDeps,
-    ResponsesRouteDeps,
-    BillingRouteDeps,
-    X402RouteDeps,
-    PayPageDeps,
-    ClaimRouteDeps,
-    ClaimPageDeps,
-    ConsoleRouteDeps,
-    OperatorRouteDeps,
-    PeopleRouteDeps,
-    KeyRouteDeps,
-    WebhookRouteDeps {
+/** One object per module. `db` is for modules whose routes only read. */
+export interface RouteDeps {
+  readonly db: Db;
+  readonly accounts: AccountRouteDeps;
   readonly inference: InferenceRouteDeps;
+  readonly responses: ResponsesRouteDeps;
+  readonly models: ModelRoutesDeps;
+  readonly keys: KeyRouteDeps;
+  readonly providerKeys: ProviderKeyRouteDeps;
+  readonly webhooks: WebhookRouteDeps;
+  readonly billing: BillingRouteDeps;
+  readonly claims: ClaimRouteDeps;
+  readonly claimPages: ClaimPageDeps;
+  readonly people: PeopleRouteDeps;
+  readonly console: ConsoleRouteDeps;
+  readonly operator: OperatorRouteDeps;
+  readonly operations: OperationsDeps;
   readonly discovery: DiscoverySettings;
 }
 
+/** In the order in which the documents list them. */
 export function allRoutes(deps: RouteDeps): readonly Route[] {
+  const { db } = deps;
   const routes = [
-    ...accountRoutes(deps),
-    ...budgetRoutes(deps),
+    ...accountRoutes(deps.accounts),
+    ...budgetRoutes({ db }),
     ...inferenceRoutes(deps.inference),
-    ...responsesRoutes(deps),
-    ...modelRoutes(deps),
-    ...keyRoutes(deps),
-    ...providerKeyRoutes(deps),
-    ...usageRoutes(deps),
-    ...webhookRoutes(deps),
-    ...auditRoutes(deps),
-    ...billingRoutes(deps),
-    ...x402Routes(deps),
-    ...payPageRoutes(deps),
-    ...claimRoutes(deps),
-    ...claimPageRoutes(deps),
-    ...peopleRoutes(deps),
-    ...consoleRoutes(deps),
-    ...operatorRoutes(deps),
-    ...operationsRoutes(deps),
+    ...responsesRoutes(deps.responses),
+    ...modelRoutes(deps.models),
+    ...keyRoutes(deps.keys),
+    ...providerKeyRoutes(deps.providerKeys),
+    ...usageRoutes({ db }),
+    ...webhookRoutes(deps.webhooks),
+    ...auditRoutes({ db }),
+    ...billingRoutes(deps.billing),
+    ...x402Routes(deps.billing),
+    ...payPageRoutes(deps.billing),
+    ...claimRoutes(deps.claims),
+    ...claimPageRoutes(deps.claimPages),
+    ...peopleRoutes(deps.people),
+    ...consoleRoutes(deps.console),
+    ...operatorRoutes(deps.operator),
+    ...operationsRoutes(deps.operations),
   ];
   return [...routes, ...discoveryRoutes({ routes, settings: deps.discovery })];
 }

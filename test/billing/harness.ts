@@ -2,7 +2,8 @@
 // what they do at a Stripe that is not there.
 
 import { expect } from "bun:test";
-import { createBilling, handleBalanceThresholds } from "../../src/billing/create-billing.ts";
+import { type Billing, createBilling } from "../../src/billing/create-billing.ts";
+import { handleBalanceThresholds } from "../../src/billing/event-handlers.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
@@ -10,7 +11,6 @@ import { parseRules, enableAutoTopUp } from "../../src/billing/top-up/auto-top-u
 import { createInvoice, type Invoice } from "../../src/billing/invoices/invoices.ts";
 import { beginMethodSetup, reconcileMethods } from "../../src/billing/top-up/payment-methods.ts";
 import { beginPayment, handleWebhook, type BillingDeps } from "../../src/billing/billing-deps.ts";
-import type { Job } from "../../src/server/scheduler.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
@@ -21,9 +21,8 @@ import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf } from "./fixtures.ts
 export interface BillingHarness {
   readonly db: Db;
   readonly billing: BillingDeps;
-  readonly runPoll: Job[1];
-  /** The clock that buys credits by itself. */
-  readonly runTopUps: Job[1];
+  readonly runPoll: Billing["reconcile"];
+  readonly runTopUps: Billing["processTopUps"];
   readonly ledger: Ledger<UsageRecord>;
   readonly clock: { now: number };
   readonly logged: string[];
@@ -51,12 +50,17 @@ export async function createBillingHarness(
     write: (line) => logged.push(line),
   });
   const master = secret("a master secret that only these tests know");
-  const { billing, billingJobs } = await createBilling(read.config, {
+  const { baseUrl, development } = read.config;
+  const service = await createBilling({
     db,
     log,
     master,
     now: () => clock.now,
+    baseUrl,
+    development,
+    settings: read.config.billing,
   });
+  const billing = service.deps;
   const name = `shop.${(nextId += 1)}`;
   const ledger = await startLedger(db, name, clock.now, {
     onBalanceThresholds: handleBalanceThresholds,
@@ -83,8 +87,8 @@ export async function createBillingHarness(
   return {
     db,
     billing,
-    runPoll: billingJobs[0]?.[1] ?? (async () => {}),
-    runTopUps: billingJobs[1]?.[1] ?? (async () => {}),
+    runPoll: service.reconcile,
+    runTopUps: service.processTopUps,
     ledger,
     clock,
     logged,

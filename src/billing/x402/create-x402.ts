@@ -1,45 +1,51 @@
-// Where agents pay with wallets of their own: built where the settings name an address to be paid to.
+// Creates the x402 payment service from its settings.
 
+import type { Secret } from "../../base/secret.ts";
 import type { BillingDeps } from "../billing-deps.ts";
 import { type ChainClient, createChainClient } from "./chain-client.ts";
-import { type X402Deps, pollX402 } from "./x402-payments.ts";
-import { type WithPayment, createWithPayment } from "./paid-calls.ts";
 import { createFacilitatorClient } from "./facilitator-client.ts";
-import type { Job } from "../../server/scheduler.ts";
-import type { Config } from "../../config/config.ts";
+import { createWithPayment, type WithPayment } from "./paid-calls.ts";
+import type { PaymentTerms } from "./protocol.ts";
+import { pollX402, type X402Deps } from "./x402-payments.ts";
 
-const POLL_INTERVAL_MS = 10_000;
-
-export interface X402Services {
-  readonly x402?: X402Deps;
-  readonly withPayment?: WithPayment;
-  readonly x402Jobs: readonly Job[];
+export interface X402Options extends PaymentTerms {
+  readonly topUpCents: number;
+  readonly facilitatorUrl: string;
+  readonly facilitatorKey?: Secret | undefined;
+  /** An RPC node of the chain, to look up payments that the facilitator lost. */
+  readonly rpcUrl?: Secret | undefined;
 }
 
-/** The chain that agents pay on, where a node of it can be asked. */
-export function chainClientFromConfig({ x402 }: Pick<Config, "x402">): ChainClient | undefined {
-  return x402?.rpcUrl === undefined ? undefined : createChainClient(x402.rpcUrl);
+interface X402ServiceDeps {
+  readonly billing: BillingDeps;
+  readonly now: () => number;
+  readonly baseUrl: string;
 }
 
-export function createX402(config: Config, billing: BillingDeps, now: () => number): X402Services {
-  const { x402, baseUrl } = config;
-  if (x402 === undefined) return { x402Jobs: [] };
-  const { network, token, payTo, topUpCents, facilitatorUrl: url, facilitatorKey } = x402;
-  const x402Deps: X402Deps = {
+export interface X402Service {
+  readonly deps: X402Deps;
+  /** Runs a model call and lets it pay for itself where the balance does not cover it. */
+  readonly withPayment: WithPayment;
+  readonly poll: () => Promise<unknown>;
+}
+
+export function createX402(
+  { network, token, payTo, topUpCents, ...options }: X402Options,
+  { billing, now, baseUrl }: X402ServiceDeps,
+): X402Service {
+  const { facilitatorUrl: url, facilitatorKey: key, rpcUrl } = options;
+  const deps: X402Deps = {
     billing,
     paymentTerms: { network, token, payTo },
     topUpCents,
     baseUrl,
-    facilitator: createFacilitatorClient({
-      url,
-      ...(facilitatorKey === undefined ? {} : { key: facilitatorKey }),
-    }),
-    chain: chainClientFromConfig(config),
+    facilitator: createFacilitatorClient({ url, ...(key === undefined ? {} : { key }) }),
+    chain: createOptionalChainClient(rpcUrl),
     now,
   };
-  return {
-    x402: x402Deps,
-    withPayment: createWithPayment(x402Deps),
-    x402Jobs: [[POLL_INTERVAL_MS, () => pollX402(x402Deps)]],
-  };
+  return { deps, withPayment: createWithPayment(deps), poll: () => pollX402(deps) };
+}
+
+export function createOptionalChainClient(rpcUrl: Secret | undefined): ChainClient | undefined {
+  return rpcUrl === undefined ? undefined : createChainClient(rpcUrl);
 }

@@ -2,7 +2,7 @@
 
 import { usdText } from "../../base/money.ts";
 import { PAGE_LIMIT_MAX } from "../../base/pagination.ts";
-import { handleBalanceThresholds } from "../../billing/create-billing.ts";
+import { handleBalanceThresholds } from "../../billing/event-handlers.ts";
 import { readAccountDetails } from "../../operator/accounts/account-details.ts";
 import {
   accountJson,

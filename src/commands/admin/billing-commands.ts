@@ -7,7 +7,7 @@ import { usdText } from "../../base/money.ts";
 import { centsFromUsd, formatCents } from "../../billing/invoices/cents.ts";
 import type { PaymentDeps } from "../../billing/payments/checkouts.ts";
 import { markPaid, markRefunded } from "../../billing/payments/manual-payments.ts";
-import { PAYMENT_CALLBACKS } from "../../billing/create-billing.ts";
+import { PAYMENT_CALLBACKS } from "../../billing/event-handlers.ts";
 import { auditManualPayment } from "../../operator/payments/audit-manual-payment.ts";
 import { lookUpOnChain, markNotOnChain } from "../../operator/payments/mark-not-on-chain.ts";
 import {
@@ -21,7 +21,7 @@ import {
 } from "../../operator/payments/payments-output.ts";
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../store/db.ts";
-import { chainClientFromConfig } from "../../billing/x402/create-x402.ts";
+import { createOptionalChainClient } from "../../billing/x402/create-x402.ts";
 import { readAction, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 import { type Command, EXIT_USAGE, type ParsedArgs, type CliEnv } from "../command.ts";
 import { withStore } from "../with-store.ts";
@@ -144,7 +144,7 @@ async function markNotOnChainCommand(
 ): Promise<number> {
   const [id = ""] = args.positionals;
   const act = readAction(args, cli);
-  const chainResult = await lookUpOnChain(db, chainClientFromConfig(config), id);
+  const chainResult = await lookUpOnChain(db, createOptionalChainClient(config.x402?.rpcUrl), id);
   const made = await db.write((tx) => markNotOnChain(tx, { ...act, id, chainResult }));
   cli.print(
     made

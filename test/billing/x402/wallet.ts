@@ -112,7 +112,7 @@ export function createX402Deps(
 ): X402Deps {
   const read = readConfig({ env, hostName: "test", providers: [] });
   if (!read.ok) throw new Error(read.errors.join("; "));
-  const { x402 } = createX402(read.config, shop.billing, () => shop.clock.now);
+  const { x402, baseUrl } = read.config;
   if (x402 === undefined) throw new Error("x402 is off");
-  return x402;
+  return createX402(x402, { billing: shop.billing, now: () => shop.clock.now, baseUrl }).deps;
 }

@@ -1,15 +1,15 @@
-// What the house says of itself, out of its settings.
+// What the documents say about this deployment, from its settings.
 
 import { STARTING_CREDIT } from "../accounts/accounts.ts";
 import { creditsOf } from "../base/money.ts";
 import { CLAIM_BONUS } from "../claims/claim-bonus.ts";
 import type { Config } from "../config/config.ts";
-import type { DiscoverySettings } from "./discovery-settings.ts";
+import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 
 const FEE_PERCENT = 5;
 
-/** A newcomer without a provider's key talks to the simulator; nobody else does without asking for it. */
-export function usesSimulatorByDefault(config: Config): boolean {
+/** The bundled simulator answers in development as long as no provider and no models file is set. */
+export function usesSimulator(config: Config): boolean {
   return (
     config.development &&
     Object.keys(config.providers).length === 0 &&
@@ -31,13 +31,11 @@ export function discoverySettings(
     startingCredits: creditsOf(STARTING_CREDIT),
     claimBonusCredits: creditsOf(CLAIM_BONUS),
     feePercent: FEE_PERCENT,
-    exampleModel: usesSimulatorByDefault(config)
-      ? "sim/echo"
-      : pickExampleModel(config, EXAMPLE_MODELS),
-    exampleEmbeddingModel: usesSimulatorByDefault(config)
+    exampleModel: usesSimulator(config) ? "sim/echo" : pickExampleModel(config, EXAMPLE_MODELS),
+    exampleEmbeddingModel: usesSimulator(config)
       ? "sim/embed"
       : pickExampleModel(config, EXAMPLE_EMBEDDING_MODELS),
-    isSimulated: usesSimulatorByDefault(config),
+    isSimulated: usesSimulator(config),
     isSignInDisabled,
     requestsPerMinute: config.limits.requestsPerMinute,
     concurrentCalls: config.limits.openCallsPerKey,
@@ -45,7 +43,7 @@ export function discoverySettings(
   };
 }
 
-/** One for each provider that has one; OpenAI's stand where none of these is switched on. */
+/** The example model per provider; OpenAI's are used where none of these providers is set. */
 type ExampleModels = Readonly<Record<string, string>> & { readonly openai: string };
 
 const EXAMPLE_MODELS: ExampleModels = {

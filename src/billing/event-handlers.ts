@@ -1,0 +1,94 @@
+// What billing does in the transaction of a domain event: emits webhook events, writes audit entries, schedules top-ups.
+
+import type { MemberChange } from "../accounts/members.ts";
+import { record } from "../audit/audit.ts";
+import { creditsOf } from "../base/money.ts";
+import { emitEvent } from "../events/events.ts";
+import { emitBalanceEvents, onMemberChange } from "../events/producers.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
+import type { Tx } from "../store/db.ts";
+import { nanoOfCents, usdOfCents } from "./invoices/cents.ts";
+import type { PaidInvoice, PaymentCallbacks } from "./payments/payment-facts.ts";
+import { revokeCharging, scheduleTopUps, type TopUpEvent } from "./top-up/auto-top-up.ts";
+
+async function handleInvoicePaid(tx: Tx, { invoice, now }: PaidInvoice): Promise<void> {
+  const { id, accountId, amountCents } = invoice;
+  const credits = creditsOf(nanoOfCents(amountCents));
+  const data = { invoice_id: id, amount_usd: usdOfCents(amountCents), credits };
+  await emitEvent(tx, { type: "invoice.paid", accountId, data, now });
+}
+
+/** Emits the membership event. A new owner must not spend from the previous owner's payment method, so charging is revoked. */
+export async function handleMemberChange(tx: Tx, change: MemberChange): Promise<void> {
+  await onMemberChange(tx, change);
+  if (change.kind !== "owner.changed") return;
+  const { accountId, by, address, now } = change;
+  for (const action of await revokeCharging(tx, accountId, now))
+    await record(tx, {
+      accountId,
+      actor: { type: "person", id: by.personId },
+      action,
+      target: null,
+      detail: { by: by.email },
+      network: networksOf(address)[1],
+      now,
+    });
+}
+
+/** Emits low-balance events and schedules the auto top-ups that the crossings trigger. */
+export async function handleBalanceThresholds(
+  tx: Tx,
+  crossings: readonly ThresholdCrossing[],
+): Promise<void> {
+  await emitBalanceEvents(tx, crossings);
+  await scheduleTopUps(tx, crossings);
+}
+
+async function handleTopUpEvent(tx: Tx, event: TopUpEvent, now: number): Promise<void> {
+  switch (event.kind) {
+    case "failed": {
+      const { topUp, reason, failures, nextTryAt } = event;
+      const data = {
+        invoice_id: topUp.invoiceId,
+        amount_usd: usdOfCents(topUp.amountCents),
+        reason,
+        failures_in_a_row: failures,
+        next_try_at: nextTryAt === null ? null : new Date(nextTryAt).toISOString(),
+      };
+      await emitEvent(tx, { type: "top_up.failed", accountId: topUp.accountId, data, now });
+      return;
+    }
+    case "stopped": {
+      const { accountId, reason, failures } = event;
+      const data = { reason, failures_in_a_row: failures };
+      await emitEvent(tx, { type: "top_up.stopped", accountId, data, now });
+      await record(tx, {
+        accountId,
+        actor: { type: "system", id: "billing" },
+        action: "auto_top_up.stopped",
+        target: null,
+        detail: { reason },
+        network: null,
+        now,
+      });
+      return;
+    }
+    case "ceiling_reached": {
+      const { accountId, ceilingCents, boughtCents, resumesAt } = event;
+      const data = {
+        monthly_ceiling_usd: usdOfCents(ceilingCents),
+        bought_this_month_usd: usdOfCents(boughtCents),
+        resumes_at: new Date(resumesAt).toISOString(),
+      };
+      await emitEvent(tx, { type: "top_up.ceiling_reached", accountId, data, now });
+    }
+  }
+}
+
+/** Callbacks of payment ingestion. */
+export const PAYMENT_CALLBACKS: Required<PaymentCallbacks> = {
+  onInvoicePaid: handleInvoicePaid,
+  onBalanceThresholds: handleBalanceThresholds,
+  onTopUpEvent: handleTopUpEvent,
+};

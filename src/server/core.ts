@@ -1,0 +1,85 @@
+// Opens the store and creates what rests on it alone: ledger, keys, idempotency, catalog.
+
+import { handleBalanceThresholds } from "../billing/event-handlers.ts";
+import type { Secret } from "../base/secret.ts";
+import type { Config } from "../config/config.ts";
+import { loadMasterSecret } from "../config/master-secret.ts";
+import { emitBudgetEvents } from "../events/producers.ts";
+import {
+  CALL_START_GRACE_MS,
+  createIdempotency,
+  type Idempotency,
+  releaseAbandonedKeys,
+} from "../idempotency/idempotency.ts";
+import type { SettledCall } from "../inference/lifecycle/call.ts";
+import { createKeys, type Keys } from "../keys/keys.ts";
+import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
+import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
+import { insertKeySpend } from "../ledger/rows.ts";
+import { sweepHolds } from "../ledger/sweep.ts";
+import { createLiveCatalog, type LiveCatalog, modelsFileAt } from "../models/live-catalog.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { migrate } from "../store/migrate.ts";
+import { openStore } from "../store/open.ts";
+import { insertUsage } from "../usage/usage.ts";
+import type { ServerOptions } from "./server.ts";
+
+export interface Core {
+  readonly db: Db;
+  readonly epoch: number;
+  readonly master: Secret;
+  readonly idempotency: Idempotency;
+  readonly ledger: Ledger<SettledCall>;
+  readonly keys: Keys;
+  readonly catalog: LiveCatalog;
+}
+
+/** Releases what an earlier run of this process left open before anything else is created. */
+export async function openCore(
+  config: Config,
+  { log, now }: Pick<ServerOptions, "log" | "now">,
+): Promise<Core> {
+  const store = await openStore(config.store, true);
+  // Only a store that serves a single process may keep holds in memory.
+  const holdBuffer = store.kind === "sqlite" ? bufferHolds(store) : undefined;
+  const db = holdBuffer ?? store;
+  await migrate(db, now());
+  const epoch = await startEpoch(db, config.processName, now());
+  const released = await sweepHolds(db, now());
+  if (released > 0) log.info("released holds of a previous process", { holds: released });
+  await releaseAbandonedKeys(db, db.kind === "sqlite" ? now() : now() - CALL_START_GRACE_MS);
+  const master = loadMasterSecret(config.secret, config.store.dataDir);
+  const idempotency = createIdempotency(master);
+  const ledger = createLedger<SettledCall>({
+    db,
+    holdBuffer,
+    process: config.processName,
+    epoch,
+    writeRecords: (tx, records) => writeCallRecords(tx, records, idempotency),
+    onBalanceThresholds: handleBalanceThresholds,
+    onBudgetThresholds: emitBudgetEvents,
+  });
+  const keys = createKeys({ db, master, prefix: config.keyPrefix, createKeySpend: insertKeySpend });
+  const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
+  const catalog = createLiveCatalog({ now: now(), ...file });
+  return { db, epoch, master, idempotency, ledger, keys, catalog };
+}
+
+// Runs in the transaction of the charge: keeps replayable replies and releases the idempotency keys of failed calls.
+async function writeCallRecords(
+  tx: Tx,
+  records: readonly SettledCall[],
+  idempotency: Idempotency,
+): Promise<void> {
+  await insertUsage(
+    tx,
+    records.map((record) => record.usage),
+  );
+  for (const { usage, idempotent, storeReply } of records) {
+    await storeReply?.(tx);
+    if (idempotent === undefined) continue;
+    const call = { ...idempotent.call, holdId: usage.id };
+    if (idempotent.reply === undefined) await idempotency.release(tx, call);
+    else await idempotency.finish(tx, call, idempotent.reply);
+  }
+}

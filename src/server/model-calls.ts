@@ -1,0 +1,109 @@
+// Creates everything that a model call needs: inference, callers' provider keys, stored responses, metrics, telemetry.
+
+import { getAccount } from "../accounts/accounts.ts";
+import { deriveKey, fingerprint } from "../base/encryption.ts";
+import { memoize } from "../base/memoize.ts";
+import type { Config } from "../config/config.ts";
+import { createHttpClient, type HttpClient, sendByFetch } from "../http-client/client.ts";
+import { createInference, type Inference } from "../inference/inference.ts";
+import { infer } from "../inference/lifecycle/infer.ts";
+import { PROVIDERS } from "../inference/providers/providers.ts";
+import { DEFAULT_TIMEOUTS } from "../inference/upstream/send.ts";
+import { findFreeze } from "../ledger/freezes.ts";
+import { createMetrics, type Metrics } from "../operations/metrics.ts";
+import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";
+import { createProviderKeys, type ProviderKeys } from "../provider-keys/provider-keys.ts";
+import { createResponses, type Responses } from "../responses/responses.ts";
+import { createSimulator } from "../simulator/simulator.ts";
+import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import type { Core } from "./core.ts";
+import { usesSimulator } from "./discovery-settings.ts";
+import type { ServerOptions } from "./server.ts";
+
+const PSEUDONYM_CACHE_MAX = 10_000;
+
+export interface ModelCalls {
+  readonly inference: Inference;
+  readonly providerKeys: ProviderKeys;
+  readonly responses: Responses;
+  readonly httpClient: HttpClient;
+  readonly metrics: Metrics;
+  readonly telemetry: Telemetry | undefined;
+}
+
+export function createModelCalls(
+  config: Config,
+  options: ServerOptions,
+  { db, master, ledger, catalog, idempotency }: Core,
+  isSignInDisabled: boolean,
+): ModelCalls {
+  const { log, now, version } = options;
+  const pseudonymKey = deriveKey(master, "end-user/v1");
+  const httpClient = createHttpClient();
+  const telemetry = createOptionalTelemetry(config, options);
+  // Inference, provider keys and responses call each other while serving; none does so while it is created.
+  const providerKeys = createProviderKeys({
+    db,
+    master,
+    providers: () =>
+      [...PROVIDERS, ...catalog.current().providers]
+        .map(({ id }) => id)
+        .filter((id) => {
+          const account = inference.deps.accountAt(id);
+          return account !== undefined && canAddKey(account, config.development);
+        }),
+    check: createKeyCheck({ endpointOf: (id) => inference.deps.accountAt(id) }),
+  });
+  const metrics = createMetrics({
+    version,
+    ledgerQueueDepth: ledger.queueDepth,
+    openCircuits: () => inference.openCircuits(),
+    spanCounts: telemetry?.counts,
+  });
+  const inference = createInference({
+    catalog,
+    ledger,
+    log,
+    now,
+    timeouts: options.timeouts ?? DEFAULT_TIMEOUTS,
+    // Only the runtime's own fetch supports an outbound proxy.
+    sendHttp: config.hasOutboundProxy ? sendByFetch : httpClient.send,
+    settings: config.providers,
+    readKeyVariable: config.readKeyVariable,
+    simulator: usesSimulator(config)
+      ? createSimulator({ now, maxRecordedRequests: 0 }).fetch
+      : undefined,
+    limits: config.limits,
+    pseudonymOf: memoize(
+      (accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32),
+      PSEUDONYM_CACHE_MAX,
+    ),
+    isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
+    isSignInDisabled,
+    freezeOf: (accountId) => findFreeze(db, accountId),
+    findProviderKey: (accountId, providerId) =>
+      providerKeys.findNewestKey(accountId, providerId, now()),
+    resolveStatefulCall: (request, input) => responses.prepareCall(request, input),
+    onSettled: (record, { request, input }) => {
+      metrics.recordCall(record);
+      telemetry?.recordCall({ record, requestedModel: request.model }, input.headers);
+    },
+  });
+  const responses = createResponses({
+    db,
+    master,
+    log,
+    infer: (input) => infer(inference.deps, input),
+    storeIdempotentReply: idempotency.finish,
+  });
+  return { inference, providerKeys, responses, httpClient, metrics, telemetry };
+}
+
+function createOptionalTelemetry(
+  { telemetry, processName }: Config,
+  { log, version }: ServerOptions,
+): Telemetry | undefined {
+  if (telemetry === undefined) return undefined;
+  const resource = { serviceName: telemetry.serviceName, version, instance: processName };
+  return createTelemetry({ ...telemetry, resource, log });
+}

@@ -1,0 +1,93 @@
+// What each module's routes are given, one object per module.
+
+import { listAllMembers } from "../accounts/members.ts";
+import { handleMemberChange } from "../billing/event-handlers.ts";
+import type { Config } from "../config/config.ts";
+import {
+  onAccountCreated,
+  onKeyChange,
+  onProviderKeyChange,
+  onSessionsEnded,
+} from "../events/producers.ts";
+import { isLiveKey } from "../keys/keys.ts";
+import { getWallet, grant, heartbeat, openWallet } from "../ledger/ledger.ts";
+import { createReadinessCheck } from "../operations/readiness.ts";
+import { discoverySettings } from "./discovery-settings.ts";
+import type { RouteDeps } from "./routes.ts";
+import type { ServerOptions } from "./server.ts";
+import type { Services } from "./services.ts";
+
+export function createRouteDeps(
+  config: Config,
+  { now, version }: ServerOptions,
+  services: Services,
+  isDraining: () => boolean,
+): RouteDeps {
+  const { baseUrl } = config;
+  const { webhooks, claims, sessions, signIn, isSignInDisabled, operatorContext } = services;
+  const { db, epoch, master, idempotency, keys, catalog } = services.core;
+  const { inference, providerKeys, responses, metrics } = services.modelCalls;
+  const billing = services.billing.deps;
+  const x402 = services.x402?.deps;
+  return {
+    db,
+    accounts: accountRouteDeps(config, services),
+    inference: {
+      infer: inference.deps,
+      db,
+      isLiveKey,
+      beginIdempotentCall: idempotency.begin,
+      forgetIdempotentCall: idempotency.release,
+      withPayment: services.x402?.withPayment,
+    },
+    responses: { responses },
+    models: { catalog, isAvailable: inference.isAvailable, health: inference.health },
+    keys: { db, keys, onKeyChange },
+    providerKeys: { db, providerKeys, onProviderKeyChange },
+    webhooks: { db, webhooks },
+    billing: { billing, x402 },
+    claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
+    claimPages: { db, claims, master, baseUrl, home: "/console" },
+    people: { db, sessions, signIn, baseUrl, onSessionsEnded },
+    console: {
+      db,
+      keys,
+      providerKeys,
+      webhooks,
+      idempotency,
+      billing,
+      getWallet,
+      onKeyChange,
+      onProviderKeyChange,
+      onMemberChange: handleMemberChange,
+    },
+    operator: { operatorContext },
+    operations: {
+      metrics,
+      isWritable: createReadinessCheck(() => heartbeat(db, config.processName, epoch, now())),
+      isDraining,
+    },
+    discovery: discoverySettings(config, version, isSignInDisabled),
+  };
+}
+
+function accountRouteDeps(
+  { limits, development }: Config,
+  { core: { db, keys } }: Services,
+): RouteDeps["accounts"] {
+  return {
+    db,
+    keys,
+    limits: { perHour: limits.accountsPerHour, grantPerDay: limits.grantPerDay },
+    openWallet,
+    getWallet,
+    grantStartingCredit: async (tx, accountId, amount, now) => {
+      const id = `start.${accountId}`;
+      await grant(tx, { id, accountId, amount, now, reason: "starting credit" });
+    },
+    listMembers: async (reader, accountId) =>
+      (await listAllMembers(reader, accountId)).map(({ email, role }) => ({ email, role })),
+    requiresSameOrigin: development,
+    onAccountCreated,
+  };
+}

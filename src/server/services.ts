@@ -1,0 +1,106 @@
+// The composition root: creates every service from the settings, each with explicit dependencies.
+
+import { type Billing, createBilling } from "../billing/create-billing.ts";
+import { handleBalanceThresholds } from "../billing/event-handlers.ts";
+import {
+  createOptionalChainClient,
+  createX402,
+  type X402Service,
+} from "../billing/x402/create-x402.ts";
+import { type Claims, createClaims } from "../claims/claims.ts";
+import type { Config } from "../config/config.ts";
+import { onClaimEvent } from "../events/producers.ts";
+import { createOperatorContext } from "../operator/create-operator.ts";
+import type { OperatorContext } from "../operator/page-context.ts";
+import { createSessions, type Sessions } from "../people/sessions.ts";
+import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
+import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
+import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
+import { type Core, openCore } from "./core.ts";
+import { createModelCalls, type ModelCalls } from "./model-calls.ts";
+import type { ServerOptions } from "./server.ts";
+
+export interface Services {
+  readonly core: Core;
+  readonly modelCalls: ModelCalls;
+  readonly webhooks: Webhooks;
+  readonly deliveryWorker: DeliveryWorker;
+  readonly sessions: Sessions;
+  /** Undefined where no identity provider is set. */
+  readonly signIn: SignIn | undefined;
+  readonly claims: Claims;
+  /** True where no human can sign in, so an account cannot be claimed either. */
+  readonly isSignInDisabled: boolean;
+  readonly billing: Billing;
+  /** Undefined where x402 is off. */
+  readonly x402: X402Service | undefined;
+  /** Undefined where the settings name no operator. */
+  readonly operatorContext: OperatorContext | undefined;
+}
+
+export async function createServices(config: Config, options: ServerOptions): Promise<Services> {
+  const { log, now } = options;
+  const { baseUrl, development, limits } = config;
+  const identity = options.identity ?? config.identity;
+  // In development the bundled identity provider exists even where a test does without it.
+  const isSignInDisabled = identity === undefined && !development;
+  const core = await openCore(config, options);
+  const { db, master } = core;
+  const modelCalls = createModelCalls(config, options, core, isSignInDisabled);
+  const webhooks = createWebhooks({ master, allowLoopback: development });
+  const deliveryWorker = createDeliveryWorker({
+    db,
+    log,
+    now,
+    webhooks,
+    allowLoopback: development,
+  });
+  const sessions = createSessions({ db, master, baseUrl });
+  const signIn =
+    identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master });
+  const claims = createClaims({
+    master,
+    limits: { startsPerAccount: limits.claimsPerHour, bonusPerDay: limits.claimBonusPerDay },
+    onEvent: onClaimEvent,
+  });
+  const billing = await createBilling({
+    settings: config.billing,
+    db,
+    master,
+    log,
+    now,
+    baseUrl,
+    development,
+  });
+  const x402 = config.x402 && createX402(config.x402, { billing: billing.deps, now, baseUrl });
+  return {
+    core,
+    modelCalls,
+    webhooks,
+    deliveryWorker,
+    sessions,
+    signIn,
+    claims,
+    isSignInDisabled,
+    billing,
+    x402,
+    operatorContext: createOperator(config, core, identity),
+  };
+}
+
+function createOperator(
+  config: Config,
+  { db, master, idempotency }: Core,
+  identity: IdentitySettings | undefined,
+): OperatorContext | undefined {
+  return createOperatorContext({
+    db,
+    master,
+    idempotency,
+    baseUrl: config.baseUrl,
+    operators: config.operators,
+    identity,
+    onBalanceThresholds: handleBalanceThresholds,
+    chain: createOptionalChainClient(config.x402?.rpcUrl),
+  });
+}
