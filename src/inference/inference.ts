@@ -15,7 +15,7 @@ import { createRouteCache, type FindProviderKey } from "./routing/candidates.ts"
 import type { SettledCall, InferDeps } from "./lifecycle/call.ts";
 import { createRoutingState, providerHealth } from "./routing/routing.ts";
 import { createSharedTimer } from "./streaming/shared-timer.ts";
-import type { Timeouts } from "./upstream/send.ts";
+import type { Timeouts } from "./lifecycle/timeouts.ts";
 
 export interface InferenceDeps {
   readonly catalog: LiveCatalog;

@@ -8,7 +8,7 @@ import { createHttpClient, type HttpClient, sendByFetch } from "../http-client/c
 import { createInference, type Inference } from "../inference/inference.ts";
 import { infer } from "../inference/lifecycle/infer.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
-import { DEFAULT_TIMEOUTS } from "../inference/upstream/send.ts";
+import { DEFAULT_TIMEOUTS } from "../inference/lifecycle/timeouts.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
 import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";

@@ -13,7 +13,7 @@ import { createClientIpResolver } from "../http/request/client-ip.ts";
 import type { Route } from "../http/route.ts";
 import { unsupportedEndpointFault } from "../inference/api/unsupported-endpoints.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
-import type { Timeouts } from "../inference/upstream/send.ts";
+import type { Timeouts } from "../inference/lifecycle/timeouts.ts";
 import { isLiveKey } from "../keys/keys.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { IdentitySettings } from "../people/sign-in.ts";

@@ -62,7 +62,7 @@ function openRelay(given: RelayOptions = {}) {
         return () => ticks.delete(tick);
       },
     },
-    timeouts: { firstByteMs: 0, replyMs: 0, idleMs: SILENCE_MS, streamMs: 10 * SILENCE_MS },
+    timeouts: { idleMs: SILENCE_MS, streamMs: 10 * SILENCE_MS },
     now: () => now,
     endsStreamByClosing: false,
     lacksTerminalEvent: false,

@@ -9,7 +9,7 @@ import { type Config, readConfig } from "../../src/config/config.ts";
 import { createServer, type Server } from "../../src/server/server.ts";
 import { listen } from "../../src/http/listen.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
-import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/upstream/send.ts";
+import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/lifecycle/timeouts.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
 import { migratedPostgres } from "./stores/postgres.ts";
 

@@ -20,7 +20,7 @@ import type { CostEstimate } from "../metering/cost-estimate.ts";
 import type { TransportPlan } from "../translate/plan.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import type { SharedTimer } from "../streaming/shared-timer.ts";
-import type { Timeouts } from "../upstream/send.ts";
+import type { Timeouts } from "./timeouts.ts";
 
 /** What the usage room and the idempotency room write in the step that settles a call. */
 export interface SettledCall {

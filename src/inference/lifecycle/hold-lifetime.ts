@@ -3,7 +3,7 @@
 // and not by this, so a long life costs little.
 
 import { MINUTE_MS } from "../../base/time.ts";
-import type { Timeouts } from "../upstream/send.ts";
+import type { Timeouts } from "./timeouts.ts";
 
 /** As often as `attempt.ts` tries one leg. */
 const ATTEMPTS_PER_CANDIDATE = 2;

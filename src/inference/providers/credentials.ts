@@ -1,12 +1,27 @@
 // The gateway's accounts at the providers: which rows are switched on, where they are, and by whose key. The operator's
 // own servers join the table here, and so does the simulator of a gateway that has no provider.
 
-import { secret } from "../../base/secret.ts";
+import { type Secret, secret } from "../../base/secret.ts";
 import type { OperatorProvider } from "../../models/models-file.ts";
 import type { ProviderSetting } from "../../config/providers.ts";
 import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
 import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
-import type { Credential } from "../upstream/send.ts";
+import type { Authorizer } from "./authorize.ts";
+
+/** How to call a provider: where it is, and on whose account. */
+export interface Credential {
+  readonly provider: Provider;
+  readonly baseUrl: string;
+  readonly apiKey: Secret | undefined;
+  /** Names the credential in circuits and records without revealing it. */
+  readonly label: string;
+  /** The caller's own provider key: the provider bills the caller. */
+  readonly byok: boolean;
+  /** Signs each request, for providers that take no key in a header. */
+  readonly authorizer?: Authorizer;
+  /** Replies within this process: the bundled simulator. */
+  readonly inProcess?: (request: Request) => Promise<Response>;
+}
 
 export interface ProviderAccountsDeps {
   readonly settings: Readonly<Record<string, ProviderSetting>>;

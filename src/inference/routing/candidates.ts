@@ -6,7 +6,7 @@ import type { Secret } from "../../base/secret.ts";
 import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
 import { datedCard } from "../../models/price-card.ts";
 import type { Provider, RelayedWire, UpstreamWire } from "../providers/providers.ts";
-import type { Credential } from "../upstream/send.ts";
+import type { Credential } from "../providers/credentials.ts";
 
 export interface Candidate {
   /** The wires that the provider can be called on: the caller's own first where it has it, else in order of preference. */

@@ -22,9 +22,15 @@ import {
 } from "../metering/usage/stream-meter.ts";
 import type { StreamTransform } from "../translate/stream-transform.ts";
 import type { SharedTimer } from "./shared-timer.ts";
-import type { Timeouts } from "../upstream/send.ts";
 
 export type StreamOutcome = "completed" | "client_aborted" | "upstream_error" | "upstream_timeout";
+
+export interface StreamTimeouts {
+  /** Between two chunks of a stream. */
+  readonly idleMs: number;
+  /** For the whole stream, from its first byte. */
+  readonly streamMs: number;
+}
 
 export interface RelayOptions {
   /** What the provider sends, after `first`. */
@@ -38,7 +44,7 @@ export interface RelayOptions {
   readonly parsesAllEvents: boolean;
   readonly transform: StreamTransform;
   readonly timer: SharedTimer;
-  readonly timeouts: Timeouts;
+  readonly timeouts: StreamTimeouts;
   readonly now: () => number;
   /** Whether the stream's end is its closing: then all from the answer's end on waits for the settle. */
   readonly endsStreamByClosing: boolean;

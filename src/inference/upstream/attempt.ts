@@ -27,12 +27,19 @@ import {
 } from "./error-replies.ts";
 import { providerErrorFault, upstreamFault, isRetriable } from "./provider-error.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import { readBody, returnedHeaders, sendUpstream, type Timeouts, type BodyResult } from "./send.ts";
+import { readBody, returnedHeaders, sendUpstream, type BodyResult } from "./send.ts";
+
+export interface ReplyTimeouts {
+  /** Until the first byte of a stream. */
+  readonly firstByteMs: number;
+  /** Until the end of a reply that is not streamed. */
+  readonly replyMs: number;
+}
 
 export interface AttemptDeps {
   readonly breaker: CircuitBreaker;
   readonly sendHttp: Send;
-  readonly timeouts: Timeouts;
+  readonly timeouts: ReplyTimeouts;
   readonly now: () => number;
 }
 

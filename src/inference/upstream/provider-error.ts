@@ -5,7 +5,7 @@ import { Fault, type FaultCode, type FaultOptions } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
 import type { CanonicalError } from "../canonical/error.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import type { Credential } from "./send.ts";
+import type { Credential } from "../providers/credentials.ts";
 import { OUTBOUND_WIRES } from "../wires/wires.ts";
 
 const MESSAGE_MAX_LENGTH = 2_000;

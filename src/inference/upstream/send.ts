@@ -3,27 +3,13 @@
 
 import { invalid } from "../../base/fault.ts";
 import { memoize } from "../../base/memoize.ts";
-import type { Secret } from "../../base/secret.ts";
 import { toAbortSignal, type AbortSignalLike } from "../../base/abort.ts";
 import type { Send, OutgoingRequest } from "../../http-client/client.ts";
 import { cancelBodyStream, nextChunk, takeIfComplete } from "../../http-client/body-stream.ts";
 import { type UpstreamResponse, fromFetchResponse } from "../../http-client/reply.ts";
 import type { Authorizer } from "../providers/authorize.ts";
-import type { Provider, UpstreamWire } from "../providers/providers.ts";
-
-/** What it takes to call a provider: its row, where it is, and on whose account. */
-export interface Credential {
-  readonly provider: Provider;
-  readonly baseUrl: string;
-  readonly apiKey: Secret | undefined;
-  /** Names the credential in circuits and records, without telling it. */
-  readonly label: string;
-  readonly byok: boolean;
-  /** Signs each request, where a key in a header is not how it is done. */
-  readonly authorizer?: Authorizer;
-  /** Answers in this process instead of over the network: the simulator of a development gateway. */
-  readonly inProcess?: (request: Request) => Promise<Response>;
-}
+import type { Credential } from "../providers/credentials.ts";
+import type { UpstreamWire } from "../providers/providers.ts";
 
 export interface UpstreamRequest {
   readonly wire: UpstreamWire;
@@ -34,24 +20,6 @@ export interface UpstreamRequest {
   readonly headers: Headers;
   readonly signal: AbortSignalLike;
 }
-
-export interface Timeouts {
-  /** Until the provider's first byte. */
-  readonly firstByteMs: number;
-  /** Until the whole of a reply that is not streamed. */
-  readonly replyMs: number;
-  /** Of silence within a stream. */
-  readonly idleMs: number;
-  /** For a whole stream, from its first byte. */
-  readonly streamMs: number;
-}
-
-export const DEFAULT_TIMEOUTS: Timeouts = {
-  firstByteMs: 180_000,
-  replyMs: 840_000,
-  idleMs: 180_000,
-  streamMs: 870_000,
-};
 
 export type SendResult =
   | { readonly kind: "answered"; readonly reply: UpstreamResponse }

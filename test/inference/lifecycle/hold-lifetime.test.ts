@@ -6,7 +6,7 @@ import {
   holdLifetimeMs,
   lastAttemptStartMs,
 } from "../../../src/inference/lifecycle/hold-lifetime.ts";
-import { DEFAULT_TIMEOUTS } from "../../../src/inference/upstream/send.ts";
+import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { integer } from "../../../src/store/db.ts";
 import { type RawConnection, openRawConnection } from "../../http/raw-client.ts";

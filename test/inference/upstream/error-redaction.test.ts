@@ -4,7 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { secret } from "../../../src/base/secret.ts";
 import { redact } from "../../../src/inference/upstream/provider-error.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
-import type { Credential } from "../../../src/inference/upstream/send.ts";
+import type { Credential } from "../../../src/inference/providers/credentials.ts";
 
 const [provider] = PROVIDERS;
 if (provider === undefined) throw new Error("there is no provider");
