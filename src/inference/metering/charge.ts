@@ -1,8 +1,8 @@
-// What a call is charged, and the record of it. The provider's own numbers decide; where a caller left before they came,
-// what had been relayed is counted; where a provider failed without numbers, nothing is.
+// Prices the usage of a call. The provider's reported usage decides. If the caller disconnects before it arrives, the
+// relayed output is counted instead; if the provider fails without reporting usage, nothing is charged.
 
 import { FEE_METERS, type Usage } from "../../base/usage-meters.ts";
-import { type Nano, usdTextOfPico } from "../../base/money.ts";
+import { minNano, type Nano, usdTextOfPico } from "../../base/money.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
 import { cardFor, cardResolver } from "../../models/catalog.ts";
 import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
@@ -10,14 +10,16 @@ import type { PricedLine } from "../../usage/usage.ts";
 import { BYTES_PER_TOKEN } from "./input-bound.ts";
 import type { CostEstimate } from "./cost-estimate.ts";
 
-/** No call's tools are used more often; a second of sound is no piece. */
+/** More tool uses than this in one call are implausible. `audio_second` is exempt: it counts seconds, not uses. */
 const FEE_COUNT_MAX = 1_000;
 
 export interface UsageCharge {
   readonly usage: Usage;
   readonly lines: readonly PricedLine[];
   readonly cost: Nano;
+  /** False if the usage was estimated or implausible. */
   readonly exact: boolean;
+  /** Meters that had no price and were billed at a fallback price. */
   readonly missingPrices: readonly string[];
 }
 
@@ -25,6 +27,7 @@ export interface ChargeContext {
   readonly catalog: Catalog;
   readonly model: Model;
   readonly estimate: CostEstimate;
+  /** An implausible usage is charged no more than this. */
   readonly held: Nano;
   readonly at: number;
 }
@@ -38,29 +41,32 @@ export const NO_CHARGE: UsageCharge = {
   missingPrices: [],
 };
 
-/** The price of the provider's own numbers, by the model that answered. */
+/** Prices reported usage by the card of the model that answered. */
 export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
   const { catalog, model, estimate, held, at } = context;
-  const found = cardFor(catalog, model, usage.model, at);
-  if (found === undefined) throw new Error(`${model.id} was called without a price`);
-  const priced: PricedUsage = price(usage, found.card, cardResolver(catalog, model.provider, at));
-  const isImplausibleUsage = [usage, ...(usage.additional ?? [])].some((part) =>
+  const resolved = cardFor(catalog, model, usage.model, at);
+  if (resolved === undefined) throw new Error(`${model.id} was called without a price`);
+  const priced: PricedUsage = price(
+    usage,
+    resolved.card,
+    cardResolver(catalog, model.provider, at),
+  );
+  const isUsageImplausible = [usage, ...(usage.additional ?? [])].some((part) =>
     isImplausible(part, estimate),
   );
-  const isCapped = isImplausibleUsage && priced.cost > held;
-  const missingPrices = found.exact
+  const missingPrices = resolved.exact
     ? priced.missingPrices
     : [...priced.missingPrices, `model:${usage.model ?? ""}`];
   return {
     usage,
     lines: priced.lines.map(toPricedLine),
-    cost: isCapped ? held : priced.cost,
-    exact: !isImplausibleUsage,
+    cost: isUsageImplausible ? minNano(priced.cost, held) : priced.cost,
+    exact: !isUsageImplausible,
     missingPrices,
   };
 }
 
-/** The usage of a stream whose end nobody saw: what was told so far, and the rest counted by its bytes. */
+/** Usage of a stream that was cut off: what the provider reported so far, plus the relayed output counted by its bytes. */
 export function estimatedUsage(
   reported: Usage | undefined,
   outputBytes: number,
@@ -80,7 +86,7 @@ export interface TokenTotals {
   readonly reasoningTokens: number;
 }
 
-/** The disjoint meters as people read them: cached is part of input, reasoning is part of output. */
+/** Totals as usage records show them: input includes cached tokens, output includes reasoning. */
 export function tokenTotals(usage: Usage): TokenTotals {
   const own = tokenTotalsOfPart(usage);
   if (usage.additional === undefined) return own;
@@ -111,7 +117,7 @@ function tokenTotalsOfPart({ tokens }: Usage): TokenTotals {
   };
 }
 
-/** True where nothing was put out and nothing was charged by the piece. */
+/** True if the usage has neither output nor fees. */
 export function isEmptyUsage(usage: Usage): boolean {
   return (
     tokenTotals(usage).outputTokens === 0 && FEE_METERS.every((fee) => (usage.fees[fee] ?? 0) === 0)
@@ -130,8 +136,8 @@ function isImplausible(part: Usage, { plausible }: CostEstimate): boolean {
 
 function toPricedLine(line: PriceLine): PricedLine {
   const { num, den } = line.multiplier;
-  // A factor that leaves a fraction of a pico-USD is shown rounded up; the cost was summed exactly.
-  const each = (line.unitPrice * num + den - 1n) / den;
-  const shown = { meter: line.meter, count: line.count, usd: usdTextOfPico(each) };
-  return line.model === undefined ? shown : { ...shown, model: line.model };
+  // Rounded up to a whole pico-USD for display only; the cost was summed exactly.
+  const unitPrice = (line.unitPrice * num + den - 1n) / den;
+  const pricedLine = { meter: line.meter, count: line.count, usd: usdTextOfPico(unitPrice) };
+  return line.model === undefined ? pricedLine : { ...pricedLine, model: line.model };
 }

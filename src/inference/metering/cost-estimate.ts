@@ -1,5 +1,5 @@
-// What a call may cost at most, by the cards that may answer it: what the request itself counts for, what the provider may
-// read and do besides, and the most that is put out.
+// The upper bound of a call's cost, over every price card that may apply: the request's input, what the provider's own
+// tools may read and charge, and the output limit.
 
 import { Fault } from "../../base/fault.ts";
 import { FEE_METERS } from "../../base/usage-meters.ts";
@@ -31,29 +31,29 @@ import {
   toolsOf,
 } from "../request/tool-bounds.ts";
 
-/** A call is not worth its input with less output than this. */
+/** With an open output limit, a call is held for at least this much output; less is not worth its input. */
 const MIN_OUTPUT_TOKENS = 256;
 
 export interface CostEstimate {
   readonly cards: readonly PriceCard[];
   readonly bounds: Omit<UsageBounds, "outputTokens">;
-  /** The most output tokens, all choices together. */
+  /** Upper bound of output tokens, over all choices. */
   readonly outputTokens: number;
-  /** Those among them that no limit of the caller's bounds. */
+  /** The part of `outputTokens` that the caller's output limit does not bound: reasoning at some providers. */
   readonly hiddenTokens: number;
-  /** What a provider counts beyond these numbers is a fault of its own, and not what the call has used. */
+  /** Usage reported above these counts is treated as the provider's mistake. */
   readonly plausible: { readonly inputTokens: number; readonly outputTokens: number };
-  /** What other models may cost that the provider asks. */
+  /** Upper bound of what advisor models called by the provider may cost. */
   readonly advisorCost: Nano;
   readonly amount: Nano;
-  /** The least that makes sense, where the caller left the limit open. */
+  /** The smallest useful hold; only if the caller set no output limit. */
   readonly minimum: Nano | undefined;
 }
 
 export interface EstimateContext {
   readonly catalog: Catalog;
   readonly now: number;
-  /** Whether the caller pays at the provider, by a key of their own: what costs nothing here needs no price. */
+  /** The call uses the caller's own provider key: it costs nothing here, so its features need no known price. */
   readonly byok: boolean;
 }
 
@@ -67,12 +67,12 @@ export function estimateCost(
   const [card] = cards;
   if (card === undefined)
     throw new Fault("provider_not_configured", `${model.id} has no price`, {
-      message: `${model.id} has no price, so it cannot be called. Use another model.`,
+      message: `${model.id} has no price, so this gateway cannot call it. Use another model.`,
     });
   const request = includesSearch(original, card)
     ? { ...original, fees: NO_FEES, toolTokens: 0 }
     : original;
-  if (!context.byok) for (const one of cards) rejectUnpriced(one, request, model);
+  if (!context.byok) for (const possible of cards) rejectUnpriced(possible, request, model);
   const limits = limitsOf(model);
   const requestTokens = inputBound(request.text, request.json, {
     imageTokensMax: provider.imageTokensMax,
@@ -88,7 +88,7 @@ export function estimateCost(
   const bounds = priceBounds(request, inputTokens, { searches: quirk?.searches ?? 0, seconds });
   const hasUnboundedReasoning =
     quirk?.hasUnboundedReasoning === true ||
-    // Some providers do not count reasoning towards the limit that the caller set.
+    // xAI does not count reasoning towards the caller's output limit.
     (!provider.outputLimitCoversReasoning && model.supported.includes("reasoning"));
   const { outputTokens, hiddenTokens } = outputBound(request, limits.output, hasUnboundedReasoning);
   const advisorCost = advisorCostBound(request, model, inputTokens, context);
@@ -108,10 +108,10 @@ export function estimateCost(
   };
 }
 
-/** What a model is taken to think at most where no limit bounds that and the caller set none. */
+/** Reasoning bound for a model whose reasoning no limit covers, if the caller set no output limit. */
 const DEFAULT_REASONING_TOKENS = 64_000;
 
-// Where the limit is open, thoughts are within the model's own; a limit that is set, or lowered, leaves them out.
+// Without a caller limit the model's own output limit includes reasoning; with one, reasoning comes on top of it.
 function outputBound(
   { outputMax, choices }: ParsedRequest,
   modelMax: number,
@@ -128,12 +128,12 @@ function outputBound(
   };
 }
 
-// Perplexity's models search in every call: the fee for the request is for that, and what they find is not counted.
+// Perplexity's models search in every call: the request fee covers the search, and its results are not billed as input.
 function includesSearch({ fees, json }: ParsedRequest, { requestFees }: PriceCard): boolean {
   return fees !== NO_FEES && json["tools"] === undefined && Object.keys(requestFees).length > 0;
 }
 
-// An advisor reads what the model reads, at the price of its own model.
+// Each advisor call reads the whole input, at the advisor model's own price.
 function advisorCostBound(
   request: ParsedRequest,
   { id, provider }: Model,
@@ -146,7 +146,7 @@ function advisorCostBound(
     const card = cardResolver(catalog, provider, now)(model);
     if (card === undefined)
       throw new Fault("invalid_request", "no price for an advisor", {
-        message: `${id} has no known price for the advisor ${model}, so it cannot be billed. Name a model of GET /v1/models.`,
+        message: `The advisor model "${model}" has no known price at the provider of ${id}, so it cannot be billed. Use a model from GET /v1/models in \`${param}\`.`,
         param,
       });
     sum +=
@@ -155,26 +155,26 @@ function advisorCostBound(
   return sum;
 }
 
-/** The output tokens, all choices together, that a sum pays for after the rest of the call, its hidden ones included. */
+/** Output tokens, over all choices, that `available` covers after input, fees and hidden tokens. */
 export function affordableTokens(estimate: CostEstimate, available: Nano): number {
-  const left = available - estimate.advisorCost;
-  if (left < 0n) return 0;
-  const all = affordableOutput(left, estimate.bounds, estimate.cards, estimate.outputTokens);
-  return Math.max(0, all - estimate.hiddenTokens);
+  const remaining = available - estimate.advisorCost;
+  if (remaining < 0n) return 0;
+  const total = affordableOutput(remaining, estimate.bounds, estimate.cards, estimate.outputTokens);
+  return Math.max(0, total - estimate.hiddenTokens);
 }
 
-// Each text has the model's context to itself. A list of numbers is one text, in tokens.
+// Each text of an embeddings request may fill the model's context. An array of numbers is one text, given as tokens.
 function textsOf(input: unknown): number {
   return Array.isArray(input) && typeof input[0] !== "number" ? Math.max(1, input.length) : 1;
 }
 
-/** What models do in every call, asked or not. */
+/** Models that use tools in every call, even if the request has none. */
 interface ModelQuirk {
   readonly model: RegExp;
   readonly searches: number;
-  /** Tokens that they read so. */
+  /** Upper bound of input tokens that these searches add. */
   readonly toolTokens: number;
-  /** No limit of the caller's bounds what they think. */
+  /** The caller's output limit does not cover reasoning. */
   readonly hasUnboundedReasoning?: true;
 }
 
@@ -189,18 +189,18 @@ const MODEL_QUIRKS: readonly ModelQuirk[] = [
 ];
 
 function quirkOf({ id }: Model): ModelQuirk | undefined {
-  return MODEL_QUIRKS.find((one) => one.model.test(id));
+  return MODEL_QUIRKS.find((quirk) => quirk.model.test(id));
 }
 
-/** Numbers beyond what was asked for by this factor are a fault of the provider. */
+/** Reported usage above the bound by this factor is implausible. */
 const IMPLAUSIBLE_FACTOR = 2;
-/** What providers add by themselves: their own instructions, a frame around every message. */
+/** Tokens that providers add themselves: system instructions and framing of every message. */
 const PROVIDER_INPUT_SLACK_TOKENS = 4_000;
 const PROVIDER_OUTPUT_SLACK_TOKENS = 1_000;
-/** So often a provider may ask its model again within one call, for what its own tools brought. */
+/** How often a provider may run the model within one call to process the results of its own tools. */
 const MAX_TOOL_ROUNDS = 64;
 
-// Each round counts again what was read before, so what a provider's own tools bring has no bound but the model's.
+// Every tool round counts the whole prompt again, so with provider tools only the model's context bounds the input.
 function plausibleUsage(
   bound: CostEstimate["plausible"] & { readonly toolTokens: number },
   limits: { readonly input: number; readonly output: number },
@@ -216,13 +216,15 @@ function plausibleUsage(
 }
 
 function priceBounds(
-  { fees: asked, serviceTier, speed }: ParsedRequest,
+  { fees: requestedFees, serviceTier, speed }: ParsedRequest,
   inputTokens: number,
   { searches, seconds }: { readonly searches: number; readonly seconds: number },
 ): CostEstimate["bounds"] {
-  const searched =
-    searches === 0 ? asked : { ...asked, web_search: Math.max(asked.web_search ?? 0, searches) };
-  const fees = seconds === 0 ? searched : { ...searched, audio_second: seconds };
+  const withSearches =
+    searches === 0
+      ? requestedFees
+      : { ...requestedFees, web_search: Math.max(requestedFees.web_search ?? 0, searches) };
+  const fees = seconds === 0 ? withSearches : { ...withSearches, audio_second: seconds };
   if (serviceTier === undefined && speed === undefined)
     return fees === NO_FEES ? { inputTokens } : { inputTokens, fees };
   return {
@@ -233,10 +235,10 @@ function priceBounds(
   };
 }
 
-/** How a search is asked for without a tool. */
+/** Fields that enable web search without a tool. */
 const SEARCH_OPTION_FIELDS = ["web_search_options", "search_parameters"] as const;
 
-// What has no price is refused before it is used, and never guessed.
+// A feature without a known price is rejected before the call; its price is never guessed.
 function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): void {
   const { serviceTier, speed, fees } = request;
   if (serviceTier === undefined && speed === undefined && fees === NO_FEES) return;
@@ -247,11 +249,11 @@ function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): 
         ? "speed"
         : isPriced(card, { fees: FEE_METERS.filter((fee) => (fees[fee] ?? 0) > 0) })
           ? undefined
-          : (SEARCH_OPTION_FIELDS.find((one) => isObject(request.json[one])) ?? "tools");
+          : (SEARCH_OPTION_FIELDS.find((option) => isObject(request.json[option])) ?? "tools");
   if (field === undefined) return;
   const codex = request.api === "responses" && field === "tools" ? codexHint(request) : "";
   throw new Fault("invalid_request", `no price for this ${field}`, {
-    message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.${codex}`,
+    message: `The price of this \`${field}\` is not known for ${model.id}, so the call cannot be billed. Remove \`${field}\` or use another model.${codex}`,
     param: field,
   });
 }
@@ -260,7 +262,7 @@ function codexHint({ json }: ParsedRequest): string {
   return codexWebSearchHint(toolsOf(json).find(({ type }) => type === "web_search")?.["type"]);
 }
 
-/** The output limit of each choice that a lowered hold pays for; undefined where nothing was lowered. */
+/** The output limit per choice that a reduced hold covers; undefined if the hold was not reduced. */
 export function clampedOutputLimit(
   estimate: CostEstimate,
   held: Nano,

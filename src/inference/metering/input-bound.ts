@@ -1,20 +1,20 @@
-// The most input tokens that a request itself can count for. No tokenizer makes more tokens of a text than it has bytes, so
-// the body's own length bounds its text; media are bounded by their kind, and everything by the model's context.
+// The upper bound of a request's input tokens. No tokenizer produces more tokens than bytes, so the body's length bounds
+// its text; media are bounded by kind, and the total by the model's context.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 
 export interface MediaLimits {
   readonly imageTokensMax: number;
   readonly contextTokens: number;
-  /** How many texts there are, each with a context to itself: more than one for embeddings alone. */
+  /** Number of texts, each with its own context. Only embeddings have more than one. */
   readonly texts?: number;
 }
 
-/** A body without a string as long as this holds no media inline. */
+/** A shorter string is never counted as inline media. */
 const INLINE_MEDIA_MIN_LENGTH = 1_024;
-/** Tokens for each message or tool that a provider adds around what was written. */
+/** Tokens that a provider adds to frame each message or tool. */
 const MESSAGE_OVERHEAD_TOKENS = 16;
-/** What a tool of a namespace is called elsewhere, which is longer than what it is called in it. */
+/** A translated namespace tool has a longer, qualified name. */
 const NAMESPACE_TOOL_TOKENS = 64;
 const AUDIO_BYTES_PER_TOKEN = 32;
 const DEPTH_MAX = 32;
@@ -22,7 +22,7 @@ const DEPTH_MAX = 32;
 export function inputBound(text: string, json: JsonObject, bounds: MediaLimits): number {
   const media = countMedia(json, (kind, part, bytes) => {
     if (kind === "image") return bounds.imageTokensMax;
-    return kind === "audio" && hasSteadyRate(part)
+    return kind === "audio" && hasMinimumByteRate(part)
       ? Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) + MESSAGE_OVERHEAD_TOKENS
       : bounds.contextTokens;
   });
@@ -39,27 +39,27 @@ export function inputBound(text: string, json: JsonObject, bounds: MediaLimits):
   return Math.min(bounds.contextTokens * (bounds.texts ?? 1), textBytes + overhead + media.tokens);
 }
 
-/** Of a second of sound no model makes fewer tokens, and none that is sent in earnest has fewer bytes. */
+/** Lower bounds of one second of audio: tokens in any model, and bytes in any usable recording. */
 const TOKENS_PER_SECOND_MIN = 10;
 const BASE64_BYTES_PER_SECOND_MIN = 1_333;
 
-/** The most seconds of sound that a request holds, where they are what is charged. */
+/** Upper bound of the seconds of audio in a request, for models that charge by the second. */
 export function audioSecondsBound(json: JsonObject, contextTokens: number): number {
   const max = Math.ceil(contextTokens / TOKENS_PER_SECOND_MIN);
   const { tokens: seconds } = countMedia(json, (kind, part, bytes) => {
     if (kind === "image") return 0;
-    return kind === "audio" && hasSteadyRate(part)
+    return kind === "audio" && hasMinimumByteRate(part)
       ? Math.ceil(bytes / BASE64_BYTES_PER_SECOND_MIN)
       : max;
   });
   return Math.min(seconds, max);
 }
 
-/** What UTF-8 text costs in tokens on the average; only for calls that ended before the provider counted. */
+/** Average bytes of UTF-8 text per token. Used only for calls that ended before the provider reported usage. */
 export const BYTES_PER_TOKEN = 4;
 const TYPICAL_IMAGE_TOKENS = 1_000;
 
-/** What the input is likely to have counted, where nobody says: media by what they commonly are, and never as their bytes. */
+/** A typical (not maximal) input token count, for calls without reported usage. Media count by kind, never as text. */
 export function estimateInputTokens(text: string, json: JsonObject, contextTokens: number): number {
   const { tokens, inlineBytes } = countMedia(json, (kind, _part, bytes) =>
     kind === "image"
@@ -84,7 +84,7 @@ function countMedia(json: JsonObject, tokensOf: CountMediaTokens): Readonly<Medi
   return totals;
 }
 
-// Media stands in content alone. What looks like it elsewhere, in a tool's arguments or its schema, is text to the model.
+// Only content fields hold media. A similar object elsewhere, such as in a tool's arguments or schema, is text to the model.
 function addMedia(
   value: unknown,
   tokensOf: CountMediaTokens,
@@ -102,7 +102,7 @@ function addMedia(
     }
     for (const name in value) {
       const inner = value[name];
-      // What is inside a medium's own source was counted with it.
+      // The source of a media part was counted with the part.
       if (typeof inner !== "object" || inner === null || !CONTENT_FIELDS.has(name)) continue;
       if (kind === undefined || name !== "source") addMedia(inner, tokensOf, totals, depth + 1);
     }
@@ -120,8 +120,7 @@ const IMAGES: ReadonlySet<string> = new Set([
 ]);
 const FILES: ReadonlySet<string> = new Set(["file", "input_file", "document", "input_video"]);
 
-// A part is known by its `type`; what is inside it as base64 is not text, and is not counted as text. Providers have
-// parts of their own for what they fetch: `document_url`, `file_url`, `video_url`.
+// Some providers have part types for content that they fetch: `document_url`, `file_url`, `video_url`.
 function kindOf(part: JsonObject): MediaKind | undefined {
   const { type } = part;
   if (typeof type !== "string") return undefined;
@@ -131,12 +130,12 @@ function kindOf(part: JsonObject): MediaKind | undefined {
   return type.endsWith("_url") ? "file" : undefined;
 }
 
-// A document whose text stands in the request is text, and so are its parts.
+// A document with its text inline counts as text.
 function isPlain(source: unknown): boolean {
   return isObject(source) && (source["type"] === "text" || source["type"] === "content");
 }
 
-/** Addresses behind which Gemini finds more than a picture, whatever the part is called. */
+/** URLs that Gemini reads as a document, video or audio even in an image part. */
 const NOT_AN_IMAGE_URL =
   /^data:(?!image\/|;|,)|\.(?:pdf|mp4|m4v|mov|mpe?g|webm|mkv|avi|wmv|flv|3gpp?|mp3|m4a|wav|ogg|flac|aac)(?:[?#]|$)|^https?:\/\/(?:[\w-]+\.)?youtu(?:be\.com|\.be)\//i;
 
@@ -144,23 +143,24 @@ function isImage({ image_url, source }: JsonObject): boolean {
   const holder = image_url ?? source;
   const url = isObject(holder) ? holder["url"] : holder;
   if (typeof url !== "string") return true;
-  // A data URL says what it is at its beginning, and an address is short.
+  // The media type is at the start of a data URL, and other URLs are short: no need to scan megabytes.
   return !NOT_AN_IMAGE_URL.test(url.startsWith("data:") ? url.slice(0, 64) : url.slice(0, 4_096));
 }
 
-/** Fewer bytes for a second than any sound that is sent in earnest has. */
+/** Below this byte rate a WAV header is not credible. */
 const WAV_BYTES_PER_SECOND_MIN = 1_000;
 const WAV_HEADER_OFFSETS = { format: 20, rate: 24, frameBytes: 32, bytes: 36 } as const;
 const WAV_UNCOMPRESSED_FORMATS: ReadonlySet<number> = new Set([1, 3]);
 
-// In MP3 and plain WAV a second takes up at least so many bytes; elsewhere silence takes up next to none, and what lies
-// behind an address nobody knows.
-function hasSteadyRate(part: JsonObject): boolean {
+// MP3 and uncompressed WAV need a minimum of bytes per second, so their size bounds their length. Other formats compress
+// silence to almost nothing, and the size of audio behind a URL is unknown.
+function hasMinimumByteRate(part: JsonObject): boolean {
   const data = audioDataOf(part);
   if (data === undefined) return false;
   const head = Buffer.from(data.slice(0, 64), "base64");
-  if (head.toString("latin1", 0, 3) === "ID3" || (head[0] === 0xff && (head[1] ?? 0) >= 0xe0))
-    return true;
+  const isMp3 =
+    head.toString("latin1", 0, 3) === "ID3" || (head[0] === 0xff && (head[1] ?? 0) >= 0xe0);
+  if (isMp3) return true;
   if (head.toString("latin1", 0, 4) !== "RIFF" || head.length < WAV_HEADER_OFFSETS.bytes)
     return false;
   const rate =
@@ -174,8 +174,8 @@ function hasSteadyRate(part: JsonObject): boolean {
 
 function audioDataOf({ input_audio, audio, source, data }: JsonObject): string | undefined {
   const holder = input_audio ?? audio ?? source ?? data;
-  const sound = isObject(holder) ? holder["data"] : holder;
-  return typeof sound === "string" ? sound.replace(/^data:[^,]{0,128},/, "") : undefined;
+  const encoded = isObject(holder) ? holder["data"] : holder;
+  return typeof encoded === "string" ? encoded.replace(/^data:[^,]{0,128},/, "") : undefined;
 }
 
 const INLINE_FIELDS = [
@@ -203,7 +203,7 @@ function inlineBytesOf(part: JsonObject): number {
   return bytes;
 }
 
-// Only what can be nothing else than encoded bytes is left out of the text.
+// Only a string that must be encoded bytes is excluded from the text count.
 function isInline(value: string): boolean {
   return (
     value.length >= INLINE_MEDIA_MIN_LENGTH &&
@@ -213,10 +213,10 @@ function isInline(value: string): boolean {
 }
 
 function namespaceToolCount(tools: unknown): number {
-  let members = 0;
+  let count = 0;
   for (const tool of Array.isArray(tools) ? tools : [])
-    if (isObject(tool) && tool["type"] === "namespace") members += lengthOf(tool["tools"]);
-  return members;
+    if (isObject(tool) && tool["type"] === "namespace") count += lengthOf(tool["tools"]);
+  return count;
 }
 
 function lengthOf(value: unknown): number {

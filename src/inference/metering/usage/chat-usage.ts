@@ -1,4 +1,4 @@
-// Chat completions: OpenAI's wire, which most providers speak and each counts in its own way.
+// Usage on the chat wire (OpenAI's Chat Completions). Most providers implement it, and they count differently.
 
 import { memoize } from "../../../base/memoize.ts";
 import type { TokenMeter, Usage } from "../../../base/usage-meters.ts";
@@ -31,19 +31,18 @@ import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 /** How a provider differs from OpenAI. */
 interface ChatUsageRule {
-  /** Where reasoning is counted: within the completion, beside it, or only in the total. */
+  /** Reasoning is part of the completion by default; "outside": added to it; "hidden": only part of the total. */
   readonly reasoning?: "outside" | "hidden";
-  /** Where audio input is counted: within the prompt unless said. */
+  /** Audio input is part of the prompt by default. */
   readonly audio?: "outside";
-  /** Further input tokens, beside the prompt. */
+  /** Input tokens that are not part of the prompt. */
   readonly moreInput?: Path;
-  /** Where seconds of audio are counted. */
   readonly audioSeconds?: Path;
-  /** One fee a request, unless the usage shows that another was charged in its place. */
+  /** Charges a fee per request, unless the usage shows another fee instead. */
   readonly requestFee?: true;
-  /** The size of the search, on which the fee for the request depends: told in the tier's place. */
+  /** The search size decides the request fee; it is reported as the service tier. */
   readonly searchSize?: Path;
-  /** Models whose every request is one web search, which no field counts. */
+  /** Models that make one web search per request without counting it in any field. */
   readonly searchModels?: RegExp;
 }
 
@@ -66,10 +65,10 @@ const PROVIDER_RULES: ReadonlyMap<string, ChatUsageRule> = new Map([
   ],
 ]);
 const DEFAULT_RULE: ChatUsageRule = {};
-/** More answers than any provider gives to one request. */
+/** Above the choices of any provider. */
 const CHOICES_MAX = 128;
 
-// The same number under the names that it goes by, the surest first.
+// Alternative names of the same number, the most reliable first.
 const CACHED_PATHS: readonly Path[] = [
   ["prompt_tokens_details", "cached_tokens"],
   ["prompt_cache_hit_tokens"],
@@ -84,10 +83,10 @@ const REASONING_PATHS: readonly Path[] = [
   ["completion_tokens_details", "reasoning_tokens"],
   ["reasoning_tokens"],
 ];
-// Groq reports in `x_groq` too, on another chunk: the same numbers, so one replaces the other. Moonshot reports within a choice.
+// Groq reports the same numbers again in `x_groq`, on another chunk. Moonshot reports usage inside a choice.
 const USAGE_PATHS: readonly Path[] = [["usage"], ["x_groq", "usage"]];
 
-/** The usage that a chat completion states. */
+/** The usage of a chat completion. */
 export function usageOfChat(body: unknown, provider: string): Usage | undefined {
   const usage = usageObject(body);
   return usage && readUsage(usage, body, provider);
@@ -99,7 +98,8 @@ const SCAN_PLAN: ScanPlan = {
   parseTypes: [],
 };
 
-// Reasoning often comes under two of its three names at once; `text` alone is an old completion, or Mistral's.
+// Reasoning is often sent under several of its names at once, so only the longest counts. `text` alone is a legacy
+// completion, or Mistral's.
 function combineSlots(slots: readonly number[]): number {
   return (slots[0] ?? 0) + Math.max(slots[1] ?? 0, slots[2] ?? 0, slots[3] ?? 0);
 }
@@ -114,13 +114,13 @@ const usageReaderFor = memoize((provider: string): UsageReader => ({
   read: (state, name, data) => readChunk(state, name, data, provider),
 }));
 
-// Of several answers one may end while another has hardly begun: every event is read, to know which are open.
+// With several choices, one may end long before another, so every event is parsed to know which ones are open.
 function multiChoiceReader(provider: string): UsageReader {
   const open = new Set<unknown>();
   const ended = new Set<unknown>();
   return {
     read: (state, name, data) => {
-      const bearsUsage = readChunk(state, name, data, provider);
+      const hasUsage = readChunk(state, name, data, provider);
       for (const choice of arrayIn(data["choices"])) {
         const index = ownMember(choice, "index");
         if (hasEnded(choice)) ended.add(index);
@@ -129,7 +129,7 @@ function multiChoiceReader(provider: string): UsageReader {
       }
       state.hasStopReason = ended.size > 0 && open.size === 0;
       state.isUsageFinal = state.usage !== undefined && state.hasStopReason;
-      return bearsUsage;
+      return hasUsage;
     },
   };
 }
@@ -150,7 +150,7 @@ function readChunk(state: StreamState, name: string, data: JsonObject, provider:
   }
   const usage = usageOfChat(data, provider);
   if (usage !== undefined) {
-    // The last word of several: running totals, and a second report of the same.
+    // Usage may be a running total or be reported twice: the last one wins.
     state.usage =
       usage.model === undefined && state.model !== undefined
         ? { ...usage, model: state.model }
@@ -174,7 +174,7 @@ function addDelta(state: StreamState, delta: unknown): void {
     addText(state, valueAt(call, ["function", "arguments"]));
 }
 
-// The same thoughts may come under several names.
+// The same reasoning text may be sent under several names.
 function addReasoningBytes(state: StreamState, delta: unknown): void {
   const details = arrayIn(ownMember(delta, "reasoning_details")).map((detail) =>
     textLength(ownMember(detail, "text")),
@@ -191,8 +191,8 @@ function textLength(value: unknown): number {
 }
 
 function usageObject(body: unknown): JsonObject | undefined {
-  for (const place of USAGE_PATHS) {
-    const usage = objectIn(valueAt(body, place));
+  for (const path of USAGE_PATHS) {
+    const usage = objectIn(valueAt(body, path));
     if (usage !== undefined && hasNumbers(usage)) return usage;
   }
   for (const choice of arrayIn(ownMember(body, "choices"))) {
@@ -214,7 +214,7 @@ function readUsage(usage: JsonObject, body: unknown, provider: string): Usage {
   const model = readName(ownMember(body, "model"));
   return buildUsage(
     {
-      tokens: { ...inputOf(notes, usage, rule), ...outputOf(notes, usage, rule) },
+      tokens: { ...inputTokens(notes, usage, rule), ...outputTokens(notes, usage, rule) },
       fees: feesOf(notes, usage, rule, model),
       model,
       serviceTier: readTier(
@@ -228,7 +228,7 @@ function readUsage(usage: JsonObject, body: unknown, provider: string): Usage {
   );
 }
 
-function inputOf(
+function inputTokens(
   notes: ReadNotes,
   usage: JsonObject,
   rule: ChatUsageRule,
@@ -247,7 +247,7 @@ function inputOf(
   });
 }
 
-function outputOf(
+function outputTokens(
   notes: ReadNotes,
   usage: JsonObject,
   rule: ChatUsageRule,
@@ -258,9 +258,9 @@ function outputOf(
   const stated = readCount(notes, firstNumber(usage, REASONING_PATHS));
   const reasoning =
     rule.reasoning === "hidden" ? Math.max(stated, total - prompt - completion) : stated;
-  const outside = isReasoningOutside(rule, { prompt, completion, total, reasoning });
+  const isOutside = isReasoningOutside(rule, { prompt, completion, total, reasoning });
   return splitOutput(notes, {
-    total: completion + (outside ? reasoning : 0),
+    total: completion + (isOutside ? reasoning : 0),
     reasoning,
     audio: readCount(notes, valueAt(usage, ["completion_tokens_details", "audio_tokens"])),
     image: readCount(notes, valueAt(usage, ["completion_tokens_details", "image_tokens"])),
@@ -274,8 +274,8 @@ interface UsageSums {
   readonly reasoning: number;
 }
 
-// A provider known for it, more reasoning than there is completion, or a total that only so adds up: the sums show how an
-// OpenAI-compatible server that nobody has heard of counts.
+// Reasoning is outside the completion if the provider is known for it, if there is more of it than completion, or if only
+// then the total adds up. The sums reveal how an unknown OpenAI-compatible server counts.
 function isReasoningOutside(rule: ChatUsageRule, sums: UsageSums): boolean {
   const { prompt, completion, total, reasoning } = sums;
   if (rule.reasoning === "outside" || reasoning > completion) return true;
@@ -293,8 +293,9 @@ function feesOf(
     const seconds = readCount(notes, valueAt(usage, rule.audioSeconds));
     if (seconds > 0) addFee(fees, "audio_second", seconds);
   }
-  const stated = valueAt(usage, ["cost", "request_cost"]);
-  if (rule.requestFee && stated !== 0 && fees.web_search === undefined) addFee(fees, "request");
+  const reportedFee = valueAt(usage, ["cost", "request_cost"]);
+  if (rule.requestFee && reportedFee !== 0 && fees.web_search === undefined)
+    addFee(fees, "request");
   if (model !== undefined && rule.searchModels?.test(model)) addFee(fees, "web_search");
   return fees;
 }

@@ -1,4 +1,4 @@
-// Bedrock's Converse: like Anthropic's Messages, input is counted without the cache; a stream tells usage in its last frame.
+// Usage on the converse wire (AWS Bedrock). Input excludes cached tokens; a stream reports usage in its last frame.
 
 import type { Usage } from "../../../base/usage-meters.ts";
 import { readFeeCounts } from "./fee-counts.ts";
@@ -29,21 +29,21 @@ const CACHE_WRITE_PATHS: readonly Path[] = [
   ["cacheWriteInputTokenCount"],
 ];
 
-/** The usage that a reply, or the `metadata` event of a stream, states. */
+/** The usage of a reply, or of the `metadata` event of a stream. */
 export function usageOfConverse(body: unknown, _provider: string): Usage | undefined {
   const usage = objectIn(ownMember(body, "usage"));
   if (usage === undefined || firstNumber(usage, COUNT_PATHS) === undefined) return undefined;
   const notes: ReadNotes = { clamped: false };
   const written = readCount(notes, firstNumber(usage, CACHE_WRITE_PATHS));
-  const writtenForAnHour = Math.min(written, oneHourCacheTokens(notes, usage["cacheDetails"]));
+  const written1h = Math.min(written, oneHourCacheTokens(notes, usage["cacheDetails"]));
   return buildUsage(
     {
       tokens: {
         input: readCount(notes, usage["inputTokens"]),
         output: readCount(notes, usage["outputTokens"]),
         cache_read: readCount(notes, firstNumber(usage, CACHE_READ_PATHS)),
-        cache_write_5m: written - writtenForAnHour,
-        cache_write_1h: writtenForAnHour,
+        cache_write_5m: written - written1h,
+        cache_write_1h: written1h,
       },
       fees: readFeeCounts(notes, usage),
       model: readName(valueAt(body, ["trace", "promptRouter", "invokedModelId"])),
@@ -54,7 +54,7 @@ export function usageOfConverse(body: unknown, _provider: string): Usage | undef
   );
 }
 
-/** Takes each frame's `:event-type` (or `:exception-type`) as the name, and its payload. */
+/** The name of an event is its frame's `:event-type` or `:exception-type`; its data is the payload. */
 export function createConverseStreamMeter(provider: string): StreamMeter {
   const seen = { stop: false, metadata: false };
   return createUsageMeter({
@@ -78,7 +78,7 @@ export function createConverseStreamMeter(provider: string): StreamMeter {
   });
 }
 
-// As a JSON line the name of the event is the only key; as a frame it is a header.
+// In a JSON line the event name is the only key; in a frame it is a header.
 function eventOf(name: string, data: JsonObject): [string, unknown] {
   if (name !== "") return [name, data];
   const [only = ""] = Object.keys(data);

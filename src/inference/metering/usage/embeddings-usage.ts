@@ -1,4 +1,4 @@
-// Embeddings: input only, and bodies of megabytes of numbers.
+// Usage of embeddings: input only.
 
 import type { Usage } from "../../../base/usage-meters.ts";
 import { splitInput } from "./token-breakdown.ts";
@@ -15,7 +15,7 @@ import {
 } from "./read-numbers.ts";
 import { objectIn } from "../../../base/json.ts";
 
-// OpenAI and its like, Voyage, Cohere, Gemini.
+// OpenAI and compatible providers, Voyage, Cohere, Gemini.
 const INPUT_PATHS: readonly Path[] = [
   ["usage", "prompt_tokens"],
   ["usage", "total_tokens"],
@@ -24,7 +24,7 @@ const INPUT_PATHS: readonly Path[] = [
   ["usageMetadata", "promptTokenCount"],
 ];
 
-/** The usage that a list of embeddings states. */
+/** The usage of an embeddings reply. */
 export function usageOfEmbeddings(body: unknown, _provider: string): Usage | undefined {
   const input = firstNumber(body, INPUT_PATHS);
   if (objectIn(body) === undefined || input === undefined) return undefined;

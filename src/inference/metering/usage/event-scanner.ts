@@ -1,5 +1,5 @@
-// One pass over the bytes of an event that finds the few things a meter must know, so that the JSON of most events is
-// never built: how much text it carries, and whether it has to be read in full.
+// Scans the raw bytes of a stream event, so that most events are metered without parsing their JSON: how many bytes of
+// text the event carries, and whether it must be parsed.
 
 const QUOTE = 34;
 const BACKSLASH = 92;
@@ -10,27 +10,28 @@ const LETTER_N = 110;
 const LETTER_U = 117;
 const encoder = new TextEncoder();
 
-/** What to look for. Text is counted in slots, because some providers send the same text under two names. */
+/** What to scan for on one wire. */
 export interface ScanPlan {
+  /** Keys that hold text, and the slot to count each in: some providers send the same text under two keys. */
   readonly textSlots: Readonly<Record<string, number>>;
-  /** Keys whose value, unless it is null, makes the event one to read. */
+  /** An event with one of these keys must be parsed, unless the value is null. */
   readonly parseKeys: readonly string[];
-  /** Values of the outermost `type` that make the event one to read. */
+  /** An event whose outermost `type` is one of these must be parsed. */
   readonly parseTypes: readonly string[];
-  /** Values of the outermost `type` of events whose text is not the model's own words, or no text. */
+  /** An event whose outermost `type` is one of these has no text that the model generated. */
   readonly ignoredTypes?: readonly string[];
 }
 
 interface Key {
   readonly bytes: Uint8Array;
-  /** A slot to count text in, or one of the two below. */
+  /** The slot to count text in, or one of the two constants below. */
   readonly slot: number;
 }
 
 const PARSE_EVENT = -1;
 const TYPE_KEY = -2;
 
-/** What a stream's events are skimmed with: one scan for all streams of a wire, and what the last event was like. */
+/** The scanner of one stream. The scan function is shared by all streams of the wire. */
 export interface EventScanner {
   readonly scan: Scan;
   readonly template: Template;
@@ -43,7 +44,7 @@ export function createEventScanner(plan: ScanPlan): EventScanner {
   };
 }
 
-/** True where the event must be read; else the bytes of its text were added to `slots`. */
+/** True if the event must be parsed; otherwise its text bytes were added to `slots`. */
 export function needsParse(
   { scan, template }: EventScanner,
   bytes: Uint8Array,
@@ -60,10 +61,9 @@ type Scan = (bytes: Uint8Array, slots: number[], template: Template) => boolean;
 
 const scanCache = new WeakMap<ScanPlan, Scan>();
 
-// The streams of a wire look for the same: one scan serves them all.
 function scanFor(plan: ScanPlan): Scan {
-  const known = scanCache.get(plan);
-  if (known !== undefined) return known;
+  const cached = scanCache.get(plan);
+  if (cached !== undefined) return cached;
   const scan = createScan(plan);
   scanCache.set(plan, scan);
   return scan;
@@ -84,13 +84,13 @@ function createScan(plan: ScanPlan): Scan {
     return undefined;
   }
 
-  // Whether an event of this type must be read; `undefined` where its other keys decide.
+  // Whether an event of this type must be parsed; undefined if its other keys decide.
   function needsParseByType(type: Uint8Array): boolean | undefined {
     if (isOneOf(types, type)) return true;
     return isOneOf(ignoredTypes, type) ? false : undefined;
   }
 
-  // Adds to the slots, and notes where the one text lies; an event with several is no mould.
+  // Adds to the slots and records the position of the text. An event with several texts cannot be a template.
   return (bytes, slots, template) => {
     let texts = 0;
     let depth = 0;
@@ -128,13 +128,12 @@ function createScan(plan: ScanPlan): Scan {
         template.tailBytes = bytes.length - valueEnd;
         continue;
       }
-      const typeVerdict =
-        depth === 1 ? needsParseByType(bytes.subarray(start, valueEnd)) : undefined;
-      if (typeVerdict === undefined) continue;
-      // What was counted is taken back, so that this is no mould.
+      const mustParse = depth === 1 ? needsParseByType(bytes.subarray(start, valueEnd)) : undefined;
+      if (mustParse === undefined) continue;
+      // The count of an ignored event is discarded, so it cannot be a template.
       template.event = undefined;
-      if (!typeVerdict) slots.fill(0);
-      return typeVerdict;
+      if (!mustParse) slots.fill(0);
+      return mustParse;
     }
     return false;
   };
@@ -144,15 +143,17 @@ function addText(slots: number[], slot: number, bytes: number): void {
   slots[slot] = (slots[slot] ?? 0) + bytes;
 }
 
-/** The last event that was skimmed for one text: most of those that follow are the same but for the text. */
+/** The last scanned event with exactly one text. Most events that follow differ from it only in the text. */
 interface Template {
   event: Uint8Array | undefined;
   slot: number;
   textStart: number;
+  /** Bytes from the closing quote of the text to the end of the event. */
   tailBytes: number;
 }
 
-// What stands around the text decides all but its length, and a text is whole where its closing quote is the mould's.
+// True if the event equals the template before and after the text, and the first unescaped quote of the text is its last
+// byte but the tail: then a full scan could find nothing else, and only the length of the text is counted.
 function matchesTemplate(template: Template, bytes: Uint8Array, slots: number[]): boolean {
   const { event, slot, textStart, tailBytes } = template;
   const textEnd = bytes.length - tailBytes;
@@ -177,18 +178,18 @@ function keysByLength(plan: ScanPlan): readonly (readonly Key[] | undefined)[] {
   return byLength;
 }
 
-function isOneOf(wanted: readonly Uint8Array[], name: Uint8Array): boolean {
-  return wanted.some((one) => one.length === name.length && bytesEqual(name, 0, one));
+function isOneOf(names: readonly Uint8Array[], name: Uint8Array): boolean {
+  return names.some((one) => one.length === name.length && bytesEqual(name, 0, one));
 }
 
-function bytesEqual(bytes: Uint8Array, start: number, wanted: Uint8Array): boolean {
-  for (let index = 0; index < wanted.length; index++) {
-    if (bytes[start + index] !== wanted[index]) return false;
+function bytesEqual(bytes: Uint8Array, start: number, expected: Uint8Array): boolean {
+  for (let index = 0; index < expected.length; index++) {
+    if (bytes[start + index] !== expected[index]) return false;
   }
   return true;
 }
 
-// The place of the closing quote, or the end of the bytes where there is none.
+// The index of the closing quote, or the length of the bytes if there is none.
 function closingQuote(bytes: Uint8Array, from: number): number {
   let at = from;
   while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
@@ -201,7 +202,7 @@ function skipWhitespace(bytes: Uint8Array, from: number): number {
   return at;
 }
 
-// How long the string is once its escapes are resolved, in UTF-8.
+// The UTF-8 length of the string after resolving its escapes.
 function unescapedBytes(bytes: Uint8Array, start: number, end: number): number {
   let total = 0;
   let at = start;
@@ -220,7 +221,7 @@ function unescapedBytes(bytes: Uint8Array, start: number, end: number): number {
   return total;
 }
 
-// Each half of a surrogate pair stands for two of the character's four bytes.
+// Each half of a surrogate pair counts for two of the character's four bytes.
 function escapeBytes(bytes: Uint8Array, at: number): number {
   const code = Number.parseInt(String.fromCharCode(...bytes.subarray(at, at + 4)), 16);
   if (!(code >= 0x80)) return 1;

@@ -1,4 +1,4 @@
-// What is charged by the piece, where a usage object counts it. The names are so particular that one table serves all.
+// Reads counts of charged tool uses from a usage object. The field names differ by provider, so one table serves all.
 
 import type { FeeMeter } from "../../../base/usage-meters.ts";
 import { readCount, ownMember, type ReadNotes } from "./read-numbers.ts";
@@ -6,7 +6,7 @@ import { readCount, ownMember, type ReadNotes } from "./read-numbers.ts";
 export type Fees = Partial<Record<FeeMeter, number>>;
 
 const FEE_COUNT_FIELDS: Readonly<Record<string, readonly (readonly [name: string, FeeMeter])[]>> = {
-  // Anthropic, also through others.
+  // Anthropic, also when called through other providers.
   server_tool_use: [
     ["web_search_requests", "web_search"],
     ["web_fetch_requests", "web_fetch"],
@@ -25,13 +25,13 @@ const FEE_COUNT_FIELDS: Readonly<Record<string, readonly (readonly [name: string
   ],
 };
 
-/** The fees that the usage object itself counts. */
+/** The fees that the usage object counts. */
 export function readFeeCounts(notes: ReadNotes, usage: unknown): Fees {
   const fees: Fees = {};
-  for (const place in FEE_COUNT_FIELDS) {
-    const counts = ownMember(usage, place);
+  for (const field in FEE_COUNT_FIELDS) {
+    const counts = ownMember(usage, field);
     if (counts === undefined) continue;
-    for (const [name, meter] of FEE_COUNT_FIELDS[place] ?? []) {
+    for (const [name, meter] of FEE_COUNT_FIELDS[field] ?? []) {
       const amount = readCount(notes, ownMember(counts, name));
       if (amount > 0) addFee(fees, meter, amount);
     }

@@ -1,5 +1,5 @@
-// Gemini's generateContent: thoughts lie outside the candidates, the cache inside the prompt, and every chunk of a stream
-// carries a usage object of which only the last is true.
+// Usage on the gemini wire (generateContent). Thoughts are not part of the candidates' count, cached tokens are part of the
+// prompt's, and every chunk of a stream has a usage object of which only the last counts.
 
 import type { TokenMeter, Usage } from "../../../base/usage-meters.ts";
 import type { Fees } from "./fee-counts.ts";
@@ -26,7 +26,7 @@ import {
   type Path,
   type ReadNotes,
 } from "./read-numbers.ts";
-import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
+import { arrayIn, indexIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 const COUNT_PATHS: readonly Path[] = [
   ["promptTokenCount"],
@@ -35,7 +35,7 @@ const COUNT_PATHS: readonly Path[] = [
 ];
 const SEARCH_QUERIES_MAX = 64;
 const CANDIDATES_MAX = 64;
-// Vertex tells the tier by the kind of traffic.
+// Vertex reports the service tier as a traffic type.
 const TRAFFIC_TIERS: ReadonlyMap<string, string> = new Map([
   ["ON_DEMAND", "standard"],
   ["ON_DEMAND_PRIORITY", "priority"],
@@ -45,19 +45,19 @@ const TRAFFIC_TIERS: ReadonlyMap<string, string> = new Map([
 
 interface GroundingUse {
   readonly queries: Set<string>;
-  /** True where places were looked up on maps, which leaves no query. */
+  /** Google Maps grounding is charged but reports no query. */
   usesMaps: boolean;
 }
 
-/** Which candidates have begun and not ended, and which have ended. */
+/** Indexes of the candidates that have begun but not ended, and of those that have ended. */
 interface CandidateEnds {
   readonly open: Set<number>;
   readonly ended: Set<number>;
-  /** The prompt was refused: then there is no candidate at all. */
+  /** The prompt was blocked, so there are no candidates. */
   blocked: boolean;
 }
 
-/** The usage that a reply states. */
+/** The usage of a reply. */
 export function usageOfGemini(body: unknown, provider: string): Usage | undefined {
   if (Array.isArray(body)) return usageOfChunks(body, provider);
   const grounding = createGroundingUse();
@@ -65,7 +65,7 @@ export function usageOfGemini(body: unknown, provider: string): Usage | undefine
   return buildGeminiUsage(body, grounding);
 }
 
-// A stream that was not asked for as events is one array of its chunks.
+// Without `alt=sse`, a stream is a JSON array of chunks.
 function usageOfChunks(chunks: readonly unknown[], provider: string): Usage | undefined {
   const meter = createGeminiStreamMeter(provider);
   for (const chunk of chunks) readEvent(meter, "", chunk);
@@ -75,19 +75,19 @@ function usageOfChunks(chunks: readonly unknown[], provider: string): Usage | un
 export function createGeminiStreamMeter(_provider: string): StreamMeter {
   const grounding = createGroundingUse();
   const ends: CandidateEnds = { open: new Set(), ended: new Set(), blocked: false };
-  // Every chunk has its usage, and only the last is asked for.
+  // Built only when asked for: every chunk has usage, but only the last one counts.
   let latest: JsonObject | undefined;
   return createUsageMeter({
     read: (state, name, data) => {
       readChunk(state, name, data, grounding);
       updateEnds(ends, data);
-      // A candidate that has begun and not ended is missing, however many others have.
+      // Complete only if no candidate that began is still open.
       state.hasStopReason = ends.open.size === 0 && (ends.ended.size > 0 || ends.blocked);
       const { usageMetadata, modelVersion } = data;
-      const counts = firstNumber(usageMetadata, COUNT_PATHS) !== undefined;
-      if (counts) latest = { usageMetadata, modelVersion };
+      const hasUsage = firstNumber(usageMetadata, COUNT_PATHS) !== undefined;
+      if (hasUsage) latest = { usageMetadata, modelVersion };
       state.isUsageFinal = latest !== undefined && state.hasStopReason;
-      return counts;
+      return hasUsage;
     },
     usage: (state) => {
       const usage = latest && buildGeminiUsage(latest, grounding);
@@ -113,21 +113,16 @@ function readChunk(
 
 function updateEnds(ends: CandidateEnds, data: JsonObject): void {
   const candidates = arrayIn(data["candidates"]);
-  for (let place = 0; place < candidates.length; place++) {
-    const candidate = candidates[place];
+  for (let position = 0; position < candidates.length; position++) {
+    const candidate = candidates[position];
     if (objectIn(candidate) === undefined) continue;
-    const index = indexOf(candidate) ?? place;
+    const index = indexIn(ownMember(candidate, "index"), CANDIDATES_MAX) ?? position;
     if (readName(ownMember(candidate, "finishReason")) !== undefined) {
       ends.ended.add(index);
       ends.open.delete(index);
     } else if (!ends.ended.has(index)) ends.open.add(index);
   }
   ends.blocked ||= valueAt(data, ["promptFeedback", "blockReason"]) !== undefined;
-}
-
-function indexOf(candidate: unknown): number | undefined {
-  const index = ownMember(candidate, "index");
-  return typeof index === "number" && index >= 0 && index < CANDIDATES_MAX ? index : undefined;
 }
 
 function addPart(state: StreamState, part: unknown): void {
@@ -145,7 +140,7 @@ function buildGeminiUsage(body: unknown, grounding: GroundingUse): Usage | undef
   const model = readName(ownMember(body, "modelVersion"));
   return buildUsage(
     {
-      tokens: { ...inputOf(notes, usage), ...outputOf(notes, usage) },
+      tokens: { ...inputTokens(notes, usage), ...outputTokens(notes, usage) },
       fees: feesOf(grounding),
       model,
       serviceTier:
@@ -155,7 +150,7 @@ function buildGeminiUsage(body: unknown, grounding: GroundingUse): Usage | undef
   );
 }
 
-function inputOf(notes: ReadNotes, usage: JsonObject): Partial<Record<TokenMeter, number>> {
+function inputTokens(notes: ReadNotes, usage: JsonObject): Partial<Record<TokenMeter, number>> {
   const details = usage["promptTokensDetails"];
   const toolDetails = usage["toolUsePromptTokensDetails"];
   const inModality = (modality: string): number =>
@@ -174,7 +169,7 @@ function inputOf(notes: ReadNotes, usage: JsonObject): Partial<Record<TokenMeter
   });
 }
 
-function outputOf(notes: ReadNotes, usage: JsonObject): Partial<Record<TokenMeter, number>> {
+function outputTokens(notes: ReadNotes, usage: JsonObject): Partial<Record<TokenMeter, number>> {
   const thoughts = readCount(notes, usage["thoughtsTokenCount"]);
   const details = usage["candidatesTokensDetails"];
   return splitOutput(notes, {
@@ -212,7 +207,7 @@ function addGrounding(grounding: GroundingUse, body: unknown): void {
   }
 }
 
-// Whether a prompt is charged once or by the search is a matter of the model's price.
+// Whether each query or the whole prompt is charged depends on the model's price card.
 function feesOf({ queries, usesMaps }: GroundingUse): Fees {
   const amount = Math.max(queries.size, usesMaps ? 1 : 0);
   return amount > 0 ? { grounding: amount } : {};

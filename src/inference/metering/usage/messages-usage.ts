@@ -1,5 +1,5 @@
-// Anthropic's Messages: input is counted without the cache, a stream corrects itself field by field, and a reply may have
-// had several legs, each at its own price.
+// Usage on the messages wire (Anthropic). Input excludes cached tokens, later events of a stream correct earlier ones field
+// by field, and a reply may consist of several iterations, each priced separately.
 
 import type { TokenMeter, Usage } from "../../../base/usage-meters.ts";
 import { readFeeCounts } from "./fee-counts.ts";
@@ -27,7 +27,7 @@ import {
 import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 const ITERATIONS_MAX = 64;
-// What a stream keeps of its usage objects.
+// The fields kept from the usage objects of a stream.
 const USAGE_FIELDS = [
   "input_tokens",
   "output_tokens",
@@ -43,7 +43,7 @@ const USAGE_FIELDS = [
   "cost",
 ];
 
-/** The usage that a message states. */
+/** The usage of a message. */
 export function usageOfMessages(body: unknown, _provider: string): Usage | undefined {
   const usage = objectIn(ownMember(body, "usage"));
   return usage && readUsage(usage, readName(ownMember(body, "model")));
@@ -93,7 +93,7 @@ function addBlockDelta(state: StreamState, delta: unknown): void {
   addText(state, ownMember(delta, "partial_json"));
 }
 
-// A later event repeats the fields that it corrects: it replaces them, and never adds.
+// A later event replaces the fields that it repeats; counts are never added up.
 function mergeUsage(fields: Map<string, unknown>, value: unknown): boolean {
   const usage = objectIn(value);
   if (
@@ -143,9 +143,9 @@ function readUsage(usage: JsonObject, model: string | undefined): Usage | undefi
 }
 
 /**
- * `iterations` names every leg, also those that the top level leaves out: a compaction, an advisor of another model. Each
- * stays a leg of its own, because a price may depend on how long its prompt was. After a fallback the top level is the
- * answer that was served, at the price of the model that served it.
+ * `iterations` lists every model run of the call, including compactions and advisor models, which the top-level counts
+ * omit. Each is priced separately, because a price may depend on the length of its prompt. After a fallback, the top-level
+ * counts are those of the model that answered.
  */
 function iterationsOf(notes: ReadNotes, usage: JsonObject): [JsonObject, ...JsonObject[]] {
   const entries = arrayIn(usage["iterations"])
@@ -171,30 +171,33 @@ function tokensOf(
   iteration: JsonObject,
   thinking: number,
 ): Partial<Record<TokenMeter, number>> {
-  const hour = readCount(
+  const reported1h = readCount(
     notes,
     valueAt(iteration, ["cache_creation", "ephemeral_1h_input_tokens"]),
   );
-  const minutes = readCount(
+  const reported5m = readCount(
     notes,
     valueAt(iteration, ["cache_creation", "ephemeral_5m_input_tokens"]),
   );
-  // The split may be older than the sum, which a later event of the stream has corrected, or be missing.
-  const written = readCount(notes, iteration["cache_creation_input_tokens"] ?? hour + minutes);
-  const hourWritten = Math.min(hour, written);
+  // The breakdown may be missing, or older than the sum, which later events correct.
+  const written = readCount(
+    notes,
+    iteration["cache_creation_input_tokens"] ?? reported1h + reported5m,
+  );
+  const written1h = Math.min(reported1h, written);
   const output = readCount(notes, iteration["output_tokens"]);
   const reasoning = clampToWhole(notes, thinking, output);
   return {
     input: readCount(notes, iteration["input_tokens"]),
     cache_read: readCount(notes, iteration["cache_read_input_tokens"]),
-    cache_write_5m: written - hourWritten,
-    cache_write_1h: hourWritten,
+    cache_write_5m: written - written1h,
+    cache_write_1h: written1h,
     output: output - reasoning,
     reasoning,
   };
 }
 
-// "not_available" says nothing of where it ran.
+// "not_available" means that the region is unknown.
 function regionOf(value: unknown): string | undefined {
   const region = readName(value);
   return region === "not_available" ? undefined : region;

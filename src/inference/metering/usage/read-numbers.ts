@@ -1,4 +1,4 @@
-// Reading numbers that somebody else wrote: every value is checked, nothing is believed and nothing throws.
+// Defensive readers for the usage numbers of providers: every value is validated, and none of them throws.
 
 import { objectIn } from "../../../base/json.ts";
 import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
@@ -10,8 +10,9 @@ const USD_PER_TICK = 1e-10;
 
 export type Path = readonly string[];
 
-/** What was noticed while reading one usage object. */
+/** Collected while one usage object is read. */
 export interface ReadNotes {
+  /** A value was out of range and was replaced by the nearest valid one. */
   clamped: boolean;
 }
 
@@ -26,7 +27,7 @@ export interface UsageFields {
   readonly statedCostUsd?: number | undefined;
 }
 
-/** A member that the object itself has: inherited names, `constructor` among them, are not data. */
+/** An own property: inherited names such as `constructor` are not data. */
 export function ownMember(value: unknown, key: string): unknown {
   const object = objectIn(value);
   return object !== undefined && Object.hasOwn(object, key) ? object[key] : undefined;
@@ -38,7 +39,7 @@ export function valueAt(value: unknown, path: Path): unknown {
   return current;
 }
 
-/** A count of something: absent is zero, and what cannot be a count is brought to the nearest that can, and noted. */
+/** A count. Absent is zero; an invalid value is clamped to the nearest valid count, and noted. */
 export function readCount(notes: ReadNotes, value: unknown): number {
   if (value === undefined || value === null) return 0;
   if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT)
@@ -48,7 +49,7 @@ export function readCount(notes: ReadNotes, value: unknown): number {
   return Math.min(Math.ceil(value), MAX_COUNT);
 }
 
-/** The first of several places where a number lies. */
+/** The first number found at one of the paths. */
 export function firstNumber(value: unknown, paths: readonly Path[]): number | undefined {
   for (const path of paths) {
     const found = valueAt(value, path);
@@ -57,7 +58,7 @@ export function firstNumber(value: unknown, paths: readonly Path[]): number | un
   return undefined;
 }
 
-/** A part that cannot be more than its whole. */
+/** Limits a part to its whole. */
 export function clampToWhole(notes: ReadNotes, part: number, whole: number): number {
   if (part <= whole) return part;
   notes.clamped = true;
@@ -68,7 +69,7 @@ export function readName(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value.slice(0, MAX_NAME_LENGTH) : undefined;
 }
 
-// What providers call the tier that costs the list price. "auto" is a wish, not an answer.
+// Names of the tier that costs the list price. "auto" is only valid in requests, so it names no tier.
 const STANDARD_TIERS: ReadonlySet<string> = new Set(["default", "standard", "on_demand"]);
 
 export function readTier(value: unknown): string | undefined {
@@ -77,7 +78,7 @@ export function readTier(value: unknown): string | undefined {
   return STANDARD_TIERS.has(tier) ? "standard" : tier;
 }
 
-/** What the provider says that it charged: a number, a total among parts (Perplexity), or ticks (xAI). */
+/** The cost that the provider reports: a number, an object with a total (Perplexity), or ticks (xAI). */
 export function readStatedCost(usage: unknown): number | undefined {
   const cost = ownMember(usage, "cost");
   const ticks = ownMember(usage, "cost_in_usd_ticks");
@@ -89,7 +90,7 @@ export function readStatedCost(usage: unknown): number | undefined {
 
 type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
 
-/** Input and output are always there, a zero included; other meters and facts only where there is something to say. */
+/** Always includes `input` and `output`; other meters only if positive, other fields only if defined. */
 export function buildUsage(fields: UsageFields, notes: ReadNotes): Usage {
   const { model, serviceTier, speed, region, additional, statedCostUsd } = fields;
   const tokens: Partial<Record<TokenMeter, number>> = { input: 0, output: 0 };

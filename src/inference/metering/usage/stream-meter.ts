@@ -1,5 +1,4 @@
-// What the stream meters of all wires share: events come in, one at a time, and at any moment the meter says what it
-// knows. It keeps a few numbers and names, never the text.
+// The stream meter shared by all wires. It takes one event at a time and keeps counts and names, never the text.
 
 import type { FeeMeter, Usage } from "../../../base/usage-meters.ts";
 import { readSse, type SseEvent } from "../../../base/streams/sse.ts";
@@ -12,46 +11,46 @@ import {
 import { ownMember, readName } from "./read-numbers.ts";
 import { objectIn, type JsonObject } from "../../../base/json.ts";
 
-// So many events are read in full at the start of a stream, in search of the name of the model.
+// The first events of a stream are parsed in full until one names the model.
 const FULLY_PARSED_FIRST_EVENTS = 4;
 
 /**
- * What an event was to the meter: of no matter, the bearer of usage, the news of a failure, or the last one. One that bears
- * usage may be the last, or tell of a failure, as well: `finished` and `failed` say so.
+ * What an event means to the meter. A "usage" event may also be the last event or report a failure: see `finished` and
+ * `failed`.
  */
 export type EventKind = "plain" | "usage" | "failure" | "last";
 
-/** What a wire's reader notes down. */
+/** The state that a wire's reader updates. */
 export interface StreamState {
-  /** What was stated last; `usageSoFar` says what the meter makes of it. */
+  /** The last usage reported; read it with `usageSoFar`. */
   usage: Usage | undefined;
-  /** True once the usage is the provider's final word, not a running total or a beginning. */
+  /** True once the usage is final, not a running total. */
   isUsageFinal: boolean;
-  /** Whether the answer said so itself that it is complete; `isAnswered` asks for its end as well. */
+  /** True once every choice has a stop reason; `isReplyComplete` also accepts a terminal event. */
   hasStopReason: boolean;
   /** True once the terminal event was seen. */
   finished: boolean;
   /** True once the provider reported a failure within the stream. */
   failed: boolean;
-  /** UTF-8 bytes of text, reasoning and tool arguments that the provider has sent so far. */
+  /** UTF-8 bytes of text, reasoning and tool arguments received so far. */
   outputBytes: number;
   model: string | undefined;
-  /** Pieces that were charged for so far, where the stream shows them. */
+  /** Charged tool uses so far, if the stream shows them. */
   readonly fees: Partial<Record<FeeMeter, number>>;
 }
 
 export interface UsageReader {
-  /** Reads one event, and says whether it carried usage. */
+  /** Reads one event; true if it carried usage. */
   read(state: StreamState, name: string, data: JsonObject): boolean;
-  /** How to skim; without it, every event is read. */
+  /** How to scan events; without it, every event is parsed. */
   readonly plan?: ScanPlan;
-  /** The text bytes of one skimmed event out of its slots; their sum where this is not given. */
+  /** Text bytes of a scanned event from its slots; by default their sum. */
   readonly combineSlots?: (slots: readonly number[]) => number;
-  /** The usage where it is put together only when asked for. */
+  /** Builds the usage on demand; by default it is `state.usage`. */
   readonly usage?: (state: StreamState) => Usage | undefined;
 }
 
-/** Every stream has one, so it is nothing but data; others read it, and the functions below change it. */
+/** One per stream, so it is plain data without closures: readers may look at it, only the functions below change it. */
 export interface StreamMeter extends StreamState {
   readonly reader: UsageReader;
   readonly scanner: EventScanner | undefined;
@@ -74,11 +73,11 @@ export function createUsageMeter(reader: UsageReader): StreamMeter {
   };
 }
 
-/** Takes an event: its name, "" where it has none, and its data, as text or parsed. */
+/** Reads an event: its name ("" if it has none) and its data, as text or parsed. */
 export function readEvent(meter: StreamMeter, name: string, data: unknown): EventKind {
   if (data === "[DONE]") {
     meter.finished = true;
-    // Whatever a running total says now is its last word, even where no choice gave a reason to end.
+    // A running total is final now, even if no choice had a stop reason.
     meter.isUsageFinal ||= meter.usage !== undefined;
     return "last";
   }
@@ -87,22 +86,22 @@ export function readEvent(meter: StreamMeter, name: string, data: unknown): Even
   meter.eventsRead++;
   const hadFailed = meter.failed;
   const hadFinished = meter.finished;
-  const usage = meter.reader.read(meter, name, json);
-  if (usage) return "usage";
+  const hasUsage = meter.reader.read(meter, name, json);
+  if (hasUsage) return "usage";
   if (meter.failed && !hadFailed) return "failure";
   return meter.finished && !hadFinished ? "last" : "plain";
 }
 
-/** What the event at hand has of each kind of text. */
+/** Text bytes of the current event by slot. Module-level, so that no array is allocated per event. */
 const slots = [0, 0, 0, 0];
 
-/** Takes an event as bytes and builds its JSON only where the meter needs it: the way for events relayed as they are. */
+/** Reads an event from its bytes and parses its JSON only if necessary: for passthrough streams. */
 export function scanEvent(meter: StreamMeter, event: SseEvent): EventKind {
   const { scanner, reader } = meter;
   const canScan =
     scanner !== undefined &&
     (meter.model !== undefined || meter.eventsRead >= FULLY_PARSED_FIRST_EVENTS) &&
-    // A bare `[DONE]` has no quotes and no braces, and is as short as an event can be.
+    // `[DONE]` has no JSON to scan; every other event is longer than this.
     event.raw.length > SHORT_EVENT_BYTES;
   if (!canScan) return parseEvent(meter, event);
   slots[0] = slots[1] = slots[2] = slots[3] = 0;
@@ -111,7 +110,7 @@ export function scanEvent(meter: StreamMeter, event: SseEvent): EventKind {
   return "plain";
 }
 
-/** Takes an event as bytes whose JSON is needed anyway: it is built once for all. */
+/** Reads an event whose JSON other code needs as well: it is parsed once and kept on the event. */
 export function parseEvent(meter: StreamMeter, event: SseEvent): EventKind {
   const message = readSse(event);
   if (message === undefined) return "plain";
@@ -125,14 +124,14 @@ export function usageSoFar(meter: StreamMeter): Usage | undefined {
   return meter.reader.usage === undefined ? meter.usage : meter.reader.usage(meter);
 }
 
-/** True once the answer is complete, whatever may still follow it: for streams that just end. */
+/** True once the reply is complete, even if events may still follow. Some streams end without a terminal event. */
 export function isReplyComplete({ hasStopReason, finished }: StreamMeter): boolean {
   return hasStopReason || finished;
 }
 
 const SHORT_EVENT_BYTES = 32;
 
-/** The first name of a model that a stream tells; some open with an event that has none. */
+/** Sets the model from an event that names one; the first events of some streams do not. */
 export function setModel(state: StreamState, value: unknown): void {
   state.model = readName(value) ?? state.model;
 }
@@ -141,7 +140,7 @@ export function addText(state: StreamState, value: unknown): void {
   if (typeof value === "string") state.outputBytes += utf8Bytes(value);
 }
 
-/** An error event, by whichever of its signs: its name, its type, or an `error` that is not null. */
+/** Detects an error event by its name, its type, or an `error` that is not null. */
 export function detectError(state: StreamState, name: string, data: JsonObject): void {
   const error = ownMember(data, "error");
   if (name === "error" || data["type"] === "error" || (error !== undefined && error !== null))

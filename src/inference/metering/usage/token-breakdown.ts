@@ -1,4 +1,4 @@
-// OpenAI and those who follow it state a whole and, within it, its parts. These turn that into meters that do not overlap.
+// OpenAI and compatible providers report a total and its parts. These functions convert them to disjoint meters.
 
 import type { TokenMeter } from "../../../base/usage-meters.ts";
 import { clampToWhole, type ReadNotes } from "./read-numbers.ts";
@@ -6,19 +6,19 @@ import { clampToWhole, type ReadNotes } from "./read-numbers.ts";
 type Tokens = Partial<Record<TokenMeter, number>>;
 
 export interface InputBreakdown {
-  /** All input, with everything below inside. */
+  /** All input, including everything below. */
   readonly total: number;
   readonly cached: number;
   readonly written?: number;
   readonly audio?: number;
   readonly image?: number;
-  /** How much of the audio came from the cache, where that is said. */
+  /** Cached part of the audio, if reported. */
   readonly cachedAudio?: number;
 }
 
 /**
- * Where nobody says what was in the cache, text is taken to be cached before audio and images: they come later in a
- * prompt more often than not, and a cache holds its beginning.
+ * If the reply does not say what was cached, text counts as cached before audio and images: a cache holds the start of the
+ * prompt, and media usually come later.
  */
 export function splitInput(notes: ReadNotes, breakdown: InputBreakdown): Tokens {
   const cached = clampToWhole(notes, breakdown.cached, breakdown.total);
@@ -44,7 +44,7 @@ export function splitInput(notes: ReadNotes, breakdown: InputBreakdown): Tokens 
 }
 
 export interface OutputBreakdown {
-  /** All output, with everything below inside. */
+  /** All output, including everything below. */
   readonly total: number;
   readonly reasoning: number;
   readonly audio?: number;

@@ -1,4 +1,4 @@
-// The front of the meters: usage of a whole reply, or of a stream as it goes by, for every wire that a provider answers in.
+// Reads usage from a provider's reply or stream, on every wire.
 
 import type { Usage } from "../../../base/usage-meters.ts";
 import { createChatStreamMeter, usageOfChat } from "./chat-usage.ts";
@@ -31,13 +31,13 @@ export type StreamedWire = keyof typeof STREAM_METERS;
 
 const decoder = new TextDecoder();
 
-/** The usage that a whole reply states: bytes, text or parsed JSON. `undefined` where it states none, or is no JSON. */
+/** The usage reported by a complete reply, given as bytes, text or parsed JSON; undefined if it has none or is not JSON. */
 export function usageOf(wire: MeteredWire, body: unknown, provider: string): Usage | undefined {
   const text = body instanceof Uint8Array ? decoder.decode(body) : body;
   return REPLY_READERS[wire](typeof text === "string" ? parseJson(text) : text, provider);
 }
 
-/** `choices`: how many answers were asked for, each of which has an end of its own. */
+/** `choices`: how many choices were requested. Each of them ends separately. */
 export function createStreamMeter(wire: StreamedWire, provider: string, choices = 1): StreamMeter {
   return STREAM_METERS[wire](provider, choices);
 }
