@@ -1,20 +1,12 @@
-// What happened in an account that somebody outside may want to know of. It owns the tables event, webhook and
-// webhook_delivery. An event and its deliveries are written in the transaction of the change, so that neither a crash nor
-// a rollback leaves the one without the other; src/webhooks/delivery-worker.ts carries them out later.
+// Transactional outbox: an event and its webhook deliveries are inserted in the transaction of the change that they
+// report, so a crash or a rollback cannot leave one without the other. webhooks/delivery-worker.ts sends them later.
 
 import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { DAY_MS } from "../base/time.ts";
 import type { BudgetWindow } from "../ledger/budget-rules.ts";
-import {
-  type Column,
-  type Reader,
-  type Row,
-  text,
-  type Tx,
-  type Value,
-  integer,
-} from "../store/db.ts";
+import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
+import { queueDeliveries } from "./deliveries.ts";
 
 export const EVENT_TYPES = [
   "claim.completed",
@@ -31,7 +23,7 @@ export const EVENT_TYPES = [
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** Subscribes to everything, and to the types that come later. */
+/** Subscribes to every type, including types added later. */
 export const ALL_EVENTS = "*";
 
 interface KeyData {
@@ -39,12 +31,12 @@ interface KeyData {
   readonly name: string | null;
   readonly prefix: string;
   readonly last4: string;
-  /** Who did it: a key, a person, or an operator. */
+  /** The id of the key, person or operator that made the change. */
   readonly by: string;
 }
 
 interface MemberData {
-  /** null where an owner invited them in the console. */
+  /** null if the member accepted an invitation from the console. */
   readonly claim_attempt_id: string | null;
   readonly email: string;
   readonly role: string;
@@ -53,11 +45,11 @@ interface MemberData {
 interface BalanceData {
   readonly credits: number;
   readonly usd: number;
-  /** The mark that the balance fell below. */
+  /** The threshold that the balance fell below. */
   readonly below_usd: number;
 }
 
-/** What each type says. None of it is a secret. */
+/** The `data` of each event type. It must not contain secrets: any key of the account can read it. */
 interface EventData {
   readonly "claim.completed": MemberData & { readonly bonus_credits: number };
   readonly "member.added": MemberData;
@@ -79,7 +71,7 @@ interface EventData {
     readonly credits: number;
   };
   readonly "top_up.failed": {
-    /** Withdrawn. */
+    /** The voided invoice of the failed purchase. */
     readonly invoice_id: string;
     readonly amount_usd: number;
     readonly reason: string;
@@ -111,7 +103,7 @@ export interface StoredEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** Belongs in the transaction of the change that the event tells of. */
+/** Call it in the transaction of the change that the event reports. */
 export async function emitEvent(tx: Tx, event: NewEvent): Promise<void> {
   const { type, accountId, data, now } = event;
   const rows = await tx.all(
@@ -124,12 +116,12 @@ export async function emitEvent(tx: Tx, event: NewEvent): Promise<void> {
       ? [text(row, "id")]
       : [];
   });
-  await writeEvent(tx, { type, accountId, data: { ...data }, now }, webhookIds);
+  await insertEvent(tx, { type, accountId, data: { ...data }, now }, webhookIds);
 }
 
 export const TEST_EVENT_TYPE = "webhook.test";
 
-/** An event for one webhook only, whatever it subscribes to. Answers its delivery's id. */
+/** Emits a test event for one webhook, whatever it subscribes to. Returns the delivery's id. */
 export async function emitTestEvent(
   tx: Tx,
   accountId: string,
@@ -137,8 +129,8 @@ export async function emitTestEvent(
   now: number,
 ): Promise<string> {
   const data = { webhook_id: webhookId, message: "This is a test. Nothing has happened." };
-  const [id] = await writeEvent(tx, { type: TEST_EVENT_TYPE, accountId, data, now }, [webhookId]);
-  if (id === undefined) throw new Error("a test has no delivery");
+  const [id] = await insertEvent(tx, { type: TEST_EVENT_TYPE, accountId, data, now }, [webhookId]);
+  if (id === undefined) throw new Error("no delivery was queued for the test event");
   return id;
 }
 
@@ -156,7 +148,7 @@ export async function listEvents(
   return toPage(rows.map(toStoredEvent), page.limit);
 }
 
-/** How long events and the log of their deliveries are kept. */
+/** Applies to events and to their deliveries. */
 const RETENTION_MS = 30 * DAY_MS;
 
 export async function sweepEvents(tx: Tx, now: number): Promise<void> {
@@ -175,19 +167,8 @@ export function toStoredEvent(row: Row): StoredEvent {
   };
 }
 
-const DELIVERY_COLUMNS: readonly Column[] = [
-  "id:text",
-  "webhook_id:text",
-  "account_id:text",
-  "event_id:text",
-  "status:text",
-  "tries:bigint",
-  "due_at:bigint",
-  "attempts:text",
-  "created_at:bigint",
-];
-
-async function writeEvent(
+/** Returns the ids of the deliveries. */
+async function insertEvent(
   tx: Tx,
   event: Omit<StoredEvent, "id" | "createdAt"> & { readonly now: number },
   webhookIds: readonly string[],
@@ -198,18 +179,5 @@ async function writeEvent(
     "insert into event (id, account_id, type, created_at, data) values (?, ?, ?, ?, ?)",
     [eventId, accountId, type, now, JSON.stringify(data)],
   );
-  const ids = webhookIds.map(() => newId("dlv", now));
-  const rows = webhookIds.map((webhookId, index): Value[] => [
-    ids[index] ?? null,
-    webhookId,
-    accountId,
-    eventId,
-    "pending",
-    0,
-    now,
-    "[]",
-    now,
-  ]);
-  await tx.insertMany("webhook_delivery", DELIVERY_COLUMNS, rows);
-  return ids;
+  return queueDeliveries(tx, { eventId, accountId, webhookIds, now });
 }

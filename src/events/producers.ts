@@ -1,5 +1,5 @@
-// What the rooms tell of their changes, turned into events and audit entries: each function runs in the transaction of
-// the change that it is told of.
+// Turns changes of accounts, keys, members and balances into events and audit entries. Each function runs in the
+// transaction of the change.
 
 import type { MemberChange } from "../accounts/members.ts";
 import type { AccountCreated } from "../accounts/routes.ts";
@@ -16,7 +16,7 @@ import type { ProviderKeyChange } from "../provider-keys/routes.ts";
 import type { Tx } from "../store/db.ts";
 import { type NewEvent, emitEvent } from "./events.ts";
 
-/** An account that an agent opened, with its first key. Nobody can have a webhook there yet, so no event is raised. */
+/** A new account and its first key. It cannot have a webhook yet, so no event is emitted. */
 export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise<void> {
   const { account, key, address, now } = created;
   const { id: accountId, email } = account;
@@ -44,7 +44,7 @@ export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {
   });
 }
 
-/** A key that was revoked by hand, at the command line. */
+/** A key that an operator revoked on the command line. */
 export async function onKeyRevokedByOperator(tx: Tx, key: Key, now: number): Promise<void> {
   await recordKeyChange(tx, key, { action: "key.revoked", actor: OPERATOR, network: null, now });
 }
@@ -53,7 +53,7 @@ export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Pr
   const { kind, key, actor, clientIp, now } = change;
   await record(tx, {
     accountId: key.accountId,
-    actor: actor,
+    actor,
     action: kind,
     target: key.id,
     detail: { provider: key.provider, name: key.name, last4: key.last4 },
@@ -62,7 +62,7 @@ export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Pr
   });
 }
 
-/** What humans change in the console. */
+/** A change of the members, made by a person in the console. */
 export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void> {
   const { kind, accountId, by, target, email, role, address, now } = change;
   await record(tx, {
@@ -199,7 +199,7 @@ async function recordKeyChange(
   await emitEvent(tx, { type: action, accountId, data, now });
 }
 
-/** A human of whom only the email is known at that place. */
+/** For a person of whom only the email is known. */
 function actorByEmail(email: string): Actor {
   return { type: "person", id: email };
 }

@@ -11,6 +11,7 @@ import { type ClaimRouteDeps, claimRoutes } from "../claims/routes.ts";
 import { type ConsoleRouteDeps, consoleRoutes } from "../console/routes.ts";
 import { discoveryRoutes } from "../discovery/routes.tsx";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
+import { eventRoutes } from "../events/routes.ts";
 import { type WebhookRouteDeps, webhookRoutes } from "../webhooks/routes.ts";
 import type { Route } from "../http/route.ts";
 import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/routes.ts";
@@ -57,6 +58,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...providerKeyRoutes(deps.providerKeys),
     ...usageRoutes({ db }),
     ...webhookRoutes(deps.webhooks),
+    ...eventRoutes({ db }),
     ...auditRoutes({ db }),
     ...billingRoutes(deps.billing),
     ...x402Routes(deps.billing),

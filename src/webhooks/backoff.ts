@@ -1,8 +1,8 @@
-// When a delivery that failed is tried again.
+// Retry delays of failed deliveries.
 
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 
-/** The pauses after the first, second … failed try; then the delivery is given up. */
+/** The delays after the first, second … failed attempt; after the last one the delivery has failed. */
 const RETRY_DELAYS_MS = [
   5 * SECOND_MS,
   MINUTE_MS,
@@ -18,8 +18,8 @@ const JITTER = 0.2;
 const RETRY_AFTER_MAX_MS = 24 * HOUR_MS;
 
 /**
- * The pause after the given number of failed tries, or undefined where there is no further one. `chance`, from 0 to 1,
- * spreads out what failed together; an endpoint may ask for a longer pause.
+ * The delay after the given number of failed attempts; undefined if there are no further attempts. `random`, from 0 to 1,
+ * adds jitter, so that deliveries that failed together are not retried together. `retry-after` can only lengthen it.
  */
 export function retryDelayMs(tries: number, random: number, retryAfterMs = 0): number | undefined {
   const delay = RETRY_DELAYS_MS[tries - 1];

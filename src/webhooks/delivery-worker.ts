@@ -1,21 +1,22 @@
-// Carries out deliveries. Several processes may do so on one store: each takes what is due, and what one has taken no
-// other sees until its time is over. A delivery may arrive twice, after a crash, and never not at all.
+// Sends due deliveries. Workers of several processes can share one store, because each delivery is leased by one of
+// them at a time. Delivery is at least once: after a crash an event can arrive twice.
 
 import type { Log } from "../base/log.ts";
 import { newId } from "../base/id.ts";
 import { record } from "../audit/audit.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
-import { clampDueTimes, type DueTable } from "../store/clamp-due.ts";
+import { clampDueTimes } from "../store/clamp-due.ts";
 import {
   cancelDelivery,
+  DELIVERY_DUE_TABLE,
   hasDue,
   releaseLease,
   recordAttempt,
   type LeasedDelivery,
   leaseDue,
   type AttemptOutcome,
-} from "./deliveries.ts";
+} from "../events/deliveries.ts";
 import { parseEndpoint, type ResolveHost } from "./endpoint.ts";
 import { sweepEvents, toStoredEvent } from "../events/events.ts";
 import { retryDelayMs, ATTEMPTS_MAX } from "./backoff.ts";
@@ -25,17 +26,11 @@ import { disableWebhook, recordFailure, recordSuccess, type Webhooks } from "./w
 
 const CONCURRENCY = 64;
 const TIMEOUT_MS = 10_000;
-/** How long calls that are under way may take once the process is asked to stop. */
+/** How long requests in flight may take after shutdown began. */
 const DRAIN_MS = 4_000;
-/** A webhook is disabled when a delivery is given up and nothing has arrived for so long. */
+/** A webhook is disabled when a delivery has failed and no attempt succeeded for this long. */
 const DISABLE_AFTER_MS = DAY_MS;
 const HTTP_GONE = 410;
-/** No pause between two tries is longer than a day. */
-const DUE_TABLE: DueTable = {
-  table: "webhook_delivery",
-  where: "status = 'pending'",
-  maxAheadMs: 2 * DAY_MS,
-};
 
 export interface DeliveryWorkerDeps {
   readonly db: Db;
@@ -46,16 +41,16 @@ export interface DeliveryWorkerDeps {
   readonly resolve?: ResolveHost;
   readonly timeoutMs?: number;
   readonly drainMs?: number;
-  /** From 0 to 1; spreads the pauses. */
+  /** From 0 to 1; adds jitter to the retry delays. */
   readonly random?: () => number;
 }
 
 export interface DeliveryWorker {
-  /** Begins to send what is due, and does not wait for the answers. */
+  /** Starts sending the due deliveries without waiting for the responses. */
   readonly tick: () => Promise<void>;
-  /** Resolves when no call is under way. */
+  /** Resolves when no request is in flight. */
   readonly idle: () => Promise<void>;
-  /** Takes nothing more; calls that are under way end, or are given back. */
+  /** Leases nothing more; requests in flight end, or their deliveries are released after the drain time. */
   readonly stop: () => Promise<void>;
   readonly sweep: () => Promise<void>;
 }
@@ -73,17 +68,20 @@ export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     const leased = await db.write((tx) =>
       leaseDue(tx, { now: now(), limit, lease, busyWebhookIds: [...busy.keys()] }),
     );
-    for (const one of leased) {
-      const work = deliver(one, deps, abort.signal)
+    for (const delivery of leased) {
+      const work = deliver(delivery, deps, abort.signal)
         .catch((error: unknown) =>
-          log.error("a delivery was not noted", { delivery: one.id, cause: error }),
+          log.error("failed to record a webhook delivery attempt", {
+            delivery: delivery.id,
+            cause: error,
+          }),
         )
         .then(() => {
-          busy.delete(one.webhookId);
-          // What waited behind this one may go at once.
+          busy.delete(delivery.webhookId);
+          // The next delivery of this webhook may be due already.
           void tick().catch(() => {});
         });
-      busy.set(one.webhookId, work);
+      busy.set(delivery.webhookId, work);
     }
   };
   const tick: DeliveryWorker["tick"] = () => {
@@ -108,7 +106,7 @@ export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
       clearTimeout(timer);
     },
     sweep: async () => {
-      await clampDueTimes(db, DUE_TABLE, now());
+      await clampDueTimes(db, DELIVERY_DUE_TABLE, now());
       await db.write((tx) => sweepEvents(tx, now()));
     },
   };
@@ -120,13 +118,13 @@ async function deliver(
   signal: AbortSignal,
 ): Promise<void> {
   const { db, log, now } = deps;
-  // It was disabled between the event and now, where both changes missed each other.
+  // The webhook was disabled while the event was emitted; neither transaction saw the other.
   if (text(delivery.webhook, "status") !== "active") {
     await db.write((tx) => cancelDelivery(tx, delivery, now()));
     return;
   }
   const at = now();
-  const began = performance.now();
+  const startedAt = performance.now();
   const sent = await attemptDelivery(delivery, deps, signal);
   if (signal.aborted && sent.status === null) {
     await db.write((tx) => releaseLease(tx, delivery, now()));
@@ -134,13 +132,13 @@ async function deliver(
   }
   const outcome = outcomeOf(delivery, sent, {
     at,
-    durationMs: Math.round(performance.now() - began),
+    durationMs: Math.round(performance.now() - startedAt),
     now: now(),
     random: (deps.random ?? Math.random)(),
   });
   const disabled = await db.write((tx) => recordOutcome(tx, delivery, outcome));
   if (disabled !== undefined)
-    log.warn("a webhook was disabled", { webhook: delivery.webhookId, reason: disabled });
+    log.warn("webhook disabled", { webhook: delivery.webhookId, reason: disabled });
 }
 
 async function attemptDelivery(
@@ -149,16 +147,16 @@ async function attemptDelivery(
   signal: AbortSignal,
 ): Promise<SendResult> {
   const { webhook, event, tries } = delivery;
-  const refused = (error: string): SendResult => ({
+  const failed = (error: string): SendResult => ({
     status: null,
     error,
     response: "",
     retryAfterMs: 0,
   });
-  // A process that dies while it calls has tried: otherwise what kills it would be tried for ever.
-  if (tries > ATTEMPTS_MAX) return refused("the gateway stopped during the last try");
+  // The lease counts as an attempt, so a delivery that crashes the process is not retried forever.
+  if (tries > ATTEMPTS_MAX) return failed("the gateway stopped during the last attempt");
   const endpoint = parseEndpoint(text(webhook, "url"), deps.allowLoopback);
-  if (typeof endpoint === "string") return refused(`the address ${endpoint}`);
+  if (typeof endpoint === "string") return failed(`the URL ${endpoint}`);
   const body = bodyOf(toStoredEvent(event));
   const at = deps.now();
   const signed = { id: text(event, "id"), at, body };
@@ -172,7 +170,7 @@ async function attemptDelivery(
   });
 }
 
-/** The same to the byte at every try. `timestamp` is Standard Webhooks' name for it, `created_at` is this API's. */
+/** Identical at every attempt. `timestamp` is Standard Webhooks' name, `created_at` is this API's. */
 function bodyOf(event: ReturnType<typeof toStoredEvent>): string {
   const { id, type, createdAt, accountId, data } = event;
   const at = new Date(createdAt).toISOString();
@@ -194,11 +192,11 @@ function outcomeOf(
   const { status, response, error } = sent;
   const attempt = { at, durationMs, status, error: error ?? errorOf(status), response };
   if (isSuccess(status)) return { status: "delivered", attempt, dueAt: now, endedAt: now };
-  const pause =
+  const delayMs =
     status === HTTP_GONE ? undefined : retryDelayMs(delivery.tries, random, sent.retryAfterMs);
-  return pause === undefined
+  return delayMs === undefined
     ? { status: "failed", attempt, dueAt: now, endedAt: now }
-    : { status: "pending", attempt, dueAt: now + pause, endedAt: null };
+    : { status: "pending", attempt, dueAt: now + delayMs, endedAt: null };
 }
 
 function errorOf(status: number | null): string | null {
@@ -208,7 +206,7 @@ function errorOf(status: number | null): string | null {
     : `the endpoint answered ${status}`;
 }
 
-/** Answers why the webhook was disabled, where it was. */
+/** Returns the reason if this attempt disabled the webhook. */
 async function recordOutcome(
   tx: Tx,
   delivery: LeasedDelivery,

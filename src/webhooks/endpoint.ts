@@ -1,5 +1,5 @@
-// Where a webhook may point: what its address must look like when it is set, and which network addresses it may be
-// connected to when it is called. The second check is the one that counts, because a name may mean something else by then.
+// SSRF protection: which URLs a webhook may have, and which IP addresses a delivery may connect to. The second check
+// runs at every attempt, because the host name may resolve to something else by then (DNS rebinding).
 
 import { isIP } from "node:net";
 import { isLoopbackAddress, isPublicAddress } from "./public-address.ts";
@@ -11,34 +11,33 @@ const INTERNAL_NAME = /(^|\.)(localhost|local|internal|intranet|lan|home|corp|pr
 
 export interface Endpoint {
   readonly url: URL;
-  /** On this very machine; only in development. */
+  /** The gateway's own machine; only in development. */
   readonly isLoopback: boolean;
 }
 
-/** Finds out what a name means now. */
 export type ResolveHost = (name: string) => Promise<readonly string[]>;
 
-/** The endpoint that an address names, or a sentence that says what is wrong with it. */
-export function parseEndpoint(address: string, allowLoopback: boolean): Endpoint | string {
-  const url = URL.canParse(address) ? new URL(address) : undefined;
+/** Returns the endpoint, or a predicate that says what is wrong: "must begin with https://". */
+export function parseEndpoint(input: string, allowLoopback: boolean): Endpoint | string {
+  const url = URL.canParse(input) ? new URL(input) : undefined;
   if (url === undefined || url.href.length > URL_LENGTH_MAX)
-    return `must be an https:// address of at most ${URL_LENGTH_MAX} characters`;
+    return `must be an https:// URL of at most ${URL_LENGTH_MAX.toLocaleString("en-US")} characters`;
   if (url.username !== "" || url.password !== "" || url.href.includes("#"))
-    return "must have no user name, password or fragment";
+    return "must not contain a user name, password or fragment";
   const name = url.hostname.replace(/\.$/, "");
   if (allowLoopback && LOOPBACK_NAME.test(name) && /^https?:$/.test(url.protocol))
     return { url, isLoopback: true };
   if (url.protocol !== "https:") return "must begin with https://";
   if (!ALLOWED_PORTS.has(url.port)) return "must use port 443 or 8443";
-  if (isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0) return "must have a name, not an IP address";
-  if (!name.includes(".") || INTERNAL_NAME.test(name))
-    return "must have a name of the public internet";
+  if (isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0)
+    return "must have a host name, not an IP address";
+  if (!name.includes(".") || INTERNAL_NAME.test(name)) return "must have a public host name";
   return { url, isLoopback: false };
 }
 
 /**
- * The addresses to connect to, each of them checked: one that is not public spoils the name. What exactly was wrong is
- * not said, because it would tell the names of the gateway's own network.
+ * The addresses to connect to. Undefined if any address of the host is not public. Callers must not report why: it would
+ * reveal names of the gateway's own network.
  */
 export async function resolveAllowedAddresses(
   { url, isLoopback }: Endpoint,

@@ -1,9 +1,9 @@
-// Which addresses belong to the public internet. A webhook's address is the caller's choice, and must not become a way
-// into the network that the gateway stands in.
+// Tells public IP addresses from private and special ones. The URL of a webhook is chosen by the caller, so it must not
+// reach the gateway's own network (SSRF).
 
 import { BlockList, isIP } from "node:net";
 
-/** The IANA registry of special-purpose IPv4 addresses, multicast, and a cloud's metadata server at a public number. */
+/** The IANA IPv4 special-purpose registry, multicast, and Azure's metadata server, which has a public address. */
 const IPV4_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
   ["0.0.0.0", 8],
   ["10.0.0.0", 8],
@@ -25,7 +25,7 @@ const IPV4_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
   ["224.0.0.0", 3],
 ];
 
-/** Within the global range 2000::/3: Teredo and its neighbours, documentation, 6to4, direct delegation. */
+/** Within the global unicast range 2000::/3: Teredo and its neighbors, documentation, 6to4, direct delegation. */
 const IPV6_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
   ["2001::", 23],
   ["2001:db8::", 32],
@@ -36,7 +36,7 @@ const IPV6_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
 
 const ipv4NotPublic = blockListOf(IPV4_NOT_PUBLIC, "ipv4");
 const ipv6NotPublic = blockListOf(IPV6_NOT_PUBLIC, "ipv6");
-// Everything else is refused unread: v4-mapped, NAT64, unique local, link local, multicast, loopback.
+// Everything outside it is rejected: IPv4-mapped, NAT64, unique local, link local, multicast, loopback.
 const ipv6Global = blockListOf([["2000::", 3]], "ipv6");
 
 export function isPublicAddress(address: string): boolean {

@@ -1,4 +1,4 @@
-// /v1/webhooks: the HTTP face of the events room. Deliveries, events and the balance alert are in the files beside it.
+// Endpoints of /v1/webhooks. Those of a webhook's deliveries are in delivery-routes.ts.
 
 import { z } from "zod";
 import { type AuditAction, record } from "../audit/audit.ts";
@@ -18,13 +18,12 @@ import { ALL_EVENTS } from "../events/events.ts";
 import {
   NEW_WEBHOOK_EXAMPLE,
   NewWebhookRecord,
-  showWebhook,
   SubscribedEventType,
+  toWebhookRecord,
   WEBHOOK_EXAMPLE,
   WebhookRecord,
-} from "./record.ts";
-import { deliveryRoutes } from "./routes-deliveries.ts";
-import { eventRoutes } from "../events/routes.ts";
+} from "./webhook-record.ts";
+import { deliveryRoutes } from "./delivery-routes.ts";
 import {
   getWebhook,
   listWebhooks,
@@ -41,14 +40,14 @@ const WebhookPath = z.object({
 });
 
 const WebhookUrl = z.string().min(1).max(URL_LENGTH_MAX).meta({
-  description: "A public https:// address on port 443 or 8443, without user name and password.",
+  description: "A public https:// URL on port 443 or 8443, without user name and password.",
 });
 
 const EventTypes = z
   .array(SubscribedEventType)
   .min(1)
   .max(EVENTS_MAX)
-  .meta({ description: "The types to hear of; `*`, which is the default, for all." });
+  .meta({ description: "The event types to send. `*` for all, which is the default." });
 
 const Description = z
   .string()
@@ -72,10 +71,9 @@ const WebhookUpdate = z
     url: WebhookUrl.optional(),
     events: EventTypes.optional(),
     description: Description,
-    status: z
-      .enum(["active", "disabled"])
-      .optional()
-      .meta({ description: "`active` also enables what was disabled for failing." }),
+    status: z.enum(["active", "disabled"]).optional().meta({
+      description: "`active` also enables a webhook that was disabled because it failed.",
+    }),
   })
   .meta({ id: "WebhookSettings" });
 
@@ -94,7 +92,6 @@ export function webhookRoutes(deps: WebhookRouteDeps): readonly Route[] {
     removeRoute(),
     rotateRoute(webhooks),
     ...deliveryRoutes(deps),
-    ...eventRoutes(deps),
   ];
 }
 
@@ -106,15 +103,15 @@ function addRoute(webhooks: Webhooks): Route {
     method: "POST",
     path: "/v1/webhooks",
     id: "addWebhook",
-    summary: "Set up a webhook",
+    summary: "Create a webhook",
     description:
-      "Events are posted to the address as JSON, signed in the Standard Webhooks form. The signing secret is in this answer and nowhere else. Try it with POST /v1/webhooks/{id}/test.",
+      "Events are sent to the URL as JSON with POST, signed as Standard Webhooks specifies. Only this response contains the signing secret. Send a test event with POST /v1/webhooks/{id}/test.",
     revealsSecret: true,
     body: NewWebhookBody,
     requestExample: { url: WEBHOOK_EXAMPLE.url, events: ["balance.low", "balance.empty"] },
     responses: {
       201: {
-        description: "The webhook's record and, once, its secret.",
+        description: "The webhook and, only here, its secret.",
         schema: NewWebhookRecord,
         example: NEW_WEBHOOK_EXAMPLE,
       },
@@ -124,7 +121,7 @@ function addRoute(webhooks: Webhooks): Route {
       const { caller, body, now } = input;
       const { webhook, secret } = await webhooks.add(tx, caller.accountId, body, now);
       await recordAudit(tx, "webhook.created", webhook, input);
-      return { status: 201, body: { ...showWebhook(webhook), secret: secret.reveal() } };
+      return { status: 201, body: { ...toWebhookRecord(webhook), secret: secret.reveal() } };
     },
   });
 }
@@ -136,7 +133,7 @@ function listRoute(db: Db): Route {
     path: "/v1/webhooks",
     id: "listWebhooks",
     summary: "List webhooks",
-    description: "Newest first, deleted ones included. Secrets cannot be shown again.",
+    description: "Newest first, including deleted webhooks. Secrets are not shown again.",
     query: z.strictObject({ ...PageQuery, cursor: cursorSchema("whk") }),
     responses: {
       200: {
@@ -148,7 +145,7 @@ function listRoute(db: Db): Route {
     faults: [],
     run: async ({ caller, query }) => {
       const page = await listWebhooks(db, caller.accountId, query);
-      return { status: 200, body: { ...page, data: page.data.map(showWebhook) } };
+      return { status: 200, body: { ...page, data: page.data.map(toWebhookRecord) } };
     },
   });
 }
@@ -159,7 +156,7 @@ function getRoute(db: Db): Route {
     method: "GET",
     path: "/v1/webhooks/{id}",
     id: "getWebhook",
-    summary: "Read one webhook",
+    summary: "Get a webhook",
     params: WebhookPath,
     responses: {
       200: { description: "The webhook.", schema: WebhookRecord, example: WEBHOOK_EXAMPLE },
@@ -167,7 +164,7 @@ function getRoute(db: Db): Route {
     faults: ["not_found"],
     run: async ({ caller, params }) => ({
       status: 200,
-      body: showWebhook(await getWebhook(db, caller.accountId, params.id)),
+      body: toWebhookRecord(await getWebhook(db, caller.accountId, params.id)),
     }),
   });
 }
@@ -178,15 +175,15 @@ function changeRoute(webhooks: Webhooks): Route {
     method: "PATCH",
     path: "/v1/webhooks/{id}",
     id: "changeWebhook",
-    summary: "Change a webhook, disable it or enable it again",
+    summary: "Update, disable or enable a webhook",
     description:
-      "Only the fields that are sent are changed. Disabling cancels what is still to be delivered; what happens meanwhile is not sent later.",
+      "Changes only the fields that you send. Disabling cancels the pending deliveries. Events that occur while the webhook is disabled are not sent later.",
     params: WebhookPath,
     body: WebhookUpdate,
     requestExample: { status: "active" },
     responses: {
       200: {
-        description: "The webhook as it is now.",
+        description: "The updated webhook.",
         schema: WebhookRecord,
         example: WEBHOOK_EXAMPLE,
       },
@@ -196,7 +193,7 @@ function changeRoute(webhooks: Webhooks): Route {
       const { caller, params, body, now } = input;
       const webhook = await webhooks.change(tx, caller.accountId, params.id, { ...body, now });
       await recordAudit(tx, "webhook.changed", webhook, input);
-      return { status: 200, body: showWebhook(webhook) };
+      return { status: 200, body: toWebhookRecord(webhook) };
     },
   });
 }
@@ -209,11 +206,11 @@ function removeRoute(): Route {
     id: "deleteWebhook",
     summary: "Delete a webhook",
     description:
-      "Its secret is destroyed and nothing more is sent; its record and the log of its deliveries stay. Repeating the call gives the same answer.",
+      "Erases the secret and cancels the pending deliveries. The record and the delivery log stay. Repeating the call returns the same response.",
     params: WebhookPath,
     responses: {
       200: {
-        description: "The deleted webhook's record.",
+        description: "The deleted webhook.",
         schema: WebhookRecord,
         example: { ...WEBHOOK_EXAMPLE, status: "deleted" },
       },
@@ -223,7 +220,7 @@ function removeRoute(): Route {
       const { caller, params, now } = input;
       const { webhook, removed } = await removeWebhook(tx, caller.accountId, params.id, now);
       if (removed) await recordAudit(tx, "webhook.deleted", webhook, input);
-      return { status: 200, body: showWebhook(webhook) };
+      return { status: 200, body: toWebhookRecord(webhook) };
     },
   });
 }
@@ -234,14 +231,14 @@ function rotateRoute(webhooks: Webhooks): Route {
     method: "POST",
     path: "/v1/webhooks/{id}/rotate",
     id: "rotateWebhookSecret",
-    summary: "Replace a webhook's signing secret",
+    summary: "Rotate a webhook's signing secret",
     description:
-      "For 24 hours both secrets sign, so that the endpoint can change over without missing an event. A second rotation within that time ends the oldest secret at once.",
+      "For 24 hours events are signed with both secrets, so you can switch over without rejecting an event. A second rotation within that time revokes the oldest secret at once.",
     revealsSecret: true,
     params: WebhookPath,
     responses: {
       200: {
-        description: "The webhook's record and, once, its new secret.",
+        description: "The webhook and, only here, its new secret.",
         schema: NewWebhookRecord,
         example: { ...NEW_WEBHOOK_EXAMPLE, former_secret_until: "2026-11-22T09:30:00.000Z" },
       },
@@ -251,12 +248,12 @@ function rotateRoute(webhooks: Webhooks): Route {
       const { caller, params, now } = input;
       const { webhook, secret } = await webhooks.rotate(tx, caller.accountId, params.id, now);
       await recordAudit(tx, "webhook.secret_rotated", webhook, input);
-      return { status: 200, body: { ...showWebhook(webhook), secret: secret.reveal() } };
+      return { status: 200, body: { ...toWebhookRecord(webhook), secret: secret.reveal() } };
     },
   });
 }
 
-/** The address may hold a secret of the endpoint's, so only its host is written down. */
+/** Records only the host of the URL: its path or query can contain a secret of the endpoint. */
 async function recordAudit(
   tx: Tx,
   action: AuditAction,

@@ -1,5 +1,5 @@
-// One call of an endpoint. The gateway resolves the name itself and connects to an address that it has checked; the name
-// is what TLS proves and the Host header says. No redirect is followed, no proxy asked, nothing decompressed.
+// Sends one request to a webhook endpoint. It resolves the host name itself and connects to an address that it has
+// checked (SSRF); TLS and the Host header still use the name. No redirects, no proxy, no decompression.
 
 import { lookup } from "node:dns/promises";
 import http, { type IncomingMessage, type RequestOptions } from "node:http";
@@ -8,7 +8,7 @@ import { resolveAllowedAddresses, type Endpoint, type ResolveHost } from "./endp
 
 const RESPONSE_STORED_BYTES = 1_024;
 const HEADERS_MAX_BYTES = 16_384;
-/** The part of the time that an answer's body may take once its status is known: it is for the log only. */
+/** The share of the timeout for reading the response body, which is only logged. */
 const BODY_TIMEOUT_RATIO = 0.2;
 
 export const resolveHost: ResolveHost = async (name) =>
@@ -20,7 +20,6 @@ export interface SendRequest {
   readonly body: string;
   readonly timeoutMs: number;
   readonly resolve: ResolveHost;
-  /** Stops the call. */
   readonly signal: AbortSignal;
 }
 
@@ -31,7 +30,7 @@ export interface SendResult {
   readonly retryAfterMs: number;
 }
 
-/** Never throws: what goes wrong is the endpoint's, and stands in its log. */
+/** Never throws: errors are part of the result, which is stored with the delivery. */
 export async function send(request: SendRequest): Promise<SendResult> {
   const { signal, timeoutMs } = request;
   const deadline = new AbortController();
@@ -47,7 +46,7 @@ export async function send(request: SendRequest): Promise<SendResult> {
   } catch (error) {
     const isTimeout = deadline.signal.aborted && !signal.aborted;
     return failed(
-      isTimeout ? `no answer within ${timeoutMs / 1_000} seconds` : describeError(error),
+      isTimeout ? `no response within ${timeoutMs / 1_000} seconds` : describeError(error),
     );
   } finally {
     clearTimeout(timer);
@@ -58,7 +57,7 @@ export async function send(request: SendRequest): Promise<SendResult> {
 async function sendToAddresses(request: SendRequest, limit: AbortSignal): Promise<SendResult> {
   const addresses = await resolveAllowedAddresses(request.endpoint, request.resolve);
   if (addresses === undefined)
-    return failed("the name does not resolve to public addresses, and to nothing else");
+    return failed("the host name does not resolve to public addresses only");
   for (const [index, address] of addresses.entries()) {
     try {
       return await post(request, address, limit);
@@ -66,7 +65,7 @@ async function sendToAddresses(request: SendRequest, limit: AbortSignal): Promis
       if (index === addresses.length - 1 || limit.aborted || !isConnectError(error)) throw error;
     }
   }
-  return failed("no address answers");
+  return failed("no address could be reached");
 }
 
 function post(outgoing: SendRequest, address: string, limit: AbortSignal): Promise<SendResult> {
@@ -95,19 +94,19 @@ function post(outgoing: SendRequest, address: string, limit: AbortSignal): Promi
     const stop = (): void => void request.destroy(new Error("stopped"));
     limit.addEventListener("abort", stop, { once: true });
     request.on("error", reject);
-    let answered = false;
+    let hasResponded = false;
     request.on("close", () => {
       limit.removeEventListener("abort", stop);
-      if (!answered) reject(new Error("closed"));
+      if (!hasResponded) reject(new Error("closed"));
     });
-    request.on("response", (answer) => {
-      answered = true;
-      void readPrefix(answer, outgoing.timeoutMs * BODY_TIMEOUT_RATIO).then((response) => {
+    request.on("response", (response) => {
+      hasResponded = true;
+      void readPrefix(response, outgoing.timeoutMs * BODY_TIMEOUT_RATIO).then((prefix) => {
         resolve({
-          status: answer.statusCode ?? null,
+          status: response.statusCode ?? null,
           error: null,
-          response,
-          retryAfterMs: retryAfterOf(answer),
+          response: prefix,
+          retryAfterMs: retryAfterOf(response),
         });
         request.destroy();
       });
@@ -116,20 +115,20 @@ function post(outgoing: SendRequest, address: string, limit: AbortSignal): Promi
   });
 }
 
-/** Reads no more than is kept, and for a moment only; the status is what counts. */
-function readPrefix(answer: IncomingMessage, bodyMs: number): Promise<string> {
+/** Reads only the bytes that are stored, and stops after `timeoutMs`: the status alone decides the outcome. */
+function readPrefix(response: IncomingMessage, timeoutMs: number): Promise<string> {
   return new Promise((resolve) => {
     let prefix = Buffer.alloc(0);
     const end = (): void => {
       clearTimeout(timer);
       resolve(printable(prefix.subarray(0, RESPONSE_STORED_BYTES)));
     };
-    const timer = setTimeout(end, bodyMs);
-    answer.on("data", (part: Buffer) => {
-      prefix = Buffer.concat([prefix, part.subarray(0, RESPONSE_STORED_BYTES)]);
+    const timer = setTimeout(end, timeoutMs);
+    response.on("data", (chunk: Buffer) => {
+      prefix = Buffer.concat([prefix, chunk.subarray(0, RESPONSE_STORED_BYTES)]);
       if (prefix.length >= RESPONSE_STORED_BYTES) end();
     });
-    for (const over of ["end", "error", "close"] as const) answer.on(over, end);
+    for (const event of ["end", "error", "close"] as const) response.on(event, end);
   });
 }
 
@@ -137,11 +136,11 @@ function printable(bytes: Buffer): string {
   return bytes.toString("utf8").replaceAll(/[^\P{C}\n\t]/gu, "\u{fffd}");
 }
 
-/** Seconds only: a date would be measured by the endpoint's clock. */
+/** Seconds only: an HTTP date depends on the endpoint's clock. */
 function retryAfterOf({ statusCode, headers }: IncomingMessage): number {
-  const asked = headers["retry-after"];
-  const listens = statusCode === 429 || statusCode === 503;
-  return listens && asked !== undefined && /^\d{1,6}$/.test(asked) ? Number(asked) * 1_000 : 0;
+  const value = headers["retry-after"];
+  const isHonored = statusCode === 429 || statusCode === 503;
+  return isHonored && value !== undefined && /^\d{1,6}$/.test(value) ? Number(value) * 1_000 : 0;
 }
 
 function failed(error: string): SendResult {
@@ -162,15 +161,15 @@ function isConnectError(error: unknown): boolean {
   return CONNECT_ERRORS.test(codeOf(error));
 }
 
-/** The library's own words may hold addresses; these are ours. */
+/** Does not repeat the runtime's message, which can contain addresses. */
 function describeError(error: unknown): string {
   const code = codeOf(error);
   if (code === "ECONNREFUSED") return "the connection was refused";
   if (code === "ECONNRESET" || code === "EPIPE")
-    return "the connection was closed without an answer";
-  if (CONNECT_ERRORS.test(code)) return "no connection could be made";
+    return "the connection was closed before a response";
+  if (CONNECT_ERRORS.test(code)) return "could not connect";
   if (/CERT|TLS|SSL|SIGNATURE|ISSUER/.test(code)) return `TLS failed: ${code}`;
-  return code === "" ? "the call failed" : `the call failed: ${code}`;
+  return code === "" ? "the request failed" : `the request failed: ${code}`;
 }
 
 function codeOf(error: unknown): string {

@@ -1,4 +1,4 @@
-// The signature of Standard Webhooks: HMAC-SHA-256 over id, time and body, under a secret that begins with `whsec_`.
+// Standard Webhooks signatures: HMAC-SHA-256 over id, timestamp and body, with a secret that begins with `whsec_`.
 
 import { createHmac, randomBytes } from "node:crypto";
 import { type Secret, secret } from "../base/secret.ts";
@@ -12,19 +12,19 @@ export function newSigningSecret(): Secret {
 
 export interface SignedContent {
   readonly id: string;
-  /** When this attempt is made, not when the event was. */
+  /** The time of this attempt, not of the event. */
   readonly at: number;
   readonly body: string;
 }
 
-/** The three headers; while a secret is being replaced, both sign. */
+/** The three headers. During a rotation there are two secrets and two signatures. */
 export function signatureHeaders(
   { id, at, body }: SignedContent,
   secrets: readonly Secret[],
 ): Readonly<Record<string, string>> {
   const seconds = Math.floor(at / 1_000);
-  const signatures = secrets.map((one) => {
-    const key = Buffer.from(one.reveal().slice(SECRET_PREFIX.length), "base64");
+  const signatures = secrets.map((signingSecret) => {
+    const key = Buffer.from(signingSecret.reveal().slice(SECRET_PREFIX.length), "base64");
     return `v1,${createHmac("sha256", key).update(`${id}.${seconds}.${body}`).digest("base64")}`;
   });
   return {

@@ -1,5 +1,5 @@
-// Webhook endpoints: set up, changed, tested and taken away. Their signing secrets leave this room when they are made, and
-// are otherwise sealed.
+// Webhooks: create, change, rotate, disable, delete. A signing secret is returned once, when it is created, and stored
+// encrypted.
 
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
@@ -17,12 +17,13 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import { cancelPendingDeliveries } from "../events/deliveries.ts";
+import { ALL_EVENTS } from "../events/events.ts";
 import { parseEndpoint } from "./endpoint.ts";
-import { ALL_EVENTS, emitTestEvent, TEST_EVENT_TYPE } from "../events/events.ts";
 import { newSigningSecret } from "./signature.ts";
 
 const WEBHOOKS_PER_ACCOUNT_MAX = 10;
-/** How long the secret before still signs after a new one was made. */
+/** How long the former secret still signs after a rotation. */
 const ROTATION_MS = DAY_MS;
 
 export const WEBHOOK_STATUSES = ["active", "disabled", "deleted"] as const;
@@ -37,7 +38,7 @@ export interface Webhook {
   readonly status: WebhookStatus;
   readonly disabledReason: string | null;
   readonly failingSince: number | null;
-  /** Until when the secret before signs, too; zero where there is none. */
+  /** Until when the former secret signs too; 0 without a former secret. */
   readonly formerUntil: number;
   readonly createdAt: number;
 }
@@ -61,27 +62,27 @@ export interface Webhooks {
     settings: WebhookSettings & { readonly url: string },
     now: number,
   ) => Promise<WebhookWithSecret>;
-  /** Changes only what is named. */
+  /** Changes only the fields that are given. */
   readonly change: (
     tx: Tx,
     accountId: string,
     id: string,
     change: WebhookSettings & { readonly now: number },
   ) => Promise<Webhook>;
-  /** Makes a new secret; the one before signs for another day. */
+  /** Replaces the signing secret; the former one still signs for a day. */
   readonly rotate: (
     tx: Tx,
     accountId: string,
     id: string,
     now: number,
   ) => Promise<WebhookWithSecret>;
-  /** What signs now, the newest first. */
+  /** The secrets that sign now, newest first. */
   readonly secretsOf: (row: Row, now: number) => readonly Secret[];
 }
 
 export interface WebhooksDeps {
   readonly master: Secret;
-  /** Development: a webhook may point to this machine, without TLS. */
+  /** In development, a webhook may point to the gateway's own machine, without TLS. */
   readonly allowLoopback: boolean;
 }
 
@@ -89,9 +90,9 @@ export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhook
   const key = deriveKey(master, "webhook-secret/v1");
   const associatedData = (accountId: string, id: string): string =>
     `webhook-secret/v1|${accountId}|${id}`;
-  const validUrl = (address: string): string => {
-    const endpoint = parseEndpoint(address, allowLoopback);
-    if (typeof endpoint === "string") throw invalid("url", `url ${endpoint}.`);
+  const validUrl = (input: string): string => {
+    const endpoint = parseEndpoint(input, allowLoopback);
+    if (typeof endpoint === "string") throw invalid("url", `\`url\` ${endpoint}.`);
     return endpoint.url.href;
   };
   return {
@@ -121,7 +122,7 @@ export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhook
       const status = change.status ?? before.status;
       const isReenabled = status === "active" && before.status !== "active";
       if (status === "disabled" && before.status === "active")
-        await cancelPending(tx, id, change.now);
+        await cancelPendingDeliveries(tx, id, change.now);
       await tx.run(
         `update webhook set url = ?, events = ?, description = ?, status = ?, disabled_reason = ?, failing_since = ?
          where id = ?`,
@@ -177,7 +178,7 @@ export async function listWebhooks(
   return toPage(rows.map(toWebhook), page.limit);
 }
 
-/** All that are not deleted; an account has ten at the most. */
+/** All that are not deleted: at most `WEBHOOKS_PER_ACCOUNT_MAX`. */
 export async function listLiveWebhooks(
   reader: Reader,
   accountId: string,
@@ -189,7 +190,7 @@ export async function listLiveWebhooks(
   return rows.map(toWebhook);
 }
 
-/** Final, and the same when repeated: the secrets are destroyed, the record stays. Answers whether it was there before. */
+/** Idempotent and final: the secrets are erased, the record stays. `removed` is false if it was deleted before. */
 export async function removeWebhook(
   tx: Tx,
   accountId: string,
@@ -199,7 +200,7 @@ export async function removeWebhook(
   await tx.lockMany("webhook", "id", [id]);
   const removed = (await getWebhook(tx, accountId, id)).status !== "deleted";
   if (removed) {
-    await cancelPending(tx, id, now);
+    await cancelPendingDeliveries(tx, id, now);
     await tx.run(
       `update webhook set status = 'deleted', sealed = null, former_sealed = null, former_until = 0,
          disabled_reason = null where id = ?`,
@@ -209,42 +210,17 @@ export async function removeWebhook(
   return { webhook: await getWebhook(tx, accountId, id), removed };
 }
 
-/** Sends an event that says it is a test. Answers the delivery's id. */
-export async function testWebhook(
-  tx: Tx,
-  accountId: string,
-  id: string,
-  now: number,
-): Promise<string> {
-  const { status } = await lockWebhook(tx, accountId, id);
-  if (status !== "active") throw webhookNotActive(id);
-  const open = await tx.get(
-    `select webhook_delivery.id from webhook_delivery join event on event.id = webhook_delivery.event_id
-     where webhook_id = ? and webhook_delivery.status = 'pending' and event.type = ?`,
-    [id, TEST_EVENT_TYPE],
-  );
-  if (open !== undefined)
-    throw new Fault("conflict", "a test is under way", {
-      message: "An earlier test is still being delivered. Its delivery says how it goes.",
-      next: [
-        { method: "GET", url: `/v1/webhooks/${id}/deliveries`, why: "See how the test goes." },
-      ],
-    });
-  return emitTestEvent(tx, accountId, id, now);
-}
-
-/** The webhook, locked; one that was deleted cannot be changed any more. */
+/** Throws if the webhook was deleted. */
 export async function lockWebhook(tx: Tx, accountId: string, id: string): Promise<Webhook> {
   await tx.lockMany("webhook", "id", [id]);
   const webhook = await getWebhook(tx, accountId, id);
   if (webhook.status === "deleted")
     throw new Fault("conflict", "webhook is deleted", {
-      message: "A deleted webhook cannot be changed. Set up a new one with POST /v1/webhooks.",
+      message: "A deleted webhook cannot be changed. Create a new one with POST /v1/webhooks.",
     });
   return webhook;
 }
 
-/** Remembers that it answered. */
 export async function recordSuccess(tx: Tx, id: string): Promise<void> {
   await tx.run(
     "update webhook set failing_since = null where id = ? and failing_since is not null",
@@ -252,7 +228,7 @@ export async function recordSuccess(tx: Tx, id: string): Promise<void> {
   );
 }
 
-/** Remembers that it failed; answers since when it has done nothing else. */
+/** Returns since when all attempts of this webhook have failed. */
 export async function recordFailure(tx: Tx, id: string, now: number): Promise<number> {
   const row = await tx.get(
     "update webhook set failing_since = coalesce(failing_since, ?) where id = ? returning failing_since",
@@ -261,7 +237,7 @@ export async function recordFailure(tx: Tx, id: string, now: number): Promise<nu
   return row === undefined ? now : integer(row, "failing_since");
 }
 
-/** Stops all deliveries; false where the webhook was not active any more. */
+/** Cancels all pending deliveries. Returns false if the webhook was no longer active. */
 export async function disableWebhook(
   tx: Tx,
   id: string,
@@ -273,32 +249,11 @@ export async function disableWebhook(
     [reason, id],
   );
   if (disabled === 0) return false;
-  await cancelPending(tx, id, now);
+  await cancelPendingDeliveries(tx, id, now);
   return true;
 }
 
-export function webhookNotActive(id: string): Fault {
-  return new Fault("conflict", "webhook is not active", {
-    message: "This webhook is disabled. Enable it first.",
-    next: [
-      {
-        method: "PATCH",
-        url: `/v1/webhooks/${id}`,
-        body: { status: "active" },
-        why: "Enable the webhook.",
-      },
-    ],
-  });
-}
-
-async function cancelPending(tx: Tx, id: string, now: number): Promise<void> {
-  await tx.run(
-    "update webhook_delivery set status = 'cancelled', lease = null, ended_at = ? where webhook_id = ? and status = 'pending'",
-    [now, id],
-  );
-}
-
-// The account's webhooks are locked first and counted after, so that two at once cannot both be the last.
+// Locks the account's webhooks before counting them, so that two concurrent requests cannot both pass the limit.
 async function enforceWebhookLimit(tx: Tx, accountId: string): Promise<void> {
   await tx.lockMany("webhook", "account_id", [accountId]);
   const row = await tx.get(
@@ -307,7 +262,7 @@ async function enforceWebhookLimit(tx: Tx, accountId: string): Promise<void> {
   );
   if (row !== undefined && integer(row, "count") >= WEBHOOKS_PER_ACCOUNT_MAX)
     throw new Fault("conflict", "too many webhooks", {
-      message: `An account may have ${WEBHOOKS_PER_ACCOUNT_MAX} webhooks. Delete one first.`,
+      message: `An account can have at most ${WEBHOOKS_PER_ACCOUNT_MAX} webhooks. Delete one first.`,
     });
 }
 
@@ -334,8 +289,8 @@ function toWebhook(row: Row): Webhook {
 
 function noSuchWebhook(): Fault {
   return new Fault("not_found", "no such webhook", {
-    message: "There is no webhook with that id. List them with GET /v1/webhooks.",
+    message: "No webhook has this id. List your webhooks with GET /v1/webhooks.",
     param: "id",
-    next: [{ method: "GET", url: "/v1/webhooks", why: "List the webhooks that there are." }],
+    next: [{ method: "GET", url: "/v1/webhooks", why: "List the webhooks." }],
   });
 }

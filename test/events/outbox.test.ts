@@ -34,7 +34,7 @@ describeEachStore((kind, open) => {
     const count = async (table: string): Promise<number> =>
       Number((await store.db.get(`select count(*) as count from ${table}`))?.["count"]);
 
-    test("stand in the transaction of the change: a failure after them leaves neither", async () => {
+    test("are rolled back together with the change", async () => {
       await harness.createWebhook("https://example.com/");
       const audited = await count("audit");
       const crash = store.db.write(async (tx) => {
@@ -45,9 +45,9 @@ describeEachStore((kind, open) => {
           harness.clock.now,
         );
         await onKeyRevokedByOperator(tx, key, harness.clock.now);
-        throw new Error("the process ends here");
+        throw new Error("rolled back");
       });
-      expect(crash).rejects.toThrow("the process ends here");
+      expect(crash).rejects.toThrow("rolled back");
       await crash.catch(() => {});
       expect([
         await count("api_key"),
@@ -57,17 +57,17 @@ describeEachStore((kind, open) => {
       ]).toEqual([0, 0, 0, 0]);
     });
 
-    test("a change that fails because its event cannot be written is not made", async () => {
-      const own = await open();
-      const there = await createHarness(own.db);
-      await own.db.write((tx) => tx.run("drop table event"));
-      expect((await there.call("alice", "POST", "/v1/keys", {})).status).toBe(500);
+    test("a change is rolled back if its event cannot be written", async () => {
+      const brokenStore = await open();
+      const broken = await createHarness(brokenStore.db);
+      await brokenStore.db.write((tx) => tx.run("drop table event"));
+      expect((await broken.call("alice", "POST", "/v1/keys", {})).status).toBe(500);
       for (const table of ["api_key", "audit"])
-        expect(await own.db.all(`select * from ${table}`)).toEqual([]);
-      await own.close();
+        expect(await brokenStore.db.all(`select * from ${table}`)).toEqual([]);
+      await brokenStore.close();
     });
 
-    test("reach the webhooks of their account that want them", async () => {
+    test("are queued for the account's active webhooks that subscribe to them", async () => {
       const all = await harness.createWebhook("https://example.com/all");
       const low = await harness.createWebhook("https://example.com/low", {
         events: ["balance.low"],
@@ -90,7 +90,7 @@ describeEachStore((kind, open) => {
       expect(await types("bob")).toEqual([]);
     });
 
-    test("key.created and key.revoked, once each, without the key", async () => {
+    test("key.created and key.revoked are emitted once each and do not contain the key", async () => {
       const minted = await harness.call("alice", "POST", "/v1/keys", { name: "ci" });
       const id = String(minted.body["id"]);
       const raw = String(minted.body["api_key"]);
@@ -111,7 +111,7 @@ describeEachStore((kind, open) => {
       expect(JSON.stringify(await events())).not.toContain(raw.slice(8, -4));
     });
 
-    test("claim.completed with the bonus, and member.added for the next human", async () => {
+    test("claim.completed is emitted for the owner and member.added for the next person", async () => {
       const claims = createClaims({
         master: MASTER,
         limits: { startsPerAccount: 0, bonusPerDay: 0n },
@@ -164,8 +164,10 @@ describeEachStore((kind, open) => {
         ]),
       );
       const audit = await harness.call("alice", "GET", "/v1/audit");
-      const told = (audit.body["data"] as readonly Row[]).map((entry) => String(entry["action"]));
-      expect(told.toSorted()).toEqual([
+      const actions = (audit.body["data"] as readonly Row[]).map((entry) =>
+        String(entry["action"]),
+      );
+      expect(actions.toSorted()).toEqual([
         "account.claimed",
         "claim.started",
         "claim.started",
@@ -174,7 +176,7 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    describe("of the balance", () => {
+    describe("balance events", () => {
       let keyId = "";
 
       beforeEach(async () => {
@@ -201,7 +203,7 @@ describeEachStore((kind, open) => {
         await harness.ledger.settle({ ...request, cost: amount });
       };
 
-      test("low and empty are told once, by the charge that crosses the mark", async () => {
+      test("balance.low and balance.empty are emitted once, when a charge crosses the threshold", async () => {
         await give((15n * USD) / 10n);
         await spend((4n * USD) / 10n);
         expect(await types()).toEqual([]);
@@ -223,7 +225,7 @@ describeEachStore((kind, open) => {
         expect(await types()).toEqual(["balance.empty", "balance.low"]);
       });
 
-      test("one charge may cross both; a new purchase arms them again", async () => {
+      test("one charge can cross both thresholds, and a purchase re-arms them", async () => {
         await give(2n * USD);
         await spend(2n * USD);
         expect((await types()).toSorted()).toEqual(["balance.empty", "balance.low"]);
@@ -232,7 +234,7 @@ describeEachStore((kind, open) => {
         expect((await types()).length).toBe(4);
       });
 
-      test("a settle that is repeated tells nothing more", async () => {
+      test("a repeated settle emits no further event", async () => {
         await give(2n * USD);
         await spend(2n * USD, "once");
         await harness.ledger.settle({
@@ -245,7 +247,7 @@ describeEachStore((kind, open) => {
         expect((await types()).length).toBe(2);
       });
 
-      test("the mark is the account's to set; zero turns it off", async () => {
+      test("the threshold can be changed, and 0 disables the alert", async () => {
         const path = "/v1/account/balance-alert";
         expect((await harness.call("alice", "GET", path)).body).toEqual({
           object: "balance_alert",
@@ -264,7 +266,7 @@ describeEachStore((kind, open) => {
           expect((await harness.call("alice", "PATCH", path, { low_usd })).status).toBe(400);
       });
 
-      test("a grant by hand is in the audit log", async () => {
+      test("a grant by an operator is audited", async () => {
         await store.db.write((tx) =>
           grantCredit(tx, {
             id: "1",

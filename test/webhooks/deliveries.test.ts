@@ -4,6 +4,7 @@ import OpenAI from "openai";
 import { emitEvent } from "../../src/events/events.ts";
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
+import { eventually } from "../support/eventually.ts";
 import { isValidSignature } from "./verify-signature.ts";
 import { HOUR, MINUTE, truncateTables, createHarness, type Harness } from "./harness.ts";
 
@@ -26,19 +27,19 @@ describeEachStore((kind, open) => {
     afterEach(() => receiver.close());
     afterAll(() => store.close());
 
-    const raiseLow = (accountId = "acct_alice"): Promise<void> =>
+    const emitLowBalance = (accountId = "acct_alice"): Promise<void> =>
       store.db.write((tx) =>
         emitEvent(tx, { type: "balance.low", accountId, data: DATA, now: harness.clock.now }),
       );
 
-    test("an event arrives once, in the Standard Webhooks form", async () => {
+    test("sends an event once, in the Standard Webhooks format", async () => {
       const { id, secret } = await harness.createWebhook(`${receiver.url}/in?x=1`);
-      await raiseLow();
+      await emitLowBalance();
       await harness.deliver();
       await harness.deliver();
       expect(receiver.received.length).toBe(1);
       const [one] = receiver.received;
-      if (one === undefined) throw new Error("nothing came");
+      if (one === undefined) throw new Error("nothing received");
       expect(one.path).toBe("/in?x=1");
       expect(one.headers.get("content-type")).toBe("application/json");
       expect(one.headers.get("host")).toBe(new URL(receiver.url).host);
@@ -64,30 +65,30 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("a library of somebody else's takes the signature, and no other", async () => {
+    test("OpenAI's SDK verifies the signature, and rejects one of another secret", async () => {
       const { secret } = await harness.createWebhook(receiver.url);
       harness.clock.now = Date.now();
-      await raiseLow();
+      await emitLowBalance();
       await harness.deliver();
       const [one] = receiver.received;
-      if (one === undefined) throw new Error("nothing came");
+      if (one === undefined) throw new Error("nothing received");
       const { webhooks } = new OpenAI({ apiKey: "none" });
       await webhooks.verifySignature(one.body, one.headers, secret);
       const other = `whsec_${Buffer.alloc(32).toString("base64")}`;
       expect(webhooks.verifySignature(one.body, one.headers, other)).rejects.toThrow();
     });
 
-    test("what fails is tried again after growing pauses, eight times, then given up", async () => {
+    test("retries a failing delivery with growing delays and fails after eight attempts", async () => {
       const { id, secret } = await harness.createWebhook(receiver.url);
       receiver.respond = () => new Response("no", { status: 500 });
-      await raiseLow();
+      await emitLowBalance();
       await harness.deliver();
-      const pauses = [5_000, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 8 * HOUR, 24 * HOUR];
-      for (const [place, pause] of pauses.entries()) {
-        expect(receiver.received.length).toBe(place + 1);
-        harness.clock.now += pause - 1;
+      const delays = [5_000, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 8 * HOUR, 24 * HOUR];
+      for (const [index, delay] of delays.entries()) {
+        expect(receiver.received.length).toBe(index + 1);
+        harness.clock.now += delay - 1;
         await harness.deliver();
-        expect(receiver.received.length).toBe(place + 1);
+        expect(receiver.received.length).toBe(index + 1);
         harness.clock.now += 1;
         await harness.deliver();
       }
@@ -103,7 +104,7 @@ describeEachStore((kind, open) => {
       const [first, second] = receiver.received;
       const last = receiver.received.at(-1);
       if (first === undefined || second === undefined || last === undefined)
-        throw new Error("none");
+        throw new Error("nothing received");
       expect(last.body).toBe(first.body);
       expect(last.headers.get("webhook-id")).toBe(first.headers.get("webhook-id"));
       expect(last.headers.get("webhook-timestamp")).not.toBe(
@@ -115,10 +116,10 @@ describeEachStore((kind, open) => {
       expect(receiver.received.length).toBe(8);
     });
 
-    test("pauses are spread by a fifth to both sides", async () => {
+    test("jitters the retry delay by up to 20 % in both directions", async () => {
       const { id } = await harness.createWebhook(receiver.url);
       receiver.respond = () => new Response("no", { status: 500 });
-      await raiseLow();
+      await emitLowBalance();
       await harness.deliver(harness.newWorker({ random: 0 }));
       expect((await harness.log(id))[0]?.next_try_at).toBe("2026-11-21T09:30:04.000Z");
       harness.clock.now += 4_000;
@@ -126,18 +127,18 @@ describeEachStore((kind, open) => {
       expect((await harness.log(id))[0]?.next_try_at).toBe("2026-11-21T09:31:16.000Z");
     });
 
-    test("an endpoint that asks for a longer pause gets it", async () => {
+    test("honors a longer `retry-after` of the endpoint", async () => {
       const { id } = await harness.createWebhook(receiver.url);
       receiver.respond = () => new Response("", { status: 429, headers: { "retry-after": "600" } });
-      await raiseLow();
+      await emitLowBalance();
       await harness.deliver();
       expect((await harness.log(id))[0]?.next_try_at).toBe("2026-11-21T09:40:00.000Z");
     });
 
-    test("an endpoint that fails for a day is disabled, and the record, the log and the audit say so", async () => {
+    test("disables a webhook that failed for a day, and records it in the log and the audit", async () => {
       const { id } = await harness.createWebhook(receiver.url);
       receiver.respond = () => new Response("no", { status: 500 });
-      await raiseLow();
+      await emitLowBalance();
       for (let hour = 0; hour < 40; hour++) {
         await harness.deliver();
         harness.clock.now += HOUR;
@@ -148,13 +149,13 @@ describeEachStore((kind, open) => {
         disabled_reason: expect.stringMatching(/^nothing was delivered for \d+ hours$/),
         failing_since: "2026-11-21T09:30:00.000Z",
       });
-      expect(harness.logged.join("\n")).toContain("a webhook was disabled");
+      expect(harness.logged.join("\n")).toContain("webhook disabled");
       const audit = await harness.call("alice", "GET", "/v1/audit?action=webhook.disabled");
       expect(audit.body["data"]).toMatchObject([
         { target: id, actor: { type: "system", id: "webhooks" } },
       ]);
-      // Nothing is kept for it meanwhile.
-      await raiseLow();
+      // No delivery is queued while it is disabled.
+      await emitLowBalance();
       expect((await harness.log(id)).length).toBe(1);
       const enabled = await harness.call("alice", "PATCH", `/v1/webhooks/${id}`, {
         status: "active",
@@ -166,10 +167,10 @@ describeEachStore((kind, open) => {
       });
     });
 
-    test("an endpoint that delivers now and then is not disabled", async () => {
+    test("does not disable a webhook if an attempt succeeded within the day", async () => {
       const { id } = await harness.createWebhook(receiver.url);
       receiver.respond = () => new Response("no", { status: 500 });
-      await raiseLow();
+      await emitLowBalance();
       for (let hour = 0; hour < 40; hour++) {
         if (hour === 20) {
           receiver.respond = ({ event }) =>
@@ -184,11 +185,11 @@ describeEachStore((kind, open) => {
       expect((await harness.log(id)).map(({ status }) => status)).toEqual(["delivered", "failed"]);
     });
 
-    test("410 Gone disables at once and cancels what waits", async () => {
+    test("disables a webhook at once after 410 Gone and cancels its pending deliveries", async () => {
       const { id } = await harness.createWebhook(receiver.url);
       receiver.respond = () => new Response("", { status: 410 });
-      await raiseLow();
-      await raiseLow();
+      await emitLowBalance();
+      await emitLowBalance();
       await harness.deliver();
       expect(receiver.received.length).toBe(1);
       expect((await harness.log(id)).map(({ status }) => status).sort()).toEqual([
@@ -201,9 +202,9 @@ describeEachStore((kind, open) => {
       });
     });
 
-    test("a replay sends the same event at once, whatever became of it before", async () => {
+    test("replays a delivered event at once, with the same body and id", async () => {
       const { id } = await harness.createWebhook(receiver.url);
-      await raiseLow();
+      await emitLowBalance();
       await harness.deliver();
       const [delivery] = await harness.log(id);
       const path = `/v1/webhooks/${id}/deliveries/${delivery?.id}/replay`;
@@ -221,37 +222,38 @@ describeEachStore((kind, open) => {
       expect([after?.status, after?.attempts.length]).toEqual(["delivered", 2]);
     });
 
-    test("for a day after a rotation both secrets sign, then the new one only", async () => {
+    test("signs with both secrets for a day after a rotation, then with the new one only", async () => {
       const before = await harness.createWebhook(receiver.url);
       const rotated = await harness.call("alice", "POST", `/v1/webhooks/${before.id}/rotate`);
       const fresh = String(rotated.body["secret"]);
       expect(fresh).not.toBe(before.secret);
-      const authentic = async (): Promise<readonly boolean[]> => {
-        await raiseLow();
+      const validSignatures = async (): Promise<readonly boolean[]> => {
+        await emitLowBalance();
         await harness.deliver();
         const one = receiver.received.at(-1);
-        if (one === undefined) throw new Error("nothing came");
+        if (one === undefined) throw new Error("nothing received");
         return [before.secret, fresh].map((secret) =>
           isValidSignature(secret, one.headers, one.body, harness.clock.now),
         );
       };
-      expect(await authentic()).toEqual([true, true]);
+      expect(await validSignatures()).toEqual([true, true]);
       expect(receiver.received.at(-1)?.headers.get("webhook-signature")).toMatch(
         /^v1,[A-Za-z0-9+/]{43}= v1,[A-Za-z0-9+/]{43}=$/,
       );
       harness.clock.now += 24 * HOUR;
-      expect(await authentic()).toEqual([false, true]);
+      expect(await validSignatures()).toEqual([false, true]);
     });
 
-    test("two workers on one store deliver each event once", async () => {
-      const hooks = await Promise.all(
-        [1, 2, 3, 4].map((place) => harness.createWebhook(`${receiver.url}/${place}`)),
+    test("several workers on one store deliver each event once", async () => {
+      await Promise.all(
+        [1, 2, 3, 4].map((number) => harness.createWebhook(`${receiver.url}/${number}`)),
       );
+      // Long enough that the workers overlap.
       receiver.respond = async () => {
         await Bun.sleep(2);
         return new Response("");
       };
-      for (let round = 0; round < 10; round++) await raiseLow();
+      for (let round = 0; round < 10; round++) await emitLowBalance();
       const workers = [harness.newWorker(), harness.newWorker(), harness.newWorker()];
       await Promise.all(workers.map((worker) => harness.deliver(worker)));
       for (const worker of workers) await harness.deliver(worker);
@@ -260,13 +262,12 @@ describeEachStore((kind, open) => {
       );
       expect(seen.length).toBe(40);
       expect(new Set(seen).size).toBe(40);
-      expect(hooks.length).toBe(4);
     });
 
-    test("one worker keeps the order of an endpoint's events", async () => {
+    test("delivers the events of an endpoint in order", async () => {
       await harness.createWebhook(receiver.url);
       for (let round = 0; round < 6; round++) {
-        await raiseLow();
+        await emitLowBalance();
         harness.clock.now += 1;
       }
       await harness.deliver();
@@ -275,9 +276,9 @@ describeEachStore((kind, open) => {
       expect(ids.length).toBe(6);
     });
 
-    test("what a dead worker had taken is tried again a minute later", async () => {
+    test("retries a delivery after the lease of a dead worker has expired", async () => {
       const { id } = await harness.createWebhook(receiver.url);
-      await raiseLow();
+      await emitLowBalance();
       await store.db.write((tx) =>
         tx.run(
           "update webhook_delivery set due_at = ?, tries = 1, lease = 'dead' where status = 'pending'",
@@ -292,14 +293,14 @@ describeEachStore((kind, open) => {
       expect((await harness.log(id))[0]).toMatchObject({ status: "delivered", tries: 2 });
     });
 
-    test("a worker that was overtaken does not overwrite what the other noted", async () => {
+    test("a worker that lost its lease does not overwrite the outcome of another worker", async () => {
       const { id } = await harness.createWebhook(receiver.url);
-      await raiseLow();
+      await emitLowBalance();
       const release = Promise.withResolvers<Response>();
       receiver.respond = () => release.promise;
       const slow = harness.newWorker({ timeoutMs: 5_000 });
       await slow.tick();
-      while (receiver.received.length === 0) await Bun.sleep(1);
+      await eventually(() => receiver.received.length);
       receiver.respond = () => new Response("second");
       harness.clock.now += MINUTE;
       await harness.deliver();
@@ -310,48 +311,45 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("a stop waits for calls under way, and gives back those that take too long", async () => {
+    test("stop releases deliveries whose requests exceed the drain time", async () => {
       const { id } = await harness.createWebhook(receiver.url);
       receiver.respond = () => new Promise<Response>(() => {});
-      await raiseLow();
-      const postman = harness.newWorker({ timeoutMs: 60_000 });
-      await postman.tick();
-      while (receiver.received.length === 0) await Bun.sleep(1);
-      const began = performance.now();
-      await postman.stop();
-      expect(performance.now() - began).toBeLessThan(5_000);
+      await emitLowBalance();
+      const worker = harness.newWorker({ timeoutMs: 60_000 });
+      await worker.tick();
+      await eventually(() => receiver.received.length);
+      await worker.stop();
       expect((await harness.log(id))[0]).toMatchObject({
         status: "pending",
         tries: 0,
         attempts: [],
       });
-      await postman.tick();
+      await worker.tick();
       expect(receiver.received.length).toBe(1);
       receiver.respond = () => new Response("");
       await harness.deliver();
       expect((await harness.log(id))[0]).toMatchObject({ status: "delivered", tries: 1 });
     });
 
-    test("one endpoint that hangs does not hold up the others", async () => {
+    test("an endpoint that hangs does not delay the others", async () => {
       await harness.createWebhook(`${receiver.url}/slow`);
       await harness.createWebhook(`${receiver.url}/fast`);
       receiver.respond = ({ path }) =>
         path === "/slow" ? new Promise<Response>(() => {}) : new Response("");
-      for (let round = 0; round < 5; round++) await raiseLow();
-      const postman = harness.newWorker({ timeoutMs: 30_000 });
-      await postman.tick();
-      const until = performance.now() + 10_000;
-      const fast = (): number => receiver.received.filter(({ path }) => path === "/fast").length;
-      while (fast() < 5 && performance.now() < until) await Bun.sleep(5);
-      expect(fast()).toBe(5);
-      expect(receiver.received.filter(({ path }) => path === "/slow").length).toBe(1);
-      await postman.stop();
+      for (let round = 0; round < 5; round++) await emitLowBalance();
+      const worker = harness.newWorker({ timeoutMs: 30_000 });
+      await worker.tick();
+      const received = (path: string): number =>
+        receiver.received.filter((request) => request.path === path).length;
+      await eventually(() => received("/fast") === 5);
+      expect(received("/slow")).toBe(1);
+      await worker.stop();
     });
 
-    test("what a clock that ran ahead put off is not left until then", async () => {
+    test("delivers events of a clock that ran ahead after the next sweep", async () => {
       const { id } = await harness.createWebhook(receiver.url);
       harness.clock.now += 365 * 24 * HOUR;
-      await raiseLow();
+      await emitLowBalance();
       harness.clock.now -= 365 * 24 * HOUR;
       await harness.deliver();
       expect(await harness.log(id)).toMatchObject([{ status: "pending" }]);
@@ -360,12 +358,12 @@ describeEachStore((kind, open) => {
       expect(await harness.log(id)).toMatchObject([{ status: "delivered" }]);
     });
 
-    test("what is older than 30 days is forgotten", async () => {
+    test("deletes events and deliveries after 30 days", async () => {
       const { id } = await harness.createWebhook(receiver.url);
-      await raiseLow();
+      await emitLowBalance();
       await harness.deliver();
       harness.clock.now += 30 * 24 * HOUR + 1;
-      await raiseLow();
+      await emitLowBalance();
       await harness.newWorker().sweep();
       expect((await harness.log(id)).length).toBe(1);
       expect((await harness.call("alice", "GET", "/v1/events")).body["data"]).toHaveLength(1);
@@ -373,26 +371,26 @@ describeEachStore((kind, open) => {
   });
 });
 
-describe("an endpoint that behaves badly", () => {
+describe("a misbehaving endpoint", () => {
   let store: TestStore;
-  let world: Harness;
+  let harness: Harness;
   const servers: (() => void)[] = [];
 
   beforeEach(async () => {
     store = await openStore("sqlite");
-    world = await createHarness(store.db);
+    harness = await createHarness(store.db);
   });
   afterEach(async () => {
     for (const close of servers.splice(0)) close();
     await store.close();
   });
 
-  /** Speaks raw bytes, for what no HTTP library would send. */
-  const rawServer = (answer: (write: (part: string | Buffer) => void) => void): Promise<string> =>
+  /** A TCP server that sends bytes which no HTTP library would send. */
+  const rawServer = (respond: (write: (data: string | Buffer) => void) => void): Promise<string> =>
     new Promise((resolve) => {
       const server = createServer((socket) => {
         socket.on("error", () => {});
-        socket.once("data", () => answer((part) => void (socket.writable && socket.write(part))));
+        socket.once("data", () => respond((data) => void (socket.writable && socket.write(data))));
       });
       servers.push(() => server.close());
       server.listen(0, "127.0.0.1", () => {
@@ -402,39 +400,37 @@ describe("an endpoint that behaves badly", () => {
     });
 
   const deliverTo = async (url: string) => {
-    const { id } = await world.createWebhook(url);
-    await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
-    const began = performance.now();
-    await world.deliver(world.newWorker({ timeoutMs: 400 }));
-    const [delivery] = await world.log(id);
-    return { delivery, attempt: delivery?.attempts[0], tookMs: performance.now() - began };
+    const { id } = await harness.createWebhook(url);
+    await harness.call("alice", "POST", `/v1/webhooks/${id}/test`);
+    await harness.deliver(harness.newWorker({ timeoutMs: 400 }));
+    const [delivery] = await harness.log(id);
+    return { delivery, attempt: delivery?.attempts[0] };
   };
 
-  test("hangs: the call ends with the time limit", async () => {
-    const { delivery, attempt, tookMs } = await deliverTo(await rawServer(() => {}));
+  test("that never responds: the request times out", async () => {
+    const { delivery, attempt } = await deliverTo(await rawServer(() => {}));
     expect(delivery?.status).toBe("pending");
-    expect(attempt).toMatchObject({ status: null, error: "no answer within 0.4 seconds" });
-    expect(tookMs).toBeLessThan(3_000);
+    expect(attempt).toMatchObject({ status: null, error: "no response within 0.4 seconds" });
   });
 
-  test("sends its headers byte by byte for ever: the call ends with the time limit", async () => {
+  test("that sends headers without end: the request times out", async () => {
     const url = await rawServer((write) => {
       write("HTTP/1.1 200 OK\r\n");
       const timer = setInterval(() => write("x: y\r\n"), 20);
       servers.push(() => clearInterval(timer));
     });
-    expect((await deliverTo(url)).attempt?.error).toBe("no answer within 0.4 seconds");
+    expect((await deliverTo(url)).attempt?.error).toBe("no response within 0.4 seconds");
   });
 
-  test("says interim answers for ever: the call ends with the time limit", async () => {
+  test("that sends 1xx responses without end: the request times out", async () => {
     const url = await rawServer((write) => {
       const timer = setInterval(() => write("HTTP/1.1 102 Processing\r\n\r\n"), 20);
       servers.push(() => clearInterval(timer));
     });
-    expect((await deliverTo(url)).attempt?.error).toBe("no answer within 0.4 seconds");
+    expect((await deliverTo(url)).attempt?.error).toBe("no response within 0.4 seconds");
   });
 
-  test("redirects: nothing is followed", async () => {
+  test("that redirects: the redirect is not followed", async () => {
     const target = startReceiver();
     servers.push(() => void target.close());
     const url = await rawServer((write) =>
@@ -447,7 +443,7 @@ describe("an endpoint that behaves badly", () => {
     expect(target.received).toEqual([]);
   });
 
-  test("answers with gigabytes: 1,024 bytes are read into the log", async () => {
+  test("that sends gigabytes: only 1,024 bytes are stored", async () => {
     let written = 0;
     const url = await rawServer((write) => {
       write("HTTP/1.1 200 OK\r\ncontent-length: 9999999999\r\n\r\n");
@@ -463,19 +459,19 @@ describe("an endpoint that behaves badly", () => {
     expect(written).toBeLessThan(4_000_000);
   });
 
-  test("answers 200 and then drips its body: it counts as delivered", async () => {
+  test("that sends 200 and then a slow body: the event counts as delivered", async () => {
     const url = await rawServer((write) => {
       write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
       const timer = setInterval(() => write("1\r\nx\r\n"), 50);
       servers.push(() => clearInterval(timer));
     });
-    const { id } = await world.createWebhook(url);
-    await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
-    await world.deliver(world.newWorker({ timeoutMs: 1_000 }));
-    expect((await world.log(id))[0]).toMatchObject({ status: "delivered" });
+    const { id } = await harness.createWebhook(url);
+    await harness.call("alice", "POST", `/v1/webhooks/${id}/test`);
+    await harness.deliver(harness.newWorker({ timeoutMs: 1_000 }));
+    expect((await harness.log(id))[0]).toMatchObject({ status: "delivered" });
   });
 
-  test("sends a header of a megabyte: the call fails", async () => {
+  test("that sends a header of 1 MB: the attempt fails", async () => {
     const url = await rawServer((write) =>
       write(`HTTP/1.1 200 OK\r\nx: ${"y".repeat(1_000_000)}\r\n\r\n`),
     );
@@ -483,9 +479,9 @@ describe("an endpoint that behaves badly", () => {
     expect([delivery?.status, attempt?.status]).toEqual(["pending", null]);
   });
 
-  test("answers in another language, speaks half of ours, or says nothing: the call fails", async () => {
-    for (const answer of ["SSH-2.0-OpenSSH_9\r\n", "HTTP/1.1 9\r\n\r\n", ""]) {
-      const url = await rawServer((write) => write(answer));
+  test("that does not speak HTTP, or sends nothing: the attempt fails", async () => {
+    for (const bytes of ["SSH-2.0-OpenSSH_9\r\n", "HTTP/1.1 9\r\n\r\n", ""]) {
+      const url = await rawServer((write) => write(bytes));
       expect((await deliverTo(url)).attempt).toMatchObject({
         status: null,
         error: expect.any(String),
@@ -493,18 +489,18 @@ describe("an endpoint that behaves badly", () => {
     }
   });
 
-  test("packs its answer: nothing is unpacked", async () => {
-    const packed = Bun.gzipSync(Buffer.alloc(10_000_000, 65));
+  test("that compresses its response: it is not decompressed", async () => {
+    const compressed = Bun.gzipSync(Buffer.alloc(10_000_000, 65));
     const url = await rawServer((write) => {
       write(
-        `HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${packed.length}\r\n\r\n`,
+        `HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${compressed.length}\r\n\r\n`,
       );
-      write(Buffer.from(packed));
+      write(Buffer.from(compressed));
     });
     expect((await deliverTo(url)).attempt?.response.length).toBeLessThanOrEqual(1_024);
   });
 
-  test("is not there: the log says so in words of ours", async () => {
+  test("that refuses connections: the delivery log says so", async () => {
     const closed = await rawServer(() => {});
     servers.pop()?.();
     await new Promise<void>((resolve) => {
@@ -513,7 +509,7 @@ describe("an endpoint that behaves badly", () => {
     expect((await deliverTo(closed)).attempt?.error).toBe("the connection was refused");
   });
 
-  test("answers with control characters: none gets into the log", async () => {
+  test("that sends control characters: they are replaced in the delivery log", async () => {
     const url = await rawServer((write) =>
       write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\na\u0000b\u001b[31mc"),
     );

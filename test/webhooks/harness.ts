@@ -1,4 +1,4 @@
-// The rooms that tell and are told, behind real guards and idempotency, on a given store and a clock of the test's own.
+// Webhooks, events and what emits them, behind the real request handler, on a given store and a test clock.
 
 import { auditRoutes } from "../../src/audit/routes.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -6,6 +6,7 @@ import { secret } from "../../src/base/secret.ts";
 import { emitBalanceEvents, onKeyChange, onProviderKeyChange } from "../../src/events/producers.ts";
 import type { ResolveHost } from "../../src/webhooks/endpoint.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/delivery-worker.ts";
+import { eventRoutes } from "../../src/events/routes.ts";
 import { webhookRoutes } from "../../src/webhooks/routes.ts";
 import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
@@ -38,8 +39,8 @@ export interface Harness {
   readonly logged: string[];
   readonly clock: { now: number };
   readonly newWorker: (options?: WorkerOptions) => DeliveryWorker;
-  /** Sends all that is due and waits for it. */
-  readonly deliver: (postman?: DeliveryWorker) => Promise<void>;
+  /** Sends all due deliveries and waits for them. */
+  readonly deliver: (worker?: DeliveryWorker) => Promise<void>;
   readonly call: (
     caller: string,
     method: string,
@@ -47,7 +48,7 @@ export interface Harness {
     body?: unknown,
   ) => Promise<ApiResponse>;
   readonly idempotency: { key: string | undefined };
-  /** Sets up a webhook of `alice`. */
+  /** Creates a webhook of the account `alice`. */
   readonly createWebhook: (
     url: string,
     more?: Readonly<Record<string, unknown>>,
@@ -100,14 +101,14 @@ const TABLES = [
   "idempotent_answer",
 ] as const;
 
-/** As it was when it was new: cheaper than a new store. */
+/** Cheaper than opening a new store. */
 export async function truncateTables(db: Db): Promise<void> {
   await db.write(async (tx) => {
     for (const table of TABLES) await tx.run(`delete from ${table}`);
   });
 }
 
-/** Callers are `alice` and `bob`, each with an account of that name. */
+/** The callers `alice` and `bob` have the accounts `acct_alice` and `acct_bob`. */
 export async function createHarness(db: Db, allowLoopback = true): Promise<Harness> {
   const clock = { now: START_MS };
   const now = (): number => clock.now;
@@ -137,6 +138,7 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
   const handle = createRequestHandler({
     routes: [
       ...webhookRoutes({ db, webhooks }),
+      ...eventRoutes({ db }),
       ...auditRoutes({ db }),
       ...keyRoutes({ db, keys, onKeyChange }),
       ...providerKeyRoutes({ db, providerKeys, onProviderKeyChange }),
@@ -156,7 +158,7 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     isDraining: () => false,
   });
   await db.write(async (tx) => {
-    for (const who of ["alice", "bob"]) await openWallet(tx, `acct_${who}`);
+    for (const name of ["alice", "bob"]) await openWallet(tx, `acct_${name}`);
   });
   const newWorker: Harness["newWorker"] = ({ timeoutMs = 5_000, resolve, random = 0.5 } = {}) =>
     createDeliveryWorker({
@@ -170,15 +172,17 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
       random: () => random,
       ...(resolve === undefined ? {} : { resolve }),
     });
-  const worker = newWorker();
-  const repeated: Harness["idempotency"] = { key: undefined };
+  const defaultWorker = newWorker();
+  const idempotencyHeader: Harness["idempotency"] = { key: undefined };
   const call: Harness["call"] = async (who, method, path, body) => {
     const request = new Request(`http://127.0.0.1:8787${path}`, {
       method,
       headers: {
         ...(who === "" ? {} : { authorization: `Bearer ${who}` }),
         ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(repeated.key === undefined ? {} : { "idempotency-key": repeated.key }),
+        ...(idempotencyHeader.key === undefined
+          ? {}
+          : { "idempotency-key": idempotencyHeader.key }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
@@ -197,12 +201,12 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     logged,
     clock,
     newWorker,
-    deliver: async (postman = worker) => {
-      await postman.tick();
-      await postman.idle();
+    deliver: async (worker = defaultWorker) => {
+      await worker.tick();
+      await worker.idle();
     },
     call,
-    idempotency: repeated,
+    idempotency: idempotencyHeader,
     createWebhook: async (url, more = {}) => {
       const { status, body, text } = await call("alice", "POST", "/v1/webhooks", { url, ...more });
       if (status !== 201) throw new Error(text);

@@ -20,7 +20,7 @@ describeEachStore((kind, open) => {
     });
     afterAll(() => store.close());
 
-    test("POST gives 201, the record, and the secret once", async () => {
+    test("POST returns 201 with the record and, only once, the secret", async () => {
       const { status, body, headers } = await harness.call("alice", "POST", PATH, {
         url: "https://EXAMPLE.com/hook",
         events: ["balance.low", "key.created", "balance.low"],
@@ -46,12 +46,12 @@ describeEachStore((kind, open) => {
       expect([read.status, read.body]).toEqual([200, record]);
     });
 
-    test("without types it hears of everything", async () => {
+    test("POST without `events` subscribes to all events", async () => {
       const { body } = await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL });
       expect(body["events"]).toEqual(["*"]);
     });
 
-    test("POST with a bad body gives 400 that names the field", async () => {
+    test("POST with an invalid body returns 400 and names the field", async () => {
       for (const [param, sent] of [
         ["url", {}],
         ["url", { url: "" }],
@@ -73,9 +73,9 @@ describeEachStore((kind, open) => {
       }
     });
 
-    test("the eleventh gives 409, until one is deleted", async () => {
+    test("POST returns 409 for the eleventh webhook, until one is deleted", async () => {
       const ids: string[] = [];
-      for (let place = 0; place < 10; place++)
+      for (let count = 0; count < 10; count++)
         ids.push((await harness.createWebhook(ENDPOINT_URL)).id);
       expect((await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL })).status).toBe(409);
       expect((await harness.call("bob", "POST", PATH, { url: ENDPOINT_URL })).status).toBe(201);
@@ -83,15 +83,19 @@ describeEachStore((kind, open) => {
       expect((await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL })).status).toBe(201);
     });
 
-    test("two at once cannot both be the tenth", async () => {
-      for (let place = 0; place < 9; place++) await harness.createWebhook(ENDPOINT_URL);
-      const both = await Promise.all(
+    test("concurrent requests cannot exceed the limit", async () => {
+      for (let count = 0; count < 9; count++) await harness.createWebhook(ENDPOINT_URL);
+      const responses = await Promise.all(
         [1, 2, 3].map(() => harness.call("alice", "POST", PATH, { url: ENDPOINT_URL })),
       );
-      expect(both.map(({ status }) => String(status)).toSorted()).toEqual(["201", "409", "409"]);
+      expect(responses.map(({ status }) => String(status)).toSorted()).toEqual([
+        "201",
+        "409",
+        "409",
+      ]);
     });
 
-    test("an Idempotency-Key gives the same webhook and the same secret", async () => {
+    test("POST with the same Idempotency-Key returns the same webhook and secret", async () => {
       harness.idempotency.key = "the-same-webhook-again";
       const [first, second] = [
         await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL }),
@@ -102,25 +106,25 @@ describeEachStore((kind, open) => {
       expect((await harness.call("alice", "GET", PATH)).body["data"]).toHaveLength(1);
     });
 
-    test("GET lists the caller's own, newest first, in pages", async () => {
+    test("GET lists the caller's webhooks in pages, newest first", async () => {
       const ids: string[] = [];
-      for (let place = 0; place < 3; place++) {
+      for (let count = 0; count < 3; count++) {
         ids.unshift((await harness.createWebhook(ENDPOINT_URL)).id);
         harness.clock.now += 1;
       }
       const first = await harness.call("alice", "GET", `${PATH}?limit=2`);
       const next = String(first.body["next_cursor"]);
       const second = await harness.call("alice", "GET", `${PATH}?limit=2&cursor=${next}`);
-      const seen = [first, second].flatMap(({ body }) =>
+      const listed = [first, second].flatMap(({ body }) =>
         (body["data"] as readonly { id: string }[]).map(({ id }) => id),
       );
-      expect(seen).toEqual(ids);
+      expect(listed).toEqual(ids);
       expect((await harness.call("bob", "GET", PATH)).body["data"]).toEqual([]);
       expect((await harness.call("alice", "GET", `${PATH}?cursor=key_1`)).status).toBe(400);
       expect((await harness.call("alice", "GET", `${PATH}?limit=0`)).status).toBe(400);
     });
 
-    test("PATCH changes what is named", async () => {
+    test("PATCH changes only the given fields", async () => {
       const { id } = await harness.createWebhook(ENDPOINT_URL, { description: "old" });
       const change = async (sent: unknown) =>
         (await harness.call("alice", "PATCH", `${PATH}/${id}`, sent)).body;
@@ -142,7 +146,7 @@ describeEachStore((kind, open) => {
         expect((await harness.call("alice", "PATCH", `${PATH}/${id}`, sent)).status).toBe(400);
     });
 
-    test("DELETE is final, and the same when repeated", async () => {
+    test("DELETE is final and idempotent", async () => {
       const { id } = await harness.createWebhook(ENDPOINT_URL);
       const one = await harness.call("alice", "DELETE", `${PATH}/${id}`);
       const two = await harness.call("alice", "DELETE", `${PATH}/${id}`);
@@ -161,7 +165,7 @@ describeEachStore((kind, open) => {
       expect(audit.body["data"]).toHaveLength(1);
     });
 
-    test("rotate gives 200 and a new secret, and says until when the old one signs", async () => {
+    test("rotate returns a new secret and the time until which the old one signs", async () => {
       const { id, secret } = await harness.createWebhook(ENDPOINT_URL);
       const { status, body } = await harness.call("alice", "POST", `${PATH}/${id}/rotate`);
       expect(status).toBe(200);
@@ -169,7 +173,7 @@ describeEachStore((kind, open) => {
       expect(body["former_secret_until"]).toBe("2026-11-22T09:30:00.000Z");
     });
 
-    test("test gives 202; a second one while the first is under way, or on a disabled webhook, 409", async () => {
+    test("test returns 202, and 409 while a test is pending or the webhook is disabled", async () => {
       const { id } = await harness.createWebhook(ENDPOINT_URL);
       const first = await harness.call("alice", "POST", `${PATH}/${id}/test`);
       expect([first.status, first.body["status"], first.body["event_type"]]).toEqual([
@@ -190,7 +194,7 @@ describeEachStore((kind, open) => {
       expect((await harness.call("alice", "POST", path)).status).toBe(409);
     });
 
-    test("deliveries are listed in pages, newest first", async () => {
+    test("lists deliveries in pages, newest first", async () => {
       const { id } = await harness.createWebhook(ENDPOINT_URL);
       for (let round = 0; round < 3; round++) {
         await harness.call("alice", "POST", "/v1/keys", {});
@@ -210,12 +214,12 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("what is somebody else's, or nobody's, gives 404, and no key 401", async () => {
+    test("returns 404 for webhooks of other accounts and unknown ids, and 401 without a key", async () => {
       const { id } = await harness.createWebhook(ENDPOINT_URL);
       const test = await harness.call("alice", "POST", `${PATH}/${id}/test`);
       const delivery = String(test.body["id"]);
-      const hers = await harness.call("bob", "POST", PATH, { url: ENDPOINT_URL });
-      const theirs = String(hers.body["id"]);
+      const created = await harness.call("bob", "POST", PATH, { url: ENDPOINT_URL });
+      const bobsWebhook = String(created.body["id"]);
       const routes = (webhook: string) =>
         [
           ["GET", `${PATH}/${webhook}`, undefined],
@@ -231,9 +235,9 @@ describeEachStore((kind, open) => {
         expect(`${method} ${path} ${status}`).toBe(`${method} ${path} 404`);
         expect(body["error"]).toMatchObject({ code: "not_found" });
       }
-      // A delivery of another webhook is not this webhook's, either.
+      // Neither is a delivery found under another webhook.
       for (const [who, webhook] of [
-        ["bob", theirs],
+        ["bob", bobsWebhook],
         ["alice", (await harness.createWebhook(ENDPOINT_URL)).id],
       ] as const)
         expect(
@@ -253,20 +257,20 @@ describeEachStore((kind, open) => {
         expect((await harness.call("", method, path, sent)).status).toBe(401);
     });
 
-    test("events are listed by type, and of the caller's account only", async () => {
+    test("GET /v1/events filters by type and lists the caller's account only", async () => {
       await harness.call("alice", "POST", "/v1/keys", {});
-      const of = async (who: string, query: string): Promise<unknown> => {
+      const countOrStatus = async (who: string, query: string): Promise<unknown> => {
         const { body, status } = await harness.call(who, "GET", `/v1/events${query}`);
         return status === 200 ? (body["data"] as unknown[]).length : status;
       };
-      expect(await of("alice", "")).toBe(1);
-      expect(await of("alice", "?type=key.created")).toBe(1);
-      expect(await of("alice", "?type=key.revoked")).toBe(0);
-      expect(await of("alice", "?type=key.lost")).toBe(400);
-      expect(await of("bob", "")).toBe(0);
+      expect(await countOrStatus("alice", "")).toBe(1);
+      expect(await countOrStatus("alice", "?type=key.created")).toBe(1);
+      expect(await countOrStatus("alice", "?type=key.revoked")).toBe(0);
+      expect(await countOrStatus("alice", "?type=key.lost")).toBe(400);
+      expect(await countOrStatus("bob", "")).toBe(0);
     });
 
-    test("a secret is in the answer that makes it, and nowhere else", async () => {
+    test("a secret appears only in the response that creates it", async () => {
       const receiver = startReceiver();
       receiver.respond = () => new Response("no", { status: 500 });
       const { id, secret } = await harness.createWebhook(receiver.url);
@@ -296,7 +300,7 @@ describeEachStore((kind, open) => {
       }
     });
 
-    test("a secret opens in its own webhook's row only", async () => {
+    test("a stored secret can be decrypted only in its own webhook's row", async () => {
       const one = await harness.createWebhook("https://example.com/1");
       const two = await harness.createWebhook("https://example.com/2");
       const row = await store.db.get("select * from webhook where id = ?", [one.id]);

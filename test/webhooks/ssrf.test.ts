@@ -11,7 +11,7 @@ import { openStore } from "../support/stores/stores.ts";
 import { startReceiver } from "./webhook-receiver.ts";
 import { createHarness } from "./harness.ts";
 
-const HOSTILE_URLS: readonly (readonly [what: string, url: string])[] = [
+const REJECTED_URLS: readonly (readonly [label: string, url: string])[] = [
   ["no TLS", "http://example.com/"],
   ["another protocol", "ftp://example.com/"],
   ["a file", "file:///etc/passwd"],
@@ -20,8 +20,8 @@ const HOSTILE_URLS: readonly (readonly [what: string, url: string])[] = [
   ["gopher", "gopher://example.com:70/_GET"],
   ["no protocol", "example.com/hook"],
   ["nothing", " "],
-  ["a port of SSH", "https://example.com:22/"],
-  ["a port of a database", "https://example.com:5432/"],
+  ["the SSH port", "https://example.com:22/"],
+  ["the PostgreSQL port", "https://example.com:5432/"],
   ["a high port", "https://example.com:8444/"],
   ["port zero", "https://example.com:0/"],
   ["a user name", "https://user@example.com/"],
@@ -36,37 +36,37 @@ const HOSTILE_URLS: readonly (readonly [what: string, url: string])[] = [
   ["loopback, octal", "https://0177.0.0.1/"],
   ["loopback, with percent signs", "https://%31%32%37.0.0.1/"],
   ["loopback, full width", "https://１２７.０.０.１/"],
-  ["loopback, in circles", "https://①②⑦.⓪.⓪.①/"],
-  ["loopback, ideographic stops", "https://127。0。0。1/"],
-  ["loopback, a stop at the end", "https://127.0.0.1./"],
+  ["loopback, circled digits", "https://①②⑦.⓪.⓪.①/"],
+  ["loopback, ideographic full stops", "https://127。0。0。1/"],
+  ["loopback, trailing dot", "https://127.0.0.1./"],
   ["another loopback", "https://127.255.255.254/"],
   ["this host", "https://0.0.0.0/"],
   ["this host, short", "https://0/"],
-  ["loopback of IPv6", "https://[::1]/"],
-  ["loopback of IPv6, long", "https://[0:0:0:0:0:0:0:1]/"],
-  ["unspecified of IPv6", "https://[::]/"],
-  ["mapped loopback", "https://[::ffff:127.0.0.1]/"],
-  ["mapped loopback, hexadecimal", "https://[::ffff:7f00:1]/"],
-  ["translated loopback", "https://[64:ff9b::127.0.0.1]/"],
+  ["IPv6 loopback", "https://[::1]/"],
+  ["IPv6 loopback, long form", "https://[0:0:0:0:0:0:0:1]/"],
+  ["IPv6 unspecified address", "https://[::]/"],
+  ["IPv4-mapped loopback", "https://[::ffff:127.0.0.1]/"],
+  ["IPv4-mapped loopback, hexadecimal", "https://[::ffff:7f00:1]/"],
+  ["NAT64 loopback", "https://[64:ff9b::127.0.0.1]/"],
   ["a private address", "https://10.0.0.1/"],
-  ["a private address of a home", "https://192.168.1.1/"],
-  ["a private address of a container", "https://172.17.0.1/"],
-  ["the metadata of a cloud", "https://169.254.169.254/latest/meta-data/"],
-  ["the metadata of a cloud, as one number", "https://2852039166/"],
-  ["the metadata of a cloud by IPv6", "https://[fd00:ec2::254]/"],
-  ["a public address, which no name vouches for", "https://1.1.1.1/"],
-  ["a public address of IPv6", "https://[2606:4700:4700::1111]/"],
+  ["a private address of a home network", "https://192.168.1.1/"],
+  ["a private address of a container network", "https://172.17.0.1/"],
+  ["a cloud metadata server", "https://169.254.169.254/latest/meta-data/"],
+  ["a cloud metadata server, as one number", "https://2852039166/"],
+  ["a cloud metadata server, IPv6", "https://[fd00:ec2::254]/"],
+  ["a public IPv4 address", "https://1.1.1.1/"],
+  ["a public IPv6 address", "https://[2606:4700:4700::1111]/"],
   ["localhost", "https://localhost/"],
-  ["LOCALHOST with a stop", "https://LOCALHOST./"],
-  ["a name below localhost", "https://a.localhost/"],
-  ["a bare name", "https://metadata/"],
-  ["the metadata of a cloud by name", "https://metadata.google.internal/"],
-  ["a name of the local network", "https://printer.local/"],
-  ["a name of a home network", "https://router.home.arpa/"],
-  ["too long a path", `https://example.com/${"a".repeat(2_048)}`],
+  ["LOCALHOST with a trailing dot", "https://LOCALHOST./"],
+  ["a subdomain of localhost", "https://a.localhost/"],
+  ["a name without a dot", "https://metadata/"],
+  ["a cloud metadata server, by name", "https://metadata.google.internal/"],
+  ["a local network name", "https://printer.local/"],
+  ["a home network name", "https://router.home.arpa/"],
+  ["a URL that is too long", `https://example.com/${"a".repeat(2_048)}`],
 ];
 
-const HOSTILE_ADDRESSES = [
+const PRIVATE_ADDRESSES = [
   "0.0.0.0",
   "0.1.2.3",
   "10.0.0.1",
@@ -136,13 +136,13 @@ const PUBLIC_ADDRESSES = [
   "2a00:1450:4001:81b::200e",
 ];
 
-describe("the address of a webhook", () => {
-  for (const [what, url] of HOSTILE_URLS)
-    test(`is refused: ${what}`, () => {
+describe("parseEndpoint", () => {
+  for (const [label, url] of REJECTED_URLS)
+    test(`rejects ${label}`, () => {
       expect(parseEndpoint(url, false)).toBeString();
     });
 
-  test("may be https on 443 and 8443, with any path and query", () => {
+  test("accepts https on ports 443 and 8443, with any path and query", () => {
     for (const url of [
       "https://example.com",
       "https://example.com:443/a?b=c",
@@ -153,7 +153,7 @@ describe("the address of a webhook", () => {
       expect(parseEndpoint(url, false)).toMatchObject({ isLoopback: false });
   });
 
-  test("may be this machine in development only", () => {
+  test("accepts loopback URLs in development only", () => {
     for (const url of [
       "http://127.0.0.1:3000/hook",
       "http://localhost:3000/",
@@ -168,19 +168,21 @@ describe("the address of a webhook", () => {
   });
 });
 
-describe("the addresses that a name resolves to", () => {
-  test("are not public", () => {
-    expect(HOSTILE_ADDRESSES.filter(isPublicAddress)).toEqual([]);
+describe("isPublicAddress", () => {
+  test("is false for private and special addresses", () => {
+    expect(PRIVATE_ADDRESSES.filter(isPublicAddress)).toEqual([]);
   });
 
-  test("are public", () => {
+  test("is true for public addresses", () => {
     expect(PUBLIC_ADDRESSES.filter((address) => !isPublicAddress(address))).toEqual([]);
   });
+});
 
+describe("resolveAllowedAddresses", () => {
   const endpoint = endpointOf("https://hook.example/");
 
-  test("spoil the name if one of them is not public, wherever it stands", async () => {
-    for (const address of HOSTILE_ADDRESSES)
+  test("returns undefined if any address is not public", async () => {
+    for (const address of PRIVATE_ADDRESSES)
       for (const list of [[address], ["1.1.1.1", address], [address, "1.1.1.1"]])
         expect(await resolveAllowedAddresses(endpoint, async () => list)).toBeUndefined();
     expect(await resolveAllowedAddresses(endpoint, async () => [])).toBeUndefined();
@@ -189,14 +191,14 @@ describe("the addresses that a name resolves to", () => {
     ).toBeUndefined();
   });
 
-  test("are tried IPv4 first, and three at most", async () => {
+  test("returns at most three addresses, IPv4 first", async () => {
     const found = await resolveAllowedAddresses(endpoint, async () =>
       PUBLIC_ADDRESSES.toReversed(),
     );
     expect(found).toEqual(["223.255.255.255", "192.167.255.255", "172.32.0.0"]);
   });
 
-  test("are loopback for localhost, and nothing else", async () => {
+  test("allows only loopback addresses for localhost", async () => {
     const localhost = endpointOf("http://localhost:9/");
     expect(await resolveAllowedAddresses(localhost, async () => ["127.0.0.1", "::1"])).toEqual([
       "127.0.0.1",
@@ -209,8 +211,8 @@ describe("the addresses that a name resolves to", () => {
   });
 });
 
-describe("the connection", () => {
-  test("goes to the address that was checked, with the name in TLS and in Host", async () => {
+describe("send", () => {
+  test("connects to the checked address, with the name in TLS and in Host", async () => {
     const hello = Promise.withResolvers<string>();
     const server = createServer((socket) => {
       socket.on("error", () => {});
@@ -239,68 +241,65 @@ describe("the connection", () => {
     await receiver.close();
   });
 
-  test("is not made where the name means something else by then: nothing is cached", async () => {
+  test("resolves the name at every attempt, so DNS rebinding does not help", async () => {
     const store = await openStore("sqlite");
     const receiver = startReceiver();
-    const world = await createHarness(store.db, false);
-    const { id } = await world.createWebhook("https://rebinds.example:8443/");
-    const asked: string[] = [];
-    // Public while somebody looks, ours when it counts.
+    const harness = await createHarness(store.db, false);
+    const { id } = await harness.createWebhook("https://rebinds.example:8443/");
+    const resolved: string[] = [];
     const answers = [["127.0.0.1"], ["169.254.169.254"], ["1.1.1.1", "127.0.0.1"], ["::1"]];
     const resolve = async (name: string): Promise<readonly string[]> => {
-      asked.push(name);
-      return answers[asked.length - 1] ?? [];
+      resolved.push(name);
+      return answers[resolved.length - 1] ?? [];
     };
-    await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
+    await harness.call("alice", "POST", `/v1/webhooks/${id}/test`);
     for (let round = 0; round < 4; round++) {
-      await world.deliver(world.newWorker({ resolve }));
-      world.clock.now += 1_800_000;
+      await harness.deliver(harness.newWorker({ resolve }));
+      harness.clock.now += 1_800_000;
     }
-    const [delivery] = await world.log(id);
-    expect(asked).toEqual(Array(4).fill("rebinds.example"));
+    const [delivery] = await harness.log(id);
+    expect(resolved).toEqual(Array(4).fill("rebinds.example"));
     expect(delivery?.attempts.map(({ error }) => error)).toEqual(
-      Array(4).fill("the name does not resolve to public addresses, and to nothing else"),
+      Array(4).fill("the host name does not resolve to public addresses only"),
     );
     expect(receiver.received).toEqual([]);
     await receiver.close();
     await store.close();
   });
 
-  test("asks the resolver once for a call, so that there is nothing to win between check and use", async () => {
-    let asked = 0;
+  test("resolves the name once per request, so check and use see the same addresses", async () => {
+    let lookups = 0;
     await sendTo(endpointOf("https://hook.example/"), async () => {
-      asked += 1;
-      return asked === 1 ? ["192.0.2.1"] : ["127.0.0.1"];
+      lookups += 1;
+      return lookups === 1 ? ["192.0.2.1"] : ["127.0.0.1"];
     });
-    expect(asked).toBe(1);
+    expect(lookups).toBe(1);
   });
 
-  test("does not wait for a resolver that never answers", async () => {
+  test("times out if the resolver does not answer", async () => {
     const sent = await sendTo(
       endpointOf("https://hook.example/"),
       () => new Promise<never>(() => {}),
     );
-    expect(sent.error).toBe("no answer within 0.3 seconds");
+    expect(sent.error).toBe("no response within 0.3 seconds");
   });
 
-  test("tells nothing of the network that the gateway stands in", async () => {
+  test("does not reveal whether a name exists in the gateway's network", async () => {
     const unknown = await sendTo(endpointOf("https://db.example/"), async () => []);
     const inside = await sendTo(endpointOf("https://db.example/"), async () => ["10.1.2.3"]);
     expect(inside).toEqual(unknown);
     expect(JSON.stringify(inside)).not.toContain("10.1.2.3");
   });
 
-  test("is not made to this machine for a webhook that was set up in development", async () => {
+  test("does not call a loopback webhook created in development once in production", async () => {
     const store = await openStore("sqlite");
     const receiver = startReceiver();
     const { id } = await (await createHarness(store.db, true)).createWebhook(receiver.url);
     await store.db.write((tx) => tx.run("delete from wallet"));
-    const world = await createHarness(store.db, false);
-    await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
-    await world.deliver();
-    expect((await world.log(id))[0]?.attempts[0]?.error).toBe(
-      "the address must begin with https://",
-    );
+    const harness = await createHarness(store.db, false);
+    await harness.call("alice", "POST", `/v1/webhooks/${id}/test`);
+    await harness.deliver();
+    expect((await harness.log(id))[0]?.attempts[0]?.error).toBe("the URL must begin with https://");
     expect(receiver.received).toEqual([]);
     await receiver.close();
     await store.close();

@@ -1,5 +1,5 @@
-// The receiver's side of Standard Webhooks, written from its specification and nothing of src: the signed content is
-// `msg_id.timestamp.payload`, the key is what follows `whsec_` in base64, and the header may list several signatures.
+// Verifies Standard Webhooks signatures. Written from the specification, independently of src: the signed content is
+// `msg_id.timestamp.payload`, the key is the base64 after `whsec_`, and the header may list several signatures.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 

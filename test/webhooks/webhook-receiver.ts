@@ -1,10 +1,10 @@
-// An endpoint of somebody else's: it keeps what it was sent, and answers as the test wants.
+// A webhook endpoint that records requests and responds as the test says.
 
 interface ReceivedRequest {
   readonly path: string;
   readonly headers: Headers;
   readonly body: string;
-  /** The body, read. */
+  /** The parsed body. */
   readonly event: Readonly<Record<string, unknown>>;
 }
 

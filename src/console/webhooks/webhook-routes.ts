@@ -3,14 +3,14 @@
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
 import { type AuditAction, record } from "../../audit/audit.ts";
-import { listDeliveries } from "../../webhooks/deliveries.ts";
+import { listDeliveries } from "../../events/deliveries.ts";
 import {
   listLiveWebhooks,
   removeWebhook,
-  testWebhook,
   type Webhook,
   type Webhooks,
 } from "../../webhooks/webhooks.ts";
+import { testWebhook } from "../../webhooks/manual-deliveries.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";

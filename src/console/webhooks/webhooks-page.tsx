@@ -2,7 +2,7 @@
 // The webhooks of a workspace, with their last deliveries.
 
 import type { Child } from "hono/jsx";
-import type { Delivery } from "../../webhooks/deliveries.ts";
+import type { Delivery } from "../../events/deliveries.ts";
 import type { Webhook } from "../../webhooks/webhooks.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { newFormToken } from "../../idempotency/form-submission.ts";

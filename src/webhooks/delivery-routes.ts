@@ -1,12 +1,14 @@
-// /v1/webhooks/{id}/deliveries: the log of what was sent, sending it again, and a test.
+// Endpoints of a webhook's deliveries: list, replay, and send a test event.
 
 import { z } from "zod";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import { getDelivery, listDeliveries, replayDelivery } from "./deliveries.ts";
-import { DELIVERY_EXAMPLE, DeliveryRecord, showDelivery, WEBHOOK_EXAMPLE } from "./record.ts";
-import { getWebhook, testWebhook } from "./webhooks.ts";
+import { getDelivery, listDeliveries } from "../events/deliveries.ts";
+import { DELIVERY_EXAMPLE, DeliveryRecord, toDeliveryRecord } from "./delivery-record.ts";
+import { replayDelivery, testWebhook } from "./manual-deliveries.ts";
+import { WEBHOOK_EXAMPLE } from "./webhook-record.ts";
+import { getWebhook } from "./webhooks.ts";
 
 const WebhookPath = z.object({
   id: z.string().meta({ description: "The webhook's id.", example: WEBHOOK_EXAMPLE.id }),
@@ -35,11 +37,11 @@ function testRoute(): Route {
     id: "testWebhook",
     summary: "Send a test event to a webhook",
     description:
-      "An event of the type `webhook.test`, delivered, signed and tried again like any other. How it went is in the webhook's deliveries a moment later.",
+      "Sends an event of type `webhook.test`, signed and retried like any other. Read the result in the webhook's deliveries.",
     params: WebhookPath,
     responses: {
       202: {
-        description: "The delivery that was begun.",
+        description: "The new delivery.",
         schema: DeliveryRecord,
         example: { ...PENDING_EXAMPLE, event_type: "webhook.test" },
       },
@@ -48,7 +50,7 @@ function testRoute(): Route {
     run: async (tx, { caller, params, now }) => {
       const id = await testWebhook(tx, caller.accountId, params.id, now);
       const delivery = await getDelivery(tx, caller.accountId, params.id, id);
-      return { status: 202, body: showDelivery(delivery) };
+      return { status: 202, body: toDeliveryRecord(delivery) };
     },
   });
 }
@@ -59,8 +61,8 @@ function listRoute(db: Db): Route {
     method: "GET",
     path: "/v1/webhooks/{id}/deliveries",
     id: "listWebhookDeliveries",
-    summary: "The log of a webhook's deliveries",
-    description: "Newest first, with what the endpoint answered. Kept for 30 days.",
+    summary: "List a webhook's deliveries",
+    description: "Newest first, with the endpoint's responses. Kept for 30 days.",
     params: WebhookPath,
     query: z.strictObject({ ...PageQuery, cursor: cursorSchema("dlv") }),
     responses: {
@@ -74,7 +76,7 @@ function listRoute(db: Db): Route {
     run: async ({ caller, params, query }) => {
       const webhook = await getWebhook(db, caller.accountId, params.id);
       const page = await listDeliveries(db, caller.accountId, webhook.id, query);
-      return { status: 200, body: { ...page, data: page.data.map(showDelivery) } };
+      return { status: 200, body: { ...page, data: page.data.map(toDeliveryRecord) } };
     },
   });
 }
@@ -85,9 +87,9 @@ function replayRoute(): Route {
     method: "POST",
     path: "/v1/webhooks/{id}/deliveries/{delivery_id}/replay",
     id: "replayWebhookDelivery",
-    summary: "Send a delivery again",
+    summary: "Replay a delivery",
     description:
-      "At once, with a new round of tries, whatever became of it before. It bears the same `webhook-id`, so an endpoint that has seen the event can tell.",
+      "Sends the delivery again at once, with a new round of attempts, whatever its status. `webhook-id` stays the same, so the endpoint can recognize an event that it has already processed.",
     params: WebhookPath.extend({
       delivery_id: z
         .string()
@@ -95,7 +97,7 @@ function replayRoute(): Route {
     }),
     responses: {
       202: {
-        description: "The delivery, which is pending again.",
+        description: "The delivery, pending again.",
         schema: DeliveryRecord,
         example: PENDING_EXAMPLE,
       },
@@ -109,7 +111,7 @@ function replayRoute(): Route {
         id,
         now,
       });
-      return { status: 202, body: showDelivery(delivery) };
+      return { status: 202, body: toDeliveryRecord(delivery) };
     },
   });
 }

@@ -1,25 +1,35 @@
-// One row for each event that a webhook is to hear of: its tries, what the endpoint said, and when the next try is due.
-// A worker takes what is due by moving that time ahead: a worker that dies lets go by itself, and nobody waits for it.
+// Webhook deliveries, one row per event and subscribed webhook; only this folder writes them. A worker leases a due
+// delivery by moving `due_at` ahead, so the lease of a worker that died expires by itself.
 
 import { Fault } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import { MINUTE_MS } from "../base/time.ts";
+import { DAY_MS, MINUTE_MS } from "../base/time.ts";
+import type { DueTable } from "../store/clamp-due.ts";
 import {
+  type Column,
   enumValue,
+  integer,
+  integerOrNull,
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
-  integer,
-  integerOrNull,
+  type Value,
 } from "../store/db.ts";
-import { lockWebhook, webhookNotActive } from "./webhooks.ts";
 
-/** Longer than any try takes. */
+/** Longer than any attempt takes. */
 const LEASE_MS = MINUTE_MS;
-/** Beyond those of one round, tries that a replay added. */
+/** One round has eight attempts; replays add more. */
 const ATTEMPTS_STORED_MAX = 10;
+
+/** The longest retry delay is 24 hours plus a fifth. */
+export const DELIVERY_DUE_TABLE: DueTable = {
+  table: "webhook_delivery",
+  where: "status = 'pending'",
+  maxAheadMs: 2 * DAY_MS,
+};
 
 export const DELIVERY_STATUSES = ["pending", "delivered", "failed", "cancelled"] as const;
 type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
@@ -27,10 +37,10 @@ type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 interface DeliveryAttempt {
   readonly at: number;
   readonly durationMs: number;
-  /** What the endpoint answered, if it did. */
+  /** The HTTP status, null if the endpoint did not respond. */
   readonly status: number | null;
   readonly error: string | null;
-  /** The beginning of the answer's body. */
+  /** The beginning of the response body. */
   readonly response: string;
 }
 
@@ -47,17 +57,56 @@ export interface Delivery {
   readonly endedAt: number | null;
 }
 
-/** What a worker has taken upon itself. */
 export interface LeasedDelivery {
   readonly id: string;
   readonly webhookId: string;
   readonly accountId: string;
   readonly lease: string;
-  /** This one included. */
+  /** Includes the attempt that this lease is for. */
   readonly tries: number;
   readonly attempts: readonly DeliveryAttempt[];
   readonly webhook: Row;
   readonly event: Row;
+}
+
+export interface NewDeliveries {
+  readonly eventId: string;
+  readonly accountId: string;
+  readonly webhookIds: readonly string[];
+  readonly now: number;
+}
+
+const INSERT_COLUMNS: readonly Column[] = [
+  "id:text",
+  "webhook_id:text",
+  "account_id:text",
+  "event_id:text",
+  "status:text",
+  "tries:bigint",
+  "due_at:bigint",
+  "attempts:text",
+  "created_at:bigint",
+];
+
+/** Queues one delivery per webhook, due at once. Returns their ids. */
+export async function queueDeliveries(
+  tx: Tx,
+  { eventId, accountId, webhookIds, now }: NewDeliveries,
+): Promise<readonly string[]> {
+  const ids = webhookIds.map(() => newId("dlv", now));
+  const rows = webhookIds.map((webhookId, index): Value[] => [
+    ids[index] ?? null,
+    webhookId,
+    accountId,
+    eventId,
+    "pending",
+    0,
+    now,
+    "[]",
+    now,
+  ]);
+  await tx.insertMany("webhook_delivery", INSERT_COLUMNS, rows);
+  return ids;
 }
 
 export async function hasDue(reader: Reader, now: number): Promise<boolean> {
@@ -72,11 +121,11 @@ export interface LeaseRequest {
   readonly now: number;
   readonly limit: number;
   readonly lease: string;
-  /** Webhooks that this worker is calling already: an endpoint gets one call at a time. */
+  /** Webhooks that this worker is calling already: it sends an endpoint one request at a time. */
   readonly busyWebhookIds: readonly string[];
 }
 
-/** Takes what is due, the oldest of each webhook. Two workers never take the same. */
+/** Leases the oldest due delivery of each webhook. Two workers never lease the same delivery. */
 export async function leaseDue(
   tx: Tx,
   { now, limit, lease, busyWebhookIds }: LeaseRequest,
@@ -89,9 +138,9 @@ export async function leaseDue(
     `update webhook_delivery set due_at = ?, tries = tries + 1, lease = ?
      where status = 'pending' and due_at <= ? and id in (
        select id from (
-         select id, due_at, row_number() over (partition by webhook_id order by due_at, id) as place
+         select id, due_at, row_number() over (partition by webhook_id order by due_at, id) as queue_position
          from webhook_delivery where status = 'pending' and due_at <= ?${excludeBusy}
-       ) as due where place = 1 order by due_at, id limit ?)
+       ) as due where queue_position = 1 order by due_at, id limit ?)
      returning *`,
     [now + LEASE_MS, lease, now, now, ...busyWebhookIds, limit],
   );
@@ -116,7 +165,7 @@ export async function leaseDue(
   });
 }
 
-/** Gives back what was not tried after all. */
+/** Makes a leased delivery due again without counting an attempt. */
 export async function releaseLease(
   tx: Tx,
   { id, lease }: LeasedDelivery,
@@ -139,6 +188,18 @@ export async function cancelDelivery(
   );
 }
 
+/** Cancels what a webhook that is disabled or deleted has still to send. */
+export async function cancelPendingDeliveries(
+  tx: Tx,
+  webhookId: string,
+  now: number,
+): Promise<void> {
+  await tx.run(
+    "update webhook_delivery set status = 'cancelled', lease = null, ended_at = ? where webhook_id = ? and status = 'pending'",
+    [now, webhookId],
+  );
+}
+
 export interface AttemptOutcome {
   readonly status: DeliveryStatus;
   readonly attempt: DeliveryAttempt;
@@ -146,7 +207,7 @@ export interface AttemptOutcome {
   readonly endedAt: number | null;
 }
 
-/** Notes how a try went; false where another worker has taken the delivery since, or it was cancelled. */
+/** Returns false if the lease was lost: another worker took the delivery, or it was canceled. */
 export async function recordAttempt(
   tx: Tx,
   delivery: LeasedDelivery,
@@ -195,30 +256,31 @@ export async function getDelivery(
   if (row === undefined)
     throw new Fault("not_found", "no such delivery", {
       message:
-        "There is no delivery with that id. List them with GET /v1/webhooks/{id}/deliveries.",
+        "No delivery of this webhook has this id. List them with GET /v1/webhooks/{id}/deliveries.",
       param: "delivery_id",
     });
   return toDelivery(row);
 }
 
-export interface ReplayRequest {
-  readonly accountId: string;
-  readonly webhookId: string;
-  readonly id: string;
-  readonly now: number;
-}
-
-/** Sends an event again at once, with a whole new round of tries, whatever became of it before. */
-export async function replayDelivery(tx: Tx, replay: ReplayRequest): Promise<Delivery> {
-  const { accountId, webhookId, id, now } = replay;
-  const webhook = await lockWebhook(tx, accountId, webhookId);
-  await getDelivery(tx, accountId, webhookId, id);
-  if (webhook.status !== "active") throw webhookNotActive(webhookId);
+/** Makes a delivery due at once, with a new round of attempts. */
+export async function requeueDelivery(tx: Tx, id: string, now: number): Promise<void> {
   await tx.run(
     "update webhook_delivery set status = 'pending', tries = 0, due_at = ?, lease = null, ended_at = null where id = ?",
     [now, id],
   );
-  return getDelivery(tx, accountId, webhookId, id);
+}
+
+export async function hasPendingDelivery(
+  reader: Reader,
+  webhookId: string,
+  eventType: string,
+): Promise<boolean> {
+  const row = await reader.get(
+    `select webhook_delivery.id from webhook_delivery join event on event.id = webhook_delivery.event_id
+     where webhook_id = ? and webhook_delivery.status = 'pending' and event.type = ?`,
+    [webhookId, eventType],
+  );
+  return row !== undefined;
 }
 
 const SELECT_DELIVERY = `select webhook_delivery.*, event.type from webhook_delivery
@@ -250,6 +312,6 @@ function toDelivery(row: Row): Delivery {
 }
 
 function toAttempts(row: Row): readonly DeliveryAttempt[] {
-  // Written by `noteAttempt` alone.
+  // Safe: only `recordAttempt` writes this column.
   return JSON.parse(textOrNull(row, "attempts") ?? "[]") as readonly DeliveryAttempt[];
 }

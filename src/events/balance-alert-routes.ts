@@ -1,0 +1,91 @@
+// Endpoints of /v1/account/balance-alert: the threshold of the event `balance.low`.
+
+import { z } from "zod";
+import { record } from "../audit/audit.ts";
+import { invalid } from "../base/fault.ts";
+import { MAX_NANO, nanoFromUsd, usdText } from "../base/money.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { UsdAmount } from "../http/schemas.ts";
+import { getLowBalanceThreshold, setLowBalanceThreshold } from "../ledger/balance-thresholds.ts";
+import type { Db } from "../store/db.ts";
+
+const BalanceAlertRecord = z
+  .object({
+    object: z.literal("balance_alert"),
+    low_usd: z.number().meta({
+      description:
+        "`balance.low` is sent when the balance falls below this amount; 0 if it is disabled.",
+    }),
+  })
+  .meta({ id: "BalanceAlert" });
+
+const DOC = { tag: "Webhooks", path: "/v1/account/balance-alert", dialect: "openai" } as const;
+const RESPONSES = {
+  200: {
+    description: "The current threshold.",
+    schema: BalanceAlertRecord,
+    example: { object: "balance_alert", low_usd: 1 },
+  },
+};
+
+export function balanceAlertRoutes(db: Db): readonly Route[] {
+  return [getRoute(db), setRoute()];
+}
+
+function getRoute(db: Db): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    id: "readBalanceAlert",
+    summary: "Get the low-balance alert threshold",
+    responses: RESPONSES,
+    faults: [],
+    run: async ({ caller }) => ({
+      status: 200,
+      body: toBalanceAlertRecord(await getLowBalanceThreshold(db, caller.accountId)),
+    }),
+  });
+}
+
+function setRoute(): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "PATCH",
+    id: "changeBalanceAlert",
+    summary: "Set the low-balance alert threshold",
+    description:
+      "`balance.low` is sent when a charge takes the balance below this threshold; the default is 1 USD. A balance that is already below the threshold sends no event. `balance.empty` works in the same way with a fixed threshold of 0.0001 USD.",
+    body: z
+      .strictObject({
+        low_usd: UsdAmount.meta({ description: "An amount in US dollars; 0 to disable." }),
+      })
+      .meta({ id: "BalanceAlertSettings" }),
+    requestExample: { low_usd: 5 },
+    responses: RESPONSES,
+    faults: [],
+    run: async (tx, { caller, body, clientIp, now }) => {
+      const threshold = nanoFromUsd(body.low_usd);
+      if (threshold === undefined || threshold < 0n || threshold > MAX_NANO)
+        throw invalid(
+          "low_usd",
+          "`low_usd` must be an amount in US dollars, from 0 to 9,000,000, with at most nine decimals.",
+        );
+      await setLowBalanceThreshold(tx, caller.accountId, threshold);
+      await record(tx, {
+        accountId: caller.accountId,
+        actor: { type: "key", id: caller.keyId },
+        action: "balance_alert.changed",
+        target: null,
+        detail: { low_usd: usdText(threshold) },
+        network: networksOf(clientIp)[1],
+        now,
+      });
+      return { status: 200, body: toBalanceAlertRecord(threshold) };
+    },
+  });
+}
+
+function toBalanceAlertRecord(threshold: bigint): z.infer<typeof BalanceAlertRecord> {
+  return { object: "balance_alert", low_usd: Number(usdText(threshold)) };
+}
