@@ -3,16 +3,17 @@ import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/lo
 import type { JsonObject } from "../../../../base/json.ts";
 import { emulateByTool, addJsonInstruction } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { effectiveToolChoice, requiresToolCall } from "../../tool-checks.ts";
 import { familyOf } from "./model-family.ts";
 import { operationPath } from "./operation-path.ts";
 import { writeSampling } from "./write-sampling.ts";
 import { writeThinking } from "./write-thinking.ts";
-import { isToolForced, writeTools } from "./write-tools.ts";
+import { writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
 
 const SERVICE_TIERS: ReadonlySet<string> = new Set(["default", "flex", "priority", "reserved"]);
 
-/** What this API has no word for. A value that changes nothing (`n: 1`) is no loss. */
+/** Fields without an equivalent, with the value that changes nothing (`n: 1`) and so is no loss. */
 const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
   ["seed", undefined],
   ["frequencyPenalty", 0],
@@ -25,12 +26,12 @@ const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
   ["verbosity", "medium"],
 ];
 
-/** What changes no answer. */
+/** Fields that do not change the reply: dropped without the caller's permission. */
 const TOLERATED_FIELDS: readonly (readonly [RequestField, string])[] = [
-  ["cacheKey", "This provider caches by marks alone."],
-  ["cacheRetention", "This provider caches by marks alone."],
-  ["user", "This provider takes no name of the end user."],
-  ["safetyIdentifier", "This provider takes no name of the end user."],
+  ["cacheKey", "This provider caches only at cache breakpoints."],
+  ["cacheRetention", "This provider caches only at cache breakpoints."],
+  ["user", "This provider does not accept an end-user ID."],
+  ["safetyIdentifier", "This provider does not accept an end-user ID."],
 ];
 
 export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
@@ -41,8 +42,8 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
   const emulation = emulate(request, target, losses);
   const native: JsonObject = takeNativeFields(request.native, "converse", "", losses) ?? {};
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens;
-  const forcesTool = isToolForced(request, emulation);
-  const thinking = writeThinking(request, target, { maxTokens, isToolForced: forcesTool }, losses);
+  const isToolRequired = requiresToolCall(effectiveToolChoice(request, emulation));
+  const thinking = writeThinking(request, target, { maxTokens, isToolRequired }, losses);
   const sampling = writeSampling(request, target, isThinkingEnabled(thinking), losses);
   const additional = native["additionalModelRequestFields"];
   const body: JsonObject = {
@@ -106,7 +107,12 @@ function writeTier(request: CanonicalRequest, losses: Loss[]): JsonObject | unde
   const { serviceTier } = request;
   if (serviceTier === undefined || serviceTier === "auto") return undefined;
   if (SERVICE_TIERS.has(serviceTier)) return { type: serviceTier };
-  addFieldLoss(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
+  addFieldLoss(
+    losses,
+    request,
+    "serviceTier",
+    `This provider does not support the service tier ${serviceTier}.`,
+  );
   return undefined;
 }
 

@@ -1,19 +1,27 @@
 import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
   type Loss,
-  addFieldLoss,
   addParallelCallsLoss,
   takeNativeFields,
-  nativeToolLossReason,
 } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import { outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
+import {
+  addNativeChoiceLoss,
+  allowedTools,
+  checkFunctionTool,
+  effectiveToolChoice,
+} from "../../tool-checks.ts";
+import type { ToolNameRule } from "../../tool-checks.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
 
-const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/;
+const TOOL_NAME_RULE: ToolNameRule = {
+  pattern: /^[A-Za-z0-9_-]{1,64}$/,
+  reason: "This provider requires a tool name of 1 to 64 letters, digits, _ and -.",
+};
 
-/** A conversation with calls in it is refused without tools: where none may be called, this one stands for them. */
+/** Sent if no tool may be called: the provider rejects a conversation with tool calls but without tools. */
 const PLACEHOLDER_TOOL: JsonObject = {
   toolSpec: {
     name: "no_tool_available",
@@ -28,8 +36,8 @@ export function writeTools(
   emulation: SchemaEmulation | undefined,
   losses: Loss[],
 ): JsonObject | undefined {
-  const { toolChoice, output } = request;
-  const choice = emulation === undefined ? toolChoice : outputToolChoice(request, emulation);
+  const { output } = request;
+  const choice = effectiveToolChoice(request, emulation);
   const tools = choice?.type === "none" ? [] : allowedTools(request);
   const written: JsonObject[] = [];
   for (const tool of tools) written.push(...writeTool(tool, target, losses));
@@ -45,26 +53,6 @@ export function writeTools(
   return { tools: written, toolChoice: writeChoice(choice, request, losses) };
 }
 
-/** Whether a call is forced, which some models refuse to think before. */
-export function isToolForced(
-  request: CanonicalRequest,
-  emulation: SchemaEmulation | undefined,
-): boolean {
-  const choice =
-    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
-  return (
-    choice?.type === "required" ||
-    choice?.type === "tool" ||
-    (choice?.type === "allowed" && choice.mode === "required")
-  );
-}
-
-function allowedTools({ tools = [], toolChoice }: CanonicalRequest): readonly Tool[] {
-  if (toolChoice?.type !== "allowed") return tools;
-  const allowed = new Set(toolChoice.names);
-  return tools.filter((tool) => allowed.has(tool.name));
-}
-
 function hasCalls({ turns }: CanonicalRequest): boolean {
   return turns.some((turn) => turn.parts.some((part) => part.type === "tool_call"));
 }
@@ -74,41 +62,25 @@ function placeholderTools(request: CanonicalRequest, losses: Loss[]): JsonObject
     losses.push({
       path: request.names?.toolChoice ?? "tool_choice",
       reason:
-        "This provider has no such choice: the tools were left out, and one that must not be called stands for them.",
+        "This provider cannot forbid tool calls, so a placeholder tool is sent instead of the tools.",
       tolerated: true,
     });
   return { tools: [PLACEHOLDER_TOOL] };
 }
 
 function writeTool(tool: Tool, target: Target, losses: Loss[]): readonly JsonObject[] {
-  const at = tool.path ?? `tools.${tool.name}`;
   if (tool.type === "native" && tool.wire === "converse") return [tool.value];
-  if (tool.type !== "function") {
-    losses.push({
-      path: at,
-      reason:
-        tool.type === "custom"
-          ? "This provider has no tools with free text for input."
-          : nativeToolLossReason(tool),
-    });
-    return [];
-  }
-  if (!TOOL_NAME.test(tool.name))
-    losses.push({
-      path: `${at}.name`,
-      reason: "At this provider a tool's name has at most 64 letters, digits, _ and -.",
-    });
-  const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
-  if (tool.strict === true && strict === undefined)
-    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
+  const checked = checkFunctionTool(tool, target, losses, TOOL_NAME_RULE);
+  if (checked === undefined) return [];
+  const { tool: fn, path, strict } = checked;
   const toolSpec: JsonObject = {
-    name: tool.name,
-    description: tool.description || undefined,
-    inputSchema: { json: { ...(tool.parameters ?? { properties: {} }), type: "object" } },
+    name: fn.name,
+    description: fn.description || undefined,
+    inputSchema: { json: { ...(fn.parameters ?? { properties: {} }), type: "object" } },
     strict: strict || undefined,
-    ...takeNativeFields(tool.native, "converse", at, losses),
+    ...takeNativeFields(fn.native, "converse", path, losses),
   };
-  const cache = writeCachePoint(tool.cache, at, { target, losses, location: "tools" });
+  const cache = writeCachePoint(fn.cache, path, { target, losses, location: "tools" });
   return cache === undefined ? [{ toolSpec }] : [{ toolSpec }, cache];
 }
 
@@ -131,12 +103,7 @@ function writeChoice(
       return choice.mode === "required" ? { any: {} } : { auto: {} };
     case "native":
       if (choice.wire === "converse") return choice.value;
-      addFieldLoss(
-        losses,
-        request,
-        "toolChoice",
-        "It chooses a server tool that this provider does not have.",
-      );
+      addNativeChoiceLoss(losses, request);
       return undefined;
   }
 }

@@ -1,23 +1,27 @@
 import type { CanonicalRequest, Tool } from "../../../canonical/request.ts";
 import {
   type Loss,
-  addFieldLoss,
   addParallelCallsLoss,
   takeNativeFields,
-  nativeToolLossReason,
 } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import { outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
+import { addNativeChoiceLoss, checkFunctionTool, effectiveToolChoice } from "../../tool-checks.ts";
+import type { ToolNameRule } from "../../tool-checks.ts";
 
-const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/;
+const TOOL_NAME_RULE: ToolNameRule = {
+  pattern: /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/,
+  reason:
+    "This provider requires a tool name of 1 to 128 letters, digits and _ . : - that starts with a letter or _.",
+};
 
 export interface WrittenTools {
   readonly tools?: readonly JsonObject[] | undefined;
   readonly toolConfig?: JsonObject | undefined;
 }
 
-/** All functions stand in one tool; each server tool is one of its own. */
+/** All functions are declared in one tool; each server tool is a tool of its own. */
 export function writeTools(
   request: CanonicalRequest,
   target: Target,
@@ -26,9 +30,9 @@ export function writeTools(
 ): WrittenTools {
   const { tools = [], output } = request;
   const functions: JsonObject[] = [];
-  const others: JsonObject[] = [];
+  const serverTools: JsonObject[] = [];
   for (const tool of tools) {
-    if (tool.type === "native" && tool.wire === "gemini") others.push(tool.value);
+    if (tool.type === "native" && tool.wire === "gemini") serverTools.push(tool.value);
     else functions.push(...writeFunction(tool, target, losses));
   }
   if (emulation !== undefined && output?.type === "json_schema") {
@@ -37,7 +41,7 @@ export function writeTools(
   }
   const written = [
     ...(functions.length === 0 ? [] : [{ functionDeclarations: functions }]),
-    ...others,
+    ...serverTools,
   ];
   if (written.length === 0) return {};
   addParallelCallsLoss(losses, request);
@@ -46,56 +50,39 @@ export function writeTools(
 }
 
 function writeFunction(tool: Tool, target: Target, losses: Loss[]): readonly JsonObject[] {
-  const at = tool.path ?? `tools.${tool.name}`;
-  if (tool.type !== "function") {
+  const checked = checkFunctionTool(tool, target, losses, TOOL_NAME_RULE);
+  if (checked === undefined) return [];
+  const { tool: fn, path } = checked;
+  if (fn.cache !== undefined)
     losses.push({
-      path: at,
-      reason:
-        tool.type === "custom"
-          ? "This provider has no tools with free text for input."
-          : nativeToolLossReason(tool),
-    });
-    return [];
-  }
-  if (!TOOL_NAME.test(tool.name))
-    losses.push({
-      path: `${at}.name`,
-      reason:
-        "At this provider a tool's name has letters, digits and _ . : - only, and begins with a letter or _.",
-    });
-  if (tool.strict === true && target.abilities?.strictTools === false)
-    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
-  if (tool.cache !== undefined)
-    losses.push({
-      path: `${at}.cache_control`,
-      reason: "This provider caches by itself.",
+      path: `${path}.cache_control`,
+      reason: "This provider caches automatically.",
       tolerated: true,
     });
   return [
     {
-      name: tool.name,
-      description: tool.description,
-      [isGoogleSchema(tool.parameters) ? "parameters" : "parametersJsonSchema"]: tool.parameters,
-      ...takeNativeFields(tool.native, "gemini", at, losses),
+      name: fn.name,
+      description: fn.description,
+      [isGoogleSchema(fn.parameters) ? "parameters" : "parametersJsonSchema"]: fn.parameters,
+      ...takeNativeFields(fn.native, "gemini", path, losses),
     },
   ];
 }
 
-/** Whether it is a schema in this API's older form, with its types in capitals, which has a field of its own. */
+/** Whether the schema has Gemini's older form, with types in capitals, which goes in a separate field. */
 export function isGoogleSchema(schema: JsonObject | undefined): boolean {
   const type = schema?.["type"];
   return typeof type === "string" && /^[A-Z]+$/.test(type);
 }
 
-// Decoding that keeps to the schemas is a mode of all tools together; where a call is forced, it is always kept to.
+// VALIDATED enforces the schemas of all tools; ANY, which requires a call, always does.
 function writeToolConfig(
   request: CanonicalRequest,
   emulation: SchemaEmulation | undefined,
   losses: Loss[],
 ): JsonObject | undefined {
   const strict = request.tools?.some((tool) => tool.type === "function" && tool.strict === true);
-  const choice =
-    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
+  const choice = effectiveToolChoice(request, emulation);
   switch (choice?.type) {
     case undefined:
       return strict === true ? { mode: "VALIDATED" } : undefined;
@@ -114,12 +101,7 @@ function writeToolConfig(
       };
     case "native":
       if (choice.wire === "gemini") return choice.value;
-      addFieldLoss(
-        losses,
-        request,
-        "toolChoice",
-        "It chooses a server tool that this provider does not have.",
-      );
+      addNativeChoiceLoss(losses, request);
       return undefined;
   }
 }

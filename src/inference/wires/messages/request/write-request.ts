@@ -8,16 +8,21 @@ import {
   type Loss,
   addFieldLoss,
   takeNativeFields,
-  nativeToolLossReason,
 } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import {
   emulateByTool,
   addJsonInstruction,
-  outputToolChoice,
   outputToolDefinition,
 } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import {
+  addNativeChoiceLoss,
+  allowedTools,
+  checkFunctionTool,
+  effectiveToolChoice,
+  requiresToolCall,
+} from "../../tool-checks.ts";
 import { writeCache } from "./write-blocks.ts";
 import { writeThinking } from "./write-thinking.ts";
 import { writeTurns } from "./write-turns.ts";
@@ -46,13 +51,12 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
     original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? FALLBACK_MAX_TOKENS;
   const emulation = emulate(request, target, losses);
-  const choice =
-    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
+  const choice = effectiveToolChoice(request, emulation);
   const tools = writeTools(request, target, emulation, losses);
   const { thinking, effort } = writeThinking(
     request,
     target,
-    { maxTokens, isToolForced: tools !== undefined && isToolForced(choice) },
+    { maxTokens, isToolForced: tools !== undefined && requiresToolCall(choice) },
     losses,
   );
   const native: JsonObject = takeNativeFields(request.native, "messages", "", losses) ?? {};
@@ -107,14 +111,6 @@ function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
         tolerated: true,
       });
   }
-}
-
-function isToolForced(choice: ToolChoice | undefined): boolean {
-  return (
-    choice?.type === "required" ||
-    choice?.type === "tool" ||
-    (choice?.type === "allowed" && choice.mode === "required")
-  );
 }
 
 function mergeObjects(one: unknown, other: JsonObject | undefined): unknown {
@@ -182,10 +178,8 @@ function writeTools(
   emulation: SchemaEmulation | undefined,
   losses: Loss[],
 ): readonly JsonObject[] | undefined {
-  const { tools = [], toolChoice, output } = request;
-  const allowed = toolChoice?.type === "allowed" ? new Set(toolChoice.names) : undefined;
-  const written = tools
-    .filter((tool) => allowed === undefined || allowed.has(tool.name))
+  const { output } = request;
+  const written = allowedTools(request)
     .map((tool) => writeTool(tool, target, losses))
     .filter((tool) => tool !== undefined);
   if (emulation !== undefined && output?.type === "json_schema") {
@@ -196,31 +190,20 @@ function writeTools(
 }
 
 function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | undefined {
-  const at = tool.path ?? `tools.${tool.name}`;
   if (tool.type === "native" && tool.wire === "messages") return tool.value;
-  if (tool.type !== "function") {
-    losses.push({
-      path: at,
-      reason:
-        tool.type === "custom"
-          ? "This provider has no tools with free text for input."
-          : nativeToolLossReason(tool),
-    });
-    return undefined;
-  }
-  const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
-  if (tool.strict === true && strict === undefined)
-    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
+  const checked = checkFunctionTool(tool, target, losses);
+  if (checked === undefined) return undefined;
+  const { tool: fn, path, strict } = checked;
   return {
-    name: tool.name,
-    description: tool.description,
+    name: fn.name,
+    description: fn.description,
     input_schema:
-      tool.parameters === undefined
+      fn.parameters === undefined
         ? { type: "object", properties: {} }
-        : { type: "object", ...tool.parameters },
+        : { type: "object", ...fn.parameters },
     strict,
-    cache_control: writeCache(tool.cache, at, losses),
-    ...takeNativeFields(tool.native, "messages", at, losses),
+    cache_control: writeCache(fn.cache, path, losses),
+    ...takeNativeFields(fn.native, "messages", path, losses),
   };
 }
 
@@ -247,12 +230,7 @@ function writeChoice(
         disable_parallel_tool_use: single,
       };
     case "native":
-      addFieldLoss(
-        losses,
-        request,
-        "toolChoice",
-        "It chooses a server tool that this provider does not have.",
-      );
+      addNativeChoiceLoss(losses, request);
       return undefined;
   }
 }
