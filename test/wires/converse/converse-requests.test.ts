@@ -10,10 +10,6 @@ import type { Part } from "../../../src/inference/canonical/parts.ts";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { Target, WrittenRequest } from "../../../src/inference/canonical/wire.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
-import {
-  readTokenCount,
-  writeCountRequest,
-} from "../../../src/inference/wires/converse/request/count-tokens.ts";
 import { stripPaths } from "../chat-messages/chat-messages-arbitraries.ts";
 import type { ConverseBody } from "./converse-types.ts";
 import { parseConverseRequest } from "./parse-converse-request.ts";
@@ -83,23 +79,6 @@ describe("requests to Converse", () => {
     expect(writeForTarget(requestWith({ stream: true }), target(arn)).path).toBe(
       "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aapplication-inference-profile%2Fx/converse-stream",
     );
-    const counted = writeCountRequest(requestWith({ tools, maxOutputTokens: 5 }), CLAUDE);
-    expect(counted.path).toBe("/model/us.anthropic.claude-opus-4-8/count-tokens");
-    expect(JSON.parse(JSON.stringify(counted.body))).toEqual({
-      input: {
-        converse: {
-          messages: [{ role: "user", content: [{ text: "hi" }] }],
-          toolConfig: {
-            tools: [
-              {
-                toolSpec: { name: "f", inputSchema: { json: { type: "object", properties: {} } } },
-              },
-            ],
-          },
-        },
-      },
-    });
-    expect(readTokenCount({ inputTokens: 3 })).toBe(3);
   });
 
   test("no choice of tools and no tools: a placeholder stands where the history has calls", () => {

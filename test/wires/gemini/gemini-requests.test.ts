@@ -7,10 +7,6 @@ import type { CanonicalRequest, Turn } from "../../../src/inference/canonical/re
 import type { Part } from "../../../src/inference/canonical/parts.ts";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { Target, WrittenRequest } from "../../../src/inference/canonical/wire.ts";
-import {
-  readTokenCount,
-  writeCountRequest,
-} from "../../../src/inference/wires/gemini/request/count-tokens.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
 import { stripPaths } from "../chat-messages/chat-messages-arbitraries.ts";
 import { ORIGIN, outboundRequests } from "../gemini-converse/gemini-converse-arbitraries.ts";
@@ -192,22 +188,6 @@ describe("requests to Gemini", () => {
     expect(path("publishers/google/models/gemini-2.5-pro")).toBe(
       "/publishers/google/models/gemini-2.5-pro:generateContent",
     );
-    const counted = writeCountRequest(
-      requestWith({ maxOutputTokens: 5 }),
-      GEMINI_3_FLASH,
-      "gemini-api",
-    );
-    expect(counted.path).toBe("/models/gemini-3-flash-preview:countTokens");
-    const body = jsonRoundTrip(counted.body);
-    if (validateBody !== undefined) expect(validateBody("CountTokensRequest", body)).toEqual([]);
-    expect(body).toMatchObject({
-      generateContentRequest: { model: "models/gemini-3-flash-preview" },
-    });
-    expect(
-      Object.keys(jsonRoundTrip(writeCountRequest(requestWith(), GEMINI_3_FLASH, "vertex").body)),
-    ).toEqual(["contents"]);
-    expect(readTokenCount({ totalTokens: 7 })).toBe(7);
-    expect(readTokenCount({})).toBeUndefined();
   });
 
   test("older models get calls without ids, results without media, and JSON through a tool", () => {

@@ -1,4 +1,4 @@
-// AWS Bedrock's Converse and ConverseStream. Signing is the transport's affair.
+// Amazon Bedrock's Converse and ConverseStream. Requests are signed in providers/, not here.
 import type { OutboundWire } from "../../canonical/wire.ts";
 import { readError } from "./reply/map-error.ts";
 import { readReply } from "./reply/read-reply.ts";

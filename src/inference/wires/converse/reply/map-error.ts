@@ -2,7 +2,7 @@ import type { FaultCode } from "../../../../base/fault.ts";
 import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { isObject, objectIn, stringIn } from "../../../../base/json.ts";
 
-/** The exceptions of the runtime, as a reply and as a frame of a stream. */
+/** The runtime's exceptions, by lower-cased name, from error replies and stream frames. */
 const CODE_BY_EXCEPTION: Readonly<Record<string, readonly [FaultCode, number]>> = {
   validationexception: ["invalid_request", 400],
   accessdeniedexception: ["provider_not_configured", 503],
@@ -31,7 +31,7 @@ const ACCESS_DENIED_MESSAGE =
   /don't have access to the model|on-demand throughput isn.t supported|security token/i;
 const ARN = /arn:aws[\w-]*:[^\s"',]+/g;
 
-/** `{"message":"…"}`; the kind of error is in a header, which the transport may put in as `__type`. */
+/** `{"message":"…"}`. The exception name is in a header, which the transport may copy to `__type`. */
 export function readError(status: number, input: unknown): CanonicalError {
   if (!isObject(input))
     return toCanonicalError({
@@ -45,18 +45,18 @@ export function readError(status: number, input: unknown): CanonicalError {
   return readException(type, message, status);
 }
 
-/** `type` as a frame's header or the reply's says it: `throttlingException`, `com.amazon#ThrottlingException:http://…`. */
+/** `type` as in a frame's or reply's header: `throttlingException`, `com.amazon#ThrottlingException:http://…`. */
 export function readException(
   type: string | undefined,
   message: string | undefined,
   status?: number,
 ): CanonicalError {
-  const word = type === undefined ? undefined : (/([A-Za-z]+)(?::.*)?$/.exec(type)?.[1] ?? type);
-  const known = word === undefined ? undefined : CODE_BY_EXCEPTION[word.toLowerCase()];
+  const name = type === undefined ? undefined : (/([A-Za-z]+)(?::.*)?$/.exec(type)?.[1] ?? type);
+  const known = name === undefined ? undefined : CODE_BY_EXCEPTION[name.toLowerCase()];
   return toCanonicalError({
     status: status ?? known?.[1] ?? UPSTREAM_ERROR,
     message: message?.replaceAll(ARN, "the resource"),
-    nativeCode: word,
+    nativeCode: name,
     code: codeOfMessage(message) ?? known?.[0] ?? codeOfStatus(status ?? 0),
   });
 }

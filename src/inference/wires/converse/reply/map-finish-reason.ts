@@ -1,6 +1,6 @@
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
-/** The words of Converse's StopReason. */
+/** The values of Converse's StopReason. */
 const FROM_CONVERSE = {
   end_turn: "stop",
   tool_use: "tool_calls",
@@ -13,7 +13,7 @@ const FROM_CONVERSE = {
   model_context_window_exceeded: "context_full",
 } as const satisfies Record<string, FinishReason>;
 
-// What models say that Converse passes on as it is.
+// Includes models' own stop reasons, which Converse passes through.
 const FINISH_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = {
   ...FROM_CONVERSE,
   refusal: "refusal",
@@ -26,14 +26,14 @@ export interface StopInfo {
   readonly detail: string | undefined;
 }
 
-/** With the output tool's call turned back into text, no call was made. */
+/** A call to the schema emulation's output tool is text, so it does not count in `hasToolCalls`. */
 export function readFinish(
-  { reason: word, stopSequence, detail }: StopInfo,
+  { reason: nativeReason, stopSequence, detail }: StopInfo,
   hasToolCalls: boolean,
 ): Finish {
   let reason: FinishReason =
-    (word === undefined ? undefined : FINISH_REASON_BY_NAME[word]) ?? "stop";
+    (nativeReason === undefined ? undefined : FINISH_REASON_BY_NAME[nativeReason]) ?? "stop";
   if (reason === "tool_calls" && !hasToolCalls) reason = "stop";
   else if (hasToolCalls && (reason === "stop" || reason === "bad_tool_call")) reason = "tool_calls";
-  return { reason, nativeReason: word, stopSequence, detail };
+  return { reason, nativeReason, stopSequence, detail };
 }

@@ -1,11 +1,11 @@
 import type { Citation } from "../../../canonical/parts.ts";
 import { type JsonObject, arrayIn, objectIn, stringIn } from "../../../../base/json.ts";
 
-/** What a citation says of its source; its place is that of the text before it. */
+/** The citation's source. Its range is the text before it, which the caller adds. */
 export function readCitation(citation: JsonObject): Citation {
   const web = objectIn(objectIn(citation["location"])?.["web"]);
   const passages = arrayIn(citation["sourceContent"])
-    .map((one) => stringIn(objectIn(one)?.["text"]) ?? "")
+    .map((passage) => stringIn(objectIn(passage)?.["text"]) ?? "")
     .join("");
   const source = stringIn(citation["source"]);
   return {

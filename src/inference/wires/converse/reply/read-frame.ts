@@ -1,10 +1,10 @@
-// A frame of `application/vnd.amazon.eventstream` as the event that the stream reader takes.
+// Converts a frame of `application/vnd.amazon.eventstream` to a stream event.
 import type { EventFrame } from "../../../../base/streams/aws-event-stream.ts";
 import type { WireEvent } from "../../../canonical/wire.ts";
 
 const decoder = new TextDecoder();
 
-/** Events and exceptions say their type in a header; an error that no model made says code and message there. */
+/** Events and exceptions name their type in a header; a transport error has its code and message in headers. */
 export function frameToEvent({ headers, payload }: EventFrame): WireEvent {
   const code = headers.get(":error-code");
   if (headers.get(":message-type") === "error" && code !== undefined)

@@ -15,7 +15,7 @@ import {
   type MessageState,
 } from "./read-stream-blocks.ts";
 
-/** A whole reply is read as the stream that would have brought it. */
+/** Replays the reply's blocks as stream events, so that streams and replies are read by the same code. */
 export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
   const body = objectIn(input) ?? {};
   const sink: { out: CanonicalEvent[] } = { out: [] };
@@ -54,8 +54,8 @@ function readBlock(message: MessageState, index: number, block: JsonObject): voi
     const input = JSON.stringify(use["input"] ?? {});
     addToBlock(message, index, { toolUse: { input } });
   } else if (reasoning !== undefined) {
-    const said = objectIn(reasoning["reasoningText"]) ?? reasoning;
-    addToBlock(message, index, { reasoningContent: said });
+    const delta = objectIn(reasoning["reasoningText"]) ?? reasoning;
+    addToBlock(message, index, { reasoningContent: delta });
   } else if (isObject(block["toolResult"])) {
     startBlock(message, index, block);
     addToBlock(message, index, { toolResult: block["toolResult"]["content"] });
@@ -65,7 +65,7 @@ function readBlock(message: MessageState, index: number, block: JsonObject): voi
 }
 
 function readCitationsContent(message: MessageState, index: number, cited: JsonObject): void {
-  for (const one of arrayIn(cited["content"]))
-    addToBlock(message, index, { text: stringIn(objectIn(one)?.["text"]) ?? "" });
+  for (const content of arrayIn(cited["content"]))
+    addToBlock(message, index, { text: stringIn(objectIn(content)?.["text"]) ?? "" });
   for (const citation of arrayIn(cited["citations"])) addToBlock(message, index, { citation });
 }

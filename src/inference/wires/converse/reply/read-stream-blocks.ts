@@ -1,4 +1,4 @@
-// The content of a message as it comes in: blocks one after another, which open and close parts.
+// Reads a message's content blocks, in order, into canonical parts.
 import type { OpaqueBlob, ImagePart, NativePart } from "../../../canonical/parts.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import {
@@ -14,7 +14,7 @@ import { readCitation } from "./read-citations.ts";
 
 type OpenKind = "text" | "reasoning" | "call";
 
-/** A block that is given whole at its end: a server tool's, an image. */
+/** A block that becomes one part at its end: a server tool's call or result, an image. */
 interface BufferedBlock {
   readonly kind: string;
   readonly start: JsonObject;
@@ -29,17 +29,17 @@ export interface MessageState {
   block: number;
   openKind: OpenKind | undefined;
   buffered: BufferedBlock | undefined;
-  /** Of the open reasoning. */
+  /** Signature and redacted content of the open reasoning part. */
   signature: string;
   redacted: string;
-  /** A call has had arguments. */
+  /** The open call has arguments. */
   hasInput: boolean;
   partCount: number;
-  /** A call was made; the output tool's does not count. */
+  /** The message has a tool call, not counting the output tool's. */
   hasToolCalls: boolean;
-  /** The latest block has had no text. */
+  /** The current block has no text yet. */
   isBlockEmpty: boolean;
-  /** Where the latest block begins within the open text, and where the text ends. */
+  /** Where the current block starts within the open text part, and where that text ends. */
   textFrom: number;
   textLength: number;
 }
@@ -93,7 +93,7 @@ export function addToBlock(message: MessageState, index: number, delta: JsonObje
   buffered.fields = { ...buffered.fields, ...objectIn(delta["image"]) };
 }
 
-/** Text goes on over blocks, since a citation of it may come in a block of its own; all else ends with its block. */
+/** A text part spans blocks, since its citation may come in a separate block; other parts end with their block. */
 export function endBlock(message: MessageState): void {
   endBuffered(message);
   if (message.openKind !== "text") endPart(message);
@@ -104,7 +104,7 @@ export function endMessage(message: MessageState): void {
   endPart(message);
 }
 
-/** A block that is known whole and has no deltas. */
+/** Adds a complete block that has no canonical form. */
 export function addNative(message: MessageState, value: JsonObject): void {
   endPart(message);
   addWholePart(message, { type: "native", wire: "converse", value });
@@ -117,14 +117,14 @@ function enterBlock(message: MessageState, index: number): void {
   message.isBlockEmpty = true;
 }
 
-function openPart(message: MessageState, flow: OpenKind, head: PartHead): void {
+function openPart(message: MessageState, kind: OpenKind, head: PartHead): void {
   endPart(message);
-  message.openKind = flow;
+  message.openKind = kind;
   message.sink.out.push({ type: "part_start", choice: 0, part: message.partCount++, head });
 }
 
-function openTextPart(message: MessageState, flow: "text" | "reasoning"): void {
-  openPart(message, flow, { type: flow });
+function openTextPart(message: MessageState, kind: "text" | "reasoning"): void {
+  openPart(message, kind, { type: kind });
   message.textLength = 0;
   message.textFrom = 0;
 }
@@ -133,9 +133,9 @@ function addDelta({ sink, partCount }: MessageState, text: string): void {
   if (text !== "") sink.out.push({ type: "delta", choice: 0, part: partCount - 1, text });
 }
 
-function addText(message: MessageState, flow: "text" | "reasoning", text: string): void {
+function addText(message: MessageState, kind: "text" | "reasoning", text: string): void {
   if (text === "") return;
-  if (message.openKind !== flow) openTextPart(message, flow);
+  if (message.openKind !== kind) openTextPart(message, kind);
   if (message.isBlockEmpty) message.textFrom = message.textLength;
   message.isBlockEmpty = false;
   message.textLength += text.length;
@@ -160,26 +160,26 @@ function joinBase64(left: string, right: string): string {
   );
 }
 
-// The text of the block that the citation stands in, or that it follows.
+// A citation covers the text of its own block, or of the block before it.
 function emitCitation(message: MessageState, citation: JsonObject): void {
   if (message.openKind !== "text") openTextPart(message, "text");
   const { sink, partCount, textFrom: start, textLength: end } = message;
-  const place = end > start ? { start, end } : undefined;
+  const range = end > start ? { start, end } : undefined;
   sink.out.push({
     type: "citation",
     choice: 0,
     part: partCount - 1,
-    citation: { ...readCitation(citation), ...place },
+    citation: { ...readCitation(citation), ...range },
   });
 }
 
 function startCall(message: MessageState, use: JsonObject): void {
   const name = stringIn(use["name"]) ?? "";
-  const emulated = name === message.context.emulation?.outputTool;
-  message.hasToolCalls ||= !emulated;
+  const isOutputTool = name === message.context.emulation?.outputTool;
+  message.hasToolCalls ||= !isOutputTool;
   message.hasInput = false;
   const id = stringIn(use["toolUseId"]) ?? "";
-  openPart(message, "call", emulated ? { type: "text" } : { type: "tool_call", id, name });
+  openPart(message, "call", isOutputTool ? { type: "text" } : { type: "tool_call", id, name });
 }
 
 function addInput(message: MessageState, input: string): void {
@@ -233,9 +233,9 @@ function imageOf({ start, fields }: BufferedBlock): ImagePart | NativePart {
 }
 
 function nativeOf({ kind, start, input, content }: BufferedBlock): NativePart {
-  const more =
+  const payload =
     kind === "toolUse"
       ? { input: parseObject(input) ?? {} }
       : { content: content.filter(isObject) };
-  return { type: "native", wire: "converse", value: { [kind]: { ...start, ...more } } };
+  return { type: "native", wire: "converse", value: { [kind]: { ...start, ...payload } } };
 }

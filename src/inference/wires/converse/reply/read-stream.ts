@@ -21,7 +21,7 @@ import {
 interface ReaderState {
   readonly context: ReplyReadContext;
   readonly message: MessageState;
-  /** The events that the current push gives. */
+  /** The events of the current push. */
   out: CanonicalEvent[];
   started: boolean;
   stop: JsonObject | undefined;
@@ -57,10 +57,10 @@ function readEvent(state: ReaderState, event: WireEvent): void {
   const { name } = event;
   const payload = parseEvent(event);
   if (name !== "") return readEventPayload(state, name, payload ?? {});
-  // As a JSON line the name of the event is the only key.
-  const [only = ""] = Object.keys(payload ?? {});
-  const held = objectIn(payload?.[only]);
-  if (held !== undefined) readEventPayload(state, only, held);
+  // In the JSON form of the stream, the event's name is the only key.
+  const [key = ""] = Object.keys(payload ?? {});
+  const value = objectIn(payload?.[key]);
+  if (value !== undefined) readEventPayload(state, key, value);
 }
 
 function readEventPayload(state: ReaderState, name: string, payload: JsonObject): void {
@@ -100,29 +100,31 @@ function start(state: ReaderState): void {
 function finish(state: ReaderState): void {
   state.ended = true;
   const { out, message, stop, metadata, context } = state;
-  const word = stringIn(stop?.["stopReason"]);
-  if (stop === undefined || word === undefined) {
+  const reason = stringIn(stop?.["stopReason"]);
+  if (stop === undefined || reason === undefined) {
     out.push({ type: "error", error: truncatedStreamError() });
     return;
   }
   endMessage(message);
-  const said = {
-    reason: word,
+  const info = {
+    reason,
     stopSequence: stopSequenceOf(stop["additionalModelResponseFields"]),
     detail: guardrailMessage(metadata),
   };
-  out.push({ type: "finish", choice: 0, finish: readFinish(said, message.hasToolCalls) });
+  out.push({ type: "finish", choice: 0, finish: readFinish(info, message.hasToolCalls) });
   const usage = metadata === undefined ? undefined : context.readUsage(metadata);
   if (usage !== undefined) out.push({ type: "usage", report: { usage } });
 }
 
-/** Claude's own field, for which the request has asked; in a stream it may stand in the model's own delta. */
-export function stopSequenceOf(fields: unknown): string | undefined {
-  const own = objectIn(fields);
-  return stringIn(own?.["stop_sequence"]) ?? stringIn(objectIn(own?.["delta"])?.["stop_sequence"]);
+/** Claude's own field, which the request asks for. In a stream it may be inside the model's own `delta`. */
+export function stopSequenceOf(responseFields: unknown): string | undefined {
+  const fields = objectIn(responseFields);
+  return (
+    stringIn(fields?.["stop_sequence"]) ?? stringIn(objectIn(fields?.["delta"])?.["stop_sequence"])
+  );
 }
 
-/** Why a guardrail stepped in. */
+/** Why a guardrail intervened. */
 export function guardrailMessage(body: JsonObject | undefined): string | undefined {
   const trace = objectIn(body?.["trace"]);
   return stringIn(objectIn(trace?.["guardrail"])?.["actionReason"]);

@@ -1,4 +1,4 @@
-// Converse wants a name for every document, in a grammar of its own and once in a request.
+// Converse requires a document name that is unique in the request and has only certain characters.
 
 const NAME_MAX = 200;
 const FILE_EXTENSION = /\.(?:pdf|csv|docx?|xlsx?|html?|txt|md)$/i;
@@ -6,17 +6,17 @@ const FILE_EXTENSION = /\.(?:pdf|csv|docx?|xlsx?|html?|txt|md)$/i;
 export type DocumentNames = (name: string | undefined) => string;
 
 export function createDocumentNames(): DocumentNames {
-  const taken = new Set<string>();
+  const used = new Set<string>();
   return (name) => {
-    const plain = sanitize(name ?? "");
-    let written = plain;
-    for (let turn = 2; taken.has(written); turn++) written = `${plain} (${turn})`;
-    taken.add(written);
-    return written;
+    const base = sanitize(name ?? "");
+    let unique = base;
+    for (let suffix = 2; used.has(unique); suffix++) unique = `${base} (${suffix})`;
+    used.add(unique);
+    return unique;
   };
 }
 
-/** Letters, digits, hyphens, brackets, and single spaces. */
+/** Keeps letters, digits, hyphens, brackets and single spaces. */
 function sanitize(name: string): string {
   const kept = name
     .replace(FILE_EXTENSION, "")

@@ -1,4 +1,4 @@
-// Converse is one API for many makers' models, and what it has no field for each of them takes in its own words.
+// Converse serves models of many vendors; parameters without a Converse field go in each vendor's own form.
 import type { Target } from "../../../canonical/wire.ts";
 
 export type ModelFamily = "claude" | "nova" | "gpt-oss" | "mistral" | "other";
@@ -15,7 +15,7 @@ export function familyOf({ model }: Target): ModelFamily {
   return FAMILY_NAMES.find(([name]) => model.includes(name))?.[1] ?? "other";
 }
 
-/** How reasoning is asked for, where the catalog does not say: Claude takes an effort since 4.6, a budget since 3.7. */
+/** How the model's reasoning is configured if the catalog does not say. Claude: by effort from 4.6, by budget from 3.7. */
 export function reasoningControl(target: Target): "effort" | "budget" | "none" {
   if (target.abilities?.reasoning !== undefined) return target.abilities.reasoning;
   const family = familyOf(target);
@@ -27,7 +27,7 @@ export function reasoningControl(target: Target): "effort" | "budget" | "none" {
   return version >= 3.7 ? "budget" : "none";
 }
 
-// claude-3-7-sonnet-20250219, claude-sonnet-4-20250514, claude-opus-4-8: a date is no part of the version.
+// claude-3-7-sonnet-20250219, claude-sonnet-4-20250514, claude-opus-4-8: the date is not part of the version.
 function claudeVersion(model: string): number | undefined {
   const found = /claude-(?:[a-z]+-)?(\d+)(?:-(\d+))?/.exec(model);
   if (found === null) return undefined;

@@ -1,7 +1,6 @@
-// Where the operations of a model are, below the provider's address. A model's name may be an ARN with slashes and colons.
+export type Operation = "converse" | "converse-stream";
 
-export type Operation = "converse" | "converse-stream" | "count-tokens";
-
+/** The path below the provider's base URL. The model may be an ARN with slashes and colons. */
 export function operationPath(model: string, operation: Operation): string {
   return `/model/${encodeURIComponent(model)}/${operation}`;
 }

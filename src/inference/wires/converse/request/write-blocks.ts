@@ -1,4 +1,4 @@
-// Content blocks of a request.
+// Writes a request's content blocks.
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import type {
   Part,
@@ -16,7 +16,7 @@ export interface BlockWriteContext extends MediaWriteContext {
   readonly ids: CallIds;
 }
 
-/** The blocks that say one part: none with a loss, else one and perhaps a cache mark after it. */
+/** The blocks of one part: none if it cannot be expressed (a loss), else one, with a cache point after it if marked. */
 export function writeBlock(
   part: Part,
   at: string,
@@ -50,12 +50,12 @@ function blockOf(part: Part, at: string, context: BlockWriteContext): JsonObject
       return addLoss(
         context,
         at,
-        `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
+        `This content is specific to the ${part.wire} API and has no equivalent at this model's provider.`,
       );
   }
 }
 
-// The provider refuses a text that is empty or white space alone.
+// The provider rejects text that is empty or only whitespace.
 function writeText(
   text: string,
   path: string,
@@ -65,7 +65,7 @@ function writeText(
   if (text !== "")
     losses.push({
       path,
-      reason: "This provider takes no text of white space alone.",
+      reason: "This provider rejects text that contains only whitespace.",
       tolerated: true,
     });
   return undefined;
@@ -87,7 +87,7 @@ function writeReasoning(
     return { reasoningContent: { reasoningText: { text } } };
   losses.push({
     path: at,
-    reason: "Earlier reasoning goes back only to the provider and model that made it.",
+    reason: "Earlier reasoning is only valid for the provider and model that produced it.",
     tolerated: true,
   });
   return undefined;
@@ -99,14 +99,18 @@ function writeToolUse(
   context: BlockWriteContext,
 ): JsonObject | undefined {
   if (part.custom === true)
-    return addLoss(context, at, "This provider has no tools with free text for input.");
+    return addLoss(
+      context,
+      at,
+      "This provider does not support custom tools with free-form input.",
+    );
   const input = parseObject(part.arguments);
   if (input === undefined)
-    return addLoss(context, at, "The arguments of a tool call must be a JSON object.");
+    return addLoss(context, at, "Tool call arguments must be a JSON object.");
   if (part.signature !== undefined)
     context.losses.push({
       path: at,
-      reason: "A call's signature goes back only to the provider and model that made it.",
+      reason: "A tool call's signature is only valid for the provider and model that produced it.",
       tolerated: true,
     });
   return {
@@ -119,7 +123,7 @@ function writeToolUse(
   };
 }
 
-// A cache mark within a result has no place of its own: it moves behind the result.
+// Converse has no cache point inside a tool result: the breakpoint moves after the result.
 function writeToolResult(part: ToolResultPart, at: string, context: BlockWriteContext): JsonObject {
   const content = part.content.flatMap((one, index) => {
     const path = one.path ?? `${at}.content[${index}]`;
@@ -127,7 +131,7 @@ function writeToolResult(part: ToolResultPart, at: string, context: BlockWriteCo
     if ("cache" in one && one.cache !== undefined)
       context.losses.push({
         path: `${path}.cache_control`,
-        reason: "At this provider a cache mark stands behind a tool result, not within.",
+        reason: "This provider accepts a cache breakpoint only after a tool result, not inside it.",
         tolerated: true,
       });
     return block === undefined ? [] : [block];

@@ -10,7 +10,10 @@ export interface CacheWriteContext {
   readonly location?: "tools" | undefined;
 }
 
-/** A mark is a block of its own after the thing. Claude takes it everywhere, Nova not among tools; others cache by themselves or not at all. */
+/**
+ * A cache point is a separate block after the content that it ends. Claude accepts it everywhere, Nova not among tools;
+ * other models cache automatically or not at all.
+ */
 export function writeCachePoint(
   cache: CacheBreakpoint | undefined,
   at: string,
@@ -20,7 +23,11 @@ export function writeCachePoint(
   const family = familyOf(target);
   const path = at === "" ? "cache_control" : `${at}.cache_control`;
   if (family !== "claude" && (family !== "nova" || location === "tools")) {
-    losses.push({ path, reason: "This model has no such cache mark.", tolerated: true });
+    losses.push({
+      path,
+      reason: "This model does not support this cache breakpoint.",
+      tolerated: true,
+    });
     return undefined;
   }
   const { ttl } = cache;
@@ -28,13 +35,16 @@ export function writeCachePoint(
   if (!isSupportedTtl)
     losses.push({
       path: `${path}.ttl`,
-      reason: `This model keeps no cache for ${ttl}; its default holds.`,
+      reason: `This model does not support a cache TTL of ${ttl}; its default applies.`,
       tolerated: true,
     });
   return { cachePoint: { type: "default", ttl: isSupportedTtl ? ttl : undefined } };
 }
 
-/** A mark may not stand right behind a document or a video: it goes before them, or where nothing is before, away. */
+/**
+ * Converse rejects a cache point directly after a document or video: it moves before them, or is removed if nothing comes
+ * before.
+ */
 export function moveCachePointsBeforeMedia(
   blocks: readonly JsonObject[],
   path: string,
@@ -49,7 +59,8 @@ export function moveCachePointsBeforeMedia(
     }
     losses.push({
       path: `${path}.cache_control`,
-      reason: "At this provider a cache mark goes before a document or video, not behind it.",
+      reason:
+        "This provider accepts a cache breakpoint only before a document or video, not after it.",
       tolerated: true,
     });
     const at = moved.length - media;

@@ -1,4 +1,4 @@
-// Images, documents, sound and pictures in motion: by their bytes, or from the caller's S3.
+// Writes images, documents, audio and video, as bytes or as an S3 location.
 import type { FilePart, ImagePart, MediaPart, Source } from "../../../canonical/parts.ts";
 import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
@@ -74,7 +74,7 @@ export function writeMedia(
     if (part.detail !== undefined && part.detail !== "auto")
       losses.push({
         path: `${at}.detail`,
-        reason: "This provider has no detail for images.",
+        reason: "This provider does not support an image detail level.",
         tolerated: true,
       });
     return { image: written };
@@ -90,14 +90,14 @@ export function writeMedia(
   };
 }
 
-/** The block without its name, or what is wrong. */
+/** The media block's body, or the reason why it cannot be sent. */
 function mediaBody(part: Media, target: Target): JsonObject | string {
   const { type, source } = part;
   if ((type === "audio" || type === "video") && familyOf(target) === "claude")
-    return `This model takes no ${type}.`;
+    return `This model does not support ${type} input.`;
   const format = formatOf(type, source);
   if (format === undefined)
-    return `This provider takes a ${type} of the kinds ${[...new Set(FORMAT_BY_MEDIA_TYPE[type].values())].join(", ")}.`;
+    return `This provider accepts ${type} input only in these formats: ${[...new Set(FORMAT_BY_MEDIA_TYPE[type].values())].join(", ")}.`;
   switch (source.kind) {
     case "base64":
       return { format, source: { bytes: source.data } };
@@ -106,9 +106,9 @@ function mediaBody(part: Media, target: Target): JsonObject | string {
     case "url":
       return S3_URL.test(source.url)
         ? { format, source: { s3Location: { uri: source.url } } }
-        : "This provider fetches nothing from the web. Send the bytes.";
+        : "This provider does not fetch URLs. Send the content as base64.";
     case "file_id":
-      return `The ${type} lies with another provider. Send its bytes.`;
+      return `The ${type} is stored at another provider. Send its content as base64.`;
   }
 }
 
@@ -119,9 +119,9 @@ function formatOf(type: Media["type"], source: Source): string | undefined {
   const known = mediaType === undefined ? undefined : formats.get(mediaType);
   if (known !== undefined) return known;
   if (source.kind === "url") {
-    const ending = S3_URL.exec(source.url)?.[1]?.toLowerCase();
-    return ending === undefined || [...formats.values()].includes(ending)
-      ? (ending ?? "")
+    const extension = S3_URL.exec(source.url)?.[1]?.toLowerCase();
+    return extension === undefined || [...formats.values()].includes(extension)
+      ? (extension ?? "")
       : undefined;
   }
   return type === "file" && mediaType?.startsWith("text/") === true ? "txt" : undefined;

@@ -7,9 +7,9 @@ import { familyOf } from "./model-family.ts";
 const TOP_P_MIN_THINKING = 0.95;
 
 export interface WrittenSampling {
-  /** Of `inferenceConfig`. */
+  /** Fields of `inferenceConfig`. */
   readonly inferenceConfig: JsonObject;
-  /** Of `additionalModelRequestFields`. */
+  /** Fields of `additionalModelRequestFields`. */
   readonly additionalFields: JsonObject | undefined;
 }
 
@@ -18,26 +18,30 @@ type SamplingField = "temperature" | "topP" | "topK";
 export function writeSampling(
   request: CanonicalRequest,
   target: Target,
-  thinks: boolean,
+  isThinking: boolean,
   losses: Loss[],
 ): WrittenSampling {
-  const settable = target.abilities?.sampling !== false;
-  const refused = settable
-    ? "This model takes it only without thinking."
-    : "This model takes no such setting.";
-  const keep = (field: SamplingField, taken: boolean): number | undefined => {
+  const supportsSampling = target.abilities?.sampling !== false;
+  const reason = supportsSampling
+    ? "This model supports it only with reasoning off."
+    : "This model does not support this parameter.";
+  const keepIf = (isSupported: boolean, field: SamplingField): number | undefined => {
     const value = request[field];
-    if (value === undefined || taken) return value;
-    if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, refused);
+    if (value === undefined || isSupported) return value;
+    if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, reason);
     return undefined;
   };
-  const hot = (request.temperature ?? 0) > 1;
-  if (hot) addFieldLoss(losses, request, "temperature", "This provider's temperature ends at 1.");
-  const topK = keep("topK", settable && !thinks);
+  const isAboveMax = (request.temperature ?? 0) > 1;
+  if (isAboveMax)
+    addFieldLoss(losses, request, "temperature", "This provider's maximum temperature is 1.");
+  const topK = keepIf(supportsSampling && !isThinking, "topK");
   return {
     inferenceConfig: {
-      temperature: hot ? undefined : keep("temperature", settable && !thinks),
-      topP: keep("topP", settable && (!thinks || (request.topP ?? 0) >= TOP_P_MIN_THINKING)),
+      temperature: isAboveMax ? undefined : keepIf(supportsSampling && !isThinking, "temperature"),
+      topP: keepIf(
+        supportsSampling && (!isThinking || (request.topP ?? 0) >= TOP_P_MIN_THINKING),
+        "topP",
+      ),
       stopSequences: writeStops(request, losses),
     },
     additionalFields: topK === undefined ? undefined : writeTopK(topK, request, target, losses),
@@ -45,13 +49,13 @@ export function writeSampling(
 }
 
 function writeStops(request: CanonicalRequest, losses: Loss[]): readonly string[] | undefined {
-  const kept = request.stop?.filter((one) => one.trim() !== "");
+  const kept = request.stop?.filter((stop) => stop.trim() !== "");
   if (kept?.length !== request.stop?.length)
     addFieldLoss(
       losses,
       request,
       "stop",
-      "This provider takes no stop sequence of white space alone.",
+      "This provider rejects stop sequences that contain only whitespace.",
     );
   return kept === undefined || kept.length === 0 ? undefined : kept;
 }
@@ -70,7 +74,7 @@ function writeTopK(
       return { inferenceConfig: { topK } };
     case "gpt-oss":
     case "other":
-      addFieldLoss(losses, request, "topK", "This model has no top_k.");
+      addFieldLoss(losses, request, "topK", "This model does not support `top_k`.");
       return undefined;
   }
 }

@@ -1,6 +1,6 @@
-// How hard to think, in the words of each family of models. Claude takes an effort, or on older models a budget of tokens
-// that must fit into the limit; it does not think where a tool is forced, and not where the turn that it goes on with
-// began without thinking.
+// Writes the reasoning settings of each model family. Claude takes an effort, or on older models a token budget that must
+// fit into the output limit. It cannot think when a tool call is required, or when it continues a turn that began without
+// thinking.
 import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
 import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
@@ -16,13 +16,13 @@ import { familyOf, reasoningControl } from "./model-family.ts";
 const BUDGET_MIN = 1_024;
 const CLAUDE_EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies Effort[];
 const GPT_OSS_EFFORTS = ["low", "medium", "high"] as const satisfies Effort[];
-// With more, Nova takes no limit on its output.
+// Nova accepts no output limit at higher efforts.
 const NOVA_EFFORTS = ["low", "medium"] as const satisfies Effort[];
 
 export interface ThinkingLimits {
   readonly maxTokens: number | undefined;
-  /** A tool call is forced. */
-  readonly isToolForced: boolean;
+  /** A tool call is required. */
+  readonly isToolRequired: boolean;
 }
 
 interface ThinkingOptions extends ThinkingLimits {
@@ -46,7 +46,7 @@ export function writeThinking(
   const off = isOff(reasoning);
   const control = reasoningControl(target);
   if (control === "none") {
-    if (!off) losses.push({ path, reason: "This model does not think by request." });
+    if (!off) losses.push({ path, reason: "This model's reasoning cannot be configured." });
     return undefined;
   }
   const addLoss = (reason: string) => losses.push({ path, reason, tolerated: true });
@@ -82,13 +82,13 @@ function writeClaudeThinking(
   options: ThinkingOptions,
   control: "effort" | "budget",
 ): JsonObject | undefined {
-  const { isOff, isToolForced, reasoning, addLoss } = options;
+  const { isOff, isToolRequired, reasoning, addLoss } = options;
   const effort =
     control === "effort" && !isOff ? clampedEffort(options, CLAUDE_EFFORTS) : undefined;
   const outputConfig = effort === undefined ? undefined : { output_config: { effort } };
   if (isOff) return { thinking: { type: "disabled" } };
-  if (isToolForced) {
-    addLoss("This model does not think where a tool call is forced.");
+  if (isToolRequired) {
+    addLoss("This model does not reason when a tool call is required.");
     return outputConfig;
   }
   if (control === "budget") return writeBudgetThinking(options);
@@ -105,29 +105,31 @@ function writeBudgetThinking(options: ThinkingOptions): JsonObject | undefined {
   );
   const budget = maxTokens === undefined ? wanted : Math.min(wanted, maxTokens - 1);
   if (budget < BUDGET_MIN) {
-    addLoss(`Thinking needs a limit above ${BUDGET_MIN} tokens.`);
+    addLoss(`Reasoning requires an output limit above ${BUDGET_MIN} tokens.`);
     return undefined;
   }
   if (lacksReplayableReasoning(options)) {
-    addLoss("The tool call to go on with came without this model's own thinking.");
+    addLoss("The last tool call has no reasoning of this model, which it requires to reason on.");
     return undefined;
   }
-  if (budget < wanted) addLoss(`The budget was lowered to ${budget} to stay below the limit.`);
+  if (budget < wanted)
+    addLoss(`The reasoning budget was lowered to ${budget} to fit into the output limit.`);
   return { thinking: { type: "enabled", budget_tokens: budget } };
 }
 
 function clampedEffort(
   { reasoning, isOff, target, addLoss }: ThinkingOptions,
-  known: readonly Effort[],
+  defaults: readonly Effort[],
 ): Effort | undefined {
   const { effort, budgetTokens } = reasoning;
   const wanted = isOff
     ? "none"
     : (effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens)));
   if (wanted === undefined) return undefined;
-  const fitted = clampEffort(wanted, target.abilities?.efforts ?? known);
-  if (fitted !== wanted) addLoss(`This model has no effort ${wanted}; ${fitted} is the nearest.`);
-  return fitted;
+  const effortUsed = clampEffort(wanted, target.abilities?.efforts ?? defaults);
+  if (effortUsed !== wanted)
+    addLoss(`This model does not support the effort ${wanted}; ${effortUsed} is used instead.`);
+  return effortUsed;
 }
 
 function lacksReplayableReasoning({ request, target }: ThinkingOptions): boolean {

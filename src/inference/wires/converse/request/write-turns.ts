@@ -18,7 +18,7 @@ export interface WrittenTurns {
   readonly messages: readonly JsonObject[];
 }
 
-/** Leading instructions go to `system`; later ones keep their place as the user's. Neighbours of one role become one message. */
+/** Leading instructions go to `system`, later ones become user messages. Adjacent turns of one role are merged. */
 export function writeTurns(
   request: CanonicalRequest,
   target: Target,
@@ -44,7 +44,7 @@ export function writeTurns(
   if (messages.length === 0)
     losses.push({
       path: request.names?.turns ?? "messages",
-      reason: "Nothing in it is of a kind that this provider takes.",
+      reason: "It has no content that this provider supports.",
     });
   return {
     system: system.length === 0 ? undefined : system,
@@ -79,16 +79,19 @@ function writeTurn(turn: Turn, context: BlockWriteContext): JsonObject[] {
   const at = turnPath(turn);
   takeNativeFields(turn.native, "converse", turn.path, context.losses);
   if (turn.name !== undefined)
-    context.losses.push({ path: `${at}.name`, reason: "This provider's messages have no name." });
+    context.losses.push({
+      path: `${at}.name`,
+      reason: "This provider does not support message names.",
+    });
   return turn.parts.flatMap((part, index) => {
     const path = part.path ?? `${at}.content[${index}]`;
     if (!isInstruction(turn) || part.type === "text") return [...writeBlock(part, path, context)];
-    context.losses.push({ path, reason: "Instructions are text at this provider." });
+    context.losses.push({ path, reason: "This provider supports only text in instructions." });
     return [];
   });
 }
 
-// "Cache all of it" is a mark after the last block.
+// A request-level breakpoint becomes a cache point after the last block.
 function addFinalCachePoint(
   { cache, names }: CanonicalRequest,
   messages: Message[],
@@ -97,8 +100,8 @@ function addFinalCachePoint(
   const last = messages.at(-1);
   if (cache === undefined || last === undefined || last.content.at(-1)?.["cachePoint"]) return;
   const at = names?.cache === "cache_control" ? "" : (names?.cache ?? "");
-  const mark = writeCachePoint(cache, at, context);
-  if (mark !== undefined) last.content.push(mark);
+  const cachePoint = writeCachePoint(cache, at, context);
+  if (cachePoint !== undefined) last.content.push(cachePoint);
 }
 
 function addOrderLosses(
@@ -110,21 +113,21 @@ function addOrderLosses(
   if (first?.role === "assistant")
     losses.push({
       path: turnPath(first),
-      reason: "At this provider a conversation begins with a user message.",
+      reason: "This provider requires a conversation to start with a user message.",
       fatal: true,
     });
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
     losses.push({
       path: turnPath(last),
-      reason: "This model does not go on with a trailing assistant message.",
+      reason: "This model cannot continue a trailing assistant message.",
       fatal: true,
     });
   for (const { content, path } of messages)
     if (content.some((block) => "document" in block) && !content.some((block) => "text" in block))
       losses.push({
-        path: path,
-        reason: "At this provider a document needs a text beside it.",
+        path,
+        reason: "This provider requires text in the same message as a document.",
         fatal: true,
       });
 }

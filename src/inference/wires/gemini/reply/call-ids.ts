@@ -1,5 +1,5 @@
-// Older models name no call: it is known by its name and its place. Such a call gets an id here, which is left out again
-// on its way back.
+// Older models give tool calls no id and match results by name and order. The gateway generates an id for the caller, and
+// omits it again when the call comes back.
 
 const GENERATED_PREFIX = "pstg_";
 

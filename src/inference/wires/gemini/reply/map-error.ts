@@ -2,7 +2,7 @@ import type { FaultCode } from "../../../../base/fault.ts";
 import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 
-/** The codes of google.rpc, all of them. */
+/** All codes of google.rpc. */
 const CODE_BY_STATUS: Readonly<Record<string, FaultCode>> = {
   OK: "upstream_error",
   CANCELLED: "upstream_error",
@@ -26,35 +26,35 @@ const UPSTREAM_ERROR = 502;
 const CREDENTIAL_REASON = /API_?KEY|ACCESS_TOKEN|CREDENTIALS|CONSUMER|SERVICE_DISABLED|BILLING/;
 const PROJECT_PATH = /projects\/[^/\s`"']+(?:\/locations\/[^/\s`"']+)?\//g;
 
-/** `{"error":{code,message,status,details}}`, in a stream or, from some endpoints, in a list of one. */
+/** `{"error":{code,message,status,details}}`, which some endpoints wrap in an array. */
 export function readError(status: number, input: unknown): CanonicalError {
   const body = Array.isArray(input) ? (input[0] as unknown) : input; // Array.isArray gives any[].
   if (!isObject(body)) return toCanonicalError({ status, message: stringIn(body)?.trim() });
   const error = objectIn(body["error"]) ?? body;
-  const word = stringIn(error["status"]);
+  const rpcStatus = stringIn(error["status"]);
   const reason = reasonOf(error["details"]);
-  const stated = status >= 400 ? status : (numberIn(error["code"]) ?? UPSTREAM_ERROR);
+  const errorStatus = status >= 400 ? status : (numberIn(error["code"]) ?? UPSTREAM_ERROR);
   const code =
     reason !== undefined && CREDENTIAL_REASON.test(reason)
       ? "provider_not_configured"
-      : word === undefined
+      : rpcStatus === undefined
         ? undefined
-        : CODE_BY_STATUS[word];
+        : CODE_BY_STATUS[rpcStatus];
   return {
     ...toCanonicalError({
-      status: stated,
+      status: errorStatus,
       message: (stringIn(error["message"]) ?? stringIn(body["error"]))?.replaceAll(
         PROJECT_PATH,
         "",
       ),
-      nativeCode: reason ?? word,
+      nativeCode: reason ?? rpcStatus,
       code,
     }),
     retryAfterSeconds: retryAfterSecondsOf(error["details"]),
   };
 }
 
-// A bad key is a 400 here, and only the details say so.
+// Google answers an invalid key with a 400; only the details tell it from an invalid request.
 function reasonOf(details: unknown): string | undefined {
   for (const detail of arrayIn(details)) {
     const reason = stringIn(objectIn(detail)?.["reason"]);

@@ -24,7 +24,7 @@ const FROM_GEMINI = {
   MALFORMED_RESPONSE: "error",
 } as const satisfies Record<`${SdkFinish}`, FinishReason>;
 
-// Words of the published description, and of Vertex, that the SDK does not have.
+// Includes values of the API's specification and of Vertex that the SDK lacks.
 const FINISH_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = {
   ...FROM_GEMINI,
   MODEL_ARMOR: "content_filter",
@@ -45,19 +45,19 @@ const FROM_BLOCK = {
 
 const BLOCK_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = FROM_BLOCK;
 
-/** This API has no word for a call: it says STOP, or complains of a call that it gives all the same. */
+/** Gemini has no finish reason for tool calls: it sends STOP, or an error for a call that it returns anyway. */
 export function readFinish(
-  word: string | undefined,
+  nativeReason: string | undefined,
   detail: string | undefined,
-  calls: boolean,
+  hasToolCalls: boolean,
 ): Finish {
   let reason: FinishReason =
-    (word === undefined ? undefined : FINISH_REASON_BY_NAME[word]) ?? "stop";
-  if (calls && (reason === "stop" || reason === "bad_tool_call")) reason = "tool_calls";
-  return { reason, nativeReason: word, detail: reason === "tool_calls" ? undefined : detail };
+    (nativeReason === undefined ? undefined : FINISH_REASON_BY_NAME[nativeReason]) ?? "stop";
+  if (hasToolCalls && (reason === "stop" || reason === "bad_tool_call")) reason = "tool_calls";
+  return { reason, nativeReason, detail: reason === "tool_calls" ? undefined : detail };
 }
 
-/** A prompt that was blocked has no candidate at all. */
+/** A reply to a blocked prompt has no candidates. */
 export function readBlockReason(blockReason: string, detail: string | undefined): Finish {
   return {
     reason: BLOCK_REASON_BY_NAME[blockReason] ?? "content_filter",

@@ -1,4 +1,4 @@
-// Where a text comes from. Places are given in UTF-8 bytes of all the text; here they become UTF-16 positions.
+// Reads the sources of a text. Gemini's ranges are in UTF-8 bytes of the whole text; here they become UTF-16 positions.
 import type { Citation } from "../../../canonical/parts.ts";
 import {
   type JsonObject,
@@ -9,13 +9,13 @@ import {
   stringIn,
 } from "../../../../base/json.ts";
 
-/** What the chunks of a candidate have said so far. */
+/** Grounding metadata of a candidate's chunks so far. */
 export interface Grounding {
   readonly chunks: unknown[];
   readonly supports: unknown[];
-  /** Passages that the model recited. */
+  /** Sources of passages that the model recited. */
   readonly sources: unknown[];
-  /** What only this API can show: the search suggestions, and how fetching each address went. */
+  /** Metadata without an equivalent in other APIs: search suggestions and URL retrieval results. */
   readonly displayFields: Record<string, unknown>;
 }
 
@@ -27,14 +27,14 @@ export function addGrounding(grounding: Grounding, candidate: JsonObject): void 
   }
   const entry = objectIn(metadata?.["searchEntryPoint"]);
   if (entry !== undefined) grounding.displayFields["searchEntryPoint"] = entry;
-  const fetched = objectIn(candidate["urlContextMetadata"]);
-  if (fetched !== undefined) grounding.displayFields["urlContextMetadata"] = fetched;
-  const recited = objectIn(candidate["citationMetadata"]);
-  if (recited !== undefined)
-    grounding.sources.push(...arrayIn(recited["citationSources"] ?? recited["citations"]));
+  const urlContext = objectIn(candidate["urlContextMetadata"]);
+  if (urlContext !== undefined) grounding.displayFields["urlContextMetadata"] = urlContext;
+  const recitation = objectIn(candidate["citationMetadata"]);
+  if (recitation !== undefined)
+    grounding.sources.push(...arrayIn(recitation["citationSources"] ?? recitation["citations"]));
 }
 
-/** A citation for each source of each passage; sources that no passage names are cited for the whole. */
+/** One citation per passage and source. A source that no passage refers to is cited for the whole text. */
 export function citationsOf(grounding: Grounding, text: string): readonly Citation[] {
   const { chunks, supports, sources } = grounding;
   const citations: Citation[] = [];
@@ -42,12 +42,12 @@ export function citationsOf(grounding: Grounding, text: string): readonly Citati
   for (const support of supports) {
     if (!isObject(support)) continue;
     const segment = objectIn(support["segment"]) ?? {};
-    const place = textRangeOf(segment, text);
+    const range = textRangeOf(segment, text);
     for (const index of arrayIn(support["groundingChunkIndices"])) {
       const chunk = chunks[Number(index)];
       if (!isObject(chunk)) continue;
       cited.add(Number(index));
-      citations.push({ ...sourceOf(chunk), citedText: stringIn(segment["text"]), ...place });
+      citations.push({ ...sourceOf(chunk), citedText: stringIn(segment["text"]), ...range });
     }
   }
   for (const [index, chunk] of chunks.entries())
@@ -63,12 +63,12 @@ export function citationsOf(grounding: Grounding, text: string): readonly Citati
 }
 
 function sourceOf(chunk: JsonObject): Citation {
-  const held =
+  const source =
     objectIn(chunk["web"]) ?? objectIn(chunk["retrievedContext"]) ?? objectIn(chunk["maps"]) ?? {};
   const image = objectIn(chunk["image"]);
   return {
-    url: stringIn(held["uri"]) ?? stringIn(image?.["sourceUri"]),
-    title: stringIn(held["title"]) ?? stringIn(image?.["title"]),
+    url: stringIn(source["uri"]) ?? stringIn(image?.["sourceUri"]),
+    title: stringIn(source["title"]) ?? stringIn(image?.["title"]),
   };
 }
 
@@ -77,7 +77,7 @@ interface TextRange {
   readonly end?: number;
 }
 
-// The passage itself is given, too: where it does not stand at its place, it is looked for.
+// If the text at the range is not the segment's own text, search for that text instead.
 function textRangeOf(segment: JsonObject, text: string): TextRange {
   const endByte = numberIn(segment["endIndex"]);
   if (endByte === undefined) return {};

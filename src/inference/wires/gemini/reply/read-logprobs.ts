@@ -8,21 +8,23 @@ import {
 } from "../../../../base/json.ts";
 import type { TokenLogprob } from "../../../canonical/parts.ts";
 
-/** The tokens that were chosen and, beside each, those that were likeliest at its place. */
+/** The chosen tokens, each with the most likely alternatives. */
 export function readLogprobs(candidate: JsonObject): TokenLogprob[] | undefined {
   const result = objectIn(candidate["logprobsResult"]);
   if (result === undefined) return undefined;
   const top = arrayIn(result["topCandidates"]);
   const chosen = arrayIn(result["chosenCandidates"]).filter(isObject);
   if (chosen.length === 0) return undefined;
-  return chosen.map((one, at) => readToken(one, arrayIn(objectIn(top[at])?.["candidates"])));
+  return chosen.map((candidateToken, index) =>
+    readToken(candidateToken, arrayIn(objectIn(top[index])?.["candidates"])),
+  );
 }
 
-function readToken(one: JsonObject, top?: readonly unknown[]): TokenLogprob {
-  const token = stringIn(one["token"]) ?? "";
+function readToken(candidateToken: JsonObject, top?: readonly unknown[]): TokenLogprob {
+  const token = stringIn(candidateToken["token"]) ?? "";
   return {
     token,
-    logprob: numberIn(one["logProbability"]) ?? 0,
+    logprob: numberIn(candidateToken["logProbability"]) ?? 0,
     bytes: [...Buffer.from(token)],
     top: top?.filter(isObject).map((other) => readToken(other)),
   };

@@ -1,4 +1,4 @@
-// Vertex may stream a call's arguments as values at paths: `{jsonPath: "$.items[0].name", stringValue: "Ap"}`.
+// Vertex may stream a tool call's arguments as values at paths: `{jsonPath: "$.items[0].name", stringValue: "Ap"}`.
 import { type JsonObject, arrayIn, isObject, stringIn } from "../../../../base/json.ts";
 
 type Node = Record<string, unknown> | unknown[];
@@ -7,7 +7,7 @@ const PATH_STEPS_MAX = 64;
 const INDEX_MAX = 10_000;
 const PATH_STEP = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/g;
 
-/** Puts what one chunk brings into the arguments. A string at a path that has one already goes on with it. */
+/** Merges one chunk's values into the arguments. A string is appended to the string that its path already has. */
 export function addPartialArguments(into: Record<string, unknown>, partial: unknown): void {
   for (const piece of arrayIn(partial)) {
     if (!isObject(piece)) continue;
@@ -37,15 +37,15 @@ function setAtPath(
   value: unknown,
 ): void {
   let node: Node = root;
-  for (const [at, step] of steps.entries()) {
-    const before = get(node, step);
-    if (at === steps.length - 1) {
-      const goesOn = typeof before === "string" && typeof value === "string";
-      set(node, step, goesOn ? before + value : value);
+  for (const [index, step] of steps.entries()) {
+    const current = get(node, step);
+    if (index === steps.length - 1) {
+      const isAppended = typeof current === "string" && typeof value === "string";
+      set(node, step, isAppended ? current + value : value);
       return;
     }
-    const next: Node = isNode(before) ? before : typeof steps[at + 1] === "number" ? [] : {};
-    if (next !== before) set(node, step, next);
+    const next: Node = isNode(current) ? current : typeof steps[index + 1] === "number" ? [] : {};
+    if (next !== current) set(node, step, next);
     node = next;
   }
 }

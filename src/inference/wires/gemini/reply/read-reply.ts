@@ -3,7 +3,7 @@ import { createReplyCollector } from "../../../canonical/collect-reply.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readBodyEvents } from "./read-stream.ts";
 
-/** A whole reply has the form of a stream's chunk, and is read as a stream of one. */
+/** A non-streamed reply has the form of a stream chunk, so it is read as a stream of one chunk. */
 export function readReply(body: unknown, context: ReplyReadContext): CanonicalReply {
   const collector = createReplyCollector();
   for (const event of readBodyEvents(body, context)) collector.push(event);

@@ -1,4 +1,4 @@
-// One candidate of a stream as it comes in: which of its parts is open, and what is still to be said of it.
+// Reads one candidate of a stream into canonical parts.
 import type {
   OpaqueBlob,
   FilePart,
@@ -16,7 +16,7 @@ import { addPartialArguments } from "./read-partial-arguments.ts";
 
 type TextKind = "text" | "reasoning";
 
-/** A call whose arguments come in pieces. */
+/** A call whose arguments are streamed. */
 interface OpenCall {
   readonly head: JsonObject;
   readonly signature: string | undefined;
@@ -26,22 +26,21 @@ interface OpenCall {
 export interface CandidateState {
   readonly index: number;
   readonly replyId: string;
-  /** Where the events go. */
   readonly sink: { readonly out: CanonicalEvent[] };
   readonly context: ReplyReadContext;
   readonly grounding: Grounding;
   openKind: TextKind | undefined;
-  /** Of the open part: it is said last. */
+  /** Of the open part; emitted at its end. */
   signature: string | undefined;
   call: OpenCall | undefined;
   partCount: number;
   callCount: number;
-  /** A call was made; the output tool's does not count. */
+  /** The candidate has a tool call, not counting the output tool's. */
   hasToolCalls: boolean;
   text: string;
-  /** Where the open text begins within all the text. */
+  /** Where the open text part starts within `text`. */
   textStart: number;
-  /** How many of its citations have been given. */
+  /** The number of citations emitted so far. */
   citationCount: number;
   finishReason: string | undefined;
   finishMessage: string | undefined;
@@ -81,9 +80,9 @@ export function addPart(
   const signature = stringIn(part["thoughtSignature"]) || undefined;
   const { text } = part;
   if (typeof text === "string") {
-    const flow = part["thought"] === true ? "reasoning" : "text";
+    const kind = part["thought"] === true ? "reasoning" : "text";
     if (text !== "" || signature !== undefined || logprobs !== undefined)
-      addText(candidate, flow, { text, signature, logprobs });
+      addText(candidate, kind, { text, signature, logprobs });
     return;
   }
   const call = objectIn(part["functionCall"]);
@@ -93,12 +92,12 @@ export function addPart(
   if (value !== undefined) addWholePart(candidate, value);
 }
 
-/** The parts are over: what is open ends, and citations that no text has taken stand in a last one of their own. */
+/** Ends the open part. Citations that no text part has taken go into an empty text part at the end. */
 export function endCandidate(candidate: CandidateState): void {
   endCall(candidate);
   const { grounding } = candidate;
-  const cites = grounding.chunks.length + grounding.sources.length > 0;
-  if (candidate.openKind !== "text" && cites && candidate.citationCount === 0) {
+  const hasSources = grounding.chunks.length + grounding.sources.length > 0;
+  if (candidate.openKind !== "text" && hasSources && candidate.citationCount === 0) {
     closeTextPart(candidate);
     openTextPart(candidate, "text");
   }
@@ -113,30 +112,31 @@ interface TextPiece {
   readonly logprobs: TokenLogprob[] | undefined;
 }
 
-// A signature stands at the end of what it signs; it may come late, with a text that is empty.
+// A signature ends the part that it signs. It may come late, with an empty text.
 function addText(
   candidate: CandidateState,
-  flow: TextKind,
+  kind: TextKind,
   { text, signature, logprobs }: TextPiece,
 ): void {
   endCall(candidate);
   const { sink, index: choice } = candidate;
-  const late = text === "" && candidate.openKind !== undefined && candidate.signature === undefined;
-  if (!late && (candidate.openKind !== flow || candidate.signature !== undefined)) {
+  const isLateSignature =
+    text === "" && candidate.openKind !== undefined && candidate.signature === undefined;
+  if (!isLateSignature && (candidate.openKind !== kind || candidate.signature !== undefined)) {
     closeTextPart(candidate);
-    openTextPart(candidate, flow);
+    openTextPart(candidate, kind);
   }
   const part = candidate.partCount - 1;
-  if (flow === "text") candidate.text += text;
+  if (kind === "text") candidate.text += text;
   if (logprobs !== undefined) sink.out.push({ type: "delta", choice, part, text, logprobs });
   else if (text !== "") sink.out.push({ type: "delta", choice, part, text });
   candidate.signature = signature;
 }
 
-function openTextPart(candidate: CandidateState, flow: TextKind): void {
-  candidate.openKind = flow;
-  if (flow === "text") candidate.textStart = candidate.text.length;
-  const head: PartHead = flow === "text" ? { type: flow } : { type: flow, summary: true };
+function openTextPart(candidate: CandidateState, kind: TextKind): void {
+  candidate.openKind = kind;
+  if (kind === "text") candidate.textStart = candidate.text.length;
+  const head: PartHead = kind === "text" ? { type: kind } : { type: kind, summary: true };
   candidate.sink.out.push({
     type: "part_start",
     choice: candidate.index,
@@ -165,33 +165,32 @@ function emitCitations(candidate: CandidateState, part: number): void {
   const citations = citationsOf(grounding, text);
   for (const citation of citations.slice(candidate.citationCount)) {
     const { start, end } = citation;
-    const here = start !== undefined && end !== undefined && start >= textStart;
+    const isInPart = start !== undefined && end !== undefined && start >= textStart;
     sink.out.push({
       type: "citation",
       choice: candidate.index,
       part,
       citation: {
         ...citation,
-        start: here ? start - textStart : undefined,
-        end: here ? end - textStart : undefined,
+        start: isInPart ? start - textStart : undefined,
+        end: isInPart ? end - textStart : undefined,
       },
     });
   }
   candidate.citationCount = citations.length;
 }
 
-// A call is whole in one part, or it is begun, gets its arguments in pieces and ends with an empty one.
+// A call is complete in one part, or it starts with a name, streams its arguments and ends with an empty part.
 function addCall(candidate: CandidateState, call: JsonObject, signature: string | undefined): void {
-  const named = stringIn(call["name"]) ?? "";
-  const goesOn = call["willContinue"] === true;
-  if (named !== "") {
+  const name = stringIn(call["name"]) ?? "";
+  if (name !== "") {
     endCall(candidate);
     candidate.call = { head: call, signature, args: { ...objectIn(call["args"]) } };
   }
   const { call: open } = candidate;
   if (open === undefined) return;
   addPartialArguments(open.args, call["partialArgs"]);
-  if (!goesOn) endCall(candidate);
+  if (call["willContinue"] !== true) endCall(candidate);
 }
 
 function endCall(candidate: CandidateState): void {
@@ -200,10 +199,10 @@ function endCall(candidate: CandidateState): void {
   candidate.call = undefined;
   closeTextPart(candidate);
   const name = stringIn(call.head["name"]) ?? "";
-  const emulated = name === context.emulation?.outputTool;
+  const isOutputTool = name === context.emulation?.outputTool;
   const id =
     stringIn(call.head["id"]) || mintCallId(candidate.replyId, choice, candidate.callCount++);
-  candidate.hasToolCalls ||= !emulated;
+  candidate.hasToolCalls ||= !isOutputTool;
   const signature =
     call.signature === undefined ? undefined : blobOf(call.signature, "call", context);
   const part = candidate.partCount++;
@@ -212,7 +211,7 @@ function endCall(candidate: CandidateState): void {
       type: "part_start",
       choice,
       part,
-      head: emulated ? { type: "text" } : { type: "tool_call", id, name, signature },
+      head: isOutputTool ? { type: "text" } : { type: "tool_call", id, name, signature },
     },
     { type: "delta", choice, part, text: JSON.stringify(call.args) },
     { type: "part_end", choice, part },
@@ -237,7 +236,7 @@ function blobOf(data: string, kind: OpaqueBlob["kind"], { origin }: ReplyReadCon
   return { wire: "gemini", kind, data, origin };
 }
 
-// Code and its result, a server tool's call and answer: only this API can say them.
+// Executable code and its result, server tool calls and results: specific to this API.
 function nativeOf(part: JsonObject): NativePart | undefined {
   return Object.keys(part).length === 0
     ? undefined

@@ -28,13 +28,13 @@ const CANDIDATES_MAX = 64;
 interface ReaderState {
   readonly context: ReplyReadContext;
   readonly candidates: Map<number, CandidateState>;
-  /** What the meter counts searches by. */
+  /** Metering counts searches by these. */
   readonly groundings: JsonObject[];
-  /** The events that the current push gives. */
+  /** The events of the current push. */
   out: CanonicalEvent[];
   id: string | undefined;
   model: string | undefined;
-  /** Each chunk has one; the last that counts holds. */
+  /** From the latest chunk that has a total count. */
   usage: JsonObject | undefined;
   block: JsonObject | undefined;
   started: boolean;
@@ -42,31 +42,31 @@ interface ReaderState {
 }
 
 export function createStreamReader(context: ReplyReadContext): WireStreamReader {
-  const reading = createReaderState(context);
+  const state = createReaderState(context);
   return {
     push({ data, json }) {
-      reading.out = [];
-      const value = reading.ended ? undefined : (json ?? parse(data));
-      if (value !== undefined) readValue(reading, value);
-      return reading.out;
+      state.out = [];
+      const value = state.ended ? undefined : (json ?? parse(data));
+      if (value !== undefined) readValue(state, value);
+      return state.out;
     },
     end() {
-      reading.out = [];
-      if (!reading.ended) finish(reading, false);
-      return reading.out;
+      state.out = [];
+      if (!state.ended) finish(state, false);
+      return state.out;
     },
   };
 }
 
-/** The events of a whole reply, or of a stream that came as one list of its chunks. */
+/** The events of a non-streamed reply, or of a stream that came as one array of chunks. */
 export function readBodyEvents(
   body: unknown,
   context: ReplyReadContext,
 ): readonly CanonicalEvent[] {
-  const reading = createReaderState(context);
-  readValue(reading, body);
-  if (!reading.ended) finish(reading, true);
-  return reading.out;
+  const state = createReaderState(context);
+  readValue(state, body);
+  if (!state.ended) finish(state, true);
+  return state.out;
 }
 
 function createReaderState(context: ReplyReadContext): ReaderState {
@@ -130,7 +130,7 @@ function start(state: ReaderState, chunk: JsonObject): void {
   });
 }
 
-/** This API's `standard` is what the others call `default`. */
+/** Gemini's tier `standard` is `default` in the canonical form. */
 function tierOf(usage: JsonObject | undefined): string | undefined {
   const tier = stringIn(usage?.["serviceTier"])?.toLowerCase();
   return tier === "standard" ? "default" : tier;
@@ -148,25 +148,26 @@ function readCandidate(state: ReaderState, value: JsonObject, index: number): vo
   let logprobs = readLogprobs(value);
   for (const part of arrayIn(objectIn(value["content"])?.["parts"])) {
     if (!isObject(part)) continue;
-    const shown = typeof part["text"] === "string" && part["thought"] !== true;
-    addPart(candidate, part, shown ? logprobs : undefined);
-    if (shown) logprobs = undefined;
+    const isOutputText = typeof part["text"] === "string" && part["thought"] !== true;
+    addPart(candidate, part, isOutputText ? logprobs : undefined);
+    if (isOutputText) logprobs = undefined;
   }
   candidate.finishReason = stringIn(value["finishReason"]) || candidate.finishReason;
   candidate.finishMessage = stringIn(value["finishMessage"]) ?? candidate.finishMessage;
 }
 
-// Nothing ends before the stream does: usage and signatures may come after the reason to finish.
+// Parts end only with the stream: usage and signatures may follow the finish reason.
 function finish(state: ReaderState, isComplete: boolean): void {
   state.ended = true;
   const { out, candidates, block } = state;
-  const word = stringIn(block?.["blockReason"]);
+  const blockReason = stringIn(block?.["blockReason"]);
   const { size } = candidates;
-  const cut = size === 0 || candidates.values().some((one) => one.finishReason === undefined);
-  if (size === 0 && word !== undefined) {
+  const isTruncated =
+    size === 0 || candidates.values().some((candidate) => candidate.finishReason === undefined);
+  if (size === 0 && blockReason !== undefined) {
     const detail = stringIn(block?.["blockReasonMessage"]);
-    out.push({ type: "finish", choice: 0, finish: readBlockReason(word, detail) });
-  } else if (cut && !isComplete) {
+    out.push({ type: "finish", choice: 0, finish: readBlockReason(blockReason, detail) });
+  } else if (isTruncated && !isComplete) {
     out.push({ type: "error", error: truncatedStreamError() });
     return;
   } else if (size === 0) out.push({ type: "finish", choice: 0, finish: { reason: "error" } });

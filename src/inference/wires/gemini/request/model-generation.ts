@@ -1,16 +1,16 @@
-// What a model's name says where nothing else is known of it.
+// What a Gemini model supports by its generation, which its name tells, if the catalog does not say.
 import type { Target } from "../../../canonical/wire.ts";
 
 const LATEST_GENERATION = 3;
 
-/** 2.5 for gemini-2.5-flash. `gemini-flash-latest` is of the newest; a model of another family (Gemma) is of none: 0. */
+/** 2.5 for gemini-2.5-flash, the latest for `gemini-flash-latest`, 0 for models of other families (Gemma). */
 function generationOf(model: string): number {
-  const named = /gemini-(\d+(?:\.\d+)?)/.exec(model)?.[1];
-  if (named !== undefined) return Number(named);
+  const version = /gemini-(\d+(?:\.\d+)?)/.exec(model)?.[1];
+  if (version !== undefined) return Number(version);
   return model.includes("gemini") ? LATEST_GENERATION : 0;
 }
 
-/** How reasoning is asked for: a level since generation 3, a budget of tokens in 2.5, nothing before. */
+/** How reasoning is configured: by level from generation 3, by token budget in 2.5, not at all before. */
 export function reasoningControl({ abilities, model }: Target): "effort" | "budget" | "none" {
   if (abilities?.reasoning !== undefined) return abilities.reasoning;
   const generation = generationOf(model);
@@ -18,7 +18,7 @@ export function reasoningControl({ abilities, model }: Target): "effort" | "budg
   return generation >= 2.5 ? "budget" : "none";
 }
 
-/** Calls have ids, a call of a step must carry a signature, results hold media, and JSON output goes with tools. */
+/** From generation 3, calls have ids and signatures, tool results hold media, and JSON output works with tools. */
 export function isThirdGeneration({ model }: Target): boolean {
   return generationOf(model) >= LATEST_GENERATION;
 }

@@ -1,5 +1,6 @@
-// Parts of a content: what a user sends, and what stands in a tool's result.
+// Writes the media parts of messages and tool results.
 import type { FilePart, ImagePart, MediaPart, Source } from "../../../canonical/parts.ts";
+import type { CallIds } from "../../../canonical/call-ids.ts";
 import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import type { Target } from "../../../canonical/wire.ts";
@@ -11,9 +12,17 @@ const RESOLUTION_BY_DETAIL = {
   original: "MEDIA_RESOLUTION_ULTRA_HIGH",
 } as const;
 
+export interface TurnWriteContext {
+  readonly target: Target;
+  readonly losses: Loss[];
+  readonly ids: CallIds;
+  /** Calls have ids. Older models match results by name and order. */
+  readonly hasCallIds: boolean;
+}
+
 type Media = ImagePart | FilePart | MediaPart;
 
-/** What is fetched by address needs a type; where neither the caller nor the address says one, it is the commonest. */
+/** A fetched file needs a media type; these apply if neither the caller nor the URL gives one. */
 const DEFAULT_MEDIA_TYPES = {
   image: "image/jpeg",
   file: "application/pdf",
@@ -61,8 +70,8 @@ export function writeMedia(
       path: at,
       reason:
         part.source.kind === "url"
-          ? "This provider does not fetch from there. Send the bytes."
-          : `The ${part.type} lies with another provider. Send its bytes.`,
+          ? "This provider cannot fetch this URL. Send the content as base64."
+          : `The ${part.type} is stored at another provider. Send its content as base64.`,
     });
     return undefined;
   }
@@ -102,16 +111,16 @@ function addFileLosses({ name, context, citable }: FilePart, at: string, losses:
   if (name !== undefined)
     losses.push({
       path: `${at}.filename`,
-      reason: "At this provider a file has no name.",
+      reason: "This provider does not support file names.",
       tolerated: true,
     });
   if (context !== undefined)
     losses.push({
       path: `${at}.context`,
-      reason: "This provider takes no note beside a document.",
+      reason: "This provider does not support document context.",
     });
   if (citable === true)
-    losses.push({ path: `${at}.citations`, reason: "This provider does not cite documents." });
+    losses.push({ path: `${at}.citations`, reason: "This provider does not support citations." });
 }
 
 function resolutionOf(
@@ -125,7 +134,7 @@ function resolutionOf(
     return { mediaResolution: { level: RESOLUTION_BY_DETAIL[detail] } };
   losses.push({
     path: `${at}.detail`,
-    reason: "This model has no detail for single images.",
+    reason: "This model does not support an image detail level.",
     tolerated: true,
   });
   return undefined;

@@ -18,7 +18,7 @@ const SERVICE_TIERS = new Map([
   ["priority", "priority"],
 ]);
 
-/** What this API has no word for. A value that changes nothing (`store: false`) is no loss. */
+/** Fields without an equivalent, with the value that changes nothing (`store: false`) and so is no loss. */
 const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
   ["logitBias", undefined],
   ["metadata", undefined],
@@ -26,21 +26,21 @@ const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
   ["verbosity", "medium"],
 ];
 
-/** What changes no answer. */
+/** Fields that do not change the reply: dropped without the caller's permission. */
 const TOLERATED_FIELDS: readonly (readonly [RequestField, string])[] = [
-  ["cache", "This provider caches by itself."],
-  ["cacheKey", "This provider caches by itself."],
-  ["cacheRetention", "This provider caches by itself."],
-  ["user", "This provider takes no name of the end user."],
-  ["safetyIdentifier", "This provider takes no name of the end user."],
+  ["cache", "This provider caches automatically."],
+  ["cacheKey", "This provider caches automatically."],
+  ["cacheRetention", "This provider caches automatically."],
+  ["user", "This provider does not accept an end-user ID."],
+  ["safetyIdentifier", "This provider does not accept an end-user ID."],
 ];
 
 export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
   addUnsupportedLosses(original, losses);
-  const instructs =
+  const needsJsonInstruction =
     original.output?.type === "json_object" && !acceptsSchemaWithTools(original, target);
-  const request = instructs ? addJsonInstruction(original, losses) : original;
+  const request = needsJsonInstruction ? addJsonInstruction(original, losses) : original;
   const emulation = emulate(request, target, losses);
   const native: JsonObject = takeNativeFields(request.native, "gemini", "", losses) ?? {};
   const config = native["generationConfig"];
@@ -62,10 +62,10 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
   return { body, losses, emulation, path: operationPath(target.model, operation) };
 }
 
-// Models before the third generation refuse functions beside JSON output even where none may be called.
+// Models before Gemini 3 reject functions together with JSON output, even if no call is allowed.
 function mustOmitTools({ output, toolChoice }: CanonicalRequest, target: Target): boolean {
-  const json = output !== undefined && output.type !== "text";
-  return json && toolChoice?.type === "none" && !isThirdGeneration(target);
+  const isJson = output !== undefined && output.type !== "text";
+  return isJson && toolChoice?.type === "none" && !isThirdGeneration(target);
 }
 
 function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
@@ -85,7 +85,7 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
       losses,
       request,
       "stop",
-      `This provider takes at most ${STOPS_MAX} stop sequences.`,
+      `This provider accepts at most ${STOPS_MAX} stop sequences.`,
     );
   return {
     maxOutputTokens: request.maxOutputTokens,
@@ -106,7 +106,7 @@ function writeRandomness(request: CanonicalRequest, target: Target, losses: Loss
   if (target.abilities?.sampling !== false) return { temperature, topP, topK };
   for (const field of ["temperature", "topP", "topK"] as const)
     if ((request[field] ?? 1) !== 1)
-      addFieldLoss(losses, request, field, "This model takes no such setting.");
+      addFieldLoss(losses, request, field, "This model does not support this parameter.");
   return {};
 }
 
@@ -124,16 +124,16 @@ function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
   };
 }
 
-/** Models before the third generation refuse JSON output beside functions that may be called. */
+/** Models before Gemini 3 reject JSON output together with functions that may be called. */
 function acceptsSchemaWithTools(
   { tools = [], toolChoice }: CanonicalRequest,
   target: Target,
 ): boolean {
-  const calls = toolChoice?.type !== "none" && tools.some((tool) => tool.type === "function");
-  return !calls || isThirdGeneration(target);
+  const allowsCalls = toolChoice?.type !== "none" && tools.some((tool) => tool.type === "function");
+  return !allowsCalls || isThirdGeneration(target);
 }
 
-// Where JSON output is refused beside functions, the answer goes through a tool as well.
+// If JSON output cannot be combined with functions, the schema is emulated by a tool.
 function emulate(
   request: CanonicalRequest,
   target: Target,
@@ -154,7 +154,7 @@ function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefine
       losses,
       request,
       "serviceTier",
-      `This provider has no service tier ${serviceTier}.`,
+      `This provider does not support the service tier ${serviceTier}.`,
     );
   return SERVICE_TIERS.get(serviceTier);
 }

@@ -1,5 +1,4 @@
-// How hard to think. Models of the third generation take a level, those of 2.5 a budget of tokens; which of them can be
-// told not to think at all differs.
+// Writes the reasoning settings. Gemini 3 takes a level, Gemini 2.5 a token budget; not all models can turn reasoning off.
 import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
 import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
@@ -25,19 +24,20 @@ export function writeThinking(
 ): JsonObject | undefined {
   const { reasoning, names } = request;
   if (reasoning === undefined) return undefined;
-  const asks = isRequested(reasoning);
-  if (!asks && reasoning.summary === undefined) return undefined;
+  const isConfigured = isRequested(reasoning);
+  if (!isConfigured && reasoning.summary === undefined) return undefined;
   const path = names?.reasoning ?? "reasoning";
   const off = isOff(reasoning);
-  const way = reasoningControl(target);
-  if (way === "none") {
-    if (asks && !off) losses.push({ path, reason: "This model does not think by request." });
+  const control = reasoningControl(target);
+  if (control === "none") {
+    if (isConfigured && !off)
+      losses.push({ path, reason: "This model's reasoning cannot be configured." });
     return undefined;
   }
   const addLoss = (reason: string) => losses.push({ path, reason, tolerated: true });
   const options: ThinkingOptions = { reasoning, target, isOff: off, addLoss };
   return {
-    ...(way === "effort"
+    ...(control === "effort"
       ? { thinkingLevel: levelFor(options)?.toUpperCase() }
       : { thinkingBudget: budgetFor(options) }),
     includeThoughts: off || reasoning.summary === "none" ? undefined : true,
@@ -58,10 +58,11 @@ function levelFor({ reasoning, target, isOff, addLoss }: ThinkingOptions): Effor
     ? "none"
     : (effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens)));
   if (wanted === undefined) return undefined;
-  const usual = target.model.includes("pro") ? PRO_LEVELS : LEVELS;
-  const known = target.abilities?.efforts?.filter((one) => one !== "none") ?? usual;
-  const level = clampEffort(wanted, known);
-  if (level !== wanted) addLoss(`This model has no effort ${wanted}; ${level} is the nearest.`);
+  const defaults = target.model.includes("pro") ? PRO_LEVELS : LEVELS;
+  const supported = target.abilities?.efforts?.filter((one) => one !== "none") ?? defaults;
+  const level = clampEffort(wanted, supported);
+  if (level !== wanted)
+    addLoss(`This model does not support the effort ${wanted}; ${level} is used instead.`);
   return level;
 }
 
@@ -70,13 +71,14 @@ function budgetFor({ reasoning, target, isOff, addLoss }: ThinkingOptions): numb
   const { min, max, canDisable } = budgetRange(target.model);
   if (isOff && canDisable) return 0;
   if (isOff) {
-    addLoss("This model always thinks.");
+    addLoss("This model's reasoning cannot be turned off.");
     return min;
   }
   const wanted = budgetTokens ?? (effort === undefined ? undefined : effortToBudget(effort));
   if (wanted === undefined) return mode === undefined ? undefined : DYNAMIC_BUDGET;
   const budget = Math.min(Math.max(wanted, min), max);
-  if (budget !== wanted) addLoss(`This model thinks with ${min} to ${max} tokens.`);
+  if (budget !== wanted)
+    addLoss(`This model accepts a reasoning budget of ${min} to ${max} tokens.`);
   return budget;
 }
 

@@ -1,11 +1,11 @@
-// What tools answered. The provider matches results to calls by id or by place, and knows them by the tool's name.
+// Writes tool results. Gemini matches a result to its call by id, or on older models by order, and requires the tool's name.
 import type { JsonObject } from "../../../../base/json.ts";
 import type { ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
 import type { Turn } from "../../../canonical/request.ts";
 import { takeNativeFields } from "../../../canonical/loss.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { writeMedia } from "./write-parts.ts";
-import type { TurnWriteContext } from "./write-turns.ts";
+import type { TurnWriteContext } from "./write-parts.ts";
 
 /** The results of one turn, in the order of its calls. */
 export function writeToolResults(
@@ -14,12 +14,12 @@ export function writeToolResults(
   context: TurnWriteContext,
 ): JsonObject[] {
   takeNativeFields(turn.native, "gemini", turn.path, context.losses);
-  const place = new Map(calls.map((call, at) => [call.id, at]));
+  const position = new Map(calls.map((call, at) => [call.id, at]));
   return turn.parts
     .filter((part) => part.type === "tool_result")
-    .toSorted((one, other) => (place.get(one.callId) ?? 0) - (place.get(other.callId) ?? 0))
+    .toSorted((one, other) => (position.get(one.callId) ?? 0) - (position.get(other.callId) ?? 0))
     .map((part) => {
-      const call = calls[place.get(part.callId) ?? -1];
+      const call = calls[position.get(part.callId) ?? -1];
       return writeToolResult(part, part.name ?? call?.name ?? "", part.path ?? "messages", context);
     });
 }
@@ -36,18 +36,18 @@ function writeToolResult(
     const path = one.path ?? `${at}.content[${index}]`;
     if (one.type === "text") texts.push(one.text);
     else {
-      const held = writeMediaContent(one, path, context);
-      if (held !== undefined) parts.push(held);
+      const media = writeMediaContent(one, path, context);
+      if (media !== undefined) parts.push(media);
     }
   }
-  const said = texts.length > 1 ? texts : (texts[0] ?? "");
+  const output = texts.length > 1 ? texts : (texts[0] ?? "");
   const hasCache =
     part.cache !== undefined ||
     part.content.some((one) => "cache" in one && one.cache !== undefined);
   if (hasCache)
     context.losses.push({
       path: `${at}.cache_control`,
-      reason: "This provider caches by itself.",
+      reason: "This provider caches automatically.",
       tolerated: true,
     });
   return {
@@ -57,7 +57,7 @@ function writeToolResult(
           ? context.ids.forResult(part.callId)
           : undefined,
       name,
-      response: part.isError === true ? { error: said } : { output: said },
+      response: part.isError === true ? { error: output } : { output },
       parts: parts.length === 0 ? undefined : parts,
       ...takeNativeFields(part.native, "gemini", at, context.losses),
     },
@@ -80,8 +80,8 @@ function writeMediaContent(
       path: at,
       reason:
         part.type === "native"
-          ? `This content is of the ${part.wire} API and has no equivalent at this model's provider.`
-          : "A tool result holds only text, and from the third generation of models on bytes, at this provider.",
+          ? `This content is specific to the ${part.wire} API and has no equivalent at this model's provider.`
+          : "This provider supports only text in tool results, and from Gemini 3 on base64 media.",
     });
   return undefined;
 }

@@ -8,26 +8,19 @@ import type {
   TextPart,
   ToolCallPart,
 } from "../../../canonical/parts.ts";
-import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import { takeNativeFields } from "../../../canonical/loss.ts";
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
-import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
+import { createCallIds } from "../../../canonical/call-ids.ts";
 import { addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 import { writeMedia } from "./write-parts.ts";
+import type { TurnWriteContext } from "./write-parts.ts";
 import { writeToolResults } from "./write-tool-results.ts";
 
-/** The documented word for a call that some other model made: newer models refuse a step whose first call has no signature. */
+/** Google's documented signature for another model's call: Gemini 3 rejects a step whose first call has no signature. */
 const SKIP_SIGNATURE_CHECK = "skip_thought_signature_validator";
-
-export interface TurnWriteContext {
-  readonly target: Target;
-  readonly losses: Loss[];
-  readonly ids: CallIds;
-  /** Calls have ids; older models go by name and order. */
-  readonly hasCallIds: boolean;
-}
 
 interface Content {
   readonly role: "user" | "model";
@@ -39,7 +32,7 @@ export interface WrittenTurns {
   readonly contents: readonly JsonObject[];
 }
 
-/** Leading instructions are hoisted, part by part; later ones keep their place as the user's. Neighbours of one role become one content. */
+/** Leading instructions go to `systemInstruction`, later ones become user content. Adjacent turns of one role are merged. */
 export function writeTurns(
   request: CanonicalRequest,
   target: Target,
@@ -65,7 +58,7 @@ export function writeTurns(
   if (contents.length === 0)
     losses.push({
       path: request.names?.turns ?? "messages",
-      reason: "Nothing in it is of a kind that this provider takes.",
+      reason: "It has no content that this provider supports.",
     });
   return {
     systemInstruction: system.length === 0 ? undefined : { parts: system },
@@ -93,14 +86,14 @@ function addOrderLosses(turns: readonly Turn[], { target, losses }: TurnWriteCon
   if (first?.role === "assistant" && first.parts.some((part) => part.type === "tool_call"))
     losses.push({
       path: turnPath(first),
-      reason: "At this provider a tool call comes after a user's message.",
+      reason: "This provider requires a user message before a tool call.",
       fatal: true,
     });
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
     losses.push({
       path: turnPath(last),
-      reason: "This model does not go on with a trailing assistant message.",
+      reason: "This model cannot continue a trailing assistant message.",
       fatal: true,
     });
 }
@@ -108,15 +101,18 @@ function addOrderLosses(turns: readonly Turn[], { target, losses }: TurnWriteCon
 function writeTurn(turn: Turn, at: string, context: TurnWriteContext): JsonObject[] {
   takeNativeFields(turn.native, "gemini", turn.path, context.losses);
   if (turn.name !== undefined)
-    context.losses.push({ path: `${at}.name`, reason: "This provider's messages have no name." });
+    context.losses.push({
+      path: `${at}.name`,
+      reason: "This provider does not support message names.",
+    });
   const firstCall = turn.parts.findIndex((part) => part.type === "tool_call");
   const written: JsonObject[] = [];
   for (const [index, part] of turn.parts.entries()) {
     const path = part.path ?? `${at}.content[${index}]`;
-    const one = isInstruction(turn)
+    const writtenPart = isInstruction(turn)
       ? writeInstruction(part, path, context)
       : writePart(part, path, index === firstCall, context);
-    if (one !== undefined) written.push(one);
+    if (writtenPart !== undefined) written.push(writtenPart);
   }
   return written;
 }
@@ -128,13 +124,13 @@ function writeInstruction(
 ): JsonObject | undefined {
   addCacheLoss(part, at, context);
   if (part.type === "text") return writeText(part, at, context);
-  return addLoss(context, at, "Instructions are text at this provider.");
+  return addLoss(context, at, "This provider supports only text in instructions.");
 }
 
 function writePart(
   part: Part,
   at: string,
-  opensStep: boolean,
+  isFirstCall: boolean,
   context: TurnWriteContext,
 ): JsonObject | undefined {
   addCacheLoss(part, at, context);
@@ -151,16 +147,16 @@ function writePart(
     case "reasoning":
       return writeReasoning(part, at, context);
     case "tool_call":
-      return writeCall(part, at, opensStep, context);
+      return writeCall(part, at, isFirstCall, context);
     case "native":
       if (part.wire === "gemini") return part.value;
       return addLoss(
         context,
         at,
-        `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
+        `This content is specific to the ${part.wire} API and has no equivalent at this model's provider.`,
       );
     case "tool_result":
-      return addLoss(context, at, "A tool result cannot stand here.");
+      return addLoss(context, at, "A tool result is not allowed here.");
   }
 }
 
@@ -168,12 +164,12 @@ function addCacheLoss(part: Part, at: string, { losses }: TurnWriteContext): voi
   if (!("cache" in part) || part.cache === undefined) return;
   losses.push({
     path: `${at}.cache_control`,
-    reason: "This provider caches by itself.",
+    reason: "This provider caches automatically.",
     tolerated: true,
   });
 }
 
-/** The signature of a thing goes back only to its maker. */
+/** The part's signature if the target model produced it; another model's signature is a loss. */
 function replayableSignature(
   part: TextPart | ImagePart | ToolCallPart,
   at: string,
@@ -216,7 +212,7 @@ function writeReasoning(
     return { text, thought: true, thoughtSignature: blob.data };
   losses.push({
     path: at,
-    reason: "Earlier reasoning goes back only to the provider and model that made it.",
+    reason: "Earlier reasoning is only valid for the provider and model that produced it.",
     tolerated: true,
   });
   return undefined;
@@ -225,14 +221,17 @@ function writeReasoning(
 function writeCall(
   part: ToolCallPart,
   at: string,
-  opensStep: boolean,
+  isFirstCall: boolean,
   context: TurnWriteContext,
 ): JsonObject | undefined {
   if (part.custom === true)
-    return addLoss(context, at, "This provider has no tools with free text for input.");
+    return addLoss(
+      context,
+      at,
+      "This provider does not support custom tools with free-form input.",
+    );
   const args = parseObject(part.arguments);
-  if (args === undefined)
-    return addLoss(context, at, "The arguments of a tool call must be a JSON object.");
+  if (args === undefined) return addLoss(context, at, "Tool call arguments must be a JSON object.");
   const id = context.ids.forCall(part.id);
   return {
     functionCall: {
@@ -242,7 +241,7 @@ function writeCall(
     },
     thoughtSignature:
       replayableSignature(part, at, context) ??
-      (opensStep && context.hasCallIds ? SKIP_SIGNATURE_CHECK : undefined),
+      (isFirstCall && context.hasCallIds ? SKIP_SIGNATURE_CHECK : undefined),
     ...takeNativeFields(part.native, "gemini", at, context.losses),
   };
 }
