@@ -1,5 +1,5 @@
-// What a model can take, for the wires that write requests to it. Absent means the newest models' way; the rules here say
-// where a provider or an older model differs. They come from the providers' documents and from recorded refusals.
+// What each model supports, for the wires that write requests to it. An absent ability means what the newest models do;
+// the rules list the exceptions, taken from the providers' documentation and from recorded 400s.
 
 import type { Model } from "../../models/catalog.ts";
 import type { Abilities } from "../canonical/wire.ts";
@@ -11,12 +11,12 @@ interface AbilityRule {
   readonly abilities: Abilities;
 }
 
-/** Stands for every provider that the operator declares. */
+/** Matches every provider that the operator declares. */
 const CUSTOM_PROVIDER = "declared";
 
 const OPENAI_PROVIDERS = ["openai", "azure"] as const;
 const CLAUDE_PROVIDERS = ["anthropic", "bedrock", "vertex", CUSTOM_PROVIDER] as const;
-/** Servers that speak OpenAI's chat wire and know little beyond its common fields. */
+/** Servers with an OpenAI-compatible chat API that support little beyond its common fields. */
 const OPENAI_COMPATIBLE_PROVIDERS = [
   "groq",
   "deepseek",
@@ -111,7 +111,7 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
     },
   },
   { providers: ["perplexity"], match: /./, abilities: { streamOptions: false } },
-  // JSON output they have, schemas not; a forced call is refused by a model that thinks, and by some always.
+  // JSON mode without schemas. A required tool call is rejected by their reasoning models, and by some models always.
   {
     providers: ["deepseek", "zai", "moonshot"],
     match: /./,
@@ -137,10 +137,10 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
     match: /gpt-oss/,
     abilities: { efforts: ["low", "medium", "high"] },
   },
-  // Only "none" and "default" are known there, of which the one is no effort and the other ours already.
+  // Groq accepts only the efforts "none" and "default", and "default" is what an absent effort means.
   { providers: ["groq"], match: /qwen/, abilities: { reasoning: "none" } },
   { providers: ["xai"], match: /^grok-3-mini/, abilities: { efforts: ["low", "high"] } },
-  // These reason, and refuse to be told how hard.
+  // These models reason but reject `reasoning_effort`.
   { providers: ["xai"], match: /^grok-(4-|code)/, abilities: { reasoning: "none" } },
 ];
 
@@ -176,11 +176,11 @@ const CLAUDE_RULES: readonly AbilityRule[] = [
     abilities: { midConversationInstructions: true },
   },
   { providers: ["bedrock"], match: /amazon\.nova/, abilities: { jsonSchema: false } },
-  // The clouds take Claude's images and documents as bytes alone.
+  // Bedrock and Vertex accept Claude's images and documents only as bytes.
   { providers: ["bedrock", "vertex"], match: /claude/, abilities: { urlSources: false } },
 ];
 
-/** A later rule wins over an earlier one. */
+/** Later rules override earlier ones. */
 const RULES: readonly AbilityRule[] = [...OPENAI_RULES, ...COMPATIBLE_RULES, ...CLAUDE_RULES];
 
 const BUILT_IN_PROVIDERS: ReadonlySet<string> = new Set(PROVIDERS.map(({ id }) => id));
@@ -190,7 +190,7 @@ export function abilitiesOf(model: Model): Abilities {
   const isCustom = !BUILT_IN_PROVIDERS.has(provider);
   const host = isCustom ? CUSTOM_PROVIDER : provider;
   const rules = RULES.filter((rule) => rule.providers.includes(host) && rule.match.test(name));
-  // Of an operator's own chat server nothing is known but that it takes what all take.
+  // Nothing is known about an operator's own chat server, so assume only the common fields.
   const isPlainChatServer = isCustom && wires.includes("chat") && !wires.includes("responses");
   const abilities: Abilities = Object.assign(
     {},

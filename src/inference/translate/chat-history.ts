@@ -1,18 +1,18 @@
-// What a chat's earlier replies bear that other providers and this gateway have put there, and that some providers refuse a
-// whole request for: a conversation goes on with any model.
+// Removes fields from a chat's earlier assistant messages that other providers or this gateway added. Some providers reject
+// a request that contains them, which would tie a conversation to one model.
 
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Provider } from "../providers/providers.ts";
 
 export interface SanitizedHistory {
-  /** The messages without what the provider refuses; undefined where they can stay as they came. */
+  /** The messages without the fields that the provider rejects; undefined if nothing was removed. */
   readonly messages: string | undefined;
   readonly dropped: readonly string[];
 }
 
 const UNCHANGED: SanitizedHistory = { messages: undefined, dropped: [] };
-/** Where other wires keep the signature of a call. */
+/** The field in which this gateway returns a tool call's signature from other wires. */
 const CALL_EXTRA_FIELD = "extra_content";
 
 export function sanitizeHistory(

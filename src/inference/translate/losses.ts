@@ -1,5 +1,5 @@
-// What becomes of the things that a provider cannot be told: refused with the path in the caller's own words, or left out
-// and listed, where the caller allows that or a rule says so.
+// Losses are request fields that the provider's API cannot express. A loss is rejected with a 400 that names the field in
+// the caller's API, or dropped and listed if the caller allows it or the loss is tolerated.
 
 import { Fault, invalid } from "../../base/fault.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -7,15 +7,15 @@ import { isObject, type JsonObject } from "../../base/json.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
 import type { Loss } from "../canonical/loss.ts";
 
-/** The paths that were left out; throws where something may not be. */
+/** The paths of the dropped fields. Throws on a loss that must not be dropped. */
 export function droppedPaths(
-  ask: Pick<ParsedRequest, "json">,
+  parsed: Pick<ParsedRequest, "json">,
   request: CanonicalRequest,
   losses: readonly Loss[],
   model: string,
 ): readonly string[] {
   const rejected = losses.filter(isRejected);
-  const canDrop = allowsLoss(ask.json);
+  const canDrop = allowsLoss(parsed.json);
   const [loss] = canDrop ? rejected.filter((one) => one.fatal === true) : rejected;
   if (loss !== undefined) throw lossFault(loss, model);
   const emptied = canDrop ? emptiedTurnLoss(request, rejected) : undefined;
@@ -27,7 +27,7 @@ export function isRejected(loss: Loss): boolean {
   return loss.tolerated !== true;
 }
 
-/** By this Anthropic's SDKs know that a conversation must be sent whole, and do so: their tool runners begin every one as a thread. */
+/** Anthropic's SDKs start every tool-runner conversation as a thread; on this error they resend it in full. */
 export const THREADS_UNSUPPORTED = {
   details: { error_code: "thread_unsupported_request", unsupported: ["thread"] },
 };
@@ -35,15 +35,15 @@ export const THREADS_UNSUPPORTED = {
 function lossFault({ path, reason, fatal }: Loss, model: string): Fault {
   const hint =
     fatal === true
-      ? "Change it, or use another model."
-      : 'Leave it out, use another model, or set "postern": {"lossy": true} to have it dropped.';
-  const message = `${path} cannot be passed on to ${model}: ${reason} ${hint}`;
+      ? "Change it or use another model."
+      : 'Remove it, use another model, or set `"postern": {"lossy": true}` to drop it.';
+  const message = `\`${path}\` is not supported with ${model}. ${reason} ${hint}`;
   return path === "thread"
     ? new Fault("invalid_request", message, { message, param: path, fields: THREADS_UNSUPPORTED })
     : invalid(path, message);
 }
 
-// A turn of which nothing is left cannot be sent, and without it the conversation would be another.
+// A turn that loses all of its parts cannot be sent, and dropping the turn would change the conversation.
 function emptiedTurnLoss({ turns }: CanonicalRequest, losses: readonly Loss[]): Loss | undefined {
   const lossByPath = new Map(losses.map((loss) => [loss.path, loss]));
   const emptied = turns.find(
@@ -59,9 +59,9 @@ function allowsLoss(json: JsonObject): boolean {
   const options = json["postern"];
   if (options === undefined || options === null) return false;
   if (!isObject(options))
-    throw invalid("postern", 'postern must be an object, such as {"lossy": true}.');
+    throw invalid("postern", '`postern` must be an object, for example `{"lossy": true}`.');
   const lossy = options["lossy"];
   if (lossy !== undefined && typeof lossy !== "boolean")
-    throw invalid("postern.lossy", "postern.lossy must be true or false.");
+    throw invalid("postern.lossy", "`postern.lossy` must be true or false.");
   return lossy === true;
 }

@@ -1,5 +1,5 @@
-// How a call passes from the caller's API to the provider's and back. On the same wire the bytes are relayed; between two
-// wires everything goes through the canonical form, and what cannot be said is refused with the name of its field.
+// Plans how a call reaches the provider's API and how its reply comes back. On the caller's own wire the bytes pass through;
+// between two wires everything goes through the canonical form.
 
 import type { Usage } from "../../base/usage-meters.ts";
 import { abilitiesOf } from "./abilities.ts";
@@ -32,10 +32,10 @@ import { INBOUND_WIRES, OUTBOUND_WIRES } from "../wires/wires.ts";
 
 export interface TransportPlan {
   readonly wire: UpstreamWire;
-  /** Where it is sent, for a wire that says the model and the operation in the path. */
+  /** The path below the provider's base URL, for a wire that names the model and the operation there. */
   readonly path: string | undefined;
   readonly body: string;
-  /** What could not be said and was left out, because the caller allowed it or a rule says so. */
+  /** The request fields that were dropped, by path. */
   readonly dropped: readonly string[];
   readonly readUsage: (json: JsonObject) => Usage | undefined;
   readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
@@ -55,49 +55,49 @@ export interface PlanContext {
 }
 
 export function planFor(
-  ask: ParsedRequest,
+  parsed: ParsedRequest,
   candidate: Candidate,
   context: PlanContext,
 ): TransportPlan {
   const [wire, ...others] = candidate.wires;
-  const { api } = ask;
+  const { api } = parsed;
   if (
     api === "embeddings" ||
-    (wire === api && !needsSchemaEmulation(api, ask.json, candidate.model))
+    (wire === api && !needsSchemaEmulation(api, parsed.json, candidate.model))
   )
-    return passthroughPlan(ask, candidate, context);
+    return passthroughPlan(parsed, candidate, context);
   const inbound = INBOUND_WIRES[api];
-  const request = canonicalRequestFor(inbound, ask, candidate, context.adjustments);
+  const request = canonicalRequestFor(inbound, parsed, candidate, context.adjustments);
   const translations = [wire, ...others].flatMap((one) =>
     one === "embeddings" || one === "count_tokens"
       ? []
       : [writeTranslation(one, OUTBOUND_WIRES[one], request, candidate)],
   );
-  // A provider that speaks several wires is spoken to on the first that can say it all.
+  // Of a provider's wires, use the first that can express the whole request.
   const chosen =
     translations.find(({ written }) => !written.losses.some(isRejected)) ?? translations[0];
   if (chosen === undefined) throw new Error(`no wire for ${api}`);
-  return translationPlan(ask, candidate, { ...context, ...chosen, inbound, request });
+  return translationPlan(parsed, candidate, { ...context, ...chosen, inbound, request });
 }
 
 function passthroughPlan(
-  ask: ParsedRequest,
+  parsed: ParsedRequest,
   candidate: Candidate,
   { adjustments }: PlanContext,
 ): TransportPlan {
-  const { api, wantsUsage } = ask;
+  const { api, wantsUsage } = parsed;
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
-  const { messages, dropped } = sanitizeHistory(ask, provider);
+  const { messages, dropped } = sanitizeHistory(parsed, provider);
   return {
     wire: api,
-    path: requestPath(api, candidate, ask.stream),
+    path: requestPath(api, candidate, parsed.stream),
     body: rewriteRequest(
-      ask,
+      parsed,
       candidate,
       messages === undefined ? adjustments : { ...adjustments, messages },
     ),
-    dropped: provider.supportsStore ? droppedStore(ask, candidate) : dropped,
+    dropped: provider.supportsStore ? droppedStore(parsed, candidate) : dropped,
     readUsage: (json) => usageOf(api, json, id),
     writeReply: ({ text, json }, usage, costUsd) => {
       const safeText = isObject(json["error"]) ? redact(text, candidate.credential) : text;
@@ -115,7 +115,7 @@ function passthroughPlan(
   };
 }
 
-// Anthropic's models at Vertex are named in the path; everywhere else the messages wire says the model in the body.
+// Vertex names Anthropic's models in the path; elsewhere the messages wire names the model in the body.
 function requestPath(
   wire: UpstreamWire,
   { credential, upstreamName }: Candidate,
@@ -165,7 +165,7 @@ interface Translation extends PlanContext, WrittenTranslation {
 }
 
 function translationPlan(
-  ask: ParsedRequest,
+  parsed: ParsedRequest,
   candidate: Candidate,
   translation: Translation,
 ): TransportPlan {
@@ -173,8 +173,8 @@ function translationPlan(
   const { credential, model, upstreamName } = candidate;
   const origin = { provider: credential.provider.id, model: upstreamName };
   const dropped = [
-    ...droppedPaths(ask, request, written.losses, model.id),
-    ...droppedStore(ask, candidate),
+    ...droppedPaths(parsed, request, written.losses, model.id),
+    ...droppedStore(parsed, candidate),
   ];
   const readContext: ReplyReadContext = {
     origin,
@@ -189,17 +189,17 @@ function translationPlan(
   };
   return {
     wire,
-    path: written.path ?? requestPath(wire, candidate, ask.stream),
+    path: written.path ?? requestPath(wire, candidate, parsed.stream),
     body: requestBody(wire, candidate, written),
     dropped,
     readUsage: (json) => usageOf(wire, json, origin.provider),
     writeReply: ({ json }, _usage, costUsd) =>
       translateReply(inbound, outbound.readReply(json, readContext), writeContext, costUsd),
     createStreamTransform: (costUsd) =>
-      translationTransform(ask.api === "embeddings" ? "chat" : ask.api, {
+      translationTransform(parsed.api === "embeddings" ? "chat" : parsed.api, {
         reader: outbound.createStreamReader(readContext),
         writer: inbound.createStreamWriter(writeContext),
-        showsUsage: ask.api !== "chat" || request.includeUsage === true,
+        showsUsage: parsed.api !== "chat" || request.includeUsage === true,
         costUsd,
         scrub: (text) => redact(text, credential),
       }),
@@ -207,7 +207,7 @@ function translationPlan(
   };
 }
 
-// A schema for a model that has no field for one is said in another way, also on its own API, where it would be refused.
+// A model without a JSON schema field would reject the schema even on its own API, so the call is translated.
 function needsSchemaEmulation(
   api: StreamingApi,
   json: JsonObject,
@@ -226,29 +226,29 @@ const SCHEMA_PATHS: Readonly<Record<StreamingApi, readonly string[]>> = {
   messages: ["output_config", "format"],
 };
 
-// Nothing is stored at the gateway's account, where it would be there for all of its callers.
+// Nothing is stored in the gateway's own account, where other callers could retrieve it.
 function droppedStore({ api, json }: ParsedRequest, { credential }: Candidate): readonly string[] {
   return api === "chat" && json["store"] === true && !credential.byok ? ["store"] : [];
 }
 
-// Postern's own fields are for Postern; the rest is read strictly, since it must be said again in other words.
+// Translation reads the body strictly, so the gateway's own fields are removed first.
 function canonicalRequestFor(
   inbound: InboundWire,
-  ask: ParsedRequest,
+  parsed: ParsedRequest,
   candidate: Candidate,
   adjustments: RequestAdjustments,
 ): CanonicalRequest {
-  const { postern: _postern, models: _models, provider: _provider, ...body } = ask.json;
-  const request = inbound.readRequest({ ...body, model: ask.model });
+  const { postern: _postern, models: _models, provider: _provider, ...body } = parsed.json;
+  const request = inbound.readRequest({ ...body, model: parsed.model });
   const { provider, byok } = candidate.credential;
   return {
     ...request,
-    stream: ask.stream,
+    stream: parsed.stream,
     ...(adjustments.outputMax === undefined ? {} : { maxOutputTokens: adjustments.outputMax }),
     ...(byok || provider.endUserField === null || request.user !== undefined
       ? {}
       : { user: adjustments.pseudonym() }),
-    // A provider that stores nothing is not told so.
+    // `store: false` goes only to a provider that knows the field.
     ...(byok ? {} : { store: provider.supportsStore ? false : undefined }),
   };
 }

@@ -1,6 +1,5 @@
-// The caller's own bytes with only what must change: the model's name, the request for usage, a pseudonym for the end
-// user, nothing stored in the gateway's account, the output limit where the balance lowered it, and without the members
-// that are the gateway's own.
+// Edits the caller's JSON text for passthrough, leaving everything else byte for byte: the upstream model name, the usage
+// option, an end-user pseudonym, `store`, an output limit that the balance lowered, and the gateway's own fields.
 
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
@@ -9,48 +8,53 @@ import { withMembers } from "../request/json-edit.ts";
 import { hasGatewayFields, GATEWAY_FIELDS } from "../routing/routing-preferences.ts";
 
 export interface RequestAdjustments {
-  /** Stands for the account at the provider, and says nothing about it. */
+  /** An end-user ID for the account that reveals nothing about it. */
   readonly pseudonym: () => string;
-  /** The output limit that the balance affords, where it had to be lowered. */
+  /** The output limit that the balance affords; undefined if it did not have to be lowered. */
   readonly outputMax: number | undefined;
-  /** A chat's messages, where they cannot be sent as they came. */
+  /** Replaces a chat's messages, as JSON text. */
   readonly messages?: string | undefined;
 }
 
 export function rewriteRequest(
-  ask: ParsedRequest,
+  request: ParsedRequest,
   { upstreamName, credential }: Candidate,
   adjustments: RequestAdjustments,
 ): string {
   const { provider, byok } = credential;
   const changes: Record<string, string | undefined> = {};
-  setModel(changes, ask, upstreamName, provider.messagesVersion);
-  if (ask.api === "chat" && ask.stream && provider.needsUsageOption && !ask.wantsUsage) {
-    const options = ask.json["stream_options"];
+  setModel(changes, request, upstreamName, provider.messagesVersion);
+  if (
+    request.api === "chat" &&
+    request.stream &&
+    provider.needsUsageOption &&
+    !request.wantsUsage
+  ) {
+    const options = request.json["stream_options"];
     changes["stream_options"] = JSON.stringify({
       ...(isObject(options) ? options : {}),
       include_usage: true,
     });
   }
-  if (ask.api === "chat" && !provider.acceptsMaxCompletionTokens)
-    useMaxTokensField(changes, ask.json);
+  if (request.api === "chat" && !provider.acceptsMaxCompletionTokens)
+    useMaxTokensField(changes, request.json);
   if (adjustments.messages !== undefined) changes["messages"] = adjustments.messages;
   if (adjustments.outputMax !== undefined)
-    changes[maxTokensFieldOf(ask, provider.outputLimitField)] = String(adjustments.outputMax);
+    changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);
   if (!byok) {
     if (
       provider.supportsStore &&
-      (ask.api === "responses" || ask.json["store"] === true) &&
-      ask.json["store"] !== false
+      (request.api === "responses" || request.json["store"] === true) &&
+      request.json["store"] !== false
     )
       changes["store"] = "false";
     if (provider.endUserField !== null)
-      Object.assign(changes, pseudonymField(ask, provider.endUserField, adjustments.pseudonym));
+      Object.assign(changes, pseudonymField(request, provider.endUserField, adjustments.pseudonym));
   }
-  return withMembers(ask.text, ask.spans, changes);
+  return withMembers(request.text, request.spans, changes);
 }
 
-// Says the model as this provider does, and takes out what the gateway alone was told about it.
+// Sets the provider's name for the model and removes the gateway's own fields.
 function setModel(
   changes: Record<string, string | undefined>,
   { api, json }: ParsedRequest,
@@ -58,14 +62,14 @@ function setModel(
   messagesVersion: string | undefined,
 ): void {
   if (api !== "embeddings" && hasGatewayFields(json))
-    for (const own of GATEWAY_FIELDS) changes[own] = undefined;
+    for (const field of GATEWAY_FIELDS) changes[field] = undefined;
   if (api === "messages" && messagesVersion !== undefined) {
     changes["model"] = undefined;
     changes["anthropic_version"] = JSON.stringify(messagesVersion);
   } else if (json["model"] !== upstreamName) changes["model"] = JSON.stringify(upstreamName);
 }
 
-// The limit that the hold was taken for must be one that the provider heeds.
+// The hold covers this output limit, so it must be in a field that the provider enforces.
 function useMaxTokensField(
   changes: Record<string, string | undefined>,
   json: ParsedRequest["json"],
@@ -76,24 +80,25 @@ function useMaxTokensField(
   if (typeof limit === "number") changes["max_tokens"] = String(limit);
 }
 
-function maxTokensFieldOf(ask: ParsedRequest, chatField: string): string {
-  if (ask.api === "responses") return "max_output_tokens";
-  return ask.api === "chat" ? chatField : "max_tokens";
+function maxTokensFieldOf(request: ParsedRequest, chatField: string): string {
+  if (request.api === "responses") return "max_output_tokens";
+  return request.api === "chat" ? chatField : "max_tokens";
 }
 
 function pseudonymField(
-  ask: ParsedRequest,
+  request: ParsedRequest,
   field: string,
   pseudonym: () => string,
 ): Record<string, string> {
-  if (ask.api === "embeddings") return {};
+  if (request.api === "embeddings") return {};
   if (field === "metadata.user_id") {
-    const metadata = ask.json["metadata"];
+    const metadata = request.json["metadata"];
     if (isObject(metadata) && metadata["user_id"] !== undefined) return {};
     return {
       metadata: JSON.stringify({ ...(isObject(metadata) ? metadata : {}), user_id: pseudonym() }),
     };
   }
-  const isSet = ask.json["user"] !== undefined || ask.json["safety_identifier"] !== undefined;
+  const isSet =
+    request.json["user"] !== undefined || request.json["safety_identifier"] !== undefined;
   return isSet ? {} : { [field]: JSON.stringify(pseudonym()) };
 }

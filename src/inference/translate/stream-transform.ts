@@ -1,24 +1,24 @@
-// What becomes of each event of a stream on its way to the caller. On the same wire it is passed on as the bytes that
-// came; only the usage that the gateway itself asked for is taken out, and the cost is put into usage that is shown.
+// Transforms each stream event on its way to the caller. On the caller's own wire the bytes pass through, except that usage
+// which only the gateway requested is removed and the cost is added to usage that the caller sees.
 
 import type { SseEvent } from "../../base/streams/sse.ts";
 import { memberSpans, withMembers } from "../request/json-edit.ts";
 
 export interface StreamTransform {
-  /** An event that is of no matter to the money. */
+  /** An event without final usage. */
   readonly transformEvent: (event: SseEvent) => Uint8Array | undefined;
-  /** The event that carries the final usage, with the cost where it is known. */
+  /** The event that carries the final usage; adds the cost if it is known. */
   readonly transformUsageEvent: (
     event: SseEvent,
     costUsd: string | undefined,
   ) => Uint8Array | undefined;
-  /** Takes keys and names of accounts out of what a provider says of its failure. */
+  /** Removes keys and account names from a provider's error. */
   readonly scrub: (bytes: Uint8Array) => Uint8Array;
-  /** What is said when the provider has ended well: on the same wire nothing where its own last event was passed on. */
+  /** The bytes that complete a successful stream; none if the provider's terminal event was passed through. */
   readonly finish: (hasTerminalEvent: boolean) => Uint8Array | undefined;
-  /** The error event of this API, for a failure of the gateway's own making; nothing where one was already said. */
+  /** The API's error event for an error of the gateway; undefined if the stream already has one. */
   readonly errorEvent: (body: unknown) => Uint8Array | undefined;
-  /** What is sent in silence, so that nobody on the way takes the connection for dead. */
+  /** Sent while the provider is silent, so that proxies do not close an idle connection. */
   readonly keepAlive: Uint8Array;
 }
 
@@ -29,14 +29,14 @@ const KEEP_ALIVE_PING = encoder.encode('event: ping\ndata: {"type":"ping"}\n\n')
 
 export type StreamingApi = "chat" | "responses" | "messages";
 
-/** Where the usage object stands in the event that carries it. */
+/** The path of the usage object in the event that carries it. */
 const USAGE_PATHS: Readonly<Record<StreamingApi, readonly string[]>> = {
   chat: ["usage"],
   messages: ["usage"],
   responses: ["response", "usage"],
 };
 
-/** The event that ends a stream, for an API where it says nothing else. */
+/** The terminal event, for APIs whose terminal event has no other content. */
 const TERMINAL_EVENTS: Readonly<Partial<Record<StreamingApi, Uint8Array>>> = {
   chat: encoder.encode("data: [DONE]\n\n"),
   messages: encoder.encode('event: message_stop\ndata: {"type":"message_stop"}\n\n'),
@@ -44,7 +44,7 @@ const TERMINAL_EVENTS: Readonly<Partial<Record<StreamingApi, Uint8Array>>> = {
 
 export interface PassthroughOptions {
   readonly wantsUsage: boolean;
-  /** Whether this provider's streams just close. */
+  /** This provider ends its streams by closing the connection. */
   readonly lacksTerminalEvent: boolean;
   readonly scrub: (text: string) => string;
 }
@@ -66,7 +66,7 @@ export function passthroughTransform(
       return costUsd === undefined ? event.raw : addCostToEvent(event.raw, path, costUsd);
     },
     scrub: (bytes) => encoder.encode(scrub(decoder.decode(bytes))),
-    // A provider that said all, and its usage, and then closed without its last event: the caller's stream has one.
+    // The provider sent everything including usage, then closed without its terminal event: add it.
     finish: (hasTerminalEvent) =>
       hasTerminalEvent || lacksTerminalEvent ? undefined : TERMINAL_EVENTS[api],
     errorEvent: (body) => errorEvent(api, body, latest?.raw),
@@ -75,8 +75,8 @@ export function passthroughTransform(
 }
 
 /**
- * Puts the cost into the usage object of a whole reply. Where its name stands in the text once, that is where the object
- * stands, and the rest need not be looked at.
+ * Adds the cost to the usage object of a non-streamed reply. If `"usage"` occurs only once in the text, the object is there
+ * and the text need not be parsed.
  */
 export function addCostToReply(text: string, usage: unknown, costUsd: string): string {
   const name = text.indexOf(USAGE_KEY);
@@ -93,16 +93,16 @@ export function addCostToReply(text: string, usage: unknown, costUsd: string): s
 
 const USAGE_KEY = '"usage"';
 
-/** Where the object begins whose name stands here; undefined where it is not a name, or not of an object. */
+/** The position of the `{` after the key at `name`; undefined if it is not a key or its value is not an object. */
 function openingBrace(text: string, name: number): number | undefined {
-  // After a backslash it is the end of a text that holds quotes.
+  // After a backslash the quote is inside a string.
   if (text[name - 1] === "\\") return undefined;
   const pattern = /\s*:\s*\{/y;
   pattern.lastIndex = name + USAGE_KEY.length;
   return pattern.test(text) ? pattern.lastIndex - 1 : undefined;
 }
 
-/** Puts the cost into the usage object at this path of a JSON text; the text as it was where there is none. */
+/** Adds the cost to the usage object at this path of a JSON text; returns the text unchanged if there is none. */
 export function addCostAtPath(
   json: string,
   from: number,
@@ -112,7 +112,7 @@ export function addCostAtPath(
   try {
     return insertCostAtPath(json, from, path, costUsd);
   } catch {
-    // A reply that names a member twice, or is nested too deep, is passed on as it is.
+    // Duplicate members or too deep nesting: pass the reply through unchanged.
     return json;
   }
 }
@@ -138,7 +138,7 @@ function insertCostAtPath(
 function addCostToEvent(raw: Uint8Array, path: readonly string[], costUsd: string): Uint8Array {
   const text = decoder.decode(raw);
   const data = /^data: ?/m.exec(text);
-  // An event whose data is spread over several lines is passed on as it is.
+  // An event with several data lines passes through unchanged.
   if (data === null || text.indexOf("\ndata:", data.index + 1) !== -1) return raw;
   return encoder.encode(addCostAtPath(text, data.index + data[0].length, path, costUsd));
 }
@@ -151,7 +151,7 @@ export function keepAliveBytes(api: StreamingApi): Uint8Array {
   return api === "messages" ? KEEP_ALIVE_PING : KEEP_ALIVE_COMMENT;
 }
 
-/** `after`: the last bytes that were sent, for the API that numbers its events. */
+/** `after`: the last bytes that were sent, to continue the sequence numbers of the Responses API. */
 export function errorEvent(
   api: StreamingApi,
   body: unknown,
@@ -173,7 +173,7 @@ export function errorEvent(
   }
 }
 
-// The description has these fields flat, the provider itself nests them: both are said.
+// OpenAI's specification has these fields flat, its API nests them in `error`: send both.
 function responsesErrorFields(body: unknown): object {
   const error: unknown =
     typeof body === "object" && body !== null && "error" in body ? body.error : undefined;

@@ -1,4 +1,4 @@
-// A whole reply in the words of the caller's API, with its cost, and with a list of what that API could not say.
+// Writes a non-streamed reply in the caller's API, with its cost and a list of what that API cannot express.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { CanonicalReply } from "../canonical/reply.ts";
@@ -7,7 +7,7 @@ import type { InboundWire, ReplyWriteContext } from "../canonical/wire.ts";
 
 export interface ClientReply {
   readonly text: string;
-  /** What of the provider's reply was left out. */
+  /** The paths of the provider's reply that were dropped. */
   readonly dropped: readonly string[];
 }
 
@@ -27,14 +27,14 @@ export function translateReply(
 const DROPPED_PATHS_MAX = 64;
 const NO_PATHS: readonly string[] = [];
 
-/** Places within the reply, told apart from those within the request. After so many, the reply itself stands for the rest. */
+/** Paths within the reply, prefixed to tell them from request paths. Beyond the limit, one entry `reply` covers the rest. */
 export function replyLossPaths(losses: readonly Loss[]): readonly string[] {
   if (losses.length === 0) return NO_PATHS;
   const paths = [...new Set(losses.map(({ path }) => `reply.${path}`))];
   return paths.length > DROPPED_PATHS_MAX ? [...paths.slice(0, DROPPED_PATHS_MAX), "reply"] : paths;
 }
 
-// It stands where the cost does, as in a stream, whose headers are gone when it is known.
+// Listed in the usage object beside the cost, as in a stream, where headers are already sent when the losses are known.
 function withDropped(body: JsonObject, dropped: readonly string[]): JsonObject {
   const { usage } = body;
   return dropped.length === 0 || !isObject(usage)

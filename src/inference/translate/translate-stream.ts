@@ -1,5 +1,5 @@
-// A stream on its way between two wires: each of the provider's events is read into the canonical form and written as the
-// caller's API has it, at once. The end is said only when the money is settled.
+// Translates a stream between two wires event by event: read into the canonical form, written in the caller's API.
+// The terminal events are written only after the charge is settled.
 
 import { readSse, type SseEvent } from "../../base/streams/sse.ts";
 import type { CanonicalEvent } from "../canonical/events.ts";
@@ -20,7 +20,7 @@ export interface StreamTranslation {
   /** Whether the caller sees the usage. */
   readonly showsUsage: boolean;
   readonly costUsd: () => string | undefined;
-  /** Takes keys and names of accounts out of a provider's sentence. */
+  /** Removes keys and account names from a provider's error message. */
   readonly scrub: (text: string) => string;
 }
 
@@ -37,7 +37,7 @@ export function translationTransform(
   const write = (events: readonly CanonicalEvent[]): string => {
     let out = "";
     for (const event of events) {
-      // Usage is told once, at the end, when it is known to be the last.
+      // Usage is written once, at the end: a provider may send several reports.
       if (event.type === "usage") report = event.report;
       else if (event.type === "error") {
         failed = true;
