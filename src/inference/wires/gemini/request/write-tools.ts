@@ -1,9 +1,5 @@
 import type { CanonicalRequest, Tool } from "../../../canonical/request.ts";
-import {
-  type Loss,
-  addParallelCallsLoss,
-  takeNativeFields,
-} from "../../../canonical/loss.ts";
+import { type Loss, addParallelCallsLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";

@@ -8,7 +8,7 @@ import type {
   TextPart,
   ToolCallPart,
 } from "../../../canonical/parts.ts";
-import { takeNativeFields } from "../../../canonical/loss.ts";
+import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
 import { addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";

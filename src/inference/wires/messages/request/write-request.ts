@@ -4,11 +4,7 @@ import type {
   Tool,
   ToolChoice,
 } from "../../../canonical/request.ts";
-import {
-  type Loss,
-  addFieldLoss,
-  takeNativeFields,
-} from "../../../canonical/loss.ts";
+import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import {
   emulateByTool,
