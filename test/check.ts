@@ -67,8 +67,8 @@ export function formatCheck({ name, passed, output, seconds }: CheckResult): str
 
 if (import.meta.main) {
   const tidy: Check = {
-    name: "house rules (test/architecture.test.ts)",
-    command: [process.execPath, "test", "test/architecture.test.ts"],
+    name: "architecture (test/architecture)",
+    command: [process.execPath, "test", "test/architecture"],
   };
   const results = await Promise.all([...CHECKS, tidy].map(runCheck));
   for (const result of results) console.log(formatCheck(result));

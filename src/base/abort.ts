@@ -1,6 +1,6 @@
-// A minimal AbortController: every call creates one, so it must be cheap.
+// A word to whoever waits that it need not: what an AbortController is, at a small part of its cost. Every call has one.
 
-/** The members of `AbortSignal` that are used here. */
+/** What is asked of an AbortSignal here, which is one of these. */
 export interface AbortSignalLike {
   readonly aborted: boolean;
   addEventListener(type: "abort", listener: () => void): void;
@@ -20,8 +20,8 @@ export function createAbort(): Abort {
       listeners.push(listener);
     },
     removeEventListener: (_: "abort", listener: () => void) => {
-      const index = listeners.indexOf(listener);
-      if (index !== -1) listeners.splice(index, 1);
+      const at = listeners.indexOf(listener);
+      if (at !== -1) listeners.splice(at, 1);
     },
   };
   return {
@@ -29,13 +29,14 @@ export function createAbort(): Abort {
     abort: () => {
       if (signal.aborted) return;
       signal.aborted = true;
-      // A listener may remove itself while the list is iterated.
-      for (const listener of listeners.slice()) listener();
+      // One who is told may take itself off the list.
+      const notified = listeners.slice();
+      for (const listener of notified) listener();
     },
   };
 }
 
-/** Converts to a real `AbortSignal`, for functions of the runtime. */
+/** The same word for what only takes the runtime's own. */
 export function toAbortSignal(signal: AbortSignalLike): AbortSignal {
   if (signal instanceof AbortSignal) return signal;
   const controller = new AbortController();

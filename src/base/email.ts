@@ -1,9 +1,9 @@
-// Comparison of email addresses. Only ASCII case is folded: Unicode folding would make the Kelvin sign equal to "k", and so
-// two different mailboxes the same address.
+// How two email addresses are compared: letter case alone is forgiven, and of ASCII alone. A letter that Unicode turns
+// into another one is another address: "K" may also be the sign of the kelvin, which somebody else could hold.
 
 import { domainToASCII } from "node:url";
 
-/** Two addresses are the same if their folded forms are equal. */
+/** The form that two addresses are compared in. */
 export function foldEmail(address: string): string {
   const at = address.lastIndexOf("@");
   if (at < 0) return address;

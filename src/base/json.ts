@@ -1,7 +1,6 @@
 // Readers of untrusted JSON. The lenient ones are for providers' replies, where any field may be missing or of another
 // type; the strict ones are for callers' requests and throw a 400 that names the field.
-
-import { type Fault, invalid } from "./fault.ts";
+import { invalid } from "./fault.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -47,22 +46,24 @@ export function parseObject(text: string): JsonObject | undefined {
 // ---- Strict: null counts as absent, as in all of these APIs.
 
 export function mustBeObject(value: unknown, path: string): JsonObject {
-  if (!isObject(value)) throw mustBe(path, "an object");
+  if (!isObject(value))
+    throw invalid(path || undefined, `${path || "The body"} must be an object.`);
   return value;
 }
 
 export function mustBeArray(value: unknown, path: string): readonly unknown[] {
-  if (!Array.isArray(value)) throw mustBe(path, "an array");
+  if (!Array.isArray(value)) throw invalid(path, `${path} must be an array.`);
   return value as readonly unknown[]; // Array.isArray gives any[].
 }
 
 export function mustBeString(value: unknown, path: string): string {
-  if (typeof value !== "string") throw mustBe(path, "a string");
+  if (typeof value !== "string") throw invalid(path, `${path} must be a string.`);
   return value;
 }
 
 export function mustBeName(value: unknown, path: string): string {
-  if (typeof value !== "string" || value === "") throw mustBe(path, "a non-empty string");
+  if (typeof value !== "string" || value === "")
+    throw invalid(path, `${path} must be a non-empty string.`);
   return value;
 }
 
@@ -80,7 +81,7 @@ export function optionalString(value: unknown, path: string): string | undefined
 
 export function optionalBoolean(value: unknown, path: string): boolean | undefined {
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== "boolean") throw mustBe(path, "true or false");
+  if (typeof value !== "boolean") throw invalid(path, `${path} must be true or false.`);
   return value;
 }
 
@@ -92,7 +93,7 @@ export function optionalNumber(
 ): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "number" || !(value >= min && value <= max))
-    throw mustBe(path, `a number from ${min} to ${max}`);
+    throw invalid(path, `${path} must be a number from ${min} to ${max}.`);
   return value;
 }
 
@@ -104,7 +105,7 @@ export function optionalInteger(
 ): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (!Number.isSafeInteger(value) || Number(value) < min || Number(value) > max)
-    throw mustBe(path, `a whole number from ${min} to ${max}`);
+    throw invalid(path, `${path} must be a whole number from ${min} to ${max}.`);
   return Number(value);
 }
 
@@ -114,7 +115,7 @@ export function oneOf<const T extends string>(
   allowed: readonly T[],
 ): T {
   const found = allowed.find((one) => one === value);
-  if (found === undefined) throw mustBe(path, `one of: ${allowed.join(", ")}`);
+  if (found === undefined) throw invalid(path, `${path} must be one of: ${allowed.join(", ")}.`);
   return found;
 }
 
@@ -124,11 +125,6 @@ export function optionalOneOf<const T extends string>(
   allowed: readonly T[],
 ): T | undefined {
   return value === undefined || value === null ? undefined : oneOf(value, path, allowed);
-}
-
-function mustBe(path: string, expected: string): Fault {
-  const subject = path === "" ? "The body" : `\`${path}\``;
-  return invalid(path === "" ? undefined : path, `${subject} must be ${expected}.`);
 }
 
 /** The fields outside `known` that are set: the content of `NativeFields`. */

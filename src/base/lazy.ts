@@ -1,4 +1,6 @@
-/** Computes a value on first use. If `make` throws, nothing is cached and the next call tries again. */
+// Works a thing out when it is first asked for, and never again.
+
+/** Where `make` throws, the next who asks has it tried again. */
 export function lazy<T>(make: () => T): () => T {
   let cached: { readonly value: T } | undefined;
   return () => {

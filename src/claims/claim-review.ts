@@ -2,7 +2,6 @@
 
 import { listAllMembers } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
-import { listLiveWebhooks } from "../webhooks/webhooks.ts";
 import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { type Db, text, integer } from "../store/db.ts";
@@ -54,7 +53,10 @@ export function readClaimReview(
     const used = await totalUsage(reader, accountId);
     const keys = await listLiveKeys(reader, accountId, now);
     const members = await listAllMembers(reader, accountId);
-    const webhooks = await listLiveWebhooks(reader, accountId);
+    const webhooks = await reader.all(
+      "select url from webhook where account_id = ? and status <> 'deleted' order by id desc",
+      [accountId],
+    );
     const ownProviders = await reader.all(
       "select distinct provider from provider_key where account_id = ? and status = 'active' order by provider",
       [accountId],
@@ -71,7 +73,7 @@ export function readClaimReview(
       spent: used.cost,
       keys: keys.slice(0, KEYS_LISTED_MAX),
       moreKeys: Math.max(0, keys.length - KEYS_LISTED_MAX),
-      webhookHosts: [...new Set(webhooks.map(({ url }) => new URL(url).host))],
+      webhookHosts: [...new Set(webhooks.map((row) => new URL(text(row, "url")).host))],
       ownProviders: ownProviders.map((row) => text(row, "provider")),
       owner: members.find((member) => member.role === "owner")?.email ?? null,
       memberCount: members.length,

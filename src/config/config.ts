@@ -11,13 +11,9 @@ import {
   type BillingConfig,
   billingConfigFrom,
 } from "./billing.ts";
+import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorConfigErrors } from "./operator.ts";
-import {
-  hasProxyVariable,
-  type ProviderSetting,
-  readProviderSettings,
-  type ProviderSettingsSpec,
-} from "./providers.ts";
+import { hasProxyVariable, readProviderSettings, type ProviderSettingsSpec } from "./providers.ts";
 import {
   integer,
   httpUrl,

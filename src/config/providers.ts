@@ -3,14 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { type Secret, secret } from "../base/secret.ts";
-
-export interface ProviderSetting {
-  readonly apiKey?: Secret;
-  readonly baseUrl?: string;
-  /** The row's further settings by their names: plain ones, and those that must not be printed. */
-  readonly plain?: Readonly<Record<string, string>>;
-  readonly secrets?: Readonly<Record<string, Secret>>;
-}
+import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 
 /** As much of a provider's row as is needed to read its settings. */
 export interface ProviderSettingsSpec {

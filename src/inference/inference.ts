@@ -8,7 +8,7 @@ import type { Model } from "../models/catalog.ts";
 import type { Send } from "../http-client/client.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { errorBody } from "../http/response.ts";
-import type { ProviderSetting } from "../config/providers.ts";
+import type { ProviderSetting } from "./providers/provider-setting.ts";
 import { createProviderAccounts } from "./providers/credentials.ts";
 import { createCircuitBreaker } from "./routing/circuit-breaker.ts";
 import { createRouteCache, type FindProviderKey } from "./routing/candidates.ts";

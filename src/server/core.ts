@@ -22,7 +22,7 @@ import type { Db, Tx } from "../store/db.ts";
 import { migrate } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
 import { insertUsage } from "../usage/usage.ts";
-import type { ServerOptions } from "./server.ts";
+import type { ServerOptions } from "./server-options.ts";
 
 export interface Core {
   readonly db: Db;

@@ -17,7 +17,7 @@ import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts"
 import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
 import type { Job } from "./scheduler.ts";
-import type { ServerOptions } from "./server.ts";
+import type { ServerOptions } from "./server-options.ts";
 import type { Services } from "./services.ts";
 
 /** The record of a background response is written after its hold, within this time. */

@@ -14,7 +14,7 @@ import { getWallet, grant, heartbeat, openWallet } from "../ledger/ledger.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { discoverySettings } from "./discovery-settings.ts";
 import type { RouteDeps } from "./routes.ts";
-import type { ServerOptions } from "./server.ts";
+import type { ServerOptions } from "./server-options.ts";
 import type { Services } from "./services.ts";
 
 export function createRouteDeps(

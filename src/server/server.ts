@@ -1,6 +1,5 @@
 // Creates the server: services, route table, request handler and background jobs.
 
-import type { Log } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import { rateLimiterFor } from "../http/guards/rate-limiter.ts";
 import { faultPage } from "../http/pages/fault-page.tsx";
@@ -13,16 +12,15 @@ import { createClientIpResolver } from "../http/request/client-ip.ts";
 import type { Route } from "../http/route.ts";
 import { unsupportedEndpointFault } from "../inference/api/unsupported-endpoints.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
-import type { Timeouts } from "../inference/lifecycle/timeouts.ts";
 import { isLiveKey } from "../keys/keys.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import type { IdentitySettings } from "../people/sign-in.ts";
 import type { Db } from "../store/db.ts";
 import { usesSimulator } from "./discovery-settings.ts";
 import { createJobs, RESPONSE_START_GRACE_MS } from "./jobs.ts";
 import { createRouteDeps } from "./route-deps.ts";
 import { allRoutes } from "./routes.ts";
 import { startJobs } from "./scheduler.ts";
+import type { ServerOptions } from "./server-options.ts";
 import { createServices, type Services } from "./services.ts";
 import { shutdown } from "./shutdown.ts";
 
@@ -39,18 +37,6 @@ export interface Server {
   readonly idle: () => Promise<void>;
   /** Stops the jobs, writes what is still in memory, and closes the store. */
   readonly close: () => Promise<void>;
-}
-
-export interface ServerOptions {
-  readonly log: Log;
-  readonly now: () => number;
-  readonly version: string;
-  /** Called when the process must stop, for instance because another process runs under its name. */
-  readonly onFatal: (reason: string) => void;
-  /** The identity provider where the settings name none: the bundled one of development. */
-  readonly identity?: IdentitySettings | undefined;
-  /** Shorter timeouts for tests. */
-  readonly timeouts?: Timeouts;
 }
 
 export async function createServer(config: Config, options: ServerOptions): Promise<Server> {

@@ -18,7 +18,7 @@ import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
 import { type Core, openCore } from "./core.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
-import type { ServerOptions } from "./server.ts";
+import type { ServerOptions } from "./server-options.ts";
 
 export interface Services {
   readonly core: Core;

@@ -3,7 +3,7 @@ import { createLog, describeError, type LogLevel } from "../../src/base/log.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
 
-function capture(
+function written(
   isPretty: boolean,
   level: LogLevel = "debug",
 ): {
@@ -17,9 +17,9 @@ function capture(
   };
 }
 
-describe("createLog", () => {
-  test("writes one line of JSON with time, level, event and fields", () => {
-    const { lines, log } = capture(false);
+describe("the log", () => {
+  test("for machines: one line of JSON with time, level, event and fields", () => {
+    const { lines, log } = written(false);
     log.info("listening", { port: 8787, amount: 5n, missing: undefined, nothing: null });
     expect(lines.length).toBe(1);
     expect(JSON.parse(lines[0] ?? "")).toEqual({
@@ -32,14 +32,14 @@ describe("createLog", () => {
     });
   });
 
-  test("writes isPretty lines with time, level, event and fields", () => {
-    const { lines, log } = capture(true);
+  test("on a terminal: time, level, event and the fields by name", () => {
+    const { lines, log } = written(true);
     log.warn("slow", { ms: 12, path: "/v1/models", list: [1, 2] });
     expect(lines[0]).toBe("09:30:00.000 WARN  slow ms=12 path=/v1/models list=[1,2]");
   });
 
-  test("drops lines below its level", () => {
-    const { lines, log } = capture(false, "warn");
+  test("says nothing below its level", () => {
+    const { lines, log } = written(false, "warn");
     log.debug("a");
     log.info("b");
     log.warn("c");
@@ -47,8 +47,8 @@ describe("createLog", () => {
     expect(lines.map((line) => (JSON.parse(line) as { event: string }).event)).toEqual(["c", "d"]);
   });
 
-  test("includes the causes of an error", () => {
-    const { lines, log } = capture(false);
+  test("an error is told with everything that caused it", () => {
+    const { lines, log } = written(false);
     log.error("failed", {
       cause: new Error("outer", { cause: new Error("inner", { cause: "why" }) }),
     });
@@ -56,26 +56,26 @@ describe("createLog", () => {
     expect(cause).toMatch(/outer[^]*caused by: [^]*inner[^]*caused by: why/);
   });
 
-  test("redacts API keys anywhere in a line", () => {
+  test("no line has a key, wherever in it somebody pasted one", () => {
     const key = "acme-rt-dFOQTv5s5cWgFDw9J3Yo26nzcs4Vp5uS4LCGYepZBcU2ftNTU";
-    for (const isPretty of [false, true]) {
-      const { lines, log } = capture(isPretty);
+    for (const readable of [false, true]) {
+      const { lines, log } = written(readable);
       log.error(`failed: ${key}`, { detail: `no model "${key}"`, cause: new Error(`not ${key}`) });
       expect(lines.join("").includes("dFOQTv5s")).toBe(false);
       expect(lines.join("").match(/acme-rt-\[secret\]/g)?.length).toBeGreaterThanOrEqual(3);
     }
   });
 
-  test("escapes line breaks in values", () => {
-    for (const isPretty of [false, true]) {
-      const { lines, log } = capture(isPretty);
+  test("a line break in a value cannot forge a line", () => {
+    for (const readable of [false, true]) {
+      const { lines, log } = written(readable);
       log.info("refused", { path: "/a\n09:30:00.000 INFO  forged" });
       expect(lines.length).toBe(1);
       expect(lines[0]?.split("\n").length).toBe(1);
     }
   });
 
-  test("describeError prints other values as they are", () => {
+  test("what is no error is told as it is", () => {
     expect(describeError("text")).toBe("text");
     expect(describeError(undefined)).toBe("undefined");
   });

@@ -48,7 +48,7 @@ describeEachStore((kind, open) => {
       const answer = await room.call("alice", "POST", PATH, { body });
       expect([answer.status, JSON.stringify(answer.body)]).toEqual([
         400,
-        expect.stringContaining("name: must not contain control characters"),
+        expect.stringContaining("name: must not hold control characters"),
       ]);
     });
 

@@ -244,7 +244,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
         expect([next, known]).toEqual([next, true]);
       }
       const near = await call(gateway, "GET /v1/filesystem");
-      expect(textAt(near.body, "error.message")).toContain("endpoint or object does not exist");
+      expect(textAt(near.body, "error.message")).toContain("nothing here under that name");
       const stored = await call(gateway, "POST /v1/responses/resp_1", {
         key: account.key,
         body: {},

@@ -3,8 +3,8 @@
 
 import { providerBaseUrl, authorizerFor } from "../../inference/providers/cloud-accounts.ts";
 import type { Provider } from "../../inference/providers/providers.ts";
-import type { ProviderSetting } from "../../config/providers.ts";
-import type { Finding } from "./doctor.ts";
+import type { ProviderSetting } from "../../inference/providers/provider-setting.ts";
+import type { Finding } from "./finding.ts";
 
 export async function checkCloudAccount(
   provider: Provider,

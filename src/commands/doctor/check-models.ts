@@ -3,7 +3,7 @@
 import type { Config } from "../../config/config.ts";
 import { priceAge } from "../../models/catalog.ts";
 import { createLiveCatalog, modelsFileAt } from "../../models/live-catalog.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./finding.ts";
 
 const STALE_PRICE_DAYS = 120;
 

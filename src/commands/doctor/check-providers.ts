@@ -1,8 +1,8 @@
 // What `doctor` says about providers: which keys are set, and whether they are answered.
 
-import type { ProviderSetting } from "../../config/providers.ts";
+import type { ProviderSetting } from "../../inference/providers/provider-setting.ts";
 import { type Provider, PROVIDERS } from "../../inference/providers/providers.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./finding.ts";
 import { checkCloudAccount } from "./check-cloud-accounts.ts";
 
 const TIMEOUT_MS = 5_000;

@@ -2,7 +2,7 @@
 
 import type { Config } from "../../config/config.ts";
 import { checkIdentity } from "../../people/identity-diagnostics.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./finding.ts";
 
 const STATUS_BY_LEVEL = { ok: "ok", warning: "warn", error: "fail" } as const;
 

@@ -8,7 +8,7 @@ import { openStore } from "../../store/open.ts";
 import { heartbeat } from "../../ledger/ledger.ts";
 import type { Db } from "../../store/db.ts";
 import { missingMigrations } from "../../store/migrate.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./finding.ts";
 import { errorMessage } from "../with-store.ts";
 
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;

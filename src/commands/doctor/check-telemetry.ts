@@ -2,7 +2,7 @@
 
 import type { Config } from "../../config/config.ts";
 import { exportSpans } from "../../telemetry/otlp-export.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./finding.ts";
 
 const CHECK = "telemetry";
 const TIMEOUT_MS = 5_000;

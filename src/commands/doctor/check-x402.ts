@@ -5,7 +5,7 @@ import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import type { Config } from "../../config/config.ts";
 import type { X402Config } from "../../config/x402.ts";
 import { isLoopback } from "../listen-address.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./finding.ts";
 
 const CHECK = "x402";
 const TIMEOUT_MS = 5_000;

@@ -1,5 +1,6 @@
 // `postern doctor`: looks at everything that a gateway needs, changes nothing, and says what is wrong and how to mend it.
 
+import type { Finding } from "./finding.ts";
 import type { Config } from "../../config/config.ts";
 import { isLoopback } from "../listen-address.ts";
 import { type Command, EXIT_FAILURE, type CliEnv } from "../command.ts";
@@ -9,14 +10,6 @@ import { checkProviders } from "./check-providers.ts";
 import { checkStore } from "./check-store.ts";
 import { checkTelemetry } from "./check-telemetry.ts";
 import { checkX402 } from "./check-x402.ts";
-
-/** `note` says how things are where nothing is wrong with it; only `fail` makes the exit code 1. */
-export interface Finding {
-  readonly status: "ok" | "note" | "warn" | "fail";
-  readonly check: string;
-  readonly message: string;
-  readonly hint?: string;
-}
 
 const CHECK_WIDTH = 11;
 

@@ -10,7 +10,7 @@ import { TopUpNotice } from "../billing/top-up-card.tsx";
 import { formatInteger, formatDateTime, formatUsd } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import type { Overview } from "./read-overview.ts";
-import { UsageTable } from "./usage-table.tsx";
+import { UsageTable } from "../../usage/usage-table.tsx";
 
 export function overviewPage(
   user: SessionUser,

@@ -7,7 +7,7 @@ import type { SessionUser } from "../../http/route.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
 import type { Spending, SpendingCursors } from "./read-usage.ts";
-import { UsageTable } from "./usage-table.tsx";
+import { UsageTable } from "../../usage/usage-table.tsx";
 
 export interface UsagePageProps {
   readonly user: SessionUser;

@@ -1,6 +1,6 @@
 // The clouds' accounts: addresses with a region or a project in them, and how requests to them are signed.
 
-import type { ProviderSetting } from "../../config/providers.ts";
+import type { ProviderSetting } from "./provider-setting.ts";
 import type { Authorizer } from "./authorize.ts";
 import { createAwsAuthorizer } from "./authorize-aws.ts";
 import { createGoogleAuthorizer, readServiceAccount, vertexHost } from "./authorize-google.ts";

@@ -3,7 +3,7 @@
 
 import { type Secret, secret } from "../../base/secret.ts";
 import type { OperatorProvider } from "../../models/models-file.ts";
-import type { ProviderSetting } from "../../config/providers.ts";
+import type { ProviderSetting } from "./provider-setting.ts";
 import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
 import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
 import type { Authorizer } from "./authorize.ts";

@@ -4,7 +4,7 @@
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import { formatDateTime, formatUsd } from "../../base/format.ts";
-import { UsageTable } from "../../console/overview/usage-table.tsx";
+import { UsageTable } from "../../usage/usage-table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { AccountDetails, AccountTransfer } from "./account-details.ts";
 import { AccountForms } from "./account-forms.tsx";

@@ -85,8 +85,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const session = await toStripe(invoice);
     expect(session).toMatchObject({
       cents: 1_050,
-      taxed: true,
-      reference: invoice.id,
+      hasAutomaticTax: true,
+      metadata: { postern_invoice: invoice.id },
       lineItems: [
         ["10,000,000 credits", 1_000],
         ["Platform fee", 50],

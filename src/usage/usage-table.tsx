@@ -2,8 +2,8 @@
 // A table of usage by model, key or day. The operator's pages use it too.
 
 import type { Child } from "hono/jsx";
-import { formatInteger, formatUsd } from "../../base/format.ts";
-import type { UsageSum } from "../../usage/usage.ts";
+import { formatInteger, formatUsd } from "../base/format.ts";
+import type { UsageSum } from "./usage.ts";
 
 const GROUP_HEADINGS = { model: "Model", key: "Key", day: "Day, in UTC" } as const;
 

@@ -1,0 +1,9 @@
+// One line of `postern doctor`.
+
+/** `note` says how things are where nothing is wrong with it; only `fail` makes the exit code 1. */
+export interface Finding {
+  readonly status: "ok" | "note" | "warn" | "fail";
+  readonly check: string;
+  readonly message: string;
+  readonly hint?: string;
+}

@@ -1,0 +1,17 @@
+// What a server is given besides its settings: the parts that tests and commands replace.
+
+import type { Log } from "../base/log.ts";
+import type { Timeouts } from "../inference/lifecycle/timeouts.ts";
+import type { IdentitySettings } from "../people/sign-in.ts";
+
+export interface ServerOptions {
+  readonly log: Log;
+  readonly now: () => number;
+  readonly version: string;
+  /** Called when the process must stop, for instance because another process runs under its name. */
+  readonly onFatal: (reason: string) => void;
+  /** The identity provider where the settings name none: the bundled one of development. */
+  readonly identity?: IdentitySettings | undefined;
+  /** Shorter timeouts for tests. */
+  readonly timeouts?: Timeouts;
+}

@@ -1,0 +1,126 @@
+// Rules about files and functions: sizes, lint rules, casts, comments, names of files.
+
+import { describe, expect, test } from "bun:test";
+import { matchingLines } from "../support/source/rules.ts";
+import {
+  codeLines,
+  commentLines,
+  filesUnder,
+  readText,
+  type SourceFile,
+} from "../support/source/source-files.ts";
+
+const source = filesUnder("src");
+
+const FILE_LINES_MAX = 400;
+const MEDIAN_LINES_MAX = 120;
+const COMMENT_SHARE_MAX = 0.12;
+/** Names that say nothing about the content. */
+const VAGUE_NAMES =
+  /^(utils?|helpers?|lib|libs|common|shared|misc|managers?|types|index)(\.[a-z]+)*$/;
+/** A type assertion: `as` before a type name, not the word in prose. */
+const CAST =
+  /[\w)\]}"'`] as (?:[A-Z]\w*|unknown|string|number|boolean|bigint|object|never|readonly|keyof|typeof|\{ readonly|\(|\[)/;
+
+describe("code", () => {
+  test(`a file has at most ${FILE_LINES_MAX} lines, and half of the files at most ${MEDIAN_LINES_MAX}`, () => {
+    const sizes = source.map(({ lines }) => lines.length).sort((left, right) => left - right);
+    expect(
+      source
+        .filter(({ lines }) => lines.length > FILE_LINES_MAX)
+        .map(({ path: file, lines }) => `${file} ${lines.length}`),
+    ).toEqual([]);
+    expect(sizes[Math.floor(sizes.length / 2)] ?? 0).toBeLessThanOrEqual(MEDIAN_LINES_MAX);
+  });
+
+  test("oxlint forbids any, !, @ts-ignore, default exports, cycles, long functions and deep nesting", () => {
+    const { rules } = JSON.parse(readText(".oxlintrc.json"));
+    for (const rule of [
+      "typescript/no-explicit-any",
+      "typescript/no-non-null-assertion",
+      "typescript/ban-ts-comment",
+      "typescript/switch-exhaustiveness-check",
+      "import/no-default-export",
+      "import/no-cycle",
+      "node/no-process-env",
+    ])
+      expect(`${rule} ${rules[rule]}`).toBe(`${rule} error`);
+    expect(rules["max-lines"]).toEqual(["error", FILE_LINES_MAX]);
+    expect(rules["max-lines-per-function"][1].max).toBe(70);
+    expect(rules["max-depth"]).toEqual(["error", 3]);
+  });
+
+  test("no file disables a lint or compiler rule", () => {
+    const disables = /(ox|es)lint-disable|@ts-(ignore|nocheck|expect-error)/;
+    const files = [...source, ...filesUnder("test")].filter(
+      ({ path: file }) => !file.startsWith("test/architecture/"),
+    );
+    expect(matchingLines(files, (line) => disables.test(line))).toEqual([]);
+  });
+
+  test("no file re-exports what another file exports", () => {
+    expect(
+      matchingLines(source, (line) => /^export (\*|\{[^}]*\}|type \{[^}]*\}) from /.test(line)),
+    ).toEqual([]);
+  });
+
+  test("no file or folder is named utils, helpers, lib, common, types or index", () => {
+    const names = [...source, ...filesUnder("test")].map(({ path: file }) => file);
+    expect(names.filter((file) => file.split("/").some((part) => VAGUE_NAMES.test(part)))).toEqual(
+      [],
+    );
+  });
+
+  test("files and folders are named in kebab-case", () => {
+    expect(
+      source
+        .map(({ path: file }) => file)
+        .filter((file) => !/^src(\/[a-z0-9-]+)*\/[a-z0-9-]+(\.d)?\.tsx?$/.test(file)),
+    ).toEqual([]);
+  });
+
+  test("Fault is the only class", () => {
+    expect(
+      source.flatMap((file) =>
+        codeLines(file)
+          .filter((line) => /^\s*(export )?(abstract )?class \w/.test(line))
+          .map((line) => `${file.path} ${line.trim()}`),
+      ),
+    ).toEqual(["src/base/fault.ts export class Fault extends Error {"]);
+  });
+
+  test("a comment on or above each cast says why it is safe", () => {
+    expect(source.flatMap(unexplainedCasts)).toEqual([]);
+  });
+
+  test(`less than ${COMMENT_SHARE_MAX * 100} % of the lines are comments`, () => {
+    const lines = source.reduce((sum, file) => sum + file.lines.length, 0);
+    const comments = source.reduce((sum, file) => sum + commentLines(file), 0);
+    expect(comments / lines).toBeLessThan(COMMENT_SHARE_MAX);
+  });
+
+  test("the main file of a folder begins with a comment on the folder's purpose", () => {
+    expect(
+      source
+        .filter(({ path: file }) => /^src\/([a-z-]+)\/\1\.tsx?$/.test(file))
+        .filter(({ lines }) => !/^\/\/ \S/.test(lines[0] ?? ""))
+        .map(({ path: file }) => file),
+    ).toEqual([]);
+  });
+});
+
+function unexplainedCasts(file: SourceFile): readonly string[] {
+  const code = codeLines(file);
+  let inImport = false;
+  return code.flatMap((line, index) => {
+    if (/^(import|export)\b.*\{?$|^(import|export) /.test(line))
+      inImport = /^(import|export (type )?\{)/.test(line);
+    const isName = inImport;
+    if (line.includes(";")) inImport = false;
+    if (isName || !CAST.test(line)) return [];
+    const above = file.lines.slice(Math.max(0, index - 3), index + 1);
+    return above.some((near) => /\/\/|\*\/|^\s*\*/.test(near))
+      ? []
+      : [`${file.path}:${index + 1} ${(file.lines[index] ?? "").trim()}`];
+  });
+}

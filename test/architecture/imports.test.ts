@@ -1,0 +1,191 @@
+// Which folder may import which, and which folder writes which table.
+
+import { describe, expect, test } from "bun:test";
+import { API_RECORD, IMPORT_LAW, INFERENCE_LAW } from "../support/source/import-law.ts";
+import { compareText, foldersOf, importCycles, violations } from "../support/source/rules.ts";
+import { codeLines, filesUnder, importsOf, moduleOf } from "../support/source/source-files.ts";
+
+const source = filesUnder("src");
+
+/** Files that describe HTTP: routes, API records and pages. */
+const HTTP_FILE = /(routes?|record|schemas)\.ts$|\/routes-[a-z-]+\.ts$|\.tsx$/;
+const WIRE = /^src\/inference\/wires\/([^/]+)\//;
+/** The files that use the Bun runtime itself; everything else runs on standard APIs. */
+const RUNTIME_FILES = new Set([
+  "src/http/listen.ts",
+  "src/http/response-stream.ts",
+  "src/http-client/socket.ts",
+  "src/store/postgres.ts",
+  "src/store/sqlite.ts",
+]);
+const ENVIRONMENT_FILES = new Set(["src/main.ts", "src/config/config.ts"]);
+
+const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
+  ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
+  keys: ["api_key"],
+  accounts: ["account", "account_creation", "membership", "invitation"],
+  audit: ["audit"],
+  usage: ["usage_record"],
+  people: ["person", "session"],
+  claims: ["claim_attempt", "claim_count", "human_grant"],
+  "provider-keys": ["provider_key"],
+  responses: ["stored_response", "stored_item"],
+  idempotency: ["idempotent_answer"],
+  events: ["event", "webhook_delivery"],
+  webhooks: ["webhook"],
+  billing: [
+    "invoice",
+    "checkout",
+    "payment",
+    "payment_fact",
+    "auto_top_up",
+    "top_up",
+    "payment_method",
+    "agent_payment",
+  ],
+  operator: ["operator_session"],
+  store: ["migration"],
+};
+const TABLE_WRITES =
+  /\b(?:insert into|delete from)\s+([a-z_]+)|\bupdate\s+([a-z_]+)\s+set\b|\b(?:insertMany|updateMany|deleteMany)\(\s*"([a-z_]+)"/g;
+
+describe("imports", () => {
+  for (const [folder, allowed] of Object.entries(IMPORT_LAW))
+    test(`${folder} imports ${allowed.length === 0 ? "no other folder" : `only ${allowed.join(", ")}`}`, () => {
+      expect(
+        violations(source, (file, target) => {
+          const other = moduleOf(target);
+          const showsRecord = HTTP_FILE.test(file) && API_RECORD.test(target);
+          const isAllowed = other === folder || allowed.includes(other) || showsRecord;
+          return moduleOf(file) === folder && !isAllowed;
+        }),
+      ).toEqual([]);
+    });
+
+  for (const [folder, allowed] of Object.entries(INFERENCE_LAW))
+    test(`inference/${folder} imports ${allowed.length === 0 ? "no other folder of inference" : `only ${allowed.join(", ")} of inference`}`, () => {
+      expect(
+        violations(source, (file, target) => {
+          const other = inferenceFolderOf(target);
+          const isAllowed = other === undefined || other === folder || allowed.includes(other);
+          return inferenceFolderOf(file) === folder && !isAllowed;
+        }),
+      ).toEqual([]);
+    });
+
+  test("every folder of src and of src/inference has a row in the import law", () => {
+    expect(Object.keys(IMPORT_LAW).sort(compareText)).toEqual([...foldersOf("src")]);
+    expect(Object.keys(INFERENCE_LAW).sort(compareText)).toEqual([...foldersOf("src/inference")]);
+  });
+
+  test("the import law has no cycle: a row names only earlier rows", () => {
+    for (const law of [IMPORT_LAW, INFERENCE_LAW]) {
+      const order = Object.keys(law);
+      const upward = Object.entries(law).flatMap(([folder, allowed]) =>
+        allowed
+          .filter((other) => order.indexOf(other) >= order.indexOf(folder))
+          .map((other) => `${folder} → ${other}`),
+      );
+      expect(upward).toEqual([]);
+    }
+  });
+
+  test("no files import each other in a cycle, types included", () => {
+    expect(importCycles(source)).toEqual([]);
+  });
+
+  test("a wire imports nothing of another wire", () => {
+    expect(
+      violations(source, (file, target) => {
+        const [wire, other] = [WIRE.exec(file)?.[1], WIRE.exec(target)?.[1]];
+        return wire !== undefined && other !== undefined && other !== wire;
+      }),
+    ).toEqual([]);
+  });
+
+  test("only server/routes.ts imports the routes of other folders", () => {
+    expect(
+      violations(
+        source,
+        (file, target, isTypeOnly) =>
+          /\/routes\.tsx?$/.test(target) &&
+          file !== "src/server/routes.ts" &&
+          !isTypeOnly &&
+          moduleOf(file) !== moduleOf(target),
+      ),
+    ).toEqual([]);
+  });
+
+  test("only main.ts imports config.ts as a value", () => {
+    expect(
+      violations(
+        source,
+        (file, target, isTypeOnly) =>
+          target === "src/config/config.ts" && file !== "src/main.ts" && !isTypeOnly,
+      ),
+    ).toEqual([]);
+  });
+
+  test("only http, routes, API records and pages import the HTTP framework", () => {
+    const others = source.filter(
+      ({ path: file }) => moduleOf(file) !== "http" && !HTTP_FILE.test(file),
+    );
+    expect(
+      others
+        .filter((file) => importsOf(file).some(({ from }) => from.split("/")[0] === "hono"))
+        .map(({ path: file }) => file),
+    ).toEqual([]);
+  });
+
+  test("only the files that drive the runtime name Bun", () => {
+    expect(
+      source
+        .filter(({ path: file }) => !RUNTIME_FILES.has(file))
+        .filter(
+          (file) =>
+            importsOf(file).some(({ from }) => from === "bun" || from.startsWith("bun:")) ||
+            codeLines(file).some((line) => /\bBun\./.test(line)),
+        )
+        .map(({ path: file }) => file),
+    ).toEqual([]);
+  });
+
+  test("only main.ts and config.ts read the environment", () => {
+    const readsEnvironment =
+      /\bprocess\.env\b|import .*\benv\b.* from "node:process"|\bimport\.meta\.env\b/;
+    expect(
+      source
+        .filter(({ path: file }) => !ENVIRONMENT_FILES.has(file))
+        .filter(({ text }) => readsEnvironment.test(text))
+        .map(({ path: file }) => file),
+    ).toEqual([]);
+  });
+});
+
+describe("tables", () => {
+  const writers = new Map<string, Set<string>>();
+  for (const { path: file, text } of source)
+    for (const [, inserted, updated, many] of text.matchAll(TABLE_WRITES)) {
+      const table = inserted ?? updated ?? many ?? "";
+      writers.set(table, (writers.get(table) ?? new Set()).add(moduleOf(file)));
+    }
+  const tables = filesUnder("src/store/migrations", /\.sql$/).flatMap(({ text }) =>
+    [...text.matchAll(/create table if not exists ([a-z_]+)/g)].map(([, table = ""]) => table),
+  );
+
+  for (const [folder, owned] of Object.entries(TABLE_OWNERS))
+    test(`only ${folder} writes ${owned.join(", ")}`, () => {
+      expect(
+        owned.map((table) => `${table}: ${[...(writers.get(table) ?? [])].join(", ")}`),
+      ).toEqual(owned.map((table) => `${table}: ${folder}`));
+    });
+
+  test("every table has an owner", () => {
+    const owned = new Set(Object.values(TABLE_OWNERS).flat());
+    expect(tables.filter((table) => !owned.has(table))).toEqual([]);
+  });
+});
+
+function inferenceFolderOf(file: string): string | undefined {
+  return /^src\/inference\/([^/]+)\//.exec(file)?.[1];
+}
