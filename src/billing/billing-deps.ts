@@ -1,4 +1,4 @@
-// What the routes of this room ask for: an invoice as its processor knows it, a way to pay, a way to withdraw.
+// The dependencies of billing, and what its routes share: reconcile an invoice, begin a payment, cancel a checkout.
 
 import { Fault } from "../base/fault.ts";
 import { getInvoice, type AmountLimits, findInvoice, type Invoice } from "./invoices/invoices.ts";
@@ -20,7 +20,7 @@ import { isMethodBeingCharged } from "./payments/in-flight-payment.ts";
 const REFRESH_TIMEOUT_MS = 4_000;
 const LOOPBACK = /^(127(\.\d+){3}|::1|::ffff:127(\.\d+){3}|localhost)$/;
 
-/** Who sells the credits, as a receipt names them. */
+/** The seller, as receipts name it. */
 export interface OperatorDetails {
   readonly name: string;
   /** Lines of a postal address. */
@@ -38,7 +38,7 @@ export interface BillingDeps extends PaymentDeps {
   readonly billingPageUrl: (accountId: string) => string;
 }
 
-/** An open invoice may have been paid without our knowing. Where nobody can say, what is known is shown. */
+/** Reconciles an open invoice with the processor. On failure or timeout it returns the stored state. */
 export async function tryReconcileInvoice(
   billing: BillingDeps,
   invoice: Invoice,
@@ -47,7 +47,7 @@ export async function tryReconcileInvoice(
   const { processor } = billing;
   if (invoice.status !== "open" || processor.kind !== "hosted") return invoice;
   const reconciled = reconcileInvoice(billing, processor, invoice, now).catch((error: unknown) =>
-    billing.log.warn("an invoice could not be asked after", { invoice: invoice.id, cause: error }),
+    billing.log.warn("failed to reconcile an invoice", { invoice: invoice.id, cause: error }),
   );
   await Promise.race([
     reconciled,
@@ -56,7 +56,7 @@ export async function tryReconcileInvoice(
   return (await findInvoice(billing.db, invoice.id)) ?? invoice;
 }
 
-/** A page to pay at; only for processors that have one. */
+/** Returns a checkout page. Throws if the processor has none. */
 export async function beginPayment(
   billing: BillingDeps,
   invoiceId: string,
@@ -65,15 +65,15 @@ export async function beginPayment(
   const { processor, links } = billing;
   if (processor.kind !== "hosted")
     throw new Fault("conflict", "no hosted page", {
-      message: "This gateway has no page to pay at. The invoice says how it is paid.",
+      message: "This gateway has no checkout page. The invoice page says how to pay.",
     });
-  const order = await checkoutRequestFor(billing.db, invoiceId, links.urlFor(invoiceId));
-  return order === undefined
+  const request = await checkoutRequestFor(billing.db, invoiceId, links.urlFor(invoiceId));
+  return request === undefined
     ? { kind: "settled" }
-    : await beginCheckout(billing, processor, order, now);
+    : await beginCheckout(billing, processor, request, now);
 }
 
-/** Closes what is open at the processor, before an invoice is voided here. */
+/** Closes the processor's page before an invoice is voided. Throws if a payment is processing. */
 export async function cancelOpenCheckout(
   billing: BillingDeps,
   { id, accountId, now }: { readonly id: string; readonly accountId: string; readonly now: number },
@@ -86,13 +86,13 @@ export async function cancelOpenCheckout(
       ? await cancelCheckout(billing, billing.processor, id, now)
       : "open";
   if (state === "processing")
-    throw new Fault("conflict", "a payment is under way", {
+    throw new Fault("conflict", "a payment is processing", {
       message:
-        "A payment of this invoice is under way and may take days to arrive. It can be voided if the payment fails.",
+        "A payment of this invoice is processing, which can take days. You can void the invoice if the payment fails.",
     });
 }
 
-/** The buttons of development: a payment that is nothing but a fact. */
+/** Development only: marks the invoice as paid without moving money. */
 export async function simulatePayment(
   billing: BillingDeps,
   invoice: Invoice,
@@ -118,16 +118,15 @@ export async function simulatePayment(
   );
 }
 
-/** Money that is not there must not come from afar. */
-export function requireLoopback(address: string): void {
-  if (!LOOPBACK.test(address))
-    throw new Fault("forbidden", "development payment from afar", {
-      message:
-        "Payments of development work from the machine that Postern runs on, and only there.",
+/** Simulated payments create credits without money, so remote clients must not make them. */
+export function requireLoopback(clientIp: string): void {
+  if (!LOOPBACK.test(clientIp))
+    throw new Fault("forbidden", "simulated payment from another machine", {
+      message: "Simulated payments work only from the machine that Postern runs on.",
     });
 }
 
-/** A webhook is only a hint of what to ask after. */
+/** A webhook only triggers reconciliation: its content is not trusted. */
 export async function handleWebhook(
   billing: BillingDeps,
   webhook: { readonly bodyText: string; readonly signature: string; readonly now: number },

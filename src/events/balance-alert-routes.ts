@@ -58,7 +58,7 @@ function setRoute(): Route {
       "`balance.low` is sent when a charge takes the balance below this threshold; the default is 1 USD. A balance that is already below the threshold sends no event. `balance.empty` works in the same way with a fixed threshold of 0.0001 USD.",
     body: z
       .strictObject({
-        low_usd: UsdAmount.meta({ description: "An amount in US dollars; 0 to disable." }),
+        low_usd: UsdAmount.meta({ description: "A US dollar amount; 0 to disable the alert." }),
       })
       .meta({ id: "BalanceAlertSettings" }),
     requestExample: { low_usd: 5 },
@@ -69,7 +69,7 @@ function setRoute(): Route {
       if (threshold === undefined || threshold < 0n || threshold > MAX_NANO)
         throw invalid(
           "low_usd",
-          "`low_usd` must be an amount in US dollars, from 0 to 9,000,000, with at most nine decimals.",
+          "`low_usd` must be a US dollar amount from 0 to 9,000,000, with at most nine decimals.",
         );
       await setLowBalanceThreshold(tx, caller.accountId, threshold);
       await record(tx, {

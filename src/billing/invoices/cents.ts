@@ -1,4 +1,4 @@
-// The arithmetic of invoices, in whole cents. Amounts that people pay have no smaller unit.
+// Arithmetic of invoices and payments, in whole cents.
 
 import { formatUsd } from "../../base/format.ts";
 import { type Nano, NANO_PER_USD, nanoFromUsd } from "../../base/money.ts";
@@ -9,7 +9,7 @@ const CREDITS_PER_CENT = 10_000;
 const FEE_PERCENT = 5;
 const PER_CENT = 100;
 
-/** 5 % of what is bought, half a cent up. */
+/** 5 % of the amount, rounded half up. */
 export function feeOf(amountCents: number): number {
   return Math.floor((amountCents * FEE_PERCENT + PER_CENT / 2) / PER_CENT);
 }
@@ -22,7 +22,7 @@ export function creditsOfCents(cents: number): number {
   return cents * CREDITS_PER_CENT;
 }
 
-/** Reads an amount of dollars and cents; undefined for what is none, or has a fraction of a cent. */
+/** Parses an amount in US dollars; undefined if it is not a number or has a fraction of a cent. */
 export function centsFromUsd(usd: string | number): number | undefined {
   const nano = nanoFromUsd(usd);
   return nano === undefined || nano % NANO_PER_CENT !== 0n
@@ -30,29 +30,29 @@ export function centsFromUsd(usd: string | number): number | undefined {
     : Number(nano / NANO_PER_CENT);
 }
 
-/** Dollars as a number, for records: the nearest float to a decimal of two places prints as just that. */
+/** US dollars as a number, for API records: a float with two decimals prints exactly. */
 export function usdOfCents(cents: number): number {
   return cents / PER_CENT;
 }
 
-/** "$10.50", for people. */
+/** `$10.50`. */
 export function formatCents(cents: number): string {
   return formatUsd(nanoOfCents(cents));
 }
 
-/** What came in for an invoice, or for none. */
+/** The amounts of a payment that was received. */
 export interface ReceivedAmounts {
   readonly amountCents: number;
-  /** All zero where the payment bought nothing. */
+  /** Credits, fee and tax are 0 if the payment was not credited. */
   readonly creditCents: number;
   readonly feeCents: number;
   readonly taxCents: number;
 }
 
 /**
- * What is left of a payment after so many cents went back, in its parts. Tax goes back in proportion, then the fee in
- * proportion to what remains, and the rest is credit. Every part only shrinks as more goes back, so each step of going
- * back, in whatever order, moves nothing the wrong way.
+ * The amounts of a payment that remain after refunds and disputes of `returnedCents`. Tax is returned pro rata, then the
+ * fee pro rata of the rest, and the remainder is credit. Each amount decreases monotonically with `returnedCents`, so
+ * returns can be applied in any order.
  */
 export function remainingAmounts(payment: ReceivedAmounts, returnedCents: number): PaymentAmounts {
   const { amountCents, creditCents, feeCents, taxCents } = payment;
@@ -81,7 +81,7 @@ export const ZERO_AMOUNTS: PaymentAmounts = {
   excess: 0n,
 };
 
-/** What has to move from one state of a payment to another; below zero for the other direction. */
+/** What a payment loses from one state to another; negative if it gains. */
 export function amountsDelta(before: PaymentAmounts, after: PaymentAmounts): PaymentAmounts {
   return {
     credit: before.credit - after.credit,
@@ -92,7 +92,7 @@ export function amountsDelta(before: PaymentAmounts, after: PaymentAmounts): Pay
   };
 }
 
-/** `part / whole` of an amount, half a cent up, without a float. */
+/** `amount * part / whole`, rounded half up, without floating point. */
 function prorate(amount: number, part: number, whole: number): number {
   return whole === 0
     ? 0

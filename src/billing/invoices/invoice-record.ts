@@ -1,4 +1,4 @@
-// How an invoice is shown: its public record, and one example for the documents.
+// The API record of an invoice, and its example.
 
 import { z } from "zod";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
@@ -11,20 +11,20 @@ export const InvoiceRecord = z
     object: z.literal("invoice"),
     status: z.enum(INVOICE_STATUSES).meta({
       description:
-        "`open`: it can be paid at `pay_url`. `paid`: the credits are there. `void`: it was withdrawn. `refunded`: all of it was given back.",
+        "`open`: it can be paid at `pay_url`. `paid`: its credits were added to the balance. `void`: it was canceled. `refunded`: the whole payment was refunded.",
     }),
-    amount_usd: z.number().meta({ description: "What the credits cost." }),
+    amount_usd: z.number().meta({ description: "The price of the credits." }),
     fee_usd: z
       .number()
-      .meta({ description: "The platform fee: 5 % of the amount, half a cent up." }),
+      .meta({ description: "The platform fee: 5 % of the amount, rounded half up to cents." }),
     tax_usd: z
       .number()
-      .meta({ description: "Zero until it is paid: tax depends on where the payer is." }),
+      .meta({ description: "0 until the invoice is paid: tax depends on the payer's address." }),
     total_usd: z.number().meta({ description: "Amount, fee and tax." }),
-    credits: z.int().meta({ description: "How many credits the balance gains." }),
+    credits: z.int().meta({ description: "The credits that a payment adds to the balance." }),
     pay_url: z.string().meta({
       description:
-        "A page for a human, who needs no account to pay there; later it has the receipt. Whoever has the address can open it.",
+        "The page where a person pays, without an account; later it shows the receipt. Anyone with this URL can open it.",
     }),
     created_at: z.string(),
     paid_at: z.string().nullable(),

@@ -1,5 +1,4 @@
-// Invoices: what an account is asked to pay for credits. This room owns the tables invoice, checkout, payment and
-// payment_fact. An invoice becomes paid by a payment alone, which comes in by `payments.ts`.
+// Invoices for credits. Only payments/payment-facts.ts marks an invoice as paid or refunded.
 
 import { type AuditAction, type AuditSource, record } from "../../audit/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
@@ -27,7 +26,7 @@ export interface Invoice {
   readonly status: InvoiceStatus;
   readonly amountCents: number;
   readonly feeCents: number;
-  /** Known once it is paid: tax depends on where the payer is. */
+  /** 0 until the invoice is paid: tax depends on the payer's address. */
   readonly taxCents: number;
   readonly createdAt: number;
   readonly paidAt: number | null;
@@ -39,27 +38,24 @@ export interface AmountLimits {
   readonly maxCents: number;
 }
 
-/** Reads what somebody wants to buy; throws what the field `amount_usd` is answered with. */
+/** Parses the field `amount_usd` of a purchase. */
 export function parseAmount(usd: string | number, limits: AmountLimits): number {
   const { minCents, maxCents } = limits;
-  const range = `It must be from ${formatCents(minCents)} to ${formatCents(maxCents)}.`;
+  const range = `from ${formatCents(minCents)} to ${formatCents(maxCents)}`;
   const cents = centsFromUsd(usd);
   if (cents === undefined)
     throw invalid(
       "amount_usd",
-      `amount_usd must be an amount of US dollars in whole cents, such as 10 or "12.50". ${range}`,
+      `\`amount_usd\` must be a US dollar amount with whole cents, ${range}, such as 10 or "12.50".`,
     );
   if (cents < minCents || cents > maxCents)
-    throw invalid(
-      "amount_usd",
-      `amount_usd is ${cents < minCents ? "too small" : "too large"}. ${range}`,
-    );
+    throw invalid("amount_usd", `\`amount_usd\` must be ${range}.`);
   return cents;
 }
 
 export interface NewInvoice extends Pick<Invoice, "accountId" | "amountCents"> {
-  /** Absent where the gateway makes it by itself. */
-  readonly by?: AuditSource | undefined;
+  /** Absent for invoices of automatic top-ups. */
+  readonly source?: AuditSource | undefined;
   readonly now: number;
 }
 
@@ -68,10 +64,10 @@ export async function createInvoice(tx: Tx, request: NewInvoice): Promise<Invoic
   return insertInvoice(tx, request);
 }
 
-/** For what the owner allowed beforehand: open invoices that others made do not stand in its way. */
+/** Skips the limit of open invoices: an automatic top-up must not fail because of it. */
 export async function insertInvoice(
   tx: Tx,
-  { accountId, amountCents, by, now }: NewInvoice,
+  { accountId, amountCents, source, now }: NewInvoice,
 ): Promise<Invoice> {
   const id = newId("inv", now);
   await tx.run(
@@ -80,20 +76,18 @@ export async function insertInvoice(
     [id, accountId, amountCents, feeOf(amountCents), now],
   );
   const invoice = await getInvoice(tx, id, accountId);
-  await auditInvoice(tx, "invoice.created", invoice, { by, now });
+  await auditInvoice(tx, "invoice.created", invoice, { source, now });
   return invoice;
 }
 
-/** An account's own invoice; another's is not there. */
+/** Throws `not_found` for an invoice of another account too. */
 export async function getInvoice(reader: Reader, id: string, accountId: string): Promise<Invoice> {
   const invoice = await findInvoice(reader, id);
   if (invoice?.accountId !== accountId)
     throw new Fault("not_found", "no such invoice", {
-      message: "There is no invoice with that id. List them with GET /v1/billing/invoices.",
+      message: "No invoice has this id. List your invoices with GET /v1/billing/invoices.",
       param: "id",
-      next: [
-        { method: "GET", url: "/v1/billing/invoices", why: "List the invoices that there are." },
-      ],
+      next: [{ method: "GET", url: "/v1/billing/invoices", why: "List the invoices." }],
     });
   return invoice;
 }
@@ -123,10 +117,10 @@ export async function listInvoices(
   return toPage(rows.map(toInvoice), page.limit);
 }
 
-/** Takes an open invoice back; the same when repeated. One that was paid stays paid. */
+/** Idempotent. Throws if the invoice is paid. */
 export async function voidInvoice(
   tx: Tx,
-  { id, accountId, by, now }: Pick<Invoice, "id"> & Omit<NewInvoice, "amountCents">,
+  { id, accountId, source, now }: Pick<Invoice, "id"> & Omit<NewInvoice, "amountCents">,
 ): Promise<Invoice> {
   const invoice = await lockInvoice(tx, id);
   if (invoice?.accountId !== accountId) return getInvoice(tx, id, accountId);
@@ -134,30 +128,30 @@ export async function voidInvoice(
     throw new Fault("conflict", `invoice is ${invoice.status}`, {
       message: `This invoice is ${invoice.status} and can no longer be voided.`,
     });
-  await setVoid(tx, invoice, { by, now });
+  await setVoid(tx, invoice, { source, now });
   return getInvoice(tx, id, accountId);
 }
 
-/** Whoever changes an invoice locks it first, so that two changes come one after the other. */
+/** Every change of an invoice locks it first. */
 export async function lockInvoice(tx: Tx, id: string): Promise<Invoice | undefined> {
   const [row] = await tx.lockMany("invoice", "id", [id]);
   return row === undefined ? undefined : toInvoice(row);
 }
 
-/** Does nothing where it is not open. */
+/** Does nothing if the invoice is not open. */
 export async function setVoid(
   tx: Tx,
   invoice: Pick<Invoice, "id" | "accountId" | "amountCents">,
-  { by, now }: Pick<NewInvoice, "by" | "now">,
+  { source, now }: Pick<NewInvoice, "source" | "now">,
 ): Promise<void> {
   const changed = await tx.run(
     "update invoice set status = 'void', voided_at = ? where id = ? and status = 'open'",
     [now, invoice.id],
   );
-  if (changed === 1) await auditInvoice(tx, "invoice.voided", invoice, { by, now });
+  if (changed === 1) await auditInvoice(tx, "invoice.voided", invoice, { source, now });
 }
 
-/** A payment is stronger than a void: whoever paid gets what they paid for. */
+/** Also for a void invoice: a payment that arrives late is still credited. */
 export async function setPaid(
   tx: Tx,
   id: string,
@@ -169,7 +163,7 @@ export async function setPaid(
   );
 }
 
-/** All of its payment went back, or not all of it any more: a refund may fail. */
+/** `isRefunded` becomes false again if a refund fails. */
 export async function setRefunded(tx: Tx, id: string, isRefunded: boolean): Promise<void> {
   await tx.run("update invoice set status = ? where id = ? and status in ('paid', 'refunded')", [
     isRefunded ? "refunded" : "paid",
@@ -177,16 +171,16 @@ export async function setRefunded(tx: Tx, id: string, isRefunded: boolean): Prom
   ]);
 }
 
-const SYSTEM_AUTHOR: AuditSource = { actor: { type: "system", id: "billing" }, network: null };
+const SYSTEM_SOURCE: AuditSource = { actor: { type: "system", id: "billing" }, network: null };
 
 async function auditInvoice(
   tx: Tx,
   action: AuditAction,
   { id, accountId, amountCents }: Pick<Invoice, "id" | "accountId" | "amountCents">,
-  { by = SYSTEM_AUTHOR, now }: Pick<NewInvoice, "by" | "now">,
+  { source = SYSTEM_SOURCE, now }: Pick<NewInvoice, "source" | "now">,
 ): Promise<void> {
-  const detail = { amount_usd: usdOfCents(amountCents), ...by.detail };
-  await record(tx, { ...by, accountId, action, target: id, detail, now });
+  const detail = { amount_usd: usdOfCents(amountCents), ...source.detail };
+  await record(tx, { ...source, accountId, action, target: id, detail, now });
 }
 
 async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> {
@@ -196,7 +190,7 @@ async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> 
   );
   if (row !== undefined && integer(row, "count") >= OPEN_INVOICES_MAX)
     throw new Fault("conflict", "too many open invoices", {
-      message: `An account may have ${OPEN_INVOICES_MAX} open invoices. Pay one, or void it with POST /v1/billing/invoice/{id}/void.`,
+      message: `An account can have at most ${OPEN_INVOICES_MAX} open invoices. Pay one, or void one with POST /v1/billing/invoice/{id}/void.`,
       next: [
         {
           method: "GET",

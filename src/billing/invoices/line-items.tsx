@@ -1,6 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// What an invoice is made of, as the pay page and the receipt show it, and the console before there is one: the same
-// lines, which add up to the total.
+// The line items of an invoice, for the invoice page, the receipt and the console's purchase form.
 
 import type { Child } from "hono/jsx";
 import type { Invoice } from "./invoices.ts";
@@ -10,9 +9,9 @@ type LineItem = readonly [label: Child, amount: Child];
 
 export interface InvoiceLineItemsProps {
   readonly invoice: Invoice;
-  /** Tax is not known before it is paid, where the processor works it out. */
+  /** The processor calculates the tax during checkout, so it is not known yet. */
   readonly isTaxDeferred: boolean;
-  /** Further lines after the total: what went back. */
+  /** Lines after the total: refunds and disputes. */
   readonly extraItems?: readonly LineItem[];
 }
 
@@ -27,7 +26,7 @@ export function InvoiceLineItems({
     <LineItemTable
       items={[
         ...purchaseLineItems(invoice),
-        ["Tax", isTaxDeferred ? "worked out as you pay" : formatCents(taxCents)],
+        ["Tax", isTaxDeferred ? "calculated at checkout" : formatCents(taxCents)],
         [<strong>{isTaxDeferred ? "Total before tax" : "Total"}</strong>, <strong>{total}</strong>],
         ...extraItems,
       ]}
@@ -35,7 +34,6 @@ export function InvoiceLineItems({
   );
 }
 
-/** The credits, and the fee for them. */
 export function purchaseLineItems({
   amountCents,
   feeCents,
@@ -51,9 +49,9 @@ export function LineItemTable({ items }: { readonly items: readonly LineItem[] }
     <table>
       <thead>
         <tr>
-          <th scope="col">What</th>
+          <th scope="col">Item</th>
           <th scope="col" class="number">
-            US dollars
+            Amount (USD)
           </th>
         </tr>
       </thead>
@@ -69,7 +67,7 @@ export function LineItemTable({ items }: { readonly items: readonly LineItem[] }
   );
 }
 
-/** Enough of an account's id to know one's own by, and not enough to name it. */
+/** Shows enough of the id to recognize one's own account; the page is open to anyone with the link. */
 export function maskedAccount(accountId: string): string {
   return `${accountId.slice(0, 9)}…${accountId.slice(-4)}`;
 }

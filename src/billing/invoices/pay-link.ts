@@ -1,5 +1,5 @@
-// The link of an invoice's page. Whoever has it can look at the invoice and pay it, and nothing else. It is worked out of
-// the master secret, so it can be shown again and stands in no table.
+// Signed links to invoice pages. A link allows reading and paying one invoice. It is derived from the master secret, so
+// it is not stored and can be shown again.
 
 import { deriveKey, fingerprint } from "../../base/encryption.ts";
 import { type Secret, timingSafeEqualText } from "../../base/secret.ts";
@@ -8,7 +8,7 @@ const TOKEN_FORMAT = /^([0-9a-z]{26})\.([\w-]{43})$/;
 
 export interface PayLinks {
   readonly urlFor: (invoiceId: string) => string;
-  /** The invoice that a token belongs to; undefined where it was made up. */
+  /** Returns the token's invoice id; undefined if the signature is wrong. */
   readonly verifyToken: (token: string) => string | undefined;
 }
 

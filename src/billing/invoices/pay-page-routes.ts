@@ -1,4 +1,4 @@
-// GET and POST /pay: the page of an invoice, for whoever has its link. A GET changes nothing here.
+// The invoice page /pay/{token}, open to anyone with its link. A GET changes nothing but reconciles with the processor.
 
 import { z } from "zod";
 import { Fault } from "../../base/fault.ts";
@@ -40,7 +40,7 @@ function invoicePageRoute(billing: BillingDeps): Route {
     method: "GET",
     path: "/pay/{token}",
     id: "showInvoicePage",
-    summary: "The page of an invoice",
+    summary: "Show an invoice page",
     params: TOKEN_PATH,
     query: z.object({ done: z.string().optional(), failed: z.string().optional() }),
     run: async ({ caller, params, query, now }) => {
@@ -66,7 +66,7 @@ function payRoute(billing: BillingDeps): Route {
     method: "POST",
     path: "/pay/{token}",
     id: "payInvoice",
-    summary: "Go on to pay an invoice",
+    summary: "Pay an invoice on its page",
     params: TOKEN_PATH,
     body: z.object({ decision: z.enum(["pay", "fail"]).optional() }),
     requestExample: { decision: "pay" },
@@ -88,16 +88,16 @@ function payRoute(billing: BillingDeps): Route {
 async function redirectToProcessor(
   billing: BillingDeps,
   invoice: Invoice,
-  about: { readonly token: string; readonly caller: SessionUser | undefined; readonly now: number },
+  visit: { readonly token: string; readonly caller: SessionUser | undefined; readonly now: number },
 ): Promise<Response> {
-  const { token, caller, now } = about;
+  const { token, caller, now } = visit;
   try {
-    const started = await beginPayment(billing, invoice.id, now);
-    if (started.kind === "page") return seeOther(started.url);
-    return seeOther(`/pay/${token}${started.kind === "processing" ? "?done=1" : ""}`);
+    const start = await beginPayment(billing, invoice.id, now);
+    if (start.kind === "page") return seeOther(start.url);
+    return seeOther(`/pay/${token}${start.kind === "processing" ? "?done=1" : ""}`);
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "overloaded") throw error;
-    billing.log.error("a payment could not be begun", { invoice: invoice.id, cause: error });
+    billing.log.error("failed to begin a payment", { invoice: invoice.id, cause: error });
     return pageResponse(
       billing,
       503,
@@ -112,15 +112,15 @@ function receiptRoute(billing: BillingDeps): Route {
     method: "GET",
     path: "/pay/{token}/receipt",
     id: "showReceipt",
-    summary: "The receipt of a paid invoice",
+    summary: "Show the receipt of a paid invoice",
     params: TOKEN_PATH,
     run: async ({ params }) => {
       const invoice = await requireInvoiceByToken(billing, params.token);
       const payments = await paymentsOfInvoice(billing.db, invoice.id);
       const payment = payments.find(({ state }) => state === "credited");
       if (payment === undefined)
-        throw new Fault("not_found", "nothing was paid", {
-          message: "There is no receipt yet: this invoice is not paid.",
+        throw new Fault("not_found", "invoice is not paid", {
+          message: "This invoice has no receipt yet, because it is not paid.",
         });
       return pageResponse(
         billing,
@@ -135,8 +135,8 @@ async function requireInvoiceByToken({ db, links }: BillingDeps, token: string):
   const id = links.verifyToken(token);
   const invoice = id === undefined ? undefined : await findInvoice(db, id);
   if (invoice === undefined)
-    throw new Fault("not_found", "no invoice has that link", {
-      message: "This link leads to no invoice. Ask whoever sent it for the whole link.",
+    throw new Fault("not_found", "no invoice has this link", {
+      message: "No invoice has this link. Ask the sender for the complete link.",
     });
   return invoice;
 }
@@ -151,9 +151,9 @@ async function payPageProps(
   return { invoice, token, processor, operator, notice, inFlight, csrf: caller?.csrf };
 }
 
-function pageResponse({ processor }: BillingDeps, status: number, frame: PageLayout): Response {
+function pageResponse({ processor }: BillingDeps, status: number, page: PageLayout): Response {
   const policy = processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
-  return new Response(renderPage(frame), {
+  return new Response(renderPage(page), {
     status,
     headers: { ...pageHeaders(policy), "cache-control": "no-store" },
   });

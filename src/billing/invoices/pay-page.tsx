@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
-// The page at which a human pays for an agent's credits. They may know nothing of this gateway: it says what is bought,
-// for whom, what it costs, and what happens next.
+// The invoice page, where a person pays for an agent's credits. The payer may not know this gateway, so the page says
+// what is bought, for which workspace, what it costs and what happens next.
 
 import type { Child } from "hono/jsx";
 import { utcDay } from "../../base/time.ts";
@@ -17,18 +17,18 @@ export interface PayPageProps {
   readonly token: string;
   readonly processor: PaymentProcessor;
   readonly operator: OperatorDetails;
-  /** Of whoever is signed in, as an owner who comes from the console; the page itself asks for nobody. */
+  /** Set if the visitor has a console session; the page itself does not require one. */
   readonly csrf: string | undefined;
   readonly notice: "failed" | "confirming" | "unreachable" | undefined;
-  /** Somebody else is paying it: then there is no way to pay it here. */
+  /** Another payment of this invoice is in flight, so it cannot be paid here. */
   readonly inFlight: InFlightPayment | undefined;
 }
 
 const TITLES: Readonly<Record<Invoice["status"], string>> = {
-  open: "Pay for credits",
-  paid: "Paid, thank you",
-  void: "This invoice was withdrawn",
-  refunded: "This payment was given back",
+  open: "Buy credits",
+  paid: "Invoice paid",
+  void: "Invoice voided",
+  refunded: "Payment refunded",
 };
 
 export function payPage(props: PayPageProps): PageLayout {
@@ -58,9 +58,9 @@ export function payPage(props: PayPageProps): PageLayout {
           </dd>
           <dt>Invoice</dt>
           <dd>
-            <code>{invoice.id}</code> of {utcDay(invoice.createdAt)}
+            <code>{invoice.id}</code> from {utcDay(invoice.createdAt)}
           </dd>
-          <dt>Sold by</dt>
+          <dt>Seller</dt>
           <dd>{operator.name}</dd>
         </dl>
         {invoice.status === "open" && inFlight === undefined ? <PaymentForm {...props} /> : null}
@@ -68,7 +68,7 @@ export function payPage(props: PayPageProps): PageLayout {
     ),
     footer: (
       <p>
-        Credits are prepaid and pay for calls of language models at the providers' list prices.
+        Credits are prepaid and pay for language model calls at the providers' list prices.
         {operator.contact === undefined ? "" : ` Questions: ${operator.contact}`}
       </p>
     ),
@@ -76,14 +76,14 @@ export function payPage(props: PayPageProps): PageLayout {
 }
 
 const NOTICES = {
-  failed: ["danger", "The payment did not go through. Nothing was charged. You can try again."],
+  failed: ["danger", "The payment failed. Nothing was charged. You can try again."],
   confirming: [
     "warn",
-    "The payment is being confirmed. Load this page again in a moment; some payments take days.",
+    "The payment is being confirmed. Reload this page in a moment. Some payments take days.",
   ],
   unreachable: [
     "danger",
-    "The payment service cannot be reached at the moment. Nothing was charged. Try again in a minute.",
+    "The payment service is not available at the moment. Nothing was charged. Try again in a minute.",
   ],
 } as const;
 
@@ -92,27 +92,27 @@ const IN_FLIGHT_NOTICES: Readonly<
 > = {
   method: {
     title: "This invoice is being paid",
-    text: "The workspace's saved payment method is being charged for it. There is nothing to do here: load this page again in a moment; some payments take days.",
+    text: "The workspace's saved payment method is being charged. You do not need to do anything. Reload this page in a moment. Some payments take days.",
   },
   wallet: {
     title: "This invoice is being paid",
-    text: "An agent is paying it from its wallet, with x402. Do not pay it as well: load this page again in a minute. If that payment comes to nothing, you can pay here.",
+    text: "An agent is paying it from its wallet with x402. Reload this page in a minute. If that payment fails, you can pay here.",
   },
   unclear: {
-    title: "This invoice may be paid already",
-    text: "An agent has sent a payment for it from its wallet, with x402, and nobody can say yet whether it arrived. You cannot pay here until that is known, so that it is not paid twice. The operator has been told: ask there, or let the agent make another invoice and pay that one.",
+    title: "This invoice may already be paid",
+    text: "An agent sent a payment from its wallet with x402, and it is not known whether the payment arrived. You cannot pay here until that is known, so that the invoice is not paid twice. The operator has been notified. Contact the operator, or ask the agent to create another invoice and pay that one.",
   },
 };
 
 function StatusNotice({ invoice, token, notice, inFlight }: PayPageProps): Child {
   if (invoice.status === "void")
-    return <p class="intro">It cannot be paid any more. Nothing was charged.</p>;
+    return <p class="intro">It can no longer be paid. Nothing was charged.</p>;
   if (invoice.status !== "open")
     return (
       <p class="intro">
         {invoice.status === "refunded"
-          ? "All of it went back to where it came from."
-          : "The credits are in the workspace."}{" "}
+          ? "The whole amount was refunded to the payment method."
+          : "The credits were added to the workspace."}{" "}
         <a href={`/pay/${token}/receipt`}>Receipt</a>
       </p>
     );
@@ -131,10 +131,11 @@ function StatusNotice({ invoice, token, notice, inFlight }: PayPageProps): Child
         </p>
       )}
       <p class="intro">
-        Somebody, or an agent that works for them, asks you to pay for credits. You need no account.
+        A person, or an agent that works for them, asks you to buy credits for their workspace. You
+        do not need an account.
       </p>
       <p class="note">
-        If you do not know what this is about, close the page: nothing is charged until you pay.
+        If you do not recognize this request, close the page. Nothing is charged until you pay.
       </p>
     </>
   );
@@ -151,20 +152,20 @@ function PaymentForm({ invoice, token, processor, csrf }: PayPageProps): Child {
           <button type="submit">
             Pay {total} with {processor.name}
           </button>
-          <p class="hint">You go on to {processor.name}, and come back here.</p>
+          <p class="hint">{processor.name} processes the payment and returns you to this page.</p>
         </form>
       );
     case "development":
       return (
         <form method="post" action={`/pay/${token}`}>
           {csrfField}
-          <p class="notice warn">This is a gateway in development. No money moves.</p>
+          <p class="notice warn">This gateway runs in development mode. No money is charged.</p>
           <div class="actions">
             <button type="submit" name="decision" value="pay">
               Pay {total}
             </button>
             <button type="submit" name="decision" value="fail" class="secondary">
-              Let the payment fail
+              Simulate a failed payment
             </button>
           </div>
         </form>
@@ -174,14 +175,14 @@ function PaymentForm({ invoice, token, processor, csrf }: PayPageProps): Child {
         <section class="card" aria-labelledby="transfer">
           <h2 id="transfer">Pay by bank transfer</h2>
           <p>
-            Transfer exactly {total}, and name <code>{invoice.id}</code> as the reference.
+            Transfer exactly {total} and enter <code>{invoice.id}</code> as the reference.
           </p>
           {processor.instructions === undefined ? (
             <p>Ask the operator for the bank details.</p>
           ) : (
             processor.instructions.split("\n").map((line) => <p>{line}</p>)
           )}
-          <p class="note">The credits are there when the operator has seen the money.</p>
+          <p class="note">The credits are added when the operator has confirmed the transfer.</p>
         </section>
       );
   }

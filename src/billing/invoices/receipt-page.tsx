@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// A receipt to print or keep. Its amounts are those of the payment that the ledger credited.
+// The receipt of a paid invoice, for printing. Its amounts are those of the credited payment.
 
 import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -18,8 +18,8 @@ export interface ReceiptPageProps {
 export function receiptPage({ invoice, payment, operator }: ReceiptPageProps): PageLayout {
   const { refundedCents, disputedCents, amountCents } = payment;
   const returns = [
-    ["Given back", refundedCents],
-    ["Taken back by the bank", disputedCents],
+    ["Refunded", refundedCents],
+    ["Disputed", disputedCents],
   ] as const;
   const returnedCents = refundedCents + disputedCents;
   return {
@@ -39,18 +39,18 @@ export function receiptPage({ invoice, payment, operator }: ReceiptPageProps): P
           {operator.taxId === undefined ? null : (
             <>
               <br />
-              Tax id {operator.taxId}
+              Tax ID {operator.taxId}
             </>
           )}
         </p>
         <dl class="details">
-          <dt>Receipt for</dt>
+          <dt>Invoice</dt>
           <dd>
             <code>{invoice.id}</code>
           </dd>
           <dt>Paid on</dt>
           <dd>{utcDay(payment.paidAt)}</dd>
-          <dt>Paid with</dt>
+          <dt>Payment</dt>
           <dd>
             <code>{payment.id}</code>
           </dd>
@@ -73,7 +73,7 @@ export function receiptPage({ invoice, payment, operator }: ReceiptPageProps): P
             ),
             ...(returnedCents === 0 || returnedCents > amountCents
               ? []
-              : [["What stays paid", formatCents(amountCents - returnedCents)] as const]),
+              : [["Paid after refunds", formatCents(amountCents - returnedCents)] as const]),
           ]}
         />
       </>

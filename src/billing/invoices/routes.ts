@@ -1,4 +1,4 @@
-// /v1/billing: the HTTP face of invoices, and the address that a processor's webhooks come to.
+// Endpoints of /v1/billing for invoices, and the endpoint for the payment processor's webhooks.
 
 import { z } from "zod";
 import type { AuditSource } from "../../audit/audit.ts";
@@ -61,12 +61,15 @@ const NewInvoiceBody = z
   .strictObject({
     amount_usd: z
       .union([z.number(), z.string().max(AMOUNT_TEXT_MAX)], {
-        error: 'must be an amount of US dollars, such as 10 or "12.50"',
+        error: 'must be a US dollar amount, such as 10 or "12.50"',
       })
-      .meta({ description: "What the credits cost, in dollars and whole cents.", example: 10 }),
+      .meta({
+        description: "The price of the credits in US dollars, with whole cents.",
+        example: 10,
+      }),
     currency: z
       .string()
-      .refine((currency) => currency.toLowerCase() === "usd", "must be usd: nothing else is taken")
+      .refine((currency) => currency.toLowerCase() === "usd", 'must be "usd"')
       .optional(),
   })
   .meta({ id: "NewInvoiceRequest" });
@@ -77,9 +80,9 @@ function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined)
     method: "POST",
     path: "/v1/billing/invoice",
     id: "createInvoice",
-    summary: "Buy credits: get an invoice that a human can pay",
+    summary: "Create an invoice to buy credits",
     description:
-      "One US dollar buys 1,000,000 credits; a platform fee of 5 % and, where it applies, tax come on top. Nothing is charged by this call: a human pays at `pay_url`, and the credits are there as soon as the invoice is `paid`. Send an `Idempotency-Key`, so that a repetition does not make a second invoice.",
+      "One US dollar buys 1,000,000 credits. A platform fee of 5 % and, where it applies, tax are added. This call charges nothing: a person pays at `pay_url`, and the credits are added when the invoice is `paid`. Send an `Idempotency-Key`, so that a retry does not create a second invoice.",
     body: NewInvoiceBody,
     requestExample: { amount_usd: 10 },
     responses: {
@@ -93,9 +96,9 @@ function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined)
     faults: ["conflict"],
     run: async (tx, { caller, body, clientIp, now }) => {
       const amountCents = parseAmount(body.amount_usd, limits);
-      const by = authorOf(caller, clientIp);
+      const source = auditSourceOf(caller, clientIp);
       const { accountId } = caller;
-      const invoice = await createInvoice(tx, { accountId, amountCents, by, now });
+      const invoice = await createInvoice(tx, { accountId, amountCents, source, now });
       const headers = x402Headers(x402, invoice);
       return { status: 201, body: toInvoiceRecord(invoice, links.urlFor(invoice.id)), headers };
     },
@@ -137,9 +140,9 @@ function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
     method: "GET",
     path: "/v1/billing/invoice/{id}",
     id: "readInvoice",
-    summary: "Read an invoice, and learn whether it is paid",
+    summary: "Get an invoice",
     description:
-      "The payment processor is asked as well where the invoice is open, so there is no need to wait for anything but the human.",
+      "An open invoice is first reconciled with the payment processor, so the status is current.",
     params: INVOICE_PATH,
     responses: {
       200: {
@@ -151,8 +154,8 @@ function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
     },
     faults: ["not_found"],
     run: async ({ caller, params, now }) => {
-      const known = await getInvoice(billing.db, params.id, caller.accountId);
-      const invoice = await tryReconcileInvoice(billing, known, now);
+      const stored = await getInvoice(billing.db, params.id, caller.accountId);
+      const invoice = await tryReconcileInvoice(billing, stored, now);
       const headers = x402Headers(x402, invoice);
       return {
         status: 200,
@@ -163,7 +166,7 @@ function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
   });
 }
 
-/** An open invoice says how an agent pays it by itself, where it can. */
+/** Tells agents with a wallet how to pay an open invoice. */
 function x402Headers(
   x402: X402Deps | undefined,
   invoice: Invoice,
@@ -175,7 +178,7 @@ function x402Headers(
 function x402HeadersDoc(x402: X402Deps | undefined): Pick<ResponseDoc, "headers"> {
   if (x402 === undefined) return {};
   const description =
-    "Of an open invoice: how to pay it with x402, and at which address. Base64 of JSON, as x402 says it.";
+    "For an open invoice: how and at which URL to pay it with x402. Base64-encoded JSON, as x402 specifies.";
   return { headers: { "payment-required": description } };
 }
 
@@ -185,9 +188,9 @@ function voidRoute(billing: BillingDeps): Route {
     method: "POST",
     path: "/v1/billing/invoice/{id}/void",
     id: "voidInvoice",
-    summary: "Withdraw an invoice that is not paid",
+    summary: "Void an open invoice",
     description:
-      "Its page can no longer be paid at. Repeating the call gives the same answer. An invoice that is paid, or whose payment is under way, is a conflict. Money that arrives all the same, such as a bank transfer, still buys its credits: the invoice is `paid` then.",
+      "The invoice can no longer be paid on its page. Repeating the call returns the same response. Returns 409 if the invoice is paid or a payment is processing. A payment that arrives later, such as a bank transfer, is still credited: the invoice is then `paid`.",
     params: INVOICE_PATH,
     responses: {
       200: {
@@ -200,16 +203,16 @@ function voidRoute(billing: BillingDeps): Route {
     before: ({ caller, params, now }) =>
       cancelOpenCheckout(billing, { id: params.id, accountId: caller.accountId, now }),
     run: async (tx, { caller, params, clientIp, now }) => {
-      const by = authorOf(caller, clientIp);
+      const source = auditSourceOf(caller, clientIp);
       const { accountId } = caller;
-      const invoice = await voidInvoice(tx, { id: params.id, accountId, by, now });
+      const invoice = await voidInvoice(tx, { id: params.id, accountId, source, now });
       return { status: 200, body: toInvoiceRecord(invoice, billing.links.urlFor(invoice.id)) };
     },
   });
 }
 
-function authorOf({ keyId }: Caller, address: string): AuditSource {
-  return { actor: { type: "key", id: keyId }, network: networksOf(address)[1] };
+function auditSourceOf({ keyId }: Caller, clientIp: string): AuditSource {
+  return { actor: { type: "key", id: keyId }, network: networksOf(clientIp)[1] };
 }
 
 function webhookRoute(billing: BillingDeps): Route {
@@ -217,13 +220,13 @@ function webhookRoute(billing: BillingDeps): Route {
     ...DOC,
     method: "POST",
     path: `/webhooks/${billing.processor.id}`,
-    id: "hearOfPayment",
-    summary: "Hear of a payment",
+    id: "receivePaymentWebhook",
+    summary: "Receive a payment processor's webhook",
     hidden: true,
     rawBody: true,
     bodyLimitBytes: WEBHOOK_BYTES_MAX,
     responses: {
-      200: { description: "It was heard.", schema: z.object({ received: z.literal(true) }) },
+      200: { description: "Received.", schema: z.object({ received: z.literal(true) }) },
     },
     faults: ["invalid_request"],
     run: async ({ bodyText, headers, now }) => {

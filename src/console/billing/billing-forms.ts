@@ -84,7 +84,7 @@ export async function handleBillingForm(
     case "void":
       await cancelOpenCheckout(billing, { id: body.invoice, accountId, now });
       await writeAuthorized((tx) =>
-        voidInvoice(tx, { id: body.invoice, accountId, by: auditAuthor(context), now }),
+        voidInvoice(tx, { id: body.invoice, accountId, source: auditAuthor(context), now }),
       );
       return billingPath;
     case "save_method": {
@@ -131,7 +131,7 @@ async function createPurchase(
   const invoice = await createInvoice(tx, {
     accountId,
     amountCents,
-    by: auditAuthor(context),
+    source: auditAuthor(context),
     now,
   });
   const location = billing.links.urlFor(invoice.id);

@@ -82,7 +82,7 @@ test("an owner sees the price, pays, and finds the invoice with its receipt", as
   await page.click("text=Go on to pay");
   expect(page.url()).toStartWith(`${gateway.url}/pay/`);
   await page.click("button:has-text('Pay $35.00')");
-  await page.waitForSelector("text=Paid, thank you");
+  await page.waitForSelector("text=Invoice paid");
   await page.goto(billing);
   expect(await page.textContent("h2#balance")).toContain("$33.38 left");
   await page.click("text=Receipt");

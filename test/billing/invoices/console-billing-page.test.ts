@@ -86,8 +86,8 @@ for (const store of ["sqlite", "postgres"] as const)
     });
 
     for (const [usd, why] of [
-      ["0.99", "too small"],
-      ["25000.01", "too large"],
+      ["0.99", "must be from"],
+      ["25000.01", "must be from"],
       ["1.005", "whole cents"],
       ["ten", "whole cents"],
       ["", "whole cents"],
@@ -191,7 +191,7 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(back).toContain("The payment method is saved");
       expect(back).toContain("It charges: A card that works");
       for (const [rules, why] of [
-        [{ amount_usd: "0.10" }, "The amount is too small"],
+        [{ amount_usd: "0.10" }, "The amount must be from $1.00"],
         [{ threshold_usd: "0" }, "The balance to buy below must be an amount"],
         [{ monthly_ceiling_usd: "9.99" }, "The most in a calendar month must be an amount"],
       ] as const) {

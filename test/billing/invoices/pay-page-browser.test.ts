@@ -53,11 +53,11 @@ test("a human lets a payment fail, pays, and keeps the receipt", async () => {
   const invoice = await buyCredits(gateway, account, "33.33");
   await page.goto(invoice.pay_url);
   await screenshot("pay-open");
-  await page.click("text=Let the payment fail");
+  await page.click("text=Simulate a failed payment");
   expect(await page.textContent("[role=alert]")).toContain("Nothing was charged");
   await screenshot("pay-failed");
   await page.click("button:has-text('Pay $35.00')");
-  expect(await page.textContent("h1")).toBe("Paid, thank you");
+  expect(await page.textContent("h1")).toBe("Invoice paid");
   await screenshot("pay-paid");
   await page.click("text=Receipt");
   expect(await page.textContent("main")).toContain("Example Gateways Ltd");

@@ -114,7 +114,7 @@ describe("the page of an open invoice", () => {
     const failed = await submitForm(payUrl, { decision: "fail" });
     expect(failed.status).toBe(303);
     const text = await pageText(`${gateway.url}${failed.headers.get("location")}`);
-    expect(text).toContain("did not go through. Nothing was charged");
+    expect(text).toContain("The payment failed. Nothing was charged");
     expect((await readInvoice(gateway, account, id)).status).toBe("open");
     await submitForm(payUrl, { decision: "pay" });
     expect((await readInvoice(gateway, account, id)).status).toBe("paid");

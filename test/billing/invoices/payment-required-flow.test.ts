@@ -110,5 +110,5 @@ async function payOnPage(payUrl: string): Promise<void> {
     },
     body: new URLSearchParams({ [name]: value }).toString(),
   });
-  expect(await answer.text()).toContain("Paid, thank you");
+  expect(await answer.text()).toContain("Invoice paid");
 }

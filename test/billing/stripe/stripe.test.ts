@@ -136,7 +136,7 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const invoice = await buyCredits(gateway, await registerAccount(gateway));
     stripe.pay(await toStripe(invoice));
     now += 3_000;
-    expect(await pageText(`${invoice.pay_url}?done=1`)).toContain("Paid, thank you");
+    expect(await pageText(`${invoice.pay_url}?done=1`)).toContain("Invoice paid");
   });
 
   test("forged, foreign and old webhooks are refused, and nothing is asked for their sake", async () => {
@@ -348,8 +348,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "refunded" });
     const receipt = await pageText(`${invoice.pay_url}/receipt`);
-    expect(receipt).toContain("Given back −$10.50");
-    expect(await pageText(invoice.pay_url)).toContain("given back");
+    expect(receipt).toContain("Refunded −$10.50");
+    expect(await pageText(invoice.pay_url)).toContain("Payment refunded");
   });
 
   test("a refund above what is left never takes a balance below zero: the house bears it", async () => {

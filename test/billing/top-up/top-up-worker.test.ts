@@ -183,7 +183,7 @@ describeEachStore((kind, open) => {
         await rejectionMessage(
           cancelOpenCheckout(shop.billing, { id: invoiceId, accountId, now: shop.clock.now }),
         ),
-      ).toContain("a payment is under way");
+      ).toContain("a payment is processing");
       await turn();
       expect(charges()).toHaveLength(before);
       shop.clock.now += MINUTE_MS + 1;
@@ -374,7 +374,7 @@ describeEachStore((kind, open) => {
           await rejectionMessage(
             cancelOpenCheckout(shop.billing, { id: invoiceId, accountId, now: shop.clock.now }),
           ),
-        ).toContain("a payment is under way");
+        ).toContain("a payment is processing");
         await shop.runPoll();
         await turn();
         expect(await ofAccount(accountId)).toHaveLength(1);

@@ -180,7 +180,7 @@ describe.each(STORE_KINDS)("the page of an invoice that an agent is paying, on %
     expect((await api(gateway, account, path, { headers })).status).toBe(503);
     const said = await pageText(payUrl);
     expect(said).toContain("This invoice is being paid");
-    expect(said).toContain("Do not pay it as well: load this page again in a minute.");
+    expect(said).toContain("If that payment fails, you can pay here.");
     expect(await (await fetch(payUrl)).text()).not.toContain("<button");
     const sent = await submitForm(payUrl);
     expect(sent.status).toBe(303);
@@ -192,8 +192,8 @@ describe.each(STORE_KINDS)("the page of an invoice that an agent is paying, on %
       ]),
     );
     const unclear = await pageText(payUrl);
-    expect(unclear).toContain("This invoice may be paid already");
-    expect(unclear).toContain("let the agent make another invoice and pay that one");
+    expect(unclear).toContain("This invoice may already be paid");
+    expect(unclear).toContain("ask the agent to create another invoice and pay that one");
     expect((await submitForm(payUrl)).headers.get("location")).toStartWith("/pay/");
     expect(stripe.sessions().length).toBe(0);
   });
