@@ -1,5 +1,5 @@
-// AWS Signature Version 4 over a request to Bedrock. Only the host and AWS's own headers are signed: the runtime may add
-// others on the way.
+// Signs requests to Bedrock with AWS Signature Version 4. Only the host and AWS's own headers are signed, because the
+// runtime may add others.
 
 import { AwsV4Signer } from "aws4fetch";
 import type { Secret } from "../../base/secret.ts";
@@ -13,7 +13,7 @@ export interface AwsAccount {
 }
 
 export function createAwsAuthorizer(account: AwsAccount, now: () => number): Authorizer {
-  // The signing key of a day is worked out once.
+  // aws4fetch keeps the derived signing key of each day here.
   const cache = new Map<string, ArrayBuffer>();
   const { region, accessKeyId, secretAccessKey, sessionToken } = account;
   return {

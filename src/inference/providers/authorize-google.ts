@@ -1,10 +1,11 @@
-// A Google service account: a statement signed with its key is exchanged for an access token, which is used until shortly
-// before it expires. Calls that come meanwhile wait for the same exchange.
+// Google service accounts: a JWT assertion signed with the account's key is exchanged for an access token, which is reused
+// until shortly before it expires. Concurrent calls share one exchange.
 
 import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import { type Secret, secret } from "../../base/secret.ts";
+import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import type { Authorizer } from "./authorize.ts";
 
 const ServiceAccount = z.object({
@@ -23,11 +24,11 @@ const TokenReply = z.object({
 
 const SCOPE = "https://www.googleapis.com/auth/cloud-platform";
 const ASSERTION_LIFETIME_SECONDS = 3_600;
-const RENEW_BEFORE_EXPIRY_MS = 120_000;
+const RENEW_BEFORE_EXPIRY_MS = 2 * MINUTE_MS;
 const TOKEN_REPLY_MAX_BYTES = 65_536;
-const TOKEN_TIMEOUT_MS = 10_000;
+const TOKEN_TIMEOUT_MS = 10 * SECOND_MS;
 
-/** The service account in this text; undefined where it is none, or its key cannot be read. */
+/** Parses a service account; undefined if the text is not one or its key is not readable. */
 export function readServiceAccount(text: string): ServiceAccount | undefined {
   try {
     const account = ServiceAccount.parse(JSON.parse(text));
@@ -40,7 +41,7 @@ export function readServiceAccount(text: string): ServiceAccount | undefined {
 
 export function serviceAccountError(text: string): string | undefined {
   return readServiceAccount(text) === undefined
-    ? "must hold a service account, as Google gives it out: client_email and a private_key that can be read"
+    ? "must be a Google service account key file (JSON) with `client_email` and a valid `private_key`"
     : undefined;
 }
 
@@ -68,12 +69,12 @@ export function createGoogleAuthorizer(
       signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
     });
     const text = await readBoundedText(response.body, TOKEN_REPLY_MAX_BYTES);
-    // A refusal is about this account; what else goes wrong there may go well with the next try.
+    // A 4xx rejects this account and is passed on as a 401; any other failure may be temporary.
     if (response.status >= 400 && response.status < 500 && response.status !== 429)
       return new Response(text, { status: 401 });
-    if (!response.ok) throw new Error(`the token endpoint answered ${response.status}`);
+    if (!response.ok) throw new Error(`Google's token endpoint returned ${response.status}`);
     const { access_token: raw, expires_in: seconds } = TokenReply.parse(JSON.parse(text));
-    token = { raw: secret(raw), renewAt: now() + seconds * 1_000 - RENEW_BEFORE_EXPIRY_MS };
+    token = { raw: secret(raw), renewAt: now() + seconds * SECOND_MS - RENEW_BEFORE_EXPIRY_MS };
     return token;
   };
   return {
@@ -83,7 +84,7 @@ export function createGoogleAuthorizer(
           pending = undefined;
         });
         const fetched = await pending;
-        if (fetched instanceof Response) return { kind: "refused", response: fetched.clone() };
+        if (fetched instanceof Response) return { kind: "rejected", response: fetched.clone() };
         return bearerHeaders(fetched);
       }
       return bearerHeaders(token);
@@ -98,13 +99,13 @@ function bearerHeaders({ raw }: AccessToken): Awaited<ReturnType<Authorizer["sig
   return { kind: "signed", headers: { authorization: `Bearer ${raw.reveal()}` } };
 }
 
-// A JSON Web Token by RFC 7523, signed with RS256.
+// A JWT bearer assertion (RFC 7523), signed with RS256.
 function signJwtAssertion(
   account: ServiceAccount,
   key: ReturnType<typeof createPrivateKey>,
   { audience, now }: { readonly audience: string; readonly now: number },
 ): string {
-  const issued = Math.floor(now / 1_000);
+  const issuedAt = Math.floor(now / SECOND_MS);
   const header = {
     alg: "RS256",
     typ: "JWT",
@@ -114,18 +115,19 @@ function signJwtAssertion(
     iss: account.client_email,
     scope: SCOPE,
     aud: audience,
-    iat: issued,
-    exp: issued + ASSERTION_LIFETIME_SECONDS,
+    iat: issuedAt,
+    exp: issuedAt + ASSERTION_LIFETIME_SECONDS,
   };
-  const signed = [header, claims].map(base64UrlJson).join(".");
-  return `${signed}.${sign("RSA-SHA256", Buffer.from(signed), key).toString("base64url")}`;
+  const signingInput = [header, claims].map(base64UrlJson).join(".");
+  const signature = sign("RSA-SHA256", Buffer.from(signingInput), key).toString("base64url");
+  return `${signingInput}.${signature}`;
 }
 
 function base64UrlJson(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-/** Where a location's models answer. */
+/** The API host of a Vertex location. */
 export function vertexHost(location: string): string {
   if (location === "global") return "aiplatform.googleapis.com";
   return location === "us" || location === "eu"

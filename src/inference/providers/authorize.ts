@@ -1,4 +1,4 @@
-// How the gateway's own account signs a request, where a key in a header is not how it is done.
+// Request signing for provider accounts that need more than an API key in a header.
 
 export interface RequestToSign {
   readonly url: string;
@@ -8,11 +8,11 @@ export interface RequestToSign {
 
 export type SignResult =
   | { readonly kind: "signed"; readonly headers: Readonly<Record<string, string>> }
-  /** Whoever gives out the tokens refused the account. */
-  | { readonly kind: "refused"; readonly response: Response };
+  /** The token endpoint rejected the account. */
+  | { readonly kind: "rejected"; readonly response: Response };
 
 export interface Authorizer {
   readonly sign: (request: RequestToSign) => Promise<SignResult>;
-  /** The provider did not take what was signed: nothing that was kept is used again. */
+  /** The provider rejected the signature: drop cached tokens and keys. */
   readonly onRejected: () => void;
 }

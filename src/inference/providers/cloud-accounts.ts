@@ -1,4 +1,4 @@
-// The clouds' accounts: addresses with a region or a project in them, and how requests to them are signed.
+// Cloud accounts (AWS, Google): base URLs with a region or project, and their request signing.
 
 import type { ProviderSetting } from "./provider-setting.ts";
 import type { Authorizer } from "./authorize.ts";
@@ -8,7 +8,7 @@ import type { Provider } from "./providers.ts";
 
 const ORIGIN = /^https:\/\/[^/]+/;
 
-/** Where a provider is; empty where a part of its address is not known. */
+/** A provider's base URL; empty if a placeholder in it has no value. */
 export function providerBaseUrl(provider: Provider, setting: ProviderSetting | undefined): string {
   const path = provider.baseUrl.replace(ORIGIN, "");
   const override = setting?.baseUrl;
@@ -36,7 +36,7 @@ export function authorizerFor(
   }
   const accessKeyId = plain["ACCESS_KEY_ID"];
   const secretAccessKey = secrets["SECRET_ACCESS_KEY"];
-  // A Bedrock API key goes into a header like any other.
+  // A Bedrock API key is sent as a bearer token, so it needs no signing.
   if (provider.cloudAuth !== "aws" || setting.apiKey !== undefined) return undefined;
   if (accessKeyId === undefined || secretAccessKey === undefined) return undefined;
   const region = settingValue("REGION", provider, setting) ?? "";
@@ -52,9 +52,9 @@ function settingValue(
   setting: ProviderSetting | undefined,
 ): string | undefined {
   if (name === "HOST") return vertexHost(settingValue("LOCATION", provider, setting) ?? "");
-  const set = setting?.plain?.[name];
-  if (set !== undefined) return set;
+  const value = setting?.plain?.[name];
+  if (value !== undefined) return value;
   if (name === "PROJECT")
     return readServiceAccount(setting?.secrets?.["CREDENTIALS"]?.reveal() ?? "")?.project_id;
-  return provider.settings?.find((one) => one.name === name)?.defaultValue;
+  return provider.settings?.find((known) => known.name === name)?.defaultValue;
 }

@@ -1,5 +1,5 @@
-// The gateway's accounts at the providers: which rows are switched on, where they are, and by whose key. The operator's
-// own servers join the table here, and so does the simulator of a gateway that has no provider.
+// The gateway's accounts at the providers: which ones are configured, their base URLs and credentials. The operator's own
+// providers and the in-process simulator are added here.
 
 import { type Secret, secret } from "../../base/secret.ts";
 import type { OperatorProvider } from "../../models/models-file.ts";
@@ -25,25 +25,25 @@ export interface Credential {
 
 export interface ProviderAccountsDeps {
   readonly settings: Readonly<Record<string, ProviderSetting>>;
-  /** The operator's own providers, as their file says now. */
+  /** The providers in the current models file. */
   readonly operatorProviders: () => readonly OperatorProvider[];
-  /** Reads the variable that an operator's provider names for its key. */
+  /** Reads the environment variable that an operator's provider names as `api_key_env`. */
   readonly readKeyVariable: (variable: string) => string | undefined;
-  /** Answers for the simulator inside this process, where that is on. */
+  /** The in-process simulator, if enabled. */
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
   readonly now: () => number;
 }
 
 export interface ProviderAccount {
   readonly provider: Provider;
-  /** The gateway's own account there. */
+  /** The gateway's own account; undefined if it has none there. */
   readonly credential: Credential | undefined;
   readonly baseUrl: string;
 }
 
 export interface ProviderAccounts {
   readonly accountAt: (providerId: string) => ProviderAccount | undefined;
-  /** Whether models of this provider can be called on the gateway's own account. */
+  /** True if the gateway has an account at this provider. */
   readonly isAvailable: (providerId: string) => boolean;
 }
 
@@ -58,7 +58,7 @@ export function createProviderAccounts(deps: ProviderAccountsDeps): ProviderAcco
   const accountAt = (id: string): ProviderAccount | undefined => {
     const builtIn = accounts.get(id);
     if (builtIn !== undefined) return builtIn;
-    const declared = deps.operatorProviders().find((one) => one.id === id);
+    const declared = deps.operatorProviders().find((provider) => provider.id === id);
     return declared === undefined ? undefined : operatorAccount(declared, deps);
   };
   return { accountAt, isAvailable: (id) => accountAt(id)?.credential !== undefined };
@@ -115,7 +115,7 @@ function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps)
   const rawKey =
     declared.api_key_env === undefined ? undefined : deps.readKeyVariable(declared.api_key_env);
   const baseUrl = declared.base_url.replace(/\/+$/, "");
-  // An address that serves OpenAI's wires ends with the version, which Anthropic's paths say themselves.
+  // A base URL that ends with the API version must not get it again from Anthropic's paths.
   const paths: typeof WIRE_PATHS = baseUrl.endsWith("/v1")
     ? { ...WIRE_PATHS, messages: MESSAGES_PATHS_WITHOUT_VERSION }
     : WIRE_PATHS;

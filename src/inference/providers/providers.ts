@@ -1,52 +1,52 @@
-// The providers, as data. A row says where a provider is, which wires it answers on, and in what it differs from the
-// others; nothing else in the house knows a provider's name, but for its prices and the meter's rules.
+// The table of providers: base URL, wires, and how each differs from the others. Apart from prices and usage rules, no
+// other module depends on a provider's name.
 
 import { serviceAccountError } from "./authorize-google.ts";
 
 export type RelayedWire = "chat" | "responses" | "messages" | "embeddings" | "count_tokens";
 
-/** Every wire that a provider may be called on. */
+/** Every wire that the gateway can call a provider on. */
 export type UpstreamWire = RelayedWire | "gemini" | "converse";
 
 export interface Provider {
   readonly id: string;
   readonly name: string;
-  /** `<STEM>_API_KEY` switches it on, `<STEM>_BASE_URL` moves it. */
+  /** `<PREFIX>_API_KEY` enables the provider, `<PREFIX>_BASE_URL` overrides its base URL. */
   readonly envPrefix: string;
   readonly baseUrl: string;
-  /** Where each wire is. On gemini and converse the request itself says the rest: the model and the operation. */
+  /** The path of each wire. On gemini and converse the rest depends on the request: model and operation. */
   readonly paths: Readonly<Partial<Record<UpstreamWire, string>>>;
   readonly auth: "bearer" | "x-api-key" | "api-key";
-  /** How the gateway's own account signs in, where a key alone is not how it is done. */
+  /** How the gateway's own account signs requests, if an API key is not enough. */
   readonly cloudAuth?: "aws" | "google";
-  /** Further settings of that account, each `<STEM>_<NAME>`. `{REGION}` in the address stands for the one of that name. */
+  /** Further settings of that account, each `<PREFIX>_<NAME>`. `{REGION}` in `baseUrl` is replaced by the setting REGION. */
   readonly settings?: readonly AccountSetting[];
-  /** False where a caller cannot bring a key: the account is more than that. */
+  /** False if callers cannot add a key of their own, because an account there is more than a key. */
   readonly allowsCallerKeys?: false;
-  /** What bodies of the messages wire say as `anthropic_version`, where the path names the model and they do not. */
+  /** The `anthropic_version` in bodies of the messages wire, at a provider whose path names the model. */
   readonly messagesVersion?: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Whether closing the connection ends the generation, and with it the bill. */
+  /** True if closing the connection stops the generation and its billing. */
   readonly stopsBillingOnAbort: boolean;
-  /** Whether a chat stream must be asked for its usage; others send it by themselves, and some refuse the field. */
+  /** True if a chat stream reports usage only when asked; others always do, and some reject the option. */
   readonly needsUsageOption: boolean;
-  /** The field for a pseudonym of the end user. */
+  /** The field for an end user identifier. */
   readonly endUserField: "safety_identifier" | "user" | "metadata.user_id" | null;
-  /** What the chat wire calls the limit on output. */
+  /** The output limit field on the chat wire. */
   readonly outputLimitField: "max_tokens" | "max_completion_tokens";
-  /** False where a chat is told its limit as `max_tokens` alone: the newer name would be passed over without a word. */
+  /** False if `max_completion_tokens` would be ignored silently, so the limit must be sent as `max_tokens`. */
   readonly acceptsMaxCompletionTokens: boolean;
-  /** Whether it knows `store`, which is false on the gateway's own account. */
+  /** True if it accepts `store`, which is always sent as false on the gateway's own account. */
   readonly supportsStore: boolean;
-  /** Members of earlier replies, as others write them, for which it refuses a whole request of the chat wire. */
+  /** Fields of earlier assistant messages for which it rejects a request on the chat wire. */
   readonly rejectedHistoryFields?: readonly string[];
-  /** Whether a stream's end is its closing, without a last event. */
+  /** True if streams end by closing the connection, without a terminal event. */
   readonly endsStreamByClosing: boolean;
-  /** Whether the caller's output limit bounds reasoning as well. */
+  /** True if the caller's output limit also bounds reasoning. */
   readonly outputLimitCoversReasoning: boolean;
-  /** Runs beside the gateway, needs no key, and costs nothing unless the operator sets prices. */
+  /** The operator's own server: needs no key, and is free unless the operator sets prices. */
   readonly isLocal: boolean;
-  /** The most tokens that one image can count for. */
+  /** The most input tokens of one image. */
   readonly imageTokensMax: number;
 }
 
@@ -54,11 +54,11 @@ export interface AccountSetting {
   readonly name: string;
   readonly defaultValue: string;
   readonly description: string;
-  /** `file`: its text, or the path of a file with it. */
+  /** `file`: the content itself, or the path of a file with it. */
   readonly kind: "plain" | "secret" | "file";
-  /** Another setting without which it makes no sense. */
+  /** Another setting that must be set as well. */
   readonly requires?: string;
-  /** What is wrong with a value, if anything. */
+  /** Returns what is wrong with a value, as the end of a sentence that starts with the variable's name. */
   readonly validate?: (value: string) => string | undefined;
 }
 
@@ -68,7 +68,7 @@ const MESSAGES_PATHS = {
   messages: "/v1/messages",
   count_tokens: "/v1/messages/count_tokens",
 } as const;
-/** What the open models that cut an image into the most pieces make of one. */
+/** The most tokens that any open-weight model makes of one image. */
 const IMAGE_TOKENS_MAX = 16_384;
 const OPENAI_IMAGE_TOKENS_MAX = 50_000;
 const ANTHROPIC_IMAGE_TOKENS_MAX = 6_000;
@@ -192,7 +192,7 @@ export const PROVIDERS: readonly Provider[] = [
     acceptsMaxCompletionTokens: true,
     baseUrl: "https://openrouter.ai/api/v1",
     endUserField: "user",
-    // It sells OpenAI's models, too.
+    // OpenRouter also sells OpenAI's models.
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
   defineProvider({
@@ -243,26 +243,26 @@ export const PROVIDERS: readonly Provider[] = [
       {
         name: "CREDENTIALS",
         defaultValue: "",
-        description: "A service account's JSON, or the path of its file: switches Vertex AI on.",
+        description: "Enables Vertex AI: the service account key as JSON, or the path of its file.",
         kind: "file",
         validate: serviceAccountError,
       },
       {
         name: "PROJECT",
-        defaultValue: "the service account's own",
-        description: "The Google Cloud project that is billed.",
+        defaultValue: "the service account's project",
+        description: "The Google Cloud project to bill.",
         kind: "plain",
       },
       {
         name: "LOCATION",
         defaultValue: "global",
-        description: "The region that calls are sent to, such as `us-east5`.",
+        description: "The Google Cloud location to call, such as `us-east5`.",
         kind: "plain",
       },
       {
         name: "TOKEN_URL",
-        defaultValue: "the service account's own",
-        description: "Where access tokens are fetched.",
+        defaultValue: "the service account's `token_uri`",
+        description: "The OAuth token endpoint.",
         kind: "plain",
       },
     ],
@@ -280,27 +280,27 @@ export const PROVIDERS: readonly Provider[] = [
       {
         name: "REGION",
         defaultValue: "us-east-1",
-        description: "The AWS region that calls are sent to.",
+        description: "The AWS region to call.",
         kind: "plain",
       },
       {
         name: "ACCESS_KEY_ID",
         defaultValue: "",
-        description: "With its secret, signs calls where there is no Bedrock API key.",
+        description: "The AWS access key ID, used if no Bedrock API key is set.",
         kind: "plain",
         requires: "SECRET_ACCESS_KEY",
       },
       {
         name: "SECRET_ACCESS_KEY",
         defaultValue: "",
-        description: "The secret of that access key.",
+        description: "The AWS secret access key.",
         kind: "secret",
         requires: "ACCESS_KEY_ID",
       },
       {
         name: "SESSION_TOKEN",
         defaultValue: "",
-        description: "For temporary credentials only.",
+        description: "The AWS session token. Only for temporary credentials.",
         kind: "secret",
         requires: "ACCESS_KEY_ID",
       },
@@ -311,7 +311,7 @@ export const PROVIDERS: readonly Provider[] = [
     name: "Azure OpenAI",
     envPrefix: "AZURE_OPENAI",
     acceptsMaxCompletionTokens: true,
-    // Each customer has an address of its own: AZURE_OPENAI_BASE_URL must name it.
+    // Each Azure resource has its own URL: AZURE_OPENAI_BASE_URL must be set.
     baseUrl: "",
     paths: OPENAI_PATHS,
     auth: "api-key",

@@ -1,5 +1,5 @@
-// The accounts that a model can be called on at its provider. The caller's own provider key comes first, then the gateway's.
-// Which models and providers come into question at all is a matter of routing.
+// The accounts on which a model can be called at its provider: the caller's own provider key first, then the gateway's
+// account. Which models and providers are considered is decided in routing.ts.
 
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Secret } from "../../base/secret.ts";
@@ -9,13 +9,13 @@ import type { Provider, RelayedWire, UpstreamWire } from "../providers/providers
 import type { Credential } from "../providers/credentials.ts";
 
 export interface Candidate {
-  /** The wires that the provider can be called on: the caller's own first where it has it, else in order of preference. */
+  /** The wires to call the provider on: the caller's own if the provider has it, otherwise in order of preference. */
   readonly wires: readonly [UpstreamWire, ...UpstreamWire[]];
   readonly model: Model;
-  /** What the provider calls the model. */
+  /** The provider's name for the model. */
   readonly upstreamName: string;
   readonly credential: Credential;
-  /** Which conversation this is a turn of, where it matters who answered the turn before. */
+  /** Identifies the conversation, if several providers may answer it. */
   readonly stickyKey?:
     | { readonly conversation: string; readonly requestedModel: string }
     | undefined;
@@ -33,13 +33,13 @@ interface ProviderAccount {
 }
 
 export interface CandidateDeps {
-  /** The provider's row and the gateway's account there, if it has one. */
+  /** The provider, with the gateway's account there if it has one. */
   readonly accountAt: (id: string) => ProviderAccount | undefined;
   readonly findRoute: FindRoute;
   readonly findProviderKey: FindProviderKey;
 }
 
-/** The account's own key at a provider: at once, where it was read a moment ago. */
+/** Finds the account's own key for a provider; synchronous if it is cached. */
 export type FindProviderKey = (
   accountId: string,
   providerId: string,
@@ -52,7 +52,6 @@ const API_ENDPOINTS: Readonly<Record<string, string>> = {
   embeddings: "POST /v1/embeddings",
 };
 
-/** Who asks for a model, and in which API. */
 export interface CandidateQuery {
   readonly wire: RelayedWire;
   readonly accountId: string;
@@ -61,17 +60,17 @@ export interface CandidateQuery {
 
 export type Candidates = readonly [Candidate, ...Candidate[]];
 
-/** The accounts on which this model can be called, in the order of trying them; a fault where there is none. */
+/** The accounts on which this model can be called, in the order to try them. Throws a Fault if there is none. */
 export function candidatesForModel(
-  found: ResolvedModel,
+  resolved: ResolvedModel,
   { wire, accountId, catalog }: CandidateQuery,
   deps: CandidateDeps,
 ): Candidates | Promise<Candidates> {
-  const route = deps.findRoute(found, wire, catalog);
-  const providerKey = deps.findProviderKey(accountId, found.model.provider);
+  const route = deps.findRoute(resolved, wire, catalog);
+  const providerKey = deps.findProviderKey(accountId, resolved.model.provider);
   return providerKey instanceof Promise
-    ? providerKey.then((key) => withProviderKey(route, found, key))
-    : withProviderKey(route, found, providerKey);
+    ? providerKey.then((key) => withProviderKey(route, resolved, key))
+    : withProviderKey(route, resolved, providerKey);
 }
 
 function withProviderKey(
@@ -104,32 +103,36 @@ function withProviderKey(
   return [byokCandidate, ...(gatewayCandidates ?? [])];
 }
 
-/** What calling a model comes to, whoever calls. */
+/** The part of a model's candidates that is the same for all callers. */
 interface CachedRoute {
   readonly wires: Candidate["wires"];
   readonly account: ProviderAccount;
-  /** On the gateway's own account, where it has one. */
+  /** Undefined if the gateway has no account at the provider. */
   readonly gatewayCandidates: readonly [Candidate] | undefined;
 }
 
 const CACHED_ROUTES_MAX = 1_000;
 
-/** Finds the way to a model on a wire; a fault where there is none. */
-export type FindRoute = (found: ResolvedModel, wire: RelayedWire, catalog: Catalog) => CachedRoute;
+/** Finds how to call a model on a wire. Throws a Fault if that is not possible. */
+export type FindRoute = (
+  resolved: ResolvedModel,
+  wire: RelayedWire,
+  catalog: Catalog,
+) => CachedRoute;
 
-// A catalog never changes, and neither do the gateway's accounts while it lasts: a way is found once.
+// A catalog is immutable and the gateway's accounts are fixed per catalog, so routes are cached until the catalog changes.
 export function createRouteCache(accountAt: CandidateDeps["accountAt"]): FindRoute {
   let routes = new Map<string, CachedRoute>();
   let cachedCatalog: Catalog | undefined;
-  return (found, wire, catalog) => {
+  return (resolved, wire, catalog) => {
     if (catalog !== cachedCatalog) routes = new Map();
     cachedCatalog = catalog;
-    const name = `${wire} ${found.model.id} ${found.upstreamName}`;
-    const cached = routes.get(name);
+    const key = `${wire} ${resolved.model.id} ${resolved.upstreamName}`;
+    const cached = routes.get(key);
     if (cached !== undefined) return cached;
-    const route = computeRoute(found, wire, accountAt);
+    const route = computeRoute(resolved, wire, accountAt);
     if (routes.size >= CACHED_ROUTES_MAX) routes.clear();
-    routes.set(name, route);
+    routes.set(key, route);
     return route;
   };
 }
@@ -150,7 +153,7 @@ function computeRoute(
 
 interface UnconfiguredProvider {
   readonly id: string;
-  /** Whether callers can bring a key of their own there. */
+  /** True if callers can add a key of their own there. */
   readonly acceptsCallerKeys: boolean;
 }
 
@@ -162,7 +165,7 @@ function acceptsCallerKeys(account: ProviderAccount | undefined): boolean {
   );
 }
 
-/** Of a name that several providers have: none of them is set up. */
+/** The fault if the gateway has no account at any provider of the requested model. */
 export function noProviderConfigured(
   models: readonly Model[],
   accountAt: CandidateDeps["accountAt"],
@@ -175,7 +178,7 @@ export function noProviderConfigured(
 
 function providerNotConfigured(providers: readonly UnconfiguredProvider[]): Fault {
   const names = joinWithOr(providers);
-  const keyProviders = providers.filter((one) => one.acceptsCallerKeys);
+  const keyProviders = providers.filter((provider) => provider.acceptsCallerKeys);
   const byokHint =
     keyProviders.length === 0
       ? ""
@@ -207,33 +210,36 @@ const TRANSLATION_PREFERENCE: readonly UpstreamWire[] = [
   "chat",
 ];
 
-// The same wire is relayed; any other is translated to, the provider's own before those that it merely imitates.
+// The caller's own wire is passed through. Otherwise the request is translated, preferably to the provider's own API and not
+// to its imitation of another.
 function wiresFor(
   model: Model,
   provider: Provider,
   wire: RelayedWire,
 ): readonly [UpstreamWire, ...UpstreamWire[]] {
-  const isOffered = (one: UpstreamWire): boolean => {
-    const spoken = one === "count_tokens" ? "messages" : one;
-    return model.wires.some((known) => known === spoken) && provider.paths[one] !== undefined;
+  const isOffered = (candidate: UpstreamWire): boolean => {
+    const modelWire = candidate === "count_tokens" ? "messages" : candidate;
+    return (
+      model.wires.some((known) => known === modelWire) && provider.paths[candidate] !== undefined
+    );
   };
-  // What an old model cannot do on this newer API, it may be brought to on the older one.
+  // An older model may support a feature only on chat, so chat is kept as the second choice.
   if (isOffered(wire)) return wire === "responses" && isOffered("chat") ? [wire, "chat"] : [wire];
-  const [other, ...more] = wire === "embeddings" ? [] : TRANSLATION_PREFERENCE.filter(isOffered);
-  if (other !== undefined) return [other, ...more];
-  const others = model.wires
-    .filter((one) => API_ENDPOINTS[one] !== undefined && isOffered(one))
-    .map((one) => API_ENDPOINTS[one] ?? one);
+  const [first, ...rest] = wire === "embeddings" ? [] : TRANSLATION_PREFERENCE.filter(isOffered);
+  if (first !== undefined) return [first, ...rest];
+  const endpoints = model.wires
+    .filter((known) => API_ENDPOINTS[known] !== undefined && isOffered(known))
+    .map((known) => API_ENDPOINTS[known] ?? known);
   const hint =
-    others.length === 0
-      ? "It cannot be called through this gateway."
-      : `Call it with ${others.join(" or ")}.`;
-  throw invalid("model", `${model.id} does not take this API. ${hint}`);
+    endpoints.length === 0
+      ? "This gateway cannot call it."
+      : `Use ${endpoints.join(" or ")} instead.`;
+  throw invalid("model", `${model.id} does not support this API. ${hint}`);
 }
 
 const FREE_CARD = datedCard({ tokens: { input: 0, output: 0 } });
 
-// A server beside the gateway has whatever models its owner loaded, and costs nothing unless prices were set.
+// A local server may have any model loaded, so unknown names are passed to it. It is free unless the operator sets prices.
 export function localModel(id: string, deps: CandidateDeps): ResolvedModel | undefined {
   const slash = id.indexOf("/");
   const provider = id.slice(0, Math.max(0, slash));

@@ -1,42 +1,44 @@
-// Leaves a failing provider alone for a while. One circuit for each provider, credential and model: it opens after a run
-// of failures, and one call tries it again when its time is over. What one account alone has run into may be of its own
-// making, so it opens the circuit for that account alone, and never keeps it closed to the others.
+// A circuit breaker per provider, credential and model. A circuit opens after consecutive failures and lets one probe
+// through when its time is over. Failures of a single account may be caused by its own requests, so they open the circuit
+// only for that account.
+
+import { SECOND_MS } from "../../base/time.ts";
 
 const FAILURES_MAX = 5;
-/** So many of one account's failures count for the others: less than opens, however many it provokes. */
+/** One account's failures count up to this for the other accounts: too few to open the circuit on their own. */
 const FAILURES_COUNTED_PER_ACCOUNT_MAX = FAILURES_MAX - 2;
-const OPEN_MS = 30_000;
+const OPEN_MS = 30 * SECOND_MS;
 const CIRCUITS_MAX = 10_000;
-/** Fewer open a circuit for all; of those that failed while it was open, the last ones stay known. */
+/** Fewer accounts are enough to open a circuit for all. The accounts that failed last are kept. */
 const TRACKED_ACCOUNTS_MAX = FAILURES_MAX;
 
-/** What one account has run into, since anybody's call was answered. */
+/** Failures of one account since the last success of any account. */
 interface FailureStreak {
   failures: number;
   openUntil: number;
 }
 
 interface Circuit {
-  /** By account, who failed last at the end. */
+  /** By account, the last failure at the end. */
   readonly streaks: Map<string, FailureStreak>;
-  /** The account whose call tries it again now. */
+  /** The account whose call is the current probe. */
   probingAccount: string | undefined;
 }
 
 export interface CircuitBreaker {
-  /** Milliseconds until this account may try the circuit; zero lets its call through. */
+  /** Milliseconds until this account may call; 0 lets the call through. */
   readonly admit: (circuit: string, account: string, now: number) => number;
   readonly recordSuccess: (circuit: string) => void;
   readonly recordFailure: (circuit: string, account: string, now: number) => void;
-  /** Gives a probe back that ended in neither, such as one that the caller broke off. */
+  /** Ends a probe without a result, such as one that the caller aborted. */
   readonly releaseProbe: (circuit: string, account: string) => void;
-  /** Whether calls are kept away from it now: those of this account, or where none is named, anybody's. */
+  /** Whether the circuit is open for this account; without `account`, for any account. */
   readonly isOpen: (circuit: string, now: number, account?: string) => boolean;
   /** How many circuits are open. */
   readonly openCount: (now: number) => number;
 }
 
-/** The name of a circuit: a provider, the account there, and the provider's name for the model. */
+/** `account` is the label of the credential at the provider. */
 export function circuitName(provider: string, account: string, upstreamName: string): string {
   return `${provider} ${account} ${upstreamName}`;
 }
@@ -79,18 +81,18 @@ export function createCircuitBreaker(): CircuitBreaker {
 
 function addFailure(circuit: Circuit, account: string, now: number): void {
   const { streaks } = circuit;
-  const wasForAll = isOpenForAll(circuit);
+  const wasOpenForAll = isOpenForAll(circuit);
   const { failures } = streaks.get(account) ?? { failures: 0 };
   streaks.delete(account);
   streaks.set(account, { failures: failures + 1, openUntil: now + OPEN_MS });
   const [oldest] = streaks.keys();
   if (streaks.size > TRACKED_ACCOUNTS_MAX && oldest !== undefined) streaks.delete(oldest);
-  if (!wasForAll && isOpenForAll(circuit))
+  if (!wasOpenForAll && isOpenForAll(circuit))
     for (const streak of streaks.values()) streak.openUntil = now + OPEN_MS;
   if (circuit.probingAccount === account) circuit.probingAccount = undefined;
 }
 
-/** Whether it has opened for everybody, which takes two accounts. */
+/** Opening a circuit for all takes failures of at least two accounts. */
 function isOpenForAll({ streaks }: Circuit): boolean {
   let counted = 0;
   for (const { failures } of streaks.values())
@@ -102,7 +104,7 @@ function appliesTo(circuit: Circuit, account: string): boolean {
   return (circuit.streaks.get(account)?.failures ?? 0) >= FAILURES_MAX || isOpenForAll(circuit);
 }
 
-// A failed probe keeps away the account that made it; the others try for themselves, until a second one has failed too.
+// A failed probe blocks the account that made it. The others may probe themselves until a second account has failed too.
 function openUntil(circuit: Circuit, account: string): number {
   const own = circuit.streaks.get(account)?.openUntil ?? 0;
   if (!isOpenForAll(circuit)) return own;
@@ -112,14 +114,14 @@ function openUntil(circuit: Circuit, account: string): number {
   return Math.max(own, second);
 }
 
-/** Whether the calls of anybody are kept away now. */
+/** Whether the circuit is open for at least one account. */
 function blocksAnyAccount(circuit: Circuit, now: number): boolean {
   return [...circuit.streaks.keys()].some(
     (account) => appliesTo(circuit, account) && openUntil(circuit, account) > now,
   );
 }
 
-// Callers with keys of their own make as many circuits as they like: those that keep calls away now stay.
+// Callers with their own provider keys can create any number of circuits; open circuits are evicted last.
 function evictClosed(circuits: Map<string, Circuit>, now: number): void {
   for (const [name, circuit] of circuits)
     if (!blocksAnyAccount(circuit, now)) circuits.delete(name);

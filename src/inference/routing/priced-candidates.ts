@@ -1,5 +1,5 @@
-// The legs of a call: the candidates with what each may cost. What is held is the dearest of those that may have to be
-// paid for; what is charged is the leg that answered.
+// Candidates with their cost estimates. The hold covers the most expensive candidate; the charge is that of the candidate
+// that answered.
 
 import { Fault } from "../../base/fault.ts";
 import type { Catalog } from "../../models/catalog.ts";
@@ -17,7 +17,7 @@ export function priceCandidates(
   candidates: readonly [Candidate, ...Candidate[]],
   context: { readonly catalog: Catalog; readonly now: number },
 ): readonly [PricedCandidate, ...PricedCandidate[]] {
-  let refusal: Fault | undefined;
+  let firstFault: Fault | undefined;
   const priced: PricedCandidate[] = [];
   for (const candidate of candidates) {
     try {
@@ -28,12 +28,12 @@ export function priceCandidates(
         estimate: estimateCost(request, model, provider, { ...context, byok }),
       });
     } catch (error) {
-      // What has no price at one provider may have one at the next.
+      // A feature without a price at one provider may have one at the next.
       if (!(error instanceof Fault)) throw error;
-      refusal ??= error;
+      firstFault ??= error;
     }
   }
-  if (!isNonEmpty(priced)) throw refusal ?? new Error("a call without a leg");
+  if (!isNonEmpty(priced)) throw firstFault ?? new Error("no candidates to price");
   return priced;
 }
 
@@ -43,7 +43,7 @@ function isNonEmpty(
   return priced.length > 0;
 }
 
-/** What is to be held for these legs: enough for any of them. */
+/** The estimate to hold for these candidates: enough for any of them. */
 export function mostExpensive(
   candidates: readonly [PricedCandidate, ...PricedCandidate[]],
 ): CostEstimate {
@@ -63,12 +63,12 @@ export function mostExpensive(
   };
 }
 
-/** A provider's failure that another provider, or another account there, might not have. The caller's own fault is not one. */
+/** True for failures that another provider or account might not have; false for errors in the caller's request. */
 export function isFallbackable(fault: Fault): boolean {
   return fault.status === 429 || fault.status >= 500 || isModelMissing(fault);
 }
 
-// Some say 400 where a model is not there: OpenAI on its Responses wire, Mistral, Bedrock.
+// Some providers return 400 for a missing model: OpenAI on its Responses API, Mistral, Bedrock.
 function isModelMissing({ code, status, options, publicMessage }: Fault): boolean {
   if (code === "model_not_found") return true;
   return (

@@ -1,5 +1,5 @@
-// The order in which the providers of one model are tried. The caller's `order` is followed to the letter; without one, a
-// provider that is down goes last, and one that answered this conversation before goes first.
+// Orders the providers of one model. The caller's `order` is followed exactly. Without it, providers that are down go last,
+// and the provider that answered this conversation before goes first.
 
 import { blendedPrice } from "../../models/same-model.ts";
 import type { Candidate } from "./candidates.ts";
@@ -10,7 +10,7 @@ import type { StickyRouting } from "./sticky-routing.ts";
 /** One provider's accounts for a model. */
 export type Endpoint = readonly [Candidate, ...Candidate[]];
 
-/** What is remembered of earlier calls. */
+/** What routing learned from earlier calls. */
 export interface RoutingState {
   readonly statistics: ProviderStatistics;
   readonly sticky: StickyRouting;
@@ -24,11 +24,10 @@ export interface RoutingState {
 
 export interface OrderContext {
   readonly now: number;
-  /** The account that calls. */
   readonly accountId: string;
   readonly stream: boolean;
   readonly routing: RoutingState;
-  /** The provider of the conversation's last turn. */
+  /** The provider that answered the conversation's last turn. */
   readonly lastProvider: string | undefined;
 }
 
@@ -39,16 +38,16 @@ export function orderEndpoints(
 ): readonly Endpoint[] {
   const sorted = sort === undefined ? endpoints : sortEndpoints(endpoints, sort, context);
   if (order !== undefined) {
-    const listed = order.flatMap((id) => sorted.filter((one) => providerOf(one) === id));
-    const others = sorted.filter((one) => !listed.includes(one));
+    const listed = order.flatMap((id) => sorted.filter((endpoint) => providerOf(endpoint) === id));
+    const others = sorted.filter((endpoint) => !listed.includes(endpoint));
     return [...new Set([...listed, ...others])];
   }
-  const isEndpointDown = (one: Endpoint): boolean =>
-    one.every(({ credential, upstreamName }) =>
+  const isEndpointDown = (endpoint: Endpoint): boolean =>
+    endpoint.every(({ credential, upstreamName }) =>
       context.routing.isDown(credential.provider.id, credential.label, upstreamName, context),
     );
-  const up = sorted.filter((one) => !isEndpointDown(one));
-  const preferred = up.filter((one) => providerOf(one) === context.lastProvider);
+  const up = sorted.filter((endpoint) => !isEndpointDown(endpoint));
+  const preferred = up.filter((endpoint) => providerOf(endpoint) === context.lastProvider);
   const ordered = new Set([...preferred, ...up, ...sorted]);
   return allowFallbacks === false ? [...ordered].slice(0, 1) : [...ordered];
 }
@@ -57,7 +56,7 @@ function providerOf([{ credential }]: Endpoint): string {
   return credential.provider.id;
 }
 
-// A provider of which nothing is known lately is tried first, and is known from then on.
+// An endpoint without recent samples ranks first: otherwise it would never be measured.
 function sortEndpoints(
   endpoints: readonly Endpoint[],
   sort: SortKey,

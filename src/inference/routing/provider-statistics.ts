@@ -1,25 +1,25 @@
-// How the providers have been doing lately, for each of their models: time to the first byte, speed of output, and how many
-// calls they answered. Kept in this process alone, for half an hour. Calls on callers' own keys are left out: their
-// limits are not the gateway's, and nobody may spoil a provider's name for others.
+// Latency, throughput and uptime of each provider's models over the last half hour, as this process saw them. Calls with
+// callers' own provider keys are excluded: their rate limits are not the gateway's, and no caller may degrade a provider's
+// ranking for others.
 
-import { MINUTE_MS } from "../../base/time.ts";
+import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
 
 const WINDOW_MS = 30 * MINUTE_MS;
 const SAMPLES_PER_METRIC_MAX = 64;
 const ENDPOINTS_MAX = 5_000;
-/** Too few calls say nothing about a provider. */
+/** With fewer calls, a provider is not reported as degraded. */
 const MIN_CALLS = 5;
 const DEGRADED_UPTIME = 0.95;
 
 export interface ProviderHealth {
-  /** Milliseconds to the first byte of a stream, the median. */
+  /** Median milliseconds to the first byte of a stream. */
   readonly latencyMs: number | undefined;
-  /** Milliseconds to the whole of a reply that was not streamed, the median. */
+  /** Median milliseconds to a complete reply that was not streamed. */
   readonly replyMs: number | undefined;
-  /** Output tokens a second, the median. */
+  /** Median output tokens per second. */
   readonly throughput: number | undefined;
-  /** The share of calls that were answered, from 0 to 1. */
+  /** The fraction of calls that succeeded, from 0 to 1. */
   readonly uptime: number | undefined;
   readonly isDegraded: boolean;
 }
@@ -42,8 +42,8 @@ export interface CompletionSample {
 }
 
 export interface ProviderStatistics {
-  readonly recordAttempt: (recordAttempt: AttemptSample) => void;
-  readonly recordCompletion: (recordCompletion: CompletionSample) => void;
+  readonly recordAttempt: (sample: AttemptSample) => void;
+  readonly recordCompletion: (sample: CompletionSample) => void;
   readonly health: (provider: string, model: string, now: number) => ProviderHealth;
 }
 
@@ -56,7 +56,7 @@ interface EndpointSamples {
   readonly firstByteMs: Sample[];
   readonly replyMs: Sample[];
   readonly throughput: Sample[];
-  /** 1 for a call that was answered, 0 for one that failed. */
+  /** 1 for a call that succeeded, 0 for one that failed. */
   readonly successes: Sample[];
 }
 
@@ -72,12 +72,12 @@ export function createProviderStatistics(): ProviderStatistics {
   const endpoints = new Map<string, EndpointSamples>();
   const endpointOf = (provider: string, model: string): EndpointSamples => {
     const name = `${provider} ${model}`;
-    const known = endpoints.get(name);
-    if (known !== undefined) return known;
+    const existing = endpoints.get(name);
+    if (existing !== undefined) return existing;
     if (endpoints.size >= ENDPOINTS_MAX) endpoints.clear();
-    const made = { firstByteMs: [], replyMs: [], throughput: [], successes: [] };
-    endpoints.set(name, made);
-    return made;
+    const created = { firstByteMs: [], replyMs: [], throughput: [], successes: [] };
+    endpoints.set(name, created);
+    return created;
   };
   return {
     recordAttempt: ({ provider, model, status, ms, stream, now }) => {
@@ -89,7 +89,7 @@ export function createProviderStatistics(): ProviderStatistics {
     },
     recordCompletion: ({ provider, model, outputTokens, ms, now }) => {
       if (outputTokens > 0 && ms > 0)
-        addSample(endpointOf(provider, model).throughput, now, (outputTokens * 1_000) / ms);
+        addSample(endpointOf(provider, model).throughput, now, (outputTokens * SECOND_MS) / ms);
     },
     health: (provider, model, now) => {
       const endpoint = endpoints.get(`${provider} ${model}`);
@@ -98,7 +98,7 @@ export function createProviderStatistics(): ProviderStatistics {
   };
 }
 
-/** What the end of a call tells: how fast the output came, or that it broke on the way. */
+/** Records the throughput of a completed call, or a failure that occurred after the reply began. */
 export function recordOutcome(
   statistics: ProviderStatistics,
   record: UsageRecord,
@@ -118,7 +118,7 @@ export function recordOutcome(
     statistics.recordAttempt({ provider, model, status: 502, ms: latencyMs, stream, now });
 }
 
-// What is the caller's own fault, or the caller's own leaving, says nothing about the provider.
+// Errors in the caller's request and calls that the caller aborted say nothing about the provider.
 function successOf(status: number): 0 | 1 | undefined {
   if (status < 300) return 1;
   return status >= 500 || [401, 402, 403, 408, 429].includes(status) ? 0 : undefined;

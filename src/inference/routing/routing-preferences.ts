@@ -1,5 +1,5 @@
-// What a caller says about where a call may go: `models`, a list to fall back on, and `provider`, preferences among the
-// providers of a model. Both are read strictly, since a preference that is skipped in silence costs somebody money.
+// Reads the caller's routing preferences: `models`, a list of fallbacks, and `provider`, preferences among the providers of
+// a model. Unknown fields are rejected, because a preference ignored silently would cost the caller money.
 
 import { invalid } from "../../base/fault.ts";
 import { type Decimal, picoPerToken } from "../../models/price-card.ts";
@@ -9,14 +9,14 @@ export const SORT_KEYS = ["price", "latency", "throughput"] as const;
 export type SortKey = (typeof SORT_KEYS)[number];
 
 export interface RoutingPreferences {
-  /** What to turn to when the model that was asked for fails, in this order. */
+  /** Models to try, in this order, if the requested model fails. */
   readonly models: readonly string[];
   readonly order: readonly string[] | undefined;
   readonly only: readonly string[] | undefined;
   readonly ignore: readonly string[];
   readonly sort: SortKey | undefined;
   readonly allowFallbacks: boolean | undefined;
-  /** In pico-USD for a token. */
+  /** In pico-USD per token. */
   readonly maxPrice: { readonly prompt?: bigint; readonly completion?: bigint };
 }
 
@@ -33,14 +33,14 @@ const PREFERENCE_FIELDS = [
 ] as const;
 const PRICE_FIELDS = ["prompt", "completion"] as const;
 
-/** The members of a body that are the gateway's own and never reach a provider. */
+/** Request fields of the gateway itself, which are never sent to a provider. */
 export const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
 
 export function hasGatewayFields({ models, provider, postern }: JsonObject): boolean {
   return models !== undefined || provider !== undefined || postern !== undefined;
 }
 
-/** The preferences of a body; undefined where it has none. */
+/** The routing preferences of a request; undefined if it has none. */
 export function readPreferences(
   json: JsonObject,
   isProvider: (id: string) => boolean,
@@ -48,13 +48,13 @@ export function readPreferences(
   const { models, provider } = json;
   if (isAbsent(models) && isAbsent(provider)) return undefined;
   if (!isAbsent(provider) && !isObject(provider))
-    throw invalid("provider", 'provider must be an object, such as {"sort": "price"}.');
+    throw invalid("provider", '`provider` must be an object, such as {"sort": "price"}.');
   const fields = isObject(provider) ? provider : {};
   for (const field of Object.keys(fields))
     if (!PREFERENCE_FIELDS.some((known) => known === field))
       throw invalid(
         `provider.${field}`,
-        `provider.${field} is not a preference of this gateway; it knows ${PREFERENCE_FIELDS.join(", ")}.`,
+        `Unknown field \`provider.${field}\`. \`provider\` accepts ${PREFERENCE_FIELDS.join(", ")}.`,
       );
   return {
     models: readModels(models),
@@ -76,11 +76,14 @@ function readModels(models: unknown): readonly string[] {
   if (!Array.isArray(models) || models.length === 0 || models.length > MODELS_MAX)
     throw invalid(
       "models",
-      `models must be an array of 1 to ${MODELS_MAX} ids from GET /v1/models.`,
+      `\`models\` must be an array of 1 to ${MODELS_MAX} model ids from GET /v1/models.`,
     );
   return models.map((model: unknown, index) => {
     if (typeof model !== "string" || model === "" || model.length > MODEL_NAME_MAX_LENGTH)
-      throw invalid(`models[${index}]`, `models[${index}] must be an id from GET /v1/models.`);
+      throw invalid(
+        `models[${index}]`,
+        `\`models[${index}]\` must be a model id from GET /v1/models.`,
+      );
     return model;
   });
 }
@@ -94,13 +97,16 @@ function readProviders(
   if (isAbsent(list)) return undefined;
   const path = `provider.${field}`;
   if (!Array.isArray(list) || list.length === 0 || list.length > PROVIDERS_MAX_COUNT)
-    throw invalid(path, `${path} must be an array of 1 to ${PROVIDERS_MAX_COUNT} providers.`);
+    throw invalid(
+      path,
+      `\`${path}\` must be an array of 1 to ${PROVIDERS_MAX_COUNT} provider ids, such as "anthropic".`,
+    );
   return list.map((entry: unknown, index) => {
     const id = typeof entry === "string" ? entry.toLowerCase() : "";
     if (!isProvider(id))
       throw invalid(
         `${path}[${index}]`,
-        `${path}[${index}] must be a provider: the first part of an id from GET /v1/models, such as "anthropic".`,
+        `\`${path}[${index}]\` must be a provider id, such as "anthropic": the part before the slash of a model id from GET /v1/models.`,
       );
     return id;
   });
@@ -110,14 +116,14 @@ function readSort(sort: unknown): SortKey | undefined {
   if (isAbsent(sort)) return undefined;
   const known = SORT_KEYS.find((one) => one === sort);
   if (known === undefined)
-    throw invalid("provider.sort", `provider.sort must be ${SORT_KEYS.join(", ")}.`);
+    throw invalid("provider.sort", `\`provider.sort\` must be one of ${SORT_KEYS.join(", ")}.`);
   return known;
 }
 
 function readAllowFallbacks(allow: unknown): boolean | undefined {
   if (isAbsent(allow)) return undefined;
   if (typeof allow !== "boolean")
-    throw invalid("provider.allow_fallbacks", "provider.allow_fallbacks must be true or false.");
+    throw invalid("provider.allow_fallbacks", "`provider.allow_fallbacks` must be true or false.");
   return allow;
 }
 
@@ -126,14 +132,17 @@ function readMaxPrice(maxPrice: unknown): RoutingPreferences["maxPrice"] {
   if (!isObject(maxPrice))
     throw invalid(
       "provider.max_price",
-      'provider.max_price must be an object of US dollars for a million tokens, such as {"prompt": 1, "completion": 5}.',
+      '`provider.max_price` must be an object with prices in US dollars per million tokens, such as {"prompt": 1, "completion": 5}.',
     );
   const prices: { prompt?: bigint; completion?: bigint } = {};
   for (const [field, value] of Object.entries(maxPrice)) {
     const known = PRICE_FIELDS.find((price) => price === field);
     const path = `provider.max_price.${field}`;
     if (known === undefined)
-      throw invalid(path, `${path} is not known; max_price takes ${PRICE_FIELDS.join(" and ")}.`);
+      throw invalid(
+        path,
+        `Unknown field \`${path}\`. \`provider.max_price\` accepts ${PRICE_FIELDS.join(" and ")}.`,
+      );
     if (!isAbsent(value)) prices[known] = readPicoPrice(value, path);
   }
   return prices;
@@ -143,9 +152,12 @@ function readPicoPrice(value: unknown, path: string): bigint {
   try {
     if (isDecimal(value)) return picoPerToken(value);
   } catch {
-    // What cannot be read is told below, like what has another type.
+    // Rejected below, like a value of another type.
   }
-  throw invalid(path, `${path} must be US dollars for a million tokens: a decimal of 0 or more.`);
+  throw invalid(
+    path,
+    `\`${path}\` must be a decimal of at least 0, in US dollars per million tokens.`,
+  );
 }
 
 function isDecimal(value: unknown): value is Decimal {

@@ -1,5 +1,5 @@
-// Where a call may go, in the order of trying. A model that is asked for by its id goes to its own provider, and nowhere
-// else: `models` and `provider` in the request, or a name without a provider, open more ways.
+// Finds the candidates for a call, in the order to try them. A model id goes to its own provider only. `models` and
+// `provider` in the request, or a model name without a provider, allow more.
 
 import { Fault, invalid } from "../../base/fault.ts";
 import {
@@ -34,10 +34,10 @@ export interface RoutingDeps extends CandidateDeps {
   readonly now: () => number;
 }
 
-/** More would only make the caller wait, and the hold larger. */
+/** More candidates would only delay the caller's error and increase the hold. */
 const MAX_CANDIDATES = 12;
 
-/** The label of the gateway's own accounts. */
+/** The credential label of the gateway's own accounts. */
 const GATEWAY_LABEL = "gateway";
 
 const DEFAULT_PREFERENCES: RoutingPreferences = {
@@ -59,7 +59,7 @@ export function createRoutingState(breaker: CircuitBreaker): RoutingState {
   };
 }
 
-/** How a model at its provider is doing, on the gateway's own account. */
+/** Recent health of a model at its provider, on the gateway's own account. */
 export function providerHealth(
   { statistics, isDown }: RoutingState,
   { provider, id, name }: Model,
@@ -74,7 +74,7 @@ export function providerHealth(
   return { ...health, status };
 }
 
-/** The candidates for a call: at once for most, whose model has one place and whose account's keys are known. */
+/** The candidates for a call; synchronous in the usual case of a single provider with cached keys. */
 export function findCandidates(
   request: ParsedRequest,
   wire: RelayedWire,
@@ -87,8 +87,8 @@ export function findCandidates(
       ? undefined
       : readPreferences(request.json, (id) => isProvider(id, query.catalog));
   if (preferences === undefined) {
-    const found = findModel(query.catalog, request.model) ?? localModel(request.model, deps);
-    if (found !== undefined) return candidatesForModel(found, query, deps);
+    const resolved = findModel(query.catalog, request.model) ?? localModel(request.model, deps);
+    if (resolved !== undefined) return candidatesForModel(resolved, query, deps);
   }
   return searchCandidates(request, { query, deps, preferences });
 }
@@ -126,14 +126,14 @@ async function endpointsFor(
 ): Promise<readonly Endpoint[]> {
   const { deps, query } = search;
   const now = deps.now();
-  const { found: models, preferences } = modelsMatching(id, path, search, now);
-  const allowed = models.filter((one) => isAllowed(one, preferences, now));
+  const { models, preferences } = modelsMatching(id, path, search, now);
+  const allowed = models.filter((model) => isAllowed(model, preferences, now));
   if (allowed.length === 0) faults.push(noProviderLeftFault(id, models, preferences));
   const failed: Fault[] = [];
   const results = await Promise.all(
-    allowed.map(async (one) => {
+    allowed.map(async (model) => {
       try {
-        return await candidatesForModel(one, query, deps);
+        return await candidatesForModel(model, query, deps);
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         failed.push(error);
@@ -141,7 +141,7 @@ async function endpointsFor(
       }
     }),
   );
-  const endpoints = results.filter((one) => one !== undefined);
+  const endpoints = results.filter((endpoint) => endpoint !== undefined);
   const areAllUnconfigured = failed.every(({ code }) => code === "provider_not_configured");
   if (areAllUnconfigured && failed.length === allowed.length && failed.length > 1)
     faults.push(
@@ -167,32 +167,32 @@ function withStickyKey(
   [first, ...rest]: Endpoint,
   stickyKey: NonNullable<Candidate["stickyKey"]>,
 ): Endpoint {
-  return [{ ...first, stickyKey }, ...rest.map((one) => ({ ...one, stickyKey }))];
+  return [{ ...first, stickyKey }, ...rest.map((candidate) => ({ ...candidate, stickyKey }))];
 }
 
-// The models of all providers that may be meant, before anything is left out.
+// The models, at all providers, that `id` may refer to, before the preferences exclude any.
 function modelsMatching(
   id: string,
   path: string,
   { query: { catalog }, deps, preferences = DEFAULT_PREFERENCES }: RoutingSearch,
   now: number,
-): { readonly found: readonly ResolvedModel[]; readonly preferences: RoutingPreferences } {
+): { readonly models: readonly ResolvedModel[]; readonly preferences: RoutingPreferences } {
   const named = findModel(catalog, id) ?? localModel(id, deps);
   if (named === undefined) {
-    const found = id.includes("/") ? [] : modelsNamed(catalog, id, now).map(toModelMatch);
-    if (found.length === 0) throw modelNotFound(catalog, id, path);
-    return { found, preferences };
+    const models = id.includes("/") ? [] : modelsNamed(catalog, id, now).map(toResolvedModel);
+    if (models.length === 0) throw modelNotFound(catalog, id, path);
+    return { models, preferences };
   }
-  if (!allowsOtherProviders(preferences)) return { found: [named], preferences };
+  if (!allowsOtherProviders(preferences)) return { models: [named], preferences };
   const [, ...others] = sameModels(catalog, named.model, now);
-  return { found: [named, ...others.map(toModelMatch)], preferences };
+  return { models: [named, ...others.map(toResolvedModel)], preferences };
 }
 
-function toModelMatch(model: ResolvedModel["model"]): ResolvedModel {
+function toResolvedModel(model: Model): ResolvedModel {
   return { model, upstreamName: model.name };
 }
 
-// A limit on the price alone, or a ban on falling back, does not send a call anywhere else.
+// `max_price` and `allow_fallbacks: false` only restrict a call; they do not allow other providers.
 function allowsOtherProviders({
   order,
   only,
@@ -226,28 +226,28 @@ function isAllowed(
   );
 }
 
-// Without fall-backs an order is the whole list.
+// With `allow_fallbacks: false`, `order` is the complete list of providers.
 function isExclusiveOrder({ order, allowFallbacks }: RoutingPreferences): boolean {
   return order !== undefined && allowFallbacks === false;
 }
 
 function noProviderLeftFault(
   id: string,
-  found: readonly ResolvedModel[],
+  models: readonly ResolvedModel[],
   preferences: RoutingPreferences,
 ): Fault {
-  const providers = found.map(({ model }) => model.provider).join(", ");
+  const providers = models.map(({ model }) => model.provider).join(", ");
   const { maxPrice, only, ignore } = preferences;
-  const isPrice = maxPrice.prompt !== undefined || maxPrice.completion !== undefined;
+  const hasMaxPrice = maxPrice.prompt !== undefined || maxPrice.completion !== undefined;
   const fields = [
     ...(isExclusiveOrder(preferences) ? ["order"] : []),
     ...(only === undefined ? [] : ["only"]),
     ...(ignore.length === 0 ? [] : ["ignore"]),
-    ...(isPrice ? ["max_price"] : []),
+    ...(hasMaxPrice ? ["max_price"] : []),
   ].map((field) => `provider.${field}`);
   return invalid(
     fields.length === 1 ? fields[0] : "provider",
-    `${fields.join(" and ")} leaves no provider for ${id}, which can be had from ${providers}. GET /v1/models/${id}/endpoints lists them with their prices.`,
+    `No provider of ${id} matches ${fields.map((field) => `\`${field}\``).join(" and ")}. It is available from ${providers}: see GET /v1/models/${id}/endpoints for their prices.`,
   );
 }
 

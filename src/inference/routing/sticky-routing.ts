@@ -1,15 +1,15 @@
-// Remembers which provider answered a conversation, so that its next turn goes there again and reads the prompt from that
-// provider's cache. What is remembered is a hash and a name; nothing of the conversation itself.
+// Routes the next turn of a conversation to the provider that answered the last one, so that it reads the prompt from that
+// provider's cache. Only a hash of the conversation is kept, no text.
 
 import { createHash } from "node:crypto";
 import { isObject } from "../../base/json.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 
-/** Longer than most providers keep a prompt; an hour's cache may be missed after a longer silence. */
+/** Longer than most prompt caches last; only a one-hour cache may be missed. */
 const STICKY_MS = 30 * MINUTE_MS;
 const CONVERSATIONS_MAX = 20_000;
-/** What tells conversations apart is at their beginning, and hashing is not free. */
+/** Conversations differ at their start, and hashing costs time. */
 const HASHED_PREFIX_MAX_LENGTH = 32_768;
 
 export interface StickyRouting {
@@ -23,27 +23,27 @@ interface StickyEntry {
 }
 
 export function createStickyRouting(): StickyRouting {
-  // A Map keeps the order of insertion: the first entry is the one that was used longest ago.
+  // A Map keeps insertion order, so the first entry is the least recently used.
   const entries = new Map<string, StickyEntry>();
   return {
     providerOf: (conversation, model, now) => {
-      const found = entries.get(`${conversation} ${model}`);
-      return found === undefined || found.expiresAt <= now ? undefined : found.provider;
+      const entry = entries.get(`${conversation} ${model}`);
+      return entry === undefined || entry.expiresAt <= now ? undefined : entry.provider;
     },
     record: (conversation, model, provider, now) => {
-      const name = `${conversation} ${model}`;
-      entries.delete(name);
-      entries.set(name, { provider, expiresAt: now + STICKY_MS });
+      const key = `${conversation} ${model}`;
+      entries.delete(key);
+      entries.set(key, { provider, expiresAt: now + STICKY_MS });
       const [oldest] = entries.keys();
       if (entries.size > CONVERSATIONS_MAX && oldest !== undefined) entries.delete(oldest);
     },
   };
 }
 
-/** The same for every turn of a conversation: whose it is, what was asked for, and how it begins. */
+/** The same for every turn of a conversation: a hash of account, API, model and the opening messages. */
 export function conversationHash(request: ParsedRequest, accountId: string): string {
   const { json } = request;
-  const start = [
+  const identity = [
     accountId,
     request.api,
     request.model,
@@ -51,11 +51,11 @@ export function conversationHash(request: ParsedRequest, accountId: string): str
     json["system"] ?? json["instructions"],
     ...openingTurns(json["messages"] ?? json["input"]),
   ];
-  const text = JSON.stringify(start).slice(0, HASHED_PREFIX_MAX_LENGTH);
+  const text = JSON.stringify(identity).slice(0, HASHED_PREFIX_MAX_LENGTH);
   return createHash("sha256").update(text).digest("base64url").slice(0, 22);
 }
 
-// Up to the first thing that the user said: everything after it comes and goes with the turns.
+// Everything up to the first user message; what follows changes from turn to turn.
 function openingTurns(turns: unknown): readonly unknown[] {
   if (!Array.isArray(turns)) return [turns];
   const first = turns.findIndex((turn) => isObject(turn) && turn["role"] === "user");

@@ -86,7 +86,7 @@ async function sendAuthorized(
 ): Promise<UpstreamResponse> {
   const { url, body, headers } = outgoing;
   const signed = await authorizer.sign({ url, method: "POST", body });
-  if (signed.kind === "refused") return fromFetchResponse(signed.response);
+  if (signed.kind === "rejected") return fromFetchResponse(signed.response);
   const reply = await sendHttp({ ...outgoing, headers: { ...headers, ...signed.headers } });
   if (reply.status === 401 || reply.status === 403) authorizer.onRejected();
   return reply;

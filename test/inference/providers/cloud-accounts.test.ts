@@ -589,7 +589,7 @@ describe("Google Vertex AI", () => {
     expect(wrong.map((one) => (one.ok ? [] : one.errors))).toEqual([
       ["VERTEX_CREDENTIALS must be JSON, or the path of a file that can be read"],
       [
-        "VERTEX_CREDENTIALS must hold a service account, as Google gives it out: client_email and a private_key that can be read",
+        "VERTEX_CREDENTIALS must be a Google service account key file (JSON) with `client_email` and a valid `private_key`",
       ],
       ["BEDROCK_ACCESS_KEY_ID needs BEDROCK_SECRET_ACCESS_KEY"],
     ]);

@@ -8,19 +8,19 @@ import { startRoutingHarness, type RoutingHarness } from "../support/routing-har
 const ANY = { provider: { allow_fallbacks: true } };
 const LONG = "A long rule that every provider keeps in its cache. ".repeat(120);
 
-let world: RoutingHarness;
+let harness: RoutingHarness;
 let account: TestAccount;
 
 beforeAll(async () => {
-  world = await startRoutingHarness();
+  harness = await startRoutingHarness();
 });
-afterAll(() => world.stop());
+afterAll(() => harness.stop());
 beforeEach(async () => {
-  await world.resetProviders();
+  await harness.resetProviders();
   // Half an hour later nothing of the test before is remembered.
-  world.advanceClock(31 * 60_000);
-  account = await registerAccount(world.gateway);
-  await grantCredits(world.gateway, account, USD);
+  harness.advanceClock(31 * 60_000);
+  account = await registerAccount(harness.gateway);
+  await grantCredits(harness.gateway, account, USD);
 });
 
 interface Answered {
@@ -29,7 +29,7 @@ interface Answered {
 }
 
 async function say(messages: readonly Json[], more: Json = ANY, who = account): Promise<Answered> {
-  const response = await postCall(world.gateway, who, "chat", {
+  const response = await postCall(harness.gateway, who, "chat", {
     model: "alpha/echo",
     messages,
     max_tokens: 50,
@@ -58,7 +58,7 @@ interface Endpoint {
 }
 
 async function endpointsOf(id: string): Promise<readonly Endpoint[]> {
-  const response = await fetch(`${world.gateway.url}/v1/models/${id}/endpoints`);
+  const response = await fetch(`${harness.gateway.url}/v1/models/${id}/endpoints`);
   expect(response.status).toBe(200);
   const { data } = (await response.json()) as { data: readonly Endpoint[] };
   return data;
@@ -76,69 +76,69 @@ describe("a conversation", () => {
   ];
 
   test("stays with the provider that answered it, and reads its cache there", async () => {
-    world.providers.alpha.failure = { status: 503 };
+    harness.providers.alpha.failure = { status: 503 };
     expect(await say(opening)).toEqual({ provider: "beta", cached: 0 });
-    world.providers.alpha.failure = undefined;
+    harness.providers.alpha.failure = undefined;
     const second = await say(later);
     expect(second.provider).toBe("beta");
     expect(second.cached).toBeGreaterThan(1_000);
   });
 
   test("begins anew for another account, another beginning, and after half an hour", async () => {
-    world.providers.alpha.failure = { status: 503 };
+    harness.providers.alpha.failure = { status: 503 };
     await say(opening);
-    world.providers.alpha.failure = undefined;
-    const other = await registerAccount(world.gateway);
-    await grantCredits(world.gateway, other, USD);
+    harness.providers.alpha.failure = undefined;
+    const other = await registerAccount(harness.gateway);
+    await grantCredits(harness.gateway, other, USD);
     expect((await say(later, ANY, other)).provider).toBe("alpha");
     expect((await say([{ role: "user", content: "first" }])).provider).toBe("alpha");
-    world.advanceClock(31 * 60_000);
+    harness.advanceClock(31 * 60_000);
     expect((await say(later)).provider).toBe("alpha");
   });
 
   test("goes where order says, whoever answered before", async () => {
-    world.providers.alpha.failure = { status: 503 };
+    harness.providers.alpha.failure = { status: 503 };
     await say(opening);
-    world.providers.alpha.failure = undefined;
+    harness.providers.alpha.failure = undefined;
     const order = { provider: { order: ["gamma"] } };
     expect((await say(later, order)).provider).toBe("gamma");
     expect((await say(later)).provider).toBe("gamma");
   });
 
   test("leaves a provider that fails, and stays with the next", async () => {
-    world.providers.alpha.failure = { status: 503 };
+    harness.providers.alpha.failure = { status: 503 };
     await say(opening);
-    world.providers.alpha.failure = undefined;
-    world.providers.beta.failure = { status: 503 };
+    harness.providers.alpha.failure = undefined;
+    harness.providers.beta.failure = { status: 503 };
     expect((await say(later)).provider).toBe("alpha");
-    world.providers.beta.failure = undefined;
+    harness.providers.beta.failure = undefined;
     expect((await say(later)).provider).toBe("alpha");
   });
 
   test("asked plainly it is nobody's but the model's own provider's", async () => {
-    world.providers.alpha.failure = { status: 503 };
+    harness.providers.alpha.failure = { status: 503 };
     await say(opening);
-    world.providers.alpha.failure = undefined;
+    harness.providers.alpha.failure = undefined;
     expect((await say(later, {})).provider).toBe("alpha");
   });
 });
 
 describe("a provider that is down", () => {
   async function breakAlpha(): Promise<void> {
-    world.providers.alpha.failure = { status: 503 };
+    harness.providers.alpha.failure = { status: 503 };
     // Where another provider is next, a failure is not waited out.
     const next = { model: "alpha/echo", provider: { order: ["alpha", "gamma"] } };
     for (let call = 0; call < 5; call++)
-      await postCall(world.gateway, account, "chat", bodyOf("chat", `fail ${call}`, next));
-    world.providers.alpha.failure = undefined;
-    world.providers.alpha.requests.length = 0;
+      await postCall(harness.gateway, account, "chat", bodyOf("chat", `fail ${call}`, next));
+    harness.providers.alpha.failure = undefined;
+    harness.providers.alpha.requests.length = 0;
   }
 
   test("is not asked while its circuit is open, and is again when that time is over", async () => {
     await breakAlpha();
     expect((await say([{ role: "user", content: "a" }])).provider).toBe("beta");
-    expect(world.providers.alpha.requests).toEqual([]);
-    world.advanceClock(31_000);
+    expect(harness.providers.alpha.requests).toEqual([]);
+    harness.advanceClock(31_000);
     expect((await say([{ role: "user", content: "b" }])).provider).toBe("alpha");
   });
 
@@ -152,7 +152,7 @@ describe("a provider that is down", () => {
     await breakAlpha();
     const order = { provider: { order: ["alpha", "gamma"] } };
     expect((await say([{ role: "user", content: "d" }], order)).provider).toBe("gamma");
-    expect(world.providers.alpha.requests).toEqual([]);
+    expect(harness.providers.alpha.requests).toEqual([]);
   });
 
   test("is listed as down, then as degraded, with its uptime", async () => {
@@ -160,7 +160,7 @@ describe("a provider that is down", () => {
     const [alpha, beta] = await endpointsOf("alpha/echo");
     expect([alpha?.status, alpha?.uptime]).toEqual(["down", 0]);
     expect([beta?.status, beta?.uptime]).toEqual(["up", null]);
-    world.advanceClock(31_000);
+    harness.advanceClock(31_000);
     await say([{ role: "user", content: "e" }], {});
     const [after] = await endpointsOf("alpha/echo");
     expect([after?.status, after?.uptime]).toEqual(["degraded", 0.1667]);
@@ -169,13 +169,13 @@ describe("a provider that is down", () => {
 
 describe("sort", () => {
   async function measure(stream: boolean): Promise<void> {
-    world.providers.alpha.delayMs = 60;
-    world.providers.beta.delayMs = 5;
-    world.providers.gamma.delayMs = 30;
+    harness.providers.alpha.delayMs = 60;
+    harness.providers.beta.delayMs = 5;
+    harness.providers.gamma.delayMs = 30;
     for (const id of ["alpha", "beta", "gamma"])
       await (
         await postCall(
-          world.gateway,
+          harness.gateway,
           account,
           "chat",
           bodyOf("chat", "hi", { model: `${id}/echo`, stream }),
@@ -199,7 +199,7 @@ describe("sort", () => {
 
   test("by latency asks one that nobody knows lately first, so that it is known", async () => {
     await measure(false);
-    world.advanceClock(31 * 60_000);
+    harness.advanceClock(31 * 60_000);
     const sorted = { provider: { sort: "latency" } };
     const asked: (string | null)[] = [];
     for (const name of ["r1", "r2", "r3"])
@@ -214,7 +214,7 @@ describe("sort", () => {
         model: `${id}/echo`,
         stream: true,
       });
-      await (await postCall(world.gateway, account, "chat", body)).text();
+      await (await postCall(harness.gateway, account, "chat", body)).text();
     }
     const best = (await endpointsOf("alpha/echo")).toSorted(
       (left, right) => (right.throughput ?? 0) - (left.throughput ?? 0),
@@ -266,7 +266,7 @@ describe("GET /v1/models/{id}/endpoints", () => {
   });
 
   test("an id that is not there is a 404", async () => {
-    const response = await fetch(`${world.gateway.url}/v1/models/alpha/ekko/endpoints`);
+    const response = await fetch(`${harness.gateway.url}/v1/models/alpha/ekko/endpoints`);
     expect(response.status).toBe(404);
   });
 });

@@ -37,23 +37,23 @@ interface Detail {
 
 for (const store of STORE_KINDS)
   describe(`on ${store}`, () => {
-    let world: RoutingHarness;
+    let harness: RoutingHarness;
     let account: TestAccount;
 
     beforeAll(async () => {
-      world = await startRoutingHarness({ store });
+      harness = await startRoutingHarness({ store });
     }, 30_000);
-    afterAll(() => world.stop());
+    afterAll(() => harness.stop());
     beforeEach(async () => {
-      await world.resetProviders();
-      account = await registerAccount(world.gateway);
-      await grantCredits(world.gateway, account, USD);
+      await harness.resetProviders();
+      account = await registerAccount(harness.gateway);
+      await grantCredits(harness.gateway, account, USD);
     });
-    afterEach(() => expectSettledLedger(world.gateway.server.db));
+    afterEach(() => expectSettledLedger(harness.gateway.server.db));
 
     function call(more: Json, api: (typeof STREAMED_APIS)[number] = "chat"): Promise<Response> {
       return postCall(
-        world.gateway,
+        harness.gateway,
         account,
         api,
         bodyOf(api, "hello", { model: "alpha/echo", ...more }),
@@ -61,13 +61,13 @@ for (const store of STORE_KINDS)
     }
 
     async function detailOf(id: string | null): Promise<Detail> {
-      const row = await usageRecordOf(world.gateway.server.db, id);
+      const row = await usageRecordOf(harness.gateway.server.db, id);
       return JSON.parse(String(row["detail"])) as Detail;
     }
 
     /** What was charged is what the provider that answered takes for what it counted. */
     async function expectCharged(id: string | null, name: ProviderId): Promise<void> {
-      const { db } = world.gateway.server;
+      const { db } = harness.gateway.server;
       const row = await usageRecordOf(db, id);
       const [input, output] = PRICES[name].map(BigInt);
       const pico =
@@ -86,7 +86,7 @@ for (const store of STORE_KINDS)
     for (const api of STREAMED_APIS)
       for (const stream of [false, true])
         test(`${api}${stream ? ", streamed" : ""}: the second provider answers and is charged`, async () => {
-          world.providers.alpha.failure = UNAVAILABLE;
+          harness.providers.alpha.failure = UNAVAILABLE;
           const response = await call({ ...ORDER, stream }, api);
           const text = await response.text();
           expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
@@ -103,14 +103,14 @@ for (const store of STORE_KINDS)
           ]);
           await expectCharged(id, "beta");
           // A provider that fails is not waited for where another one is next.
-          expect(world.providers.alpha.requests).toHaveLength(1);
+          expect(harness.providers.alpha.requests).toHaveLength(1);
         });
 
     test("what is held is enough for the dearest, though a cheaper one answers", async () => {
-      world.providers.beta.delayMs = 300;
+      harness.providers.beta.delayMs = 300;
       const quick = call({ provider: { order: ["beta", "gamma", "alpha"] } });
       const { held } = await waitUntil(
-        () => readWallet(world.gateway.server.db, account.id),
+        () => readWallet(harness.gateway.server.db, account.id),
         (wallet) => wallet.held > 0n,
       );
       const response = await quick;
@@ -122,22 +122,22 @@ for (const store of STORE_KINDS)
     });
 
     test("plainly asked, only its own price is held, and nobody else is tried", async () => {
-      world.providers.alpha.failure = UNAVAILABLE;
+      harness.providers.alpha.failure = UNAVAILABLE;
       const response = await call({});
       expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "alpha"]);
-      expect(world.providers.alpha.requests).toHaveLength(2);
-      expect([...world.providers.beta.requests, ...world.providers.gamma.requests]).toEqual([]);
+      expect(harness.providers.alpha.requests).toHaveLength(2);
+      expect([...harness.providers.beta.requests, ...harness.providers.gamma.requests]).toEqual([]);
     });
 
     test("an account that cannot pay the dearest is told so before anything is sent", async () => {
-      const poor = await registerAccount(world.gateway);
+      const poor = await registerAccount(harness.gateway);
       // 0.05 US dollars: enough for 5,000 tokens at 8 a million, and not at 20.
       const body = bodyOf("chat", "hello", { model: "gamma/other", max_tokens: 40_000 });
-      const alone = await postCall(world.gateway, poor, "chat", body);
+      const alone = await postCall(harness.gateway, poor, "chat", body);
       expect(alone.status).toBe(200);
       const model = { model: "alpha/echo", max_tokens: 900, n: 4 };
       const both = await postCall(
-        world.gateway,
+        harness.gateway,
         poor,
         "chat",
         bodyOf("chat", "hello", { ...model, ...ORDER }),
@@ -146,9 +146,9 @@ for (const store of STORE_KINDS)
         402,
         "insufficient_credits",
       ]);
-      expect(world.providers.alpha.requests).toEqual([]);
+      expect(harness.providers.alpha.requests).toEqual([]);
       const one = await postCall(
-        world.gateway,
+        harness.gateway,
         poor,
         "chat",
         bodyOf("chat", "hello", { ...model, provider: { only: ["alpha"] } }),
@@ -157,18 +157,18 @@ for (const store of STORE_KINDS)
     });
 
     test("an output limit that was left open is what each leg's own price affords", async () => {
-      const poor = await registerAccount(world.gateway);
-      world.providers.alpha.failure = UNAVAILABLE;
+      const poor = await registerAccount(harness.gateway);
+      harness.providers.alpha.failure = UNAVAILABLE;
       const { max_tokens: _, ...open } = bodyOf("chat", "hello ".repeat(1_000), {
         model: "alpha/echo",
         n: 4,
         ...ORDER,
       });
-      const response = await postCall(world.gateway, poor, "chat", open);
+      const response = await postCall(harness.gateway, poor, "chat", open);
       expect([response.status, response.headers.get("x-postern-provider")]).toEqual([200, "beta"]);
       await response.text();
       const sent = (name: ProviderId): Json =>
-        JSON.parse(world.providers[name].requests[0]?.body ?? "") as Json;
+        JSON.parse(harness.providers[name].requests[0]?.body ?? "") as Json;
       // 0.05 US dollars less the input, at 8 a million for each of four choices; beta's own price affords its maximum.
       expect(Number(sent("alpha")["max_tokens"])).toBeGreaterThan(700);
       expect(Number(sent("alpha")["max_tokens"])).toBeLessThan(850);
@@ -177,13 +177,13 @@ for (const store of STORE_KINDS)
     });
 
     test("models are tried one after the other, each at its own provider", async () => {
-      world.providers.alpha.failure = UNAVAILABLE;
+      harness.providers.alpha.failure = UNAVAILABLE;
       const response = await call({ models: ["beta/echo", "gamma/other"] });
       expect([response.status, response.headers.get("x-postern-model")]).toEqual([
         200,
         "beta/echo",
       ]);
-      world.providers.beta.failure = { status: 429 };
+      harness.providers.beta.failure = { status: 429 };
       const third = await call({ models: ["beta/echo", "gamma/other"] });
       expect([third.status, third.headers.get("x-postern-model")]).toEqual([200, "gamma/other"]);
       const { attempts } = await detailOf(third.headers.get("x-request-id"));
@@ -209,7 +209,7 @@ for (const store of STORE_KINDS)
     ];
     for (const [what, status, body] of falls)
       test(`${what} sends it on`, async () => {
-        world.providers.alpha.failure = body === undefined ? { status } : { status, body };
+        harness.providers.alpha.failure = body === undefined ? { status } : { status, body };
         const response = await call(ORDER);
         expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
           200,
@@ -219,26 +219,26 @@ for (const store of STORE_KINDS)
 
     for (const status of [400, 413, 422])
       test(`the caller's own fault, a ${status}, does not`, async () => {
-        world.providers.alpha.failure = { status };
+        harness.providers.alpha.failure = { status };
         const response = await call(ORDER);
         expect(response.status).toBe(status);
-        expect(world.providers.beta.requests).toEqual([]);
-        const [record] = await usageRecordsOf(world.gateway.server.db, account.id);
+        expect(harness.providers.beta.requests).toEqual([]);
+        const [record] = await usageRecordsOf(harness.gateway.server.db, account.id);
         expect([record?.["provider"], String(record?.["cost_nano"])]).toEqual(["alpha", "0"]);
       });
 
     test("with allow_fallbacks: false nobody but the first is tried", async () => {
-      world.providers.alpha.failure = UNAVAILABLE;
+      harness.providers.alpha.failure = UNAVAILABLE;
       const response = await call({ provider: { allow_fallbacks: false } });
       expect(response.status).toBe(503);
-      expect(world.providers.beta.requests).toEqual([]);
+      expect(harness.providers.beta.requests).toEqual([]);
       const listed = await call({
         provider: { order: ["alpha", "gamma"], allow_fallbacks: false },
       });
       expect(listed.headers.get("x-postern-provider")).toBe("gamma");
       const text = "a conversation of its own";
       const open = await postCall(
-        world.gateway,
+        harness.gateway,
         account,
         "chat",
         bodyOf("chat", text, { model: "alpha/echo", provider: { allow_fallbacks: true } }),
@@ -247,18 +247,18 @@ for (const store of STORE_KINDS)
     });
 
     test("where all fail, the last failure is told, nothing is charged and every try is on record", async () => {
-      for (const host of Object.values(world.providers)) host.failure = UNAVAILABLE;
+      for (const host of Object.values(harness.providers)) host.failure = UNAVAILABLE;
       const response = await call(ORDER);
       const id = response.headers.get("x-request-id");
       expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "gamma"]);
       const { attempts } = await detailOf(id);
       expect(attempts.map(({ provider }) => provider)).toEqual(["alpha", "beta", "gamma", "gamma"]);
-      expect((await readWallet(world.gateway.server.db, account.id)).held).toBe(0n);
+      expect((await readWallet(harness.gateway.server.db, account.id)).held).toBe(0n);
     });
 
     test("a stream that fails after it began is not begun again elsewhere", async () => {
       const response = await postCall(
-        world.gateway,
+        harness.gateway,
         account,
         "chat",
         bodyOf("chat", "[[sim: tokens=20 chunks=20 cut=3]] go", {
@@ -269,13 +269,13 @@ for (const store of STORE_KINDS)
       );
       const text = await response.text();
       expect([response.status, isCompleteStream("chat", text)]).toEqual([200, false]);
-      expect(world.providers.beta.requests).toEqual([]);
+      expect(harness.providers.beta.requests).toEqual([]);
     });
 
     test("an error that comes with status 200 sends it on like any other", async () => {
       const failing = { model: "alpha/echo", ...ORDER };
       const response = await postCall(
-        world.gateway,
+        harness.gateway,
         account,
         "chat",
         bodyOf("chat", "[[sim: error-body]] go", failing),

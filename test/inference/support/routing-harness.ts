@@ -1,4 +1,4 @@
-// One model at three providers, each a simulator on a port of its own that can be told to fail.
+// A gateway with one model at three providers, each a simulator on its own port that can be made to fail.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,10 +14,10 @@ import {
 
 export interface FaultyProvider {
   readonly url: string;
-  /** What is answered instead of the simulator's reply, as long as it is set. */
+  /** While set, it is returned instead of the simulator's reply. */
   failure: { readonly status: number; readonly body?: unknown } | undefined;
   delayMs: number;
-  /** The bodies that came, with the path. */
+  /** Requests received so far. */
   readonly requests: { readonly path: string; readonly body: string }[];
   readonly stop: () => Promise<void>;
 }
@@ -34,10 +34,10 @@ export function startFaultyProvider(): FaultyProvider {
       if (request.method === "GET") return new Response(null, { status: 404 });
       const body = await request.text();
       requests.push({ path: new URL(request.url).pathname, body });
-      if (host.delayMs > 0) await Bun.sleep(host.delayMs);
-      const { failure } = host;
+      if (provider.delayMs > 0) await Bun.sleep(provider.delayMs);
+      const { failure } = provider;
       if (failure !== undefined)
-        return Response.json(failure.body ?? { error: { message: "told to fail" } }, {
+        return Response.json(failure.body ?? { error: { message: "injected failure" } }, {
           status: failure.status,
         });
       return simulator.fetch(
@@ -45,20 +45,20 @@ export function startFaultyProvider(): FaultyProvider {
       );
     },
   });
-  const host: FaultyProvider = {
+  const provider: FaultyProvider = {
     url: `http://127.0.0.1:${server.port}`,
     failure: undefined,
     delayMs: 0,
     requests,
     stop: () => server.stop(true),
   };
-  return host;
+  return provider;
 }
 
 export const PROVIDER_IDS = ["alpha", "beta", "gamma"] as const;
 export type ProviderId = (typeof PROVIDER_IDS)[number];
 
-/** US dollars for a million tokens of input and of output. */
+/** US dollars per million tokens of input and output. */
 export const PRICES: Readonly<Record<ProviderId, readonly [input: string, output: string]>> = {
   alpha: ["4", "8"],
   beta: ["2", "4"],
@@ -70,9 +70,9 @@ const CIRCUIT_OPEN_MS = 30_000;
 export interface RoutingHarness {
   readonly gateway: Gateway;
   readonly providers: Readonly<Record<ProviderId, FaultyProvider>>;
-  /** Moves the gateway's clock on. */
+  /** Advances the gateway's clock. */
   readonly advanceClock: (ms: number) => void;
-  /** Makes all hosts well again and forgets what they saw; circuits that were open are closed. */
+  /** Removes failures, delays and recorded requests of all providers, and closes open circuits. */
   readonly resetProviders: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
@@ -141,7 +141,7 @@ export async function startRoutingHarness(options: GatewayOptions = {}): Promise
     },
     stop: async () => {
       await gateway.stop();
-      await Promise.all(Object.values(faultyProviders).map((host) => host.stop()));
+      await Promise.all(Object.values(faultyProviders).map((provider) => provider.stop()));
       rmSync(folder, { recursive: true, force: true });
     },
   };
