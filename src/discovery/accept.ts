@@ -1,24 +1,24 @@
-// Which form of the front page a client wants.
+// Content negotiation of the home page.
 
 export type PageFormat = "html" | "json" | "text";
 
-const PAGE_FORMATS: readonly (readonly [form: PageFormat, types: readonly string[]])[] = [
+const PAGE_FORMATS: readonly (readonly [format: PageFormat, types: readonly string[]])[] = [
   ["html", ["text/html", "application/xhtml+xml"]],
   ["json", ["application/json"]],
   ["text", ["text/plain", "text/markdown"]],
 ];
 
-/** The form that the client names and likes best; one that names none, as curl does, reads text. */
+/** The accepted format with the highest weight; text if the client names none of them, like curl. */
 export function negotiateFormat(accept: string | null): PageFormat {
-  const accepted = (accept ?? "").split(",").map(parseMediaRange);
-  const best = PAGE_FORMATS.map(([form, types]) => ({
-    form,
+  const ranges = (accept ?? "").split(",").map(parseMediaRange);
+  const best = PAGE_FORMATS.map(([format, types]) => ({
+    format,
     weight: Math.max(
       0,
-      ...accepted.filter((wish) => types.includes(wish.type)).map((wish) => wish.weight),
+      ...ranges.filter(({ type }) => types.includes(type)).map(({ weight }) => weight),
     ),
   })).toSorted((a, b) => b.weight - a.weight)[0];
-  return best === undefined || best.weight === 0 ? "text" : best.form;
+  return best === undefined || best.weight === 0 ? "text" : best.format;
 }
 
 function parseMediaRange(text: string): { readonly type: string; readonly weight: number } {

@@ -1,4 +1,4 @@
-// Documents as they are served: whole, with a strong tag, and not again to a client that has them.
+// A document in memory with its headers and a strong ETag, served with 304 to a client that has it.
 
 import { createHash } from "node:crypto";
 
@@ -37,7 +37,7 @@ export function respondWithDocument(document: CachedDocument, request: Headers):
   return new Response(null, { status: 304, headers: current });
 }
 
-/** RFC 9110 compares these tags weakly, since a cache on the way may have weakened them. */
+/** `if-none-match` uses weak comparison (RFC 9110): a cache may have weakened the tag. */
 function matchesEtag(etag: string, header: string | null): boolean {
   const tags = (header ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
   return tags.some((tag) => tag === etag || tag === "*");

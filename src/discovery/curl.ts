@@ -1,14 +1,14 @@
-// A route as a command that can be pasted into a shell. Its body is the route's own example.
+// A curl command for a route, with the route's example as its body.
 
 import { isObject } from "../base/json.ts";
 import type { Route } from "../http/route.ts";
-import { EMBEDDINGS_ROUTE } from "./route-keys.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
+import { exampleRequest } from "./examples.ts";
 
 export interface CurlOptions {
-  /** Values for the path's parameters; the others stay in braces. */
+  /** Values of path parameters. A parameter without a value stays in braces. */
   readonly params?: Readonly<Record<string, string>>;
-  /** Written before the body, such as `-o file`. */
+  /** Arguments before the body, such as `-o file`. */
   readonly extraArgs?: readonly string[];
 }
 
@@ -26,19 +26,7 @@ export function curlCommand(
   return parts.join(" \\\n  ");
 }
 
-/** The route's example of a body, about a model that this gateway can call. */
-export function exampleBody(route: Route, settings: DiscoverySettings): unknown {
-  const { requestExample } = route;
-  if (!isObject(requestExample) || typeof requestExample["model"] !== "string")
-    return requestExample;
-  const isEmbeddings = `${route.method} ${route.path}` === EMBEDDINGS_ROUTE;
-  return {
-    ...requestExample,
-    model: isEmbeddings ? settings.exampleEmbeddingModel : settings.exampleModel,
-  };
-}
-
-/** OpenAPI knows no parameter that takes the rest of a path. */
+/** The path for OpenAPI, which has no parameter for the rest of a path (`{id+}`). */
 export function openApiPath(path: string): string {
   return path.replaceAll("+}", "}");
 }
@@ -60,7 +48,7 @@ function routeUrl(
 }
 
 function bodyArgs(route: Route, settings: DiscoverySettings): readonly string[] {
-  const example = exampleBody(route, settings);
+  const example = exampleRequest(route, settings);
   if (route.method === "GET" || example === undefined) return [];
   if (route.bodyType !== "form") {
     return ["-H 'content-type: application/json'", `-d ${shellQuote(JSON.stringify(example))}`];

@@ -1,11 +1,13 @@
-// What the writers of the text documents work with: the routes by their address, their commands and their records.
+// The context of the text documents: routes by method and path, with their commands, examples and fields.
 
-import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE } from "./route-keys.ts";
+import { isObject } from "../base/json.ts";
 import type { Method, Route } from "../http/route.ts";
 import { type CurlOptions, curlCommand } from "./curl.ts";
 import { type OpenApiDocument } from "./openapi/openapi-types.ts";
 import { schemaRows } from "./reference/schema-rows.ts";
 import type { DiscoverySettings } from "./discovery-settings.ts";
+import { exampleResponse } from "./examples.ts";
+import { CLAIM_TOKEN_ROUTE, START_CLAIM_ROUTE } from "./route-keys.ts";
 
 export type RouteKey = `${Method} /${string}`;
 
@@ -14,16 +16,18 @@ const CLAIM_ROUTES: ReadonlySet<RouteKey> = new Set([START_CLAIM_ROUTE, CLAIM_TO
 export interface DocContext {
   readonly routes: readonly Route[];
   readonly settings: DiscoverySettings;
-  /** Whether an agent can do that here. */
+  /** Whether the gateway has this route. False for claims if no human can sign in. */
   readonly isMounted: (routeKey: RouteKey) => boolean;
-  /** A fenced shell command, or nothing where that route is not mounted. */
+  /** The route's command as a fenced code block; empty if the route is not mounted. */
   readonly curl: (
     routeKey: RouteKey,
     options?: CurlOptions & { readonly before?: readonly string[] },
   ) => string;
-  /** The fenced example of the route's good answer, or nothing. */
+  /** The example of the route's success response as a fenced code block, or empty. */
   readonly responseExample: (routeKey: RouteKey) => string;
-  /** The fields of the route's body as a table, or nothing. */
+  /** A field of that example by its path, such as `claim_attempt.user_code`, or the path itself. */
+  readonly exampleField: (routeKey: RouteKey, fieldPath: string) => string;
+  /** A table of the request body's fields, or empty. */
   readonly bodyFields: (routeKey: RouteKey) => string;
 }
 
@@ -34,6 +38,11 @@ export function createDocContext(
 ): DocContext {
   const find = (routeKey: RouteKey): Route | undefined =>
     routes.find((route) => `${route.method} ${route.path}` === routeKey && route.hidden !== true);
+  const successExample = (routeKey: RouteKey): unknown => {
+    const route = find(routeKey);
+    const example = successResponse(route)?.[1].example;
+    return route === undefined ? example : exampleResponse(route, settings, example);
+  };
   return {
     routes,
     settings,
@@ -49,8 +58,13 @@ export function createDocContext(
       );
     },
     responseExample: (routeKey) => {
-      const example = successResponse(find(routeKey))?.[1].example;
+      const example = successExample(routeKey);
       return example === undefined ? "" : codeBlock("json", JSON.stringify(example, null, 2));
+    },
+    exampleField: (routeKey, fieldPath) => {
+      let value = successExample(routeKey);
+      for (const name of fieldPath.split(".")) value = isObject(value) ? value[name] : undefined;
+      return typeof value === "string" ? value : fieldPath;
     },
     bodyFields: (routeKey) => {
       const [method = "", path = ""] = routeKey.split(" ");
@@ -58,7 +72,7 @@ export function createDocContext(
       const schema = Object.values(content)[0]?.schema;
       const rows = schema === undefined ? [] : schemaRows(schema, document.components.schemas);
       return markdownTable(
-        ["Field", "Type", "Meaning"],
+        ["Field", "Type", "Description"],
         rows.map((row) => [
           `\`${row.name}\``,
           row.required ? row.type : `${row.type}, optional`,
@@ -69,7 +83,7 @@ export function createDocContext(
   };
 }
 
-/** The status that means success, such as 201. */
+/** The success status, such as 201. */
 export function successStatus(context: DocContext, routeKey: RouteKey): string {
   const route = context.routes.find((each) => `${each.method} ${each.path}` === routeKey);
   return successResponse(route)?.[0] ?? "200";
@@ -85,7 +99,7 @@ export function codeBlock(language: string, text: string): string {
   return `\`\`\`${language}\n${text}\n\`\`\``;
 }
 
-/** A Markdown table, or nothing where it has no rows. */
+/** A Markdown table; empty if it has no rows. */
 export function markdownTable(
   head: readonly string[],
   rows: readonly (readonly string[])[],
@@ -96,7 +110,7 @@ export function markdownTable(
   return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
-/** Paragraphs with an empty line between them; what is empty is left out. */
+/** Joins the paragraphs that are not empty. */
 export function joinParagraphs(parts: readonly string[]): string {
   return parts.filter((part) => part !== "").join("\n\n");
 }

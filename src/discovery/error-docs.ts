@@ -1,5 +1,5 @@
-// Every error that can come back, and what an agent does about it. The codes are the table of faults, the envelopes are
-// what `answerFault` writes; the examples are made by the same function that answers.
+// Documentation of every error: what to do about it, its JSON schema, and an example built by the function that writes
+// real error responses.
 
 import { z } from "zod";
 import { Fault, type FaultCode, FAULTS } from "../base/fault.ts";
@@ -7,7 +7,7 @@ import { errorBody } from "../http/response.ts";
 import type { Dialect, Route } from "../http/route.ts";
 
 export interface ErrorAdvice {
-  /** Whether the same request may be sent again: never, after `retry-after`, or after a growing pause. */
+  /** Whether to send the same request again: never, after `retry-after`, or with exponential backoff. */
   readonly retry: "no" | "after retry-after" | "with backoff";
   readonly next: string;
 }
@@ -15,66 +15,78 @@ export interface ErrorAdvice {
 export const ERROR_ADVICE = {
   invalid_request: {
     retry: "no",
-    next: "Mend the field that `param` names, then send the mended request.",
+    next: "Fix the field named in `param` and retry.",
   },
   invalid_api_key: {
     retry: "no",
-    next: "Stop using this key. Look for another one that you hold; if there is none, register.",
+    next: "Stop using this key. Look for another key that you have; if there is none, register.",
   },
   insufficient_credits: {
     retry: "no",
-    next: "Ask for fewer tokens (`affordable_max_tokens` says how many fit), take a cheaper model, or buy credits.",
+    next: "Request fewer tokens (`affordable_max_tokens` is the largest number that the balance covers), use a cheaper model, or buy credits.",
   },
   payment_required: {
     retry: "no",
-    next: "Sign what the `PAYMENT-REQUIRED` header asks for, and send the request again with `PAYMENT-SIGNATURE`.",
+    next: "Sign the payment described in the `PAYMENT-REQUIRED` header, and send the request again with `PAYMENT-SIGNATURE`.",
   },
-  forbidden: { retry: "no", next: "Use a key or a person that may do it, or leave it." },
+  forbidden: {
+    retry: "no",
+    next: "Use a key that is allowed to do this, or ask the workspace's owner to do it.",
+  },
   key_limit_reached: {
     retry: "no",
-    next: "The account may still have credits: wait for the limit's window to end, or use another key. The limit can be raised: by the owner in the console where a human owns the account, otherwise with `PATCH /v1/keys/{id}`.",
+    next: "Wait until the limit resets, or use another key. The account may still have credits. To raise the limit: if a human owns the account, the owner does so in the console; otherwise use `PATCH /v1/keys/{id}`.",
   },
   workspace_budget_reached: {
     retry: "after retry-after",
-    next: "The workspace may still have credits: its owner bounded what it spends in a day or a month. Wait until `budget_resets_at`, or ask the owner to raise the budget.",
+    next: "Wait until `budget_resets_at`, or ask the owner to raise the daily or monthly budget. The workspace may still have credits.",
   },
   workspace_frozen: {
     retry: "no",
-    next: "Tell the human. With `owed_usd`, a bank took a payment back and its credits were spent: credits that are bought go to it first. With `frozen_by: operator`, the gateway's operator stopped the workspace, and only they lift it.",
+    next: "Tell the human. If `owed_usd` is present, a bank reversed a payment whose credits were already spent; new credits pay this debt first. If `frozen_by` is `operator`, only the gateway's operator can unfreeze the workspace.",
   },
   not_found: {
     retry: "no",
-    next: "Check the path against `/openapi.yaml` and the id against its list, where it has one.",
+    next: "Check the path against `/openapi.yaml`, and the id against the list endpoint, if there is one.",
   },
-  model_not_found: { retry: "no", next: "Take an id from `GET /v1/models`, provider and all." },
-  method_not_allowed: { retry: "no", next: "Use a method that the `allow` header lists." },
-  request_timeout: { retry: "with backoff", next: "Send the body again, in one go." },
+  model_not_found: {
+    retry: "no",
+    next: "Use an id from `GET /v1/models`, including the provider.",
+  },
+  method_not_allowed: { retry: "no", next: "Use a method from the `allow` header." },
+  request_timeout: {
+    retry: "with backoff",
+    next: "Send the request again, without pauses in the body.",
+  },
   conflict: {
     retry: "no",
-    next: "With an idempotency key: a new request needs a new one; a first request that still runs needs a second of patience. Otherwise read the record again.",
+    next: "With an `idempotency-key`: use a new key for a new request; if the first request is still running, retry after a second. Without one: read the current state and decide again.",
   },
-  payload_too_large: { retry: "no", next: "Send a smaller body. The limits are listed below." },
-  unsupported_media_type: { retry: "no", next: "Set `content-type` to what the endpoint takes." },
+  payload_too_large: { retry: "no", next: "Send a smaller body. `/auth.md` lists the limits." },
+  unsupported_media_type: {
+    retry: "no",
+    next: "Set `content-type` to a type that the endpoint accepts.",
+  },
   rate_limited: {
     retry: "after retry-after",
-    next: "Wait as many seconds as `retry-after` says, then go on more slowly.",
+    next: "Wait `retry-after` seconds, then send requests more slowly.",
   },
   internal: {
     retry: "with backoff",
-    next: "Try again a few times; then report the `x-request-id` to the operator.",
+    next: "Retry a few times. If the error persists, report the `x-request-id` to the operator.",
   },
   upstream_error: {
     retry: "with backoff",
-    next: "Try again, after as many seconds as `retry-after` says where it is there, or use another model. A failed call costs nothing.",
+    next: "Retry, after `retry-after` seconds if the header is present, or use another model. A failed call costs nothing.",
   },
   provider_not_configured: {
     retry: "no",
-    next: "Use another model, one whose `available` is true.",
+    next: "Use another model, one with `available: true`.",
   },
-  overloaded: { retry: "after retry-after", next: "Wait as many seconds as `retry-after` says." },
+  overloaded: { retry: "after retry-after", next: "Wait `retry-after` seconds, then retry." },
   upstream_timeout: {
     retry: "with backoff",
-    next: "Try again, ask for less, or use another model.",
+    next: "Retry, request less output, or use another model.",
   },
 } as const satisfies Record<FaultCode, ErrorAdvice>;
 
@@ -85,7 +97,7 @@ interface TokenError {
   readonly next: string;
 }
 
-/** What the token endpoint says, in the form of RFC 6749 and with the codes of RFC 8628. */
+/** The errors of the token endpoint: RFC 6749's format with RFC 8628's codes. */
 export const TOKEN_ERRORS: readonly TokenError[] = [
   {
     error: "authorization_pending",
@@ -96,50 +108,50 @@ export const TOKEN_ERRORS: readonly TokenError[] = [
   {
     error: "slow_down",
     status: 400,
-    meaning: "You poll too often.",
-    next: "Add 5 seconds to `interval`, for good, then poll again.",
+    meaning: "You are polling too often.",
+    next: "Add 5 seconds to `interval` from now on, then poll again.",
   },
   {
     error: "expired_token",
     status: 400,
-    meaning: "The window of this attempt has closed.",
-    next: "Ask the human whether they still want it; if so, start a new claim.",
+    meaning: "The claim has expired.",
+    next: "Ask the human whether they still want the account. If so, start a new claim.",
   },
   {
     error: "access_denied",
     status: 400,
-    meaning: "The human declined, or somebody else has claimed the account.",
-    next: "Stop. Your key keeps working.",
+    meaning: "The human declined, or another human has claimed the account.",
+    next: "Stop polling. Your key keeps working.",
   },
   {
     error: "invalid_request",
     status: 400,
-    meaning: "A field is missing or wrong, or no claim was started.",
-    next: "Mend the request, or start a claim first.",
+    meaning: "A field is missing or invalid, or no claim was started.",
+    next: "Fix the request, or start a claim first.",
   },
   {
     error: "unsupported_grant_type",
     status: 400,
-    meaning: "`grant_type` is not the claim grant.",
-    next: "Send exactly the `grant_type` shown on this page.",
+    meaning: "`grant_type` is not the claim grant type.",
+    next: "Send the `grant_type` exactly as shown on this page.",
   },
   {
     error: "invalid_client",
     status: 401,
     meaning: "The API key is missing, invalid or revoked.",
-    next: "As for `invalid_api_key`.",
+    next: "See `invalid_api_key`.",
   },
   {
     error: "temporarily_unavailable",
     status: 503,
-    meaning: "The gateway is busy; or, with status 429, this key calls too often.",
-    next: "Wait as many seconds as `retry-after` says.",
+    meaning: "The gateway is busy. With status 429, this key sends too many requests.",
+    next: "Wait `retry-after` seconds, then poll again.",
   },
   {
     error: "server_error",
     status: 500,
     meaning: "Something went wrong on our side.",
-    next: "Poll again after a pause.",
+    next: "Wait, then poll again.",
   },
 ];
 
@@ -147,28 +159,23 @@ const NextStepSchema = z
   .object({
     method: z.enum(["GET", "POST", "PATCH", "DELETE"]),
     url: z.string(),
-    body: z.record(z.string(), z.unknown()).optional().describe("An example of the body to send."),
+    body: z.record(z.string(), z.unknown()).optional().describe("An example request body."),
     why: z.string(),
   })
   .meta({
     id: "NextStep",
-    description: "One thing that the caller can do next, as data that a program can act on.",
+    description: "A possible next step, as data that a program can act on.",
   });
 
-const ERROR_CODE = z
-  .enum(Object.keys(FAULTS))
-  .describe("What went wrong, as a stable code to act on.");
+const ERROR_CODE = z.enum(Object.keys(FAULTS)).describe("A stable error code to act on.");
 const ERROR_MESSAGE = z
   .string()
   .describe("What went wrong and what to do, for a human or a model to read.");
-const PARAM_DESCRIPTION = "The field or header that is wrong.";
-const NEXT_STEPS_SCHEMA = z
-  .array(NextStepSchema)
-  .optional()
-  .describe("What the caller can do next.");
+const PARAM_DESCRIPTION = "The invalid field or header.";
+const NEXT_STEPS_SCHEMA = z.array(NextStepSchema).optional().describe("Possible next steps.");
 const ERROR_TYPE = z
   .string()
-  .describe("The family of the code, in the words of the API that was called.");
+  .describe("The error category, in the terms of the API that was called.");
 
 const OpenAiError = z
   .object({
@@ -181,7 +188,7 @@ const OpenAiError = z
       next: NEXT_STEPS_SCHEMA,
     }),
   })
-  .meta({ id: "Error", description: "An error in the form of the OpenAI API." });
+  .meta({ id: "Error", description: "An error in the format of the OpenAI API." });
 
 const MessagesError = z
   .object({
@@ -197,15 +204,15 @@ const MessagesError = z
   })
   .meta({
     id: "MessagesError",
-    description: "An error in the form of the Anthropic Messages API.",
+    description: "An error in the format of the Anthropic Messages API.",
   });
 
 const OauthError = z
   .looseObject({
-    error: z.string().describe("RFC 6749's and RFC 8628's code."),
+    error: z.string().describe("An error code of RFC 6749 or RFC 8628."),
     error_description: z.string().optional(),
   })
-  .meta({ id: "OAuthError", description: "An error in the form of RFC 6749." });
+  .meta({ id: "OAuthError", description: "An error in the format of RFC 6749." });
 
 export const ERROR_ENVELOPES: Readonly<Record<Dialect, z.ZodType | undefined>> = {
   openai: OpenAiError,
@@ -214,7 +221,7 @@ export const ERROR_ENVELOPES: Readonly<Record<Dialect, z.ZodType | undefined>> =
   page: undefined,
 };
 
-/** The faults of a route: its own, and those that matching, guarding and reading it can give. */
+/** All faults of a route: its own and those of authentication, validation and body reading. */
 export function possibleFaults(route: Route): readonly FaultCode[] {
   const codes = new Set<FaultCode>([
     "internal",
@@ -228,7 +235,7 @@ export function possibleFaults(route: Route): readonly FaultCode[] {
   if (route.method !== "GET") codes.add("request_timeout").add("payload_too_large");
   if (route.body !== undefined) codes.add("unsupported_media_type");
   if (acceptsIdempotencyKey(route)) codes.add("conflict");
-  // Safe because the table's keys are what the type is made of; `Object.keys` forgets them.
+  // Safe because FaultCode is the keys of this table; `Object.keys` returns string[].
   return (Object.keys(FAULTS) as FaultCode[]).filter((code) => codes.has(code));
 }
 
@@ -236,19 +243,19 @@ export function acceptsIdempotencyKey(route: Route): boolean {
   return route.method === "POST" && (route.write !== undefined || route.idempotent === true);
 }
 
-/** What `answerFault` would write, with the fields filled in that this code comes with. */
+/** The body of an error response with this code. */
 export function errorExample(code: FaultCode, dialect: Dialect, baseUrl: string): unknown {
   const fault = new Fault(
     code,
     "example",
-    code === "invalid_request" ? { param: "limit", message: "limit: expected a number" } : {},
+    code === "invalid_request" ? { param: "limit", message: "`limit` must be a number." } : {},
   );
   return errorBody(fault, { dialect, requestId: EXAMPLE_REQUEST_ID, baseUrl, isKeySent: true });
 }
 
 const EXAMPLE_REQUEST_ID = "req_01jd8v6k3m0000000000000000";
 
-/** Operations are answered while the service shuts down: that is when they matter. */
+/** Health checks and metrics are still served during shutdown. */
 function isServedDuringShutdown(route: Route): boolean {
   return route.tag === "Operations";
 }

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The front page: what this is, for a human and for an agent, and the command to try.
+// The home page, for people. Programs get the same facts as JSON or llms.txt.
 
 import { type NavLink, renderPage } from "../http/pages/layout.tsx";
 import { REGISTER_ROUTE } from "./route-keys.ts";
@@ -12,47 +12,51 @@ export const SITE_LINKS: readonly NavLink[] = [
   { href: "/openapi.yaml", label: "OpenAPI" },
 ];
 
-export const PRODUCT_SUMMARY =
-  "An AI gateway that agents let themselves into: one call opens a funded account, and any model answers through the API that you already speak.";
+export const TAGLINE = "An AI gateway that AI agents can sign up for on their own";
+export const PRODUCT_SUMMARY = `${TAGLINE}. One request opens an account with starting credits, and every model works with the OpenAI and Anthropic APIs.`;
 
 export function homePage(context: DocContext): string {
   const { settings } = context;
+  const hasSeparateDocs = !settings.docsUrl.startsWith(settings.baseUrl);
   return renderPage({
-    title: `${PRODUCT_NAME}: an AI gateway that agents let themselves into`,
+    title: `${PRODUCT_NAME}: ${TAGLINE}`,
     description: PRODUCT_SUMMARY,
     nav: SITE_LINKS,
     main: (
       <>
-        <h1>A gateway with a door for agents</h1>
-        <p class="intro">{PRODUCT_SUMMARY}</p>
-        <h2>If you are an agent</h2>
+        <h1>{TAGLINE}</h1>
+        <p class="intro">
+          One request opens an account with starting credits. Every model works with the OpenAI and
+          Anthropic APIs.
+        </p>
+        <h2>For agents</h2>
         <p>
-          Read <a href="/auth.md">auth.md</a>. It is all that you need: how to get a key, keep it,
-          call a model, pay, and hand the account to your human.
+          Read <a href="/auth.md">auth.md</a>. It explains how to get an API key, store it, call a
+          model, pay, and hand the account to a human.
         </p>
         {context.isMounted(REGISTER_ROUTE) ? <RegisterExample context={context} /> : null}
-        <h2>If you are a human</h2>
+        <h2>For people</h2>
         <p>
-          Give an agent this address and it can help itself. Or use the gateway yourself: point an
-          OpenAI SDK at <code>{settings.baseUrl}/v1</code>, or an Anthropic SDK at{" "}
-          <code>{settings.baseUrl}</code>, and change nothing else. The{" "}
-          <a href="/docs">API reference</a> lists every endpoint
-          {settings.docsUrl.startsWith(settings.baseUrl) ? (
-            "."
-          ) : (
+          Give an agent this address, or use the gateway yourself: set the base URL of an OpenAI SDK
+          to <code>{settings.baseUrl}/v1</code>, or of an Anthropic SDK to{" "}
+          <code>{settings.baseUrl}</code>. The <a href="/docs">API reference</a> lists every
+          endpoint.
+          {hasSeparateDocs ? (
             <>
-              ; the <a href={settings.docsUrl}>documentation</a> explains the rest.
+              {" "}
+              For guides, see the <a href={settings.docsUrl}>documentation</a>.
             </>
-          )}
+          ) : null}
         </p>
+        <h2>Pricing</h2>
         <p>
-          Usage costs what the providers list, without a markup. Credits are prepaid; buying them
-          adds a fee of {settings.feePercent} %.
+          Usage is billed at the providers' list prices, without markup. Credits are prepaid; a
+          purchase adds a {settings.feePercent}% fee.
         </p>
         {settings.isSimulated === true ? (
           <p class="notice warn">
-            This gateway has no provider's key yet, so its models are simulated: their answers are
-            made up.
+            No provider key is configured, so this gateway serves simulated models. Their output is
+            not real.
           </p>
         ) : null}
       </>
@@ -71,8 +75,8 @@ function RegisterExample({ context }: { readonly context: DocContext }) {
   return (
     <figure>
       <figcaption>
-        Opens an account with {creditsText(context.settings.startingCredits)}; the answer holds its
-        key
+        Open an account with {creditsText(context.settings.startingCredits)}. The response contains
+        its API key.
       </figcaption>
       <pre tabindex={0}>
         <code>{command}</code>

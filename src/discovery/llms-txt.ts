@@ -1,12 +1,13 @@
-// /llms.txt in the form of llmstxt.org: a title, a summary, prose without headings, then lists of links.
+// /llms.txt in the format of llmstxt.org: a title, a summary, prose without headings, then lists of links.
 
 import type { Route } from "../http/route.ts";
 import { START_CLAIM_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
 import { openApiPath } from "./curl.ts";
 import { type DocContext, joinParagraphs } from "./doc-context.ts";
 import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
+import { TAGLINE } from "./home-page.tsx";
 
-/** A text file by its name and by what fetches it; a browser shows it instead of saving it. */
+/** Plain text, because browsers download `text/markdown` instead of showing it. */
 export const LLMS_CONTENT_TYPE = "text/plain; charset=utf-8";
 
 export function llmsTxt(context: DocContext): string {
@@ -17,12 +18,12 @@ export function llmsTxt(context: DocContext): string {
   );
   return `${joinParagraphs([
     `# ${PRODUCT_NAME}`,
-    `> An AI gateway that agents let themselves into: one call opens an account with ${creditsText(settings.startingCredits)} and answers a key, without a human; any model answers through the OpenAI and Anthropic APIs; usage is prepaid and billed at the providers' list prices.`,
+    `> ${TAGLINE}. One request opens an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human. Every model works with the OpenAI and Anthropic APIs. Usage is prepaid and billed at the providers' list prices.`,
     quickStart(context),
     section("Start here", [
       `- [auth.md](${settings.baseUrl}/auth.md): everything that an agent needs on one page, from the first key to every error`,
       `- [OpenAPI description](${settings.baseUrl}/openapi.yaml): every endpoint, field, error and example`,
-      `- [API reference](${settings.baseUrl}/docs): the same, to read`,
+      `- [API reference](${settings.baseUrl}/docs): the same for human readers`,
     ]),
     ...tags.map((tag) =>
       section(
@@ -31,7 +32,7 @@ export function llmsTxt(context: DocContext): string {
       ),
     ),
     section("Optional", [
-      `- [Documentation for humans](${settings.docsUrl})`,
+      `- [Documentation](${settings.docsUrl})`,
       ...visible
         .filter((route) => OPTIONAL_TAGS.has(route.tag))
         .map((route) => routeLink(route, context)),
@@ -39,23 +40,23 @@ export function llmsTxt(context: DocContext): string {
   ])}\n`;
 }
 
-/** What a reader in a hurry may skip. */
+/** llmstxt.org's "Optional" section: links that a reader with a short context can skip. */
 const OPTIONAL_TAGS: ReadonlySet<string> = new Set(["Discovery", "Operations"]);
 
 function quickStart(context: DocContext): string {
   const { baseUrl } = context.settings;
   return joinParagraphs([
-    `The base URL is ${baseUrl}; OpenAI's SDKs take ${baseUrl}/v1, Anthropic's take ${baseUrl}. Send the key as \`authorization: Bearer <API_KEY>\` or as \`x-api-key\`.`,
+    `The base URL is ${baseUrl}. OpenAI SDKs use ${baseUrl}/v1, Anthropic SDKs use ${baseUrl}. Send the API key as \`authorization: Bearer <API_KEY>\` or as \`x-api-key\`.`,
     context.isMounted(REGISTER_ROUTE)
-      ? "Open an account. The answer holds `api_key`, which is shown once: save it in a file with mode 0600 and as `POSTERN_API_KEY`."
+      ? "Open an account. The response contains `api_key`, which is shown once: save it in a file with mode 0600 and export it as `POSTERN_API_KEY`."
       : "",
     context.curl(REGISTER_ROUTE),
     context.isMounted("POST /v1/chat/completions") ? "Call a model:" : "",
     context.curl("POST /v1/chat/completions"),
-    context.isMounted("GET /v1/account") ? "See what is left:" : "",
+    context.isMounted("GET /v1/account") ? "Check the balance:" : "",
     context.curl("GET /v1/account"),
     context.isMounted(START_CLAIM_ROUTE)
-      ? "A human can take the account over later, and the key keeps working: auth.md says how."
+      ? "A human can claim the account later, and the key keeps working; see auth.md."
       : "",
     "Every error has a stable `code` and says what to do next.",
   ]);

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
-// The little Markdown that summaries and descriptions are written in: paragraphs, lists, tables,
-// links, `code` and **weight**.
+// Renders the Markdown subset that summaries and descriptions use: paragraphs, lists, tables, links, `code` and
+// **bold**.
 
 import type { Child } from "hono/jsx";
 

@@ -1,5 +1,5 @@
-// The two metadata documents of OAuth that an agent meets: RFC 9728's for the resource, which a 401 points to, and
-// RFC 8414's for the authorization server, with the `agent_auth` block. Only what is mounted is named.
+// OAuth metadata: of the protected resource (RFC 9728), to which a 401 points, and of the authorization server (RFC 8414)
+// with the `agent_auth` block. Endpoints that are not mounted are left out.
 
 import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE, REGISTER_ROUTE } from "./route-keys.ts";
 import type { RouteKey, DocContext } from "./doc-context.ts";
@@ -20,7 +20,7 @@ export function protectedResourceMetadata(context: DocContext): Metadata {
   };
 }
 
-/** Without an authorization endpoint there are no response types; RFC 8414 leaves out what has no elements. */
+/** There is no authorization endpoint and so no response types; RFC 8414 omits empty arrays. */
 export function authorizationServerMetadata(context: DocContext): Metadata {
   const { settings } = context;
   const token = endpointUrl(context, CLAIM_TOKEN_ROUTE);
@@ -38,7 +38,7 @@ export function authorizationServerMetadata(context: DocContext): Metadata {
   };
 }
 
-/** The names of the auth.md protocol, those of its first version and those of the later ones. */
+/** The fields of the auth.md protocol, with the names of its first version and of later ones. */
 function agentAuthMetadata(context: DocContext): Metadata {
   const register = endpointUrl(context, REGISTER_ROUTE);
   const claim = endpointUrl(context, START_CLAIM_ROUTE);

@@ -1,4 +1,4 @@
-// The endpoints that the documents speak of by name: what is said of them appears where they are mounted.
+// Routes that the documents mention by name.
 
 export const START_CLAIM_ROUTE = "POST /agent/identity/claim";
 export const CLAIM_TOKEN_ROUTE = "POST /oauth2/token";

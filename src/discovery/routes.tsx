@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
-// The addresses at which the service describes itself. Everything is made once, when its first reader asks for it, out of
-// the routes and the settings; these routes are among the described. To make it at the start would make a start half as
-// long again.
+// The routes of the documents: home page, API reference, OpenAPI, llms.txt, auth.md and OAuth metadata. Each document is
+// built on its first request, because building all of them at startup would make startup half as long again. The
+// documents describe these routes as well.
 
 import { z } from "zod";
 import { lazy } from "../base/lazy.ts";
@@ -21,7 +21,7 @@ import { type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import { authorizationServerMetadata, protectedResourceMetadata } from "./oauth-metadata.ts";
 
 export interface DiscoveryDeps {
-  /** The routes of all other rooms. */
+  /** The routes of all other modules. */
   readonly routes: readonly Route[];
   readonly settings: DiscoverySettings;
 }
@@ -33,9 +33,9 @@ interface Documents {
   readonly yaml: () => Promise<CachedDocument>;
   readonly json: () => CachedDocument;
   readonly llms: () => CachedDocument;
-  readonly manifest: () => CachedDocument;
-  readonly resource: () => CachedDocument;
-  readonly server: () => CachedDocument;
+  readonly authMd: () => CachedDocument;
+  readonly protectedResource: () => CachedDocument;
+  readonly authorizationServer: () => CachedDocument;
   readonly reference: () => CachedDocument;
   readonly home: Readonly<Record<"html" | "json" | "text", () => CachedDocument>>;
 }
@@ -54,23 +54,23 @@ function createDocuments(routes: readonly Route[], settings: DiscoverySettings):
   const document = lazy(() => openApiDocument(routes, settings));
   const context = lazy(() => createDocContext(routes, document(), settings));
   const llms = lazy(() => llmsTxt(context()));
-  const varied = { vary: "accept" };
+  const varyHeaders = { vary: "accept" };
   return {
     yaml: lazy(async () => cachedDocument(await openApiYaml(document()), OPENAPI_CONTENT_TYPE)),
     json: lazy(() => cachedDocument(JSON.stringify(document()), JSON_TYPE)),
     llms: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE)),
-    manifest: lazy(() => cachedDocument(authMd(context()), MARKDOWN_TYPE)),
-    resource: lazy(() =>
+    authMd: lazy(() => cachedDocument(authMd(context()), MARKDOWN_TYPE)),
+    protectedResource: lazy(() =>
       cachedDocument(JSON.stringify(protectedResourceMetadata(context())), JSON_TYPE),
     ),
-    server: lazy(() =>
+    authorizationServer: lazy(() =>
       cachedDocument(JSON.stringify(authorizationServerMetadata(context())), JSON_TYPE),
     ),
     reference: lazy(() => htmlDocument(referencePage(document()))),
     home: {
-      html: lazy(() => htmlDocument(homePage(context()), varied)),
-      json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, varied)),
-      text: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE, varied)),
+      html: lazy(() => htmlDocument(homePage(context()), varyHeaders)),
+      json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, varyHeaders)),
+      text: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE, varyHeaders)),
     },
   };
 }
@@ -83,7 +83,7 @@ function htmlDocument(
   return cachedDocument(html, type, { ...headers, ...extraHeaders });
 }
 
-/** The front page for a program: where everything is. */
+/** The home page as JSON: links to all documents. */
 function apiIndex(context: DocContext): unknown {
   const { baseUrl, docsUrl, version } = context.settings;
   return {
@@ -103,7 +103,7 @@ function apiIndex(context: DocContext): unknown {
               method: "POST",
               url: `${baseUrl}/v1/accounts`,
               body: {},
-              why: "Open an account and get its first key.",
+              why: "Open an account and get its first API key.",
             },
           ],
         }
@@ -125,7 +125,7 @@ const OpenApiSchema = z
     info: z.looseObject({ title: z.string(), version: z.string() }),
     paths: z.record(z.string(), z.looseObject({})),
   })
-  .meta({ id: "OpenApiDocument", description: "This description." });
+  .meta({ id: "OpenApiDocument", description: "An OpenAPI description." });
 
 const ProtectedResourceSchema = z
   .looseObject({
@@ -133,7 +133,7 @@ const ProtectedResourceSchema = z
     authorization_servers: z.array(z.string()),
     bearer_methods_supported: z.array(z.string()),
   })
-  .meta({ id: "ProtectedResource", description: "RFC 9728's metadata." });
+  .meta({ id: "ProtectedResource", description: "OAuth protected resource metadata (RFC 9728)." });
 
 const AuthorizationServerSchema = z
   .looseObject({
@@ -142,66 +142,75 @@ const AuthorizationServerSchema = z
     grant_types_supported: z.array(z.string()).optional(),
     agent_auth: z.looseObject({ skill: z.string() }),
   })
-  .meta({ id: "AuthorizationServer", description: "RFC 8414's metadata." });
+  .meta({
+    id: "AuthorizationServer",
+    description: "OAuth authorization server metadata (RFC 8414).",
+  });
 
-const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is current." };
+const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
 
 const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
   {
     path: "/openapi.yaml",
     id: "getOpenApiYaml",
-    summary: "OpenAPI description",
+    summary: "Get the OpenAPI description as YAML",
     pick: "yaml",
-    response: { description: "OpenAPI 3.1, as YAML.", contentType: "application/yaml" },
+    response: {
+      description: "The OpenAPI 3.1 description as YAML.",
+      contentType: "application/yaml",
+    },
   },
   {
     path: "/openapi.json",
     id: "getOpenApiJson",
-    summary: "OpenAPI description as JSON",
+    summary: "Get the OpenAPI description as JSON",
     pick: "json",
-    response: { description: "OpenAPI 3.1, as JSON.", schema: OpenApiSchema },
+    response: { description: "The OpenAPI 3.1 description as JSON.", schema: OpenApiSchema },
   },
   {
     path: "/llms.txt",
     id: "getLlmsText",
-    summary: "Index of the documents for language models",
+    summary: "Get the index for language models",
     pick: "llms",
-    response: { description: "The form of llmstxt.org.", contentType: "text/plain" },
+    response: {
+      description: "An index for language models, in the format of llmstxt.org.",
+      contentType: "text/plain",
+    },
   },
   {
     path: "/auth.md",
     id: "getAuthManifest",
-    summary: "How an agent gets in",
-    pick: "manifest",
+    summary: "Get the sign-up guide for agents",
+    pick: "authMd",
     response: {
-      description: "One page with everything that an agent needs.",
+      description: "Everything that an agent needs, on one page.",
       contentType: "text/markdown",
     },
   },
   {
     path: "/.well-known/auth.md",
     id: "getWellKnownAuthManifest",
-    summary: "How an agent gets in, at its well-known address",
-    pick: "manifest",
+    summary: "Get the sign-up guide for agents at its well-known URL",
+    pick: "authMd",
     response: { description: "The same page as `/auth.md`.", contentType: "text/markdown" },
   },
   {
     path: "/.well-known/oauth-protected-resource",
     id: "getProtectedResource",
-    summary: "Protected-resource metadata",
-    pick: "resource",
+    summary: "Get the protected resource metadata",
+    pick: "protectedResource",
     response: {
-      description: "RFC 9728's metadata, which a 401 points to.",
+      description: "OAuth protected resource metadata (RFC 9728), to which every 401 points.",
       schema: ProtectedResourceSchema,
     },
   },
   {
     path: "/.well-known/oauth-authorization-server",
     id: "getAuthorizationServer",
-    summary: "Authorization-server metadata",
-    pick: "server",
+    summary: "Get the authorization server metadata",
+    pick: "authorizationServer",
     response: {
-      description: "RFC 8414's metadata with the `agent_auth` block.",
+      description: "OAuth authorization server metadata (RFC 8414) with the `agent_auth` block.",
       schema: AuthorizationServerSchema,
     },
   },
@@ -223,6 +232,11 @@ function documentRoutes(documents: () => Documents): readonly Route[] {
   );
 }
 
+const REFERENCE_PATHS = [
+  { path: "/docs", id: "getReference" },
+  { path: "/docs/", id: "getReferenceWithSlash" },
+] as const;
+
 function pageRoutes(documents: () => Documents): readonly Route[] {
   const common = {
     method: "GET",
@@ -236,9 +250,12 @@ function pageRoutes(documents: () => Documents): readonly Route[] {
       ...common,
       path: "/",
       id: "getHome",
-      summary: "What this is",
+      summary: "Home page",
       responses: {
-        200: { description: "HTML, JSON or text, as `accept` asks.", contentType: "text/html" },
+        200: {
+          description: "HTML, JSON or text, depending on `accept`.",
+          contentType: "text/html",
+        },
         304: NOT_MODIFIED,
       },
       run: (input) =>
@@ -247,17 +264,19 @@ function pageRoutes(documents: () => Documents): readonly Route[] {
           input.headers,
         ),
     }),
-    publicRoute({
-      ...common,
-      path: "/docs",
-      id: "getReference",
-      summary: "API reference",
-      responses: {
-        200: { description: "The API reference.", contentType: "text/html" },
-        304: NOT_MODIFIED,
-      },
-      run: (input) => respondWithDocument(documents().reference(), input.headers),
-    }),
+    ...REFERENCE_PATHS.map(({ path, id }) =>
+      publicRoute({
+        ...common,
+        path,
+        id,
+        summary: "API reference",
+        responses: {
+          200: { description: "The API reference.", contentType: "text/html" },
+          304: NOT_MODIFIED,
+        },
+        run: (input) => respondWithDocument(documents().reference(), input.headers),
+      }),
+    ),
   ];
 }
 
@@ -270,7 +289,7 @@ function assetRoutes(): readonly Route[] {
       method: "GET",
       path: asset.path,
       id: `getAsset${index}`,
-      summary: "What pages load",
+      summary: "Static asset",
       tag: "Discovery",
       dialect: "page",
       responses: {

@@ -6,17 +6,17 @@ import { parseBlocks, curlCommands, createSite } from "./harness.ts";
 import { claimRoutes, coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
 
 const site = createSite(sampleRoutes);
-const manifest = await site.text("/auth.md");
+const page = await site.text("/auth.md");
 
 describe("/auth.md", () => {
-  test("is Markdown in UTF-8, and the same at its well-known address", async () => {
-    const answer = await site.get("/auth.md");
-    expect(answer.headers.get("content-type")).toBe("text/markdown; charset=utf-8");
-    expect(await site.text("/.well-known/auth.md")).toBe(manifest);
+  test("is UTF-8 Markdown, also at its well-known URL", async () => {
+    const response = await site.get("/auth.md");
+    expect(response.headers.get("content-type")).toBe("text/markdown; charset=utf-8");
+    expect(await site.text("/.well-known/auth.md")).toBe(page);
   });
 
-  test("has one title, and no heading skips a level", () => {
-    const depths = parseBlocks(manifest).flatMap((block) =>
+  test("has one title and no skipped heading level", () => {
+    const depths = parseBlocks(page).flatMap((block) =>
       block.kind === "heading" ? [block.depth] : [],
     );
     expect(depths[0]).toBe(1);
@@ -26,29 +26,27 @@ describe("/auth.md", () => {
     }
   });
 
-  test("checks for a key before it registers, and keeps the key before it uses it", () => {
-    const titles = parseBlocks(manifest).flatMap((block) =>
-      block.depth === 2 ? [block.text] : [],
-    );
+  test("has its sections in the order in which an agent needs them", () => {
+    const titles = parseBlocks(page).flatMap((block) => (block.depth === 2 ? [block.text] : []));
     expect(titles).toEqual([
-      "Look for a key first",
+      "Find an existing key",
       "Register",
-      "Keep the key",
+      "Store the key",
       "Call a model",
-      "Watch the balance",
+      "Check the balance",
       "Buy credits",
-      "More keys",
+      "Manage keys",
       "Hand the account to a human",
       "Errors",
-      "Trying again",
+      "Retries",
       "Limits and prices",
-      "More",
+      "Links",
     ]);
   });
 
-  test("shows only commands whose URL is a mounted route", () => {
+  test("has only commands for mounted routes", () => {
     const match = createRouter(site.routes);
-    const commands = curlCommands(manifest);
+    const commands = curlCommands(page);
     expect(commands.length).toBeGreaterThanOrEqual(12);
     for (const { method, url } of commands) {
       expect(url).toStartWith(`${settings.baseUrl}/`);
@@ -56,9 +54,9 @@ describe("/auth.md", () => {
     }
   });
 
-  test("sends bodies that their routes accept, and a key where one is needed", () => {
+  test("has commands with valid bodies, and with a key if the route needs one", () => {
     const match = createRouter(site.routes);
-    for (const { method, url, text } of curlCommands(manifest)) {
+    for (const { method, url, text } of curlCommands(page)) {
       const found = match(method, new URL(url).pathname);
       if (found.kind !== "route") throw new Error(`${url} is not mounted`);
       expect(text.includes("$POSTERN_API_KEY")).toBe(found.route.auth === "key");
@@ -68,14 +66,14 @@ describe("/auth.md", () => {
     }
   });
 
-  test("calls a model that this gateway has", () => {
-    const models = [...manifest.matchAll(/"model":"([^"]+)"/g)].map(([, model]) => model);
+  test("calls the example model of the settings", () => {
+    const models = [...page.matchAll(/"model":"([^"]+)"/g)].map(([, model]) => model);
     expect(new Set(models)).toEqual(new Set([settings.exampleModel]));
   });
 
-  test("has every fault code once in its table, with something to do", () => {
+  test("lists every fault code once, with an action", () => {
     for (const [code, [status]] of Object.entries(FAULTS)) {
-      const rows = manifest
+      const rows = page
         .split("\n")
         .filter((line) => line.startsWith(`| ${status} | \`${code}\` |`));
       expect(rows).toHaveLength(1);
@@ -83,62 +81,71 @@ describe("/auth.md", () => {
     }
   });
 
-  test("has every error of the token endpoint", () => {
-    for (const { error } of TOKEN_ERRORS) expect(manifest).toContain(`| \`${error}\` |`);
+  test("lists every error of the token endpoint", () => {
+    for (const { error } of TOKEN_ERRORS) expect(page).toContain(`| \`${error}\` |`);
   });
 
-  test("asks before it uses an e-mail address, and says how to keep the key", () => {
-    expect(manifest).toContain("Ask your human before you use their e-mail address");
-    expect(manifest).toContain("umask 077");
-    expect(manifest).toContain("chmod 600 ~/.postern/gateway.test.json");
+  test("asks for consent before using an email address, and protects the key file", () => {
+    expect(page).toContain("Ask your human before you use their email address");
+    expect(page).toContain("umask 077");
+    expect(page).toContain("chmod 600 ~/.postern/gateway.test.json");
   });
 
-  test("takes the key out of an answer as the shell lines say", () => {
-    const pattern = /sed -n 's\/(.*)\/\\1\/p'/.exec(manifest)?.[1] ?? "";
+  test("extracts the key from a registration response with its sed expression", () => {
+    const pattern = /sed -n 's\/(.*)\/\\1\/p'/.exec(page)?.[1] ?? "";
     const expression = new RegExp(
       pattern.replaceAll(String.raw`\(`, "(").replaceAll(String.raw`\)`, ")"),
     );
-    const answer = JSON.stringify({ account: { id: "acct_1" }, api_key: "pst-rt-abc", balance: 1 });
-    expect(expression.exec(answer)?.[1]).toBe("pst-rt-abc");
+    const response = JSON.stringify({
+      account: { id: "acct_1" },
+      api_key: "pst-rt-abc",
+      balance: 1,
+    });
+    expect(expression.exec(response)?.[1]).toBe("pst-rt-abc");
   });
 
-  test("names the limits, the prices and the fee", () => {
+  test("states limits, prices and the fee", () => {
     for (const text of [
-      "50,000 credits (0.05 USD)",
-      "5 %",
+      "50,000 credits ($0.05)",
+      "5%",
       "no markup",
       "64 KiB; model calls 32 MiB",
     ]) {
-      expect(manifest).toContain(text);
+      expect(page).toContain(text);
     }
-    expect(manifest).toContain("10.00 USD of credits cost 10.50 USD before tax");
+    expect(page).toContain("$10.00 of credits costs $10.50 before tax");
   });
 
-  test("says where a stream has its cost, and how a chat stream comes to have it", () => {
-    expect(manifest).toContain("`usage.cost` says it on streams too");
-    expect(manifest).toContain('`"stream_options":{"include_usage":true}`');
+  test("says how to get the cost of a stream", () => {
+    expect(page).toContain("`usage.cost` has it too, also in streams");
+    expect(page).toContain('`"stream_options":{"include_usage":true}`');
   });
 
-  test("names the exact claim grant of this gateway", () => {
-    expect(manifest).toContain("urn:acme:agent-auth:grant-type:claim");
-    expect(manifest).not.toContain("<vendor>");
+  test("quotes the user code of the example response in the message for the human", () => {
+    expect(page).toContain('"user_code": "402817"');
+    expect(page).toContain("Check that the page shows the code 402817");
+  });
+
+  test("states the exact claim grant type of this gateway", () => {
+    expect(page).toContain("urn:acme:agent-auth:grant-type:claim");
+    expect(page).not.toContain("<vendor>");
   });
 });
 
 describe("/auth.md without claim routes", () => {
-  test("does not speak of claims", async () => {
+  test("does not mention claims", async () => {
     const without = await createSite(coreRoutes).text("/auth.md");
     expect(without).not.toMatch(/claim|take the account over|oauth2/i);
   });
 
-  test("does not speak of them where only one of the two is mounted", async () => {
+  test("leaves out the claim section if only one of the two routes is mounted", async () => {
     const half = await createSite([...coreRoutes, ...claimRoutes.slice(1)]).text("/auth.md");
     expect(half).not.toContain("Hand the account to a human");
   });
 });
 
-describe("/auth.md of a gateway with next to no routes", () => {
-  test("still stands", async () => {
+describe("/auth.md without any routes", () => {
+  test("has no commands and still lists the errors", async () => {
     const bare = await createSite([]).text("/auth.md");
     expect(curlCommands(bare)).toEqual([]);
     expect(bare).toContain("## Errors");

@@ -1,4 +1,4 @@
-// The discovery routes over the sample routes, and a small reader of Markdown.
+// Serves the discovery routes for given routes, and parses Markdown.
 
 import { discoveryRoutes } from "../../src/discovery/routes.tsx";
 import { createRouter } from "../../src/http/router.ts";
@@ -16,9 +16,9 @@ export function createSite(routes: readonly Route[]): DiscoverySite {
   const match = createRouter(own);
   const get: DiscoverySite["get"] = async (path, headers = {}) => {
     const found = match("GET", path);
-    if (found.kind !== "route") throw new Error(`nothing at ${path}`);
+    if (found.kind !== "route") throw new Error(`no route for ${path}`);
     const request = new Request(`${settings.baseUrl}${path}`, { headers });
-    const answer = await found.route.read?.({
+    const response = await found.route.read?.({
       params: {},
       query: undefined,
       body: undefined,
@@ -30,8 +30,8 @@ export function createSite(routes: readonly Route[]): DiscoverySite {
       request,
       bodyText: "",
     });
-    if (!(answer instanceof Response)) throw new Error(`${path} answered no Response`);
-    return answer;
+    if (!(response instanceof Response)) throw new Error(`${path} returned no Response`);
+    return response;
   };
   return {
     routes: [...routes, ...own],
@@ -76,7 +76,7 @@ export interface CurlCommand {
   readonly text: string;
 }
 
-/** Every curl command in the text's shell blocks. */
+/** All curl commands in the shell blocks. */
 export function curlCommands(markdown: string): readonly CurlCommand[] {
   const shell = parseBlocks(markdown).filter((block) => block.text.startsWith("```sh\n"));
   return shell.flatMap((block) =>

@@ -1,4 +1,4 @@
-// What Redocly's rules have against a description; an example that does not fit its schema is among them.
+// Lints an OpenAPI description with Redocly's rules, which include examples that do not match their schema.
 
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 
@@ -6,13 +6,13 @@ export async function lintOpenApi(yaml: string): Promise<readonly string[]> {
   const config = await createConfig({
     extends: ["recommended-strict"],
     rules: {
-      // The licence of a program says nothing about a service.
+      // The license of the program says nothing about a service.
       "info-license": "off",
       "info-license-strict": "off",
       "tag-description": "error",
       "operation-singular-tag": "error",
       "component-name-unique": "error",
-      // A health check has nothing to refuse.
+      // Health checks have no 4xx responses.
       "operation-4xx-response": "off",
     },
   });

@@ -8,12 +8,12 @@ const site = createSite(sampleRoutes);
 const text = await site.text("/llms.txt");
 
 describe("/llms.txt", () => {
-  test("is plain text in UTF-8", async () => {
-    const answer = await site.get("/llms.txt");
-    expect(answer.headers.get("content-type")).toBe("text/plain; charset=utf-8");
+  test("is UTF-8 plain text", async () => {
+    const response = await site.get("/llms.txt");
+    expect(response.headers.get("content-type")).toBe("text/plain; charset=utf-8");
   });
 
-  test("has the form of llmstxt.org", () => {
+  test("has the format of llmstxt.org", () => {
     const [title, summary, ...rest] = parseBlocks(text);
     expect(title).toMatchObject({ kind: "heading", depth: 1 });
     expect(summary).toMatchObject({ kind: "quote" });
@@ -38,7 +38,7 @@ describe("/llms.txt", () => {
     }
   });
 
-  test("starts with commands whose URLs are mounted", () => {
+  test("starts with commands for mounted routes", () => {
     const match = createRouter(site.routes);
     const commands = curlCommands(text);
     expect(commands).toHaveLength(3);
@@ -46,7 +46,7 @@ describe("/llms.txt", () => {
       expect(match(method, new URL(url).pathname).kind).toBe("route");
   });
 
-  test("links to pages and anchors that exist", async () => {
+  test("links only to existing pages and anchors", async () => {
     const reference = await site.text("/docs");
     const match = createRouter(site.routes);
     for (const [, url = ""] of text.matchAll(/\]\(([^)]+)\)/g)) {

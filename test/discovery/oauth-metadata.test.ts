@@ -7,13 +7,13 @@ const RESOURCE = "/.well-known/oauth-protected-resource";
 const SERVER = "/.well-known/oauth-authorization-server";
 
 async function read(site: ReturnType<typeof createSite>, path: string): Promise<unknown> {
-  const answer = await site.get(path);
-  expect(answer.headers.get("content-type")).toBe("application/json");
-  return answer.json();
+  const response = await site.get(path);
+  expect(response.headers.get("content-type")).toBe("application/json");
+  return response.json();
 }
 
-describe("the protected-resource metadata", () => {
-  test("has exactly these fields, and `resource` is the base URL", async () => {
+describe("protected resource metadata", () => {
+  test("has the base URL as its resource and authorization server", async () => {
     expect(await read(createSite(sampleRoutes), RESOURCE)).toEqual({
       resource: settings.baseUrl,
       resource_name: "Postern",
@@ -24,8 +24,8 @@ describe("the protected-resource metadata", () => {
   });
 });
 
-describe("the authorization-server metadata", () => {
-  test("names what is mounted, by the old and the new names of the fields", async () => {
+describe("authorization server metadata", () => {
+  test("lists the mounted endpoints under the old and new field names", async () => {
     const base = settings.baseUrl;
     expect(await read(createSite(sampleRoutes), SERVER)).toEqual({
       issuer: base,
@@ -46,7 +46,7 @@ describe("the authorization-server metadata", () => {
     });
   });
 
-  test("leaves out what is not mounted", async () => {
+  test("leaves out endpoints that are not mounted", async () => {
     const text = JSON.stringify(await read(createSite(coreRoutes), SERVER));
     expect(text).not.toMatch(/claim|token|grant/);
     expect(JSON.stringify(await read(createSite(claimRoutes), SERVER))).not.toContain(
@@ -54,14 +54,14 @@ describe("the authorization-server metadata", () => {
     );
   });
 
-  test("is read by an OAuth client that is not ours", async () => {
-    const answer = await createSite(sampleRoutes).get(SERVER);
-    const server = await processDiscoveryResponse(new URL(settings.baseUrl), answer);
+  test("is accepted by an independent OAuth client", async () => {
+    const response = await createSite(sampleRoutes).get(SERVER);
+    const server = await processDiscoveryResponse(new URL(settings.baseUrl), response);
     expect(server.token_endpoint).toBe(`${settings.baseUrl}/oauth2/token`);
   });
 });
 
-test("no metadata document has an empty array", async () => {
+test("metadata documents have no empty arrays", async () => {
   for (const routes of [sampleRoutes, coreRoutes, []]) {
     const site = createSite(routes);
     for (const path of [RESOURCE, SERVER]) expect(await site.text(path)).not.toContain("[]");

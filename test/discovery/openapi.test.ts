@@ -19,7 +19,7 @@ import { coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
 const siteRoutes = createSite(sampleRoutes).routes;
 
 const ROUTE_SETS: readonly (readonly [name: string, routes: readonly Route[]])[] = [
-  ["the sample routes and the documents themselves", siteRoutes],
+  ["the sample routes and the discovery routes", siteRoutes],
   ["the sample routes without claims", coreRoutes],
 ];
 
@@ -27,23 +27,23 @@ for (const [name, routes] of ROUTE_SETS) {
   const document = openApiDocument(routes, settings);
   const yaml = await openApiYaml(document);
   describe(`/openapi.yaml of ${name}`, () => {
-    test("passes the schema of OpenAPI 3.1", async () => {
+    test("is valid OpenAPI 3.1", async () => {
       const result = await new Validator({ strict: false }).validate(parse(yaml));
       expect(result.errors).toBeUndefined();
       expect(result.valid).toBe(true);
     });
 
-    test("passes Redocly's rules, with every example valid against its schema", async () => {
+    test("passes Redocly's rules, and every example matches its schema", async () => {
       expect(await lintOpenApi(yaml)).toEqual([]);
     });
 
-    test("has every route that is not hidden, and no other", () => {
+    test("describes exactly the routes that are not hidden", () => {
       const described = listOperations(document).map(({ method, path }) => `${method} ${path}`);
       const mounted = routes.filter((route) => route.hidden !== true).map(routeKey);
       expect(described.toSorted()).toEqual(mounted.toSorted());
     });
 
-    test("has every fault of every route under its status, with an example of its code", () => {
+    test("describes every fault of every route, with an example", () => {
       for (const route of routes.filter((each) => each.hidden !== true)) {
         const operation = document.paths[openApiPath(route.path)]?.[route.method.toLowerCase()];
         for (const code of possibleFaults(route)) {
@@ -62,8 +62,8 @@ for (const [name, routes] of ROUTE_SETS) {
   });
 }
 
-describe("the rules", () => {
-  test("see an example that does not fit its schema", async () => {
+describe("the linter", () => {
+  test("rejects an example that does not match its schema", async () => {
     const yaml = await openApiYaml(openApiDocument(sampleRoutes, settings));
     const broken = yaml.replaceAll("credits: 50000", 'credits: "50000"');
     expect(broken).not.toBe(yaml);
@@ -71,7 +71,7 @@ describe("the rules", () => {
   });
 });
 
-describe("the description", () => {
+describe("the OpenAPI description", () => {
   const document = openApiDocument(sampleRoutes, settings);
   const operation = (id: string): ReturnType<typeof listOperations>[number]["operation"] => {
     const found = listOperations(document).find((each) => each.operation.operationId === id);
@@ -79,34 +79,34 @@ describe("the description", () => {
     return found.operation;
   };
 
-  test("names the base URL as its only server", () => {
+  test("has the base URL as its only server", () => {
     expect(document.servers.map((server) => server.url)).toEqual([settings.baseUrl]);
   });
 
-  test("asks for a key in either header where a route takes one, and for none elsewhere", () => {
+  test("accepts the key in either header on routes that need one", () => {
     expect(operation("getAccount").security).toEqual([{ bearer: [] }, { apiKey: [] }]);
     expect(operation("createAccount").security).toEqual([]);
   });
 
-  test("describes a shared record once and refers to it", () => {
+  test("describes a shared schema once and refers to it", () => {
     const schema = operation("getAccount").responses["200"];
     expect(JSON.stringify(schema)).toContain('"#/components/schemas/Account"');
     expect(Object.keys(document.components.schemas)).toContain("Account");
   });
 
-  test("tells apart what is sent and what is answered where defaults make them differ", () => {
+  test("has separate input and output schemas if defaults make them differ", () => {
     expect(document.components.schemas["WindowInput"]?.required).toBeUndefined();
     expect(document.components.schemas["Window"]?.required).toEqual(["unit", "count"]);
   });
 
-  test("offers an idempotency key on POST routes that write, and only there", () => {
+  test("has the idempotency-key header only on POST routes that write", () => {
     const holders = listOperations(document)
       .filter((each) => each.operation.parameters?.some((field) => field.in === "header"))
       .map((each) => each.operation.operationId);
     expect(holders.toSorted()).toEqual(["createAccount", "createInvoice", "mintKey"]);
   });
 
-  test("has query parameters with their bounds, defaults and descriptions", () => {
+  test("has query parameters with bounds, defaults and descriptions", () => {
     expect(operation("listKeys").parameters?.[0]).toEqual({
       name: "limit",
       in: "query",
@@ -115,12 +115,12 @@ describe("the description", () => {
     });
   });
 
-  test("takes the rest of a path as one parameter", () => {
+  test("describes the rest of a path as one parameter", () => {
     expect(Object.keys(document.paths)).toContain("/v1/models/{id}");
     expect(operation("getModel").parameters?.[0]?.description).toContain("slashes");
   });
 
-  test("sends the claim poll as a form, and keeps the route's own word on a 400", () => {
+  test("describes the claim poll as a form, with the route's own 400 response", () => {
     const poll = operation("pollClaim");
     expect(Object.keys(poll.requestBody?.content ?? {})).toEqual([
       "application/x-www-form-urlencoded",
@@ -128,7 +128,7 @@ describe("the description", () => {
     expect(poll.responses["400"]).not.toHaveProperty("$ref");
   });
 
-  test("gives each dialect its own envelope", () => {
+  test("uses the error schema of each dialect", () => {
     const envelopeOf = (id: string): unknown => {
       const found = operation(id).responses["500"];
       return found && resolveResponse(document, found).content?.["application/json"]?.schema?.$ref;
@@ -138,19 +138,27 @@ describe("the description", () => {
     expect(envelopeOf("startClaim")).toEndWith("/OAuthError");
   });
 
-  test("shows headers and further content types of an answer", () => {
+  test("lists headers and alternative content types of a response", () => {
     const found = operation("createChatCompletion").responses["200"];
-    const answer = found && resolveResponse(document, found);
-    expect(answer?.headers).toHaveProperty("x-postern-cost-usd");
-    expect(Object.keys(answer?.content ?? {})).toEqual(["application/json", "text/event-stream"]);
+    const response = found && resolveResponse(document, found);
+    expect(response?.headers).toHaveProperty("x-postern-cost-usd");
+    expect(Object.keys(response?.content ?? {})).toEqual(["application/json", "text/event-stream"]);
   });
 
-  test("leaves hidden routes out", () => {
+  test("leaves out hidden routes", () => {
     const hidden = coreRoutes.map((route) => Object.assign({}, route, { hidden: true }));
     expect(openApiDocument(hidden, settings).paths).toEqual({});
   });
 
-  test("has no `$defs`, dangling reference or internal name left", () => {
+  test("uses the same model in the example request and response of a model call", () => {
+    const { requestBody, responses } = operation("createChatCompletion");
+    const response = responses["200"] && resolveResponse(document, responses["200"]);
+    const model = settings.exampleModel;
+    expect(requestBody?.content["application/json"]?.example).toMatchObject({ model });
+    expect(response?.content?.["application/json"]?.example).toMatchObject({ model });
+  });
+
+  test("has no `$defs`, dangling reference or internal name", () => {
     const text = JSON.stringify(document);
     expect(text).not.toContain("$defs");
     expect(text).not.toContain("__schema");
@@ -165,7 +173,7 @@ function routeKey(route: Route): string {
 }
 
 function resolvePointer(document: OpenApiDocument, pointer: string): unknown {
-  let place: unknown = document;
-  for (const step of pointer.split("/")) place = isObject(place) ? place[step] : undefined;
-  return place;
+  let value: unknown = document;
+  for (const step of pointer.split("/")) value = isObject(value) ? value[step] : undefined;
+  return value;
 }

@@ -11,17 +11,17 @@ const site = createSite(sampleRoutes);
 
 for (const path of ["/", "/docs"]) {
   describe(`the page at ${path}`, async () => {
-    const answer = await site.get(path, HTML);
-    const html = await answer.text();
+    const response = await site.get(path, HTML);
+    const html = await response.text();
 
     test("is HTML in English with a title and one main heading", () => {
-      expect(answer.headers.get("content-type")).toBe("text/html; charset=utf-8");
+      expect(response.headers.get("content-type")).toBe("text/html; charset=utf-8");
       expect(html).toStartWith('<!doctype html><html lang="en">');
       expect(html).toMatch(/<title>[^<]{5,}<\/title>/);
       expect(html.match(/<h1[ >]/g)).toHaveLength(1);
     });
 
-    test("has its landmarks, and its navigations are told apart", () => {
+    test("has its landmarks, and a distinct label on each navigation", () => {
       for (const tag of ["header", "main", "footer"])
         expect(html.match(new RegExp(`<${tag}[ >]`, "g"))).toHaveLength(1);
       const labels = [...html.matchAll(/<nav([^>]*)>/g)].map(([, attributes]) => attributes);
@@ -30,28 +30,28 @@ for (const path of ["/", "/docs"]) {
       expect(new Set(labels).size).toBe(labels.length);
     });
 
-    test("skips no level of heading", () => {
+    test("skips no heading level", () => {
       const levels = [...html.matchAll(/<h([1-6])[ >]/g)].map(([, level]) => Number(level));
       for (const [index, level] of levels.entries())
         expect(level - (levels[index - 1] ?? 0)).toBeLessThanOrEqual(1);
     });
 
-    test("runs no script and has no style of its own", () => {
+    test("has no scripts or inline styles", () => {
       expect(html).not.toMatch(/<script|<style|\son\w+=|\sstyle=|javascript:/i);
-      const policy = answer.headers.get("content-security-policy") ?? "";
+      const policy = response.headers.get("content-security-policy") ?? "";
       expect(policy).toStartWith("default-src 'none'; style-src 'self';");
       expect(policy).toContain("frame-ancestors 'none'");
       expect(policy).not.toContain("unsafe");
     });
 
-    test("loads nothing from elsewhere", () => {
+    test("loads only its stylesheet", () => {
       const loaded = [...html.matchAll(/<(?:link|img|iframe|object|embed)[^>]*>/g)].map(
         ([tag]) => /(?:href|src)="([^"]+)"/.exec(tag)?.[1] ?? "",
       );
       expect(loaded.filter((url) => !url.startsWith("data:"))).toEqual([STYLESHEET.path]);
     });
 
-    test("has no anchor or id twice, and every inner link has its target", () => {
+    test("has unique ids, and targets for all internal links", () => {
       const ids = [...html.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id ?? "");
       expect(new Set(ids).size).toBe(ids.length);
       for (const [, target = ""] of html.matchAll(/href="#([^"]+)"/g))
@@ -60,17 +60,17 @@ for (const path of ["/", "/docs"]) {
         expect(ids).toContain(target);
     });
 
-    test("closes what it opens", () => {
+    test("closes all tags", () => {
       expect(unclosedTags(html)).toEqual([]);
     });
   });
 }
 
-describe("the reference", async () => {
+describe("the API reference", async () => {
   const html = await site.text("/docs");
   const document = openApiDocument(site.routes, settings);
 
-  test("has an anchor, an address and a command for each operation", () => {
+  test("has an anchor, the path and a command for each operation", () => {
     for (const { path, operation } of listOperations(document)) {
       const article = articleHtml(html, operation.operationId);
       expect(article).toContain(path.replaceAll("&", "&amp;"));
@@ -78,21 +78,21 @@ describe("the reference", async () => {
     }
   });
 
-  test("has a table for each record", () => {
+  test("has a table for each object", () => {
     for (const name of Object.keys(document.components.schemas))
       expect(articleHtml(html, `record-${name}`)).toContain("<table");
   });
 
   test("says which endpoints need no key", () => {
-    expect(articleHtml(html, "createAccount")).toContain("Needs no key.");
-    expect(articleHtml(html, "getAccount")).not.toContain("Needs no key.");
+    expect(articleHtml(html, "createAccount")).toContain("No API key required.");
+    expect(articleHtml(html, "getAccount")).not.toContain("No API key required.");
   });
 
-  test("names the errors of an endpoint", () => {
+  test("lists the errors of an endpoint", () => {
     expect(articleHtml(html, "createChatCompletion")).toContain("insufficient_credits");
   });
 
-  test("gives every table its headings and a caption", () => {
+  test("has a caption and header cells on every table", () => {
     for (const [part] of html.matchAll(/<table class="fields">[\s\S]*?<\/table>/g)) {
       expect(part).toContain("<caption");
       expect(part).toContain('scope="col"');
@@ -100,20 +100,20 @@ describe("the reference", async () => {
     }
   });
 
-  test("shows the claim's endpoints only where they are mounted", async () => {
+  test("shows the claim endpoints only if they are mounted", async () => {
     expect(html).toContain('id="startClaim"');
     expect(await createSite([]).text("/docs")).not.toContain("startClaim");
   });
 });
 
 describe("a page", () => {
-  test("shows text as text", () => {
+  test("escapes HTML in text", () => {
     const html = renderPage({ title: "<b>&", main: "<script>alert(1)</script>" });
     expect(html).toContain("<title>&lt;b&gt;&amp;</title>");
     expect(html).not.toContain("<script");
   });
 
-  test("marks its own link in the navigation", () => {
+  test("marks the current page in the navigation", () => {
     const nav = [{ href: "/docs", label: "Docs" }];
     expect(renderPage({ title: "x", main: "y", nav, path: "/docs" })).toContain(
       'aria-current="page"',
@@ -123,21 +123,21 @@ describe("a page", () => {
 });
 
 describe("the stylesheet", () => {
-  test("has two themes, and every colour reads well on every ground in both", () => {
+  test("has a light and a dark theme with sufficient contrast", () => {
     const [light, dark] = [...STYLESHEET.body.matchAll(/:root \{([^}]+)\}/g)].map(([, body]) =>
       parseColors(body ?? ""),
     );
     for (const theme of [light, { ...light, ...dark }]) {
-      for (const ground of ["paper", "sheet", "well"]) {
-        for (const ink of ["ink", "soft", "accent", "danger", "warn", "good"])
-          expect(contrastRatio(theme?.[ink], theme?.[ground])).toBeGreaterThanOrEqual(4.5);
-        expect(contrastRatio(theme?.["edge"], theme?.[ground])).toBeGreaterThanOrEqual(3);
+      for (const background of ["background", "surface", "surface-muted"]) {
+        for (const color of ["text", "text-muted", "accent", "danger", "warn", "success"])
+          expect(contrastRatio(theme?.[color], theme?.[background])).toBeGreaterThanOrEqual(4.5);
+        expect(contrastRatio(theme?.["border-strong"], theme?.[background])).toBeGreaterThanOrEqual(3);
       }
-      expect(contrastRatio(theme?.["accent-ink"], theme?.["accent"])).toBeGreaterThanOrEqual(4.5);
+      expect(contrastRatio(theme?.["accent-text"], theme?.["accent"])).toBeGreaterThanOrEqual(4.5);
     }
   });
 
-  test("loads nothing", () => {
+  test("loads no other resources", () => {
     expect(STYLESHEET.body).not.toMatch(/url\(|@import/);
   });
 });
@@ -166,7 +166,7 @@ function parseColors(css: string): Readonly<Record<string, string>> {
   );
 }
 
-/** WCAG's ratio of two colours. */
+/** The contrast ratio of two colors (WCAG 2). */
 function contrastRatio(one = "", other = ""): number {
   const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
   return (light + 0.05) / (dark + 0.05);

@@ -1,4 +1,4 @@
-// The documents over the routes that the service really mounts.
+// The documents of the real service, with all of its routes.
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -20,14 +20,14 @@ const routes = await realRoutes();
 const site = createSite(routes);
 const yaml = await openApiYaml(openApiDocument(site.routes, settings));
 
-describe("the documents of the real service", () => {
+describe("documents of the real service", () => {
   test("pass both validators", async () => {
     const result = await new Validator({ strict: false }).validate(parse(yaml));
     expect(result.errors).toBeUndefined();
     expect(await lintOpenApi(yaml)).toEqual([]);
   });
 
-  test("give each route an example of its body that the route accepts", () => {
+  test("have a valid example body for each route", () => {
     for (const route of routes) {
       if (route.body === undefined) continue;
       expect(`${route.id} ${route.body.safeParse(route.requestExample).success}`).toBe(
@@ -36,7 +36,7 @@ describe("the documents of the real service", () => {
     }
   });
 
-  test("show only commands that are mounted", async () => {
+  test("have only commands for mounted routes", async () => {
     const match = createRouter(site.routes);
     const commands = [await site.text("/auth.md"), await site.text("/llms.txt")].flatMap(
       curlCommands,
@@ -46,25 +46,25 @@ describe("the documents of the real service", () => {
       expect(`${url} ${match(method, new URL(url).pathname).kind}`).toBe(`${url} route`);
   });
 
-  test("name every operation once", () => {
+  test("have unique operation ids", () => {
     const ids = site.routes.map((route) => route.id);
     expect(new Set(ids).size).toBe(ids.length);
   });
 });
 
-/** The routes of all rooms but this one, out of a house that is built and closed again. */
+/** All routes except the discovery routes, from a server that is created and closed again. */
 async function realRoutes(): Promise<readonly Route[]> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-discovery-"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   const read = readConfig({ env: { POSTERN_DATA_DIR: folder }, hostName: "test", providers: [] });
   if (!read.ok) throw new Error(read.errors.join("; "));
   const silent = (): void => {};
-  const house = await createServer(read.config, {
+  const server = await createServer(read.config, {
     log: { debug: silent, info: silent, warn: silent, error: silent },
     now: () => Date.UTC(2026, 10, 21),
     version: "1.2.3",
     onFatal: silent,
   });
-  await house.close();
-  return house.routes.filter((route) => route.tag !== "Discovery");
+  await server.close();
+  return server.routes.filter((route) => route.tag !== "Discovery");
 }

@@ -1,4 +1,4 @@
-// A few routes with every feature that the documents must show, in the shapes of the real ones.
+// Sample routes that cover every feature of the documents, modeled on the real ones.
 
 import { z } from "zod";
 import {
@@ -72,7 +72,7 @@ const createAccount = publicWriteRoute({
   path: "/v1/accounts",
   id: "createAccount",
   summary: "Open a funded account",
-  description: "Answers the account, its first key and a starting balance. The key is shown once.",
+  description: "Returns the account, its first key and a starting balance. The key is shown once.",
   tag: "Accounts",
   dialect: "openai",
   body: z.strictObject({ email: z.email().optional().describe("Only if your user gave it.") }),
@@ -92,7 +92,7 @@ const getAccount = keyRoute({
   method: "GET",
   path: "/v1/account",
   id: "getAccount",
-  summary: "Read the account and its balance",
+  summary: "Get the account and its balance",
   tag: "Accounts",
   dialect: "openai",
   responses: {
@@ -107,7 +107,7 @@ const getAccount = keyRoute({
 });
 
 const STREAMED = {
-  headers: { "x-postern-cost-usd": "What this call cost." },
+  headers: { "x-postern-cost-usd": "The cost of the call in US dollars." },
   alternatives: [{ contentType: "text/event-stream" }],
 };
 const ALSO_CSV = { alternatives: [{ contentType: "text/csv", example: "id\n" }] };
@@ -137,7 +137,7 @@ function modelCall(path: string, id: string, dialect: "openai" | "messages"): Ro
       200: {
         description: "The completion.",
         schema: z.looseObject({ id: z.string() }),
-        example: { id: "req_1" },
+        example: { id: "req_1", model: "openai/gpt-5-mini" },
         ...STREAMED,
       },
     },
@@ -157,14 +157,14 @@ const mintKey = keyWriteRoute({
   method: "POST",
   path: "/v1/keys",
   id: "mintKey",
-  summary: "Mint a key",
+  summary: "Create a key",
   tag: "Keys",
   dialect: "openai",
   body: z.strictObject({ name: z.string().optional(), window: Window.optional() }),
   requestExample: { name: "ci", window: {} },
   responses: {
     201: {
-      description: "The record, and the raw key, once.",
+      description: "The key. Its secret is shown once.",
       schema: z.object({ ...KeyRecord.shape, api_key: z.string(), window: Window.optional() }),
       example: { ...key, api_key: "pst-rt-example", window: { unit: "day", count: 1 } },
     },
@@ -249,7 +249,7 @@ const getModel = publicRoute({
   method: "GET",
   path: "/v1/models/{id+}",
   id: "getModel",
-  summary: "Read one model",
+  summary: "Get a model",
   tag: "Models",
   dialect: "openai",
   params: z.object({
@@ -310,12 +310,12 @@ export const claimRoutes: readonly Route[] = [
     requestExample: { email: "human@example.com" },
     responses: {
       200: {
-        description: "The attempt.",
+        description: "The claim attempt.",
         schema: z.looseObject({ claim_attempt_id: z.string() }),
         example: {
           claim_attempt_id: "claim_1",
           status: "initiated",
-          claim_attempt: { user_code: "123456", expires_in: 900, interval: 5 },
+          claim_attempt: { user_code: "402817", expires_in: 900, interval: 5 },
         },
       },
     },
@@ -339,7 +339,7 @@ export const claimRoutes: readonly Route[] = [
         example: { status: "claimed", account },
       },
       400: {
-        description: "Not yet, or no more.",
+        description: "The claim is pending or has failed.",
         schema: z.object({ error: z.string() }),
         example: { error: "authorization_pending" },
       },
@@ -353,10 +353,12 @@ const health = publicRoute({
   method: "GET",
   path: "/healthz",
   id: "getHealth",
-  summary: "Whether the process lives",
+  summary: "Check liveness",
   tag: "Operations",
   dialect: "page",
-  responses: { 200: { description: "It lives.", contentType: "text/plain", example: "ok\n" } },
+  responses: {
+    200: { description: "The process is alive.", contentType: "text/plain", example: "ok\n" },
+  },
   faults: [],
   run: done,
 });

@@ -1,4 +1,4 @@
-// /auth.md: the one page that an agent needs. Each section stands only where its routes do.
+// /auth.md: the page from which an agent learns to use the gateway. A section appears only if its routes are mounted.
 
 import { START_CLAIM_ROUTE } from "../route-keys.ts";
 import { type DocContext, joinParagraphs, markdownTable } from "../doc-context.ts";
@@ -45,22 +45,22 @@ export function authMd(context: DocContext): string {
 function introduction(context: DocContext): string {
   const { settings } = context;
   const claimable = context.isMounted(START_CLAIM_ROUTE)
-    ? " A human can take the account over later; your key keeps working."
+    ? " A human can claim the account later; your key keeps working."
     : "";
   return joinParagraphs([
-    `# auth.md: how an agent gets into ${PRODUCT_NAME}`,
-    `You are an agent, and this page is written for you. It is all that you need to open an account at ${settings.baseUrl}, to keep its key, to call a language model and to pay for it. None of that needs a browser or a human.${claimable}`,
+    `# auth.md: how agents sign up for ${PRODUCT_NAME}`,
+    `This page is for AI agents. It explains how to open an account at ${settings.baseUrl}, store its API key, call a language model and pay for it. None of these steps needs a browser or a human.${claimable}`,
     markdownTable(
       ["What", "Value"],
       [
         ["Base URL", `\`${settings.baseUrl}\``],
-        ["For OpenAI's SDKs", `\`${settings.baseUrl}/v1\``],
-        ["For Anthropic's SDKs", `\`${settings.baseUrl}\``],
+        ["Base URL for OpenAI SDKs", `\`${settings.baseUrl}/v1\``],
+        ["Base URL for Anthropic SDKs", `\`${settings.baseUrl}\``],
         ["Authentication", "`authorization: Bearer <API_KEY>`, or `x-api-key: <API_KEY>`"],
-        ["A key looks like", `\`${settings.keyPrefix}-rt-\` and 49 letters and digits`],
-        ["You start with", creditsText(settings.startingCredits)],
+        ["Key format", `\`${settings.keyPrefix}-rt-\` followed by 49 letters and digits`],
+        ["Starting credits", creditsText(settings.startingCredits)],
       ],
     ),
-    "Bodies and answers are JSON unless said otherwise. The commands need a POSIX shell and `curl`.",
+    "Request and response bodies are JSON unless stated otherwise. The commands need a POSIX shell and `curl`.",
   ]);
 }

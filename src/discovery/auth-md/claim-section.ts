@@ -1,4 +1,4 @@
-// auth.md, the claim: how a human takes the account over. It is written only where both of its endpoints are mounted.
+// auth.md: how a human claims the account. Written only if both endpoints are mounted.
 
 import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE } from "../route-keys.ts";
 import { type DocContext, joinParagraphs, markdownTable } from "../doc-context.ts";
@@ -10,24 +10,25 @@ export function claimSection(context: DocContext): Section | undefined {
   if (!context.isMounted(START_CLAIM_ROUTE) || !context.isMounted(CLAIM_TOKEN_ROUTE))
     return undefined;
   const { settings } = context;
+  const userCode = context.exampleField(START_CLAIM_ROUTE, "claim_attempt.user_code");
   return {
     title: "Hand the account to a human",
     text: joinParagraphs([
-      `A human can take the account over at any time. Keys and balance stay as they are, your key keeps working, and the first claim of each human adds ${creditsText(settings.claimBonusCredits)}, as long as what the gateway gives away in a day lasts.`,
-      "### Start",
-      "Ask for the human's e-mail address, and for their consent to use it. They must sign in with exactly this address.",
+      `A human can claim the account at any time. Its keys and balance stay the same, and your key keeps working. The first claim of each human adds ${creditsText(settings.claimBonusCredits)}, unless the gateway has reached its daily limit for such bonuses.`,
+      "### Start a claim",
+      "Ask the human for their email address, and for consent to use it. They must sign in with exactly this address.",
       context.curl(START_CLAIM_ROUTE),
       context.responseExample(START_CLAIM_ROUTE),
-      "Give the human `verification_uri_complete`, and show the `user_code` beside it, with words like these:",
-      "> To take over the account that I opened, open this link and sign in as human@example.com. Check that the page shows the code 123456, then confirm. The code belongs on that page: nobody needs it back from you.",
-      "Do not open the link yourself. The code lives for `expires_in` seconds. A new start makes the former link and code useless.",
-      "A `503` with `provider_not_configured` says that no human can sign in on this gateway. Do not start again; tell your human. Your key works as before.",
-      "### Poll",
-      `Send this every \`interval\` seconds, until the answer is neither \`authorization_pending\` nor \`slow_down\`. The grant type is \`${claimGrantType(settings)}\`.`,
+      "Send the human `verification_uri_complete` and the `user_code`, with a message like this:",
+      `> To take over the account that I opened, open this link and sign in as human@example.com. Check that the page shows the code ${userCode}, then confirm. Enter the code only on that page; I will not ask you for it.`,
+      "Do not open the link yourself. The code expires after `expires_in` seconds. Starting another claim invalidates the previous link and code.",
+      "`503` with `provider_not_configured` means that humans cannot sign in to this gateway. Do not try again; tell your human. Your key keeps working.",
+      "### Poll for the result",
+      `Send this request every \`interval\` seconds until the response is neither \`authorization_pending\` nor \`slow_down\`. The grant type is \`${claimGrantType(settings)}\`.`,
       context.curl(CLAIM_TOKEN_ROUTE),
-      "`200` means that it is done:",
+      "`200` means that the account is claimed:",
       context.responseExample(CLAIM_TOKEN_ROUTE),
-      'Otherwise the body is `{"error": …}`:',
+      'Any other status returns `{"error": …}`:',
       markdownTable(
         ["`error`", "Status", "Meaning", "What to do"],
         TOKEN_ERRORS.map((each) => [
@@ -37,8 +38,8 @@ export function claimSection(context: DocContext): Section | undefined {
           each.next,
         ]),
       ),
-      "### Afterwards",
-      "The account is a workspace that the human owns. To invite a second person, start a claim with that person's address: they join as a developer, and nothing else changes.",
+      "### After the claim",
+      "The account is now a workspace that the human owns. To invite another person, start a claim with their email address: they join as a developer, and nothing else changes.",
     ]),
   };
 }

@@ -1,4 +1,4 @@
-// auth.md, the tables at its end: errors, retries, limits, links.
+// auth.md: errors, retries, limits and links.
 
 import { type FaultCode, FAULTS } from "../../base/fault.ts";
 import { BODY_LIMIT_DEFAULT_BYTES } from "../../http/request/body.ts";
@@ -22,7 +22,7 @@ export function errorsSection(context: DocContext): Section {
   return {
     title: "Errors",
     text: joinParagraphs([
-      "Act on `code`, not on the words. Errors have the form of the API that you called. On most paths:",
+      "Act on `code`, not on the message. Errors use the format of the API that you called. On most paths:",
       codeBlock(
         "json",
         JSON.stringify(errorExample("model_not_found", "openai", baseUrl), null, 2),
@@ -34,9 +34,9 @@ export function errorsSection(context: DocContext): Section {
             JSON.stringify(errorExample("model_not_found", "messages", baseUrl), null, 2),
           )
         : "",
-      "Where the next step is known, `error.next` holds it as data: a list of `{method, url, body, why}`. Do one of these. `param` names the field or header that is wrong. On a `402`, `affordable_max_tokens` says how long an answer the balance covers.",
-      markdownTable(["Status", "`code`", "Meaning", "What to do", "Same request again?"], rows),
-      "A provider's own error keeps its status and its `retry-after`.",
+      "`error.next`, if present, lists possible next steps as `{method, url, body, why}`; do one of them. `param` names the invalid field or header. On `402`, `affordable_max_tokens` is the longest output that the balance covers.",
+      markdownTable(["Status", "`code`", "Meaning", "What to do", "Retry the same request?"], rows),
+      "Errors from a model's provider keep their status and `retry-after`.",
     ]),
   };
 }
@@ -48,16 +48,16 @@ function adviceFor(code: string): (typeof ERROR_ADVICE)[FaultCode] | undefined {
 export function retrySection(context: DocContext): Section {
   const hasIdempotentRoutes = context.routes.some(acceptsIdempotencyKey);
   return {
-    title: "Trying again",
+    title: "Retries",
     text: [
-      "- **`retry-after` is there** (always with 429 and `overloaded`, sometimes with 409, 502 and 504): wait that many seconds, then send the same request. With `workspace_budget_reached` (403) it may be hours or days: tell the human instead of waiting.",
-      "- **5xx, or no answer at all:** send the same request after 1, 2, 4 and 8 seconds, each with some random time on top; then stop and report the `x-request-id`.",
-      "- **`provider_not_configured`:** do not repeat it; it is 503, but waiting does not help.",
+      "- **With `retry-after`** (always on 429 and `overloaded`, sometimes on 409, 502 and 504): wait that many seconds, then send the same request. On `workspace_budget_reached` (403) this can be hours or days: tell the human instead of waiting.",
+      "- **5xx, or no response:** send the same request after 1, 2, 4 and 8 seconds, each plus a random delay. Then stop and report the `x-request-id`.",
+      "- **`provider_not_configured`:** do not retry. It is a 503, but waiting does not help.",
       "- **Any other 4xx:** do not send the same request again. Change it, or stop.",
-      "- **401 on a key that worked:** it was revoked or has expired. Drop it, and begin at *Look for a key first*.",
+      "- **401 for a key that used to work:** the key was revoked or has expired. Discard it and start again at *Find an existing key*.",
       ...(hasIdempotentRoutes
         ? [
-            "- **Before you repeat a request that creates something,** be sure that you sent it with an `idempotency-key` header: a random text of 16 to 255 characters, the same for each repetition. For 24 hours it gets the first answer again.",
+            "- **Before you retry a request that creates something,** make sure that it was sent with an `idempotency-key` header: a random string of 16 to 255 characters, the same for every retry. For 24 hours, retries return the first response.",
           ]
         : []),
     ].join("\n"),
@@ -71,25 +71,27 @@ export function limitsSection(context: DocContext): Section {
   );
   const largest = Math.max(0, ...large.map((route) => route.bodyLimitBytes ?? 0));
   const rows: (readonly [string, string])[] = [
-    ["Starting credit", creditsText(settings.startingCredits)],
-    ["Price of usage", "the provider's list price, no markup"],
-    ["Fee on a purchase of credits", `${settings.feePercent} % of the amount, before tax`],
+    ["Starting credits", creditsText(settings.startingCredits)],
+    ["Usage price", "the provider's list price, no markup"],
+    ["Purchase fee", `${settings.feePercent}% of the amount, before tax`],
     [
-      "Request body",
+      "Maximum request body",
       `${sizeText(BODY_LIMIT_DEFAULT_BYTES)}${largest === 0 ? "" : `; model calls ${sizeText(largest)}`}`,
     ],
   ];
-  // Zero is no limit.
+  // Zero means unlimited.
   const { requestsPerMinute = 0, concurrentCalls = 0, accountsPerHour = 0 } = settings;
-  if (requestsPerMinute > 0) rows.push(["Requests of one key", `${requestsPerMinute} a minute`]);
-  if (concurrentCalls > 0) rows.push(["Model calls of one key at once", String(concurrentCalls)]);
-  if (accountsPerHour > 0)
-    rows.push(["New accounts from one network", `${accountsPerHour} an hour`]);
+  if (requestsPerMinute > 0) rows.push(["Requests per key", `${requestsPerMinute} per minute`]);
+  if (concurrentCalls > 0) rows.push(["Concurrent model calls per key", String(concurrentCalls)]);
+  if (accountsPerHour > 0) rows.push(["New accounts per network", `${accountsPerHour} per hour`]);
   return { title: "Limits and prices", text: markdownTable(["What", "Value"], rows) };
 }
 
+const KIB = 1_024;
+const MIB = 1_024 * KIB;
+
 function sizeText(bytes: number): string {
-  return bytes >= 1_048_576 ? `${bytes / 1_048_576} MiB` : `${bytes / 1_024} KiB`;
+  return bytes >= MIB ? `${bytes / MIB} MiB` : `${bytes / KIB} KiB`;
 }
 
 export function linksSection(context: DocContext): Section {
@@ -99,10 +101,13 @@ export function linksSection(context: DocContext): Section {
       route.tag === "Discovery" && route.hidden !== true && !route.path.endsWith("auth.md"),
   );
   return {
-    title: "More",
+    title: "Links",
     text: [
-      ...documents.map((route) => `- [${route.summary}](${settings.baseUrl}${route.path})`),
-      `- [Documentation for humans](${settings.docsUrl})`,
+      ...documents.map(
+        ({ path, responses }) =>
+          `- [${path}](${settings.baseUrl}${path}): ${responses[200]?.description ?? ""}`,
+      ),
+      `- [Documentation](${settings.docsUrl})`,
       ...(settings.termsUrl === undefined ? [] : [`- [Terms](${settings.termsUrl})`]),
       ...(settings.privacyUrl === undefined ? [] : [`- [Privacy](${settings.privacyUrl})`]),
       ...(settings.contactUrl === undefined ? [] : [`- [Contact](${settings.contactUrl})`]),
@@ -110,7 +115,7 @@ export function linksSection(context: DocContext): Section {
   };
 }
 
-/** The rest of a fault's sentence says what to do, which has its own column. */
+/** Later sentences of a fault say what to do, which has its own column. */
 function firstSentence(text: string): string {
   return /^.*?\.(?= |$)/.exec(text)?.[0] ?? text;
 }

@@ -1,4 +1,4 @@
-// auth.md, the way in: look for a key, register, keep the key.
+// auth.md: find an existing key, register, store the key.
 
 import { REGISTER_ROUTE } from "../route-keys.ts";
 import { type DocContext, codeBlock, successStatus, joinParagraphs } from "../doc-context.ts";
@@ -12,17 +12,17 @@ export interface Section {
 export function findKeySection(context: DocContext): Section {
   const { settings } = context;
   return {
-    title: "Look for a key first",
+    title: "Find an existing key",
     text: joinParagraphs([
-      `Do not open a second account where one will do. Look in these places, in this order, for a key that begins with \`${settings.keyPrefix}-rt-\`:`,
+      `Open an account only if you have none. First look for a key that begins with \`${settings.keyPrefix}-rt-\`, in this order:`,
       [
-        "1. the environment variable `POSTERN_API_KEY`;",
-        `2. the file \`${keyFilePath(settings)}\`, which *Register* below writes and *Keep the key* reads;`,
-        "3. the project's own secret store or `.env`, if your human lets you read it.",
+        "1. the environment variable `POSTERN_API_KEY`",
+        `2. the file \`${keyFilePath(settings)}\`, which *Register* writes and *Store the key* reads`,
+        "3. the project's secret store or `.env` file, if your human allows you to read it",
       ].join("\n"),
-      "If you find one, check it:",
+      "If you find a key, check it:",
       context.curl("GET /v1/account"),
-      "`200`: the key works; go on with *Call a model*. `401`: the key is dead; drop it and go on with *Register*. Any other status says nothing about the key; see *Errors*.",
+      "`200`: the key works; continue with *Call a model*. `401`: the key is not valid; discard it and continue with *Register*. Any other status says nothing about the key; see *Errors*.",
     ]),
   };
 }
@@ -34,9 +34,9 @@ export function registerSection(context: DocContext): Section | undefined {
   return {
     title: "Register",
     text: joinParagraphs([
-      "One call opens the account. It needs no key, no browser and no human.",
-      "**Ask your human before you use their e-mail address.** If they gave you none, send `{}`: nothing on this page depends on it.",
-      "This writes the answer straight into a file that only you can read, so that the key never shows up in a transcript:",
+      "One request opens the account. It needs no key, no browser and no human.",
+      "**Ask your human before you use their email address.** Without an address, send `{}`: nothing on this page depends on it.",
+      "These commands write the response to a file that only you can read, so that the key never appears in a transcript:",
       context.curl(REGISTER_ROUTE, {
         before: [
           "umask 077",
@@ -45,11 +45,11 @@ export function registerSection(context: DocContext): Section | undefined {
         ],
         extraArgs: [`-H "idempotency-key: $(cat ${idempotencyFile})"`, `-D - -o ${file}`],
       }),
-      `The headers are printed. Status \`${successStatus(context, REGISTER_ROUTE)}\` means that you are in, and the file holds something like:`,
+      `\`curl\` prints the response headers. Status \`${successStatus(context, REGISTER_ROUTE)}\` means that the account is open. The file then contains something like:`,
       context.responseExample(REGISTER_ROUTE),
-      "What you may send:",
+      "Request fields:",
       context.bodyFields(REGISTER_ROUTE),
-      "With any other status the file holds an error: read it, and see *Errors*. If no answer came, run the same lines again: the same `idempotency-key` gets the first answer again and not a second account.",
+      "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again: the same `idempotency-key` returns the first response instead of opening a second account.",
     ]),
   };
 }
@@ -58,9 +58,9 @@ export function storeKeySection(context: DocContext): Section {
   const { settings } = context;
   const file = keyFilePath(settings);
   return {
-    title: "Keep the key",
+    title: "Store the key",
     text: joinParagraphs([
-      "The raw key is shown once. Only a hash of it is stored, so nobody can show it again. Whoever holds it can spend the balance.",
+      "The key is shown once. The gateway stores only a hash of it and cannot show it again. Anyone who has the key can spend the balance.",
       codeBlock(
         "sh",
         [
@@ -70,17 +70,17 @@ export function storeKeySection(context: DocContext): Section {
         ].join("\n"),
       ),
       [
-        "- Refer to it as `$POSTERN_API_KEY`. Never print it, and never put it into a chat, a log, a URL or a commit.",
-        `- Send it to \`${settings.baseUrl}\` and to no other host.`,
-        `- Tell your human that the account exists and where the key is kept (\`${file}\`), not the key itself.`,
-        "- If each of your commands runs in a new shell, put the `export` line in front of each.",
-        "- A lost key cannot be recovered; another live key of the account can mint a new one.",
+        "- Refer to the key as `$POSTERN_API_KEY`. Never print it, and never put it in a chat, a log, a URL or a commit.",
+        `- Send it only to \`${settings.baseUrl}\`.`,
+        `- Tell your human that the account exists and where the key is stored (\`${file}\`). Do not tell them the key.`,
+        "- If each command runs in a new shell, start each command with the `export` line.",
+        "- A lost key cannot be recovered. Another active key of the account can create a new one.",
       ].join("\n"),
     ]),
   };
 }
 
-/** Holds the idempotency key of a registration until its answer is safe. */
+/** The file that holds the idempotency key of the registration until its response is stored. */
 function idempotencyKeyPath(context: DocContext): string {
-  return keyFilePath(context.settings).replace(/json$/, "once");
+  return keyFilePath(context.settings).replace(/json$/, "idempotency-key");
 }

@@ -1,4 +1,4 @@
-// auth.md, the daily use: call a model, watch the balance, buy credits, look after keys.
+// auth.md: call a model, check the balance, buy credits, manage keys.
 
 import { type RouteKey, type DocContext, joinParagraphs } from "../doc-context.ts";
 import type { Section } from "./registration-sections.ts";
@@ -44,22 +44,22 @@ export function callModelSection(context: DocContext): Section | undefined {
     title: "Call a model",
     text: joinParagraphs([
       context.isMounted("GET /v1/models")
-        ? "Take a model id, of the form `<provider>/<name>`, from the list. It needs no key, and shows each model's prices and whether it is `available` now:"
+        ? "Choose a model id, which has the form `<provider>/<name>`. The list needs no key; it shows each model's prices and whether the model is `available` now:"
         : "",
       context.curl("GET /v1/models"),
-      "Then speak the API that you know. Any model answers on each of them; an official SDK needs only its two variables.",
+      "Then use the API that you know. Every model works with each of them, and official SDKs need only two environment variables.",
       ...apis.flatMap((api) => [
         `### ${api.name}`,
         context.curl(api.routeKey),
-        `The text is in ${api.textPath}. For the SDK: ${api.sdk(baseUrl)}.`,
+        `The text is in ${api.textPath}. SDK settings: ${api.sdk(baseUrl)}.`,
       ]),
-      "### Good to know",
+      "### Notes",
       [
-        "- Name the most tokens that you want (`max_tokens`, on Responses `max_output_tokens`): the balance must cover the dearest outcome before a call begins, and you pay for what was used.",
-        '- `"stream": true` streams in the form of the API that you called.',
-        '- Every JSON answer says its cost in `x-postern-cost-usd`, and `usage.cost` says it on streams too; on a chat stream with `"stream_options":{"include_usage":true}`, which asks for `usage`.',
+        "- Set `max_tokens` (`max_output_tokens` on Responses). The balance must cover the highest possible cost before a call starts; you pay for what it uses.",
+        '- `"stream": true` streams the response in the format of the API that you called.',
+        '- Every JSON response has its cost in the `x-postern-cost-usd` header. `usage.cost` has it too, also in streams; for Chat Completions streams, set `"stream_options":{"include_usage":true}`.',
         isSimulated === true
-          ? `- \`${exampleModel}\` is simulated: it is there to try the steps, and its words mean nothing.`
+          ? `- \`${exampleModel}\` is a simulated model for trying these steps. Its output is meaningless.`
           : "",
       ]
         .filter((line) => line !== "")
@@ -71,12 +71,12 @@ export function callModelSection(context: DocContext): Section | undefined {
 export function balanceSection(context: DocContext): Section | undefined {
   if (!context.isMounted("GET /v1/account")) return undefined;
   return {
-    title: "Watch the balance",
+    title: "Check the balance",
     text: joinParagraphs([
       context.curl("GET /v1/account"),
       context.responseExample("GET /v1/account"),
-      "One credit is a millionth of a US dollar. Look before a large job, not before each call: a call that the balance does not cover is refused with `402` and costs nothing.",
-      context.isMounted("GET /v1/usage") ? "What each call cost:" : "",
+      "One credit is one millionth of a US dollar. Check the balance before a large job, not before each call: a call that the balance does not cover is rejected with `402` and costs nothing.",
+      context.isMounted("GET /v1/usage") ? "List what each call cost:" : "",
       context.curl("GET /v1/usage"),
     ]),
   };
@@ -89,30 +89,31 @@ export function buyCreditsSection(context: DocContext): Section | undefined {
   return {
     title: "Buy credits",
     text: joinParagraphs([
-      "Ask your human first: this is their money. Then make an invoice and give them its `pay_url`.",
+      "Ask your human first: it is their money. Then create an invoice and give them its `pay_url`.",
       context.curl("POST /v1/billing/invoice"),
       context.responseExample("POST /v1/billing/invoice"),
-      `A purchase adds a platform fee of ${feePercent} %: 10.00 USD of credits cost ${(10 + fee).toFixed(2)} USD before tax. The credits are there as soon as the invoice is paid.`,
+      `A purchase adds a platform fee of ${feePercent}%: $10.00 of credits costs $${(10 + fee).toFixed(2)} before tax. The credits are available as soon as the invoice is paid.`,
+      context.isMounted("GET /v1/billing/invoice/{id}") ? "Check whether it is paid:" : "",
       context.curl("GET /v1/billing/invoice/{id}", { params: { id: "INVOICE_ID" } }),
       ...x402Paragraphs(context),
     ]),
   };
 }
 
-/** Only where the operator lets agents pay with wallets of their own. */
+/** Empty unless the operator has enabled x402. */
 function x402Paragraphs(context: DocContext): readonly string[] {
   const routeKey = "POST /v1/billing/invoice/{id}/x402";
   if (!context.isMounted(routeKey)) return [];
   return [
-    "### Pay by yourself, with x402",
-    "If you hold a wallet, and your human lets you spend from it, you need no one to pay. A client that speaks x402, version 2, such as `wrapFetchWithPayment` of `@x402/fetch`, pays for a model call by itself: point it at the model's address as you would call it, key and all.",
+    "### Pay with x402",
+    "If you have a wallet and your human lets you spend from it, you can pay yourself. An x402 (version 2) client, such as `wrapFetchWithPayment` from `@x402/fetch`, pays for a model call automatically: send the call as usual, with your key.",
     [
-      "- The `402` of a call carries the header `PAYMENT-REQUIRED`: base64 of JSON, whose `accepts[0]` says what to sign. Sign it, and send the same request again with the header `PAYMENT-SIGNATURE`.",
-      "- The payment buys credits, fee included, and the call runs on them. `PAYMENT-RESPONSE` is the receipt. What the call leaves stays in your balance, also where the call fails.",
-      "- A call that the balance covers takes no payment. The same payment is taken once, however often you send it.",
-      "- On `503` it is not known yet whether the payment was taken: send the same `PAYMENT-SIGNATURE` again, and sign no other one.",
+      "- A `402` response has the header `PAYMENT-REQUIRED`: base64-encoded JSON whose `accepts[0]` describes the payment. Sign it, and send the same request again with the header `PAYMENT-SIGNATURE`.",
+      "- The payment buys credits, including the fee, and the call uses them. `PAYMENT-RESPONSE` is the receipt. Unused credits stay in your balance, even if the call fails.",
+      "- If the balance covers a call, no payment is taken. Each payment is taken once, however often you send it.",
+      "- `503` means that it is not known yet whether the payment was taken. Send the same `PAYMENT-SIGNATURE` again; do not sign another one.",
     ].join("\n"),
-    "To buy another amount, make an invoice and pay it at its own address in the same way:",
+    "To buy a different amount, create an invoice and pay it at its own URL in the same way:",
     context.curl(routeKey, { params: { id: "INVOICE_ID" } }),
   ];
 }
@@ -127,29 +128,29 @@ export function manageKeysSection(context: DocContext): Section | undefined {
     context.bodyFields("PATCH /v1/keys/{id}"),
   ];
   return {
-    title: "More keys",
+    title: "Manage keys",
     text: joinParagraphs([
-      "Mint a key for each program that needs one, with a limit if you can name one. The raw key is shown once, so it goes into a file too, as `api_key`:",
+      "Create a key for each program that needs one, with a limit if possible. The key is shown once, so write it to a file as well (field `api_key`):",
       context.curl("POST /v1/keys", { before: ["umask 077"], extraArgs: [`-o ${newFile}`] }),
       createFields,
-      commandWithText(context, "GET /v1/keys", "List keys, without their secrets:"),
-      commandWithText(context, "PATCH /v1/keys/{id}", "Rename a key, by its `id`:", params),
+      commandWithText(context, "GET /v1/keys", "List keys (without their secrets):"),
+      commandWithText(context, "PATCH /v1/keys/{id}", "Rename a key:", params),
       updateFields === createFields ? "" : updateFields,
-      "Once a human owns the account, no key widens a limit or an expiry: it may lower them, and a limited key gives what it mints a part of its own limit. Beyond that, ask the owner, who does it in the console.",
+      "Once a human owns the account, keys can only lower limits and bring expiries forward. A limited key must give each key that it creates a limit, which is deducted from its own. To raise a limit, ask the owner, who can do so in the console.",
       commandWithText(
         context,
         "DELETE /v1/keys/{id}",
-        "Revoke a key. It gets `401` from the next request on:",
+        "Revoke a key. Its next request gets `401`:",
         params,
       ),
       context.isMounted("DELETE /v1/keys/{id}")
-        ? `**To rotate:** mint a key, check it with \`GET /v1/account\`, move \`${newFile}\` over \`${file}\`, then revoke the old key by its \`id\`. If a key may have leaked, revoke it as soon as you hold the new one.`
+        ? `**To rotate a key:** create a new key, check it with \`GET /v1/account\`, move \`${newFile}\` to \`${file}\`, then revoke the old key by its \`id\`. If a key may have leaked, revoke it as soon as you have the new one.`
         : "",
     ]),
   };
 }
 
-/** A command with the words before it, or neither. */
+/** A command and its introduction; empty if the route is not mounted. */
 function commandWithText(
   context: DocContext,
   routeKey: RouteKey,

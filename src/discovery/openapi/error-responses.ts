@@ -1,4 +1,4 @@
-// The responses that endpoints share: one for each dialect and each set of codes that has one status.
+// The error responses in the OpenAPI description. Routes share a component if dialect, status and codes are the same.
 
 import { type FaultCode, FAULTS } from "../../base/fault.ts";
 import type { Dialect, Route } from "../../http/route.ts";
@@ -14,7 +14,7 @@ const DIALECT_PREFIXES: Readonly<Record<Dialect, string>> = {
 };
 const RELAYED_PREFIX = "ModelCall";
 const RETRY_AFTER: Reference = { $ref: "#/components/headers/RetryAfter" };
-/** They say it only where it is known: the provider said so, or the gateway leaves it alone for a while. */
+/** Codes that have `retry-after` only if the provider sent it or its circuit breaker is open. */
 const OPTIONAL_RETRY_AFTER: ReadonlySet<FaultCode> = new Set([
   "conflict",
   "upstream_error",
@@ -24,32 +24,33 @@ const REQUEST_ID: Reference = { $ref: "#/components/headers/RequestId" };
 
 export const RESPONSE_HEADERS: Readonly<Record<string, HeaderObject>> = {
   RequestId: {
-    description: "Names this request. On a model call it is also the id of the usage record.",
+    description: "The id of this request. For a model call it is also the id of the usage record.",
     schema: { type: "string", examples: ["req_01jd8v6k3m0000000000000000"] },
   },
   RetryAfter: {
-    description: "Whole seconds to wait before the next try.",
+    description: "Seconds to wait before the next attempt.",
     schema: { type: "integer", minimum: 1, examples: [2] },
   },
   Challenge: {
-    description: "How to get in: points to the protected-resource metadata.",
+    description: "The authentication challenge, with the URL of the protected resource metadata.",
     schema: { type: "string" },
   },
   PaymentRequired: {
-    description: "What has to be paid, and where to: base64 of JSON, as x402 says it.",
+    description: "The x402 payment requirements, as base64-encoded JSON.",
     schema: { type: "string" },
   },
   Allow: {
-    description: "The methods that this path takes.",
+    description: "The methods that this path supports.",
     schema: { type: "string", examples: ["GET, HEAD"] },
   },
   Replayed: {
-    description: "`true` on the stored answer to a repeated `idempotency-key`.",
+    description:
+      "`true` if this is the stored response to an earlier request with the same `idempotency-key`.",
     schema: { type: "string", const: "true" },
   },
 };
 
-/** Everything that can go wrong with a route, by status. */
+/** The error responses of a route by status, as references to components. */
 export function errorResponseRefs(route: Route): Readonly<Record<string, Reference>> {
   const statuses = [...codesByStatus(route)].map(([status, codes]) => [
     String(status),
@@ -61,7 +62,7 @@ export function errorResponseRefs(route: Route): Readonly<Record<string, Referen
   };
 }
 
-/** The components that those references name. */
+/** The components that `errorResponseRefs` refers to. */
 export function errorResponseComponents(
   routes: readonly Route[],
   registry: SchemaRegistry,
@@ -80,7 +81,7 @@ function codesByStatus(route: Route): ReadonlyMap<number, readonly FaultCode[]> 
   const byStatus = new Map<number, FaultCode[]>();
   for (const code of possibleFaults(route)) {
     const status = FAULTS[code][0];
-    // An endpoint that describes this status itself, as the claim poll does, knows better.
+    // A route that describes this status itself, such as the claim poll, takes precedence.
     if (route.responses[status] !== undefined) continue;
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
@@ -102,13 +103,13 @@ function responseFor(
   };
 }
 
-/** What no endpoint lists for itself: a path that does not exist, a method that it does not take. */
+/** Errors that no route lists, such as an unknown path or method. */
 function defaultResponse(route: Route, registry: SchemaRegistry, baseUrl: string): ResponseObject {
   const relayed = relaysProviderErrors(route)
-    ? " A provider's own error keeps its status, such as 422, 500 or 529."
+    ? " Errors from a model's provider keep their status, such as 422, 500 or 529."
     : "";
   return {
-    description: `Any other error, in the same form.${relayed}`,
+    description: `Any other error, in the same format.${relayed}`,
     headers: {
       "x-request-id": REQUEST_ID,
       allow: { $ref: "#/components/headers/Allow" },
@@ -120,7 +121,7 @@ function defaultResponse(route: Route, registry: SchemaRegistry, baseUrl: string
   };
 }
 
-/** The headers of a provider's reply that a route's answers and errors carry on. */
+/** The provider's headers that the route passes on in responses and errors. */
 export function relayedHeadersOf(route: Route): Readonly<Record<string, HeaderObject>> {
   const entries = Object.entries(route.relayedHeaders ?? {}).map(([name, description]) => [
     name,
@@ -133,7 +134,7 @@ function relaysProviderErrors(route: Route): boolean {
   return route.relayedHeaders !== undefined;
 }
 
-/** Whether an error of one of these codes may be a provider's own. */
+/** Whether an error with one of these codes may come from a provider. */
 function mayBeRelayed(codes: readonly FaultCode[]): boolean {
   return codes.some((code) => RELAYED_CODES.has(code));
 }
@@ -183,7 +184,7 @@ function errorHeaders(codes: readonly FaultCode[]): Readonly<Record<string, Refe
   return headers;
 }
 
-/** A route that relays a provider's errors has those that may be one for itself. */
+/** Routes that pass on provider errors have components of their own for the codes concerned. */
 function responseName(route: Route, codes: readonly FaultCode[]): string {
   const relayedPrefix = relaysProviderErrors(route) && mayBeRelayed(codes) ? RELAYED_PREFIX : "";
   return `${DIALECT_PREFIXES[route.dialect]}${relayedPrefix}${codes.map(pascalCase).join("Or")}`;

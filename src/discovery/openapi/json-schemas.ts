@@ -1,5 +1,5 @@
-// The routes' zod schemas as JSON Schema. A schema with `.meta({ id })` becomes a named component; what a client sends
-// and what it gets are described apart, because a default is optional on the way in and always there on the way out.
+// Converts the routes' zod schemas to JSON Schema. A schema with `.meta({ id })` becomes a named component. Inputs and
+// outputs are converted separately: a field with a default is optional in requests and always present in responses.
 
 import { z } from "zod";
 
@@ -8,7 +8,7 @@ type SchemaDirection = "input" | "output";
 
 export interface SchemaRegistry {
   readonly components: Readonly<Record<string, JsonSchema>>;
-  /** The schema's description, as a reference where it is a named one. */
+  /** The JSON Schema; a reference if the schema is a named component. */
   readonly jsonSchemaFor: (direction: SchemaDirection, schema: z.ZodType) => JsonSchema;
 }
 
@@ -45,13 +45,13 @@ export function createSchemaRegistry(
     ),
     jsonSchemaFor: (direction, schema) => {
       const found = (direction === "input" ? inputSchemas : outputSchemas).bySchema.get(schema);
-      if (found === undefined) throw new Error("this schema was not bound into the book");
+      if (found === undefined) throw new Error("the schema is not registered");
       return withReferences(found, names[direction]);
     },
   };
 }
 
-/** All schemas of one side are converted as fields of one object, so that what they share is described once. */
+/** Converts all schemas as fields of one object, so that shared schemas are converted once. */
 function convertSchemas(
   schemas: readonly z.ZodType[],
   direction: SchemaDirection,
@@ -80,23 +80,23 @@ function overrideSchema({ zodSchema, jsonSchema }: OverrideContext): void {
   const { def } = zodSchema._zod;
   if (def.type === "bigint") jsonSchema.type = "integer";
   if (def.type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
-  // An answer may grow new fields: only a schema that is strict by its own word is closed.
+  // Responses may gain fields, so only an explicitly strict object forbids additional properties.
   if (def.type === "object" && def.catchall === undefined) delete jsonSchema.additionalProperties;
-  // The format says it; its expression is for machines and fills a screen.
+  // `format` is enough; zod's pattern for it is long and unreadable.
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
-  // JSON Schema has only the plural; a schema's `.meta` may say either.
+  // JSON Schema has only `examples`; `.meta` may use either.
   if (jsonSchema["example"] !== undefined) {
     jsonSchema.examples ??= [jsonSchema["example"]];
     delete jsonSchema["example"];
   }
-  // The bounds of a double say nothing about the field.
+  // The safe-integer bounds say nothing about the field.
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
 }
 
 /**
- * What each definition is called among the components. An input schema that reads as the output schema of the same
- * name shares its component; another gets the suffix, and so does whatever refers to it.
+ * The component name of each definition. An input schema that equals the output schema of the same name shares its
+ * component; if it differs, it and all schemas that refer to it get the suffix.
  */
 function componentNames(
   converted: ConvertedSchemas,
@@ -120,17 +120,17 @@ function componentNames(
   return names;
 }
 
-function isDifferent(mine: JsonSchema | undefined, theirs: JsonSchema | undefined): boolean {
-  return theirs !== undefined && JSON.stringify(mine) !== JSON.stringify(theirs);
+function isDifferent(input: JsonSchema | undefined, output: JsonSchema | undefined): boolean {
+  return output !== undefined && JSON.stringify(input) !== JSON.stringify(output);
 }
 
-/** A recursive schema without an id is called `__schema0` by the converter. */
+/** zod names a recursive schema without an id `__schema0`. */
 function componentName(key: string): string {
   return key.replace(/^__schema(\d+)$/, "Recursive$1");
 }
 
 function withReferences(schema: JsonSchema, names: ReadonlyMap<string, string>): JsonSchema {
-  // Safe because a rewritten object keeps its shape: only the text of its references changes.
+  // Safe because only the text of references changes, not the shape.
   return rewriteReferences(schema, names) as JsonSchema;
 }
 

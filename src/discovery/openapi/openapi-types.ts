@@ -1,4 +1,4 @@
-// As much of OpenAPI 3.1's form as this house writes and its reference page reads.
+// The part of OpenAPI 3.1 that this gateway writes and its API reference reads.
 
 import type { JsonSchema } from "./json-schemas.ts";
 
@@ -81,7 +81,7 @@ export interface OpenApiDocument {
   };
 }
 
-/** The response itself, where an operation only refers to it. */
+/** Follows a reference to a response component. */
 export function resolveResponse(
   document: OpenApiDocument,
   responseOrRef: ResponseObject | Reference,
@@ -89,11 +89,11 @@ export function resolveResponse(
   if (!("$ref" in responseOrRef)) return responseOrRef;
   const name = responseOrRef.$ref.slice("#/components/responses/".length);
   const response = document.components.responses[name];
-  if (response === undefined) throw new Error(`the document has no response ${name}`);
+  if (response === undefined) throw new Error(`no response component ${name}`);
   return response;
 }
 
-/** Every operation in the order of the routes. */
+/** All operations, in the order of the routes. */
 export function listOperations(
   document: OpenApiDocument,
 ): readonly { readonly path: string; readonly method: string; readonly operation: Operation }[] {

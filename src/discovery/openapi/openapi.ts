@@ -1,4 +1,4 @@
-// The OpenAPI description, made out of the routes alone: an endpoint is in it because it is mounted.
+// The OpenAPI description, generated from the mounted routes.
 
 import { FAULTS } from "../../base/fault.ts";
 import type { Route } from "../../http/route.ts";
@@ -8,6 +8,7 @@ import { ERROR_ADVICE, acceptsIdempotencyKey } from "../error-docs.ts";
 import type { OpenApiDocument, Operation, Tag } from "./openapi-types.ts";
 import { createRouteSchemas, routeOperation, SECURITY_SCHEMES } from "./operation.ts";
 import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "../discovery-settings.ts";
+import { TAGLINE } from "../home-page.tsx";
 import { tagDescription } from "./tags.ts";
 
 export const OPENAPI_CONTENT_TYPE = "application/yaml; charset=utf-8";
@@ -21,8 +22,8 @@ export function openApiDocument(
   return {
     openapi: "3.1.1",
     info: infoOf(settings),
-    externalDocs: { url: settings.docsUrl, description: "The documentation for humans." },
-    servers: [{ url: settings.baseUrl, description: `${PRODUCT_NAME} at this address.` }],
+    externalDocs: { url: settings.docsUrl, description: "Documentation." },
+    servers: [{ url: settings.baseUrl, description: `This ${PRODUCT_NAME} gateway.` }],
     tags: tagsOf(visible),
     paths: pathsOf(visible, (route) => routeOperation(route, registry, settings)),
     components: {
@@ -34,7 +35,7 @@ export function openApiDocument(
   };
 }
 
-// The library is loaded when the first reader asks: few do, and a start would wait for it.
+// The library is loaded on the first request, to keep startup fast.
 export async function openApiYaml(document: OpenApiDocument): Promise<string> {
   const { stringify } = await import("yaml");
   return stringify(document, { aliasDuplicateObjects: false, lineWidth: 100 });
@@ -44,13 +45,13 @@ function infoOf(settings: DiscoverySettings): OpenApiDocument["info"] {
   return {
     title: PRODUCT_NAME,
     version: settings.version,
-    summary: "An AI gateway that agents let themselves into.",
+    summary: `${TAGLINE}.`,
     description: [
-      `One call opens an account with ${creditsText(settings.startingCredits)} and answers a key: no human, no browser.`,
-      "Any model is then called through the OpenAI or the Anthropic API. Credits are prepaid; usage is billed at the providers' list prices.",
-      `An agent finds everything that it needs on one page: [auth.md](${settings.baseUrl}/auth.md).`,
-      "Clients should ignore fields that they do not know: answers may grow new ones.",
-      "**Errors** have a stable `code` and the form of the API that was called:",
+      `One request opens an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human or a browser.`,
+      "Every model works with the OpenAI and Anthropic APIs. Credits are prepaid; usage is billed at the providers' list prices.",
+      `For agents, [auth.md](${settings.baseUrl}/auth.md) has everything on one page.`,
+      "Clients must ignore unknown fields: responses may gain new ones.",
+      "**Errors** have a stable `code` and the format of the API that was called:",
       errorTable(),
     ].join("\n\n"),
     ...(settings.termsUrl === undefined ? {} : { termsOfService: settings.termsUrl }),
@@ -88,7 +89,7 @@ function pathsOf(
   return paths;
 }
 
-/** A header that no answer has stays out: every component is referred to. */
+/** Only headers that some response refers to: the linter rejects unused components. */
 function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["headers"] {
   const { Replayed, Challenge, PaymentRequired, ...always } = RESPONSE_HEADERS;
   return {

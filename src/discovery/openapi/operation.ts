@@ -1,7 +1,8 @@
-// One route as one operation of the description.
+// Converts a route to an OpenAPI operation.
 
 import type { ResponseDoc, Route } from "../../http/route.ts";
-import { curlCommand, exampleBody } from "../curl.ts";
+import { curlCommand } from "../curl.ts";
+import { exampleRequest, exampleResponse } from "../examples.ts";
 import { isObject } from "../../base/json.ts";
 import { errorResponseRefs, relayedHeadersOf } from "./error-responses.ts";
 import { ERROR_ENVELOPES, acceptsIdempotencyKey } from "../error-docs.ts";
@@ -18,7 +19,7 @@ import type { DiscoverySettings } from "../discovery-settings.ts";
 import type { z } from "zod";
 
 const IDEMPOTENCY_KEY_DESCRIPTION =
-  "A random text of your own. A repetition with the same key and body gets the first answer again, for 24 hours.";
+  "A random string of your choice. For 24 hours, a request with the same key and body gets the first response again.";
 const IDEMPOTENCY_KEY_MAX = 255;
 const KEYLESS_IDEMPOTENCY_KEY_MIN = 16;
 const COMPONENTS_PREFIX = "#/components/schemas/";
@@ -27,24 +28,24 @@ export const SECURITY_SCHEMES = {
   bearer: {
     type: "http",
     scheme: "bearer",
-    description: "A gateway API key: `authorization: Bearer <API_KEY>`.",
+    description: "Your API key: `authorization: Bearer <API_KEY>`.",
   },
   apiKey: {
     type: "apiKey",
     in: "header",
     name: "x-api-key",
-    description: "The same key, where Anthropic's SDKs put it.",
+    description: "The same key in `x-api-key`, the header that Anthropic SDKs use.",
   },
 } as const;
 
-/** What an answer may also say of itself; both are optional, so a plain AnswerDoc is one. */
+/** Optional details of a response. */
 type FullResponseDoc = ResponseDoc & {
   readonly headers?: Readonly<Record<string, string>>;
-  /** The same answer in other content types, such as a stream or CSV. */
+  /** The same response in other content types, such as an event stream or CSV. */
   readonly alternatives?: readonly Pick<ResponseDoc, "schema" | "contentType" | "example">[];
 };
 
-/** The schemas of all routes, each described once. */
+/** A registry with the schemas of all routes. */
 export function createRouteSchemas(routes: readonly Route[]): SchemaRegistry {
   const inputs = routes.flatMap(({ params, query, body }) => [params, query, body]);
   const variants = routes
@@ -77,7 +78,7 @@ export function routeOperation(
     ...(route.body === undefined
       ? {}
       : { requestBody: requestBodyOf(route, route.body, registry, settings) }),
-    responses: { ...successResponses(route, registry), ...errorResponseRefs(route) },
+    responses: { ...successResponses(route, { registry, settings }), ...errorResponseRefs(route) },
     "x-codeSamples": [
       {
         lang: "Shell",
@@ -101,10 +102,10 @@ function parametersOf(
   return [...route.path.matchAll(/\{(\w+)(\+?)\}/g)].map(([, name = "", rest]) => {
     const field = fields[name]?.schema ?? { type: "string" };
     const description =
-      rest === "+" ? `${field.description ?? ""} It may hold slashes.`.trim() : field.description;
+      rest === "+" ? `${field.description ?? ""} May contain slashes.`.trim() : field.description;
     return parameter(name, location, {
       required: true,
-      schema: description === undefined ? field : { ...field, description: description },
+      schema: description === undefined ? field : { ...field, description },
     });
   });
 }
@@ -156,9 +157,9 @@ function headerParametersOf(route: Route): readonly Parameter[] {
       in: "header",
       description:
         route.revealsSecret === true && route.auth === "key"
-          ? `${IDEMPOTENCY_KEY_DESCRIPTION} The answer holds a secret, so only the API key that asked first gets it again.`
+          ? `${IDEMPOTENCY_KEY_DESCRIPTION} The response contains a secret, so only the API key that sent the first request gets it again.`
           : IDEMPOTENCY_KEY_DESCRIPTION,
-      schema: { type: "string", minLength: minLength, maxLength: IDEMPOTENCY_KEY_MAX },
+      schema: { type: "string", minLength, maxLength: IDEMPOTENCY_KEY_MAX },
     },
   ];
 }
@@ -170,7 +171,7 @@ function requestBodyOf(
   settings: DiscoverySettings,
 ): NonNullable<Operation["requestBody"]> {
   const type = route.bodyType === "form" ? "application/x-www-form-urlencoded" : "application/json";
-  const example = exampleBody(route, settings);
+  const example = exampleRequest(route, settings);
   const media: MediaType = {
     schema: registry.jsonSchemaFor("input", body),
     ...(example === undefined ? {} : { example }),
@@ -178,13 +179,18 @@ function requestBodyOf(
   return { required: !body.safeParse({}).success, content: { [type]: media } };
 }
 
+interface OperationContext {
+  readonly registry: SchemaRegistry;
+  readonly settings: DiscoverySettings;
+}
+
 function successResponses(
   route: Route,
-  registry: SchemaRegistry,
+  { registry, settings }: OperationContext,
 ): Readonly<Record<string, ResponseObject>> {
-  const responses = Object.entries(route.responses).map(([status, answer]) => [
+  const responses = Object.entries(route.responses).map(([status, response]) => [
     status,
-    responseObject(route, answer, registry),
+    responseObject(route, response, { registry, settings }),
   ]);
   return Object.fromEntries(responses);
 }
@@ -192,7 +198,7 @@ function successResponses(
 function responseObject(
   route: Route,
   response: FullResponseDoc,
-  registry: SchemaRegistry,
+  context: OperationContext,
 ): ResponseObject {
   const headers: Record<string, HeaderObject | Reference> = {
     "x-request-id": { $ref: "#/components/headers/RequestId" },
@@ -202,9 +208,9 @@ function responseObject(
   for (const [name, description] of Object.entries(response.headers ?? {}))
     headers[name] = { description, schema: { type: "string" } };
   Object.assign(headers, relayedHeadersOf(route));
-  const content = responseVariants(response).map((form) => [
-    form.contentType ?? "application/json",
-    mediaType(form, registry),
+  const content = responseVariants(response).map((variant) => [
+    variant.contentType ?? "application/json",
+    mediaType(route, variant, context),
   ]);
   return {
     description: response.description,
@@ -215,17 +221,24 @@ function responseObject(
 
 type ResponseVariant = NonNullable<FullResponseDoc["alternatives"]>[number];
 
-/** The bodies that an answer can have; an answer that names neither a schema nor a content type has none. */
-function responseVariants(answer: FullResponseDoc): readonly ResponseVariant[] {
-  return [answer, ...(answer.alternatives ?? [])].filter(
-    (form) => form.schema !== undefined || form.contentType !== undefined,
+/** The bodies that a response can have; none if it has neither a schema nor a content type. */
+function responseVariants(response: FullResponseDoc): readonly ResponseVariant[] {
+  return [response, ...(response.alternatives ?? [])].filter(
+    (variant) => variant.schema !== undefined || variant.contentType !== undefined,
   );
 }
 
-function mediaType(form: ResponseVariant, registry: SchemaRegistry): MediaType {
+function mediaType(
+  route: Route,
+  variant: ResponseVariant,
+  { registry, settings }: OperationContext,
+): MediaType {
   const schema: JsonSchema =
-    form.schema === undefined ? { type: "string" } : registry.jsonSchemaFor("output", form.schema);
-  return { schema, ...(form.example === undefined ? {} : { example: form.example }) };
+    variant.schema === undefined
+      ? { type: "string" }
+      : registry.jsonSchemaFor("output", variant.schema);
+  const example = exampleResponse(route, settings, variant.example);
+  return { schema, ...(example === undefined ? {} : { example }) };
 }
 
 function exampleParams(parameters: readonly Parameter[]): Readonly<Record<string, string>> {

@@ -1,5 +1,6 @@
 /** @jsxImportSource hono/jsx */
-// One endpoint of the reference: what it takes and answers on the left, a command and an answer on the right.
+// One endpoint of the API reference: parameters, body, responses and errors, with example request and responses beside
+// them.
 
 import type { Child } from "hono/jsx";
 import {
@@ -41,7 +42,7 @@ export function Endpoint({ path, method, operation, document }: EndpointProps): 
           {path}
         </p>
         {operation.description === undefined ? null : <Markdown text={operation.description} />}
-        {operation.security.length === 0 ? <p class="note">Needs no key.</p> : null}
+        {operation.security.length === 0 ? <p class="note">No API key required.</p> : null}
         <Parameters parameters={operation.parameters ?? []} />
         <RequestBody operation={operation} document={document} />
         {successes.map(([status, response]) => (
@@ -51,7 +52,7 @@ export function Endpoint({ path, method, operation, document }: EndpointProps): 
       </div>
       <div class="endpoint-examples">
         {operation["x-codeSamples"].map((sample) => (
-          <CodeExample caption={`Request, with ${sample.label}`} text={sample.source} />
+          <CodeExample caption={`Request (${sample.label})`} text={sample.source} />
         ))}
         {successes.flatMap(([status, response]) => examplesOf(status, response))}
       </div>
@@ -60,8 +61,8 @@ export function Endpoint({ path, method, operation, document }: EndpointProps): 
 }
 
 const PARAMETER_LOCATIONS = [
-  ["path", "In the path"],
-  ["query", "In the query"],
+  ["path", "Path parameters"],
+  ["query", "Query parameters"],
   ["header", "Headers"],
 ] as const;
 
@@ -102,7 +103,7 @@ function RequestBody({
   if (requestBody === undefined) return null;
   return (
     <>
-      <h4>Body</h4>
+      <h4>Request body</h4>
       {Object.entries(requestBody.content).map(([type, media]) => (
         <>
           <p class="note">
@@ -110,7 +111,7 @@ function RequestBody({
             {requestBody.required ? "" : ", optional"}
           </p>
           <FieldTable
-            caption="Fields of the body"
+            caption="Request body fields"
             rows={schemaRows(media.schema ?? {}, document.components.schemas)}
           />
         </>
@@ -131,7 +132,7 @@ function SuccessResponse({ status, response, document }: SuccessResponseProps): 
   );
   return (
     <>
-      <h4>Answer {status}</h4>
+      <h4>Response {status}</h4>
       <Markdown text={response.description} />
       {headers.map((header) => (
         <p class="note">
@@ -143,7 +144,7 @@ function SuccessResponse({ status, response, document }: SuccessResponseProps): 
           <p class="note">
             <code>{type}</code>
           </p>
-          <MediaTable caption={`Fields of answer ${status}`} media={media} document={document} />
+          <MediaTable caption={`Fields of response ${status}`} media={media} document={document} />
         </>
       ))}
     </>
@@ -162,7 +163,7 @@ function MediaTable({ caption, media, document }: MediaTableProps): Child {
   if (schema?.$ref !== undefined)
     return (
       <p>
-        A record of type <SchemaLink name={typeName(schema)} />.
+        The <SchemaLink name={typeName(schema)} /> object.
       </p>
     );
   return (
@@ -184,7 +185,7 @@ export function FieldTable({
       <thead>
         <tr>
           <th scope="col">Field</th>
-          <th scope="col">Meaning</th>
+          <th scope="col">Description</th>
         </tr>
       </thead>
       <tbody>
@@ -248,7 +249,7 @@ function examplesOf(status: string, response: ResponseObject): readonly Child[] 
   return Object.entries(response.content ?? {}).flatMap(([type, { example }]) => {
     if (example === undefined) return [];
     const text = typeof example === "string" ? example : JSON.stringify(example, null, 2);
-    return [<CodeExample caption={`Answer ${status}, ${type}`} text={text} />];
+    return [<CodeExample caption={`Response ${status} (${type})`} text={text} />];
   });
 }
 

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// /docs: the API reference, rendered from the OpenAPI description and nothing else.
+// /docs: the API reference, rendered from the OpenAPI description.
 
 import type { Child } from "hono/jsx";
 import { renderPage } from "../../http/pages/layout.tsx";
@@ -22,8 +22,8 @@ export function referencePage(document: OpenApiDocument): string {
     main: <EndpointSections document={document} operations={operations} />,
     footer: (
       <p>
-        {document.info.title} {document.info.version}. This page is made from{" "}
-        <a href="/openapi.yaml">the OpenAPI description</a>.
+        {document.info.title} {document.info.version}. Generated from the{" "}
+        <a href="/openapi.yaml">OpenAPI description</a>.
       </p>
     ),
   });
@@ -56,7 +56,7 @@ function TableOfContents({ document, operations }: ReferenceProps): Child {
             </ul>
           </>
         ))}
-        <p class="contents-group">Records</p>
+        <p class="contents-group">Objects</p>
         <ul>
           {Object.keys(document.components.schemas).map((name) => (
             <li>
@@ -97,7 +97,7 @@ function Authentication({ document }: Pick<ReferenceProps, "document">): Child {
   return (
     <section aria-labelledby="authentication">
       <h2 id="authentication">Authentication</h2>
-      <p>Send the API key in one of these headers. Endpoints that need none say so.</p>
+      <p>Send your API key in one of these headers. Endpoints that need no key say so.</p>
       <ul>
         {Object.values(document.components.securitySchemes).map((scheme) => (
           <li>{renderInline(scheme["description"] ?? "")}</li>
@@ -111,7 +111,7 @@ function SchemaSections({ document }: Pick<ReferenceProps, "document">): Child {
   const { schemas } = document.components;
   return (
     <section aria-labelledby="records">
-      <h2 id="records">Records</h2>
+      <h2 id="records">Objects</h2>
       {Object.entries(schemas).map(([name, schema]) => (
         <article class="record" id={`record-${name}`} aria-labelledby={`record-${name}-title`}>
           <h3 id={`record-${name}-title`}>

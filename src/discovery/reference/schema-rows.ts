@@ -1,4 +1,4 @@
-// A JSON Schema as the rows of a table that a human reads: nested fields become `balance.credits` and `data[].id`.
+// Flattens a JSON Schema into table rows: nested fields become `balance.credits` and `data[].id`.
 
 import type { JsonSchema } from "../openapi/json-schemas.ts";
 
@@ -7,7 +7,7 @@ export interface SchemaRow {
   readonly type: string;
   readonly required: boolean;
   readonly description: string;
-  /** The named record that the field holds, which is described in its own table. */
+  /** The named schema of the field, which has its own table. */
   readonly schemaName?: string;
 }
 
@@ -73,11 +73,9 @@ function fieldRows(
   return [row, ...inner];
 }
 
-/** `text`-like words for a type: `string (date-time) or null`, `array of ApiKey`, `"day" or "week"`. */
+/** The type as text: `string (date-time) or null`, `array of ApiKey`, `"day" or "week"`. */
 export function typeName(schema: JsonSchema): string {
-  const record =
-    schema.$ref === undefined ? undefined : schema.$ref.slice(COMPONENTS_PREFIX.length);
-  if (record !== undefined) return record;
+  if (schema.$ref !== undefined) return schema.$ref.slice(COMPONENTS_PREFIX.length);
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum !== undefined)
     return schema.enum.map((value) => JSON.stringify(value)).join(" or ");
@@ -88,13 +86,13 @@ export function typeName(schema: JsonSchema): string {
   const types =
     typeof schema.type === "string"
       ? [schema.type]
-      : // Safe because JSON Schema's `type` is a name or a list of names.
+      : // Safe because `type` is a name or a list of names in JSON Schema.
         ((schema.type as readonly string[] | undefined) ?? []);
   if (types.length === 0) return "any";
-  const words = types.map((type) =>
+  const names = types.map((type) =>
     type === "string" && schema.format !== undefined ? `string (${schema.format})` : type,
   );
-  return words.join(" or ");
+  return names.join(" or ");
 }
 
 function partTypeName(part: JsonSchema | boolean): string {

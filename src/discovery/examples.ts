@@ -1,0 +1,32 @@
+// The routes' example bodies, with a model that this gateway can call.
+
+import { isObject } from "../base/json.ts";
+import type { Route } from "../http/route.ts";
+import type { DiscoverySettings } from "./discovery-settings.ts";
+import { EMBEDDINGS_ROUTE } from "./route-keys.ts";
+
+export function exampleRequest(route: Route, settings: DiscoverySettings): unknown {
+  return withExampleModel(route, settings, route.requestExample);
+}
+
+/** `example` is that of one of the route's responses. */
+export function exampleResponse(
+  route: Route,
+  settings: DiscoverySettings,
+  example: unknown,
+): unknown {
+  return isModelCall(route) ? withExampleModel(route, settings, example) : example;
+}
+
+function isModelCall({ requestExample }: Route): boolean {
+  return isObject(requestExample) && typeof requestExample["model"] === "string";
+}
+
+function withExampleModel(route: Route, settings: DiscoverySettings, example: unknown): unknown {
+  if (!isObject(example) || typeof example["model"] !== "string") return example;
+  const isEmbeddings = `${route.method} ${route.path}` === EMBEDDINGS_ROUTE;
+  return {
+    ...example,
+    model: isEmbeddings ? settings.exampleEmbeddingModel : settings.exampleModel,
+  };
+}
