@@ -131,7 +131,9 @@ describe("the stylesheet", () => {
       for (const background of ["background", "surface", "surface-muted"]) {
         for (const color of ["text", "text-muted", "accent", "danger", "warn", "success"])
           expect(contrastRatio(theme?.[color], theme?.[background])).toBeGreaterThanOrEqual(4.5);
-        expect(contrastRatio(theme?.["border-strong"], theme?.[background])).toBeGreaterThanOrEqual(3);
+        expect(contrastRatio(theme?.["border-strong"], theme?.[background])).toBeGreaterThanOrEqual(
+          3,
+        );
       }
       expect(contrastRatio(theme?.["accent-text"], theme?.["accent"])).toBeGreaterThanOrEqual(4.5);
     }
