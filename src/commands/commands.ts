@@ -20,7 +20,7 @@ import { serve } from "./serve.ts";
 import { simulate } from "./simulate.ts";
 import { errorMessage } from "./with-store.ts";
 
-const COMMANDS: Readonly<Record<string, Command>> = {
+export const COMMANDS: Readonly<Record<string, Command>> = {
   serve,
   simulate,
   migrate: migrateStore,

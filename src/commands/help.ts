@@ -41,7 +41,7 @@ export function commandHelp(name: string, command: Command): string {
   ].join("\n");
 }
 
-function usageLine(name: string, command: Command | undefined): string {
+export function usageLine(name: string, command: Command | undefined): string {
   const required = Object.entries(command?.flags ?? {}).filter(
     ([, flag]) => flag.required === true,
   );

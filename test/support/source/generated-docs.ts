@@ -1,0 +1,132 @@
+// The generated parts of the documents: settings, endpoints, commands, layers. `npm run docs` writes them, and a test
+// compares them.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { readConfig, SETTINGS } from "../../../src/config/config.ts";
+import { createServer } from "../../../src/server/server.ts";
+import type { Route } from "../../../src/http/route.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { COMMANDS } from "../../../src/commands/commands.ts";
+import { usageLine } from "../../../src/commands/help.ts";
+import { IMPORT_LAW } from "./import-law.ts";
+import { readText, ROOT } from "./source-files.ts";
+
+/** The routes that a gateway mounts when no setting is set. */
+export async function defaultRoutes(): Promise<readonly Route[]> {
+  const folder = mkdtempSync(path.join(tmpdir(), "postern-routes-"));
+  const read = readConfig({ env: { POSTERN_DATA_DIR: folder }, hostName: "test", providers: [] });
+  if (!read.ok) throw new Error(read.errors.join("; "));
+  const noop = (): void => {};
+  const server = await createServer(read.config, {
+    log: { debug: noop, info: noop, warn: noop, error: noop },
+    now: Date.now,
+    version: "0.0.0",
+    onFatal: noop,
+  });
+  await server.close();
+  rmSync(folder, { recursive: true, force: true });
+  return server.routes;
+}
+
+/** The documents with generated parts, each between `<!-- name -->` and `<!-- /name -->`. */
+const PARTS: Readonly<
+  Record<string, readonly [name: string, part: (routes: readonly Route[]) => string]>
+> = {
+  "docs/settings.md": ["settings", () => settingsTable()],
+  "docs/endpoints.md": ["endpoints", endpointTable],
+  "docs/commands.md": ["commands", () => commandTable()],
+  "docs/architecture.md": ["layers", () => layerDiagram()],
+};
+
+/** Each generated document as it is on disk, and as it must be. */
+export function generatedDocs(
+  routes: readonly Route[],
+): readonly { readonly file: string; readonly current: string; readonly expected: string }[] {
+  return Object.entries(PARTS).map(([file, [name, part]]) => {
+    const current = readText(file);
+    return { file, current, expected: replacePart(file, current, name, part(routes)) };
+  });
+}
+
+function replacePart(file: string, text: string, name: string, part: string): string {
+  const place = new RegExp(`(<!-- ${name} -->\n)[\\s\\S]*?(<!-- /${name} -->)`);
+  if (!place.test(text)) throw new Error(`${file} has no <!-- ${name} --> … <!-- /${name} -->`);
+  return text.replace(place, (_, open: string, close: string) => `${open}\n${part}\n\n${close}`);
+}
+
+function commandTable(): string {
+  return table(
+    ["Command", "What it does"],
+    Object.entries(COMMANDS).map(([name, command]) => [
+      `\`postern ${usageLine(name, command)}\``,
+      `${command.summary}.`,
+    ]),
+  );
+}
+
+/** The import law as a diagram: an arrow goes from a folder to the highest folders that it imports. */
+function layerDiagram(): string {
+  const arrows = Object.entries(IMPORT_LAW).flatMap(([folder, allowed]) =>
+    allowed
+      .filter((other) => !allowed.some((third) => reaches(third, other)))
+      .map((other) => `  ${nodeOf(folder)} --> ${nodeOf(other)}`),
+  );
+  return ["```mermaid", "flowchart TD", ...arrows, "```"].join("\n");
+}
+
+function nodeOf(folder: string): string {
+  return `${folder.replaceAll("-", "_")}[${folder}]`;
+}
+
+function reaches(from: string, to: string): boolean {
+  const direct = IMPORT_LAW[from] ?? [];
+  return direct.includes(to) || direct.some((next) => reaches(next, to));
+}
+
+function settingsTable(): string {
+  return table(
+    ["Setting", "Default", "Description"],
+    [...Object.entries(SETTINGS), ...accountSettings()].map(
+      ([name, { defaultValue, description }]) => [
+        `\`${name}\``,
+        defaultValue === "" ? "not set" : defaultValue.replaceAll(/[<>]/g, (mark) => `\\${mark}`),
+        description,
+      ],
+    ),
+  );
+}
+
+/** What the accounts at some providers need beside a key and an address, by the names of the variables. */
+export function accountSettings(): readonly (readonly [
+  string,
+  { readonly defaultValue: string; readonly description: string },
+])[] {
+  return PROVIDERS.flatMap(({ envPrefix, settings = [] }) =>
+    settings.map((setting) => [`${envPrefix}_${setting.name}`, setting] as const),
+  );
+}
+
+function endpointTable(routes: readonly Route[]): string {
+  return table(
+    ["Method and path", "Auth", "Description"],
+    routes
+      .filter((route) => route.hidden !== true)
+      .map((route) => [
+        `\`${route.method} ${route.path}\``,
+        route.auth === "key" ? "key" : "none",
+        `${route.summary}.`,
+      ]),
+  );
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell) => cell.replaceAll("|", String.raw`\|`)).join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}
+
+if (import.meta.main)
+  for (const { file, expected } of generatedDocs(await defaultRoutes()))
+    writeFileSync(path.join(ROOT, file), expected);
