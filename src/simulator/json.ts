@@ -1,4 +1,4 @@
-// Readers of a client's JSON that put an empty value where the field is missing or of another type.
+// Readers of untrusted JSON that return an empty value if a field is missing or has another type.
 
 import { arrayIn, objectIn, stringIn, type JsonObject } from "../base/json.ts";
 

@@ -1,4 +1,4 @@
-// The models that this provider has, in the list that each API gives of them.
+// The simulator's models, in each API's list format.
 
 import type { JsonObject } from "../base/json.ts";
 
@@ -8,7 +8,7 @@ const CREATED_AT = "2026-01-01T00:00:00Z";
 const MODELS = [
   { id: "sim/echo", name: "Simulated echo", generates: true },
   { id: "sim/reason", name: "Simulated reasoning", generates: true },
-  { id: "sim/tiny", name: "Simulated, smallest", generates: true },
+  { id: "sim/tiny", name: "Simulated tiny", generates: true },
   { id: "sim/embed", name: "Simulated embeddings", generates: false },
 ] as const;
 

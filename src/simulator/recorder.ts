@@ -1,4 +1,4 @@
-// What the simulator saw, for tests to look at: the last requests as they came, and what became of the streams.
+// Records for tests: the latest requests as received, and how each stream ended.
 
 import type { TokenCounts } from "./reply/compose-reply.ts";
 
@@ -35,13 +35,13 @@ interface AbortedStream {
   readonly bytes: number;
 }
 
-/** One reply on its way. It ends once. */
+/** Tracks one reply. Only the first call that ends it counts. */
 export interface ReplyTracker {
   readonly sent: (bytes: number) => void;
   readonly completed: () => void;
   readonly aborted: () => void;
   readonly cut: () => void;
-  /** The wait before a reply is over, and counts as nothing by itself. */
+  /** Ends the delay before a reply, which is not counted as a stream. */
   readonly delayCompleted: () => void;
 }
 
@@ -152,14 +152,14 @@ function redactedRequest(request: RecordedRequest): unknown {
   };
 }
 
-/** The end of a secret tells which of several it was, and no more. */
+/** Keeps the end of a secret, so that tests can tell several apart. */
 function redactSecret(value: string): string {
   return value.length > SHOWN_SUFFIX_LENGTH * 3
     ? `[secret …${value.slice(-SHOWN_SUFFIX_LENGTH)}]`
     : "[secret]";
 }
 
-/** The body as text where it is valid UTF-8, so that the text is the bytes; else base64. */
+/** The body as text if it is valid UTF-8, else as base64. */
 function bodyText(body: Uint8Array): Readonly<Record<string, string>> {
   try {
     return { body: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body) };

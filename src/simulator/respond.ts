@@ -1,4 +1,4 @@
-// A request on its way through, and the ways to end it.
+// The context of one request, and the responses that end it: JSON, an error, or an injected fault.
 
 import type { InvalidRequest } from "./reply/normalized-request.ts";
 import type { SharedTimer } from "./faults/shared-timer.ts";
@@ -21,11 +21,11 @@ import { JSON_CONTENT_TYPE, type ApiError, type SimulatedWire } from "./wires/wi
 
 export interface SimulatorOptions {
   readonly now: () => number;
-  /** Demands a key: any key, or exactly this one. */
+  /** Requires any API key (true), or exactly this one. */
   readonly requireKey?: boolean | string;
-  /** Answers for every model name instead of its own four. */
+  /** Accepts every model name, not only the simulator's own four. */
   readonly acceptsAnyModel?: boolean;
-  /** How many requests are kept to be looked at; 200 unless told. 0 keeps none, which is cheaper. */
+  /** The number of requests to keep for `GET /sim/requests`. Default 200; 0 keeps none, which is cheaper. */
   readonly maxRecordedRequests?: number;
 }
 
@@ -37,7 +37,6 @@ export interface SimulatorDeps {
   readonly timer: SharedTimer;
 }
 
-/** One request on its way through. */
 export interface RequestContext {
   readonly deps: SimulatorDeps;
   readonly request: Request;
@@ -96,7 +95,7 @@ export function respond(
   return new Response(plain?.pipeThrough(new CompressionStream("gzip")) ?? null, { headers });
 }
 
-/** What is answered instead of a reply. */
+/** The response to send instead of a reply, if a directive asks for one. */
 export async function injectFault(
   wire: SimulatedWire,
   context: RequestContext,
@@ -117,7 +116,7 @@ export async function injectFault(
   if (directives.html === true) return htmlPage(status ?? 502);
   const failure = {
     status: status ?? 500,
-    message: directives.message ?? "This failure was ordered.",
+    message: directives.message ?? "This error was requested by a directive.",
   };
   if (directives["error-body"] === true)
     return respond(context, wire, {
@@ -180,7 +179,7 @@ export function directivesFor(
     return {
       invalid: true,
       status: 400,
-      message: `The simulator has no directive "${error}". docs/simulator.md lists them.`,
+      message: `Unknown directive or invalid value: "${error}". See docs/simulator.md for the directives.`,
     };
   return { ...inHeaders?.directives, ...inText?.directives };
 }

@@ -1,4 +1,4 @@
-// Which API a path belongs to. Providers put their APIs under different roots, so only the end of a path counts.
+// Matches a path to an API by its suffix only, since providers put their APIs under different roots.
 
 import { chatWire } from "./wires/chat.ts";
 import { converseWire } from "./wires/converse.ts";
@@ -31,7 +31,7 @@ export type RouteMatch =
     }
   | { readonly kind: "embed"; readonly wire: SimulatedWire; readonly pathModel: string }
   | { readonly kind: "models"; readonly wire: SimulatedWire; readonly pathModel: string }
-  | { readonly kind: "own"; readonly name: string };
+  | { readonly kind: "control"; readonly name: string };
 
 const COUNT_MESSAGES: TokenCounting = {
   parseRequest: parseCountRequest,
@@ -70,7 +70,7 @@ const PATH_SUFFIXES: readonly (readonly [string, RouteMatch])[] = [
 
 export function matchRoute(path: string): RouteMatch | undefined {
   for (const [suffix, route] of PATH_SUFFIXES) if (path.endsWith(suffix)) return route;
-  if (path.startsWith("/sim/")) return { kind: "own", name: path.slice("/sim/".length) };
+  if (path.startsWith("/sim/")) return { kind: "control", name: path.slice("/sim/".length) };
   return matchBedrockRoute(path) ?? matchModelsRoute(path);
 }
 

@@ -1,5 +1,5 @@
-// A provider that is not there: it speaks the providers' APIs, always says the same to the same request, and does on
-// order whatever real providers do on bad days. docs/simulator.md is its manual.
+// A simulated provider: it implements the providers' APIs, replies deterministically, and injects faults on request.
+// See docs/simulator.md.
 
 import { isInvalid, promptTokens, type NormalizedRequest } from "./reply/normalized-request.ts";
 import { createSharedTimer } from "./faults/shared-timer.ts";
@@ -44,7 +44,7 @@ const MAX_RECORDED_REQUESTS = 200;
 const MAX_CACHED_PROMPTS = 4_096;
 const MAX_CONVERSATIONS = 256;
 
-type ProviderRoute = Exclude<RouteMatch, { readonly kind: "own" }>;
+type ProviderRoute = Exclude<RouteMatch, { readonly kind: "control" }>;
 
 export function createSimulator(options: SimulatorOptions): Simulator {
   const deps: SimulatorDeps = {
@@ -71,7 +71,7 @@ export function createSimulator(options: SimulatorOptions): Simulator {
           },
           { status: 404 },
         );
-      if (route.kind === "own") return handleControlRequest(route.name, request, deps, url);
+      if (route.kind === "control") return handleControlRequest(route.name, request, deps, url);
       count += 1;
       const id = `req_sim_${count}`;
       const body = new Uint8Array(await request.arrayBuffer());
@@ -120,7 +120,7 @@ function handleControlRequest(
       return Response.json({ ok: true });
     default:
       return Response.json(
-        { error: "There is GET /sim/requests, GET /sim/stats and POST /sim/reset." },
+        { error: "Not found. Use GET /sim/requests, GET /sim/stats or POST /sim/reset." },
         { status: 404 },
       );
   }

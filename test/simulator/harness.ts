@@ -8,7 +8,7 @@ export interface SimulatorServer {
   readonly stop: () => Promise<void>;
 }
 
-/** A simulator behind real HTTP on a free port. */
+/** Starts a simulator on a free port. */
 export function serveSimulator(options: Partial<SimulatorOptions> = {}): SimulatorServer {
   const simulator = createSimulator({ now: () => NOW, ...options });
   const server = Bun.serve({
@@ -21,7 +21,7 @@ export function serveSimulator(options: Partial<SimulatorOptions> = {}): Simulat
   return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) };
 }
 
-/** Asks a simulator in this process. */
+/** A function that sends requests to a simulator in this process. */
 export function createClient(options: Partial<SimulatorOptions> = {}) {
   const simulator = createSimulator({ now: () => NOW, ...options });
   return (path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
@@ -40,15 +40,14 @@ export function createClient(options: Partial<SimulatorOptions> = {}) {
     );
 }
 
-/** JSON of which a test knows the form, so that it may reach into it. */
+/** JSON whose form the test knows. */
 export type Json = ReturnType<typeof JSON.parse>;
 
-/** A reply's JSON. */
 export async function json(response: Promise<Response> | Response): Promise<Json> {
   return (await response).json();
 }
 
-/** The `data:` values of a stream of events. */
+/** The parsed `data:` values of an SSE stream. */
 export function eventData(text: string): Json[] {
   return text
     .split(/\r\n|\n|\r/)
@@ -56,7 +55,7 @@ export function eventData(text: string): Json[] {
     .map((line) => JSON.parse(line.slice(6)));
 }
 
-/** Reads a body to its end; `broken` says that it did not come to one. */
+/** Reads a body until it ends or fails (`isTruncated`). */
 export async function readAll(response: Response): Promise<{
   readonly chunks: Uint8Array[];
   readonly text: string;
@@ -93,7 +92,7 @@ export function chatTool(
   };
 }
 
-/** What a promise is rejected with. The SDKs' promises are lazy ones, which `expect(…).rejects` does not wait for. */
+/** The promise's rejection reason. `expect(…).rejects` does not wait for the SDKs' lazy promises. */
 export async function rejectionReason(promise: PromiseLike<unknown>): Promise<unknown> {
   try {
     await promise;

@@ -1,4 +1,4 @@
-// What a test can order of a single reply. This one table drives the parser, the types and the page in docs/.
+// Directives change a single reply. This table drives the parser, the types and the table in docs/simulator.md.
 
 import { MINUTE_MS } from "../../base/time.ts";
 
@@ -23,145 +23,160 @@ export const DIRECTIVES = {
   latency: numberDirective(
     "latency=200",
     10 * MINUTE_MS,
-    "Waits so many milliseconds before anything is answered.",
+    "Waits this many milliseconds before responding.",
   ),
   pace: numberDirective(
     "pace=5",
     MINUTE_MS,
-    "Waits so many milliseconds between two deltas of a stream.",
+    "Waits this many milliseconds between two deltas of a stream.",
   ),
   tokens: numberDirective(
     "tokens=40",
     4_000_000,
-    "Replies with filler text of so many tokens; `max_tokens` still cuts it.",
+    "Replies with this many tokens of filler text. `max_tokens` still applies.",
   ),
   chunks: numberDirective(
     "chunks=40",
     100_000,
-    "Sends the text in so many deltas. Without `tokens` the text is filler of as many tokens.",
+    "Sends the text in this many deltas. Without `tokens`, the text is as many tokens of filler.",
   ),
   kb: numberDirective(
     "kb=500",
     65_536,
-    "Replies with so many KiB of filler text; with `chunks=1` in one huge event.",
+    "Replies with this many KiB of filler text. With `chunks=1`, in a single event.",
   ),
   text: textDirective('text="hello there"', "Replies with this text."),
-  empty: flagDirective("empty", "Completes without any content."),
-  preamble: flagDirective("preamble", "Says a sentence before it calls a tool."),
-  calls: numberDirective("calls=2", 64, "Makes so many tool calls, where tools may be called."),
-  refusal: flagDirective("refusal", "Refuses to answer, as the wire reports it."),
-  filter: flagDirective("filter", "Ends the reply as cut by a content filter."),
+  empty: flagDirective("empty", "Replies without content."),
+  preamble: flagDirective("preamble", "Writes a sentence before the tool call."),
+  calls: numberDirective("calls=2", 64, "Makes this many tool calls, if tools may be called."),
+  refusal: flagDirective("refusal", "Replies with a refusal in the wire's format."),
+  filter: flagDirective("filter", "Ends the reply with the content filter's finish reason."),
   "answer-model": textDirective(
     "answer-model=sim/other",
-    "Names this model in the reply instead of the requested one.",
+    "Reports this model instead of the requested one.",
   ),
-  tier: textDirective("tier=flex", "Names this service tier in the reply."),
-  reasoning: numberDirective("reasoning=64", 100_000, "Reasons for so many tokens; 0 for none."),
+  tier: textDirective("tier=flex", "Reports this service tier."),
+  reasoning: numberDirective(
+    "reasoning=64",
+    100_000,
+    "Reasons for this many tokens. 0 turns reasoning off.",
+  ),
   "reasoning-field": enumDirective(
     "reasoning-field=reasoning",
     ["reasoning_content", "reasoning", "none"],
-    "The field that holds reasoning on the chat wire.",
+    "Puts reasoning in this field on the chat wire.",
   ),
-  input: numberDirective("input=1000", 1e12, "Reports so many uncached input tokens."),
-  output: numberDirective("output=50", 1e12, "Reports so many output tokens beside reasoning."),
-  cached: numberDirective("cached=500", 1e12, "Reports so many tokens read from the prompt cache."),
+  input: numberDirective("input=1000", 1e12, "Reports this many uncached input tokens."),
+  output: numberDirective(
+    "output=50",
+    1e12,
+    "Reports this many output tokens, not counting reasoning.",
+  ),
+  cached: numberDirective(
+    "cached=500",
+    1e12,
+    "Reports this many tokens read from the prompt cache.",
+  ),
   "cache-5m": numberDirective(
     "cache-5m=300",
     1e12,
-    "Reports so many tokens written to the prompt cache for five minutes.",
+    "Reports this many tokens written to the 5-minute prompt cache.",
   ),
   "cache-1h": numberDirective(
     "cache-1h=300",
     1e12,
-    "Reports so many tokens written to the prompt cache for an hour.",
+    "Reports this many tokens written to the 1-hour prompt cache.",
   ),
   usage: enumDirective(
     "usage=none",
     ["none", "twice", "negative", "huge", "missing", "zero", "text"],
-    "Spoils the usage: left out, sent twice in a stream, all numbers negative, absurdly high, half of the fields missing, all zero, or texts for numbers.",
+    "Breaks the usage object: omitted, sent twice in a stream, all numbers negative, implausibly high, half of the fields missing, all zero, or strings instead of numbers.",
   ),
   "no-schema": flagDirective(
     "no-schema",
-    "Plays a model without a field for a JSON schema: a request that uses it is a 400.",
+    "Simulates a model without JSON schema support: a request with a schema gets a 400.",
   ),
   "no-forced-call": flagDirective(
     "no-forced-call",
-    "Plays a model that cannot be made to call a tool: a request that forces a call is a 400.",
+    "Simulates a model that cannot be required to call a tool: such a request gets a 400.",
   ),
   status: numberDirective(
     "status=429",
     599,
-    "Fails with this status (400 to 599) in the wire's own error form.",
+    "Fails with this status (400 to 599) in the wire's error format.",
   ),
   "retry-after": textDirective(
     "retry-after=3",
-    "The `retry-after` header of a failure; implies `status=429` when no status is given.",
+    "Sets the `retry-after` header of an error. Implies `status=429` if no status is given.",
   ),
   limits: numberDirective(
     "limits=5",
     10_000,
-    "Says in the wire's rate-limit headers that so many requests are left.",
+    "Reports this many remaining requests in the wire's rate-limit headers.",
   ),
-  message: textDirective('message="Slow down"', "The sentence in an error that was ordered."),
+  message: textDirective('message="Slow down"', "Sets the message of a requested error."),
   html: flagDirective(
     "html",
-    "Answers with an HTML page; status 502 unless `status` says otherwise.",
+    "Responds with an HTML page, with status 502 unless `status` is given.",
   ),
-  "error-body": flagDirective("error-body", "Answers 200, but the body is the wire's error."),
-  redirect: textDirective("redirect=https://example.com/", "Answers 307 to that place."),
+  "error-body": flagDirective("error-body", "Responds with status 200 and an error body."),
+  redirect: textDirective(
+    "redirect=https://example.com/",
+    "Responds with a 307 redirect to this URL.",
+  ),
   drop: flagDirective("drop", "Closes the connection before the first byte."),
   cut: numberDirective(
     "cut=3",
     1e6,
-    "Closes the connection after so many deltas; a whole body is closed halfway.",
+    "Closes the connection after this many deltas, or halfway through a JSON body.",
   ),
   fail: numberDirective(
     "fail=3",
     1e6,
-    "Sends an error event after so many deltas and ends the stream.",
+    "Sends an error event after this many deltas and ends the stream.",
   ),
   garble: numberDirective(
     "garble=3",
     1e6,
-    "Sends a malformed event after so many deltas and goes on; a whole body is only half of its JSON.",
+    "Sends a malformed event after this many deltas and continues. A JSON body ends halfway.",
   ),
   hang: numberDirective(
     "hang=3",
     1e6,
-    "Falls silent after so many deltas until the client leaves, ten minutes at most; a whole body stops halfway.",
+    "Stops sending after this many deltas, or halfway through a JSON body, until the client disconnects or ten minutes pass.",
   ),
   "hang-ms": numberDirective(
     "hang-ms=500",
     10 * MINUTE_MS,
-    "Ends the silence of `hang` after so many milliseconds and goes on.",
+    "Resumes after `hang` when this many milliseconds have passed.",
   ),
   flood: numberDirective(
     "flood=1024",
     1_048_576,
-    "Repeats the first delta until so many KiB were sent, then goes on.",
+    "Repeats the first delta until this many KiB have been sent, then continues.",
   ),
   "no-end": flagDirective("no-end", "Ends the stream without its terminal event."),
   slice: numberDirective(
     "slice=7",
     1e6,
-    "Sends the body in pieces of so many bytes, wherever they fall.",
+    "Sends the body in chunks of this many bytes, regardless of event boundaries.",
   ),
   slow: numberDirective(
     "slow=20",
     MINUTE_MS,
-    "Waits so many milliseconds between two pieces of the body (of 16 bytes, unless `slice` says otherwise).",
+    "Waits this many milliseconds between two chunks of the body (16 bytes each unless `slice` is given).",
   ),
   newline: enumDirective(
     "newline=crlf",
     ["lf", "crlf", "cr"],
-    "Ends the lines of a text stream this way.",
+    "Uses these line endings in a text stream.",
   ),
   keepalive: flagDirective(
     "keepalive",
-    "Sends a keep-alive before every delta: `ping` events on Messages, comments elsewhere.",
+    "Sends a keep-alive before every delta: a `ping` event on Messages, a comment elsewhere.",
   ),
   gzip: flagDirective("gzip", "Compresses the body with `content-encoding: gzip`."),
-  "content-type": textDirective("content-type=text/plain", "States this content type."),
+  "content-type": textDirective("content-type=text/plain", "Sets the content type."),
 } as const satisfies Record<string, NumberDirective | EnumDirective | SimpleDirective>;
 
 type DirectiveTable = typeof DIRECTIVES;
@@ -184,11 +199,11 @@ const HEADER_PREFIX = "x-sim-";
 
 export interface ParsedDirectives {
   readonly directives: Directives;
-  /** Words that are no directive, or have a value that it does not take. */
+  /** Unknown directives, and directives with an invalid value. */
   readonly errors: readonly string[];
 }
 
-/** Takes orders out of `[[sim: …]]` in a text; undefined where it has none. */
+/** Parses the `[[sim: …]]` directives in a text; undefined if it has none. */
 export function directivesInText(text: string): ParsedDirectives | undefined {
   if (!text.includes(OPENING)) return undefined;
   const words: [string, string | undefined][] = [];
@@ -199,12 +214,12 @@ export function directivesInText(text: string): ParsedDirectives | undefined {
   return parseDirectives(words);
 }
 
-/** A text without its orders, as the reply should echo it. */
+/** The text without its directives, as the reply echoes it. */
 export function withoutDirectives(text: string): string {
   return text.includes(OPENING) ? text.replaceAll(INLINE_PATTERN, "").trim() : text;
 }
 
-/** Takes orders out of headers such as `x-sim-latency: 200`. */
+/** Parses directives in headers such as `x-sim-latency: 200`. */
 export function directivesInHeaders(
   headers: readonly (readonly [string, string])[],
 ): ParsedDirectives | undefined {
@@ -224,7 +239,7 @@ function parseDirectives(words: readonly [string, string | undefined][]): Parsed
     if (parsed === undefined) errors.push(value === undefined ? name : `${name}=${value}`);
     else directives[name] = parsed;
   }
-  // Every value was read by its own row of the table, which is what Order says.
+  // Every value was parsed by its own row of the table, as the type Directives states.
   return { directives, errors };
 }
 

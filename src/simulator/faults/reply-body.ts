@@ -1,4 +1,4 @@
-// Sends a reply as it was ordered: in time, in pieces, and with every misfortune that was asked for.
+// Turns a reply into response bytes with the delays, chunk sizes and faults that its directives ask for.
 
 import { MINUTE_MS } from "../../base/time.ts";
 import type { SharedTimer } from "./shared-timer.ts";
@@ -9,26 +9,25 @@ import type { Frame, SimulatedWire } from "../wires/wire.ts";
 const HANG_MS = 10 * MINUTE_MS;
 const SLOW_SLICE_BYTES = 16;
 const QUEUE_BYTES = 65_536;
-/** What was queued before a cut must have left, or the cut takes it along. */
+/** The delay that lets queued bytes leave before a cut discards the queue. */
 const CUT_AFTER_MS = 10;
 const LINE_ENDINGS = { lf: "\n", crlf: "\r\n", cr: "\r" } as const;
 
-/** Stands among texts for the end of the connection; no wire sends this word alone. */
+/** Marks the end of the connection among text events; no wire sends this text alone. */
 const CUT = "cut";
 
 const encoder = new TextEncoder();
 
-/** A stretch of bytes, a wait, or the end of the connection. */
 type BodyStep = Uint8Array | { readonly waitMs: number } | typeof CUT;
 
-/** Whether a body can go out as it is, in one piece. */
+/** Whether a JSON body can be sent at once, without a stream. */
 export function isUnmodified(directives: Directives): boolean {
   for (const name of ["cut", "hang", "garble", "slice", "slow"] as const)
     if (directives[name] !== undefined) return false;
   return true;
 }
 
-/** A body that is not a stream, sent in two halves between which things can go wrong. */
+/** A JSON body as two halves, with faults injected between them. */
 export function jsonBodySteps(
   text: string,
   directives: Directives,
@@ -36,7 +35,7 @@ export function jsonBodySteps(
 ): Iterable<BodyStep> {
   const bytes = encoder.encode(text);
   const middle = bytes.length >> 1;
-  // What is about deltas has no meaning here; the torn body that `garble` asks for is a first half and no second.
+  // Directives about deltas do not apply; `garble` sends only the first half.
   const {
     pace: _pace,
     fail: _fail,
@@ -79,7 +78,7 @@ function* withFaults(
     const isClosing = frame.isUsage === true || frame.isTerminal === true;
     if (directives.pace !== undefined && frame.isDelta === true && deltas > 0)
       yield { waitMs: directives.pace };
-    // What was ordered for later than the last delta happens after it.
+    // Faults due after more deltas than the reply has happen after the last one.
     if (frame.isDelta === true || isClosing) {
       const due = dueFaults(faults, isClosing ? Infinity : deltas);
       for (const fault of due) yield* fault.events(wire, sent);
@@ -92,7 +91,7 @@ function* withFaults(
   }
 }
 
-/** The troubles whose time has come, up to the one that ends the stream. */
+/** Removes and returns the faults that are due, up to the first that ends the stream. */
 function dueFaults(faults: InjectedFault[], deltas: number): readonly InjectedFault[] {
   const later = faults.findIndex((fault) => fault.after > deltas);
   const due = faults.splice(0, later === -1 ? faults.length : later);
@@ -153,7 +152,7 @@ function* encodeEvents(events: Iterable<StreamEvent>, lineEnding: string): Gener
   }
 }
 
-/** Cuts the bytes anew, without regard to where one event ends. */
+/** Splits the bytes regardless of event boundaries. */
 function withSlices(steps: Iterable<BodyStep>, directives: Directives): Iterable<BodyStep> {
   if (directives.slice === undefined && directives.slow === undefined) return steps;
   return sliceBytes(steps, Math.max(1, directives.slice ?? SLOW_SLICE_BYTES), directives.slow);
@@ -191,7 +190,7 @@ function concatBytes(left: Uint8Array, right: Uint8Array): Uint8Array {
   return both;
 }
 
-/** The body of a reply. It is made as it is read, so a client that reads slowly is sent slowly. */
+/** A body stream that is produced as it is read, so backpressure applies. */
 export function createBodyStream(
   steps: Iterable<BodyStep>,
   tracker: ReplyTracker,
@@ -212,7 +211,7 @@ export function createBodyStream(
       } else if (next.value === CUT) {
         isClosed = true;
         tracker.cut();
-        controller.error(new Error("The simulator cut this reply, as it was ordered to."));
+        controller.error(new Error("A directive cut this reply."));
       } else if ("waitMs" in next.value) pendingMs = next.value.waitMs;
       else {
         tracker.sent(next.value.length);
@@ -227,7 +226,7 @@ export function createBodyStream(
     });
   }
 
-  // A wait that comes after bytes begins with the next pull: so every pull has one wait at most, however long the stream.
+  // A wait after bytes starts with the next pull, so a pull has at most one wait, however long the stream.
   async function advanceLater(
     controller: ReadableStreamDefaultController<Uint8Array>,
   ): Promise<void> {
@@ -263,7 +262,7 @@ export function createDroppedBody(tracker: ReplyTracker): ReadableStream<Uint8Ar
   return new ReadableStream({
     pull(controller) {
       tracker.cut();
-      // Without a reason: a server writes a reason given this early to its log.
+      // No reason given: the server would log a reason given before the first byte.
       controller.error();
     },
   });

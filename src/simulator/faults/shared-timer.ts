@@ -1,7 +1,7 @@
-// Waits that many streams share: those that end in the same millisecond hang on one timer.
+// Delays of many streams that share one timer per millisecond.
 
 export interface SharedTimer {
-  /** Calls `wake` after so many milliseconds; what it gives back calls that off. */
+  /** Calls `callback` after `ms` milliseconds. Returns a function that cancels it. */
   readonly schedule: (ms: number, callback: () => void) => () => void;
 }
 
@@ -35,7 +35,7 @@ export function createSharedTimer(): SharedTimer {
       slot.callbacks.add(callback);
       return () => {
         slot.callbacks.delete(callback);
-        // A long silence that nobody waits for any more must not keep a timer.
+        // Clear the timer of a long delay whose stream is gone.
         if (slot.callbacks.size > 0 || slots.get(due) !== slot) return;
         clearTimeout(slot.timer);
         slots.delete(due);

@@ -1,4 +1,4 @@
-// Decides what is answered, before a wire gives it a form.
+// Composes a reply's content, independent of the wire.
 
 import type { NormalizedRequest, Tool } from "./normalized-request.ts";
 import { promptTokens } from "./normalized-request.ts";
@@ -14,7 +14,7 @@ export type FinishReason = "done" | "stop_string" | "tool" | "length" | "refusal
 export interface ToolCall {
   readonly seed: number;
   readonly name: string;
-  /** JSON, or plain text for a freeform tool. Not whole when the reply was cut at its limit. */
+  /** JSON, or plain text for a freeform tool. Truncated if the reply reached its token limit. */
   readonly input: string;
   readonly isComplete: boolean;
   readonly isFreeform: boolean;
@@ -30,7 +30,7 @@ export interface Choice {
   readonly stopSequence: string | null;
 }
 
-/** Tokens in disjoint counts. */
+/** Disjoint token counts. */
 export interface TokenCounts extends CacheTokens {
   readonly input: number;
   readonly output: number;
@@ -222,7 +222,7 @@ function preamble(directives: Directives, tools: readonly Tool[]): string {
     : "";
 }
 
-/** The tools that this reply calls, one entry a call. */
+/** The tools that this reply calls, one entry per call. */
 function toolsToCall(request: NormalizedRequest, directives: Directives): readonly Tool[] {
   const choice = request.toolChoice;
   if (request.tools.length === 0 || choice.kind === "none") return [];

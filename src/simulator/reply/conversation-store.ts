@@ -1,8 +1,8 @@
-// Stored replies, for requests that go on from one by its id.
+// Stored conversations, for requests with `previous_response_id`.
 
 export interface Conversation {
   readonly id: string;
-  /** Everything up to and including the reply, as the API writes it. */
+  /** All items up to and including the reply, in the API's format. */
   readonly items: readonly unknown[];
 }
 

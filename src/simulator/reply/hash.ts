@@ -1,9 +1,9 @@
-// Ids and numbers that depend on the request alone, so that the same request gets the same reply. Not for secrets.
+// Deterministic ids and numbers, so that the same request gets the same reply. Not cryptographically secure.
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const HEX = "0123456789abcdef";
 
-/** A hash of 53 bits: two rounds of a multiply-and-shift, folded together. */
+/** A 53-bit hash (cyrb53). */
 export function hashText(text: string, seed = 0): number {
   let high = 0xdeadbeef ^ seed;
   let low = 0x41c6ce57 ^ seed;
@@ -19,7 +19,7 @@ export function hashText(text: string, seed = 0): number {
   return 4_294_967_296 * (2_097_151 & low) + (high >>> 0);
 }
 
-/** An endless row of numbers in 0…2³²−1 that depends on the seed alone. */
+/** A seeded generator of numbers from 0 to 2³²−1 (mulberry32). */
 export function randomNumbers(seed: number): () => number {
   let state = (seed ^ (seed / 4_294_967_296)) >>> 0;
   return () => {
@@ -38,7 +38,7 @@ export function hexFrom(seed: number, length: number): string {
   return charactersFrom(seed, length, HEX);
 }
 
-/** Something that looks like a provider's signature or encrypted text: base64 of bytes that mean nothing. */
+/** Random base64 in place of a provider's signature or encrypted text. */
 export function opaqueTextFrom(seed: number, length: number): string {
   return btoa(charactersFrom(seed, Math.ceil((length * 3) / 4), BASE62)).slice(0, length);
 }

@@ -1,4 +1,4 @@
-// What a client asked for, freed from the wire that it came by. A wire's reader fills it, the composer answers it.
+// A request in a form that is independent of its wire.
 
 import type { JsonObject } from "../../base/json.ts";
 import { countTokens } from "./tokens.ts";
@@ -23,7 +23,7 @@ export type ResponseFormat =
 
 export type CacheTtl = "5m" | "1h";
 
-/** A part of the prompt, in the order in which a provider's cache sees it. */
+/** A part of the prompt, in prompt-cache order. */
 interface PromptSegment {
   readonly text: string;
   readonly tokens: number;
@@ -34,9 +34,9 @@ export interface NormalizedRequest {
   readonly body: JsonObject;
   readonly model: string;
   isStream: boolean;
-  /** Streamed as server-sent events, on the wire that has another way. */
+  /** Streamed as server-sent events; false for Gemini's JSON array stream. */
   isSse: boolean;
-  /** The conversation in the API's own items, where a later request can go on from it. */
+  /** The conversation in the API's own items, for `previous_response_id`. */
   items: readonly unknown[];
   readonly segments: PromptSegment[];
   userText: string;
@@ -47,9 +47,8 @@ export interface NormalizedRequest {
   responseFormat: ResponseFormat;
   maxTokens: number | undefined;
   stopSequences: readonly string[];
-  /** How many replies. */
   choiceCount: number;
-  /** Tokens of reasoning that the request asks for; undefined leaves it to the model. */
+  /** The requested number of reasoning tokens; undefined for the model's default. */
   reasoningTokens: number | undefined;
   imageCount: number;
   audioCount: number;
@@ -59,7 +58,7 @@ export interface NormalizedRequest {
   serviceTier: string | undefined;
 }
 
-/** A request that this provider refuses, before the wire has given it a form. */
+/** A rejected request, independent of the wire's error format. */
 export interface InvalidRequest {
   readonly invalid: true;
   readonly status: number;
@@ -125,7 +124,7 @@ export function addText(request: NormalizedRequest, text: string, cacheTtl?: Cac
   });
 }
 
-/** A medium costs the same whatever its size; its source takes part in the prompt so that another image is another prompt. */
+/** Media of one kind cost a fixed number of tokens. The source is part of the prompt, so another image misses the cache. */
 export function addMedia(
   request: NormalizedRequest,
   kind: MediaKind,
@@ -143,13 +142,13 @@ export function addMedia(
   } else request.fileCount += 1;
 }
 
-/** A marker that stands by itself belongs to the part before it. */
+/** Applies a standalone cache marker to the segment before it. */
 export function cacheLastSegment(request: NormalizedRequest, cacheTtl: CacheTtl): void {
   const last = request.segments.at(-1);
   if (last !== undefined) last.cacheTtl = cacheTtl;
 }
 
-/** The newest user turn replaces what an older one said. */
+/** Only the latest user turn counts for the reply. */
 export function startUserTurn(request: NormalizedRequest): void {
   request.userText = "";
   request.toolResults = [];

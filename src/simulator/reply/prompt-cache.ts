@@ -1,4 +1,4 @@
-// What a provider's prompt cache would have kept. A prompt is known by the hash of its beginning up to a part's end.
+// Simulates a provider's prompt cache. Entries are hashes of prompt prefixes that end with a segment.
 
 import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import type { NormalizedRequest, CacheTtl } from "./normalized-request.ts";
@@ -11,7 +11,7 @@ export interface CacheTokens {
 }
 
 export interface PromptCache {
-  /** Looks a prompt up and keeps it. `implicit` caches without markers, as OpenAI and Google do. */
+  /** Looks up a prompt and stores it. `isImplicit` caches without markers, as OpenAI and Google do. */
   readonly lookUp: (request: NormalizedRequest, now: number, isImplicit: boolean) => CacheTokens;
   readonly clear: () => void;
 }
@@ -33,7 +33,7 @@ interface Boundary {
 }
 
 export function createPromptCache(limit: number): PromptCache {
-  // A Map keeps the order of insertion: the first entry is the one that was used longest ago.
+  // A Map keeps insertion order, so the first entry is the least recently used.
   const entries = new Map<number, CacheEntry>();
 
   function touch(hash: number, now: number): boolean {

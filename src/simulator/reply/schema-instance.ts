@@ -1,9 +1,9 @@
-// Makes a value that a JSON schema accepts, always the same one for the same schema.
+// Generates a value that is valid against a JSON schema, always the same one for the same schema.
 
 import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import { stringOrEmpty, stringsOf } from "../json.ts";
 
-/** Below this depth only what a schema demands is filled in, so that a schema which contains itself comes to an end. */
+/** From this depth on only required members are generated, so that recursive schemas terminate. */
 const OPTIONAL_DEPTH_MAX = 4;
 const MAX_DEPTH = 24;
 const MAX_ITEMS = 200;
@@ -28,10 +28,10 @@ const FORMATS: Readonly<Record<string, string>> = {
 
 interface GenerationContext {
   readonly root: unknown;
-  /** The property that the value is for. */
+  /** The name of the property that holds the value. */
   readonly name: string;
   readonly depth: number;
-  /** Which of several values this is; they differ where the schema lets them. */
+  /** The index among several values, which differ if the schema allows it. */
   readonly variant: number;
 }
 
@@ -39,65 +39,65 @@ export function schemaInstance(schema: unknown, variant = 0): unknown {
   return generate(schema, { root: schema, name: "value", depth: 0, variant });
 }
 
-function generate(schema: unknown, place: GenerationContext): unknown {
-  if (!isObject(schema) || place.depth > MAX_DEPTH) return null;
-  const plain = flatten(schema, place, 0);
+function generate(schema: unknown, context: GenerationContext): unknown {
+  if (!isObject(schema) || context.depth > MAX_DEPTH) return null;
+  const plain = flatten(schema, context, 0);
   if ("const" in plain) return plain["const"];
   const choices = arrayIn(plain["enum"]);
-  if (choices.length > 0) return choices[place.variant % choices.length];
+  if (choices.length > 0) return choices[context.variant % choices.length];
   switch (typeOf(plain)) {
     case "object":
-      return makeObject(plain, place);
+      return makeObject(plain, context);
     case "array":
-      return makeArray(plain, place);
+      return makeArray(plain, context);
     case "string":
-      return makeString(plain, place);
+      return makeString(plain, context);
     case "integer":
-      return makeNumber(plain, place, true);
+      return makeNumber(plain, context, true);
     case "number":
-      return makeNumber(plain, place, false);
+      return makeNumber(plain, context, false);
     case "boolean":
-      return place.variant % 2 === 0;
+      return context.variant % 2 === 0;
     default:
       return null;
   }
 }
 
-/** Follows references and folds allOf, and the alternative that is taken, into one flat schema. */
-function flatten(schema: JsonObject, place: GenerationContext, hops: number): JsonObject {
+/** Resolves `$ref` and merges `allOf` and the picked alternative of `anyOf` and `oneOf` into one schema. */
+function flatten(schema: JsonObject, context: GenerationContext, hops: number): JsonObject {
   if (hops > MAX_DEPTH) return schema;
   const { $ref: reference, allOf, anyOf, oneOf, ...rest } = schema;
   let flat: JsonObject = rest;
   const target =
-    typeof reference === "string" ? resolveReference(place.root, reference) : undefined;
-  if (isObject(target)) flat = merge(flatten(target, place, hops + 1), flat);
+    typeof reference === "string" ? resolveReference(context.root, reference) : undefined;
+  if (isObject(target)) flat = merge(flatten(target, context, hops + 1), flat);
   for (const part of arrayIn(allOf))
-    if (isObject(part)) flat = merge(flat, flatten(part, place, hops + 1));
+    if (isObject(part)) flat = merge(flat, flatten(part, context, hops + 1));
   for (const alternatives of [anyOf, oneOf]) {
-    const taken = pickAlternative(arrayIn(alternatives), place);
-    if (taken !== undefined) flat = merge(flat, flatten(taken, place, hops + 1));
+    const picked = pickAlternative(arrayIn(alternatives), context);
+    if (picked !== undefined) flat = merge(flat, flatten(picked, context, hops + 1));
   }
   return flat;
 }
 
-/** The first alternative that is not null; deep inside, the one that ends soonest. */
+/** The first alternative that is not null; at depth, the one with the least nesting. */
 function pickAlternative(
   alternatives: readonly unknown[],
-  place: GenerationContext,
+  context: GenerationContext,
 ): JsonObject | undefined {
   const usable = alternatives.filter(isObject);
-  if (place.depth < OPTIONAL_DEPTH_MAX)
+  if (context.depth < OPTIONAL_DEPTH_MAX)
     return usable.find((entry) => entry["type"] !== "null") ?? usable[0];
-  return usable.toSorted((a, b) => nestingCost(a, place) - nestingCost(b, place))[0];
+  return usable.toSorted((a, b) => nestingCost(a, context) - nestingCost(b, context))[0];
 }
 
-function nestingCost(schema: JsonObject, place: GenerationContext): number {
+function nestingCost(schema: JsonObject, context: GenerationContext): number {
   const target =
-    typeof schema["$ref"] === "string" ? resolveReference(place.root, schema["$ref"]) : schema;
+    typeof schema["$ref"] === "string" ? resolveReference(context.root, schema["$ref"]) : schema;
   if (!isObject(target)) return 9;
   if (target["type"] === "null") return 0;
-  const demands = stringsOf(target["required"]).length + (numberIn(target["minItems"]) ?? 0);
-  return typeOf(target) === "object" || typeOf(target) === "array" ? 2 + demands : 1;
+  const requiredCount = stringsOf(target["required"]).length + (numberIn(target["minItems"]) ?? 0);
+  return typeOf(target) === "object" || typeOf(target) === "array" ? 2 + requiredCount : 1;
 }
 
 function merge(a: JsonObject, b: JsonObject): JsonObject {
@@ -146,11 +146,11 @@ function typeOf(schema: JsonObject): string {
   return "minimum" in schema || "maximum" in schema || "multipleOf" in schema ? "number" : "string";
 }
 
-function makeObject(schema: JsonObject, place: GenerationContext): JsonObject {
+function makeObject(schema: JsonObject, context: GenerationContext): JsonObject {
   const properties = isObject(schema["properties"]) ? schema["properties"] : {};
   const required = new Set(stringsOf(schema["required"]));
   const result: Record<string, unknown> = {};
-  const includesOptional = place.depth < OPTIONAL_DEPTH_MAX;
+  const includesOptional = context.depth < OPTIONAL_DEPTH_MAX;
   const maxCount = numberIn(schema["maxProperties"]) ?? Infinity;
   const names = [
     ...required,
@@ -160,18 +160,22 @@ function makeObject(schema: JsonObject, place: GenerationContext): JsonObject {
     if (!required.has(name) && (!includesOptional || Object.keys(result).length >= maxCount))
       continue;
     const own = Object.hasOwn(properties, name) ? properties[name] : additionalSchema(schema);
-    defineProperty(result, name, generate(own, { ...place, name, depth: place.depth + 1 }));
+    defineProperty(result, name, generate(own, { ...context, name, depth: context.depth + 1 }));
   }
   const minCount = numberIn(schema["minProperties"]) ?? 0;
   for (let index = 1; Object.keys(result).length < minCount && index <= MAX_ITEMS; index++) {
     const name = `extra_${index}`;
     if (!Object.hasOwn(result, name))
-      result[name] = generate(additionalSchema(schema), { ...place, name, depth: place.depth + 1 });
+      result[name] = generate(additionalSchema(schema), {
+        ...context,
+        name,
+        depth: context.depth + 1,
+      });
   }
   return result;
 }
 
-/** A property called `__proto__` must become a property as well. */
+/** Defines the property even if its name is `__proto__`. */
 function defineProperty(made: Record<string, unknown>, name: string, value: unknown): void {
   Object.defineProperty(made, name, {
     value,
@@ -187,40 +191,44 @@ function additionalSchema(schema: JsonObject): unknown {
     : { type: "string" };
 }
 
-function makeArray(schema: JsonObject, place: GenerationContext): unknown[] {
+function makeArray(schema: JsonObject, context: GenerationContext): unknown[] {
   const first = arrayIn(schema["prefixItems"]);
   const minCount = Math.min(MAX_ITEMS, numberIn(schema["minItems"]) ?? 0);
   const maxCount = numberIn(schema["maxItems"]) ?? Infinity;
-  const defaultCount = place.depth < OPTIONAL_DEPTH_MAX && schema["items"] !== false ? 1 : 0;
+  const defaultCount = context.depth < OPTIONAL_DEPTH_MAX && schema["items"] !== false ? 1 : 0;
   const count = Math.min(maxCount, Math.max(minCount, first.length, defaultCount));
   const items: unknown[] = [];
   for (let index = 0; index < count; index++) {
     const own = first[index] ?? (isObject(schema["items"]) ? schema["items"] : { type: "string" });
-    items.push(generate(own, { ...place, depth: place.depth + 1, variant: place.variant + index }));
+    items.push(
+      generate(own, { ...context, depth: context.depth + 1, variant: context.variant + index }),
+    );
   }
   return items;
 }
 
-function makeString(schema: JsonObject, place: GenerationContext): string {
+function makeString(schema: JsonObject, context: GenerationContext): string {
   const format = FORMATS[stringOrEmpty(schema["format"])];
   const minLength = numberIn(schema["minLength"]) ?? 0;
   const maxLength = numberIn(schema["maxLength"]) ?? Infinity;
   if (format !== undefined && format.length >= minLength && format.length <= maxLength)
     return format;
   const text =
-    place.variant === 0 ? `example ${place.name}` : `${place.variant + 1}. example ${place.name}`;
+    context.variant === 0
+      ? `example ${context.name}`
+      : `${context.variant + 1}. example ${context.name}`;
   return text.padEnd(minLength, ".").slice(0, maxLength);
 }
 
-function makeNumber(schema: JsonObject, place: GenerationContext, whole: boolean): number {
+function makeNumber(schema: JsonObject, context: GenerationContext, whole: boolean): number {
   const above = numberIn(schema["exclusiveMinimum"]);
   const below = numberIn(schema["exclusiveMaximum"]);
   const step = numberIn(schema["multipleOf"]) ?? (whole ? 1 : undefined);
   const low = Math.max(numberIn(schema["minimum"]) ?? -Infinity, above ?? -Infinity);
   const high = Math.min(numberIn(schema["maximum"]) ?? Infinity, below ?? Infinity);
   if (step !== undefined)
-    return nearestMultiple(step, { low, high, above, below, wanted: place.variant + 1 });
-  const wanted = place.variant + 1.5;
+    return nearestMultiple(step, { low, high, above, below, wanted: context.variant + 1 });
+  const wanted = context.variant + 1.5;
   if (wanted > low && wanted < high) return wanted;
   if (low === -Infinity) return high - 1;
   if (high === Infinity) return low + 1;
@@ -235,13 +243,13 @@ interface NumberRange {
   readonly wanted: number;
 }
 
-/** The multiple of a step that lies in the range, nearest to the wanted one. */
+/** The multiple of `step` within the range that is nearest to `wanted`. */
 function nearestMultiple(step: number, range: NumberRange): number {
   let lowest = Math.ceil(range.low / step);
   if (range.above !== undefined && lowest * step <= range.above) lowest += 1;
   let highest = Math.floor(range.high / step);
   if (range.below !== undefined && highest * step >= range.below) highest -= 1;
   const multiple = Math.min(highest, Math.max(lowest, range.wanted));
-  // Steps such as 0.01 give 0.030000000000000002 by plain multiplication.
+  // Rounds 0.030000000000000002 to 0.03.
   return Number((multiple * step).toPrecision(15));
 }

@@ -1,5 +1,4 @@
-// How this provider counts: a token is four bytes of UTF-8, the last one may be shorter. A reply is cut between
-// characters, never inside one.
+// The simulator's tokenizer: a token is four bytes of UTF-8; the last may be shorter. Text is cut only between characters.
 
 const BYTES_PER_TOKEN = 4;
 
@@ -7,7 +6,7 @@ export function countTokens(text: string): number {
   return Math.ceil(utf8Length(text) / BYTES_PER_TOKEN);
 }
 
-/** The longest beginning of a text that has no more than so many tokens. */
+/** The longest prefix of at most `tokens` tokens. */
 export function cutToTokens(text: string, tokens: number): string {
   const maxBytes = tokens * BYTES_PER_TOKEN;
   if (text.length * 3 <= maxBytes) return text;
@@ -21,7 +20,7 @@ export function cutToTokens(text: string, tokens: number): string {
   return text;
 }
 
-/** Cuts a text into so many pieces of about equal length; fewer when it has fewer characters. */
+/** Cuts a text into `count` pieces of about equal length, or fewer if it has fewer characters. */
 export function cutToPieces(text: string, count: number): string[] {
   if (text === "") return [];
   const pieces: string[] = [];
@@ -29,7 +28,7 @@ export function cutToPieces(text: string, count: number): string[] {
   let start = 0;
   for (let index = 1; index <= wanted; index++) {
     let end = Math.round((text.length * index) / wanted);
-    // A pair of surrogates is one character: both halves go to the same piece.
+    // Do not split a surrogate pair.
     if (isLowSurrogate(text.charCodeAt(end)) && end < text.length) end += 1;
     if (end > start) pieces.push(text.slice(start, end));
     start = Math.max(start, end);
@@ -39,10 +38,12 @@ export function cutToPieces(text: string, count: number): string[] {
 
 const FILLER_WORDS = ["the", "sim", "can", "say", "any", "sum", "and", "all", "you", "ask", "for"];
 
-/** A text of exactly so many tokens: every word of three letters and its space is one. */
+/** A text of exactly `tokens` tokens: each three-letter word with its space is one. */
 export function fillerText(tokens: number): string {
-  const index = `${FILLER_WORDS.join(" ")} `;
-  return index.repeat(Math.ceil(tokens / FILLER_WORDS.length)).slice(0, tokens * BYTES_PER_TOKEN);
+  const sentence = `${FILLER_WORDS.join(" ")} `;
+  return sentence
+    .repeat(Math.ceil(tokens / FILLER_WORDS.length))
+    .slice(0, tokens * BYTES_PER_TOKEN);
 }
 
 function utf8Length(text: string): number {
@@ -50,7 +51,7 @@ function utf8Length(text: string): number {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code < 0x80) continue;
-    // A surrogate counts two here, so a pair makes the four bytes of its character.
+    // Each surrogate counts two bytes, so a pair counts the four bytes of its character.
     bytes += code < 0x800 || (code >= 0xd800 && code <= 0xdfff) ? 1 : 2;
   }
   return bytes;

@@ -1,4 +1,4 @@
-// Reads a Chat Completions request.
+// Parses a Chat Completions request.
 
 import {
   addMedia,
@@ -157,8 +157,8 @@ function readMessages(
       if (role === "user") startUserTurn(request);
       else request.toolResults = [];
     }
-    const mistake = readContent(request, message, index);
-    if (mistake !== undefined) return mistake;
+    const error = readContent(request, message, index);
+    if (error !== undefined) return error;
   }
   return pending.length > 0 ? unansweredToolCalls(pending, messages.length) : undefined;
 }
@@ -192,12 +192,12 @@ function readContent(
         `messages.[${index}].content`,
       );
   } else {
-    for (const [place, entry] of arrayIn(content).entries()) {
+    for (const [partIndex, entry] of arrayIn(content).entries()) {
       const part = objectOrEmpty(entry);
       const isKnown = readPart(request, part, addPartText);
       if (!isKnown) {
         return unsupportedValue(
-          `messages[${index}].content[${place}].type`,
+          `messages[${index}].content[${partIndex}].type`,
           stringOrEmpty(part["type"]),
           ["text", "image_url", "input_audio", "refusal", "file"],
         );

@@ -1,4 +1,4 @@
-// OpenAI's Chat Completions, as a provider answers it.
+// Simulates OpenAI's Chat Completions API.
 
 import { parseChatRequest } from "./chat-request.ts";
 import { base62From, hashText, hexFrom } from "../reply/hash.ts";
@@ -91,7 +91,7 @@ function* chatChunks(reply: Reply): Generator<Frame> {
   const choiceStreams = reply.choices.map((choice, index) =>
     choiceFrames(reply, choice, { index, head, tail }),
   );
-  // The replies to a request with `n` come mixed, one event of each in turn.
+  // Choices of a request with `n` are interleaved, one event of each in turn.
   for (let open = choiceStreams; open.length > 0;) {
     const remaining: Generator<Frame>[] = [];
     for (const choiceStream of open) {
@@ -208,7 +208,7 @@ function logprobs(text: string, reply: Reply): unknown[] {
       logprob,
       bytes: [...new TextEncoder().encode(shown)],
     });
-    const others = ["…", "?", "!", "-"].map((other, place) => entry(other, -2 - place));
+    const others = ["…", "?", "!", "-"].map((other, rank) => entry(other, -2 - rank));
     const own = entry(token, -(index % 8) / 16);
     return Object.assign(
       { top_logprobs: topLogprobs > 0 ? [own, ...others].slice(0, topLogprobs) : [] },

@@ -1,4 +1,4 @@
-// Reads a request to Bedrock's Converse.
+// Parses a request to Amazon Bedrock's Converse.
 
 import {
   addMedia,
@@ -38,7 +38,7 @@ export function parseConverseRequest(
   return readTurns(request, turns) ?? request;
 }
 
-/** Bedrock's CountTokens wraps the request that it counts. */
+/** Bedrock's CountTokens wraps the Converse request in `input.converse`. */
 export function parseConverseCountRequest(
   body: JsonObject,
   metadata: RequestMetadata,

@@ -1,4 +1,4 @@
-// Amazon Bedrock's Converse, as the provider answers it. Its streams are binary frames.
+// Simulates Amazon Bedrock's Converse API. Its streams are binary frames.
 
 import { encodeEventFrame } from "../../base/streams/aws-event-stream.ts";
 import { parseConverseRequest } from "./converse-request.ts";
@@ -52,7 +52,7 @@ export const converseWire: SimulatedWire = {
   errorHeaders: errorTypeHeader,
   errorFrame: (message) => ({ data: exceptionFrame("modelStreamErrorException", message) }),
   malformedFrame: { data: malformedFrame() },
-  // The framing has no comments; an event of a type that nobody knows comes nearest.
+  // The framing has no comments, so the keep-alive is an event of an unknown type.
   keepaliveFrame: { data: eventFrame("keepalive", {}) },
   requestIdHeader: "x-amzn-requestid",
   rateLimitHeaders: () => ({}),
@@ -174,7 +174,7 @@ function converseUsage(reply: Reply): JsonObject | undefined {
 }
 
 function eventFrame(type: string, value: JsonObject): Uint8Array {
-  // Real frames are padded so that their length tells nothing of the words inside; here the padding follows the length.
+  // Real frames are padded to hide the text's length; here the padding depends on the length, to be deterministic.
   const bare = JSON.stringify(value);
   const p = PADDING.slice(0, 1 + (bare.length % PADDING.length));
   const headers = {

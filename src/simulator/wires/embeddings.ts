@@ -1,4 +1,4 @@
-// Embeddings: a vector of length one that depends on the input alone.
+// Simulates embeddings: a unit vector that depends only on the input.
 
 import { invalidRequest, type InvalidRequest } from "../reply/normalized-request.ts";
 import { hashText, randomNumbers } from "../reply/hash.ts";
@@ -28,7 +28,7 @@ export function isInvalidEmbedding(
   return "invalid" in value;
 }
 
-/** Answers POST /v1/embeddings. */
+/** POST /v1/embeddings. */
 export function embed(body: JsonObject): EmbeddingReply | InvalidRequest {
   const model = stringOrEmpty(body["model"]);
   if (model === "") return invalidRequest(400, "you must provide a model parameter");
@@ -41,7 +41,7 @@ export function embed(body: JsonObject): EmbeddingReply | InvalidRequest {
   ) {
     return invalidRequest(
       400,
-      "Invalid 'input': it must be a text, or up to 2048 texts or token arrays, none of them empty.",
+      "Invalid 'input': expected a string or an array of up to 2048 strings or token arrays, none of them empty.",
       "input",
     );
   }
@@ -65,7 +65,7 @@ export function embed(body: JsonObject): EmbeddingReply | InvalidRequest {
   };
 }
 
-/** Answers Gemini's embedContent and batchEmbedContents. */
+/** Gemini's embedContent and batchEmbedContents. */
 export function embedGemini(body: JsonObject): EmbeddingReply | InvalidRequest {
   const isBatch = Array.isArray(body["requests"]);
   const requests = isBatch ? arrayIn(body["requests"]).map(objectOrEmpty) : [body];

@@ -1,4 +1,4 @@
-// Reads a request to Gemini's generateContent, and the ones beside it that count and embed.
+// Parses requests to Gemini's generateContent and countTokens.
 
 import {
   addMedia,
@@ -45,7 +45,7 @@ export function parseGeminiRequest(
   return readContents(request, contents) ?? request;
 }
 
-/** What is to be counted may be the bare contents or a whole request. */
+/** The request to count may be bare contents or a full `generateContentRequest`. */
 export function parseGeminiCountRequest(
   body: JsonObject,
   metadata: RequestMetadata,
@@ -73,8 +73,8 @@ function validateSettings(config: JsonObject): InvalidRequest | undefined {
       `* GenerateContentRequest.generation_config.temperature: temperature must be in the range [0.0, 2.0].\n`,
     );
   }
-  const most = numberIn(config["maxOutputTokens"]);
-  if (most !== undefined && most < 1) {
+  const maxTokens = numberIn(config["maxOutputTokens"]);
+  if (maxTokens !== undefined && maxTokens < 1) {
     return invalidRequest(
       400,
       "* GenerateContentRequest.generation_config.max_output_tokens: max_output_tokens must be positive.\n",
@@ -163,16 +163,16 @@ function partsOf(content: unknown): JsonObject[] {
 }
 
 function readPart(request: NormalizedRequest, part: JsonObject, fromUser: boolean): void {
-  const medium = part["inlineData"] ?? part["inline_data"] ?? part["fileData"] ?? part["file_data"];
+  const media = part["inlineData"] ?? part["inline_data"] ?? part["fileData"] ?? part["file_data"];
   if (typeof part["text"] === "string") {
     addText(request, part["text"]);
     if (fromUser && part["thought"] !== true) addUserText(request, part["text"]);
-  } else if (isObject(medium)) {
-    const type = stringOrEmpty(medium["mimeType"] ?? medium["mime_type"]);
+  } else if (isObject(media)) {
+    const type = stringOrEmpty(media["mimeType"] ?? media["mime_type"]);
     addMedia(
       request,
       mediaOf(type),
-      stringOrEmpty(medium["data"]) || stringOrEmpty(medium["fileUri"] ?? medium["file_uri"]),
+      stringOrEmpty(media["data"]) || stringOrEmpty(media["fileUri"] ?? media["file_uri"]),
     );
   } else if (isObject(part["functionResponse"])) {
     const result = JSON.stringify(part["functionResponse"]["response"] ?? {});

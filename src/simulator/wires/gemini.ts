@@ -1,4 +1,4 @@
-// Google's Gemini API, as the provider answers it.
+// Simulates Google's Gemini API.
 
 import type { NormalizedRequest } from "../reply/normalized-request.ts";
 import { parseGeminiRequest } from "./gemini-request.ts";
@@ -102,7 +102,7 @@ function geminiBody(reply: Reply): JsonObject {
   );
 }
 
-/** A prompt that is refused has no candidate at all. */
+/** The reply to a blocked prompt has no candidates. */
 function blockedBody(reply: Reply): JsonObject {
   return {
     promptFeedback: { blockReason: "SAFETY" },
@@ -141,7 +141,7 @@ function* geminiChunks(reply: Reply): Generator<Frame> {
   };
 }
 
-/** The same replies as one JSON array, which is how the API streams when it is not asked for events. */
+/** The stream as one JSON array, which the API sends without `alt=sse`. */
 function* arrayOf(frames: Iterable<Frame>): Generator<Frame> {
   let opened = false;
   for (const frame of frames) {

@@ -1,4 +1,4 @@
-// Reads a request to Anthropic's Messages, and one that only wants its tokens counted.
+// Parses requests to Anthropic's Messages and its token count.
 
 import {
   addMedia,
@@ -49,7 +49,7 @@ export function parseMessagesRequest(
   return readTurns(request, body["messages"]) ?? validateCacheBreakpoints(request) ?? request;
 }
 
-/** The count needs no `max_tokens`; everything else is read as for a reply. */
+/** The token count requires no `max_tokens`. */
 export function parseCountRequest(
   body: JsonObject,
   metadata: RequestMetadata,
@@ -130,7 +130,7 @@ function readTools(entries: readonly unknown[]): Tool[] {
   const tools: Tool[] = [];
   for (const entry of entries) {
     const tool = objectOrEmpty(entry);
-    // Tools that the provider runs itself have a dated type and no schema; this provider runs none.
+    // Server tools have a dated type and no schema; the simulator runs none.
     if (isObject(tool["input_schema"]))
       tools.push({
         name: stringOrEmpty(tool["name"]),
@@ -181,11 +181,11 @@ function readTurns(
         : arrayIn(turn["content"]);
     if (blocks.length === 0 && index < turns.length - 1)
       return invalidRequest(400, `messages.${index}: all messages must have non-empty content`);
-    const mistake =
+    const error =
       role === "user"
         ? readUserTurn(request, blocks, { index, open })
         : readAssistantTurn(request, blocks, index);
-    if (mistake !== undefined) return mistake;
+    if (error !== undefined) return error;
     open = blocks
       .filter((block) => objectOrEmpty(block)["type"] === "tool_use")
       .map((block) => stringOrEmpty(objectOrEmpty(block)["id"]));

@@ -1,4 +1,4 @@
-// Anthropic's Messages, as the provider answers it.
+// Simulates Anthropic's Messages API.
 
 import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
@@ -99,7 +99,7 @@ function stopFields(choice: Choice): JsonObject {
   const details = {
     type: "refusal",
     category: "cyber",
-    explanation: "This request was refused, as it was ordered to be.",
+    explanation: "A directive refused this request.",
   };
   return {
     stop_reason: STOP_REASONS[choice.finishReason],
@@ -184,7 +184,7 @@ function thinkingBlock(reply: Reply): ContentBlock {
 function toolBlock(call: ToolCall): ContentBlock {
   const start = { type: "tool_use", id: `toolu_01${base62From(call.seed, 22)}`, name: call.name };
   const caller = { type: "direct" };
-  // A call that the token limit cut has half of its JSON in a stream, and cannot have it in an object.
+  // Truncated arguments can be streamed as partial JSON, but not sent as an object.
   const input: unknown = call.isComplete ? JSON.parse(call.input) : {};
   return {
     content: { ...start, input, caller },
@@ -218,7 +218,7 @@ function messagesUsage(reply: Reply): JsonObject | undefined {
   );
 }
 
-/** The last event repeats the counts, without what was settled when the message began. */
+/** The last event repeats the counts without the fields that only message_start has. */
 function finalUsage(usage: JsonObject): JsonObject {
   const { cache_creation: _creation, service_tier: _tier, inference_geo: _geo, ...counts } = usage;
   return counts;

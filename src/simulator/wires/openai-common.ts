@@ -1,4 +1,4 @@
-// What OpenAI's two wires have in common: errors, headers, and how a request states its settings.
+// Errors, headers and request settings that OpenAI's two wires share.
 
 import {
   invalidRequest,
@@ -67,7 +67,7 @@ function openAiError(failure: ApiError): JsonObject {
   return { error: { message: failure.message, type, param: failure.param ?? null, code } };
 }
 
-/** Checks the numbers that both wires share; the names and the sentences are OpenAI's. */
+/** Checks the numeric settings that both wires share. Error messages are OpenAI's. */
 export function checkSampling(body: JsonObject): InvalidRequest | undefined {
   return (
     checkRange(body, "temperature", { min: 0, max: 2, kind: "decimal" }) ??
@@ -137,7 +137,7 @@ export function unsupportedValue(
   );
 }
 
-/** The tier that answered: "auto" is served at the default one. */
+/** The tier in the reply: "auto" is served at the default tier. */
 export function servedTier(body: JsonObject): string {
   const requestedTier = stringOrEmpty(body["service_tier"]);
   return requestedTier === "" || requestedTier === "auto" ? "default" : requestedTier;
@@ -157,7 +157,7 @@ export function effortTokens(effort: unknown): number | undefined {
   return EFFORT_TOKENS[stringOrEmpty(effort)];
 }
 
-/** How a part is marked for the cache: OpenAI's own breakpoint, or Anthropic's as OpenRouter takes it. */
+/** The TTL of a part's cache breakpoint: OpenAI's own, or Anthropic's as OpenRouter accepts it. */
 export function cacheTtlOf(part: JsonObject): CacheTtl | undefined {
   if (isObject(part["cache_control"])) return part["cache_control"]["ttl"] === "1h" ? "1h" : "5m";
   return isObject(part["prompt_cache_breakpoint"]) ? "5m" : undefined;
@@ -173,7 +173,7 @@ export function readToolChoice(
   if (choice["type"] !== "allowed_tools") return { kind: "named", names: [nameOf(choice)] };
   const allowed = isObject(choice["allowed_tools"]) ? choice["allowed_tools"] : choice;
   const names = arrayIn(allowed["tools"]).map((tool) => nameOf(objectOrEmpty(tool)));
-  // Both modes let the model choose among the allowed tools; `auto` is taken as a wish to call one here.
+  // The real API need not call a tool in mode `auto`; the simulator calls one in both modes.
   return { kind: "named", names };
 }
 

@@ -1,4 +1,4 @@
-// Reads a request to the Responses API.
+// Parses a request to the Responses API.
 
 import {
   addMedia,
@@ -73,11 +73,11 @@ export function parseResponsesRequest(
   }
   const request = newRequest(body, model);
   readSettings(request, body);
-  const own =
+  const newItems =
     typeof input === "string"
       ? [{ type: "message", role: "user", content: input }]
       : arrayIn(input);
-  request.items = [...previousItems, ...own];
+  request.items = [...previousItems, ...newItems];
   return readItems(request, request.items) ?? checkToolChoice(request) ?? request;
 }
 
@@ -130,8 +130,8 @@ function readItems(
     const item = objectOrEmpty(entry);
     const type = stringOrEmpty(item["type"]) || "message";
     if (type === "message") {
-      const mistake = readMessage(request, item, index);
-      if (mistake !== undefined) return mistake;
+      const error = readMessage(request, item, index);
+      if (error !== undefined) return error;
     } else if (type === "function_call" || type === "custom_tool_call") {
       called.add(stringOrEmpty(item["call_id"]));
       request.toolResults = [];
@@ -171,11 +171,11 @@ function readMessage(
     typeof item["content"] === "string"
       ? [{ type: "input_text", text: item["content"] }]
       : arrayIn(item["content"]);
-  for (const [place, entry] of content.entries()) {
+  for (const [partIndex, entry] of content.entries()) {
     const part = objectOrEmpty(entry);
     const type = stringOrEmpty(part["type"]);
     if (!PART_TYPES.includes(type))
-      return unsupportedValue(`input[${index}].content[${place}]`, type, PART_TYPES);
+      return unsupportedValue(`input[${index}].content[${partIndex}]`, type, PART_TYPES);
     readPart(request, part, role === "user");
   }
   return undefined;
@@ -183,20 +183,20 @@ function readMessage(
 
 function readPart(request: NormalizedRequest, part: JsonObject, fromUser: boolean): void {
   const type = stringOrEmpty(part["type"]);
-  const mark = cacheTtlOf(part);
+  const cacheTtl = cacheTtlOf(part);
   if (type === "input_image")
     addMedia(
       request,
       "image",
       stringOrEmpty(part["image_url"]) || stringOrEmpty(part["file_id"]),
-      mark,
+      cacheTtl,
     );
-  else if (type === "input_file") addMedia(request, "file", JSON.stringify(part), mark);
+  else if (type === "input_file") addMedia(request, "file", JSON.stringify(part), cacheTtl);
   else if (type === "input_audio")
-    addMedia(request, "audio", JSON.stringify(part["input_audio"] ?? null), mark);
+    addMedia(request, "audio", JSON.stringify(part["input_audio"] ?? null), cacheTtl);
   else {
     const text = stringOrEmpty(part["text"]) || stringOrEmpty(part["refusal"]);
-    addText(request, text, mark);
+    addText(request, text, cacheTtl);
     if (fromUser) addUserText(request, text);
   }
 }

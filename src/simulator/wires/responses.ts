@@ -1,4 +1,4 @@
-// OpenAI's Responses API, as the provider answers it.
+// Simulates OpenAI's Responses API.
 
 import { hashText, hexFrom, base62From, opaqueTextFrom } from "../reply/hash.ts";
 import { objectOrEmpty, stringsOf } from "../json.ts";
@@ -28,7 +28,7 @@ export const responsesWire: SimulatedWire = {
     items: [...reply.request.items, ...itemsOf(reply)],
   }),
   streamContentType: () => SSE_CONTENT_TYPE,
-  // This API says 400 where Chat Completions says 404.
+  // The Responses API sends 400 where Chat Completions sends 404.
   modelNotFound: (model) => ({
     status: 400,
     message: `The requested model '${model}' does not exist.`,
@@ -149,7 +149,7 @@ function finalResponse(reply: Reply, items: readonly OutputItem[]): JsonObject {
   };
 }
 
-/** Settings that an answer repeats, and what it says where the request left them out. */
+/** Request settings that the response echoes, with their defaults. */
 const ECHOED_SETTINGS: JsonObject = {
   background: false,
   frequency_penalty: 0,

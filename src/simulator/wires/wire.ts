@@ -1,4 +1,4 @@
-// What every wire gives to the simulator, and the parts of a reply that they share.
+// The interface of a simulated wire, and helpers that the wires share.
 
 import type { NormalizedRequest, InvalidRequest } from "../reply/normalized-request.ts";
 import type { Conversation } from "../reply/conversation-store.ts";
@@ -6,23 +6,22 @@ import type { Directives } from "../faults/directives.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Reply } from "../reply/compose-reply.ts";
 
-/** One event of a stream, whole. Text has LF line ends; delivery may change them. */
+/** One complete stream event. Text has LF line endings, which a directive may change. */
 export interface Frame {
   readonly data: string | Uint8Array;
-  /** Carries content: what directives that count deltas count. */
+  /** Has content. Directives such as `cut` count these events. */
   readonly isDelta?: true;
   readonly isUsage?: true;
-  /** The terminal event. */
   readonly isTerminal?: true;
 }
 
-/** What the path and the headers say beside the body. */
+/** Request data from the path, query and headers. */
 export interface RequestMetadata {
   readonly pathModel: string;
   readonly isStreaming: boolean;
   readonly query: URLSearchParams;
   readonly header: (name: string) => string | undefined;
-  /** What was said up to a stored reply. */
+  /** The items of a stored conversation. */
   readonly findConversation: (id: string) => readonly unknown[] | undefined;
 }
 
@@ -35,7 +34,7 @@ export interface ApiError {
 
 export interface SimulatedWire {
   readonly name: "chat" | "responses" | "messages" | "gemini" | "converse";
-  /** Whether its providers cache prompts without being asked to. */
+  /** Caches prompts without markers. */
   readonly cachesImplicitly: boolean;
   readonly parseRequest: (
     body: JsonObject,
@@ -43,19 +42,18 @@ export interface SimulatedWire {
   ) => NormalizedRequest | InvalidRequest;
   readonly replyBody: (reply: Reply) => unknown;
   readonly streamReply: (reply: Reply) => Iterable<Frame>;
-  /** What is stored of a reply, on the wire that stores. */
+  /** The conversation to store, on the wire that stores replies. */
   readonly toConversation?: (reply: Reply) => Conversation;
   readonly streamContentType: (request: NormalizedRequest) => string;
   readonly newline: "lf" | "crlf";
   readonly modelNotFound: (model: string) => ApiError;
-  readonly errorBody: (errorBody: ApiError) => JsonObject;
-  readonly errorHeaders: (errorBody: ApiError) => Readonly<Record<string, string>>;
-  /** `sent`: how many frames came before it. */
+  readonly errorBody: (error: ApiError) => JsonObject;
+  readonly errorHeaders: (error: ApiError) => Readonly<Record<string, string>>;
+  /** `sent`: the number of frames before it. */
   readonly errorFrame: (message: string, sent: number) => Frame;
   readonly malformedFrame: Frame;
   readonly keepaliveFrame: Frame;
   readonly requestIdHeader: string;
-  /** The headers that tell how much of a rate limit is left. */
   readonly rateLimitHeaders: (remaining: number) => Readonly<Record<string, string>>;
   readonly missingKeyError: ApiError;
   readonly invalidKeyError: ApiError;
@@ -64,7 +62,7 @@ export interface SimulatedWire {
 export const SSE_CONTENT_TYPE = "text/event-stream; charset=utf-8";
 export const JSON_CONTENT_TYPE = "application/json";
 
-/** An event with a name, as Anthropic's and OpenAI's Responses streams have. */
+/** A named event, as in Anthropic's and OpenAI's Responses streams. */
 export function namedEvent(name: string, value: unknown): string {
   return `event: ${name}\ndata: ${JSON.stringify(value)}\n\n`;
 }
@@ -86,7 +84,7 @@ const USAGE_FAULTS: Readonly<
     Object.fromEntries(Object.entries(usage).filter((_, index) => index % 2 === 0)),
 };
 
-/** The usage object as the order wants it; undefined where it is left out. */
+/** The usage object with the fault of the `usage` directive; undefined if it is omitted. */
 export function applyUsageFault(usage: JsonObject, directives: Directives): JsonObject | undefined {
   return directives.usage === undefined ? usage : USAGE_FAULTS[directives.usage](usage);
 }

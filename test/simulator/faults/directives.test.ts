@@ -20,19 +20,19 @@ import {
 const send = createClient();
 const CHAT_PATH = "/v1/chat/completions";
 
-const sendWhole = async (orders: string, more: Record<string, unknown> = {}) =>
-  json(send(CHAT_PATH, chatBody(`Hello there [[sim: ${orders}]]`, more)));
-const sendStreamed = (orders: string, more: Record<string, unknown> = {}) =>
+const sendWhole = async (directives: string, more: Record<string, unknown> = {}) =>
+  json(send(CHAT_PATH, chatBody(`Hello there [[sim: ${directives}]]`, more)));
+const sendStreamed = (directives: string, more: Record<string, unknown> = {}) =>
   send(
     CHAT_PATH,
-    chatBody(`Hello there [[sim: ${orders}]]`, {
+    chatBody(`Hello there [[sim: ${directives}]]`, {
       stream: true,
       stream_options: { include_usage: true },
       ...more,
     }),
   );
-const text = async (orders: string, more: Record<string, unknown> = {}) =>
-  (await readAll(await sendStreamed(orders, more))).text;
+const text = async (directives: string, more: Record<string, unknown> = {}) =>
+  (await readAll(await sendStreamed(directives, more))).text;
 const contents = (body: string): string[] =>
   eventData(body)
     .map((chunk) => chunk.choices?.[0]?.delta?.content)
@@ -45,25 +45,27 @@ async function milliseconds(work: () => Promise<unknown>): Promise<number> {
 }
 
 async function textOverHttp(
-  orders: string,
+  directives: string,
   more: Record<string, unknown> = {},
-): Promise<{ readonly response?: Response; readonly text: string; readonly broken: boolean }> {
+): Promise<{ readonly response?: Response; readonly text: string; readonly isTruncated: boolean }> {
   const served = serveSimulator();
   try {
     const response = await fetch(served.url + CHAT_PATH, {
       method: "POST",
       redirect: "manual",
-      body: JSON.stringify(chatBody(`Hello there [[sim: ${orders}]]`, { stream: true, ...more })),
+      body: JSON.stringify(
+        chatBody(`Hello there [[sim: ${directives}]]`, { stream: true, ...more }),
+      ),
     }).catch(() => undefined);
-    if (response === undefined) return { text: "", broken: true };
+    if (response === undefined) return { text: "", isTruncated: true };
     const { text, isTruncated } = await readAll(response);
-    return { response, text, broken: isTruncated };
+    return { response, text, isTruncated };
   } finally {
     await served.stop();
   }
 }
 
-// One test for each row of the table: a row without a test does not compile.
+// One test per directive; a directive without a test does not compile.
 const DIRECTIVE_TESTS: Record<DirectiveName, () => Promise<void>> = {
   latency: async () =>
     expect(await milliseconds(() => sendWhole("latency=30"))).toBeGreaterThan(28),
@@ -205,14 +207,14 @@ const DIRECTIVE_TESTS: Record<DirectiveName, () => Promise<void>> = {
   },
   drop: async () => {
     expect((await readAll(await sendStreamed("drop"))).isTruncated).toBe(true);
-    expect(await textOverHttp("drop")).toEqual({ text: "", broken: true });
+    expect(await textOverHttp("drop")).toEqual({ text: "", isTruncated: true });
   },
   cut: async () => {
-    const { text, broken } = await textOverHttp("cut=3");
-    expect(broken).toBe(true);
+    const { text, isTruncated } = await textOverHttp("cut=3");
+    expect(isTruncated).toBe(true);
     expect(contents(text)).toHaveLength(3);
     const body = await textOverHttp("cut=0", { stream: false });
-    expect(body.broken).toBe(true);
+    expect(body.isTruncated).toBe(true);
     expect(body.text).toStartWith('{"id"');
   },
   fail: async () => {
@@ -228,16 +230,14 @@ const DIRECTIVE_TESTS: Record<DirectiveName, () => Promise<void>> = {
     expect(await rejectionReason(sendWhole("garble=0"))).toBeInstanceOf(SyntaxError);
   },
   hang: async () => {
-    const served = serveSimulator();
-    const response = await fetch(served.url + CHAT_PATH, {
-      method: "POST",
-      body: JSON.stringify(chatBody("Hello there [[sim: hang=2]]", { stream: true })),
-      signal: AbortSignal.timeout(250),
-    });
-    const { text, isTruncated } = await readAll(response);
-    expect(isTruncated).toBe(true);
-    expect(contents(text)).toHaveLength(2);
-    await served.stop();
+    const { body } = await sendStreamed("hang=2");
+    const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+    let received = "";
+    while (contents(received).length < 2) received += (await reader?.read())?.value ?? "";
+    // Nothing more may arrive.
+    const next = reader?.read().then(() => "more");
+    expect(await Promise.race([next, Bun.sleep(50).then(() => "silence")])).toBe("silence");
+    await reader?.cancel();
   },
   "hang-ms": async () => {
     expect(
@@ -287,12 +287,12 @@ const DIRECTIVE_TESTS: Record<DirectiveName, () => Promise<void>> = {
     ),
 };
 
-describe("directive", () => {
+describe("directives", () => {
   test.each(Object.entries(DIRECTIVE_TESTS))("%s", async (_, run) => run());
 });
 
-describe("the table", () => {
-  test("every example is taken as its own row says", () => {
+describe("the directive table", () => {
+  test("parses every example", () => {
     for (const [name, row] of Object.entries(DIRECTIVES)) {
       const read = directivesInText(`[[sim: ${row.example}]]`);
       expect(read?.errors).toEqual([]);
@@ -300,9 +300,10 @@ describe("the table", () => {
     }
   });
 
-  test("docs/simulator.md lists exactly the code's rows", () => {
+  test("is documented in docs/simulator.md", () => {
     const page = readFileSync(new URL("../../../docs/simulator.md", import.meta.url), "utf8");
-    const listed = page
+    const [, section = ""] = /\n## Directives\n(.*?)\n## /s.exec(page) ?? [];
+    const listed = section
       .split("\n")
       .filter((line) => line.startsWith("| `"))
       .map((line) =>
@@ -315,7 +316,7 @@ describe("the table", () => {
     expect(listed).toEqual(rows);
   });
 
-  test("orders come by header and by text, and the text wins", async () => {
+  test("merges header and text directives, text first", async () => {
     expect(
       directivesInHeaders([
         ["x-sim-latency", "5"],
@@ -331,11 +332,11 @@ describe("the table", () => {
     expect((await json(reply)).error.message).toBe("both");
   });
 
-  test("the echo leaves the order out", async () => {
+  test("the echo omits directives", async () => {
     expect((await sendWhole("tier=flex")).choices[0].message.content).toBe("You said: Hello there");
   });
 
-  test("a mistake is answered, not overlooked", async () => {
+  test("rejects unknown directives and invalid values", async () => {
     for (const wrong of [
       "latencie=3",
       "latency",
@@ -351,7 +352,7 @@ describe("the table", () => {
   });
 });
 
-describe("the other wires", () => {
+describe("faults on other wires", () => {
   const cases: [string, string, (text: string) => Record<string, unknown>][] = [
     ["responses", "/v1/responses", (input) => ({ model: "sim/echo", stream: true, input })],
     [
@@ -370,16 +371,18 @@ describe("the other wires", () => {
       (words) => ({ contents: [{ parts: [{ text: words }] }] }),
     ],
   ];
-  test.each(cases)("%s: faults in a stream", async (_, path, body) => {
-    const run = async (orders: string) =>
-      readAll(await send(path, body(`Hello there [[sim: ${orders}]]`)));
+  test.each(cases)("%s stream", async (_, path, body) => {
+    const run = async (directives: string) =>
+      readAll(await send(path, body(`Hello there [[sim: ${directives}]]`)));
     expect((await run("cut=2")).isTruncated).toBe(true);
     expect((await run("fail=2")).text).toContain("Overloaded");
     const plain = await readAll(await send(path, body("Hello there")));
-    const ordered = async (name: string, value: string) =>
+    const sendWithHeader = async (name: string, value: string) =>
       readAll(await send(path, body("Hello there"), { [`x-sim-${name}`]: value }));
-    expect((await ordered("slice", "3")).text).toBe(plain.text);
-    expect((await ordered("usage", "twice")).text.length).toBeGreaterThan(plain.text.length + 50);
+    expect((await sendWithHeader("slice", "3")).text).toBe(plain.text);
+    expect((await sendWithHeader("usage", "twice")).text.length).toBeGreaterThan(
+      plain.text.length + 50,
+    );
     expect((await run("usage=none")).text.toLowerCase()).not.toMatch(/"usage(metadata)?":\{/);
     expect((await run("flood=64")).text.length).toBeGreaterThan(65_536);
     expect((await run("keepalive")).text).toMatch(/keepalive|event: ping/);

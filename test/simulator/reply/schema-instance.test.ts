@@ -5,7 +5,7 @@ import type { Json } from "../harness.ts";
 
 type Schema = Record<string, Json>;
 
-// A validator of its own making, so that the generator is not judged by its own code.
+// A separate validator, so that the generator is not tested by its own code.
 function validates(value: Json, schema: Schema | boolean, root: Schema): boolean {
   if (typeof schema === "boolean") return schema;
   const checks: (() => boolean)[] = [
@@ -177,28 +177,28 @@ const $defs = {
   },
 };
 
-describe("a made instance", () => {
-  test("is valid against its schema, and always the same", () => {
+describe("schemaInstance", () => {
+  test("generates a valid instance, deterministically", () => {
     fc.assert(
       fc.property(anySchema, fc.nat(3), (schema, variant) => {
         const root = { ...schema, $defs };
         const value = schemaInstance(root, variant);
         expect(schemaInstance(root, variant)).toEqual(value);
-        // What is sent is JSON: a value that does not survive it is no instance.
+        // The value is sent as JSON, so validate it after a round trip.
         if (!validates(JSON.parse(JSON.stringify(value)), root, root))
-          throw new Error(`${JSON.stringify(value)} is no instance`);
+          throw new Error(`${JSON.stringify(value)} is not valid`);
       }),
       { numRuns: 1_500 },
     );
   });
 
-  test("takes Gemini's capitals and OpenAPI's nullable", () => {
+  test("accepts Gemini's upper-case types and OpenAPI's nullable", () => {
     expect(
       schemaInstance({ type: "OBJECT", nullable: true, properties: { n: { type: "INTEGER" } } }),
     ).toEqual({ n: 1 });
   });
 
-  test("has sensible values", () => {
+  test("derives values from names, formats and bounds", () => {
     const schema = {
       type: "object",
       properties: {
@@ -216,7 +216,7 @@ describe("a made instance", () => {
     });
   });
 
-  test("does not choke on nonsense", () => {
+  test("does not throw on invalid schemas", () => {
     for (const schema of [
       null,
       5,

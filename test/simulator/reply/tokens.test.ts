@@ -10,13 +10,13 @@ import {
 const text = fc.string({ unit: "binary", maxLength: 60 });
 const bytes = (value: string): number => new TextEncoder().encode(value).length;
 
-test("a token is four bytes", () => {
+test("counts one token per four bytes", () => {
   fc.assert(
     fc.property(text, (value) => expect(countTokens(value)).toBe(Math.ceil(bytes(value) / 4))),
   );
 });
 
-test("a cut text is the longest beginning that fits", () => {
+test("cuts a text to the longest prefix that fits", () => {
   fc.assert(
     fc.property(text, fc.nat(20), (value, tokens) => {
       const cut = cutToTokens(value, tokens);
@@ -28,7 +28,7 @@ test("a cut text is the longest beginning that fits", () => {
   );
 });
 
-test("pieces make up the text and split no character", () => {
+test("cuts a text into pieces without splitting a character", () => {
   fc.assert(
     fc.property(text, fc.integer({ min: 1, max: 70 }), (value, count) => {
       const pieces = cutToPieces(value, count);
@@ -39,6 +39,6 @@ test("pieces make up the text and split no character", () => {
   );
 });
 
-test("filler has exactly as many tokens as were ordered", () => {
+test("generates filler of an exact token count", () => {
   for (const tokens of [0, 1, 7, 100]) expect(countTokens(fillerText(tokens))).toBe(tokens);
 });

@@ -1,4 +1,4 @@
-// Amazon's official client against the simulated Bedrock: what it serializes is read, and what is answered it understands.
+// The official AWS client against the simulated Bedrock.
 
 import {
   type BedrockRuntimeClient,
@@ -64,8 +64,8 @@ async function readStream(input: ConverseCommandInput): Promise<StreamResult> {
   const events: ConverseStreamOutput[] = [];
   let error: string | undefined;
   try {
-    const { stream: found } = await client.send(new ConverseStreamCommand(input));
-    for await (const event of found ?? []) events.push(event);
+    const { stream } = await client.send(new ConverseStreamCommand(input));
+    for await (const event of stream ?? []) events.push(event);
   } catch (caught) {
     error = caught instanceof Error ? caught.name : String(caught);
   }
@@ -79,16 +79,19 @@ async function readStream(input: ConverseCommandInput): Promise<StreamResult> {
   };
 }
 
-describe("a whole reply", () => {
-  test("is read: text, why it ended, usage", async () => {
+describe("Converse with the AWS SDK", () => {
+  test("returns text, stop reason and usage", async () => {
     const { output, stopReason, usage, metrics } = await client.send(
       new ConverseCommand(converseInput("hello")),
     );
-    expect(output?.message).toEqual({ role: "assistant", content: [{ text: "You said: hello" }] });
+    expect(output?.message).toEqual({
+      role: "assistant",
+      content: [{ text: "You said: hello" }],
+    });
     expect([stopReason, usage?.outputTokens, metrics?.latencyMs]).toEqual(["end_turn", 4, 100]);
   });
 
-  test("holds calls whose input is an object", async () => {
+  test("returns tool calls with object input", async () => {
     const reply = await client.send(
       new ConverseCommand(converseInput("use weather and clock, both", tools("weather", "clock"))),
     );
@@ -100,7 +103,7 @@ describe("a whole reply", () => {
     expect(reply.stopReason).toBe("tool_use");
   });
 
-  test("holds signed reasoning", async () => {
+  test("returns signed reasoning", async () => {
     const reply = await client.send(new ConverseCommand(converseInput("why", thinking)));
     const [first] = reply.output?.message?.content ?? [];
     expect(first?.reasoningContent?.reasoningText).toEqual({
@@ -109,7 +112,7 @@ describe("a whole reply", () => {
     });
   });
 
-  test("answers what the client sends as bytes, and by a schema", async () => {
+  test("accepts bytes and a JSON schema", async () => {
     const reply = await client.send(
       new ConverseCommand({
         ...converseInput("look"),
@@ -150,45 +153,45 @@ describe("a whole reply", () => {
   });
 });
 
-describe("a stream", () => {
-  test("is read frame by frame: reasoning, text, usage", async () => {
-    const said = await readStream(converseInput("why [[sim: chunks=5]]", thinking));
-    expect([said.error, said.reasoning.length > 0, said.text.length > 0]).toEqual([
+describe("ConverseStream with the AWS SDK", () => {
+  test("streams reasoning, text and usage", async () => {
+    const result = await readStream(converseInput("why [[sim: chunks=5]]", thinking));
+    expect([result.error, result.reasoning.length > 0, result.text.length > 0]).toEqual([
       undefined,
       true,
       true,
     ]);
-    expect(said.events[0]?.messageStart?.role).toBe("assistant");
-    expect(said.events.at(-2)?.messageStop?.stopReason).toBe("end_turn");
-    expect(said.events.at(-1)?.metadata?.usage?.outputTokens).toBeGreaterThan(0);
-    expect(said.events.some((event) => event.$unknown !== undefined)).toBe(false);
+    expect(result.events[0]?.messageStart?.role).toBe("assistant");
+    expect(result.events.at(-2)?.messageStop?.stopReason).toBe("end_turn");
+    expect(result.events.at(-1)?.metadata?.usage?.outputTokens).toBeGreaterThan(0);
+    expect(result.events.some((event) => event.$unknown !== undefined)).toBe(false);
   });
 
-  test("brings a call in pieces", async () => {
-    const said = await readStream(converseInput("use weather", tools("weather")));
-    expect(JSON.parse(said.input)).toEqual({ city: expect.any(String) });
-    const starts = said.events.flatMap((event) => event.contentBlockStart?.start?.toolUse ?? []);
+  test("streams a tool call's input", async () => {
+    const result = await readStream(converseInput("use weather", tools("weather")));
+    expect(JSON.parse(result.input)).toEqual({ city: expect.any(String) });
+    const starts = result.events.flatMap((event) => event.contentBlockStart?.start?.toolUse ?? []);
     expect(starts.map(({ name }) => name)).toEqual(["weather"]);
   });
 
-  test("is whole in slices of any size, and where each frame is padded anew", async () => {
+  test("streams the same text in slices of any size", async () => {
     const plain = await readStream(converseInput("one two three"));
     const sliced = await readStream(converseInput("one two three [[sim: slice=3]]"));
     expect([sliced.error, sliced.text]).toEqual([undefined, plain.text]);
   });
 
-  test("that fails midway throws the exception that its frame names", async () => {
-    const said = await readStream(converseInput("[[sim: chunks=6 fail=2]] one two three"));
-    expect([said.error, said.text]).toEqual(["ModelStreamErrorException", "the sim "]);
+  test("throws the exception of an error frame", async () => {
+    const result = await readStream(converseInput("[[sim: chunks=6 fail=2]] one two three"));
+    expect([result.error, result.text]).toEqual(["ModelStreamErrorException", "the sim "]);
   });
 
-  test("whose frame was garbled on the way is not believed", async () => {
-    const said = await readStream(converseInput("[[sim: chunks=6 garble=2]] one two three"));
-    expect(said.error).toBeDefined();
+  test("rejects a frame with a wrong checksum", async () => {
+    const result = await readStream(converseInput("[[sim: chunks=6 garble=2]] one two three"));
+    expect(result.error).toBeDefined();
   });
 });
 
-describe("a failure", () => {
+describe("errors with the AWS SDK", () => {
   test.each([
     ["status=400", "ValidationException"],
     ["status=403", "AccessDeniedException"],
@@ -197,17 +200,17 @@ describe("a failure", () => {
     ["status=429", "ThrottlingException"],
     ["status=500", "InternalServerException"],
     ["status=503", "ServiceUnavailableException"],
-  ])("of %s is thrown as %s, whole and streamed", async (order, name) => {
-    const input = converseInput(`[[sim: ${order}]] hello`);
+  ])("%s throws %s, streamed or not", async (directive, name) => {
+    const input = converseInput(`[[sim: ${directive}]] hello`);
     const thrown = await client.send(new ConverseCommand(input)).catch((error: unknown) => error);
-    expect(thrown).toMatchObject({ name, message: "This failure was ordered." });
+    expect(thrown).toMatchObject({ name, message: "This error was requested by a directive." });
     expect((await readStream(input)).error).toBe(name);
   });
 });
 
-describe("by Amazon's own description", () => {
-  const ask = createClient({ acceptsAnyModel: true });
-  const orders = [
+describe("AWS's service schema", () => {
+  const send = createClient({ acceptsAnyModel: true });
+  const directives = [
     "",
     "reasoning=5",
     "refusal",
@@ -217,18 +220,18 @@ describe("by Amazon's own description", () => {
     "tier=flex",
   ];
 
-  test.each(orders)("a reply and each event of a stream are valid (%s)", async (order) => {
+  test.each(directives)("the reply and all stream events are valid (%s)", async (directive) => {
     const body = {
-      messages: [{ role: "user", content: [{ text: `[[sim: ${order}]] use weather` }] }],
+      messages: [{ role: "user", content: [{ text: `[[sim: ${directive}]] use weather` }] }],
       ...tools("weather"),
     };
-    const whole = await json(ask("/model/m/converse", body));
-    expect(validateConverseReply(whole)).toEqual([]);
-    const response = await ask("/model/m/converse-stream", body);
+    const reply = await json(send("/model/m/converse", body));
+    expect(validateConverseReply(reply)).toEqual([]);
+    const response = await send("/model/m/converse-stream", body);
     const frames = createEventFrameParser().push(new Uint8Array(await response.arrayBuffer()));
     expect(frames.length).toBeGreaterThan(2);
     for (const { headers, payload } of frames) {
-      // Real frames are padded by a member that the description leaves out.
+      // The padding member of real frames is not in the schema.
       const { p: _padding, ...event } = JSON.parse(new TextDecoder().decode(payload));
       expect(validateConverseEvent({ [headers.get(":event-type") ?? ""]: event })).toEqual([]);
     }

@@ -24,8 +24,8 @@ beforeAll(() => {
 });
 afterAll(() => simulator.stop());
 
-describe("the official SDK", () => {
-  test("reads a whole reply", async () => {
+describe("Chat Completions with the OpenAI SDK", () => {
+  test("returns a completion", async () => {
     const reply = await client.chat.completions.create({
       model: "sim/echo",
       messages: [{ role: "user", content: "Hello there" }],
@@ -37,7 +37,7 @@ describe("the official SDK", () => {
     expect(reply._request_id).toMatch(/^req_/);
   });
 
-  test("gathers a stream into the same reply", async () => {
+  test("streams the same completion", async () => {
     const body = {
       model: "sim/echo",
       messages: [{ role: "user" as const, content: "Hello there" }],
@@ -52,8 +52,8 @@ describe("the official SDK", () => {
     expect(gathered.usage).toEqual(whole.usage);
   });
 
-  test("gathers tool calls and runs them", async () => {
-    const asked: unknown[] = [];
+  test("streams tool calls that the SDK runs", async () => {
+    const inputs: unknown[] = [];
     const runner = client.chat.completions.runTools({
       model: "sim/echo",
       stream: true,
@@ -64,7 +64,7 @@ describe("the official SDK", () => {
           function: {
             name: "get_weather",
             parse: (text: string): object => JSON.parse(text),
-            function: (input: object) => (asked.push(input), "It is 17 degrees"),
+            function: (input: object) => (inputs.push(input), "It is 17 degrees"),
             description: "The weather of a city",
             parameters: {
               type: "object",
@@ -76,10 +76,10 @@ describe("the official SDK", () => {
       ],
     });
     expect(await runner.finalContent()).toBe("The tool answered: It is 17 degrees");
-    expect(asked).toEqual([{ city: "example city" }]);
+    expect(inputs).toEqual([{ city: "example city" }]);
   });
 
-  test("throws typed errors", async () => {
+  test("throws the SDK's typed errors", async () => {
     const wrongKey = new OpenAI({ apiKey: "wrong", baseURL: `${simulator.url}/v1`, maxRetries: 0 });
     const body = { model: "sim/echo", messages: [{ role: "user" as const, content: "hi" }] };
     expect(await rejectionReason(wrongKey.chat.completions.create(body))).toBeInstanceOf(
@@ -102,7 +102,7 @@ describe("the official SDK", () => {
     expect(limited.headers.get("x-ratelimit-remaining-requests")).toBe("0");
   });
 
-  test("parses structured output", async () => {
+  test("returns structured output", async () => {
     const schema = {
       type: "object",
       properties: { steps: { type: "array", minItems: 2, items: { type: "integer" } } },
@@ -125,12 +125,12 @@ describe("the official SDK", () => {
   });
 });
 
-describe("a stream", () => {
-  const ask = createClient();
+describe("stream chunks", () => {
+  const send = createClient();
 
-  test("shows usage to those who asked, in a chunk of its own, before [DONE]", async () => {
+  test("have a usage chunk before [DONE] only with include_usage", async () => {
     const text = await (
-      await ask(
+      await send(
         "/v1/chat/completions",
         chatBody("hi", { stream: true, stream_options: { include_usage: true } }),
       )
@@ -143,15 +143,15 @@ describe("a stream", () => {
     expect(chunks.slice(0, -1).every((chunk) => chunk.usage === null)).toBe(true);
     expect(text.endsWith("\n\ndata: [DONE]\n\n")).toBe(true);
     expect(chunks[0].choices[0].delta).toEqual({ role: "assistant", content: "", refusal: null });
-    const unasked = eventData(
-      await (await ask("/v1/chat/completions", chatBody("hi", { stream: true }))).text(),
+    const withoutUsage = eventData(
+      await (await send("/v1/chat/completions", chatBody("hi", { stream: true }))).text(),
     );
-    expect(unasked.some((chunk) => "usage" in chunk)).toBe(false);
+    expect(withoutUsage.some((chunk) => "usage" in chunk)).toBe(false);
   });
 
-  test("mixes several choices", async () => {
+  test("interleave the choices", async () => {
     const chunks = eventData(
-      await (await ask("/v1/chat/completions", chatBody("hi", { stream: true, n: 2 }))).text(),
+      await (await send("/v1/chat/completions", chatBody("hi", { stream: true, n: 2 }))).text(),
     );
     expect(chunks.slice(0, 4).map((chunk) => chunk.choices[0].index)).toEqual([0, 1, 0, 1]);
     const texts = ["", ""];
@@ -161,18 +161,18 @@ describe("a stream", () => {
   });
 });
 
-describe("settings", () => {
-  const ask = createClient();
+describe("request settings", () => {
+  const send = createClient();
   const reply = async (text: string, more: Record<string, unknown> = {}) =>
-    json(ask("/v1/chat/completions", chatBody(text, more)));
+    json(send("/v1/chat/completions", chatBody(text, more)));
 
-  test("max_tokens cuts and says so", async () => {
+  test("max_tokens truncates the reply", async () => {
     const { choices, usage } = await reply("Hello there", { max_tokens: 2 });
     expect(choices[0]).toMatchObject({ message: { content: "You said" }, finish_reason: "length" });
     expect(usage.completion_tokens).toBe(2);
   });
 
-  test("stop strings end the text before them", async () => {
+  test("stop sequences end the text", async () => {
     const { choices } = await reply("one STOP two", { stop: ["never", "STOP"] });
     expect(choices[0]).toMatchObject({
       message: { content: "You said: one " },
@@ -180,20 +180,20 @@ describe("settings", () => {
     });
   });
 
-  test("n gives several choices and counts all of them", async () => {
+  test("n returns several choices and counts all of them", async () => {
     const { choices, usage } = await reply("hi", { n: 3 });
     expect(choices).toHaveLength(3);
     expect(usage.completion_tokens).toBe(3 + 6 + 6);
   });
 
-  test("logprobs cover the text", async () => {
+  test("logprobs cover the whole text", async () => {
     const { choices } = await reply("hi", { logprobs: true, top_logprobs: 2 });
     const tokens = choices[0].logprobs.content;
     expect(tokens.map((entry: { token: string }) => entry.token).join("")).toBe("You said: hi");
     expect(tokens[0].top_logprobs).toHaveLength(2);
   });
 
-  test("reasoning is told and counted, and counts against the limit", async () => {
+  test("reasoning is returned and counts against the limit", async () => {
     const thought = await reply("hi", { model: "sim/reason" });
     expect(thought.choices[0].message.reasoning_content).toStartWith("The user asks");
     expect(thought.usage.completion_tokens_details.reasoning_tokens).toBe(32);
@@ -210,7 +210,7 @@ describe("settings", () => {
     expect(cut.choices[0]).toMatchObject({ message: { content: "" }, finish_reason: "length" });
   });
 
-  test("images, audio and files are counted and mentioned", async () => {
+  test("images, audio and files are counted", async () => {
     const content = [
       { type: "text", text: "Look" },
       { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
@@ -218,14 +218,14 @@ describe("settings", () => {
       { type: "file", file: { file_data: "data:application/pdf;base64,AAAA" } },
     ];
     const { choices, usage } = await json(
-      ask("/v1/chat/completions", { model: "sim/echo", messages: [{ role: "user", content }] }),
+      send("/v1/chat/completions", { model: "sim/echo", messages: [{ role: "user", content }] }),
     );
     expect(choices[0].message.content).toBe("You said: Look (with 1 image, 1 audio clip, 1 file)");
     expect(usage.prompt_tokens).toBe(1 + 256 + 128 + 512);
     expect(usage.prompt_tokens_details.audio_tokens).toBe(128);
   });
 
-  test("service_tier is answered", async () => {
+  test("service_tier is returned", async () => {
     expect((await reply("hi", { service_tier: "flex" })).service_tier).toBe("flex");
     expect((await reply("hi", { service_tier: "auto" })).service_tier).toBe("default");
   });
@@ -239,7 +239,7 @@ describe("settings", () => {
     ).toMatch(/^call_[A-Za-z0-9]{24}$/);
   });
 
-  test("a long prefix is read from the cache the second time, and after its life it is not", async () => {
+  test("a long prefix is cached until it expires", async () => {
     let now = 1_000_000;
     const timed = createClient({ now: () => now });
     const long = {
@@ -257,7 +257,7 @@ describe("settings", () => {
     expect(await cached()).toBe(0);
   });
 
-  test("custom tools take text", async () => {
+  test("custom tools take free-form text", async () => {
     const { choices } = await reply("call it", {
       tools: [{ type: "custom", custom: { name: "shell" } }],
       tool_choice: "required",
@@ -269,8 +269,8 @@ describe("settings", () => {
   });
 });
 
-describe("bad requests", () => {
-  const ask = createClient();
+describe("invalid requests", () => {
+  const send = createClient();
   const cases: [string, unknown, number, Record<string, unknown>][] = [
     ["broken JSON", "{", 400, {}],
     ["no model", { messages: [] }, 400, {}],
@@ -288,25 +288,25 @@ describe("bad requests", () => {
       { param: "messages[0].role", code: "invalid_value" },
     ],
     [
-      "hot temperature",
+      "temperature out of range",
       chatBody("x", { temperature: 99 }),
       400,
       { param: "temperature", code: "decimal_above_max_value" },
     ],
     [
-      "no tokens",
+      "max_tokens of 0",
       chatBody("x", { max_tokens: 0 }),
       400,
       { param: "max_tokens", code: "integer_below_min_value" },
     ],
     [
-      "orphan tool message",
+      "tool message without a call",
       { model: "sim/echo", messages: [{ role: "tool", tool_call_id: "a", content: "x" }] },
       400,
       {},
     ],
     [
-      "unanswered call",
+      "tool call without a result",
       {
         model: "sim/echo",
         messages: [
@@ -331,12 +331,12 @@ describe("bad requests", () => {
     ],
   ];
   test.each(cases)("%s", async (_, body, status, error) => {
-    const response = await ask("/v1/chat/completions", body);
+    const response = await send("/v1/chat/completions", body);
     expect(response.status).toBe(status);
     expect((await json(response)).error).toMatchObject({ type: "invalid_request_error", ...error });
   });
 
-  test("any model is answered where that is set, under every root", async () => {
+  test("acceptsAnyModel accepts every model under every path prefix", async () => {
     const any = createClient({ acceptsAnyModel: true });
     const { model } = await json(
       any("/openai/v1/chat/completions", chatBody("x", { model: "llama-9" })),

@@ -33,7 +33,7 @@ async function frames(
   }));
 }
 
-test("a whole reply", async () => {
+test("returns text, stop reason and usage", async () => {
   const response = await send(path("converse"), body("Hello there"));
   expect(response.headers.get("x-amzn-requestid")).toBeString();
   expect(await json(response)).toEqual({
@@ -50,7 +50,7 @@ test("a whole reply", async () => {
   });
 });
 
-test("a stream of frames with right checksums", async () => {
+test("streams frames with valid checksums", async () => {
   const response = await send(
     path("converse-stream"),
     body("call get_weather [[sim: preamble]]", {
@@ -86,7 +86,7 @@ test("a stream of frames with right checksums", async () => {
   expect(usage.totalTokens).toBe(usage.inputTokens + usage.outputTokens);
 });
 
-test("tools, choices and results", async () => {
+test("calls tools by tool choice and replies to results", async () => {
   const first = await json(
     send(path("converse"), body("go", { toolConfig: { ...toolConfig, toolChoice: { any: {} } } })),
   );
@@ -110,7 +110,7 @@ test("tools, choices and results", async () => {
   expect(second.output.message.content[0].text).toBe('The tool answered: {"degrees":17}');
 });
 
-test("cache points write and read", async () => {
+test("writes and reads the cache at cache points", async () => {
   const system = [{ text: "a".repeat(400) }, { cachePoint: { type: "default", ttl: "1h" } }];
   const usage = async () => (await json(send(path("converse"), body("hi", { system })))).usage;
   expect(await usage()).toMatchObject({
@@ -128,7 +128,7 @@ test("cache points write and read", async () => {
   });
 });
 
-test("limit, stops, media, structured output, service tier", async () => {
+test("applies limit, stop sequences, media, structured output and service tier", async () => {
   const reply = async (text: string, more: Record<string, unknown>) =>
     json(send(path("converse"), body(text, more)));
   expect(await reply("Hello there", { inferenceConfig: { maxTokens: 2 } })).toMatchObject({
@@ -162,7 +162,7 @@ test("limit, stops, media, structured output, service tier", async () => {
   });
 });
 
-describe("errors are Amazon's", () => {
+describe("errors", () => {
   test.each([
     [400, "ValidationException", path("converse"), {}],
     [400, "ValidationException", path("converse", "nope"), body("x")],
@@ -187,7 +187,7 @@ describe("errors are Amazon's", () => {
     expect(Object.keys(await json(response))).toEqual(["message"]);
   });
 
-  test("in a stream they are exception frames", async () => {
+  test("are exception frames in a stream", async () => {
     const list = await frames(
       await send(path("converse-stream"), body("Hello there [[sim: fail=2]]")),
     );
@@ -197,14 +197,14 @@ describe("errors are Amazon's", () => {
     });
   });
 
-  test("a garbled frame has a wrong checksum", async () => {
+  test("a malformed frame has a wrong checksum", async () => {
     const response = await send(path("converse-stream"), body("Hello there [[sim: garble=2]]"));
     const bytes = new Uint8Array(await response.arrayBuffer());
     expect(() => createEventFrameParser().push(bytes)).toThrow("checksum");
   });
 });
 
-test("tokens are counted", async () => {
+test("counts tokens", async () => {
   expect(await json(send(path("count-tokens"), { input: { converse: body("12345") } }))).toEqual({
     inputTokens: 2,
   });

@@ -10,13 +10,13 @@ beforeAll(() => {
 });
 afterAll(() => simulator.stop());
 
-test("floats and base64 are the same vectors, of length one", async () => {
+test("returns the same unit vectors as floats and base64", async () => {
   const floats = await client.embeddings.create({
     model: "sim/embed",
     input: ["one", "two"],
     encoding_format: "float",
   });
-  // Unless told otherwise the SDK asks for base64 and unpacks it.
+  // By default the SDK requests base64 and decodes it.
   const packed = await client.embeddings.create({ model: "sim/embed", input: ["one", "two"] });
   expect(floats.data.map((entry) => entry.index)).toEqual([0, 1]);
   const [first, second] = floats.data.map((entry) => entry.embedding);
@@ -27,7 +27,7 @@ test("floats and base64 are the same vectors, of length one", async () => {
   expect(floats.usage).toEqual({ prompt_tokens: 2, total_tokens: 2 });
 });
 
-test("dimensions and token arrays are taken", async () => {
+test("accepts dimensions and token arrays", async () => {
   const reply = await client.embeddings.create({
     model: "sim/embed",
     input: [[1, 2, 3], [4]],
@@ -38,8 +38,8 @@ test("dimensions and token arrays are taken", async () => {
   expect(reply.usage.total_tokens).toBe(4);
 });
 
-test("bad input is refused, ordered faults happen", async () => {
-  const ask = createClient();
+test("rejects invalid input and applies directives", async () => {
+  const send = createClient();
   for (const body of [
     { model: "sim/embed" },
     { model: "sim/embed", input: "" },
@@ -47,23 +47,23 @@ test("bad input is refused, ordered faults happen", async () => {
     { input: "x" },
     { model: "sim/embed", input: "x", dimensions: 0 },
   ]) {
-    expect((await ask("/v1/embeddings", body)).status).toBe(400);
+    expect((await send("/v1/embeddings", body)).status).toBe(400);
   }
-  expect((await ask("/v1/embeddings", { model: "nope", input: "x" })).status).toBe(404);
+  expect((await send("/v1/embeddings", { model: "nope", input: "x" })).status).toBe(404);
   expect(
-    (await ask("/v1/embeddings", { model: "sim/embed", input: "x [[sim: status=503]]" })).status,
+    (await send("/v1/embeddings", { model: "sim/embed", input: "x [[sim: status=503]]" })).status,
   ).toBe(503);
 });
 
-test("Gemini's two embedding calls", async () => {
-  const ask = createClient();
+test("serves Gemini's embedContent and batchEmbedContents", async () => {
+  const send = createClient();
   const content = { parts: [{ text: "hello" }] };
   const one = await json(
-    ask("/v1beta/models/embed:embedContent", { content, outputDimensionality: 4 }),
+    send("/v1beta/models/embed:embedContent", { content, outputDimensionality: 4 }),
   );
   expect(one.embedding.values).toHaveLength(4);
   const many = await json(
-    ask("/v1beta/models/embed:batchEmbedContents", {
+    send("/v1beta/models/embed:batchEmbedContents", {
       requests: [{ content, outputDimensionality: 4 }, { content }],
     }),
   );

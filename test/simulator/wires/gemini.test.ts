@@ -22,7 +22,7 @@ const tools = [
   },
 ];
 
-test("a whole reply", async () => {
+test("generateContent returns text, finish reason and usage", async () => {
   expect(await json(send(path("generateContent"), body("Hello there")))).toEqual({
     candidates: [
       {
@@ -43,7 +43,7 @@ test("a whole reply", async () => {
   });
 });
 
-test("a stream of events ends its lines with CRLF and has usage in every chunk", async () => {
+test("streams events with CRLF line endings and usage in every chunk", async () => {
   const response = await send(`${path("streamGenerateContent")}?alt=sse`, body("Hello there"));
   expect(response.headers.get("content-type")).toBe("text/event-stream");
   const text = await response.text();
@@ -60,15 +60,15 @@ test("a stream of events ends its lines with CRLF and has usage in every chunk",
   expect(chunks.slice(0, -1).some((chunk) => "finishReason" in chunk.candidates[0])).toBe(false);
 });
 
-test("without alt=sse the stream is a JSON array", async () => {
+test("streams a JSON array without alt=sse", async () => {
   const response = await send(path("streamGenerateContent"), body("Hello there"));
   expect(response.headers.get("content-type")).toBe("application/json");
   const chunks = await json(response);
   expect(chunks.at(-1).candidates[0].finishReason).toBe("STOP");
 });
 
-describe("tools", () => {
-  test("a call, its signature, and the answer to its result", async () => {
+describe("function calling", () => {
+  test("calls a function with a signature and replies to its result", async () => {
     const first = await json(
       send(path("generateContent", "sim/reason"), body("call get_weather", { tools })),
     );
@@ -91,7 +91,7 @@ describe("tools", () => {
     expect(second.candidates[0].content.parts[0].text).toBe('The tool answered: {"degrees":17}');
   });
 
-  test("modes", async () => {
+  test("follows the function calling mode", async () => {
     const calls = async (config: Record<string, unknown>) =>
       (
         await json(
@@ -108,7 +108,7 @@ describe("tools", () => {
   });
 });
 
-test("thoughts are outside the candidates' tokens and shown when asked for", async () => {
+test("counts thoughts separately and returns them on request", async () => {
   const thinkingConfig = { thinkingBudget: 20, includeThoughts: true };
   const reply = await json(
     send(path("generateContent"), body("hi", { generationConfig: { thinkingConfig } })),
@@ -130,7 +130,7 @@ test("thoughts are outside the candidates' tokens and shown when asked for", asy
   expect(hidden.usageMetadata.thoughtsTokenCount).toBe(64);
 });
 
-test("settings: limit, stops, candidates, structured output, media", async () => {
+test("applies limit, stop sequences, candidates, structured output and media", async () => {
   const generate = async (text: string, generationConfig: Record<string, unknown>) =>
     json(send(path("generateContent"), body(text, { generationConfig })));
   expect((await generate("Hello there", { maxOutputTokens: 2 })).candidates[0]).toMatchObject({
@@ -172,7 +172,7 @@ test("settings: limit, stops, candidates, structured output, media", async () =>
   });
 });
 
-test("a refusal has no candidate", async () => {
+test("returns no candidates for a refusal", async () => {
   expect(await json(send(path("generateContent"), body("x [[sim: refusal]]")))).toMatchObject({
     promptFeedback: { blockReason: "SAFETY" },
   });
@@ -184,13 +184,13 @@ test("a refusal has no candidate", async () => {
   expect(chunks).toHaveLength(1);
 });
 
-test("counting and listing", async () => {
+test("counts tokens and lists models", async () => {
   expect(await json(send(path("countTokens"), body("12345")))).toMatchObject({ totalTokens: 2 });
   expect((await json(send("/v1beta/models", undefined))).models[0].name).toBe("models/sim/echo");
   expect((await json(send("/v1beta/models/echo", undefined))).name).toBe("models/echo");
 });
 
-test("errors are Google's", async () => {
+test("returns Google's errors", async () => {
   const error = async (response: Promise<Response>) => (await json(response)).error;
   expect(await error(send(path("generateContent", "nope"), body("x")))).toMatchObject({
     code: 404,

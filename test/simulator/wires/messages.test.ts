@@ -29,8 +29,8 @@ const tool = {
 };
 const thinking = { type: "enabled" as const, budget_tokens: 1_024 };
 
-describe("the official SDK", () => {
-  test("reads a whole reply", async () => {
+describe("Messages with the Anthropic SDK", () => {
+  test("returns a message", async () => {
     const reply = await client.messages.create(helloBody);
     expect(reply.content).toEqual([{ type: "text", text: "You said: Hello there" }] as never);
     expect(reply).toMatchObject({
@@ -46,7 +46,7 @@ describe("the official SDK", () => {
     });
   });
 
-  test("gathers a stream into the same reply", async () => {
+  test("streams the same message", async () => {
     const body = {
       ...helloBody,
       thinking,
@@ -73,7 +73,7 @@ describe("the official SDK", () => {
     expect(gathered.usage.input_tokens).toBe(whole.usage.input_tokens);
   });
 
-  test("calls a tool and answers with its result", async () => {
+  test("calls a tool and replies to its result", async () => {
     const messages: Anthropic.MessageParam[] = [
       { role: "user", content: "Please use get_weather" },
     ];
@@ -96,7 +96,7 @@ describe("the official SDK", () => {
     ).toMatchObject({ input_tokens: 3 });
   });
 
-  test("throws typed errors", async () => {
+  test("throws the SDK's typed errors", async () => {
     const wrongKey = new Anthropic({ apiKey: "wrong", baseURL: simulator.url, maxRetries: 0 });
     expect(await rejectionReason(wrongKey.messages.create(helloBody))).toBeInstanceOf(
       AuthenticationError,
@@ -123,13 +123,13 @@ describe("the official SDK", () => {
   });
 });
 
-describe("details", () => {
-  const ask = createClient();
+describe("Messages API", () => {
+  const send = createClient();
   const reply = async (text: string, more: Record<string, unknown> = {}) =>
-    json(ask("/v1/messages", { ...base, messages: [{ role: "user", content: text }], ...more }));
+    json(send("/v1/messages", { ...base, messages: [{ role: "user", content: text }], ...more }));
 
-  test("the order of events", async () => {
-    const text = await (await ask("/v1/messages", { ...helloBody, stream: true })).text();
+  test("sends stream events in order", async () => {
+    const text = await (await send("/v1/messages", { ...helloBody, stream: true })).text();
     const types = eventData(text).map((event) => event.type);
     expect(types.filter((type, index) => type !== types[index - 1])).toEqual([
       "message_start",
@@ -149,7 +149,7 @@ describe("details", () => {
     });
   });
 
-  test("thinking ends in a signature, also when it is not shown", async () => {
+  test("ends thinking with a signature even if it is omitted", async () => {
     const shown = await reply("hi", { thinking });
     expect(shown.content[0]).toMatchObject({
       type: "thinking",
@@ -164,7 +164,7 @@ describe("details", () => {
     ).toHaveLength(1);
   });
 
-  test("stop sequences and limits", async () => {
+  test("applies stop sequences and limits", async () => {
     expect(await reply("one STOP two", { stop_sequences: ["STOP"] })).toMatchObject({
       content: [{ text: "You said: one " }],
       stop_reason: "stop_sequence",
@@ -181,7 +181,7 @@ describe("details", () => {
     });
   });
 
-  test("markers write to the cache for their time, and the next request reads", async () => {
+  test("caches at markers until they expire", async () => {
     const system = [
       { type: "text", text: "a".repeat(400), cache_control: { type: "ephemeral", ttl: "1h" } },
     ];
@@ -190,34 +190,34 @@ describe("details", () => {
       { type: "text", text: "c" },
     ];
     const body = { ...base, system, messages: [{ role: "user", content }] };
-    const first = (await json(ask("/v1/messages", body))).usage;
+    const first = (await json(send("/v1/messages", body))).usage;
     expect(first).toMatchObject({
       input_tokens: 1,
       cache_read_input_tokens: 0,
       cache_creation_input_tokens: 110,
       cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 100 },
     });
-    const second = (await json(ask("/v1/messages", body))).usage;
+    const second = (await json(send("/v1/messages", body))).usage;
     expect(second).toMatchObject({
       input_tokens: 1,
       cache_read_input_tokens: 110,
       cache_creation_input_tokens: 0,
     });
     const other = { ...base, system, messages: [{ role: "user", content: "new" }] };
-    expect((await json(ask("/v1/messages", other))).usage).toMatchObject({
+    expect((await json(send("/v1/messages", other))).usage).toMatchObject({
       input_tokens: 1,
       cache_read_input_tokens: 100,
     });
   });
 
-  test("images, documents, structured output, refusals", async () => {
+  test("accepts images and documents and returns structured output and refusals", async () => {
     const content = [
       { type: "text", text: "Look" },
       { type: "image", source: { type: "url", url: "x" } },
       { type: "document", source: { type: "url", url: "x" } },
     ];
     expect(
-      (await json(ask("/v1/messages", { ...base, messages: [{ role: "user", content }] })))
+      (await json(send("/v1/messages", { ...base, messages: [{ role: "user", content }] })))
         .content[0].text,
     ).toBe("You said: Look (with 1 image, 1 file)");
     const schema = { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"] };
@@ -285,7 +285,7 @@ describe("details", () => {
       },
     ],
   ])("%s", async (message, body) => {
-    const response = await ask("/v1/messages", body);
+    const response = await send("/v1/messages", body);
     expect(response.status).toBe(400);
     expect(await json(response)).toMatchObject({
       type: "error",
@@ -293,7 +293,7 @@ describe("details", () => {
     });
   });
 
-  test("the version header is demanded", async () => {
+  test("requires the anthropic-version header", async () => {
     const response = await fetch(`${simulator.url}/v1/messages`, {
       method: "POST",
       headers: { "x-api-key": "right-key" },

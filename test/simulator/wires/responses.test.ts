@@ -25,8 +25,8 @@ const tool = {
 };
 const reasoning = { effort: "low" as const, summary: "auto" as const };
 
-describe("the official SDK", () => {
-  test("reads a whole reply", async () => {
+describe("Responses with the OpenAI SDK", () => {
+  test("returns a response", async () => {
     const reply = await client.responses.create({ model: "sim/echo", input: "Hello there" });
     expect(reply.output_text).toBe("You said: Hello there");
     expect(reply.status).toBe("completed");
@@ -39,7 +39,7 @@ describe("the official SDK", () => {
     } as never);
   });
 
-  test("gathers a stream into the same reply", async () => {
+  test("streams the same response", async () => {
     const body = {
       model: "sim/echo",
       input: "Hello there",
@@ -54,7 +54,7 @@ describe("the official SDK", () => {
     expect(gathered.output.map((item) => item.type)).toEqual(["reasoning", "message"]);
   });
 
-  test("calls a tool and answers with its result", async () => {
+  test("calls a tool and replies to its result", async () => {
     const input: OpenAI.Responses.ResponseInput = [
       { role: "user", content: "Please call get_weather" },
     ];
@@ -74,7 +74,7 @@ describe("the official SDK", () => {
     expect(second.output_text).toBe("The tool answered: 17 degrees");
   });
 
-  test("throws typed errors", async () => {
+  test("throws the SDK's typed errors", async () => {
     expect(
       await rejectionReason(client.responses.create({ model: "nope", input: "x" })),
     ).toMatchObject({
@@ -94,11 +94,11 @@ describe("the official SDK", () => {
   });
 });
 
-describe("the grammar of events", () => {
-  const ask = createClient();
+describe("stream events", () => {
+  const send = createClient();
   const events = async (body: Record<string, unknown>) =>
     eventData(
-      await (await ask("/v1/responses", { model: "sim/echo", stream: true, ...body })).text(),
+      await (await send("/v1/responses", { model: "sim/echo", stream: true, ...body })).text(),
     );
   const kinds = (list: { type: string }[]) =>
     list
@@ -157,9 +157,9 @@ describe("the grammar of events", () => {
     expect(last.usage.output_tokens_details.reasoning_tokens).toBe(16);
   });
 
-  test("without asking there is neither summary nor encrypted content", async () => {
+  test("no summary or encrypted content unless requested", async () => {
     const { output, usage } = await json(
-      ask("/v1/responses", { model: "sim/reason", input: "hi" }),
+      send("/v1/responses", { model: "sim/reason", input: "hi" }),
     );
     expect(output[0]).toEqual({ id: output[0].id, type: "reasoning", summary: [] });
     expect(usage.output_tokens_details.reasoning_tokens).toBe(32);
@@ -185,7 +185,7 @@ describe("the grammar of events", () => {
     expect(list.at(-1).response.output[0].content[0].type).toBe("refusal");
   });
 
-  test("a reply that reached its limit is incomplete", async () => {
+  test("a truncated response is incomplete", async () => {
     const list = await events({ input: "x".repeat(200), max_output_tokens: 16 });
     expect(list.at(-1)).toMatchObject({
       type: "response.incomplete",
@@ -196,21 +196,21 @@ describe("the grammar of events", () => {
       },
     });
     const filtered = await json(
-      ask("/v1/responses", { model: "sim/echo", input: "x [[sim: filter]]" }),
+      send("/v1/responses", { model: "sim/echo", input: "x [[sim: filter]]" }),
     );
     expect(filtered.incomplete_details).toEqual({ reason: "content_filter" });
   });
 });
 
-test("images and files in, structured output", async () => {
-  const ask = createClient();
+test("accepts images and files and returns structured output", async () => {
+  const send = createClient();
   const content = [
     { type: "input_text", text: "Look" },
     { type: "input_image", image_url: "data:x" },
     { type: "input_file", file_data: "data:y" },
   ];
   const reply = await json(
-    ask("/v1/responses", { model: "sim/echo", input: [{ role: "user", content }] }),
+    send("/v1/responses", { model: "sim/echo", input: [{ role: "user", content }] }),
   );
   expect(reply.output[0].content[0].text).toBe("You said: Look (with 1 image, 1 file)");
   const format = {
@@ -219,20 +219,20 @@ test("images and files in, structured output", async () => {
     schema: { type: "object", properties: { ok: { type: "boolean" } }, required: ["ok"] },
   };
   const structured = await json(
-    ask("/v1/responses", { model: "sim/echo", input: "x", text: { format } }),
+    send("/v1/responses", { model: "sim/echo", input: "x", text: { format } }),
   );
   expect(JSON.parse(structured.output[0].content[0].text)).toEqual({ ok: true });
 });
 
-test("input tokens are counted without a reply", async () => {
-  const ask = createClient();
+test("counts input tokens", async () => {
+  const send = createClient();
   expect(
-    await json(ask("/v1/responses/input_tokens", { model: "sim/echo", input: "12345" })),
+    await json(send("/v1/responses/input_tokens", { model: "sim/echo", input: "12345" })),
   ).toEqual({ object: "response.input_tokens", input_tokens: 2 });
 });
 
-test("bad requests are refused", async () => {
-  const ask = createClient();
+test("rejects invalid requests", async () => {
+  const send = createClient();
   for (const body of [
     "nonsense",
     { input: "x" },
@@ -244,12 +244,12 @@ test("bad requests are refused", async () => {
       input: [{ type: "function_call", call_id: "a", name: "f", arguments: "{}" }],
     },
   ]) {
-    expect((await ask("/v1/responses", body)).status).toBe(400);
+    expect((await send("/v1/responses", body)).status).toBe(400);
   }
 });
 
-describe("a stored reply", () => {
-  test("is gone on from by its id, unless it was not to be stored", async () => {
+describe("previous_response_id", () => {
+  test("continues a stored response but not one with store: false", async () => {
     const input: OpenAI.Responses.ResponseInput = [
       { role: "user", content: "Please call get_weather" },
     ];

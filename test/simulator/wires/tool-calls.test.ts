@@ -1,4 +1,4 @@
-// One table of what is asked and how many calls come of it, on every wire.
+// Which tools a request calls, on every wire.
 
 import { describe, expect, test } from "bun:test";
 import { createClient, json, type Json } from "../harness.ts";
@@ -47,7 +47,9 @@ const CASES: readonly ToolCase[] = [
 interface WireCase {
   readonly name: string;
   readonly choices: readonly Choice[];
-  readonly call: (asked: ToolCase) => Promise<{ readonly name: string; readonly input: unknown }[]>;
+  readonly call: (
+    toolCase: ToolCase,
+  ) => Promise<{ readonly name: string; readonly input: unknown }[]>;
 }
 
 const WIRE_CASES: readonly WireCase[] = [
@@ -174,13 +176,13 @@ const WIRE_CASES: readonly WireCase[] = [
   },
 ];
 
-for (const dialect of WIRE_CASES) {
+for (const wire of WIRE_CASES) {
   const cases = CASES.filter(
     (entry) =>
-      dialect.choices.includes(entry.choice) &&
-      (entry.parallel === undefined || !["gemini", "converse"].includes(dialect.name)),
+      wire.choices.includes(entry.choice) &&
+      (entry.parallel === undefined || !["gemini", "converse"].includes(wire.name)),
   );
-  describe(`tool choice on ${dialect.name}`, () => {
+  describe(`tool choice on ${wire.name}`, () => {
     test.each(
       cases.map(
         (entry) =>
@@ -190,7 +192,7 @@ for (const dialect of WIRE_CASES) {
           ] as const,
       ),
     )("%s", async (_, entry) => {
-      const calls = await dialect.call(entry);
+      const calls = await wire.call(entry);
       expect(calls.map((call) => call.name)).toEqual([...entry.called]);
       if (calls.length > 0) expect(calls[0]?.input).toEqual({ city: "example city", days: 2 });
     });
