@@ -117,7 +117,7 @@ function isNegative({ amount, minimum = 0n }: HoldRequest): boolean {
 // A machine that loses its power takes the calls with it that were held for, and nobody has been told their end: without
 // its hold such a call has never been, just as if it had been given back at the start. What is settled must be on the disk.
 function durabilityOf(operations: readonly { readonly kind: "hold" | "settle" }[]): Durability {
-  return operations.some(({ kind }) => kind === "settle") ? "on disk" : "while the machine runs";
+  return operations.some(({ kind }) => kind === "settle") ? "disk" : "os_cache";
 }
 
 export async function openWallet(tx: Tx, accountId: string): Promise<void> {

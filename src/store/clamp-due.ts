@@ -1,13 +1,12 @@
-// Times at which somebody has to see to something. A clock that ran ahead and was set right again leaves such times
-// behind in a far future; until then nobody would look, so they are brought forward.
+// Repairs due times that a clock which ran ahead left in the far future: until then, no job would pick the rows up.
 
 import type { Db } from "./db.ts";
 
-/** A table with a column `due_at`, and how far ahead a time in it lies at the most, with room for clocks that differ. */
+/** A table with a column `due_at`, and the furthest a valid time can lie ahead, clock skew included. */
 export interface DueTable {
   readonly table: string;
   readonly maxAheadMs: number;
-  /** Where the index begins with another column: what that column says. */
+  /** A condition on the leading column of the index, if that is not `due_at`. */
   readonly where?: string;
 }
 
@@ -18,10 +17,8 @@ export async function clampDueTimes(
 ): Promise<void> {
   const isTooFarAhead = `${where === undefined ? "" : `${where} and `}due_at > ?`;
   const latest = now + maxAheadMs;
-  const found = await db.get(`select due_at from ${table} where ${isTooFarAhead} limit 1`, [
-    latest,
-  ]);
-  if (found === undefined) return;
+  const row = await db.get(`select due_at from ${table} where ${isTooFarAhead} limit 1`, [latest]);
+  if (row === undefined) return;
   await db.write((tx) =>
     tx.run(`update ${table} set due_at = ? where ${isTooFarAhead}`, [now, latest]),
   );

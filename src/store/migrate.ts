@@ -1,8 +1,8 @@
-// Forward-only migrations. Every statement is its own transaction and may be repeated, so a crash in the middle, or
-// several processes starting at once, end in the same schema.
+// Forward-only migrations. Every statement is idempotent and runs in its own transaction, so a crash in the middle and
+// several processes that start at once end in the same schema.
 
 import { type Db, isUnavailable } from "./db.ts";
-import house from "./migrations/0001-house.sql" with { type: "text" };
+import core from "./migrations/0001-house.sql" with { type: "text" };
 import people from "./migrations/0002-people.sql" with { type: "text" };
 import providerKeys from "./migrations/0003-provider-keys.sql" with { type: "text" };
 import events from "./migrations/0004-events.sql" with { type: "text" };
@@ -16,7 +16,7 @@ import x402 from "./migrations/0011-x402.sql" with { type: "text" };
 import looseEnds from "./migrations/0012-loose-ends.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
-  ["0001-house", house],
+  ["0001-house", core],
   ["0002-people", people],
   ["0003-provider-keys", providerKeys],
   ["0004-events", events],
@@ -30,11 +30,11 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0012-loose-ends", looseEnds],
 ];
 const ATTEMPTS_MAX = 20;
-/** A store that cannot be reached is not waited for here: whoever starts the process tries again. */
+/** Low, because the supervisor of the process retries anyway. */
 const UNAVAILABLE_ATTEMPTS_MAX = 3;
 const RETRY_MS = 50;
 
-/** Brings the store to this version's schema; answers the names of the migrations that were missing. */
+/** Applies the missing migrations and returns their names. */
 export async function migrate(db: Db, now: number): Promise<readonly string[]> {
   await runWithRetry(
     db,
@@ -56,7 +56,7 @@ export async function migrate(db: Db, now: number): Promise<readonly string[]> {
   return missing.map(([name]) => name);
 }
 
-/** The migrations that the store still lacks, without changing it. Throws where it does not answer, or has some of a newer version. */
+/** Names of the migrations that are not applied yet. Throws if the store is unreachable or was migrated by a newer version. */
 export async function missingMigrations(db: Db): Promise<readonly string[]> {
   const applied = await appliedMigrations(db).catch((error: unknown) => {
     if (isMissingTable(error)) return new Set<string>();
@@ -70,17 +70,17 @@ async function appliedMigrations(db: Db): Promise<ReadonlySet<string>> {
   return new Set((await db.all("select name from migration")).map((row) => String(row["name"])));
 }
 
-// What a newer version means by its columns is not known here: nothing is read or written by guess.
+// A newer version may have changed the meaning of columns, so an older one must not read or write them.
 function assertKnownMigrations(applied: ReadonlySet<string>): void {
   const known = new Set(MIGRATIONS.map(([name]) => name));
   const unknown = [...applied].find((name) => !known.has(name));
   if (unknown !== undefined)
     throw new Error(
-      `the store was migrated by a newer Postern (${unknown}); run that version, or a newer one`,
+      `the store was migrated by a newer Postern (${unknown}): run that version or a newer one`,
     );
 }
 
-// A SQLite table is its primary key's tree and nothing beside it: one page to write for a row, where it would be two.
+// `without rowid` stores SQLite rows in the primary key's tree: one page to write per row instead of two.
 function toDialect(statement: string, kind: Db["kind"]): string {
   return kind === "sqlite" && statement.startsWith("create table")
     ? `${statement} without rowid`
@@ -109,7 +109,7 @@ async function runWithRetry(db: Db, statement: string): Promise<void> {
   }
 }
 
-// What SQLite says of a table that nobody has made yet, and PostgreSQL's code for it: its words are in the server's language.
+// By PostgreSQL's error code, because its messages are localized, and by SQLite's message.
 function isMissingTable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return (

@@ -1,4 +1,4 @@
-// Opens the store that the settings name, and says of one that cannot be opened what is wrong, and which setting is meant.
+// Opens the store of the settings; errors name the setting to change.
 
 import type { Secret } from "../base/secret.ts";
 import type { Db } from "./db.ts";
@@ -10,7 +10,7 @@ export interface StoreSettings {
   readonly dataDir: string;
 }
 
-/** Only a server locks the data folder; other commands work beside it. */
+/** Only the server locks the data folder, so that other commands can run at the same time. */
 export async function openStore(settings: StoreSettings, lock: boolean): Promise<Db> {
   return settings.databaseUrl === undefined
     ? openSqliteFolder(settings.dataDir, lock)
@@ -29,12 +29,12 @@ function openSqliteFolder(folder: string, lock: boolean): Db {
 
 function describeFolderError(folder: string, code: string): string {
   if (/NOTADB|CORRUPT/.test(code))
-    return `postern.db or postern.lock in ${folder} is no SQLite file, or is damaged (${code}): put the right file or a backup there, or set POSTERN_DATA_DIR to another folder`;
+    return `postern.db or postern.lock in ${folder} is not a SQLite file or is damaged (${code}): restore a backup, or set POSTERN_DATA_DIR to another folder`;
   if (/ENOSPC|FULL/.test(code)) return `the disk of the data folder ${folder} is full (${code})`;
-  return `the data folder ${folder} cannot be used (${code}): set POSTERN_DATA_DIR to a folder that Postern may write to`;
+  return `the data folder ${folder} cannot be used (${code}): set POSTERN_DATA_DIR to a folder that Postern can write to`;
 }
 
-// The client connects when it is first asked for something.
+// The client connects on the first query.
 async function connectPostgres(url: string): Promise<Db> {
   const db = openPostgres(url);
   try {
@@ -49,7 +49,7 @@ async function connectPostgres(url: string): Promise<Db> {
   }
 }
 
-/** Never with the user's name and password. */
+/** Without the user name and password of the URL. */
 function hostSuffix(url: string): string {
   const { host } = new URL(url);
   return host === "" ? "" : ` at ${host}`;
@@ -57,13 +57,13 @@ function hostSuffix(url: string): string {
 
 function hintFor(cause: unknown): string {
   const code = errorCodeOf(cause);
-  if (code.startsWith("28")) return "See that DATABASE_URL has the right user and password.";
-  if (code === "3D000") return "Create that database, or set DATABASE_URL to another one.";
-  if (code.includes("TLS")) return "See what sslmode DATABASE_URL asks for.";
-  return "See that the server runs and takes connections, and that DATABASE_URL names its host and port.";
+  if (code.startsWith("28")) return "Check the user and password in DATABASE_URL.";
+  if (code === "3D000") return "Create the database, or set DATABASE_URL to another one.";
+  if (code.includes("TLS")) return "Check sslmode in DATABASE_URL.";
+  return "Check that the server is running and accepts connections, and that DATABASE_URL has its host and port.";
 }
 
-/** PostgreSQL's own code where it said one. */
+/** PostgreSQL's SQLSTATE if there is one. */
 function errorCodeOf(cause: unknown): string {
   if (!(cause instanceof Error)) return "";
   if ("errno" in cause && typeof cause.errno === "string") return cause.errno;

@@ -1,5 +1,5 @@
-// The store for several processes: PostgreSQL at READ COMMITTED. Rows that a decision rests on are locked first, in the
-// order of their keys, and read by that same statement, so what is computed from them is computed from fresh rows.
+// The store for several processes: PostgreSQL at READ COMMITTED. Rows that a decision depends on are locked in key order and
+// read by the same statement, so decisions are always based on current rows.
 
 import {
   assertExactValues,
@@ -17,22 +17,22 @@ import {
 
 const CONNECTIONS_MAX = 10;
 const CONNECT_TIMEOUT_SECONDS = 5;
-/** How often the statements that wait are looked at, and how often one may be seen waiting: for longer than `FROZEN_MS`. */
+/** A statement counts as stalled after this many checks: longer than the ledger's `FROZEN_MS`. */
 const STALL_CHECK_MS = 5_000;
 const STALL_CHECKS_MAX = 9;
-/** What a migration sends may take as long as it takes. */
+/** Statements of migrations have no time limit. */
 const IS_DDL = /^(create|alter) /;
 const ATTEMPTS_MAX = 4;
 const RETRY_BASE_MS = 5;
-/** A process that freezes inside a transaction must not keep its rows from the others for longer. */
+/** How long a process that freezes inside a transaction keeps its row locks. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000;
-/** Rows that somebody else keeps locked are not waited for any longer: who waits holds rows and a connection, too. */
+/** Short, because the waiting transaction holds locks and a connection itself. */
 const LOCK_TIMEOUT_MS = 2_000;
 const beginWrite = (lockTimeoutMs: number): string =>
   `begin; set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS}; set local lock_timeout = ${lockTimeoutMs}`;
 const DISABLE_LOCK_TIMEOUT = "set local lock_timeout = 0";
 const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
-/** Serialisation failure, deadlock, stale plan; all are promised to have changed nothing. */
+/** Serialization failure and deadlock: PostgreSQL guarantees that nothing was changed. */
 const RETRYABLE_STATES = new Set(["40001", "40P01"]);
 const STALE_PLAN = /cached plan must not change result type/;
 const LOCK_NOT_AVAILABLE = "55P03";
@@ -49,9 +49,9 @@ interface Runner {
 }
 
 export interface PostgresOptions {
-  /** Another pause between two looks, for tests. */
+  /** For tests. */
   readonly stallCheckMs?: number;
-  /** A shorter wait for rows that are locked, for tests. */
+  /** For tests. */
   readonly lockTimeoutMs?: number;
 }
 
@@ -61,8 +61,8 @@ export function openPostgres(
 ): Db {
   let pool = openPool(url);
   const begin = beginWrite(lockTimeoutMs);
-  // A server whose machine died says nothing, not even that it is gone, and the kernel believes in it for a quarter of an
-  // hour. Whoever waits is told that the store is unavailable, and the next statement asks on a new connection.
+  // A server whose machine died does not close its connections, and the kernel keeps them for 15 minutes. Closing the pool
+  // fails its pending statements as unavailable; the next statement uses a new pool.
   const stallTimer = setInterval(() => {
     if (!isAnyStalled(pool)) return;
     const stalledPool = pool;
@@ -82,7 +82,7 @@ export function openPostgres(
       ),
     backup: async () => {
       throw new Error(
-        "a PostgreSQL store is backed up with pg_dump or by its service, not by Postern",
+        "Postern cannot back up a PostgreSQL store: use pg_dump or the backups of your database service",
       );
     },
     close: () => {
@@ -92,14 +92,14 @@ export function openPostgres(
   };
 }
 
-/** The connections, and the steps of transactions that wait for an answer on them. */
+/** The connections and the statements that wait for a reply on them. */
 interface Pool {
   readonly client: Bun.SQL;
   readonly inFlight: Set<{ checks: number }>;
 }
 
 function openPool(url: string): Pool {
-  // By its global name, which loads the client where it is used: its import takes 50 ms, of a start on SQLite as well.
+  // The global loads the client on first use; importing it would cost 50 ms at every start, also with SQLite.
   const client = new Bun.SQL(url, {
     max: CONNECTIONS_MAX,
     idleTimeout: 0,
@@ -110,26 +110,26 @@ function openPool(url: string): Pool {
   return { client, inFlight: new Set() };
 }
 
-/** What reads the whole store takes its time, and nothing waits for it. */
+/** For snapshots, which may take long and block nothing. */
 function withoutStallCheck({ client }: Pool): Pool {
   return { client, inFlight: new Set() };
 }
 
-// Looks are counted, not time: a process that was stopped for minutes has answers before it that it has not read yet.
+// Counts checks instead of time: a process that was suspended has replies waiting that it has not read yet.
 function isAnyStalled({ inFlight }: Pool): boolean {
   let isStalled = false;
-  for (const one of inFlight) {
-    one.checks += 1;
-    isStalled ||= one.checks > STALL_CHECKS_MAX;
+  for (const statement of inFlight) {
+    statement.checks += 1;
+    isStalled ||= statement.checks > STALL_CHECKS_MAX;
   }
   return isStalled;
 }
 
 function trackInFlight<T>({ inFlight }: Pool, reply: Promise<T>, sql = ""): Promise<T> {
   if (IS_DDL.test(sql)) return reply;
-  const one = { checks: 0 };
-  inFlight.add(one);
-  return reply.finally(() => inFlight.delete(one));
+  const statement = { checks: 0 };
+  inFlight.add(statement);
+  return reply.finally(() => inFlight.delete(statement));
 }
 
 async function withRetry<T>(work: () => Promise<T>): Promise<T> {
@@ -150,12 +150,12 @@ function isRetryable(error: unknown): boolean {
   );
 }
 
-// A prepared statement dies of a column that a newer version adds meanwhile. The text is its name, so another comment
-// in the text makes every connection prepare it anew.
+// A column added by a newer version invalidates prepared statements. They are keyed by their text, so a new comment in the
+// text makes every connection prepare them again.
 let generation = 0;
 
-// Bun sends a statement when it is awaited, not when it is made, so that a `begin` which nobody awaits yet would come
-// after the statements that it should protect. `execute` sends it at once.
+// Bun sends a statement when it is awaited, so a `begin` that is not awaited yet would be sent after the statements that
+// follow it. `execute` sends it immediately.
 function send(connection: Bun.SQL, sql: string, params?: Values): Promise<Rows> {
   const prepared = generation;
   const text = prepared === 0 ? sql : `${sql} /* ${prepared} */`;
@@ -170,7 +170,7 @@ function send(connection: Bun.SQL, sql: string, params?: Values): Promise<Rows> 
   });
 }
 
-// `begin` travels together with the work's first statement: one round trip less in every transaction.
+// `begin` is pipelined with the first statement, which saves a round trip in every transaction.
 async function inTransaction<T>(
   pool: Pool,
   begin: string,
@@ -194,9 +194,9 @@ async function inTransaction<T>(
     const [result] = await Promise.all([(async () => work(runner))(), beginning]);
     if (failure !== undefined) throw failure.cause;
     failure = { cause: new Error("the transaction is over") };
-    // PostgreSQL answers the commit of a failed transaction with the word ROLLBACK, not with an error.
+    // PostgreSQL replies ROLLBACK, not an error, to the commit of a failed transaction.
     const { command } = await trackInFlight(pool, send(connection, "commit"));
-    if (command !== "COMMIT") throw new Error(`the commit was answered with ${String(command)}`);
+    if (command !== "COMMIT") throw new Error(`the server replied ${String(command)} to a commit`);
     return result;
   } catch (error) {
     failure ??= { cause: error };
@@ -220,9 +220,10 @@ function tagError(error: unknown): unknown {
   const state = sqlState(error);
   if (state === "23505") Object.assign(error, { [DUPLICATE]: true });
   if (state === LOCK_NOT_AVAILABLE) Object.assign(error, { [LOCKED]: true, [UNAVAILABLE]: true });
-  const lost =
+  const isConnectionLost =
     "code" in error && /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(String(error.code));
-  if (lost || UNAVAILABLE_STATES.test(state)) Object.assign(error, { [UNAVAILABLE]: true });
+  if (isConnectionLost || UNAVAILABLE_STATES.test(state))
+    Object.assign(error, { [UNAVAILABLE]: true });
   return error;
 }
 
@@ -250,15 +251,15 @@ function transactionOn(runner: Runner): Tx {
       ),
     );
   };
-  const find = (
+  const selectMany = (
     table: string,
     key: string,
     keys: readonly string[],
-    end: string,
+    suffix: string,
   ): Promise<readonly Row[]> =>
     keys.length === 0
       ? Promise.resolve([])
-      : runner.unsafe(`select * from ${table} where ${key} = any($1::text[]) ${end}`, [
+      : runner.unsafe(`select * from ${table} where ${key} = any($1::text[]) ${suffix}`, [
           arrayText(keys),
         ]);
   return {
@@ -273,8 +274,8 @@ function transactionOn(runner: Runner): Tx {
           arrayText(keys),
         ]);
     },
-    lockMany: (table, key, keys) => find(table, key, keys, `order by ${key} for update`),
-    readMany: (table, key, keys) => find(table, key, keys, ""),
+    lockMany: (table, key, keys) => selectMany(table, key, keys, `order by ${key} for update`),
+    readMany: (table, key, keys) => selectMany(table, key, keys, ""),
   };
 }
 
@@ -292,14 +293,14 @@ function unnest(columns: readonly Column[]): string {
   return `unnest(${columns.map((column, index) => `$${index + 1}::${column.slice(column.lastIndexOf(":") + 1)}[]`).join(", ")})`;
 }
 
-/** PostgreSQL's text form of an array: every element quoted, so that no value can end it. */
+/** PostgreSQL's array literal. Every element is quoted, so that no value can end it. */
 function arrayText(values: Values): string {
   return `{${values.map((value) => (value === null ? "NULL" : `"${String(value).replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`)).join(",")}}`;
 }
 
 const numberedSqlCache = new Map<string, string>();
 
-// The house's SQL has no `?` inside a string, so each is a parameter.
+// No SQL here has a `?` inside a string literal, so each one is a parameter.
 function numberParameters(sql: string): string {
   let cached = numberedSqlCache.get(sql);
   if (cached === undefined) {

@@ -1,5 +1,5 @@
-// The default store: one SQLite file, written by one connection and read by another. `synchronous=FULL` in WAL mode
-// means that a commit is on the disk when it returns. SQLite answers at once, so promises here are only a form.
+// The default store: one SQLite file with one connection to write and one to read. In WAL mode with `synchronous=FULL`, a
+// commit is on disk when it returns. SQLite is synchronous; the promises only fit the interface.
 
 import { Database, type SQLQueryBindings, type Statement } from "bun:sqlite";
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
@@ -22,15 +22,15 @@ import {
 const BUSY_TIMEOUT_MS = 5_000;
 /** 16 MiB. */
 const WAL_MAX_PAGES = 4_000;
-/** Twice as much is no faster, with a thousand busy accounts either: what falls out of it is in the kernel's own cache. */
+/** Twice as much is not faster, even with a thousand busy accounts: evicted pages are in the kernel's cache. */
 const CACHE_KIB = 8_000;
-/** Bun keeps twenty compiled statements; a busy gateway has some hundreds, and compiling costs more than most of them. */
+/** Bun caches 20 compiled statements; a busy gateway has hundreds, and compiling one costs more than running most. */
 const STATEMENTS_MAX = 500;
 const UNAVAILABLE_CODES = /^SQLITE_(BUSY|FULL|IOERR|READONLY|CANTOPEN|NOMEM|LOCKED|PROTOCOL)/;
 
 export interface SqliteOptions {
   readonly folder: string;
-  /** Refuses to open a folder that another process serves from. */
+  /** Throws if another process has locked the folder. */
   readonly lock: boolean;
 }
 
@@ -45,23 +45,23 @@ export function openSqlite(options: SqliteOptions): Db {
   fsyncPath(options.folder);
   let lastWrite: Promise<unknown> = Promise.resolve();
 
-  const setDurability = createSyncModeSwitch(writer);
-  const write: Db["write"] = (work, durability = "on disk") => {
+  const setSynchronous = createSynchronousSwitch(writer);
+  const write: Db["write"] = (work, durability = "disk") => {
     const result = lastWrite.then(() => {
-      setDurability(durability === "on disk");
+      setSynchronous(durability === "disk");
       return inTransaction(writer, work);
     });
     lastWrite = result.catch(() => {});
     return result;
   };
   const snapshot = async <T>(work: (reader: Reader) => Promise<T>): Promise<T> => {
-    const own = openFile(file);
+    const connection = openFile(file);
     try {
-      own.run("pragma query_only = on");
-      own.run("begin");
-      return await work(readerOn(own));
+      connection.run("pragma query_only = on");
+      connection.run("begin");
+      return await work(readerOn(connection));
     } finally {
-      own.close();
+      connection.close();
     }
   };
   return {
@@ -81,7 +81,7 @@ export function openSqlite(options: SqliteOptions): Db {
   };
 }
 
-// SQLite makes its files readable for everybody, where the folder was not made here; those beside it become like it.
+// SQLite creates world-readable files; its WAL and shared-memory files copy the mode of the main file.
 function createPrivateFile(file: string): void {
   if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
 }
@@ -93,39 +93,38 @@ function openFile(file: string): Database {
   database.run("pragma journal_mode = wal");
   database.run("pragma synchronous = full");
   database.run(`pragma cache_size = ${-CACHE_KIB}`);
-  // Moving the log into the file stops everything else for a moment: rarer is better, as long as the log stays small.
+  // A checkpoint blocks everything else for a moment: rare is better, as long as the log stays small.
   database.run(`pragma wal_autocheckpoint = ${WAL_MAX_PAGES}`);
   return database;
 }
 
-// In WAL mode `synchronous=NORMAL` writes a commit to the log without waiting for the disk, in the same order as the
-// others: the next commit that does wait flushes the whole log.
-function createSyncModeSwitch(database: Database): (isSynced: boolean) => void {
-  let isSyncedNow = true;
-  return (isSynced) => {
-    if (isSynced === isSyncedNow) return;
-    database.run(`pragma synchronous = ${isSynced ? "full" : "normal"}`);
-    isSyncedNow = isSynced;
+// In WAL mode, `synchronous=NORMAL` appends a commit to the log without a sync; the next commit with `FULL` syncs the whole log.
+function createSynchronousSwitch(database: Database): (isFull: boolean) => void {
+  let isFullNow = true;
+  return (isFull) => {
+    if (isFull === isFullNow) return;
+    database.run(`pragma synchronous = ${isFull ? "full" : "normal"}`);
+    isFullNow = isFull;
   };
 }
 
-// What has a file open goes on writing to it, whatever becomes of its name.
+// An open file keeps receiving writes after its name was deleted or replaced.
 function createFileReplacedCheck(file: string): () => boolean {
-  const find = () => statSync(file, { throwIfNoEntry: false });
-  const opened = find();
+  const stat = () => statSync(file, { throwIfNoEntry: false });
+  const opened = stat();
   return () => {
-    const found = find();
-    return found?.ino !== opened?.ino || found?.dev !== opened?.dev;
+    const current = stat();
+    return current?.ino !== opened?.ino || current?.dev !== opened?.dev;
   };
 }
 
-// It is the same for what this connection has written itself.
+// `data_version` does not change for the connection's own writes.
 function createDataVersion(database: Database): () => number {
   const statement = database.query("pragma data_version");
   return () => Number(statement.values()[0]?.[0]);
 }
 
-// The kernel drops this lock when the process ends, however it ends; a file with a process id in it would go stale.
+// The kernel releases this lock however the process ends; a PID file would become stale.
 function lockFolder(folder: string): () => void {
   const file = path.join(folder, "postern.lock");
   createPrivateFile(file);
@@ -144,24 +143,24 @@ function lockFolder(folder: string): () => void {
   return () => lock.close();
 }
 
-// SQLite does not flush the copy that it makes, and makes it readable for everybody, unless an empty file is there already.
-// What was not copied whole is no backup, and the name is free again for the next attempt.
+// `vacuum into` does not sync the copy, and creates it world-readable unless an empty file exists. An incomplete copy is
+// deleted, so that the name is free for the next attempt.
 function backup(file: string, target: string): void {
   closeSync(openSync(target, "wx", 0o600));
-  const own = openFile(file);
+  const connection = openFile(file);
   try {
-    own.run("vacuum into ?", [target]);
+    connection.run("vacuum into ?", [target]);
   } catch (error) {
     rmSync(target, { force: true });
     throw error;
   } finally {
-    own.close();
+    connection.close();
   }
   fsyncPath(target);
   fsyncPath(path.dirname(target));
 }
 
-// A file is durable once it has been flushed, and its name once its folder has been.
+// Syncing a folder makes the names of its files durable.
 function fsyncPath(fileOrFolder: string): void {
   const handle = openSync(fileOrFolder, "r");
   fsyncSync(handle);
@@ -213,8 +212,8 @@ function readerOn(database: Database, guard: Guard = (step) => step()): Reader {
   };
 }
 
-// An amount fits a number, and so does a balance; what was spent of many balances, one after the other, need not, and SQLite
-// rounds it without a word. What reads such sums gets every integer as a bigint, which costs no more on so few columns.
+// Sums over many balances can exceed a safe integer, and Bun would round them silently. Statements that read such sums get
+// every integer as a bigint, which costs nothing measurable on so few columns.
 const needsBigints = memoize((sql: string) => /\b(?:spender|wallet)\b|\bsum\(/.test(sql));
 
 function prepared(database: Database, sql: string): Statement<Row, SQLQueryBindings[]> {
@@ -223,12 +222,12 @@ function prepared(database: Database, sql: string): Statement<Row, SQLQueryBindi
 }
 
 function transactionOn(database: Database, guard: Guard): Tx {
-  const each = async (sql: string, rows: readonly Values[]): Promise<void> =>
+  const runMany = async (sql: string, rows: readonly Values[]): Promise<void> =>
     guard(() => {
       const statement = database.query<Row, SQLQueryBindings[]>(sql);
       for (const row of rows) statement.run(...assertExactValues(row));
     });
-  const find = async (
+  const selectMany = async (
     table: string,
     key: string,
     keys: readonly string[],
@@ -246,8 +245,9 @@ function transactionOn(database: Database, guard: Guard): Tx {
         () =>
           database.query<Row, SQLQueryBindings[]>(sql).run(...assertExactValues(params)).changes,
       ),
-    insertMany: (table, columns, rows) => each(insertStatement(table, columns), rows),
-    updateMany: (table, columns, rows) => each(updateStatement(table, columns), rows.map(keyLast)),
+    insertMany: (table, columns, rows) => runMany(insertStatement(table, columns), rows),
+    updateMany: (table, columns, rows) =>
+      runMany(updateStatement(table, columns), rows.map(keyLast)),
     deleteMany: async (table, key, keys) =>
       guard(
         () =>
@@ -255,12 +255,12 @@ function transactionOn(database: Database, guard: Guard): Tx {
             .query(`delete from ${table} where ${keyCondition(key, keys)}`)
             .run(keysParameter(keys)),
       ),
-    lockMany: find,
-    readMany: find,
+    lockMany: selectMany,
+    readMany: selectMany,
   };
 }
 
-// One statement over a list costs a tenth of a statement for each key, and one for a single key half of that for a list.
+// One statement for a list costs a tenth of one for each key; for a single key, `=` costs half of a list.
 function keyCondition(key: string, keys: readonly string[]): string {
   return keys.length === 1 ? `${key} = ?` : `${key} in (select value from json_each(?))`;
 }

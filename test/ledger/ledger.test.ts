@@ -117,7 +117,7 @@ describeEachStore(
           watched.hold(request(`${accountId}.2`)),
         ]);
         await watched.settle({ id: `${accountId}.2`, accountId, keyId, cost: 0n, now: NOW });
-        expect(told).toEqual(["while the machine runs", "on disk", "on disk"]);
+        expect(told).toEqual(["os_cache", "disk", "disk"]);
       });
 
       test("promo is spent before paid, and never below zero", async () => {

@@ -1,4 +1,4 @@
-// What a store that cannot be opened is said to be: which it is, which setting names it, and what to do.
+// Errors of a store that cannot be opened name the setting and the fix.
 
 import { describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -10,18 +10,18 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { scratchFolder } from "../support/stores/stores.ts";
 
 describe("a data folder", () => {
-  test("with a file in it that is no SQLite file is told by its name and the setting's", async () => {
+  test("with a file that is not a SQLite file names the file and the setting", async () => {
     for (const name of ["postern.db", "postern.lock"]) {
       const dataDir = scratchFolder();
-      writeFileSync(path.join(dataDir, name), "neither this nor that ".repeat(100));
+      writeFileSync(path.join(dataDir, name), "not a database ".repeat(100));
       expect(await rejectionMessage(openStore({ dataDir }, true))).toMatch(
-        /^postern\.db or postern\.lock in \/.+ is no SQLite file, .+\(SQLITE_NOTADB\).+POSTERN_DATA_DIR/,
+        /^postern\.db or postern\.lock in \/.+ is not a SQLite file .+\(SQLITE_NOTADB\).+POSTERN_DATA_DIR/,
       );
       rmSync(dataDir, { recursive: true });
     }
   });
 
-  test("that is no folder, or may not be made, is told with the setting", async () => {
+  test("that is not a folder or cannot be created names the setting", async () => {
     const folder = scratchFolder();
     writeFileSync(path.join(folder, "file"), "");
     for (const dataDir of [path.join(folder, "file"), path.join(folder, "file", "data")])
@@ -35,7 +35,7 @@ describe("a data folder", () => {
     rmSync(folder, { recursive: true });
   });
 
-  test("lets nobody but its owner read what is made in it, whoever may look into it", async () => {
+  test("contains files that only their owner can read", async () => {
     const dataDir = scratchFolder();
     chmodSync(dataDir, 0o755);
     const db = await openStore({ dataDir }, true);
@@ -49,23 +49,25 @@ describe("a data folder", () => {
   });
 });
 
-test("a PostgreSQL that cannot be used is told with what it said and what to set, and without the password", async () => {
+test("a PostgreSQL error includes the server's message and the setting, but not the password", async () => {
   const at = (change: (url: URL) => void, url: URL): string => {
     change(url);
     return url.href;
   };
   const right = await testPostgres();
   const cases: readonly (readonly [(url: URL) => void, string])[] = [
-    [(url) => (url.password = "hunter2"), "See that DATABASE_URL has the right user and password"],
-    [(url) => (url.pathname = "/nowhere"), '"nowhere" does not exist. Create that database'],
-    [(url) => (url.port = "1"), "127.0.0.1:1 cannot be used: Failed to connect. See that"],
-    [(url) => (url.search = "sslmode=require"), "sslmode DATABASE_URL asks for"],
+    [(url) => (url.password = "hunter2"), "Check the user and password in DATABASE_URL"],
+    [(url) => (url.pathname = "/nowhere"), '"nowhere" does not exist. Create the database'],
+    [(url) => (url.port = "1"), "127.0.0.1:1 cannot be used: Failed to connect. Check that"],
+    [(url) => (url.search = "sslmode=require"), "Check sslmode in DATABASE_URL"],
   ];
-  for (const [change, says] of cases) {
+  for (const [change, expected] of cases) {
     const url = at(change, new URL(right));
-    const told = await rejectionMessage(openStore({ dataDir: "", databaseUrl: secret(url) }, true));
-    expect(told).toContain(says);
-    expect(told).toStartWith("PostgreSQL at 127.0.0.1:");
-    expect(told).not.toContain(new URL(url).password);
+    const message = await rejectionMessage(
+      openStore({ dataDir: "", databaseUrl: secret(url) }, true),
+    );
+    expect(message).toContain(expected);
+    expect(message).toStartWith("PostgreSQL at 127.0.0.1:");
+    expect(message).not.toContain(new URL(url).password);
   }
 }, 60_000);

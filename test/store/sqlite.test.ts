@@ -4,36 +4,37 @@ import path from "node:path";
 import { integer } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
+import { eventually } from "../support/eventually.ts";
 import { startScript } from "../support/script-process.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { scratchFolder } from "../support/stores/stores.ts";
 
-// Other processes are started here, on a machine that may be busy.
+// Starts other processes, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
-const OTHER = path.join(import.meta.dirname, "store-process.ts");
+const STORE_PROCESS = path.join(import.meta.dirname, "store-process.ts");
 const inUse = /is in use by another Postern: stop it, or set POSTERN_DATA_DIR to another folder/;
 
 describe("the data folder", () => {
-  test("is locked against a second process, and the message says what to do", async () => {
+  test("is locked against a second process, with an error that says what to do", async () => {
     const folder = scratchFolder();
-    const child = startScript(OTHER, ["lock", folder]);
+    const child = startScript(STORE_PROCESS, ["lock", folder]);
     await child.waitForLine("locked");
     expect(() => openSqlite({ folder, lock: true })).toThrow(inUse);
     child.process.stdin.end();
     await child.exitCode;
     const db = openSqlite({ folder, lock: true });
     expect(() => openSqlite({ folder, lock: true })).toThrow(inUse);
-    // A refused attempt must not have taken the lock along.
-    const second = startScript(OTHER, ["lock", folder]);
+    // The failed attempt must not have released the lock.
+    const second = startScript(STORE_PROCESS, ["lock", folder]);
     expect(await rejectionMessage(second.waitForLine("locked"))).toMatch("ended before");
     await db.close();
     rmSync(folder, { recursive: true });
   });
 
-  test("is free again after kill -9", async () => {
+  test("is unlocked after kill -9", async () => {
     const folder = scratchFolder();
-    const child = startScript(OTHER, ["lock", folder]);
+    const child = startScript(STORE_PROCESS, ["lock", folder]);
     await child.waitForLine("locked");
     child.process.kill("SIGKILL");
     await child.exitCode;
@@ -41,14 +42,14 @@ describe("the data folder", () => {
     rmSync(folder, { recursive: true });
   });
 
-  test("is made for its owner alone", async () => {
+  test("is created with mode 0700", async () => {
     const folder = path.join(scratchFolder(), "new");
     await openSqlite({ folder, lock: true }).close();
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     rmSync(path.dirname(folder), { recursive: true });
   });
 
-  test("that cannot be made or written says why", () => {
+  test("that cannot be created or written fails with the reason", () => {
     const folder = scratchFolder();
     expect(() => openSqlite({ folder: "/dev/null/data", lock: true })).toThrow(
       /ENOTDIR|EEXIST|not a directory/i,
@@ -59,8 +60,8 @@ describe("the data folder", () => {
   });
 });
 
-describe("an online backup", () => {
-  test("is taken while the store is written, is one moment of it, and can be restored", async () => {
+describe("backup", () => {
+  test("copies one consistent state while the store is written, and can be restored", async () => {
     const folder = scratchFolder();
     const db = openSqlite({ folder, lock: true });
     await migrate(db, 1);
@@ -76,14 +77,14 @@ describe("an online backup", () => {
         if (id % 20 === 0) await Bun.sleep(0);
       }
     })();
-    while (state.written < 200) await Bun.sleep(1);
+    await eventually(() => state.written >= 200);
     const copies: { file: string; atLeast: number }[] = [];
     for (let round = 0; round < 5; round++) {
       const file = path.join(folder, `copy ${round}'s.db`);
       const atLeast = state.written;
       await db.backup(file);
       copies.push({ file, atLeast });
-      await Bun.sleep(3);
+      await eventually(() => state.written > atLeast);
     }
     state.stop = true;
     await writing;
@@ -107,37 +108,39 @@ describe("an online backup", () => {
   });
 });
 
-describe("a commit", () => {
-  test("waits for the disk, unless what it writes is of no use without this machine", async () => {
+describe("durability", () => {
+  test('a commit is synced to disk, unless "os_cache" is requested', async () => {
     const folder = scratchFolder();
     const db = openSqlite({ folder, lock: true });
-    const waits = async (
-      ...lasting: ["on disk" | "while the machine runs"] | []
-    ): Promise<boolean> =>
+    const isSynced = async (...durability: ["disk" | "os_cache"] | []): Promise<boolean> =>
       db.write(
         async (tx) => (await tx.get("pragma synchronous"))?.["synchronous"] === 2,
-        ...lasting,
+        ...durability,
       );
-    expect(await waits()).toBe(true);
-    expect(await Promise.all([waits("while the machine runs"), waits(), waits("on disk")])).toEqual(
-      [false, true, true],
-    );
+    expect(await isSynced()).toBe(true);
+    expect(await Promise.all([isSynced("os_cache"), isSynced(), isSynced("disk")])).toEqual([
+      false,
+      true,
+      true,
+    ]);
     await db.close();
     rmSync(folder, { recursive: true });
   });
 });
 
-describe("closing", () => {
-  test("waits for what is being written, and leaves one file", async () => {
+describe("close", () => {
+  test("waits for pending writes and leaves one file", async () => {
     const folder = scratchFolder();
     const db = openSqlite({ folder, lock: true });
     await db.write((tx) => tx.run("create table thing (id text)"));
-    const slow = db.write(async (tx) => {
-      await Bun.sleep(20);
+    const release = Promise.withResolvers<void>();
+    const pending = db.write(async (tx) => {
+      await release.promise;
       await tx.run("insert into thing (id) values ('a')");
     });
-    await db.close();
-    await slow;
+    const closed = db.close();
+    release.resolve();
+    await Promise.all([closed, pending]);
     expect(existsSync(path.join(folder, "postern.db-wal"))).toBe(false);
     const again = openSqlite({ folder, lock: true });
     expect(await again.all("select id from thing")).toHaveLength(1);
@@ -146,8 +149,8 @@ describe("closing", () => {
   });
 });
 
-describe("the version of a store", () => {
-  test("changes when anybody else has written, and not by reading or by one's own writing", async () => {
+describe("dataVersion", () => {
+  test("changes after a write of another connection, not after reads or own writes", async () => {
     const folder = scratchFolder();
     const [db, other] = [openSqlite({ folder, lock: true }), openSqlite({ folder, lock: false })];
     await db.write((tx) => tx.run("create table note (id bigint)"));
@@ -170,12 +173,12 @@ describe("the version of a store", () => {
     rmSync(folder, { recursive: true });
   });
 
-  test("changes when another process has written", async () => {
+  test("changes after a write of another process", async () => {
     const folder = scratchFolder();
     const db = openSqlite({ folder, lock: true });
     await migrate(db, 1);
     const before = db.dataVersion?.();
-    const child = startScript(OTHER, ["write", folder]);
+    const child = startScript(STORE_PROCESS, ["write", folder]);
     await child.waitForLine("written");
     expect(db.dataVersion?.()).not.toBe(before);
     child.process.stdin.end();

@@ -1,4 +1,4 @@
-// What the store's tests let another process do: `migrate <kind> <at>`, `lock <folder>`, `write <folder>`.
+// A second process for the store's tests: `migrate <kind> <address>`, `lock <folder>` or `write <folder>`.
 
 import type { Db } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";

@@ -102,7 +102,7 @@ export function bufferHolds(db: Db, flushAfterMs = FLUSH_AFTER_MS): BufferedDb {
   // As little as 0014 asks for a hold: what a machine that loses its power takes with it, it takes with its call.
   const flush = async (holds: readonly BufferedHold[]): Promise<number> => {
     if (holds.length === 0) return 0;
-    await db.write((tx) => insertBufferedHolds(tx, buffer, holds), "while the machine runs");
+    await db.write((tx) => insertBufferedHolds(tx, buffer, holds), "os_cache");
     removeFlushed(buffer, holds);
     return holds.length;
   };

@@ -416,8 +416,7 @@ describe("a store that fails", () => {
     const faulty: Db = {
       ...store.db,
       write: (work, lasting) => {
-        if (lasting !== "while the machine runs" || failures === 2)
-          return store.db.write(work, lasting);
+        if (lasting !== "os_cache" || failures === 2) return store.db.write(work, lasting);
         failures += 1;
         return Promise.reject(new Error("full"));
       },
