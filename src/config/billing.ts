@@ -1,4 +1,4 @@
-// The settings of billing: who sells the credits, how much may be bought at once, and the processors.
+// Settings of billing: the seller, purchase limits and payment processors.
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/secret.ts";
@@ -11,46 +11,49 @@ interface SettingDoc {
 export const BILLING_SETTINGS: Readonly<Record<string, SettingDoc>> = {
   POSTERN_INVOICE_MIN_USD: {
     defaultValue: "1",
-    description: "The least that may be bought at once.",
+    description: "The smallest purchase, in US dollars.",
   },
   POSTERN_INVOICE_MAX_USD: {
     defaultValue: "25000",
-    description: "The most that may be bought at once.",
+    description: "The largest purchase, in US dollars.",
   },
   POSTERN_OPERATOR_NAME: {
     defaultValue: "Postern",
-    description: "Who sells the credits, on invoices and receipts.",
+    description: "The name of the seller on invoices and receipts.",
   },
   POSTERN_OPERATOR_ADDRESS: {
     defaultValue: "",
-    description: "Its postal address for receipts, with `;` between the lines.",
+    description: "The postal address of the seller for receipts; separate lines with `;`.",
   },
-  POSTERN_OPERATOR_TAX_ID: { defaultValue: "", description: "Its tax number for receipts." },
+  POSTERN_OPERATOR_TAX_ID: {
+    defaultValue: "",
+    description: "The tax number of the seller for receipts.",
+  },
   POSTERN_OPERATOR_CONTACT: {
     defaultValue: "",
-    description: "An address at which a human answers questions about payments.",
+    description: "An email address or URL for questions about payments.",
   },
   POSTERN_BANK_DETAILS: {
     defaultValue: "",
     description:
-      "Where bank transfers go, with `;` between the lines; shown on invoices where there is no other way to pay.",
+      "Bank details, shown on invoices if no other payment method is set; separate lines with `;`.",
   },
   STRIPE_SECRET_KEY: {
     defaultValue: "",
-    description: "Takes payments with Stripe, see `docs/billing.md`; a restricted key will do.",
+    description: "Enables Stripe payments, see `docs/billing.md`. A restricted key is enough.",
   },
   STRIPE_WEBHOOK_SECRET: {
     defaultValue: "",
     description:
-      "The signing secret of the webhook at `/webhooks/stripe`; without one Stripe is asked.",
+      "The signing secret of the webhook at `/webhooks/stripe`. Without it Postern polls Stripe.",
   },
   STRIPE_API_BASE: {
     defaultValue: "https://api.stripe.com",
-    description: "Where Stripe's API is.",
+    description: "The URL of Stripe's API.",
   },
   STRIPE_AUTOMATIC_TAX: {
     defaultValue: "false",
-    description: "`true` lets Stripe work out the tax and add it.",
+    description: "`true` lets Stripe calculate and add tax.",
   },
 };
 
@@ -87,7 +90,7 @@ export const BILLING_ENVIRONMENT = {
   POSTERN_BANK_DETAILS: textSetting,
   STRIPE_SECRET_KEY: z
     .string()
-    .regex(/^[\x21-\x7e]+$/, "has white space or another character that no key has")
+    .regex(/^[\x21-\x7e]+$/, "contains whitespace or another character that is not valid in a key")
     .optional(),
   STRIPE_WEBHOOK_SECRET: z.string().optional(),
   STRIPE_API_BASE: z

@@ -1,5 +1,4 @@
-// The only reader of the environment. Every setting is read, checked and given its unit here; all mistakes are told at
-// once, each naming its variable. The rest of the house is handed plain values.
+// The only reader of the environment. Validates every setting and reports all errors at once, each with its variable.
 
 import { z } from "zod";
 import { isLoopbackHost } from "../base/loopback.ts";
@@ -49,13 +48,13 @@ export interface Config {
   readonly port: number;
   readonly baseUrl: string;
   readonly docsUrl: string;
-  /** A loopback base URL: development sign-in, payments and simulator are on, and secrets may be made up. */
+  /** A loopback base URL: development sign-in, payments and simulator are on, and the secret is generated. */
   readonly development: boolean;
   readonly store: { readonly databaseUrl?: Secret; readonly dataDir: string };
   readonly secret?: Secret;
   readonly keyPrefix: string;
   readonly vendor: string;
-  /** Absent in development, where the bundled provider signs in anybody, and where nobody can sign in. */
+  /** Absent in development, which has a bundled provider, and where sign-in is off. */
   readonly identity?: OidcConfig;
   readonly identityPort: number;
   readonly processName: string;
@@ -75,16 +74,16 @@ export interface Config {
   };
   readonly drainSeconds: number;
   readonly billing: BillingConfig;
-  /** The addresses of those who may use the operator's pages, in small letters; empty for no such pages. */
+  /** Folded email addresses of the operators; empty turns the operator pages off. */
   readonly operators: readonly string[];
-  /** Absent where agents cannot pay with wallets of their own. */
+  /** Absent where x402 is off. */
   readonly x402?: X402Config;
-  /** Absent where no collector is told of calls. */
+  /** Absent where telemetry is off. */
   readonly telemetry?: TelemetryConfig;
   readonly providers: Readonly<Record<string, ProviderSetting>>;
-  /** Whether the environment names a proxy through which the providers are reached. */
+  /** Whether the environment names an outbound proxy. */
   readonly hasOutboundProxy: boolean;
-  /** The variable that the operator's models file names for a provider's key. */
+  /** Reads the variable that the models file names for a provider key. */
   readonly readKeyVariable: (variable: string) => string | undefined;
 }
 
@@ -92,101 +91,103 @@ export type ConfigResult =
   | { readonly ok: true; readonly config: Config }
   | { readonly ok: false; readonly errors: readonly string[] };
 
-/** Every setting with its default and what it is for: the README's table is checked against this. */
+/** Every setting with its default and description; docs/settings.md is generated from this. */
 export const SETTINGS: Readonly<
   Record<string, { readonly defaultValue: string; readonly description: string }>
 > = {
   POSTERN_PORT: { defaultValue: "8787", description: "The port to listen on." },
   POSTERN_HOST: {
     defaultValue: "127.0.0.1",
-    description: "The address to listen on; `0.0.0.0` for all.",
+    description: "The address to listen on; `0.0.0.0` for all interfaces.",
   },
   POSTERN_BASE_URL: {
     defaultValue: "http://127.0.0.1:<port>",
     description:
-      "The public address of the service: scheme, host and port. Anything but a loopback address turns development aids off.",
+      "The public URL of the gateway: scheme, host and port. Anything but a loopback address turns development mode off.",
   },
   POSTERN_DOCS_URL: {
     defaultValue: "<base URL>/docs",
-    description: "Where the documentation for humans is.",
+    description: "The URL of the documentation for people.",
   },
   POSTERN_DATA_DIR: { defaultValue: "./data", description: "The folder of the SQLite file." },
   DATABASE_URL: {
     defaultValue: "",
-    description: "A `postgres://` address: PostgreSQL instead of SQLite.",
+    description: "A `postgres://` URL. Uses PostgreSQL instead of SQLite.",
   },
   POSTERN_SECRET: {
-    defaultValue: "made and kept in the data folder in development",
-    description: "The master secret, 32 characters or more. Lose it and every key is void.",
+    defaultValue: "generated in the data folder in development",
+    description:
+      "The master secret, at least 32 characters. If you lose it, every API key stops working.",
   },
-  POSTERN_KEY_PREFIX: { defaultValue: "pst", description: "What raw keys begin with." },
+  POSTERN_KEY_PREFIX: { defaultValue: "pst", description: "The prefix of API keys." },
   POSTERN_VENDOR: {
     defaultValue: "postern",
-    description: "The `<vendor>` of the claim's grant type.",
+    description: "The `<vendor>` in the claim grant type.",
   },
   OIDC_ISSUER: {
     defaultValue: "the bundled provider in development",
     description:
-      "Who signs humans in: the exact `issuer` of an OpenID Connect provider, see `docs/identity.md`.",
+      "The exact `issuer` of the OpenID Connect provider that signs people in, see `docs/identity.md`.",
   },
-  OIDC_CLIENT_ID: { defaultValue: "", description: "Postern's client id at that provider." },
+  OIDC_CLIENT_ID: { defaultValue: "", description: "The client ID at that provider." },
   OIDC_CLIENT_SECRET: {
     defaultValue: "",
-    description: "Its secret; without one it is a public client.",
+    description: "The client secret. Leave it out for a public client.",
   },
   OIDC_ALLOWED_TENANTS: {
     defaultValue: "",
-    description: "Organizations whose people may sign in, with commas; not set for all.",
+    description: "Organizations whose members may sign in, separated by commas. Not set: all.",
   },
   POSTERN_IDENTITY_PORT: {
     defaultValue: "<port> + 1",
-    description: "The port of the bundled identity provider, in development only.",
+    description: "The port of the bundled identity provider in development.",
   },
   POSTERN_CLAIMS_PER_HOUR: {
     defaultValue: "20; 0 in development",
-    description: "Claims that one account may start in an hour; 0 is no limit.",
+    description: "Claims that one account may start per hour; 0 for no limit.",
   },
   POSTERN_CLAIM_BONUS_USD_PER_DAY: {
     defaultValue: "25; 0 in development",
-    description: "Bonuses for claims that are given away in a UTC day; 0 is no limit.",
+    description: "Claim bonuses granted per UTC day, in US dollars; 0 for no limit.",
   },
   POSTERN_PROCESS_NAME: {
     defaultValue: "<host name>:<port>",
     description:
-      "A name that no other process on the same PostgreSQL has, and that stays the same over restarts.",
+      "A name that is unique among the processes of one PostgreSQL and stays the same across restarts.",
   },
   POSTERN_MODELS_FILE: {
     defaultValue: "",
-    description: "The operator's own models and prices, see `docs/models.md`.",
+    description: "A file with your own models and prices, see `docs/models.md`.",
   },
   POSTERN_TRUSTED_PROXIES: {
     defaultValue: "",
-    description: "Addresses or networks, with commas, whose `x-forwarded-for` is believed.",
+    description:
+      "Addresses or networks of your proxies, separated by commas; their `x-forwarded-for` is trusted.",
   },
   POSTERN_ACCOUNTS_PER_HOUR: {
     defaultValue: "20; 0 in development",
-    description: "Accounts that one network may create in an hour; 0 is no limit.",
+    description: "Accounts that one network may create per hour; 0 for no limit.",
   },
   POSTERN_GRANT_USD_PER_DAY: {
     defaultValue: "5; 0 in development",
-    description: "Starting credit that is given away in a UTC day; 0 is no limit.",
+    description: "Starting credit granted per UTC day, in US dollars; 0 for no limit.",
   },
   POSTERN_REQUESTS_PER_MINUTE: {
     defaultValue: "600; 0 in development",
-    description: "Requests a key may make in a minute; 0 is no limit.",
+    description: "Requests per key and minute; 0 for no limit.",
   },
   POSTERN_OPEN_CALLS_PER_KEY: {
     defaultValue: "100; 0 in development",
-    description: "Model calls that a key may have open at once; 0 is no limit.",
+    description: "Concurrent model calls per key; 0 for no limit.",
   },
   POSTERN_LOG_LEVEL: { defaultValue: "info", description: "`debug`, `info`, `warn` or `error`." },
   POSTERN_LOG_FORM: {
     defaultValue: "auto",
-    description: "`json`, `text`, or `auto`: text on a terminal.",
+    description: "`json`, `text`, or `auto` (text on a terminal, else JSON).",
   },
   POSTERN_DRAIN_SECONDS: {
     defaultValue: "30",
-    description: "How long open work may take to finish after SIGTERM.",
+    description: "How long requests in flight may take to finish after SIGTERM.",
   },
   ...OPERATOR_SETTINGS,
   ...BILLING_SETTINGS,
@@ -202,7 +203,7 @@ const EnvironmentSchema = z.object({
   POSTERN_BASE_URL: httpUrl
     .refine(
       (url) => /^https?:\/\/[^/?#@]+$/i.test(url),
-      "must be scheme, host and port alone: Postern is served from the root of its host",
+      "must be scheme, host and port only: Postern is served from the root of its host",
     )
     .optional(),
   POSTERN_DOCS_URL: httpUrl.optional(),
@@ -212,23 +213,23 @@ const EnvironmentSchema = z.object({
     .regex(/^postgres(ql)?:\/\//, { error: "must begin with postgres://", abort: true })
     .refine(
       isPostgresUrl,
-      "must be an address such as postgres://user:password@host:5432/database; in its user and password, characters such as # / ? @ are written as %23 %2F %3F %40",
+      "must be a URL such as postgres://user:password@host:5432/database; write # / ? @ in user and password as %23 %2F %3F %40",
     )
     .optional(),
   POSTERN_SECRET: z
     .string()
     .min(
       MASTER_SECRET_MIN_CHARACTERS,
-      `must have ${MASTER_SECRET_MIN_CHARACTERS} characters or more; make one with: openssl rand -base64 33`,
+      `must have at least ${MASTER_SECRET_MIN_CHARACTERS} characters; generate one with: openssl rand -base64 33`,
     )
     .optional(),
   POSTERN_KEY_PREFIX: z
     .string()
-    .regex(/^[a-z][a-z0-9]{1,9}$/, "must be 2 to 10 small letters and digits")
+    .regex(/^[a-z][a-z0-9]{1,9}$/, "must be 2 to 10 lowercase letters and digits")
     .default("pst"),
   POSTERN_VENDOR: z
     .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, "must be small letters, digits and hyphens")
+    .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, "must be lowercase letters, digits and hyphens")
     .default("postern"),
   OIDC_ISSUER: z
     .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
@@ -247,7 +248,7 @@ const EnvironmentSchema = z.object({
     .transform(commaSeparated)
     .refine(
       (entries) => entries.every(isIpOrCidr),
-      "must be addresses or networks such as 10.0.0.0/8, with commas between",
+      "must be IP addresses or networks such as 10.0.0.0/8, separated by commas",
     ),
   POSTERN_ACCOUNTS_PER_HOUR: integer(0, 1_000_000).optional(),
   POSTERN_GRANT_USD_PER_DAY: usdAmount,
@@ -269,12 +270,12 @@ const EnvironmentSchema = z.object({
 export interface ConfigSources {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostName: string;
-  /** The providers that an environment variable can switch on, by the stem of its name. */
+  /** The providers that environment variables can enable. */
   readonly providers: readonly ProviderSettingsSpec[];
 }
 
 export function readConfig({ env, hostName, providers }: ConfigSources): ConfigResult {
-  // An empty variable is an unset one: that is how files and dashboards write it.
+  // .env files and dashboards write an unset variable as an empty one.
   const variables = Object.fromEntries(
     Object.entries(env).filter(([, value]) => value !== undefined && value !== ""),
   );
@@ -292,11 +293,11 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
   };
   if (!config.development && config.secret === undefined) {
     errors.push(
-      `POSTERN_SECRET must be set when POSTERN_BASE_URL is not a loopback address; make one with: openssl rand -base64 33`,
+      `POSTERN_SECRET must be set if POSTERN_BASE_URL is not a loopback address; generate one with: openssl rand -base64 33`,
     );
   }
   if ((config.identity === undefined) !== (parsed.data.OIDC_ISSUER === undefined))
-    errors.push("OIDC_CLIENT_ID must be set where OIDC_ISSUER is");
+    errors.push("OIDC_ISSUER and OIDC_CLIENT_ID must be set together");
   errors.push(...operatorConfigErrors(config.operators, config));
   errors.push(...x402ConfigErrors(parsed.data));
   return errors.length === 0 ? { ok: true, config } : { ok: false, errors };
@@ -364,7 +365,7 @@ function oidcConfig(env: z.infer<typeof EnvironmentSchema>): Pick<Config, "ident
   };
 }
 
-// A misspelt setting would be a default in silence.
+// A misspelled setting would otherwise be ignored.
 function unknownVariableErrors(variables: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.keys(variables)
     .filter(
@@ -373,5 +374,5 @@ function unknownVariableErrors(variables: Readonly<Record<string, unknown>>): re
         !Object.hasOwn(SETTINGS, name) &&
         !name.startsWith("POSTERN_TEST_"),
     )
-    .map((name) => `${name} is not a setting; the README lists them`);
+    .map((name) => `${name} is not a setting; see docs/settings.md`);
 }

@@ -1,4 +1,4 @@
-// The secret that every other key is derived from. Outside of development the operator sets it.
+// The master secret, from which all other keys are derived. Outside development the operator sets it.
 
 import {
   closeSync,
@@ -16,10 +16,9 @@ import path from "node:path";
 import { randomBase62, type Secret, secret } from "../base/secret.ts";
 
 const SECRET_CHARACTERS = 43;
-/** As many as a secret that is set must have. */
 const MIN_CHARACTERS = 32;
 
-/** In development it is made on the first start and kept beside the data that it protects. */
+/** In development it is generated on the first start and kept in the data folder. */
 export function loadMasterSecret(configured: Secret | undefined, dataDir: string): Secret {
   if (configured !== undefined) return configured;
   const file = path.join(dataDir, "secret");
@@ -28,15 +27,15 @@ export function loadMasterSecret(configured: Secret | undefined, dataDir: string
     writeAtomically(file, randomBase62(SECRET_CHARACTERS));
   }
   const stored = readFileSync(file, "utf8").trim();
-  // Keys that were made under nothing could be made by anybody.
+  // With an empty secret anyone could forge keys.
   if (stored.length < MIN_CHARACTERS)
     throw new Error(
-      `${file} is empty, or was cut: put the secret back, or delete the file, which voids every key that was made with it`,
+      `${file} is empty or truncated: restore the secret, or delete the file, which invalidates every API key created with it`,
     );
   return secret(stored);
 }
 
-// A disk that is full, or a machine that loses its power, must not leave a name with nothing in it.
+// A full disk or a power loss must not leave an empty file.
 function writeAtomically(file: string, content: string): void {
   const temporaryFile = `${file}.${process.pid}`;
   try {
@@ -50,7 +49,7 @@ function writeAtomically(file: string, content: string): void {
   }
 }
 
-// Another process on the same folder may have been first; and some disks have no second names for a file.
+// Another process may have created the file first. Some file systems have no hard links.
 function linkIfAbsent(temporaryFile: string, file: string): void {
   try {
     linkSync(temporaryFile, file);

@@ -1,4 +1,4 @@
-// The settings of the operator's pages: who may sign in there. Without one there are no such pages.
+// Settings of the operator pages.
 
 import { z } from "zod";
 import { foldEmail } from "../base/email.ts";
@@ -7,7 +7,7 @@ export const OPERATOR_SETTINGS = {
   POSTERN_OPERATORS: {
     defaultValue: "",
     description:
-      "Email addresses, with commas, whose owners may sign in at `/operator`, see `docs/operator.md`; not set, there is no such page.",
+      "Email addresses of the operators, separated by commas, who may sign in at `/operator`, see `docs/operator.md`. Not set: no operator pages.",
   },
 } as const;
 
@@ -25,17 +25,16 @@ export const OPERATOR_ENVIRONMENT = {
     )
     .refine(
       (entries) => entries.every((entry) => EMAIL.test(entry)),
-      "must be email addresses with commas between",
+      "must be email addresses separated by commas",
     )
     .transform((entries) => entries.map(foldEmail)),
 };
 
-/** An operator signs in with an address that somebody has verified. */
 export function operatorConfigErrors(
   operators: readonly string[],
   { development, identity }: { readonly development: boolean; readonly identity?: unknown },
 ): readonly string[] {
   return operators.length === 0 || development || identity !== undefined
     ? []
-    : ["OIDC_ISSUER must be set where POSTERN_OPERATORS is: an operator signs in there"];
+    : ["OIDC_ISSUER must be set if POSTERN_OPERATORS is: operators sign in with it"];
 }

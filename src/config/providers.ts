@@ -41,7 +41,7 @@ function readProviderSetting(
   const apiKey = variables[`${envPrefix}_API_KEY`];
   if (apiKey !== undefined && !isHeaderSafe(apiKey))
     errors.push(
-      `${envPrefix}_API_KEY has white space or another character that no key has, perhaps a line's end that came with it`,
+      `${envPrefix}_API_KEY contains whitespace or another character that is not valid in a key; check for a trailing line break`,
     );
   const baseUrl = readUrl(variables, `${envPrefix}_BASE_URL`, errors);
   const { plain, secrets } = readExtraSettings(variables, envPrefix, settings, errors);
@@ -55,25 +55,25 @@ function readProviderSetting(
   };
 }
 
-// It travels in a header, which bears nothing else: every call would fail as if the provider could not be reached.
+// The key is sent in a header. With any other character every call would fail as if the provider were unreachable.
 function isHeaderSafe(key: string): boolean {
   return /^[\x21-\x7e]+$/.test(key);
 }
 
 function readExtraSettings(
   variables: EnvVariables,
-  stem: string,
+  envPrefix: string,
   settings: NonNullable<ProviderSettingsSpec["settings"]>,
   errors: string[],
 ): { readonly plain: Record<string, string>; readonly secrets: Record<string, Secret> } {
   const plain: Record<string, string> = {};
   const secrets: Record<string, Secret> = {};
   for (const { name, kind, requires, validate } of settings) {
-    const variable = `${stem}_${name}`;
+    const variable = `${envPrefix}_${name}`;
     const value = variables[variable];
     if (value === undefined) continue;
-    if (requires !== undefined && variables[`${stem}_${requires}`] === undefined)
-      errors.push(`${variable} needs ${stem}_${requires}`);
+    if (requires !== undefined && variables[`${envPrefix}_${requires}`] === undefined)
+      errors.push(`${variable} requires ${envPrefix}_${requires}`);
     const text = kind === "file" ? readInlineOrFile(value, variable, errors) : value;
     const error = text === undefined ? undefined : validate?.(text);
     if (error !== undefined) errors.push(`${variable} ${error}`);
@@ -92,20 +92,19 @@ function readUrl(variables: EnvVariables, variable: string, errors: string[]): s
   return undefined;
 }
 
-// Secrets that come as files may be given as such, which is how they are mounted, or by their text.
+// A file secret can be a path, as mounted, or the text itself.
 function readInlineOrFile(value: string, variable: string, errors: string[]): string | undefined {
   if (value.trimStart().startsWith("{")) return value;
   try {
     return readFileSync(value, "utf8");
   } catch {
-    errors.push(`${variable} must be JSON, or the path of a file that can be read`);
+    errors.push(`${variable} must be JSON or the path of a readable file`);
     return undefined;
   }
 }
 
 const PROXY_VARIABLES = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
 
-/** Whether the way out leads through a proxy, by the names that every tool knows. */
 export function hasProxyVariable(variables: Readonly<Record<string, unknown>>): boolean {
   return PROXY_VARIABLES.some((name) => variables[name] !== undefined);
 }

@@ -1,4 +1,4 @@
-// The kinds of values that settings have: each reads a text as it stands in the environment, and says what it must be.
+// Schemas of setting values: each parses the text of an environment variable.
 
 import { isIP } from "node:net";
 import { z } from "zod";
@@ -8,7 +8,7 @@ export const httpUrl = z
   .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
   .transform((url) => url.replace(/\/+$/, ""));
 
-// What JavaScript would make a number of, such as a blank, `0x10` or `1e3`, is more often a slip than meant so.
+// Stricter than Number(): a blank, `0x10` or `1e3` is probably a mistake.
 export const integer = (min: number, max: number) => {
   const error = `must be a whole number from ${min} to ${max}`;
   return z
@@ -24,7 +24,6 @@ export const usdAmount = z
   .optional()
   .transform((typed, context) => parseUsd(typed, context));
 
-/** Entries with commas between. */
 export function commaSeparated(list: string): readonly string[] {
   return list
     .split(",")
@@ -43,7 +42,7 @@ export function isPostgresUrl(text: string): boolean {
   }
 }
 
-/** An address, or one with the bits of its network. */
+/** `10.0.0.1` or `10.0.0.0/8`. */
 export function isIpOrCidr(entry: string): boolean {
   const [address = "", bits, rest] = entry.split("/");
   const family = isIP(address);

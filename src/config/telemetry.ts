@@ -1,4 +1,4 @@
-// The settings of telemetry: whether a collector is told of each model call, under OpenTelemetry's own names.
+// Settings of telemetry, with OpenTelemetry's own names.
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/secret.ts";
@@ -10,19 +10,20 @@ export const TELEMETRY_SETTINGS: Readonly<
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     defaultValue: "",
     description:
-      "An OpenTelemetry collector's HTTP address, such as `http://127.0.0.1:4318`: it is told of each model call, see `docs/operations.md`.",
+      "The HTTP URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`. Exports a span per model call, see `docs/operations.md`.",
   },
   OTEL_EXPORTER_OTLP_HEADERS: {
     defaultValue: "",
-    description: "Headers for it, such as `authorization=Bearer%20…`, with commas between.",
+    description:
+      "Headers for the collector, such as `authorization=Bearer%20…`, separated by commas.",
   },
   OTEL_SERVICE_NAME: {
     defaultValue: "postern",
-    description: "Under which name the calls are told.",
+    description: "The service name of the spans.",
   },
   OTEL_PROPAGATORS: {
     defaultValue: "tracecontext",
-    description: "`none` begins a trace for each call, whatever `traceparent` its caller sent.",
+    description: "`none` starts a new trace for each call and ignores `traceparent`.",
   },
 };
 
@@ -39,7 +40,7 @@ export const TELEMETRY_ENVIRONMENT = {
     .string()
     .refine(
       (protocol) => protocol.startsWith("http/"),
-      "must be http/json, which is what Postern speaks: name the collector's HTTP port, mostly 4318",
+      "must be http/json, the only protocol that Postern supports; use the collector's HTTP port, usually 4318",
     )
     .optional(),
   OTEL_SERVICE_NAME: z.string().max(200).default("postern"),
@@ -49,11 +50,10 @@ export const TELEMETRY_ENVIRONMENT = {
 const TelemetryEnvironment = z.object(TELEMETRY_ENVIRONMENT);
 
 export interface TelemetryConfig {
-  /** Where spans are sent. */
   readonly url: string;
   readonly headers: Readonly<Record<string, Secret>>;
   readonly serviceName: string;
-  /** Whether a call is part of the trace that its caller names. */
+  /** Whether a call joins the caller's trace (`traceparent`). */
   readonly shouldContinueTraces: boolean;
 }
 
@@ -83,7 +83,7 @@ function parseHeaders(list: string, context: z.core.$RefinementCtx): Record<stri
       context.addIssue({
         code: "custom",
         message:
-          "must be headers such as api-key=abc, with commas between; blanks and commas in a value are written as %20 and %2C",
+          "must be headers such as api-key=abc, separated by commas; write spaces and commas in a value as %20 and %2C",
       });
   }
   return headers;

@@ -1,4 +1,4 @@
-// The settings of x402: whether agents may pay with a wallet of their own, in which token, and who settles it.
+// Settings of x402: the wallet that is paid, the token, and the facilitator.
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/secret.ts";
@@ -11,32 +11,30 @@ export const X402_SETTINGS: Readonly<
   X402_PAY_TO: {
     defaultValue: "",
     description:
-      "An address of your own, for this gateway alone: lets agents pay with x402, see `docs/x402.md`.",
+      "Your wallet address, used by this gateway only. Enables x402 payments, see `docs/x402.md`.",
   },
   X402_FACILITATOR_URL: {
     defaultValue: "",
-    description:
-      "The facilitator that checks and settles those payments; needed with `X402_PAY_TO`.",
+    description: "The facilitator that verifies and settles payments; required with `X402_PAY_TO`.",
   },
   X402_FACILITATOR_KEY: {
     defaultValue: "",
-    description: "A bearer token for it, where it asks for one.",
+    description: "A bearer token for the facilitator, if it needs one.",
   },
-  X402_NETWORK: { defaultValue: "eip155:8453", description: "The chain, as CAIP-2 names it." },
+  X402_NETWORK: { defaultValue: "eip155:8453", description: "The chain, as a CAIP-2 ID." },
   X402_ASSET: {
     defaultValue: "USDC on Base and Base Sepolia",
     description:
-      "The token, worth a dollar each: address, decimals, EIP-712 name and version, with `;` between.",
+      "The token, worth $1 each: address, decimals, EIP-712 name and version, separated by `;`.",
   },
   X402_TOP_UP_USD: {
     defaultValue: "0.95",
     description:
-      "What a payment on a model call buys at least; with its fee 0.95 is one dollar, which clients pay without being told to.",
+      "The smallest purchase on a model call. With the fee, 0.95 makes $1, which clients pay by default.",
   },
   X402_RPC_URL: {
     defaultValue: "",
-    description:
-      "A node of that chain: answers what became of a payment that the facilitator lost.",
+    description: "An RPC node of the chain, to look up payments that the facilitator lost.",
   },
 };
 
@@ -67,15 +65,12 @@ const TOP_UP_MAX_CENTS = 100_000;
 const CENTS_PER_USD = 100;
 
 export const X402_ENVIRONMENT = {
-  X402_PAY_TO: z
-    .string()
-    .regex(ADDRESS, "must be an address of 0x and 40 hexadecimal digits")
-    .optional(),
+  X402_PAY_TO: z.string().regex(ADDRESS, "must be 0x and 40 hexadecimal digits").optional(),
   X402_FACILITATOR_URL: httpUrl.optional(),
   X402_FACILITATOR_KEY: z.string().optional(),
   X402_NETWORK: z
     .string()
-    .regex(/^eip155:[1-9]\d{0,17}$/, "must be a chain such as eip155:8453")
+    .regex(/^eip155:[1-9]\d{0,17}$/, "must be a CAIP-2 ID such as eip155:8453")
     .default(BASE),
   X402_ASSET: z
     .string()
@@ -103,7 +98,7 @@ export interface X402Config {
   readonly facilitatorUrl: string;
   readonly facilitatorKey?: Secret;
   readonly topUpCents: number;
-  /** Nodes that are rented have their key in it. */
+  /** Secret, because hosted nodes have their key in the URL. */
   readonly rpcUrl?: Secret;
 }
 
@@ -125,20 +120,20 @@ export function x402ConfigFrom(env: X402Env): { readonly x402?: X402Config } {
   };
 }
 
-/** What each setting cannot say by itself. */
+/** Errors that concern several settings. */
 export function x402ConfigErrors(env: X402Env): readonly string[] {
   const { X402_PAY_TO: payTo, X402_FACILITATOR_URL: facilitatorUrl, X402_NETWORK: network } = env;
   const isEnabled = payTo !== undefined;
   const token = env.X402_ASSET ?? USDC[network];
   return [
     ...(isEnabled && facilitatorUrl === undefined
-      ? ["X402_FACILITATOR_URL must be set where X402_PAY_TO is"]
+      ? ["X402_FACILITATOR_URL must be set if X402_PAY_TO is"]
       : []),
     ...(isEnabled && token === undefined
-      ? [`X402_ASSET must be set: there is no token of its own for ${network}`]
+      ? [`X402_ASSET must be set: ${network} has no default token`]
       : []),
     ...(!isEnabled && (facilitatorUrl ?? env.X402_RPC_URL ?? env.X402_FACILITATOR_KEY) !== undefined
-      ? ["X402_PAY_TO must be set where other settings of x402 are"]
+      ? ["X402_PAY_TO must be set if other X402 settings are"]
       : []),
   ];
 }

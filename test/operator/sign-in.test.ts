@@ -60,10 +60,10 @@ describe("without POSTERN_OPERATORS", () => {
       POSTERN_SECRET: "x".repeat(40),
     };
     expect(mistakes({ POSTERN_OPERATORS: "ada" })).toEqual([
-      "POSTERN_OPERATORS must be email addresses with commas between",
+      "POSTERN_OPERATORS must be email addresses separated by commas",
     ]);
     expect(mistakes({ ...address, POSTERN_OPERATORS: OPERATOR_EMAIL })).toEqual([
-      "OIDC_ISSUER must be set where POSTERN_OPERATORS is: an operator signs in there",
+      "OIDC_ISSUER must be set if POSTERN_OPERATORS is: operators sign in with it",
     ]);
     expect(mistakes({ POSTERN_OPERATORS: ` ${OPERATOR_EMAIL} , ` })).toEqual([]);
   });

@@ -211,7 +211,7 @@ describe("the settings of a collector", () => {
     ]);
     for (const headers of ["abc", "=x", "a b=c", "a=%", "a=%00"])
       expect(mistakesOf({ OTEL_EXPORTER_OTLP_HEADERS: headers })).toEqual([
-        "OTEL_EXPORTER_OTLP_HEADERS must be headers such as api-key=abc, with commas between; blanks and commas in a value are written as %20 and %2C",
+        "OTEL_EXPORTER_OTLP_HEADERS must be headers such as api-key=abc, separated by commas; write spaces and commas in a value as %20 and %2C",
       ]);
   });
 

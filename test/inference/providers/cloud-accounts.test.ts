@@ -591,7 +591,7 @@ describe("Google Vertex AI", () => {
       [
         "VERTEX_CREDENTIALS must be a Google service account key file (JSON) with `client_email` and a valid `private_key`",
       ],
-      ["BEDROCK_ACCESS_KEY_ID needs BEDROCK_SECRET_ACCESS_KEY"],
+      ["BEDROCK_ACCESS_KEY_ID requires BEDROCK_SECRET_ACCESS_KEY"],
     ]);
   });
 });
