@@ -1,11 +1,14 @@
-// Every way in which Postern refuses: a closed table of stable codes. The public sentence says what happened and what
-// to do; `detail` goes to the log with the request id and never to the caller.
+// Every error that Postern answers with: a closed table of stable codes. The public message says what happened and what
+// to do; `detail` is logged with the request id and never sent to the caller.
 
 export const FAULTS = {
-  invalid_request: [400, "The request is not valid."],
+  invalid_request: [
+    400,
+    "The request is invalid. Fix the field named in `param` and send it again.",
+  ],
   invalid_api_key: [
     401,
-    "The API key is missing, invalid or revoked. Drop it and use another, or create an account with POST /v1/accounts.",
+    "The API key is missing, invalid, expired or revoked. Use another key, or create an account with POST /v1/accounts.",
   ],
   insufficient_credits: [
     402,
@@ -13,56 +16,56 @@ export const FAULTS = {
   ],
   payment_required: [
     402,
-    "This has to be paid first. The PAYMENT-REQUIRED header says how, as x402 says it.",
+    "Payment is required. Sign the x402 payment described in the `PAYMENT-REQUIRED` header and retry with `PAYMENT-SIGNATURE`.",
   ],
-  forbidden: [403, "This key may not do that."],
+  forbidden: [403, "This API key is not allowed to do this. Use another key."],
   key_limit_reached: [
     403,
-    "This key has reached its own spending limit. Where a human owns the account, its owner raises the limit in the console; otherwise raise it with PATCH /v1/keys/{id}. Or use another key.",
+    "This key has reached its spending limit. Use another key, or raise the limit: in the console if a person owns the account, otherwise with PATCH /v1/keys/{id}.",
   ],
   workspace_budget_reached: [
     403,
-    "This workspace has reached its budget. Wait for `retry-after` seconds until it opens again, or ask the owner to raise it.",
+    "This workspace has reached its budget. Retry after `retry-after` seconds, or ask the owner to raise the budget.",
   ],
   workspace_frozen: [
     403,
-    "This workspace is frozen, by a payment that was taken back after its credits were spent, or by the gateway's operator. It makes no calls; everything can still be read.",
+    "This workspace is frozen: a payment was reversed after its credits were spent, or the gateway's operator froze it. Model calls are rejected; reads still work.",
   ],
-  not_found: [
-    404,
-    "There is nothing here under that name. The endpoints are listed in /openapi.yaml.",
-  ],
-  model_not_found: [404, "No model has that id. Use an id from GET /v1/models."],
+  not_found: [404, "Nothing exists at this URL. All endpoints are listed in /openapi.yaml."],
+  model_not_found: [404, "This model does not exist. Use an id from GET /v1/models."],
   method_not_allowed: [
     405,
-    "This path does not take that method. The `allow` header lists those it takes.",
+    "This path does not support this method. Use one from the `allow` header.",
   ],
-  request_timeout: [408, "The request did not arrive in time. Send it again, in one go."],
-  conflict: [409, "This request conflicts with another one."],
-  payload_too_large: [413, "The request body is too large."],
+  request_timeout: [408, "The request body did not arrive in time. Send it again without pauses."],
+  conflict: [
+    409,
+    "The request conflicts with the current state. Read the record again, then retry.",
+  ],
+  payload_too_large: [413, "The request body is too large. Send a smaller one."],
   unsupported_media_type: [
     415,
-    "The body must be sent as the content type that this endpoint takes.",
+    "The content type is not supported. Send the body as the content type that this endpoint takes.",
   ],
-  rate_limited: [429, "Too many requests. Wait for `retry-after` seconds and try again."],
+  rate_limited: [429, "Too many requests. Retry after `retry-after` seconds."],
   internal: [
     500,
-    "Something went wrong on our side. Try again; if it persists, report the request id.",
+    "An internal error occurred. Retry; if it happens again, report the request id to the operator.",
   ],
-  upstream_error: [502, "The model's provider failed. Try again, or use another model."],
+  upstream_error: [502, "The model's provider failed. Retry, or use another model."],
   provider_not_configured: [
     503,
-    "This gateway is not set up to serve that. Retrying the same request does not help; use another model.",
+    "This gateway is not configured to serve this request. Do not retry; use another model.",
   ],
   overloaded: [
     503,
-    "The gateway is busy or shutting down. Wait for `retry-after` seconds and try again.",
+    "The gateway is overloaded or shutting down. Retry after `retry-after` seconds.",
   ],
   upstream_timeout: [
     504,
-    "The model's provider did not answer in time. Try again, or use another model.",
+    "The model's provider did not respond in time. Retry, or use another model.",
   ],
-} as const satisfies Record<string, readonly [number, string]>;
+} as const satisfies Record<string, readonly [status: number, message: string]>;
 
 export type FaultCode = keyof typeof FAULTS;
 
@@ -74,39 +77,55 @@ export interface NextStep {
   readonly why: string;
 }
 
-/** The steps that always help after a fault of this code; a fault may know better ones. */
+/** Next steps by code, for faults that name none of their own. */
 export const NEXT_STEPS: Readonly<Partial<Record<FaultCode, readonly NextStep[]>>> = {
+  invalid_request: [
+    {
+      method: "GET",
+      url: "/openapi.yaml",
+      why: "Look up the parameters and fields of this endpoint.",
+    },
+  ],
+  unsupported_media_type: [
+    {
+      method: "GET",
+      url: "/openapi.yaml",
+      why: "Look up the content type that this endpoint takes.",
+    },
+  ],
   invalid_api_key: [
     {
       method: "POST",
       url: "/v1/accounts",
       body: {},
-      why: "Open an account and get a key, where you hold no other one.",
+      why: "Create an account and an API key.",
     },
   ],
-  not_found: [{ method: "GET", url: "/openapi.yaml", why: "Read which endpoints there are." }],
-  model_not_found: [{ method: "GET", url: "/v1/models", why: "List the models that there are." }],
+  not_found: [{ method: "GET", url: "/openapi.yaml", why: "List all endpoints." }],
+  model_not_found: [{ method: "GET", url: "/v1/models", why: "List all models." }],
   method_not_allowed: [
-    { method: "GET", url: "/openapi.yaml", why: "Read which methods this path takes." },
+    { method: "GET", url: "/openapi.yaml", why: "List the methods of this path." },
   ],
 };
 
 export interface FaultOptions {
-  /** The public sentence, where the table's own is too general. */
+  /** Replaces the public message of the table. */
   readonly message?: string;
-  /** The field or header that is wrong: `limit_usd`, `messages[3].content`. */
+  /** The field or header at fault: `limit_usd`, `messages[3].content`. */
   readonly param?: string;
   readonly next?: readonly NextStep[];
   readonly retryAfterSeconds?: number;
-  /** Answered with this status instead of the table's: a provider's own 4xx or 5xx. */
+  /** Replaces the status of the table, such as with a provider's own 4xx or 5xx. */
   readonly status?: number;
-  /** Further public fields of the error object, such as `affordable_max_tokens`. */
+  /** Additional public fields of the error object, such as `affordable_max_tokens`. */
   readonly fields?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The caller chose what is not there: the status may be above 499, but nothing of the gateway failed. */
+  /** Not logged as a failure of the gateway, even if the status is above 499. */
   readonly isCallerError?: boolean;
-  /** What the balance did not cover, where what the caller's own key met is told instead. */
+  /** The balance's fault, when a limit of the caller's own key is reported instead of it. */
   readonly balanceFault?: Fault;
+  /** Where the request does not match its schema; the gateway's own pages never send such a request. */
+  readonly malformed?: "query" | "body";
   readonly cause?: unknown;
 }
 
@@ -126,7 +145,7 @@ export class Fault extends Error {
   }
 }
 
-/** A 400 that names the field and says what is wrong with it. */
+/** A 400 for one field, with a message that names it. */
 export function invalid(param: string | undefined, message: string): Fault {
   return new Fault(
     "invalid_request",

@@ -1,6 +1,5 @@
-// What failed is told in the log, within bounds: where the store or a provider is away every call fails, and whoever has a
-// key may ask for what fails as often as their limit allows. A disk that is full of lines would end everything else. Each
-// code has its own bound, so that nobody hides what went wrong here behind what they can make fail.
+// Logs failed requests, rate-limited per error code: during an outage every call fails, and an unbounded log would fill the
+// disk. The limit is per code so that a caller who provokes one kind of failure cannot suppress the others.
 
 import type { FaultCode } from "../base/fault.ts";
 import type { Log, LogFields } from "../base/log.ts";
@@ -10,7 +9,7 @@ const LINE_RATE: RateLimit = { perMinute: 600, burst: 100 };
 
 type Failure = LogFields & { readonly code: FaultCode };
 
-/** `nowMs` is by a clock that nobody sets. The line after those of its code that were left out says how many they were. */
+/** `nowMs` is monotonic. `left_out` is the number of suppressed lines of this code since the last one. */
 export function createFailureLog(log: Log): (fields: Failure, nowMs: number) => void {
   const limiter = createRateLimiter(LINE_RATE);
   const suppressed = new Map<FaultCode, number>();

@@ -1,13 +1,13 @@
-// Opens the port. One of the few files that know the runtime: the rest of the house sees a Request and gives a Response.
+// The HTTP listener. The only file of this folder, besides response-stream.ts, that uses Bun's own API.
 
-import type { Peer } from "./request-handler.ts";
+import type { Peer } from "./request-context.ts";
 
-/** Silence on a connection after which it is closed. */
+/** A connection without traffic is closed after this time. */
 const IDLE_SECONDS = 60;
 
 export interface Listener {
   readonly port: number;
-  /** Takes no new connections; resolves when the open ones are done, or closes them when forced. */
+  /** Stops accepting connections; resolves when the open ones are done, or closes them if `force`. */
   readonly stop: (force: boolean) => Promise<void>;
   readonly openRequests: () => number;
 }
@@ -15,7 +15,6 @@ export interface Listener {
 export interface ListenOptions {
   readonly host: string;
   readonly port: number;
-  /** Another silence than a minute's. */
   readonly idleSeconds?: number;
 }
 
@@ -28,10 +27,10 @@ export function listen(
     hostname: options.host,
     port: options.port,
     idleTimeout: idleSeconds,
-    // Each route has its own limit, and says so in its own form: what is not read takes no memory.
+    // Routes have their own limits and error envelopes; an unread body takes no memory.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
-    // Otherwise a second gateway would share the port in silence, and the two would answer by turns.
+    // With it, a second process would share the port instead of failing to start.
     reusePort: false,
     fetch: async (request, server) => {
       let isIdleTimeoutDisabled = false;
@@ -42,7 +41,7 @@ export function listen(
           server.timeout(request, 0);
         },
       });
-      // From here on every write counts as a sign of life; a reader that takes nothing is left.
+      // While the response is written, a client that reads nothing is disconnected.
       if (isIdleTimeoutDisabled) server.timeout(request, idleSeconds);
       return response;
     },

@@ -1,22 +1,22 @@
-// The body of an answer that is written as it comes about. One of the few files that know the runtime, whose direct
-// streams write to the connection as they go: no queue, and no promise for a piece.
+// A response body that is written while it is produced. Uses Bun's direct streams, which write to the connection without
+// a queue and without a promise per chunk.
 
 export interface ResponseSink {
-  /** Sends at once. A promise where the reader cannot take more: it resolves when it can. */
+  /** Sends immediately. Under backpressure, returns a promise that resolves when the client reads again. */
   readonly write: (bytes: Uint8Array) => Promise<unknown> | undefined;
   readonly end: () => void;
-  /** Cuts the connection, so that what was sent does not look whole. */
+  /** Closes the connection, so that the client sees a truncated response. */
   readonly abort: () => void;
 }
 
 export interface ResponseStreamHandlers {
-  /** Called once, when the answer is on its way; until then nothing may be sent. */
-  readonly onStart: (outlet: ResponseSink) => void;
-  /** Called when the reader has left, before the beginning or after. */
+  /** Called once, when the headers are sent; nothing can be written before. */
+  readonly onStart: (sink: ResponseSink) => void;
+  /** Called when the client disconnects, possibly before `onStart`. */
   readonly onClientGone: () => void;
 }
 
-/** The least that the runtime can be told to send at once: shorter pieces it keeps, until they are flushed. */
+/** Bun's smallest high-water mark: shorter chunks are buffered until they are flushed. */
 const DIRECT_WRITE_MIN_BYTES = 64;
 
 export function streamResponse({
@@ -29,7 +29,7 @@ export function streamResponse({
     pull: (controller) => {
       if (hasStarted) return undefined;
       hasStarted = true;
-      // The stream lives until this promise is resolved, and is cut where it is rejected.
+      // The stream ends when this promise resolves, and is truncated if it rejects.
       return new Promise<void>((resolve, reject) => {
         onStart({
           write: (bytes) => {
@@ -41,14 +41,14 @@ export function streamResponse({
             void controller.end();
             resolve();
           },
-          // Without a reason, so that nothing is printed of what is no mistake.
+          // No reason: Bun would print it.
           abort: () => reject(),
         });
       });
     },
     cancel: onClientGone,
   };
-  // The types of the browser's library, which the pages need, know of no direct streams.
+  // lib.dom.d.ts has no type for direct streams.
   return new ReadableStream<Uint8Array>(source as unknown as UnderlyingDefaultSource<Uint8Array>, {
     highWaterMark: DIRECT_WRITE_MIN_BYTES,
   });

@@ -1,5 +1,5 @@
-// Turns what a route answers, and what it throws, into HTTP. The envelope of an error belongs to the API that was
-// called; only a Fault's public part ever leaves.
+// Turns a route's result or error into an HTTP response. The error envelope is that of the API that was called; only the
+// public part of a Fault is sent.
 
 import { Fault, type FaultCode, NEXT_STEPS } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
@@ -31,7 +31,7 @@ const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   upstream_timeout: "timeout_error",
 };
 
-/** RFC 6749's own codes, for the endpoints that speak it; it has none for what only the operator can mend. */
+/** RFC 6749's error codes; it has none for a missing configuration. */
 const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
   invalid_api_key: "invalid_client",
   rate_limited: "temporarily_unavailable",
@@ -40,7 +40,7 @@ const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
   provider_not_configured: "provider_not_configured",
 };
 
-/** Any page may call the API from a browser: it is a key that counts, and never a cookie. Development closes this again. */
+/** The API may be called from any page: it authenticates by key, never by cookie. */
 export const CORS_HEADERS = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": "*",
@@ -50,19 +50,19 @@ export interface ErrorContext {
   readonly dialect: Dialect;
   readonly requestId: string;
   readonly baseUrl: string;
-  /** Whether a key was sent: a challenge names an error only then. */
+  /** Whether an API key was sent; only then `www-authenticate` names an error. */
   readonly isKeySent: boolean;
 }
 
 export function toFault(error: unknown): Fault {
   if (error instanceof Fault) return error;
-  // The same request may succeed in a moment, and clients are told so: they try again what is a 503.
+  // 503, because clients retry it and the store may be back.
   if (isUnavailable(error))
-    return new Fault("overloaded", "the store cannot be used", {
+    return new Fault("overloaded", "store unavailable", {
       retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
       cause: error,
     });
-  return new Fault("internal", "unexpected", { cause: error });
+  return new Fault("internal", "unexpected error", { cause: error });
 }
 
 export function jsonResponse(response: RouteResponse): Response {
@@ -72,7 +72,7 @@ export function jsonResponse(response: RouteResponse): Response {
   });
 }
 
-/** What a browser asks before it sends a call from another origin. */
+/** Answers the CORS preflight request. */
 export function preflightResponse(request: Request): Response {
   const wanted = request.headers.get("access-control-request-headers") ?? "";
   const headers = new Headers({
@@ -101,7 +101,7 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
   return new Response(body, { status: fault.status, headers: all });
 }
 
-/** The error object itself, for answers and for the last event of a stream that fails. */
+/** The error object of a response, or of the last event of a failed stream. */
 export function errorBody(fault: Fault, context: ErrorContext): unknown {
   const { param, fields, next = NEXT_STEPS[fault.code] } = fault.options;
   const type = ERROR_TYPES[fault.code];
@@ -147,7 +147,7 @@ function challenge(context: ErrorContext): string {
   return context.isKeySent ? `Bearer error="invalid_token", ${metadata}` : `Bearer ${metadata}`;
 }
 
-/** RFC 6749 allows printable ASCII in a description, without quotes and backslashes. */
-function toOauthAscii(sentence: string): string {
-  return sentence.replaceAll(/["\\]/g, "'").replaceAll(/[^\u{20}-\u{7e}]/gu, "?");
+/** RFC 6749 §5.2 allows printable ASCII without quotes and backslashes in `error_description`. */
+function toOauthAscii(message: string): string {
+  return message.replaceAll(/["\\]/g, "'").replaceAll(/[^\u{20}-\u{7e}]/gu, "?");
 }

@@ -1,5 +1,5 @@
-// A route is a value: what it takes, what it answers and what runs. The router, the guards, the OpenAPI description,
-// llms.txt and the tests all read this one value; there is no second copy of the API.
+// A route is a value: its inputs, its responses and its handler. The router, the guards, the OpenAPI document, llms.txt and
+// the tests all derive from it.
 
 import type { z } from "zod";
 import type { FaultCode } from "../base/fault.ts";
@@ -7,16 +7,16 @@ import type { Tx } from "../store/db.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
-/** The form of a route's errors: OpenAI's envelope, Anthropic's, RFC 6749's flat one, or a page for a human. */
+/** The error envelope: OpenAI's, Anthropic's, RFC 6749's flat object, or an HTML page. */
 export type Dialect = "openai" | "messages" | "oauth" | "page";
 
-/** Who is calling, as the key that was sent says. */
+/** The account and API key of a request. */
 export interface Caller {
   readonly accountId: string;
   readonly keyId: string;
 }
 
-/** Who is signed in, as the session cookie says. */
+/** The signed-in person of a session cookie. */
 export interface SessionUser {
   readonly personId: string;
   readonly issuer: string;
@@ -24,7 +24,7 @@ export interface SessionUser {
   /** Verified by the identity provider. */
   readonly email: string;
   readonly sessionId: string;
-  /** Every form carries it in the field `csrf`: another site cannot know it. */
+  /** The token that every form sends in its `csrf` field. */
   readonly csrf: string;
 }
 
@@ -36,17 +36,17 @@ export interface RouteResponse {
 
 export interface ResponseDoc {
   readonly description: string;
-  /** A JSON body's schema; absent for other content types. */
+  /** Schema of a JSON body; absent for other content types. */
   readonly schema?: z.ZodType;
   readonly contentType?: string;
   readonly example?: unknown;
-  /** Headers worth knowing, with what they say. */
+  /** Documented headers, with descriptions. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Other forms of the same answer, such as a stream. */
+  /** Other forms of the same response, such as a stream. */
   readonly alternatives?: readonly Pick<ResponseDoc, "schema" | "contentType" | "example">[];
 }
 
-/** What every `run` is given. `now` is the time of arrival in epoch milliseconds: nothing below reads a clock. */
+/** Input of every handler. `now` is the time of arrival in epoch milliseconds; handlers do not read a clock. */
 export interface RouteInput<P, Q, B, C> {
   readonly params: P;
   readonly query: Q;
@@ -54,45 +54,45 @@ export interface RouteInput<P, Q, B, C> {
   readonly caller: C;
   readonly now: number;
   readonly requestId: string;
-  /** The client's network address, by the trusted proxies' word where there are any. A model call is not asked for it. */
+  /** The client's IP, from `x-forwarded-for` behind trusted proxies; empty for model calls. */
   readonly clientIp: string;
   readonly headers: Headers;
   readonly request: Request;
-  /** The body as it came. */
+  /** The undecoded body. */
   readonly bodyText: string;
 }
 
 interface RouteDoc {
   readonly method: Method;
-  /** OpenAPI's form: `/v1/keys/{id}`. A last `{name+}` takes the rest of the path, slashes and all. */
+  /** An OpenAPI path: `/v1/keys/{id}`. A trailing `{name+}` matches the rest of the path, including slashes. */
   readonly path: string;
-  /** The operation's name: a verb and a noun, unique. */
+  /** OpenAPI's operationId: a unique verb and noun. */
   readonly id: string;
   readonly summary: string;
   readonly description?: string;
   readonly tag: string;
   readonly dialect: Dialect;
   readonly responses: Readonly<Record<number, ResponseDoc>>;
-  /** The faults that this route itself can give; those of its guards are added by `serve`. */
+  /** Faults of the handler; those of the guards are documented for every route. */
   readonly faults: readonly FaultCode[];
-  /** An example of a request body, for the documents. */
+  /** Documented example of the request body. */
   readonly requestExample?: unknown;
   readonly bodyType?: "json" | "form";
-  /** The body is not parsed here: `run` reads `bodyText`, and the schema is for the documents. */
+  /** The handler parses `bodyText` itself; the schema is documentation only. */
   readonly rawBody?: true;
-  /** The largest body; the default is 64 KiB. */
+  /** Body size limit; 64 KiB by default. */
   readonly bodyLimitBytes?: number;
-  /** It honours `Idempotency-Key` by itself, as a route that writes always does. */
+  /** The handler honors `Idempotency-Key` itself, as write routes always do. */
   readonly idempotent?: true;
-  /** Headers of the request that change the answer, with what they do. */
+  /** Documented request headers, with descriptions. */
   readonly requestHeaders?: Readonly<Record<string, string>>;
-  /** Headers of a provider that its answers and its errors carry on; a name that ends in `*` is the beginning of many. */
+  /** Provider headers that are passed on to the caller; a trailing `*` matches any suffix. */
   readonly relayedHeaders?: Readonly<Record<string, string>>;
-  /** The hold of a model call checks the key again in its own transaction, so a look-up some seconds old will do. */
+  /** The hold of a model call rechecks the key in its transaction, so a cached lookup is enough. */
   readonly recheckedByHold?: true;
-  /** The answer shows a secret once: a repetition by `Idempotency-Key` shows it to the key that asked, and to no other. */
+  /** The response contains a secret: an `Idempotency-Key` replays it only to the API key that sent the request. */
   readonly revealsSecret?: true;
-  /** Left out of the documents, such as a page or the documents themselves. */
+  /** Not in the API documentation, such as a page or the documentation itself. */
   readonly hidden?: boolean;
 }
 
@@ -110,19 +110,19 @@ interface RouteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
 
 interface WriteRouteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
   /**
-   * Runs inside one transaction together with the idempotency record: a crash leaves both or neither. It may run more
-   * than once, so it does nothing but talk to `tx`.
+   * Runs in one transaction with the idempotency record. It may be retried, so it must not have side effects besides `tx`.
    */
   readonly run: (tx: Tx, input: RouteInput<P, Q, B, C>) => Promise<RouteResponse>;
-  /** Work that must come before the transaction, such as a call to another service. */
+  /** Runs before the transaction, such as a call to another service. */
   readonly before?: (input: RouteInput<P, Q, B, C>) => Promise<void>;
 }
 
-type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | SessionUser | undefined>;
+/** Input of a route whose types are not known. */
+export type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | SessionUser | undefined>;
 
-/** A route with its types folded away, as the table of contents holds it. */
+/** A route without its type parameters, as the router stores it. */
 export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown> {
-  readonly auth: "none" | "key" | "visitor" | "person";
+  readonly auth: "none" | "key" | "optional-session" | "session";
   readonly read?: (
     input: AnyRouteInput,
   ) => Promise<RouteResponse | Response> | RouteResponse | Response;
@@ -132,38 +132,38 @@ export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown>
 
 type None = undefined;
 
-/** A route that anybody may call. */
+/** A route without authentication. */
 export function publicRoute<P = None, Q = None, B = None>(spec: RouteSpec<P, Q, B, None>): Route {
   return toRoute(spec, "none");
 }
 
-/** A route that takes a gateway API key. */
+/** A route that requires an API key. */
 export function keyRoute<P = None, Q = None, B = None>(spec: RouteSpec<P, Q, B, Caller>): Route {
   return toRoute(spec, "key");
 }
 
-/** A page for whoever comes, who may be signed in. Its posts are forms, and refused where they come from elsewhere. */
+/** A page for anyone, signed in or not. Its POST requests are forms and must come from the same origin. */
 export function optionalSessionRoute<P = None, Q = None, B = None>(
   spec: RouteSpec<P, Q, B, SessionUser | undefined>,
 ): Route {
-  return toRoute(spec, "visitor");
+  return toRoute(spec, "optional-session");
 }
 
-/** A page for a signed-in person; whoever is not is sent to sign in. */
+/** A page that requires a session; others are redirected to sign in. */
 export function sessionRoute<P = None, Q = None, B = None>(
   spec: RouteSpec<P, Q, B, SessionUser>,
 ): Route {
-  return toRoute(spec, "person");
+  return toRoute(spec, "session");
 }
 
-/** A route that anybody may call, which writes, and honours `Idempotency-Key`. */
+/** A write route without authentication. Honors `Idempotency-Key`. */
 export function publicWriteRoute<P = None, Q = None, B = None>(
   spec: WriteRouteSpec<P, Q, B, None>,
 ): Route {
   return toWriteRoute(spec, "none");
 }
 
-/** A route that takes a gateway API key, which writes, and honours `Idempotency-Key`. */
+/** A write route that requires an API key. Honors `Idempotency-Key`. */
 export function keyWriteRoute<P = None, Q = None, B = None>(
   spec: WriteRouteSpec<P, Q, B, Caller>,
 ): Route {
@@ -172,15 +172,15 @@ export function keyWriteRoute<P = None, Q = None, B = None>(
 
 function toRoute<P, Q, B, C>(spec: RouteSpec<P, Q, B, C>, auth: Route["auth"]): Route {
   const { run, ...doc } = spec;
-  // Safe because `serve` parses params, query and body with this same spec's schemas, and authenticates by this `auth`.
+  // Safe because the request handler parses params, query and body with this spec's schemas and authenticates by `auth`.
   return { ...doc, auth, read: (input) => run(input as RouteInput<P, Q, B, C>) };
 }
 
 function toWriteRoute<P, Q, B, C>(spec: WriteRouteSpec<P, Q, B, C>, auth: Route["auth"]): Route {
   const { run, before, ...doc } = spec;
-  // Safe for the same reason as in `fold`.
+  // Safe for the same reason as in `toRoute`.
   const write: Route["write"] = (tx, input) => run(tx, input as RouteInput<P, Q, B, C>);
-  // Safe for the same reason as in `fold`.
+  // Safe for the same reason as in `toRoute`.
   return before === undefined
     ? { ...doc, auth, write }
     : { ...doc, auth, write, before: (input) => before(input as RouteInput<P, Q, B, C>) };

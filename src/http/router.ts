@@ -1,5 +1,4 @@
-// Finds the route of a request. Most paths are plain and found in one look-up; the few with names in braces are tried
-// in their order.
+// Matches requests to routes. Static paths are found by one map lookup; paths with parameters are tried in order.
 
 import type { Route } from "./route.ts";
 
@@ -9,7 +8,7 @@ export type RouteMatch =
       readonly route: Route;
       readonly params: Readonly<Record<string, string>>;
     }
-  | { readonly kind: "method"; readonly allow: readonly string[] }
+  | { readonly kind: "method-not-allowed"; readonly allow: readonly string[] }
   | { readonly kind: "none" };
 
 interface Pattern {
@@ -22,16 +21,16 @@ const NO_PARAMS: Readonly<Record<string, string>> = {};
 export function createRouter(
   routes: readonly Route[],
 ): (method: string, path: string) => RouteMatch {
-  const plain = new Map<string, Route>();
+  const staticRoutes = new Map<string, Route>();
   const patterns: Pattern[] = [];
   for (const route of routes) {
     if (route.path.includes("{")) patterns.push({ expression: pathPattern(route.path), route });
-    else if (plain.has(`${route.method} ${route.path}`))
+    else if (staticRoutes.has(`${route.method} ${route.path}`))
       throw new Error(`two routes at ${route.method} ${route.path}`);
-    else plain.set(`${route.method} ${route.path}`, route);
+    else staticRoutes.set(`${route.method} ${route.path}`, route);
   }
   const find = (method: string, path: string): RouteMatch | undefined => {
-    const route = plain.get(`${method} ${path}`);
+    const route = staticRoutes.get(`${method} ${path}`);
     if (route !== undefined) return { kind: "route", route, params: NO_PARAMS };
     for (const pattern of patterns) {
       if (pattern.route.method !== method) continue;
@@ -48,7 +47,7 @@ export function createRouter(
     const allow = methods.filter((other) => find(other, path) !== undefined);
     return allow.length === 0
       ? { kind: "none" }
-      : { kind: "method", allow: allow.includes("GET") ? [...allow, "HEAD"] : allow };
+      : { kind: "method-not-allowed", allow: allow.includes("GET") ? [...allow, "HEAD"] : allow };
   };
 }
 

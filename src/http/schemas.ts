@@ -1,4 +1,4 @@
-// What the records of every room have in common: pages, timestamps.
+// Schemas shared by all API modules: timestamps, amounts, pagination.
 
 import { z } from "zod";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../base/pagination.ts";
@@ -8,42 +8,42 @@ export const Timestamp = z.iso.datetime({
   error: "must be an RFC 3339 timestamp, such as 2027-01-31T00:00:00Z",
 });
 
-/** An amount of US dollars, which its room reads exactly. */
+/** A US dollar amount; a string keeps more decimals than a number. */
 export const UsdAmount = z.union([z.number(), z.string()], {
-  error: 'must be an amount of US dollars, such as 5 or "2.50"',
+  error: 'must be a US dollar amount, such as 5 or "2.50"',
 });
 
-/** JavaScript reads `0x10`, `1e1` and an empty text as numbers, too. */
+/** Number() also accepts `0x10`, `1e1` and an empty string. */
 const parseDecimal = (value: unknown): unknown =>
   typeof value === "string" && !/^\d+$/.test(value) ? Number.NaN : value;
 
 export const PageLimit = z.preprocess(
   parseDecimal,
   z.coerce
-    .number({ error: "must be a whole number" })
+    .number({ error: "must be an integer" })
     .int()
-    .min(1, "must be 1 or more")
-    .max(PAGE_LIMIT_MAX, `must be ${PAGE_LIMIT_MAX} or less`),
+    .min(1, "must be at least 1")
+    .max(PAGE_LIMIT_MAX, `must be at most ${PAGE_LIMIT_MAX}`),
 );
 
 export const PageQuery = {
   limit: PageLimit.default(PAGE_LIMIT_DEFAULT).meta({
-    description: "Records on a page.",
+    description: "Number of records per page.",
     default: PAGE_LIMIT_DEFAULT,
   }),
   cursor: cursorSchema("[a-z]+"),
 };
 
-/** The cursor of a list of ids that begin so: one of another list would give an empty page. */
+/** A cursor of ids with this prefix: the cursor of another list would give an empty page. */
 export function cursorSchema(prefix: string) {
   return z
     .string()
     .regex(
       new RegExp(`^${prefix}_[0-9a-z]{26}$`),
-      "is not a cursor of this list; take `next_cursor` of the page before",
+      "is not a cursor of this list. Use `next_cursor` of the previous page",
     )
     .optional()
-    .meta({ description: "`next_cursor` of the page before." });
+    .meta({ description: "`next_cursor` of the previous page." });
 }
 
 export function listSchema(record: z.ZodType, id: string): z.ZodType {

@@ -2,7 +2,6 @@
 // believed only from this very site, with the session's own token, once.
 
 import { z } from "zod";
-import { invalid } from "../base/fault.ts";
 import { decodeForm } from "../http/request/body-decoder.ts";
 import { redirect } from "../http/pages/page-response.ts";
 import type { RateLimiter } from "../http/guards/rate-limiter.ts";
@@ -136,14 +135,6 @@ export async function submitFormOnce(
 ): Promise<string> {
   const submission = { scope: `operator ${operator.email}`, token, payload, now };
   return await db.write((tx) => submitOnce(tx, idempotency, submission, () => run(tx)));
-}
-
-export function parseForm<T>(schema: z.ZodType<T>, fields: unknown): T {
-  const parsed = schema.safeParse(fields);
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  const name = issue?.path.map(String).join(".") ?? "form";
-  throw invalid(name, `${name}: ${issue?.message ?? "is not valid"}`);
 }
 
 function redirectToSignIn(url: string, more: Readonly<Record<string, string>> = {}): Response {

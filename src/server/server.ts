@@ -3,11 +3,8 @@
 import type { Config } from "../config/config.ts";
 import { rateLimiterFor } from "../http/guards/rate-limiter.ts";
 import { faultPage } from "../http/pages/fault-page.tsx";
-import {
-  createRequestHandler,
-  type Peer,
-  type RequestHandlerDeps,
-} from "../http/request-handler.ts";
+import type { Peer, RequestHandlerDeps } from "../http/request-context.ts";
+import { createRequestHandler } from "../http/request-handler.ts";
 import { createClientIpResolver } from "../http/request/client-ip.ts";
 import type { Route } from "../http/route.ts";
 import { unsupportedEndpointFault } from "../inference/api/unsupported-endpoints.ts";

@@ -199,7 +199,7 @@ describe("in a browser without JavaScript", () => {
         await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
       ).toBe(true);
       await page.keyboard.press("Tab");
-      expect(await page.locator(":focus").textContent()).toContain("Skip to the content");
+      expect(await page.locator(":focus").textContent()).toContain("Skip to content");
       await page.keyboard.press("Enter");
       for (let step = 0; step < 30; step++) {
         await page.keyboard.press("Tab");

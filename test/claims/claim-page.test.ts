@@ -527,7 +527,7 @@ describe("forged posts", () => {
       const fields = { csrf, decision, user_code: start.claim_attempt.user_code };
       const answer = await browser.post("/claim", fields, headers);
       expect(answer.status).toBe(403);
-      expect(titleOf(answer)).toBe("That did not work");
+      expect(titleOf(answer)).toBe("Something went wrong");
     }
     expect(await traces()).toEqual(before);
   });

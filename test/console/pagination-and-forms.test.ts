@@ -287,7 +287,7 @@ test("what no form of the page can send is refused all the same: long names, day
     const refused = await visitPage(gateway, `${place}/keys`, owner, { do: "mint", ...form });
     expect([refused.status, textOf(refused)]).toEqual([400, expect.stringContaining(said)]);
   }
-  const said = /The field “(\w+)” of the form is missing, or holds what this page does not know\./;
+  const said = /The form field “(\w+)” is missing or invalid\./;
   for (const [page, form, field] of [
     ["keys", {}, "do"],
     ["members", { do: "nope" }, "do"],
@@ -326,7 +326,7 @@ test("a form that is sent after the session has ended says so", async () => {
     await context.clearCookies();
     await page.click("text=Set the limit");
     await Bun.sleep(1_000);
-    expect(await page.textContent("main")).toContain("not signed in any more");
+    expect(await page.textContent("main")).toContain("Your session has ended");
   } finally {
     await browser.close();
   }

@@ -18,7 +18,7 @@ test("on PostgreSQL that is not there every request is a 503 with retry-after, a
       await call(gateway, asked, { key, ...(asked.startsWith("P") ? { body: {} } : {}) }),
     );
   expectRetry(await call(gateway, "POST /v1/accounts", { body: {} }));
-  expect(gateway.logLines.join("\n")).toContain("the store cannot be used");
+  expect(gateway.logLines.join("\n")).toContain("store unavailable");
   await wire.restart();
   expect((await call(gateway, "GET /v1/account", { key })).status).toBe(200);
   await gateway.stop();

@@ -43,7 +43,8 @@ const LOOPS: readonly Exemption[] = [
   },
   {
     why: "every body comes one byte at a time",
-    matches: (route, status) => route.method !== "GET" && route.auth !== "person" && status === 408,
+    matches: (route, status) =>
+      route.method !== "GET" && route.auth !== "session" && status === 408,
     tests: ["test/http/slow-clients.test.ts"],
   },
   {
@@ -98,8 +99,8 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
     why: "the claim, and what humans meet",
     matches: ({ auth, dialect, path }) =>
       dialect === "oauth" ||
-      auth === "visitor" ||
-      auth === "person" ||
+      auth === "optional-session" ||
+      auth === "session" ||
       /^\/(claim|signin|signout|auth)/.test(path),
     tests: ["test/claims/claim-api.test.ts", "test/people/sign-in.test.ts"],
   },

@@ -40,7 +40,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
   test("401: key missing, invalid or revoked. Drop the key; create or obtain a new one", async () => {
     const { status, body } = await call(gateway, "GET /v1/account", { key: "bad" });
     expect(status).toBe(401);
-    expect(textAt(body, "error.message")).toMatch(/Drop it.*create an account/);
+    expect(textAt(body, "error.message")).toMatch(/Use another key, or create an account/);
     expect(valueAt(body, "error.next")).toEqual([
       { method: "POST", url: "/v1/accounts", body: {}, why: expect.any(String) },
     ]);
@@ -244,7 +244,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
         expect([next, known]).toEqual([next, true]);
       }
       const near = await call(gateway, "GET /v1/filesystem");
-      expect(textAt(near.body, "error.message")).toContain("nothing here under that name");
+      expect(textAt(near.body, "error.message")).toContain("Nothing exists at this URL");
       const stored = await call(gateway, "POST /v1/responses/resp_1", {
         key: account.key,
         body: {},

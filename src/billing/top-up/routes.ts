@@ -29,7 +29,7 @@ const ANSWERS = {
 
 const Amount = z
   .union([z.number(), z.string().max(AMOUNT_TEXT_MAX)], {
-    error: 'must be an amount of US dollars, such as 10 or "12.50"',
+    error: 'must be a US dollar amount, such as 10 or "12.50"',
   })
   .optional();
 

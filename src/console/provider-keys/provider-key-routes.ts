@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
 import { secret } from "../../base/secret.ts";
-import { parseWithSchema } from "../../http/request/body-decoder.ts";
+import { parseWithSchema } from "../../http/request/validate.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
@@ -152,10 +152,7 @@ async function validateNewKey(
     api_key: form.api_key.trim(),
     name: name.trim() === "" ? null : name,
   };
-  // Safe because `parse` answers what this schema makes of it.
-  const parsed = parseWithSchema(NewProviderKeyRequest, request, "") as z.infer<
-    typeof NewProviderKeyRequest
-  >;
+  const parsed = parseWithSchema(NewProviderKeyRequest, request, "body");
   const apiKey = secret(parsed.api_key);
   const checkResult = await providerKeys.check(provider, apiKey);
   return { provider, apiKey, name: parsed.name ?? null, checkResult };

@@ -1,10 +1,10 @@
-// Pages of other sites in the browser of somebody who develops: a gateway on the loopback has no limits, and the calls go
-// on the developer's own provider keys.
+// Blocks web pages of other hosts in development: a gateway on localhost has no limits and calls providers with the
+// developer's own keys, and any site open in their browser could reach it.
 
 import { Fault } from "../../base/fault.ts";
 import { isLoopbackHost } from "../../base/loopback.ts";
 
-/** Whether a web page sent the request that is not of this machine; only a browser says where a request comes from. */
+/** Whether a page of another host sent the request. Only browsers send `origin`. */
 export function isForeignOrigin(headers: Headers): boolean {
   const origin = headers.get("origin");
   if (origin === null) return false;
@@ -13,14 +13,14 @@ export function isForeignOrigin(headers: Headers): boolean {
 
 export function requireLocalOrigin(headers: Headers): void {
   if (!isForeignOrigin(headers)) return;
-  throw new Fault("forbidden", "a page of elsewhere asked a gateway in development", {
+  throw new Fault("forbidden", "foreign origin in development", {
     message:
-      "This gateway is in development, where no web page but one of this machine may open an account. Call without an `origin` header, or set POSTERN_BASE_URL to the gateway's public address, which ends development.",
+      "In development mode, only pages on this machine can create accounts. Call without an `origin` header, or set POSTERN_BASE_URL to the gateway's public URL, which turns development mode off.",
     param: "origin",
   });
 }
 
-/** Without these headers a browser neither sends the call of another page nor shows it the answer. */
+/** Without these headers, browsers block other pages from sending the call and reading the response. */
 export function removeCorsHeaders(headers: Headers): void {
   const corsNames = [...headers.keys()].filter((name) => name.startsWith("access-control-"));
   for (const name of corsNames) headers.delete(name);

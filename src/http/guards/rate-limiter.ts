@@ -1,6 +1,5 @@
-// How often one key may call, kept in this process. Model calls are counted again inside their hold, where every
-// process sees them; this guard is what keeps a loop from burning the machine, and what bounds the calls that no hold
-// ever counts because they are refused.
+// Rate limit per key (GCRA), in this process. Model calls are limited again by their hold, across all processes; this
+// limiter protects the process from loops and bounds calls that are rejected before a hold counts them.
 
 import { MINUTE_MS } from "../../base/time.ts";
 
@@ -10,20 +9,20 @@ export interface RateLimit {
 }
 
 export interface RateLimiter {
-  /** Milliseconds to wait; zero when the request may go on, and is counted. */
+  /** Counts the request and returns 0, or returns the milliseconds to wait. */
   readonly take: (key: string, now: number) => number;
-  /** The same without counting anything. */
+  /** Like `take`, without counting. */
   readonly waitMs: (key: string, now: number) => number;
-  /** Counts what has happened already, also beyond the limit: many at once are waited out one by one. */
+  /** Counts a request that already happened, even above the limit. */
   readonly count: (key: string, now: number) => void;
 }
 
 const TRACKED_MAX = 100_000;
 const BURST_SECONDS = 10;
-/** However many came at once, nobody waits for longer. */
+/** Upper bound of the wait after a burst above the limit. */
 const WAIT_MAX_MS = MINUTE_MS;
 
-/** A guard of its own for so many requests a minute; undefined where there is no limit. */
+/** A limiter with a burst of ten seconds' worth of requests; undefined for 0, which means no limit. */
 export function rateLimiterFor(perMinute: number): RateLimiter | undefined {
   if (perMinute === 0) return undefined;
   const burst = Math.max(1, Math.floor((perMinute * BURST_SECONDS) / 60));
@@ -34,14 +33,14 @@ export function createRateLimiter(limit: RateLimit): RateLimiter {
   const intervalMs = MINUTE_MS / limit.perMinute;
   const toleranceMs = intervalMs * (limit.burst - 1);
   const nextAllowedAt = new Map<string, number>();
-  // The oldest entries are dropped: a forgotten key only regains its burst.
+  // Evicts the oldest entries; an evicted key only regains its burst.
   const put = (key: string, next: number): void => {
     if (nextAllowedAt.size >= TRACKED_MAX)
       nextAllowedAt.delete(nextAllowedAt.keys().next().value ?? "");
     nextAllowedAt.delete(key);
     nextAllowedAt.set(key, next);
   };
-  // What lies further ahead than anything can be was counted by a clock that was set back since.
+  // A time further ahead than possible was stored before the clock stepped back.
   const maxAheadMs = toleranceMs + intervalMs + WAIT_MAX_MS;
   const nextAllowedAtOf = (key: string, now: number): number => {
     const next = nextAllowedAt.get(key) ?? 0;

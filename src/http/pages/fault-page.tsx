@@ -1,26 +1,28 @@
 /** @jsxImportSource hono/jsx */
-// How a refusal looks to a human.
+// The HTML page of an error.
 
 import type { Fault } from "../../base/fault.ts";
 import { pageHeaders, renderPage } from "./layout.tsx";
 import { faultText } from "./fault-text.ts";
 
 export function faultPage(fault: Fault, requestId: string): Response {
+  const isNotFound = fault.code === "not_found";
+  const title = isNotFound ? "Not found" : "Something went wrong";
   const layout = {
-    title: "That did not work",
+    title,
     isPrivate: true,
     main: (
       <>
-        <h1>That did not work</h1>
+        <h1>{title}</h1>
         <p class="intro">{faultText(fault)}</p>
-        {fault.code !== "not_found" ? null : (
+        {!isNotFound ? null : (
           <p>
-            Check the address, or go on from <a href="/console">your workspaces</a> or{" "}
-            <a href="/">the start page</a>.
+            Check the URL, or go to <a href="/console">your workspaces</a> or the{" "}
+            <a href="/">home page</a>.
           </p>
         )}
         <p class="note">
-          Request <code>{requestId}</code>
+          Request id: <code>{requestId}</code>
         </p>
       </>
     ),

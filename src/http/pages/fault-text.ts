@@ -1,47 +1,51 @@
-// What a fault tells a person: its own sentence, without what only a program can do, and with a page's names for fields.
+// The message of a fault as a page shows it: without advice for API clients, and with the labels of form fields instead of
+// their API names.
 
 import type { Fault } from "../../base/fault.ts";
 
-/** How the pages name what the API calls so. */
 const FIELD_LABELS: Readonly<Record<string, string>> = {
-  amount_usd: "The amount",
-  threshold_usd: "The balance to buy below",
-  monthly_ceiling_usd: "The most in a calendar month",
-  limit_usd: "The limit",
-  expires_at: "The last day",
-  url: "The address",
-  provider: "The provider",
-  api_key: "The key",
-  name: "The name",
+  amount_usd: "amount",
+  threshold_usd: "balance threshold",
+  monthly_ceiling_usd: "monthly limit",
+  limit_usd: "limit",
+  expires_at: "expiry date",
+  url: "URL",
+  provider: "provider",
+  api_key: "API key",
+  name: "name",
 };
-/** What a schema says by itself of a field that no form of ours sends so. */
-const SCHEMA_MESSAGE = /^(?:(\w+): )?(?:Invalid |Too (?:small|big)|Unrecognized )|`next_cursor`/;
-const API_ONLY = /\/v1\/|\/openapi\.|`next_cursor`|`allow` header/;
-const RETRY_AFTER_TEXT = "Wait for `retry-after` seconds";
+const API_ONLY = /\/v1\/|\/openapi\.|`next_cursor`|`allow` header|`param`/;
+const RETRY_AFTER =
+  /(?:Retry after|Wait(?: for)?) `retry-after` seconds(?: and (?:try again|retry))?/g;
 
 export function faultText({ publicMessage, options }: Fault): string {
-  if (publicMessage.startsWith("query "))
-    return "The address holds something that this page does not know. Go back, and follow the links of the page.";
-  const ofSchema = SCHEMA_MESSAGE.exec(publicMessage);
-  if (ofSchema !== null) return invalidFormField(ofSchema[1] ?? options.param);
-  const { retryAfterSeconds } = options;
-  const wait =
-    retryAfterSeconds === undefined
-      ? "Wait a moment"
-      : `Wait for ${Math.max(1, Math.ceil(retryAfterSeconds))} seconds`;
-  const named = publicMessage
-    .replace(/^(\w+)(?:: (?=(?:must|is) ))?/, (start, first: string) => {
-      const name = Object.hasOwn(FIELD_LABELS, first) ? FIELD_LABELS[first] : undefined;
-      return name === undefined ? start : start.endsWith(" ") ? `${name} ` : name;
-    })
-    .replaceAll(RETRY_AFTER_TEXT, wait);
-  const sentences = named.split(/(?<=\.) (?=[A-Z])/);
-  const plain = sentences.filter((sentence) => !API_ONLY.test(sentence));
-  const said = plain.length === 0 ? named : plain.join(" ");
-  return /[.!?]$/.test(said) ? said : `${said}.`;
+  const { malformed, param, retryAfterSeconds } = options;
+  if (malformed === "query")
+    return "This page does not exist under this URL. Go back and follow the links on the page.";
+  if (malformed === "body" || publicMessage.includes("`next_cursor`"))
+    return malformedFormText(param);
+  const text = publicMessage
+    .replace(/^`?(\w+)`?(?=[ :])/, (match, name: string) => labelOf(name, "The") ?? match)
+    .replaceAll(/`(\w+)`/g, (match, name: string) => labelOf(name, "the") ?? match)
+    .replaceAll(RETRY_AFTER, retryText(retryAfterSeconds));
+  const sentences = text.split(/(?<=\.) (?=[A-Z])/);
+  const forPeople = sentences.filter((sentence) => !API_ONLY.test(sentence));
+  const shown = forPeople.length === 0 ? text : forPeople.join(" ");
+  return /[.!?]$/.test(shown) ? shown : `${shown}.`;
 }
 
-function invalidFormField(field: string | undefined): string {
-  const what = field === undefined ? "What was sent" : `The field “${field}” of the form`;
-  return `${what} is missing, or holds what this page does not know. Nothing was changed. Go back, load the page again, and use its form.`;
+function labelOf(name: string, article: string): string | undefined {
+  const label = Object.hasOwn(FIELD_LABELS, name) ? FIELD_LABELS[name] : undefined;
+  return label === undefined ? undefined : `${article} ${label}`;
+}
+
+function retryText(retryAfterSeconds: number | undefined): string {
+  if (retryAfterSeconds === undefined) return "Try again later";
+  const seconds = Math.max(1, Math.ceil(retryAfterSeconds));
+  return `Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}`;
+}
+
+function malformedFormText(field: string | undefined): string {
+  const subject = field === undefined ? "The form" : `The form field “${field}”`;
+  return `${subject} is missing or invalid. Nothing was changed. Go back, reload the page and submit its form again.`;
 }

@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
-// The frame of every page for humans: the HTML skeleton, the head of the page, and the headers that keep it harmless.
-// Pages need no script; the policy forbids them all.
+// Layout of every HTML page: skeleton, site header and footer, and security headers. Pages use no scripts; the CSP forbids
+// them.
 
 import type { Child } from "hono/jsx";
 import { STYLESHEET } from "./assets.ts";
@@ -14,20 +14,20 @@ export interface PageLayout {
   readonly title: string;
   readonly description?: string;
   readonly nav?: readonly NavLink[];
-  /** This page's own path, which marks its link in the navigation. */
+  /** The current path, to mark its link in the navigation. */
   readonly path?: string;
-  /** Beside the main part on a wide screen and above it on a narrow one. */
+  /** Beside the main content on wide screens, above it on narrow ones. */
   readonly aside?: Child;
   readonly main: Child;
   readonly footer?: Child;
   /** Keeps the page out of search engines. */
   readonly isPrivate?: boolean;
-  /** For tables of many columns. */
+  /** Uses the wide layout, for tables with many columns. */
   readonly isWide?: boolean;
 }
 
 export interface PagePolicy {
-  /** Where forms may lead besides this host, such as the identity provider that a post redirects to. */
+  /** Further hosts that forms may redirect to, such as the identity provider. */
   readonly formTargets?: readonly string[];
 }
 
@@ -51,7 +51,7 @@ export function renderPage(layout: PageLayout): string {
 }
 
 function Page({ layout }: { readonly layout: PageLayout }): Child {
-  const { title, description, nav = [], aside, main, footer: foot, isPrivate, isWide } = layout;
+  const { title, description, nav = [], aside, main, footer, isPrivate, isWide } = layout;
   return (
     <html lang="en">
       <head>
@@ -66,7 +66,7 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
       </head>
       <body class={aside !== undefined ? "with-sidebar" : isWide === true ? "plain wide" : "plain"}>
         <a class="skip" href="#main">
-          Skip to the content
+          Skip to content
         </a>
         <header class="site-header">
           <a class="site-name" href="/">
@@ -78,7 +78,7 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
         <main id="main" tabindex={-1}>
           {main}
         </main>
-        {foot === undefined ? null : <footer class="site-footer">{foot}</footer>}
+        {footer === undefined ? null : <footer class="site-footer">{footer}</footer>}
       </body>
     </html>
   );

@@ -1,19 +1,17 @@
-// How much of large bodies may be in memory at once, of one caller's and of all: a body and what is read out of it stay
-// there until its request is answered. Small bodies are not counted.
+// Bounds the memory of large request bodies in flight, per caller and in total. Small bodies are not counted.
 
 import { Fault } from "../../base/fault.ts";
 
 const MIB = 1_048_576;
-/** Up to this size a body is small. */
+/** Bodies up to this size are not counted. */
 export const QUOTA_EXEMPT_BYTES = MIB;
 const CALLER_MAX_BYTES = 128 * MIB;
 const TOTAL_MAX_BYTES = 512 * MIB;
 const RETRY_SECONDS = 1;
 
 export interface BodyQuota {
-  /** Counts so many bytes more as a caller's; throws where that is too many. */
+  /** Adds bytes to a caller's total; throws above a limit. */
   readonly acquire: (caller: string, bytes: number) => void;
-  /** Gives back what a caller took. */
   readonly release: (caller: string, bytes: number) => void;
 }
 
@@ -26,29 +24,29 @@ export function createBodyQuota({
   perCallerBytes = CALLER_MAX_BYTES,
   totalBytes = TOTAL_MAX_BYTES,
 }: Partial<BodyQuotaLimits> = {}): BodyQuota {
-  const held = new Map<string, number>();
+  const usedBytes = new Map<string, number>();
   let total = 0;
   return {
     acquire: (caller, bytes) => {
-      const callerTotal = (held.get(caller) ?? 0) + bytes;
+      const callerTotal = (usedBytes.get(caller) ?? 0) + bytes;
       if (callerTotal > perCallerBytes)
-        throw new Fault("rate_limited", "too much of large bodies by one caller", {
-          message: `Large requests of this account that are not answered yet have ${perCallerBytes / MIB} MiB together, which is the limit. Wait for one to be answered, or send smaller ones.`,
+        throw new Fault("rate_limited", "large bodies of one caller above the limit", {
+          message: `The large requests of this account in flight have reached the limit of ${perCallerBytes / MIB} MiB. Wait for one to complete, or send smaller requests.`,
           retryAfterSeconds: RETRY_SECONDS,
         });
       if (total + bytes > totalBytes)
-        throw new Fault("overloaded", "too much of large bodies", {
+        throw new Fault("overloaded", "large bodies above the limit", {
           message:
-            "The gateway has as many large requests open as it can hold. Wait for `retry-after` seconds, or send a smaller one.",
+            "The gateway has too many large requests in flight. Retry after `retry-after` seconds, or send a smaller request.",
           retryAfterSeconds: RETRY_SECONDS,
         });
-      held.set(caller, callerTotal);
+      usedBytes.set(caller, callerTotal);
       total += bytes;
     },
     release: (caller, bytes) => {
-      const remaining = (held.get(caller) ?? 0) - bytes;
-      if (remaining > 0) held.set(caller, remaining);
-      else held.delete(caller);
+      const remaining = (usedBytes.get(caller) ?? 0) - bytes;
+      if (remaining > 0) usedBytes.set(caller, remaining);
+      else usedBytes.delete(caller);
       total -= bytes;
     },
   };

@@ -1,4 +1,4 @@
-// Reads a request's body within limits of size, time and depth, and says plainly what is wrong with it.
+// Reads a request body within limits of size, time and nesting depth.
 
 import { startDeadline } from "../../base/deadline.ts";
 import { Fault, invalid } from "../../base/fault.ts";
@@ -12,7 +12,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 
 export const BODY_LIMIT_DEFAULT_BYTES = SMALL_BODY_BYTES;
 
-/** How long a body may take to arrive. */
+/** Time limits for receiving a body. */
 export interface BodyTimeouts {
   readonly smallBodyMs: number;
   readonly largeBodyMs: number;
@@ -21,8 +21,8 @@ export interface BodyTimeouts {
 const BODY_TIMEOUTS: BodyTimeouts = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
 
 /**
- * Not `async`, and neither is what it waits with: every call has a body, and each promise of it has its price. `grow` is told
- * how much has come of one that is not small, and may throw.
+ * Not `async`: every call reads a body, and each promise costs. `onGrowth` is called with the bytes received so far of a
+ * large body, and may throw.
  */
 export function readBody(
   request: Request,
@@ -33,14 +33,14 @@ export function readBody(
   const { headers } = request;
   rejectContentEncoding(headers.get("content-encoding"));
   const contentLength = headers.get("content-length");
-  // The length may come twice, and is then no number: nothing would bound what is read.
+  // A repeated header is joined by a comma: parsed as NaN, it would disable the size limit.
   if (contentLength !== null && !/^\d{1,15}$/.test(contentLength))
-    throw invalid("content-length", "Send one content-length, in digits.");
+    throw invalid("content-length", "Send the `content-length` header once, as a decimal number.");
   if (contentLength !== null && Number(contentLength) > limitBytes) throw tooLarge(limitBytes);
   const timeoutMs = limitBytes > SMALL_BODY_BYTES ? timeouts.largeBodyMs : timeouts.smallBodyMs;
   if (request.body === null) return Promise.resolve(new Uint8Array());
-  // A small body of known length is read in one go, which is far cheaper; any other is counted as it comes, since a length
-  // that is only announced takes no memory.
+  // A small body of known length is read at once, which is much cheaper. Any other is counted as it arrives, because an
+  // announced length takes no memory.
   const isSmall = contentLength !== null && Number(contentLength) <= QUOTA_EXEMPT_BYTES;
   const reading = isSmall ? request.bytes() : readCounted(request.body, limitBytes, onGrowth);
   return withTimeout(reading, timeoutMs);
@@ -49,7 +49,7 @@ export function readBody(
 function rejectContentEncoding(encoding: string | null): void {
   if (encoding === null || encoding.toLowerCase() === "identity") return;
   throw new Fault("unsupported_media_type", "encoded body", {
-    message: "Send the body as it is, without a content-encoding.",
+    message: `The content encoding \`${encoding.slice(0, 100)}\` is not supported. Send the body uncompressed, without \`content-encoding\`.`,
     param: "content-encoding",
   });
 }
@@ -73,7 +73,7 @@ async function readCounted(
 function withTimeout(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const stop = startDeadline(timeoutMs, () =>
-      reject(new Fault("request_timeout", "the body did not arrive in time")),
+      reject(new Fault("request_timeout", "body timeout")),
     );
     reading.then(
       (bytes) => {
@@ -89,8 +89,8 @@ function withTimeout(reading: Promise<Uint8Array>, timeoutMs: number): Promise<U
 }
 
 function incompleteBody(cause: unknown): Fault {
-  return new Fault("request_timeout", "the body stopped half-way", {
-    message: "The request body ended before it was complete.",
+  return new Fault("request_timeout", "the body ended early", {
+    message: "The request body ended before it was complete. Send it again.",
     status: 400,
     cause,
   });
@@ -98,7 +98,7 @@ function incompleteBody(cause: unknown): Fault {
 
 function tooLarge(limitBytes: number): Fault {
   return new Fault("payload_too_large", `body above ${limitBytes} bytes`, {
-    message: `The request body may have ${limitBytes} bytes at most.`,
+    message: `The request body must have at most ${limitBytes} bytes.`,
   });
 }
 
@@ -107,42 +107,42 @@ export function decodeUtf8(bytes: Uint8Array): string {
     return decoder.decode(bytes);
   } catch (cause) {
     throw new Fault("invalid_request", "body is not UTF-8", {
-      message: "The request body is not valid UTF-8.",
+      message: "The request body must be valid UTF-8.",
       cause,
     });
   }
 }
 
-/** An empty body is an empty object: the specification lets a client leave `{}` out. */
+/** An empty body counts as `{}`. */
 export function parseJsonBody(text: string): unknown {
   if (text.trim() === "") return {};
   if (nestingDepth(text) > JSON_DEPTH_MAX)
-    throw invalid(undefined, `The JSON body is nested deeper than ${JSON_DEPTH_MAX} levels.`);
+    throw invalid(undefined, `The JSON body must have at most ${JSON_DEPTH_MAX} nesting levels.`);
   try {
     return JSON.parse(text);
   } catch (error) {
     throw invalid(
       undefined,
-      `The body is not valid JSON: ${error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be read"}.`,
+      `The request body is not valid JSON: ${error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "unreadable"}.`,
     );
   }
 }
 
-/** How deep brackets nest outside of strings; counted before parsing, since a parser recurses. */
+/** Nesting depth of brackets outside strings; checked before parsing because the parser recurses. */
 function nestingDepth(text: string): number {
   if (hasFewBrackets(text)) return 0;
   let depth = 0;
   let deepest = 0;
-  for (let place = 0; place < text.length; place++) {
-    const code = text.charCodeAt(place);
-    if (code === 0x22) place = endOfString(text, place);
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code === 0x22) index = endOfString(text, index);
     else if (code === 0x7b || code === 0x5b) deepest = Math.max(deepest, ++depth);
     else if (code === 0x7d || code === 0x5d) depth--;
   }
   return deepest;
 }
 
-// Most bodies have too few brackets to nest so deep, wherever they stand: looking for them is a search of the engine's own.
+// Fast path with native search: most bodies have too few brackets in all to exceed the depth.
 function hasFewBrackets(text: string): boolean {
   let left = JSON_DEPTH_MAX;
   for (const bracket of ["{", "["])
@@ -152,24 +152,25 @@ function hasFewBrackets(text: string): boolean {
 }
 
 function endOfString(text: string, start: number): number {
-  let place = text.indexOf('"', start + 1);
-  while (place !== -1) {
+  let quote = text.indexOf('"', start + 1);
+  while (quote !== -1) {
     let slashes = 0;
-    while (text.charCodeAt(place - 1 - slashes) === 0x5c) slashes++;
-    if (slashes % 2 === 0) return place;
-    place = text.indexOf('"', place + 1);
+    while (text.charCodeAt(quote - 1 - slashes) === 0x5c) slashes++;
+    if (slashes % 2 === 0) return quote;
+    quote = text.indexOf('"', quote + 1);
   }
   return text.length;
 }
 
-/** RFC 6749 forbids a parameter that is repeated. */
+/** RFC 6749 §3.1 forbids repeated parameters. */
 export function parseFormBody(text: string): Record<string, string> {
   const entries = [...new URLSearchParams(text)];
-  if (entries.length > FORM_FIELDS_MAX) throw invalid(undefined, "The form has too many fields.");
-  return uniqueFields(entries, (name) => `The field ${name} is repeated.`);
+  if (entries.length > FORM_FIELDS_MAX)
+    throw invalid(undefined, `The form must have at most ${FORM_FIELDS_MAX} fields.`);
+  return uniqueFields(entries, (name) => `The field \`${name}\` is repeated. Send it once.`);
 }
 
-/** A name that is repeated is refused: two readers could each believe another one. */
+/** Rejects repeated names: two parsers could each pick a different value. */
 export function uniqueFields(
   entries: Iterable<readonly [string, string]>,
   duplicateMessage: (name: string) => string,

@@ -1,4 +1,4 @@
-// Whose request it is, by network. `x-forwarded-for` is believed only as far as configured proxies wrote it.
+// Resolves the client's IP address. `x-forwarded-for` is trusted only as far as configured proxies wrote it.
 
 import { BlockList, isIP } from "node:net";
 
@@ -17,7 +17,7 @@ export function createClientIpResolver(
   return (peer, forwarded) => {
     let address = normalizeIp(peer);
     const hops = (forwarded ?? "").split(",").map((hop) => normalizeIp(hop.trim()));
-    // Read from the right: each trusted hop vouches for the one that it names.
+    // From right to left: each trusted proxy wrote the address before it.
     while (isTrusted(address) && hops.length > 0) {
       const hop = hops.pop() ?? "";
       if (isIP(hop) === 0) break;
@@ -27,7 +27,7 @@ export function createClientIpResolver(
   };
 }
 
-/** The networks that an address counts towards: /32 and /24 of IPv4, /64 and /48 of IPv6. */
+/** The networks that an address is rate-limited by: /32 and /24 for IPv4, /64 and /48 for IPv6. */
 export function networksOf(address: string): readonly [narrow: string, wide: string] {
   if (isIP(address) === 4)
     return [`${address}/32`, `${address.split(".").slice(0, 3).join(".")}.0/24`];
@@ -38,7 +38,7 @@ export function networksOf(address: string): readonly [narrow: string, wide: str
   return ["unknown", "unknown/wide"];
 }
 
-/** Without a port, which some proxies write; IPv4 addresses arrive mapped into IPv6 on a socket that serves both. */
+/** Strips ports, which some proxies write, and unmaps IPv4 addresses that a dual-stack socket reports as IPv6. */
 function normalizeIp(address: string): string {
   const bare = address
     .replace(/^\[(.*)\](:\d+)?$/, "$1")

@@ -1,8 +1,8 @@
-// What an `Idempotency-Key` belongs to: whose repetition of which request is answered with the first answer.
+// Scope and key of a request with an `Idempotency-Key`.
 
 import { invalid } from "../../base/fault.ts";
 import { networksOf } from "./client-ip.ts";
-import type { Caller, RouteInput, Route, SessionUser } from "../route.ts";
+import type { AnyRouteInput, Route } from "../route.ts";
 
 export interface IdempotentCall {
   readonly scope: string;
@@ -13,8 +13,6 @@ export interface IdempotentCall {
 
 const KEY_MAX_CHARACTERS = 255;
 const PUBLIC_KEY_MIN_CHARACTERS = 16;
-
-type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | SessionUser | undefined>;
 
 export function idempotentCallOf(
   path: string,
@@ -27,7 +25,7 @@ export function idempotentCallOf(
   if (!/^[\x21-\x7e]+$/.test(key) || key.length > KEY_MAX_CHARACTERS || key.length < minLength) {
     throw invalid(
       "idempotency-key",
-      `The Idempotency-Key must have ${minLength} to ${KEY_MAX_CHARACTERS} printable characters; use a random one.`,
+      `\`Idempotency-Key\` must have ${minLength} to ${KEY_MAX_CHARACTERS} printable ASCII characters. Use a random one.`,
     );
   }
   return {
@@ -38,8 +36,8 @@ export function idempotentCallOf(
   };
 }
 
-// Without a key the network stands for the caller, so that a stranger elsewhere cannot ask for the answer. What an answer
-// reveals once is for the key that asked: another key of the account may be one that was limited on purpose.
+// Requests without an API key are scoped by network, so that others cannot replay the response. Responses with a secret
+// are scoped by API key: another key of the account may have fewer permissions.
 function scopeOwnerOf({ revealsSecret }: Route, { caller, clientIp }: AnyRouteInput): string {
   if (caller === undefined || !("accountId" in caller)) return networksOf(clientIp)[0];
   return revealsSecret === true ? `${caller.accountId} ${caller.keyId}` : caller.accountId;

@@ -1,4 +1,4 @@
-// Parses a request's body by its route: a form of a page, a form, or JSON.
+// Parses a request body as its route declares it: a form of a page, a form, or JSON.
 
 import { requireSameOriginForm } from "../guards/session-guard.ts";
 import type { Caller, Route, SessionUser } from "../route.ts";
@@ -10,13 +10,13 @@ interface BodyContext {
   readonly baseUrl: string;
 }
 
-/** The parsed body: a form after its CSRF check, JSON, or undefined for a route that takes the text as it is. */
+/** The decoded body, after the CSRF check for forms of pages; undefined for a route that parses the body itself. */
 export function parseBody(
   request: Request,
   route: Route,
   { bodyText, caller, baseUrl }: BodyContext,
 ): unknown {
-  if (route.method !== "GET" && (route.auth === "visitor" || route.auth === "person")) {
+  if (route.method !== "GET" && (route.auth === "optional-session" || route.auth === "session")) {
     const sessionUser = caller !== undefined && "csrf" in caller ? caller : undefined;
     return requireSameOriginForm(
       decodeForm(request, bodyText),

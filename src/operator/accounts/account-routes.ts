@@ -8,13 +8,13 @@ import { readAccountDetails } from "./account-details.ts";
 import { type AccountActionResult, accountPage, ACTION_RESULT_TEXT } from "./account-page.tsx";
 import { accountPath } from "../operator-layout.tsx";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { parseWithSchema } from "../../http/request/validate.ts";
 import {
   FormToken,
   formRoute,
   type OperatorContext,
   submitFormOnce,
   pageRoute,
-  parseForm,
 } from "../page-context.ts";
 import {
   writeOffAccountDebt,
@@ -79,7 +79,7 @@ function changeRoute(context: OperatorContext): Route {
     run: async (input, operator, fields) => {
       const accountId = requireAccountId(input.params.account);
       try {
-        const accountForm = parseForm(AccountActionForm, fields);
+        const accountForm = parseWithSchema(AccountActionForm, fields, "body");
         const payload = { accountId, ...accountForm };
         const result = await submitFormOnce(
           context,

@@ -6,6 +6,7 @@ import { cursorSchema } from "../../http/schemas.ts";
 import type { Route } from "../../http/route.ts";
 import { lookUpOnChain, markNotOnChain } from "./mark-not-on-chain.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { parseWithSchema } from "../../http/request/validate.ts";
 import {
   FormToken,
   formRoute,
@@ -13,7 +14,6 @@ import {
   submitFormOnce,
   emptyAsUndefined,
   pageRoute,
-  parseForm,
 } from "../page-context.ts";
 import { parseReason } from "../accounts/account-actions.ts";
 import {
@@ -76,7 +76,7 @@ function changeRoute(context: OperatorContext): Route {
     summary: "Say that an unclear payment never arrived",
     run: async ({ clientIp, now }, operator, fields) => {
       try {
-        const paymentForm = parseForm(PaymentActionForm, fields);
+        const paymentForm = parseWithSchema(PaymentActionForm, fields, "body");
         const { payment: id, form: token } = paymentForm;
         const reason = parseReason(paymentForm.reason);
         const chainResult = await lookUpOnChain(context.db, context.chain, id);

@@ -192,8 +192,8 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(back).toContain("It charges: A card that works");
       for (const [rules, why] of [
         [{ amount_usd: "0.10" }, "The amount must be from $1.00"],
-        [{ threshold_usd: "0" }, "The balance to buy below must be an amount"],
-        [{ monthly_ceiling_usd: "9.99" }, "The most in a calendar month must be an amount"],
+        [{ threshold_usd: "0" }, "The balance threshold must be an amount"],
+        [{ monthly_ceiling_usd: "9.99" }, "The monthly limit must be an amount"],
       ] as const) {
         const refused = await allow(rules);
         expect(textOf(refused)).toContain(why);

@@ -1,0 +1,61 @@
+// Authenticates a request by API key or session cookie, and applies the rate limit of the key.
+
+import { Fault } from "../../base/fault.ts";
+import { readApiKey } from "../request/api-key-header.ts";
+import type { RequestContext, RequestHandlerDeps } from "../request-context.ts";
+import type { Caller, Route, SessionUser } from "../route.ts";
+
+/** The API key's account or the session's user; undefined where the route requires neither and none was sent. */
+export async function authenticateRequest(
+  deps: RequestHandlerDeps,
+  context: RequestContext,
+  route: Route,
+): Promise<Caller | SessionUser | undefined> {
+  if (route.auth === "none") return undefined;
+  if (route.auth === "key")
+    return enforceRateLimit(deps, context, route, await authenticateKey(deps, context, route));
+  return await deps.findSessionUser?.(context.request.headers.get("cookie"), context.now);
+}
+
+function authenticateKey(
+  deps: RequestHandlerDeps,
+  context: RequestContext,
+  route: Route,
+): ReturnType<RequestHandlerDeps["authenticate"]> {
+  const raw = readApiKey(context.request.headers, route.dialect);
+  context.isKeySent = raw !== undefined;
+  if (raw === undefined)
+    throw new Fault("invalid_api_key", "no key", {
+      message: "The API key is missing. Send it as `authorization: Bearer <API_KEY>`.",
+    });
+  return deps.authenticate(raw, context.now, route.recheckedByHold === true);
+}
+
+function enforceRateLimit(
+  deps: RequestHandlerDeps,
+  context: RequestContext,
+  route: Route,
+  caller: Caller | undefined,
+): Caller {
+  if (caller === undefined) throw new Fault("invalid_api_key", "unknown, expired or revoked key");
+  const waitMs = rateLimitWaitMs(deps, context, route, caller.keyId);
+  if (waitMs > 0)
+    throw new Fault("rate_limited", "key above its request rate", {
+      retryAfterSeconds: waitMs / 1_000,
+    });
+  return caller;
+}
+
+// A model call is counted by its hold, across all processes. Rejected ones are counted here and checked before the body is
+// read: otherwise a key without credits could send bodies without limit.
+function rateLimitWaitMs(
+  deps: RequestHandlerDeps,
+  context: RequestContext,
+  route: Route,
+  keyId: string,
+): number {
+  if (route.recheckedByHold !== true) return deps.rateLimiter?.take(keyId, context.now) ?? 0;
+  const waitMs = deps.refusalLimiter?.waitMs(keyId, context.now) ?? 0;
+  if (waitMs === 0) context.holdCountedKeyId = keyId;
+  return waitMs;
+}

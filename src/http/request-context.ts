@@ -1,0 +1,80 @@
+// What the steps of handling a request share: the injected capabilities and the state of one request.
+
+import type { Fault } from "../base/fault.ts";
+import type { Log } from "../base/log.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
+import type { RateLimiter } from "./guards/rate-limiter.ts";
+import type { BodyTimeouts } from "./request/body.ts";
+import type { BodyQuota } from "./request/body-quota.ts";
+import type { IdempotentCall } from "./request/idempotent-call.ts";
+import type { Caller, Dialect, Route, SessionUser } from "./route.ts";
+
+export interface RequestHandlerDeps {
+  readonly routes: readonly Route[];
+  readonly db: Db;
+  readonly baseUrl: string;
+  readonly log: Log;
+  readonly now: () => number;
+  /** Finds the account and id of a raw key; a `cached` result may be some seconds old. */
+  readonly authenticate: (
+    rawKey: string,
+    now: number,
+    cached: boolean,
+  ) => Caller | undefined | Promise<Caller | undefined>;
+  /** Rechecks, inside the transaction of a write, a key that was authenticated when the request arrived. */
+  readonly isKeyActive?: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
+  /** Finds the session of the request's cookies; absent if sign-in is disabled. */
+  readonly findSessionUser?: (
+    cookies: string | null,
+    now: number,
+  ) => Promise<SessionUser | undefined>;
+  /** Renders a fault as HTML; without it, faults of pages are plain text. */
+  readonly faultPage?: (fault: Fault, requestId: string) => Response;
+  readonly beginIdempotent: (
+    tx: Tx,
+    call: IdempotentCall,
+  ) => Promise<{ readonly status: number; readonly body: string } | undefined>;
+  readonly finishIdempotent: (
+    tx: Tx,
+    call: IdempotentCall,
+    response: { readonly status: number; readonly body: string },
+  ) => Promise<void>;
+  readonly rateLimiter: RateLimiter | undefined;
+  /** Counts rejected model calls; accepted ones are counted by their hold. */
+  readonly refusalLimiter?: RateLimiter | undefined;
+  readonly clientIpOf: (peer: string, forwarded: string | null) => string;
+  readonly isDraining: () => boolean;
+  /** A more specific 404 for endpoints of OpenAI's and Anthropic's APIs that are not supported. */
+  readonly unsupportedEndpointFault?: (path: string) => Fault | undefined;
+  /** Set in development: responses to pages of other hosts have no CORS headers. */
+  readonly blocksForeignOrigins?: boolean;
+  /** Overridden by tests. */
+  readonly bodyQuota?: BodyQuota | undefined;
+  /** Overridden by tests. */
+  readonly bodyTimeouts?: BodyTimeouts | undefined;
+  readonly onResponse?: (route: Route | undefined, status: number, ms: number) => void;
+}
+
+/** The client's connection. */
+export interface Peer {
+  readonly address: () => string;
+  /** Keeps the connection open without traffic for as long as the call takes. */
+  readonly disableIdleTimeout: () => void;
+}
+
+export interface RequestContext {
+  readonly request: Request;
+  readonly path: string;
+  readonly query: string;
+  readonly peer: Peer;
+  readonly requestId: string;
+  readonly now: number;
+  dialect: Dialect;
+  isKeySent: boolean;
+  route: Route | undefined;
+  /** The key of a model call, which is counted here only if it is rejected. */
+  holdCountedKeyId: string | undefined;
+  /** Bytes of a large body that count towards the memory quota of `quotaOwner`. */
+  quotaBytes: number;
+  quotaOwner: string;
+}
