@@ -1,5 +1,5 @@
-// docs/translation.md is what the gateway does: every row was asked of every pair, and the cell says where it went.
-// `POSTERN_WRITE_DOCS=1 bun test test/translation/translation-doc.test.ts` writes the file.
+// Sends every feature over every pair of API and wire, and compares the outcomes with docs/translation.md.
+// `POSTERN_WRITE_DOCS=1 node bin/bun.js test test/translation/translation-doc.test.ts` writes the file.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -33,15 +33,15 @@ afterAll(async () => {
 });
 
 describe("docs/translation.md", () => {
-  test("says what is so", async () => {
+  test("matches the gateway's behavior", async () => {
     const outcomes: FeatureOutcome[] = [];
     for (const api of APIS)
       for (const wire of WIRES) {
         const plain = await sentBody(api, wire, {});
         for (const feature of FEATURES) {
-          const said = feature.bodies[api];
-          if (said !== undefined)
-            outcomes.push(await featureOutcome(api, wire, { feature, said, plain: plain.body }));
+          const fields = feature.bodies[api];
+          if (fields !== undefined)
+            outcomes.push(await featureOutcome(api, wire, { feature, fields, plain: plain.body }));
         }
       }
     const text = renderTranslationDoc(outcomes);
@@ -52,15 +52,16 @@ describe("docs/translation.md", () => {
 
 interface FeatureRequest {
   readonly feature: Feature;
-  readonly said: Json;
+  readonly fields: Json;
+  /** The provider's request without the feature. */
   readonly plain: Json;
 }
 
-async function sentBody(api: Api, wire: Wire, said: Json) {
+async function sentBody(api: Api, wire: Wire, fields: Json) {
   const before = harness.upstreamRequests.length;
-  const answer = await callApi(harness, api, { ...minimalBody(api, wire, "hello"), ...said });
+  const response = await callApi(harness, api, { ...minimalBody(api, wire, "hello"), ...fields });
   return {
-    answer,
+    response,
     body: harness.upstreamRequests[before]?.body ?? {},
     wasSent: harness.upstreamRequests.length > before,
   };
@@ -69,32 +70,32 @@ async function sentBody(api: Api, wire: Wire, said: Json) {
 async function featureOutcome(
   api: Api,
   wire: Wire,
-  { feature, said, plain }: FeatureRequest,
+  { feature, fields, plain }: FeatureRequest,
 ): Promise<FeatureOutcome> {
-  const { answer, body, wasSent } = await sentBody(api, wire, said);
-  const dropped = answer.headers.get("x-postern-dropped")?.split(", ") ?? [];
-  const error = answer.json["error"] as Json | undefined;
+  const { response, body, wasSent } = await sentBody(api, wire, fields);
+  const dropped = response.headers.get("x-postern-dropped")?.split(", ") ?? [];
+  const error = response.json["error"] as Json | undefined;
   const base = { api, wire, feature, dropped };
   if (!wasSent) {
-    expect([feature.title, api, wire, answer.status]).toEqual([feature.title, api, wire, 400]);
+    expect([feature.title, api, wire, response.status]).toEqual([feature.title, api, wire, 400]);
     expect(typeof error?.["param"]).toBe("string");
-    // What was refused goes through, without it, where the caller allows that.
-    const lossy = await sentBody(api, wire, { ...said, postern: { lossy: true } });
-    const kept = lossy.wasSent;
-    expect([feature.title, api, wire, lossy.answer.status]).toEqual([
+    // With postern.lossy, the request is sent without the rejected field, unless the loss is fatal.
+    const lossy = await sentBody(api, wire, { ...fields, postern: { lossy: true } });
+    const isDroppable = lossy.wasSent;
+    expect([feature.title, api, wire, lossy.response.status]).toEqual([
       feature.title,
       api,
       wire,
-      kept ? 200 : 400,
+      isDroppable ? 200 : 400,
     ]);
-    if (kept) expect(lossy.answer.headers.get("x-postern-dropped")).not.toBeNull();
+    if (isDroppable) expect(lossy.response.headers.get("x-postern-dropped")).not.toBeNull();
     return {
       ...base,
-      kind: kept ? "refused" : "impossible",
+      kind: isDroppable ? "rejected" : "fatal",
       paths: [String(error?.["param"])],
     };
   }
-  expect([feature.title, api, wire, answer.status, error?.["message"]]).toEqual([
+  expect([feature.title, api, wire, response.status, error?.["message"]]).toEqual([
     feature.title,
     api,
     wire,
@@ -102,16 +103,16 @@ async function featureOutcome(
     undefined,
   ]);
   const paths = api === wire ? [] : changedPaths(plain, body);
-  return { ...base, kind: "carried", paths };
+  return { ...base, kind: "supported", paths };
 }
 
-/** Where the second has something that the first has not. */
+/** The paths of the second value that differ from the first. */
 function changedPaths(first: unknown, second: unknown, at = ""): readonly string[] {
   if (Array.isArray(first) && Array.isArray(second)) {
     const longer = second.length > first.length ? second.slice(first.length) : [];
     const paths = [
-      ...second.flatMap((one, place) =>
-        place < first.length ? changedPaths(first[place], one, `${at}[]`) : [],
+      ...second.flatMap((one, index) =>
+        index < first.length ? changedPaths(first[index], one, `${at}[]`) : [],
       ),
       ...longer.flatMap((one) => leafPaths(one, `${at}[]`)),
     ];
@@ -125,10 +126,10 @@ function changedPaths(first: unknown, second: unknown, at = ""): readonly string
   return JSON.stringify(first) === JSON.stringify(second) ? [] : leafPaths(second, at);
 }
 
-/** What is new is named by its members where it is a mere holder of them. */
+/** The path of an added value, or those of its members if it is a top-level object. */
 function addedPaths(value: unknown, at: string): readonly string[] {
-  const isHolder = isObject(value) && value["type"] === undefined && !at.includes(".");
-  return isHolder ? Object.keys(value).map((key) => `${at}.${key}`) : [at];
+  const isContainer = isObject(value) && value["type"] === undefined && !at.includes(".");
+  return isContainer ? Object.keys(value).map((key) => `${at}.${key}`) : [at];
 }
 
 function leafPaths(value: unknown, at: string): readonly string[] {

@@ -1,11 +1,11 @@
-// What a caller can ask for, as each of the three APIs says it: the rows of docs/translation.md.
+// Request features in the form of each of the three APIs: the rows of docs/translation.md.
 
 import type { Api, Json } from "./harness.ts";
 
 export interface Feature {
   readonly title: string;
   readonly group: string;
-  /** How each API says it; an API without a word for it has no row. `messages` and `input` replace the base's. */
+  /** The feature in each API that has it. `messages` and `input` replace those of the base request. */
   readonly bodies: Readonly<Partial<Record<Api, Json>>>;
 }
 
@@ -55,7 +55,7 @@ const messagesCall = (name = "weather", id = "call_1") => ({
   input: { city: "Oslo" },
 });
 
-/** A conversation in which a tool was called and gave this result. */
+/** A conversation with a tool call and this result. */
 const afterToolResult = (
   chat: unknown,
   responses: unknown,
@@ -112,7 +112,7 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "instructions in the midst",
+    title: "instructions mid-conversation",
     bodies: {
       chat: {
         messages: [
@@ -141,7 +141,7 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "a trailing assistant turn",
+    title: "trailing assistant turn",
     bodies: {
       chat: { messages: [hello, { role: "assistant", content: "He" }] },
       responses: { input: [hello, { role: "assistant", content: "He" }] },
@@ -149,7 +149,7 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "two user turns in a row",
+    title: "consecutive user turns",
     bodies: {
       chat: { messages: [hello, hello] },
       responses: { input: [hello, hello] },
@@ -162,7 +162,7 @@ const imageUrl = "https://example.com/cat.png";
 const pdfUrl = "https://example.com/paper.pdf";
 const CONTENT: readonly Omit<Feature, "group">[] = [
   {
-    title: "image, bytes",
+    title: "image as base64",
     bodies: {
       chat: {
         messages: [
@@ -180,7 +180,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "image, address",
+    title: "image by URL",
     bodies: {
       chat: { messages: [user([{ type: "image_url", image_url: { url: imageUrl } }])] },
       responses: { input: [user([{ type: "input_image", image_url: imageUrl }])] },
@@ -190,7 +190,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "image, detail",
+    title: "image with detail level",
     bodies: {
       chat: {
         messages: [
@@ -212,7 +212,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "PDF, bytes",
+    title: "PDF as base64",
     bodies: {
       chat: {
         messages: [
@@ -251,7 +251,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "PDF, address",
+    title: "PDF by URL",
     bodies: {
       responses: { input: [user([{ type: "input_file", file_url: pdfUrl }])] },
       messages: {
@@ -277,7 +277,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "document that may be cited",
+    title: "document with citations",
     bodies: {
       messages: {
         messages: [
@@ -294,7 +294,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "audio, bytes",
+    title: "audio as base64",
     bodies: {
       chat: {
         messages: [
@@ -304,7 +304,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "a provider's file",
+    title: "file by ID",
     bodies: {
       chat: { messages: [user([{ type: "file", file: { file_id: "file-1" } }])] },
       responses: { input: [user([{ type: "input_file", file_id: "file-1" }])] },
@@ -314,7 +314,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "cache mark on a text",
+    title: "cache breakpoint on text",
     bodies: {
       chat: {
         messages: [user([{ type: "text", text: "hello", cache_control: { type: "ephemeral" } }])],
@@ -325,7 +325,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "cache mark on instructions",
+    title: "cache breakpoint on instructions",
     bodies: {
       chat: {
         messages: [
@@ -342,7 +342,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "cache mark for an hour",
+    title: "cache breakpoint with 1-hour TTL",
     bodies: {
       messages: {
         messages: [
@@ -371,7 +371,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "a call is required",
+    title: "required tool call",
     bodies: {
       chat: { tools: [chatTool], tool_choice: "required" },
       responses: { tools: [responsesTool], tool_choice: "required" },
@@ -379,7 +379,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "one tool is required",
+    title: "required tool by name",
     bodies: {
       chat: {
         tools: [chatTool, chatClockTool],
@@ -396,7 +396,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "no call",
+    title: "no tool calls",
     bodies: {
       chat: { tools: [chatTool], tool_choice: "none" },
       responses: { tools: [responsesTool], tool_choice: "none" },
@@ -427,7 +427,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "no parallel calls",
+    title: "no parallel tool calls",
     bodies: {
       chat: { tools: [chatTool], parallel_tool_calls: false },
       responses: { tools: [responsesTool], parallel_tool_calls: false },
@@ -445,7 +445,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "tools in a namespace",
+    title: "namespace of tools",
     bodies: {
       responses: {
         tools: [
@@ -468,17 +468,17 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "cache mark on a tool",
+    title: "cache breakpoint on a tool",
     bodies: {
       messages: { tools: [{ ...messagesTool, cache_control: { type: "ephemeral" } }] },
     },
   },
   {
-    title: "arguments as they are made",
+    title: "eager input streaming",
     bodies: { messages: { tools: [{ ...messagesTool, eager_input_streaming: true }] } },
   },
   {
-    title: "cache mark on a call",
+    title: "cache breakpoint on a tool call",
     bodies: {
       chat: {
         tools: [chatTool],
@@ -493,13 +493,13 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       },
     },
   },
-  { title: "tool result, text", bodies: afterToolResult("rain", "rain", { content: "rain" }) },
+  { title: "text tool result", bodies: afterToolResult("rain", "rain", { content: "rain" }) },
   {
-    title: "tool result, empty",
+    title: "empty tool result",
     bodies: afterToolResult("", "", { content: "" }),
   },
   {
-    title: "tool result, image",
+    title: "image tool result",
     bodies: afterToolResult(
       undefined,
       [{ type: "input_image", image_url: `data:image/png;base64,${PNG}` }],
@@ -511,7 +511,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     ),
   },
   {
-    title: "tool result, failed",
+    title: "failed tool result",
     bodies: {
       messages: afterToolResult("", "", { content: "no such city", is_error: true }).messages ?? {},
     },
@@ -535,7 +535,7 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "JSON of any form",
+    title: "JSON object",
     bodies: {
       chat: { response_format: { type: "json_object" } },
       responses: { text: { format: { type: "json_object" } } },
@@ -550,15 +550,15 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "stop strings",
+    title: "stop sequences",
     bodies: { chat: { stop: ["END"] }, messages: { stop_sequences: ["END"] } },
   },
   {
-    title: "two choices",
+    title: "multiple choices",
     bodies: { chat: { n: 2 } },
   },
   {
-    title: "token probabilities",
+    title: "logprobs",
     bodies: {
       chat: { logprobs: true, top_logprobs: 2 },
       responses: { include: ["message.output_text.logprobs"], top_logprobs: 2 },
@@ -605,7 +605,7 @@ const REASONING: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "no reasoning",
+    title: "reasoning off",
     bodies: {
       chat: { reasoning_effort: "none" },
       responses: { reasoning: { effort: "none" } },
@@ -613,13 +613,13 @@ const REASONING: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "budget of tokens",
+    title: "thinking budget",
     bodies: {
       messages: { max_tokens: 4_000, thinking: { type: "enabled", budget_tokens: 2_048 } },
     },
   },
-  { title: "adaptive", bodies: { messages: { thinking: { type: "adaptive" } } } },
-  { title: "summary", bodies: { responses: { reasoning: { summary: "auto" } } } },
+  { title: "adaptive thinking", bodies: { messages: { thinking: { type: "adaptive" } } } },
+  { title: "reasoning summary", bodies: { responses: { reasoning: { summary: "auto" } } } },
 ];
 
 const SAMPLING: readonly Omit<Feature, "group">[] = [
@@ -635,7 +635,7 @@ const SAMPLING: readonly Omit<Feature, "group">[] = [
 
 const MISCELLANEOUS: readonly Omit<Feature, "group">[] = [
   {
-    title: "end user",
+    title: "end-user ID",
     bodies: {
       chat: { user: "u1" },
       responses: { user: "u1" },
@@ -649,7 +649,7 @@ const MISCELLANEOUS: readonly Omit<Feature, "group">[] = [
   { title: "max_tool_calls", bodies: { responses: { max_tool_calls: 3 } } },
   { title: "truncation", bodies: { responses: { truncation: "auto" } } },
   {
-    title: "earlier thoughts that stay",
+    title: "keep earlier thinking",
     bodies: {
       messages: {
         context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
@@ -657,14 +657,14 @@ const MISCELLANEOUS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
-    title: "earlier calls that go",
+    title: "clear earlier tool calls",
     bodies: { messages: { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } } },
   },
-  { title: "notes about the client", bodies: { responses: { client_metadata: { session: "s" } } } },
+  { title: "client metadata", bodies: { responses: { client_metadata: { session: "s" } } } },
   { title: "thread", bodies: { messages: { thread: { type: "create" } } } },
   { title: "container", bodies: { messages: { container: "container_1" } } },
   { title: "inference region", bodies: { messages: { inference_geo: "us" } } },
-  { title: "a field that is not known", bodies: sameForAll({ frobnicate: true }) },
+  { title: "unknown field", bodies: sameForAll({ unknown_field: true }) },
 ];
 
 const grouped = (group: string, list: readonly Omit<Feature, "group">[]): readonly Feature[] =>
@@ -677,5 +677,5 @@ export const FEATURES: readonly Feature[] = [
   ...grouped("Output", OUTPUT),
   ...grouped("Reasoning", REASONING),
   ...grouped("Sampling", SAMPLING),
-  ...grouped("The caller's affairs", MISCELLANEOUS),
+  ...grouped("Other fields", MISCELLANEOUS),
 ];

@@ -1,4 +1,4 @@
-// The text of docs/translation.md, laid out from what was seen and from the wires' own tables.
+// Renders docs/translation.md from observed outcomes and from the wires' own tables.
 
 import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/canonical/reply.ts";
 import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
@@ -13,9 +13,9 @@ export interface FeatureOutcome {
   readonly api: Api;
   readonly wire: Wire;
   readonly feature: Feature;
-  /** `impossible` is refused even where the caller allows that things are dropped. */
-  readonly kind: "carried" | "refused" | "impossible";
-  /** Where it stands in what the provider got, or the path that was refused. */
+  /** `fatal` is rejected even with `postern.lossy`. */
+  readonly kind: "supported" | "rejected" | "fatal";
+  /** The fields of the provider's request, or the path in the 400. */
   readonly paths: readonly string[];
   readonly dropped: readonly string[];
 }
@@ -25,60 +25,90 @@ const API_TITLES: Readonly<Record<Api, string>> = {
   responses: "Responses",
   messages: "Messages",
 };
-const WIRE_TITLES: Readonly<Record<Wire, string>> = {
-  chat: "chat",
-  responses: "responses",
-  messages: "messages",
-  gemini: "gemini",
-  converse: "converse",
-};
 
 const INTRODUCTION = `# Translation
 
-Every API that comes in (Chat Completions, Responses, Messages) works with every wire that goes out: \`chat\`, \`responses\`,
-\`messages\`, \`gemini\` (Google's generateContent) and \`converse\` (Amazon Bedrock). Where a model can be had on the caller's own
-API, the request is relayed byte for byte; elsewhere it goes through one canonical form (decision 0020).
+Call any model over the API of your choice: Chat Completions, Responses or Messages. If the model's provider offers that API,
+Postern passes the request through. Otherwise Postern translates the request to the provider's wire format, and the reply back.
 
-The tables below are written by \`test/translation/translation-doc.test.ts\`, which asks every row of every pair, over HTTP, and
-fails where this page says otherwise. The models are: on \`chat\` a server of which nothing is known but that it speaks OpenAI's
-API (OpenAI's own takes all of its fields), on \`messages\` and \`converse\` Claude Sonnet 4.6, on \`gemini\` Gemini 3.1 Flash. What another model differs in
-stands in \`src/inference/translate/abilities.ts\`: the newest Claude models, for one, take no \`temperature\`, and older ones a budget in place of an effort.
+If the provider's API cannot express a field of your request, you get a 400 that names the field. To drop such fields instead,
+set \`postern.lossy\`:
 
-- \`a.b\`: carried; this is where it stands in the provider's request.
-- says nothing: it needs no words there, or is done by leaving something out.
-- **400** \`path\`: refused with a 400 that names the path. With \`"postern": {"lossy": true}\` it is left out, and
-  the header \`x-postern-dropped\` lists it. **400!**: refused in any case, since the request would make no sense without it.
-- *dropped* \`path\`: left out by rule, because no answer depends on it, and listed in \`x-postern-dropped\`.
-- relayed: the caller's own API, passed on as it came.
+\`\`\`json
+{
+  "model": "anthropic/claude-sonnet-4-6",
+  "messages": [{ "role": "user", "content": "Hello" }],
+  "seed": 7,
+  "postern": { "lossy": true }
+}
+\`\`\`
+
+The response header \`x-postern-dropped\` lists the dropped fields, here \`seed\`.
+
+The tables show how each feature is translated to each wire format: \`chat\` (Chat Completions), \`responses\` (Responses),
+\`messages\` (Messages), \`gemini\` (Google's generateContent) and \`converse\` (Amazon Bedrock).
+
+| Cell | Meaning |
+| --- | --- |
+| \`a.b\` | Supported. Postern sends the feature in this field of the provider's request. |
+| no field needed | Supported without a field of its own. |
+| passthrough | Your request is in the provider's own API and is passed through. |
+| **400** \`path\` | Not supported. You get a 400 that names this path; \`postern.lossy\` drops it. |
+| **400!** \`path\` | Not supported, even with \`postern.lossy\`. |
+| *dropped* \`path\` | Dropped without asking, because it does not affect the reply, and listed in \`x-postern-dropped\`. |
+
+Each wire is shown with one model: Claude Sonnet 4.6 on \`messages\` and \`converse\`, Gemini 3.1 Flash on \`gemini\`, and on \`chat\` an
+OpenAI-compatible server with only the common fields (OpenAI itself supports all of them). Other models can differ: the newest
+Claude models reject \`temperature\`, for example, and older ones take a thinking budget instead of an effort. The differences are
+in \`src/inference/translate/abilities.ts\`. \`test/translation/translation-doc.test.ts\` generates this page from actual requests.
 `;
 
 const RULES = `## Rules
 
-- **Instructions** keep their place. Leading ones go to the one slot that a wire has for them; later ones stay where they are, as
-  instructions where the model takes that, else as text of the user.
-- **Tool results** stand directly after the turn that called, in one message where the wire wants that, in the order in which they came. Orphan results, doubled or foreign ids
-  and calls without a result are a 400 on all three APIs.
-- **Call ids** are kept; where a wire cannot carry one it is encoded, reversibly.
-- **Tools in a namespace** (Responses) are functions of the name \`namespace__name\` on every other wire; in replies, streams and stored responses they have both names again, and items that are sent
-  back may keep them. A joined name of more than 64 characters, or of others than letters, digits, \`_\` and \`-\`, becomes a digest and its own end. Two tools that would then be called the same are a 400.
-- **JSON schema** becomes a forced tool where the model has no field for one; the call comes back as text with \`stop\`. Where a call cannot be forced either
-  (DeepSeek, Moonshot, Z.ai), JSON output is switched on and the schema stands among the instructions. This holds on the model's own API, too, where the field would be
-  refused. What no provider keeps the model to is not promised: \`strict\` is then listed as dropped (decision 0021).
-- **JSON of any form** (\`json_object\`) is asked for among the instructions where the provider has JSON by a schema alone (Messages, Converse), or not beside functions (Gemini before 3), and is listed as dropped.
-- **Reasoning** that a provider signed or encrypted travels through any API as an opaque string (\`reasoning_details\` on Chat
-  Completions, \`encrypted_content\` on Responses, \`signature\` on Messages) and goes back only to the provider and model that
-  made it. For any other model it is dropped by rule. So do the signatures of calls, texts and images: beside the call or the image on Chat Completions
-  (\`extra_content.google.thought_signature\`), else as reasoning that shows nothing. To go on with an image that Gemini made, send back the message that brought it, as it came.
-  Groq, Mistral and Cerebras refuse a request for such members of earlier replies, also where their own API was called: they are left out there, and listed.
-- **Effort and budget** are mapped into each other, and clamped to what the model knows: a clamp is listed.
-- **Forbidding parallel calls** means little where one tool must be called, and is then dropped by rule where it cannot be said.
-- **Streams** obey the grammar of the API that was called. Usage and cost stand where that API has usage; on Messages in
-  \`message_delta\`. A failure midway is that API's own error event, and so is a provider's stream that closes before its answer (every choice that began) and its usage are whole, which costs nothing.
-- **What a reply holds and the caller's API cannot say** (a server tool's calls and results, code that ran at the provider, search suggestions, images on Messages,
-  probabilities on Messages) is left out and told: as \`dropped\` in the usage object, beside \`cost\`, and in \`x-postern-dropped\` where the reply is no stream. Such paths begin
-  with \`reply.\` and end with what it was: \`reply.content[1].web_search_call\`. A Chat Completions stream that shows no usage tells it in a comment before \`[DONE]\`.
-- **Images that a model made** are \`image_generation_call\` items on Responses, and \`images\` of the message on Chat Completions, as OpenRouter has it.
-- **Images and files by address** go to providers that fetch them; the gateway itself fetches nothing.
+### Requests
+
+- **Instructions** keep their position. Leading instructions go to the provider's system field. Later ones stay in place as
+  instructions if the model supports that, else as user text.
+- **Tool results** follow the turn with their calls, in order. Results without a call, duplicate or unknown call ids, and calls
+  without a result get a 400 on all three APIs.
+- **Tool call ids** are preserved. If a provider restricts their format, they are encoded reversibly.
+- **Namespaces of tools** (Responses) become functions named \`namespace__name\` on other wires. Replies have both names again, and
+  you can send them back as they are. A joined name that is longer than 64 characters or has characters other than letters,
+  digits, \`_\` and \`-\` is shortened to a digest and its last characters. Tools whose names then collide get a 400.
+- **JSON schemas** become a required tool call if the model does not support them; the call is returned as text with finish reason
+  \`stop\`. If the model does not support required tool calls either (DeepSeek, Moonshot, Z.ai), Postern turns on JSON mode and adds
+  the schema to the instructions. Both also apply on the model's own API. In these cases the provider does not enforce the
+  schema, so \`strict\` is listed as dropped.
+- **JSON objects** (\`json_object\`) become an instruction if the provider supports JSON only with a schema (Messages, Converse) or
+  not together with functions (Gemini before 3). The field is then listed as dropped.
+- **Efforts and thinking budgets** are converted into each other and clamped to what the model supports. A clamped value is listed
+  as dropped.
+- **Disabling parallel tool calls** is dropped, where unsupported, if a single tool is required; otherwise it gets a 400.
+- **Images and files by URL** work with providers that fetch URLs. Postern itself never fetches them.
+
+### Reasoning and signatures
+
+- Signed or encrypted reasoning is returned as an opaque string: in \`reasoning_details\` on Chat Completions, \`encrypted_content\` on
+  Responses, \`signature\` on Messages. Send it back unchanged. It is only forwarded to the provider and model that produced it, and
+  dropped for any other.
+- The same applies to signatures of tool calls, texts and images. Chat Completions has them in
+  \`extra_content.google.thought_signature\`, the other APIs in reasoning without text. To edit an image that Gemini generated, send
+  back the message that contains it unchanged.
+- Groq, Mistral and Cerebras reject requests with reasoning fields of earlier replies, even on their own API. Postern drops and
+  lists these fields.
+
+### Replies
+
+- **Streams** follow the event order of the API you call. Usage and cost are where that API has usage, on Messages in
+  \`message_delta\`.
+- **Interrupted streams** end with the API's error event. This includes provider streams that close before every choice and the
+  usage are complete; these cost nothing.
+- **Unsupported reply content**, such as server tool calls, executed code, search suggestions, or images and logprobs on
+  Messages, is dropped. It is listed in \`dropped\` in the usage object, beside \`cost\`, and in \`x-postern-dropped\` unless the reply is
+  streamed. Paths start with \`reply.\` and end with the content's type: \`reply.content[1].web_search_call\`. A Chat Completions
+  stream without usage lists them in a comment before \`[DONE]\`.
+- **Generated images** are \`image_generation_call\` items on Responses, and \`images\` of the message on Chat Completions, as at
+  OpenRouter.
 `;
 
 export function renderTranslationDoc(outcomes: readonly FeatureOutcome[]): string {
@@ -93,27 +123,30 @@ export function renderTranslationDoc(outcomes: readonly FeatureOutcome[]): strin
 }
 
 function renderSection(api: Api, outcomes: readonly FeatureOutcome[]): string {
-  const own = outcomes.filter((one) => one.api === api);
-  const rows = FEATURES.flatMap((feature) => {
-    const cells = WIRES.map((wire) =>
-      renderCell(own.find((one) => one.feature === feature && one.wire === wire)),
-    );
-    return cells[0] === undefined ? [] : [[feature.title, ...cells]];
+  const apiOutcomes = outcomes.filter((outcome) => outcome.api === api);
+  const tables = [...new Set(FEATURES.map(({ group }) => group))].map((group) => {
+    const rows = FEATURES.filter((feature) => feature.group === group).flatMap((feature) => {
+      const cells = WIRES.map((wire) =>
+        renderCell(apiOutcomes.find((one) => one.feature === feature && one.wire === wire)),
+      );
+      return cells[0] === undefined ? [] : [[feature.title, ...cells]];
+    });
+    return `### ${group}\n\n${table(["Feature", ...WIRES], rows)}`;
   });
-  return `## From ${API_TITLES[api]}\n\n${table(["", ...WIRES.map((wire) => WIRE_TITLES[wire])], rows)}`;
+  return `## From ${API_TITLES[api]}\n\n${tables.join("\n")}`;
 }
 
 function renderCell(outcome: FeatureOutcome | undefined): string | undefined {
   if (outcome === undefined) return undefined;
   const { api, wire, kind, paths, dropped } = outcome;
-  if (kind !== "carried") return `**400${kind === "impossible" ? "!" : ""}** ${codes(paths)}`;
-  const left = dropped.length > 0 ? `*dropped* ${codes(dropped)}` : "";
-  if (api === wire) return `relayed ${left}`.trim();
-  return [codes(paths), left].filter((part) => part !== "").join("; ") || "says nothing";
+  if (kind !== "supported") return `**400${kind === "fatal" ? "!" : ""}** ${codes(paths)}`;
+  const losses = dropped.length > 0 ? `*dropped* ${codes(dropped)}` : "";
+  const fields = api === wire ? "passthrough" : codes(paths);
+  return [fields, losses].filter((part) => part !== "").join("; ") || "no field needed";
 }
 
 function codes(paths: readonly string[]): string {
-  return [...new Set(paths)].map((one) => `\`${one}\``).join(", ");
+  return [...new Set(paths)].map((path) => `\`${path}\``).join(", ");
 }
 
 function table(
@@ -131,25 +164,29 @@ function table(
 function finishTable(): string {
   const rows = FINISH_REASONS.map((reason) => {
     const reply: CanonicalReply = { choices: [{ parts: [], finish: { reason } }] };
-    const said = (api: Api) =>
+    const writtenBy = (api: Api) =>
       INBOUND_WIRES[api].writeReply(reply, writeContext()).body as Json & {
         choices?: { finish_reason: string }[];
         incomplete_details?: { reason: string } | null;
       };
-    const responses = said("responses");
+    const responses = writtenBy("responses");
     const details = responses.incomplete_details?.reason;
     return [
       `\`${reason}\``,
-      `\`${said("chat").choices?.[0]?.finish_reason ?? ""}\``,
+      `\`${writtenBy("chat").choices?.[0]?.finish_reason ?? ""}\``,
       `\`${String(responses["status"])}\`${details === undefined ? "" : ` (\`${details}\`)`}`,
-      `\`${String(said("messages")["stop_reason"])}\``,
+      `\`${String(writtenBy("messages")["stop_reason"])}\``,
     ];
   });
-  return `## Why a reply ended\n\n${table(["canonical", ...APIS.map((api) => API_TITLES[api])], rows)}
-Chat Completions and Responses show the provider's own word beside it, as \`native_finish_reason\`.\n`;
+  return `## Finish reasons in replies
+
+Postern maps every provider's finish reason to one of its own and writes it in the API you call:
+
+${table(["Finish reason", ...APIS.map((api) => API_TITLES[api])], rows)}
+Chat Completions and Responses also include the provider's own value in \`native_finish_reason\` if it differs.\n`;
 }
 
-const NATIVE: Readonly<Record<Wire, readonly string[]>> = {
+const NATIVE_FINISH_REASONS: Readonly<Record<Wire, readonly string[]>> = {
   chat: [
     "stop",
     "length",
@@ -196,33 +233,36 @@ const NATIVE: Readonly<Record<Wire, readonly string[]>> = {
     "malformed_tool_use",
   ],
 };
+
 function nativeFinishTable(): string {
   const rows = WIRES.flatMap((wire) =>
-    NATIVE[wire].map((word) => {
-      const reply = OUTBOUND_WIRES[wire].readReply(replyWithFinish(wire, word), {
+    NATIVE_FINISH_REASONS[wire].map((nativeReason) => {
+      const reply = OUTBOUND_WIRES[wire].readReply(replyWithFinish(wire, nativeReason), {
         origin: { provider: "p", model: "m" },
         readUsage: () => undefined,
       });
-      return [WIRE_TITLES[wire], `\`${word}\``, `\`${reply.choices[0]?.finish.reason ?? ""}\``];
+      return [wire, `\`${nativeReason}\``, `\`${reply.choices[0]?.finish.reason ?? ""}\``];
     }),
   );
-  return `## What the providers' words are read as\n\n${table(["wire", "the provider's word", "canonical"], rows)}
-A reply with a whole tool call is \`tool_calls\`, whatever the provider called it; a cut beats the call.\n`;
+  return `## Finish reasons of providers
+
+${table(["Wire", "Provider's value", "Finish reason"], rows)}
+A reply with a complete tool call always has \`tool_calls\`, unless it was truncated.\n`;
 }
 
-function replyWithFinish(wire: Wire, word: string): Json {
-  const [status, reason] = word.split(": ");
+function replyWithFinish(wire: Wire, nativeReason: string): Json {
+  const [status, reason] = nativeReason.split(": ");
   switch (wire) {
     case "chat":
-      return { choices: [{ message: { content: "" }, finish_reason: word }] };
+      return { choices: [{ message: { content: "" }, finish_reason: nativeReason }] };
     case "responses":
       return { status, output: [], incomplete_details: reason === undefined ? null : { reason } };
     case "messages":
-      return { content: [], stop_reason: word };
+      return { content: [], stop_reason: nativeReason };
     case "gemini":
-      return { candidates: [{ content: { parts: [] }, finishReason: word }] };
+      return { candidates: [{ content: { parts: [] }, finishReason: nativeReason }] };
     case "converse":
-      return { output: { message: { content: [] } }, stopReason: word };
+      return { output: { message: { content: [] } }, stopReason: nativeReason };
   }
 }
 
@@ -252,15 +292,19 @@ function errorTable(): string {
     ];
   });
   const head = [
-    "the provider's status",
-    "code",
-    "status",
-    "type on Chat Completions and Responses",
-    "type on Messages",
+    "Provider's status",
+    "Code",
+    "Status",
+    "Type on Chat Completions and Responses",
+    "Type on Messages",
   ];
-  return `## A provider's errors\n\n${table(head, rows)}
-The provider's own sentence and code travel along, without keys and names of accounts. What a provider's words say beyond its
-status counts too: a refused key that is a 400 at Google, a quota that is used up and a 429 at OpenAI, a prompt that OpenRouter or xAI refuses with a 403 (here a 400). A full context has the
-code \`context_length_exceeded\` on every API. A provider that refuses the gateway's own account is never the caller's 401.
-What may pass (408, 409, 429, 5xx) is tried again, here or at another provider, before the caller sees it.\n`;
+  return `## Provider errors
+
+${table(head, rows)}
+- The error includes the provider's own message and code, without keys and account names.
+- The provider's message can override its status: Google's 400 for an invalid key, OpenAI's 429 for an exhausted quota, and the
+  403 with which OpenRouter and xAI reject a prompt (400 here).
+- An exceeded context window has the code \`context_length_exceeded\` on every API.
+- If a provider rejects the gateway's own account, you get a 503, never a 401.
+- Errors that may be temporary (408, 409, 429, 5xx) are retried, at the same or another provider, before you see them.\n`;
 }
