@@ -120,11 +120,11 @@ describe("postern", () => {
   test("takes no provider's key that came with a line's end or white space, and does not print it", () => {
     for (const key of ["sk-one\n", "sk-one\r", " sk-one", "sk one", "sk-öne"])
       expect(configErrors({ OPENAI_API_KEY: key })).toEqual([
-        expect.stringMatching(/^OPENAI_API_KEY has white space or another character/),
+        expect.stringMatching(/^OPENAI_API_KEY contains whitespace or another character/),
       ]);
     expect(configErrors({ OPENAI_API_KEY: "sk-one_2:three/four==" })).toEqual([]);
     expect(configErrors({ STRIPE_SECRET_KEY: "rk_live_1\n" })).toEqual([
-      "STRIPE_SECRET_KEY has white space or another character that no key has",
+      "STRIPE_SECRET_KEY contains whitespace or another character that is not valid in a key",
     ]);
   });
 

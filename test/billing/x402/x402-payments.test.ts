@@ -661,10 +661,10 @@ describe("the operator's settings", () => {
   });
 
   const MISTAKES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-    "X402_PAY_TO must be an address": { X402_PAY_TO: "0x12" },
+    "X402_PAY_TO must be 0x and 40 hexadecimal digits": { X402_PAY_TO: "0x12" },
     "X402_FACILITATOR_URL must be set": { X402_PAY_TO: newWallet().address },
     "X402_PAY_TO must be set": { X402_FACILITATOR_URL: "https://facilitator.example" },
-    "X402_NETWORK must be a chain": { X402_NETWORK: "base" },
+    "X402_NETWORK must be a CAIP-2 ID": { X402_NETWORK: "base" },
     "X402_ASSET must be address;decimals;name;version": { X402_ASSET: "USDC" },
     "X402_TOP_UP_USD must be": { X402_TOP_UP_USD: "0.001" },
     "X402_ASSET must be set": {

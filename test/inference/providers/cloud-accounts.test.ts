@@ -587,7 +587,7 @@ describe("Google Vertex AI", () => {
     ];
     rmSync(folder, { recursive: true });
     expect(wrong.map((one) => (one.ok ? [] : one.errors))).toEqual([
-      ["VERTEX_CREDENTIALS must be JSON, or the path of a file that can be read"],
+      ["VERTEX_CREDENTIALS must be JSON or the path of a readable file"],
       [
         "VERTEX_CREDENTIALS must be a Google service account key file (JSON) with `client_email` and a valid `private_key`",
       ],
