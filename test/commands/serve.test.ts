@@ -183,7 +183,7 @@ describe("postern serve", () => {
       DATABASE_URL: "postgres://postern:hunter#2@127.0.0.1/postern",
     });
     expect(code).toBe(2);
-    expect(stderr).toContain("DATABASE_URL must be an address");
+    expect(stderr).toContain("DATABASE_URL must be a URL");
     expect(stderr).not.toContain("hunter");
   });
 });
