@@ -1,4 +1,4 @@
-// `npm run check`: everything that can be said about the code without running it, in seconds, and the house's own rules.
+// `npm run check`: the static checks and the architecture test.
 
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -23,7 +23,7 @@ const FORMATTED_FOLDERS = ["src", "test", "bench", "bin"].filter((folder) =>
 );
 
 export const CHECKS: readonly Check[] = [
-  // Several checkers each work out the same types for themselves, on the cores that the tests need.
+  // One checker: several would infer the same types in parallel, on the cores that the tests need.
   { name: "types (tsc)", command: ["node", "node_modules/typescript/bin/tsc", "--checkers", "1"] },
   { name: "lint (oxlint)", command: ["node", "node_modules/oxlint/bin/oxlint"] },
   {
@@ -33,7 +33,7 @@ export const CHECKS: readonly Check[] = [
   { name: "dead code (knip)", command: ["node", "node_modules/knip/bin/knip.js", "--no-progress"] },
 ];
 
-/** The compiler and the linter live for seconds: their collector may wait for more garbage than it does by itself. */
+/** Go's garbage collector runs less often: the compiler and the linter are short-lived. */
 const GC_PERCENT = "400";
 
 export function runCheck(check: Check): Promise<CheckResult> {
@@ -66,11 +66,11 @@ export function formatCheck({ name, passed, output, seconds }: CheckResult): str
 }
 
 if (import.meta.main) {
-  const tidy: Check = {
+  const architecture: Check = {
     name: "architecture (test/architecture)",
     command: [process.execPath, "test", "test/architecture"],
   };
-  const results = await Promise.all([...CHECKS, tidy].map(runCheck));
+  const results = await Promise.all([...CHECKS, architecture].map(runCheck));
   for (const result of results) console.log(formatCheck(result));
   process.exit(results.every(({ passed }) => passed) ? 0 : 1);
 }

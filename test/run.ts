@@ -1,5 +1,5 @@
-// `npm test`: the checks and every test file against real stores, three batches at a time. Whatever fails is printed in
-// full, and the last line counts all of it.
+// `npm test [part-of-path …]`: runs the static checks and the test files, with a PostgreSQL server. At the end it prints the
+// output of failed batches, the skipped tests with their reasons, and the totals.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -7,21 +7,22 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { CHECKS, runCheck, formatCheck } from "./check.ts";
 import { prepareBrowser } from "./support/browser/chromium.ts";
+import { SKIP_PREFIX } from "./support/skip.ts";
 
 const ROOT = path.dirname(import.meta.dir);
 const SHARDS = 3;
 const TEST_TIMEOUT_MS = 60_000;
 const BATCH_TIMEOUT_MS = 480_000;
-/** A folder with more is cut in equal parts, so that no shard waits for one batch at the end. */
+/** Larger folders are split, so that no shard runs one long batch at the end. */
 const BATCH_FILES_MAX = 10;
-/** How long the pipes of a batch that has ended may stay open, held by a process that it left behind. */
+/** Time for the pipes to close after a batch exits: a leaked child process can hold them open. */
 const PIPE_CLOSE_MS = 2_000;
-/** Nothing may keep this run from its last line: a machine that waits for it learns nothing. */
+/** Bounds the whole run, so that CI always gets a result. */
 const RUN_TIMEOUT_MS = 30 * 60_000;
 
-/** What Bun says of a file in which all is well; anything else, such as a seed or a skipped test, is shown. */
+/** Bun's output for a passing file. Other lines, such as a random seed, are printed. */
 const ROUTINE_OUTPUT =
-  /^\s*$|^\(pass\) |^bun test v|^test\/\S+:$|^ *\d+ (pass|fail|expect\(\) calls?)$|^Ran \d+ tests? /;
+  /^\s*$|^\((?:pass|skip)\) |^skipped: |^bun test v|^test\/\S+:$|^ *\d+ (?:pass|skip|fail|expect\(\) calls?)$|^Ran \d+ tests? /;
 
 interface TestCounts {
   passed: number;
@@ -29,7 +30,7 @@ interface TestCounts {
   skipped: number;
 }
 
-/** Test files that share a process: most of what a short one costs is to load the house, which is done once for all. */
+/** Test files that share a process: loading the server takes most of the time of a short file. */
 interface Batch {
   readonly name: string;
   readonly files: readonly string[];
@@ -39,6 +40,7 @@ interface Batch {
 interface FileResult extends TestCounts {
   readonly file: string;
   readonly seconds: number;
+  readonly skipReasons: readonly string[];
 }
 
 interface BatchResult {
@@ -50,18 +52,20 @@ interface BatchResult {
 
 const total: TestCounts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
+const skips: string[] = [];
 const startedAt = performance.now();
 const filters = process.argv.slice(2);
 const runningBatches = new Map<string, ChildProcess>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => abortRun(signal));
-setTimeout(() => abortRun(`${RUN_TIMEOUT_MS / 60_000} minutes are over`), RUN_TIMEOUT_MS).unref();
+setTimeout(() => abortRun(`timeout of ${RUN_TIMEOUT_MS / 60_000} minutes`), RUN_TIMEOUT_MS).unref();
 
 const [postgres] = await Promise.all([startPostgres(), prepareBrowser()]);
-// Tests wait for much, and the checks fill those gaps.
+// The tests leave CPU time idle, which the checks use.
 await Promise.all([runBatches(createBatches(), postgres?.url), runChecks()]);
 postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
-console.log(`\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s in all`);
+if (skips.length > 0) console.log(`\nSkipped tests:\n${skips.toSorted().join("\n")}`);
+console.log(`\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s in total`);
 const skipped = total.skipped === 0 ? "" : `, ${total.skipped} skipped`;
 console.log(`${total.passed} passed, ${total.failed} failed${skipped}`);
 process.exit(total.failed === 0 ? 0 : 1);
@@ -75,7 +79,7 @@ async function runChecks(): Promise<void> {
   }
 }
 
-/** Heavy batches go first, so that no shard is left with one at the end; the size of its files stands for its time. */
+/** Batches ordered by estimated time, longest first; the size of the files is the estimate. */
 function createBatches(): readonly Batch[] {
   const files = readdirSync(path.join(ROOT, "test"), { recursive: true, encoding: "utf8" })
     .filter((file) => /\.test\.tsx?$/.test(file))
@@ -128,11 +132,14 @@ async function runBatches(
 }
 
 function report({ name, files, seconds, output }: BatchResult): void {
-  for (const { file, seconds: own, ...tally } of files) {
-    const { passed, failed, skipped } = tally;
-    addCounts(tally);
-    const counts = `${passed} passed${failed === 0 ? "" : `, ${failed} failed`}${skipped === 0 ? "" : `, ${skipped} skipped`}`;
-    console.log(`${failed === 0 ? "ok  " : "FAIL"}  ${file}  ${counts}  ${own.toFixed(1)} s`);
+  for (const { file, seconds: fileSeconds, skipReasons, ...counts } of files) {
+    const { passed, failed, skipped } = counts;
+    addCounts(counts);
+    if (skipped > 0) skips.push(`  ${file} (${skipped}): ${skipReasons.join("; ")}`);
+    const summary = `${passed} passed${failed === 0 ? "" : `, ${failed} failed`}${skipped === 0 ? "" : `, ${skipped} skipped`}`;
+    console.log(
+      `${failed === 0 ? "ok  " : "FAIL"}  ${file}  ${summary}  ${fileSeconds.toFixed(1)} s`,
+    );
   }
   if (files.length > 1)
     console.log(`      ${name}: ${files.length} files in ${seconds.toFixed(1)} s`);
@@ -165,7 +172,7 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
     ],
     {
       cwd: ROOT,
-      // A group of its own, so that whatever a file starts can be ended with it.
+      // A process group, so that its children can be killed with it.
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
@@ -175,11 +182,11 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
     },
   );
   runningBatches.set(batch.name, child);
-  const pieces: string[] = [];
+  const output: string[] = [];
   for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (chunk: string) => pieces.push(chunk));
+    stream.setEncoding("utf8").on("data", (chunk: string) => output.push(chunk));
   const timer = setTimeout(() => {
-    pieces.push(`\n${batch.name} was ended after ${BATCH_TIMEOUT_MS / 1_000} seconds.\n`);
+    output.push(`\n${batch.name}: killed after ${BATCH_TIMEOUT_MS / 1_000} seconds\n`);
     killProcessGroup(child);
   }, BATCH_TIMEOUT_MS);
   const code = await new Promise<number | null>((resolve) => {
@@ -193,10 +200,11 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
   runningBatches.delete(batch.name);
   const junitXml = existsSync(reportFile) ? readFileSync(reportFile, "utf8") : "";
   rmSync(folder, { recursive: true, force: true });
+  const text = output.join("").trim();
   return {
     name: batch.name,
-    files: readJunitReport(batch, junitXml, code),
-    output: pieces.join("").trim(),
+    files: readJunitReport(batch, junitXml, { code, skipReasons: skipReasonsByFile(text) }),
+    output: text,
     seconds: (performance.now() - started) / 1_000,
   };
 }
@@ -205,24 +213,32 @@ function killProcessGroup(child: ChildProcess): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
   } catch {
-    // Nobody of the group is left.
+    // The group has exited.
   }
 }
 
 function abortRun(reason: string): never {
   for (const [name, child] of runningBatches) {
-    failures.push(`--- ${name} was still running.`);
+    failures.push(`--- ${name}: still running`);
     addCounts({ passed: 0, failed: 1, skipped: 0 });
     killProcessGroup(child);
   }
   for (const failure of failures) console.log(`\n${failure}`);
-  console.log(`\nended early: ${reason}\n${total.passed} passed, ${total.failed} failed`);
+  console.log(`\naborted: ${reason}\n${total.passed} passed, ${total.failed} failed`);
   process.exit(1);
 }
 
-// Bun's own report in the form of JUnit. A file that ran no test at all is itself a failure, and so is a batch that ends
-// badly without a failed test.
-function readJunitReport(batch: Batch, report: string, code: number | null): readonly FileResult[] {
+interface BatchExit {
+  readonly code: number | null;
+  readonly skipReasons: ReadonlyMap<string, readonly string[]>;
+}
+
+// A file that ran no tests counts as failed, and so does a batch with a non-zero exit code but no failed test.
+function readJunitReport(
+  batch: Batch,
+  report: string,
+  { code, skipReasons }: BatchExit,
+): readonly FileResult[] {
   const results = batch.files.map((file): FileResult => {
     const attributes = new RegExp(`<testsuite name="${file}" ([^>]*)>`).exec(report)?.[1] ?? "";
     const number = (name: string): number =>
@@ -234,6 +250,7 @@ function readJunitReport(batch: Batch, report: string, code: number | null): rea
       failed: tests === 0 ? 1 : failed,
       skipped,
       seconds: number("time"),
+      skipReasons: skipReasons.get(file) ?? ["no reason given"],
     };
   });
   const [first, ...others] = results;
@@ -243,7 +260,19 @@ function readJunitReport(batch: Batch, report: string, code: number | null): rea
     : [{ ...first, failed: first.failed + 1 }, ...others];
 }
 
-/** The tests must not depend on the settings of whoever runs them. */
+/** The reasons printed by test/support/skip.ts, by the file that Bun named before them. */
+function skipReasonsByFile(output: string): ReadonlyMap<string, readonly string[]> {
+  const reasons = new Map<string, string[]>();
+  let file = "";
+  for (const line of output.split("\n")) {
+    if (/^test\/\S+:$/.test(line)) file = line.slice(0, -1);
+    if (!line.startsWith(SKIP_PREFIX)) continue;
+    reasons.set(file, [...(reasons.get(file) ?? []), line.slice(SKIP_PREFIX.length)]);
+  }
+  return reasons;
+}
+
+/** Without the settings of the shell, so that tests do not depend on them. */
 function cleanEnvironment(): Record<string, string | undefined> {
   return Object.fromEntries(
     Object.entries(process.env).filter(
@@ -272,7 +301,7 @@ async function startPostgres(): Promise<
   });
   if (url === undefined) {
     addCounts({ passed: 0, failed: 1, skipped: 0 });
-    failures.push("--- PostgreSQL did not start, so nothing was tested on it.");
+    failures.push("--- PostgreSQL did not start: no test ran on it");
     return undefined;
   }
   return { url, stop: () => server.stdin.end() };

@@ -6,8 +6,7 @@ import { usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { builtInModels, cardFor, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { price } from "../../src/models/price.ts";
 import {
-  hasOracle,
-  ORACLE_FILE,
+  skipWithoutRecordedCosts,
   type RecordedCost,
   explainDifference,
   recordedCosts,
@@ -16,7 +15,7 @@ import {
 const NOW = Date.parse("2026-11-21");
 
 describe("price, against what providers say that they charged", () => {
-  test.skipIf(!hasOracle)(
+  test.skipIf(skipWithoutRecordedCosts())(
     "every recorded cost is met to 1e-9 USD, or its difference is explained",
     () => {
       const catalog = catalogOf(builtInModels());
@@ -39,10 +38,6 @@ describe("price, against what providers say that they charged", () => {
       expect(counts.get("openrouter: equal") ?? 0).toBeGreaterThanOrEqual(250);
     },
   );
-  if (!hasOracle)
-    console.log(
-      `cost oracle  skipped: no recordings at ${ORACLE_FILE}; POSTERN_RECORDINGS says where they are`,
-    );
 });
 
 function chargedUsd(catalog: ReturnType<typeof catalogOf>, call: RecordedCost): number | undefined {

@@ -4,7 +4,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { converseWire } from "../../src/inference/wires/converse/converse.ts";
-import { recordings, skipNotice } from "../support/recordings/recordings.ts";
+import { recordings, skipWithoutRecordings } from "../support/recordings/recordings.ts";
 import { outboundRequests } from "../wires/gemini-converse/gemini-converse-arbitraries.ts";
 import {
   validateConverseEvent,
@@ -23,7 +23,7 @@ const VALID_REQUEST = {
 const user = (block: unknown) => ({ messages: [{ role: "user", content: [block] }] });
 
 describe("what is right", () => {
-  test.skipIf(skipNotice("Converse by its description"))(
+  test.skipIf(skipWithoutRecordings("Converse by its description"))(
     "every recorded request that was answered is valid",
     () => {
       let checked = 0;

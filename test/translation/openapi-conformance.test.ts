@@ -11,6 +11,7 @@ import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.t
 import { requests as callers } from "../wires/chat-messages/chat-messages-arbitraries.ts";
 import { replies, requests } from "../wires/responses/responses-arbitraries.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "../wires/stream-helpers.ts";
+import { skipUnless } from "../support/skip.ts";
 import { hasSpecs, loadSpecs } from "./support/openapi-specs.ts";
 
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
@@ -40,7 +41,12 @@ function isAccepted(request: CanonicalRequest, losses: readonly Loss[]): boolean
   }
 }
 
-describe.skipIf(!hasSpecs)("by the published descriptions", () => {
+const isSkipped = skipUnless(
+  hasSpecs,
+  "conformance to published OpenAPI documents: none found (set POSTERN_SPECS to their folder)",
+);
+
+describe.skipIf(isSkipped)("by the published descriptions", () => {
   const specs = hasSpecs ? loadSpecs() : undefined;
 
   for (const wire of ["chat", "messages"] as const) {

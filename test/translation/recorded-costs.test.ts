@@ -19,7 +19,7 @@ import {
 } from "../inference/support/harness.ts";
 import {
   EQUAL,
-  hasOracle,
+  skipWithoutRecordedCosts,
   type RecordedCost,
   explainDifference,
   recordedCosts,
@@ -30,7 +30,7 @@ import {
   type Recording,
   recordings,
   replayBytes,
-  skipNotice,
+  skipWithoutRecordings,
 } from "../support/recordings/recordings.ts";
 import { type Api, APIS, type Json, type Wire, WIRES } from "./support/harness.ts";
 
@@ -234,7 +234,7 @@ function findDifferences(charged: readonly CaseCharges[]): readonly string[] {
     .map(({ testCase, nanos }) => `${testCase.name} ${testCase.model} ${JSON.stringify(nanos)}`);
 }
 
-describe.skipIf(skipNotice("costs through translation"))("what a reply costs", () => {
+describe.skipIf(skipWithoutRecordings("costs through translation"))("what a reply costs", () => {
   test("is the same over all three APIs, for every recorded reply at its model's own price", async () => {
     const cases = recordedCases();
     const counts: string[] = [];
@@ -254,7 +254,7 @@ describe.skipIf(skipNotice("costs through translation"))("what a reply costs", (
     expect(cases.length).toBeGreaterThan(150);
   }, 120_000);
 
-  test.skipIf(!hasOracle)(
+  test.skipIf(skipWithoutRecordedCosts())(
     "is what the provider said that it charged, or why it is not is known of every single one",
     async () => {
       const cases = oracleCases();

@@ -13,7 +13,7 @@ import {
   type Recording,
   recordings,
   replayBytes,
-  skipNotice,
+  skipWithoutRecordings,
 } from "../support/recordings/recordings.ts";
 import { collectReply, readEvents } from "../wires/stream-helpers.ts";
 import { type Prompt, createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
@@ -64,7 +64,7 @@ const NO_REPLY: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-describe.skipIf(skipNotice("recordings through translation"))("recorded replies", () => {
+describe.skipIf(skipWithoutRecordings("recordings through translation"))("recorded replies", () => {
   test("mean the same to the official clients of all three APIs", async () => {
     const world = await startHarness();
     const cases = [...recordings()].flatMap((one) => caseOf(one) ?? []);

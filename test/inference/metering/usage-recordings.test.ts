@@ -17,7 +17,7 @@ import {
   eventsOf,
   recordings,
   replayBytes,
-  skipNotice,
+  skipWithoutRecordings,
   type Recording,
 } from "../../support/recordings/recordings.ts";
 
@@ -100,7 +100,7 @@ const READS: Readonly<Record<StreamedWire, (usage: Numbers) => number>> = {
   converse: (usage) => numberAt(usage, "cacheReadInputTokens"),
 };
 
-describe.skipIf(skipNotice("metering recorded replies"))("recorded replies", () => {
+describe.skipIf(skipWithoutRecordings("metering recorded replies"))("recorded replies", () => {
   test("are metered to what their provider says, and none is missed", () => {
     const counts: Record<StreamedWire, number> = {
       chat: 0,

@@ -13,7 +13,7 @@ import {
   type Recording,
   recordings,
   replayBytes,
-  skipNotice,
+  skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
 import { withModels } from "../support/models-file.ts";
 import {
@@ -50,7 +50,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const random = seededRandom(20_261_121);
 
-describe.skipIf(skipNotice("relaying recorded replies"))("recorded replies", () => {
+describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded replies", () => {
   test("are relayed byte for byte up to the usage, in slices of any size, and metered to the token", async () => {
     const cases = [...recordings()].flatMap((recording) => caseOf(recording) ?? []);
     let current: Case | undefined;

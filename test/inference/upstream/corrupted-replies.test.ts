@@ -9,7 +9,7 @@ import {
   recordings,
   recordingsFolder,
   replayBytes,
-  skipNotice,
+  skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
 import { identicalModels, withModels } from "../support/models-file.ts";
 import {
@@ -57,7 +57,7 @@ const SENSES: Readonly<Record<string, number>> = {
   payload_too_large: 413,
 };
 
-describe.skipIf(skipNotice("recorded errors"))("errors that providers have sent", () => {
+describe.skipIf(skipWithoutRecordings("recorded errors"))("errors that providers have sent", () => {
   test("reach the caller in the caller's own envelope, with their sense and a status that is the caller's to act on", async () => {
     const lines = readFileSync(path.join(recordingsFolder() ?? "", "error-bodies.txt"), "utf8")
       .trim()
@@ -114,7 +114,7 @@ describe.skipIf(skipNotice("recorded errors"))("errors that providers have sent"
   }, 30_000);
 });
 
-describe.skipIf(skipNotice("recorded replies, spoilt"))(
+describe.skipIf(skipWithoutRecordings("recorded replies, spoilt"))(
   "replies that were spoilt on the way",
   () => {
     test("end in time, are never charged beyond the hold, and leave nothing held, whatever happened to their bytes", async () => {

@@ -4,6 +4,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { skipUnless } from "../skip.ts";
 
 const RecordedCost = z.object({
   path: z.string(),
@@ -71,11 +72,19 @@ const KNOWN_DIFFERENCES: readonly (readonly [string, (of: CostComparison) => boo
 
 const FOLDER =
   process.env["POSTERN_RECORDINGS"] ?? join(import.meta.dir, "../../../../shared/recordings");
-export const ORACLE_FILE = join(FOLDER, "cost-oracle.jsonl");
-export const hasOracle = existsSync(ORACLE_FILE);
+const ORACLE_FILE = join(FOLDER, "cost-oracle.jsonl");
+const hasRecordedCosts = existsSync(ORACLE_FILE);
+
+/** For `skipIf`: true, with a reason, if there are no recorded costs. */
+export function skipWithoutRecordedCosts(): boolean {
+  return skipUnless(
+    hasRecordedCosts,
+    "recorded costs: no recordings (set POSTERN_RECORDINGS to their folder)",
+  );
+}
 
 export function recordedCosts(): readonly RecordedCost[] {
-  if (!hasOracle) return [];
+  if (!hasRecordedCosts) return [];
   const lines = readFileSync(ORACLE_FILE, "utf8").trim().split("\n");
   return lines.map((line) => RecordedCost.parse(JSON.parse(line)));
 }

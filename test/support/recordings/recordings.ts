@@ -9,6 +9,7 @@ import {
 } from "../../../src/base/streams/aws-event-stream.ts";
 import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
 import { formatSse } from "../format-sse.ts";
+import { skipUnless } from "../skip.ts";
 
 export type RecordedWire = "chat" | "responses" | "messages" | "gemini" | "converse";
 
@@ -87,11 +88,12 @@ export function recordingsFolder(): string | undefined {
   return existsSync(join(folder, "manifest.jsonl")) ? folder : undefined;
 }
 
-/** True, with a notice, where there is nothing to test with: `describe.skipIf(skipNotice("metering"))`. */
-export function skipNotice(what: string): boolean {
-  if (recordingsFolder() !== undefined) return false;
-  console.log(`skipped: ${what}: no recordings found (set POSTERN_RECORDINGS to their folder)`);
-  return true;
+/** For `skipIf`: true, with a reason, if there are no recordings. `tests` names what is skipped. */
+export function skipWithoutRecordings(tests: string): boolean {
+  return skipUnless(
+    recordingsFolder() !== undefined,
+    `${tests}: no recordings (set POSTERN_RECORDINGS to their folder)`,
+  );
 }
 
 /** Every recorded interaction, in the order of the manifest. A cassette is read once for all its interactions. */

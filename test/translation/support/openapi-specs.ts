@@ -18,8 +18,6 @@ const OPENAI = join(FOLDER, "openai-openapi.2026-08-21.json");
 const ANTHROPIC = join(FOLDER, "anthropic-openapi.lingua-2026-08.yml");
 
 export const hasSpecs = existsSync(OPENAI) && existsSync(ANTHROPIC);
-if (!hasSpecs)
-  console.log("skipped: published descriptions: none found (set POSTERN_SPECS to their folder)");
 
 export type Validator = (value: unknown) => readonly string[];
 

@@ -15,7 +15,7 @@ import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/str
 import {
   eventsOf,
   recordings,
-  skipNotice,
+  skipWithoutRecordings,
   type RecordedEvent,
   type Recording,
 } from "../../support/recordings/recordings.ts";
@@ -393,7 +393,7 @@ async function withRecordingName<T>(recording: Recording, check: () => T | Promi
   }
 }
 
-describe.skipIf(skipNotice("wires: recorded traffic"))("recorded traffic", () => {
+describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traffic", () => {
   for (const name of ["chat", "messages"] as const) {
     const all = [...recordings()].filter(
       (one) => one.wire === name && one.status === 200 && isCompletion(one),

@@ -7,7 +7,7 @@ import {
   eventsOf,
   recordings,
   replayBytes,
-  skipNotice,
+  skipWithoutRecordings,
   type Recording,
 } from "../../support/recordings/recordings.ts";
 import { readFrames } from "./encode-converse-frames.ts";
@@ -141,7 +141,7 @@ function read(recording: Recording): [CanonicalReply, ReplySummary] {
   return [collectReply(events), summarizeStream(recording)];
 }
 
-describe.skipIf(skipNotice("Converse's recordings"))("Converse's recordings", () => {
+describe.skipIf(skipWithoutRecordings("Converse's recordings"))("Converse's recordings", () => {
   test("are understood, and agree with their manifest", () => {
     const counts = { whole: 0, streamed: 0, errors: 0, calls: 0, blobs: 0, citations: 0 };
     for (const recording of all()) {

@@ -7,7 +7,7 @@ import {
   eventsOf,
   recordings,
   replayBytes,
-  skipNotice,
+  skipWithoutRecordings,
   type Recording,
 } from "../../support/recordings/recordings.ts";
 import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";
@@ -128,7 +128,7 @@ function checkCitations(where: string, { choices }: CanonicalReply): number {
   return count;
 }
 
-describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => {
+describe.skipIf(skipWithoutRecordings("Gemini's recordings"))("Gemini's recordings", () => {
   test("are understood, and agree with their manifest", () => {
     const counts = { whole: 0, streamed: 0, errors: 0, calls: 0, signatures: 0, citations: 0 };
     for (const recording of all()) {

@@ -7,6 +7,7 @@ import * as fc from "fast-check";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { CanonicalRequest } from "../../../src/inference/canonical/request.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
+import { skipUnless } from "../../support/skip.ts";
 import { cutEvents, replies, requests } from "./responses-arbitraries.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "../stream-helpers.ts";
 
@@ -19,11 +20,10 @@ const SPECS = resolve(
 );
 const OPENAI = join(SPECS, "openai-openapi.2026-08-21.json");
 const OPEN_RESPONSES = join(SPECS, "openresponses", "2026-04-24", "openapi.json");
-const isSpecMissing = !existsSync(OPENAI) || !existsSync(OPEN_RESPONSES);
-if (isSpecMissing)
-  console.log(
-    "skipped: wires: Responses schemas: no specifications found (set POSTERN_SPECS to their folder)",
-  );
+const isSpecMissing = skipUnless(
+  existsSync(OPENAI) && existsSync(OPEN_RESPONSES),
+  "conformance to published OpenAPI documents: none found (set POSTERN_SPECS to their folder)",
+);
 
 type Validator = (schema: string, value: unknown) => readonly string[];
 

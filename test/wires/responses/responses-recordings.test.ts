@@ -12,7 +12,7 @@ import { responsesWire } from "../../../src/inference/wires/responses/responses.
 import {
   eventsOf,
   recordings,
-  skipNotice,
+  skipWithoutRecordings,
   type RecordedEvent,
   type Recording,
 } from "../../support/recordings/recordings.ts";
@@ -228,79 +228,82 @@ async function checkRecordedStream(
   return undefined;
 }
 
-describe.skipIf(skipNotice("wires: recorded Responses traffic"))("recorded traffic", () => {
-  const all = [...recordings()].filter((one) => one.wire === "responses");
+describe.skipIf(skipWithoutRecordings("wires: recorded Responses traffic"))(
+  "recorded traffic",
+  () => {
+    const all = [...recordings()].filter((one) => one.wire === "responses");
 
-  test("requests that a provider took are read, and written again", () => {
-    let read = 0;
-    const refused: string[] = [];
-    for (const recording of all) {
-      if (recording.status !== 200 || !recording.requestBody) continue;
-      const sent = JSON.parse(recording.requestBody) as Record<string, unknown>;
-      // What stands before it lies at the provider: whoever keeps the state puts it back before reading.
-      if (sent["previous_response_id"] !== undefined) continue;
-      try {
-        const request = responsesWire.readRequest(sent);
-        const { body, losses } = responsesWire.writeRequest(request, { ...ORIGIN });
-        expect(losses.filter((loss) => loss.tolerated !== true && !STATE.test(loss.path))).toEqual(
-          [],
-        );
-        const again = responsesWire.readRequest(json(body));
-        expect(again.turns.length).toBeGreaterThan(0);
-        read++;
-      } catch (error) {
-        refused.push(`${recording.file}#${recording.interaction}: ${String(error)}`);
+    test("requests that a provider took are read, and written again", () => {
+      let read = 0;
+      const refused: string[] = [];
+      for (const recording of all) {
+        if (recording.status !== 200 || !recording.requestBody) continue;
+        const sent = JSON.parse(recording.requestBody) as Record<string, unknown>;
+        // What stands before it lies at the provider: whoever keeps the state puts it back before reading.
+        if (sent["previous_response_id"] !== undefined) continue;
+        try {
+          const request = responsesWire.readRequest(sent);
+          const { body, losses } = responsesWire.writeRequest(request, { ...ORIGIN });
+          expect(
+            losses.filter((loss) => loss.tolerated !== true && !STATE.test(loss.path)),
+          ).toEqual([]);
+          const again = responsesWire.readRequest(json(body));
+          expect(again.turns.length).toBeGreaterThan(0);
+          read++;
+        } catch (error) {
+          refused.push(`${recording.file}#${recording.interaction}: ${String(error)}`);
+        }
       }
-    }
-    console.log(`responses: ${read} recorded requests read, ${refused.length} refused`);
-    expect(refused).toEqual([]);
-    expect(read).toBeGreaterThan(100);
-  });
+      console.log(`responses: ${read} recorded requests read, ${refused.length} refused`);
+      expect(refused).toEqual([]);
+      expect(read).toBeGreaterThan(100);
+    });
 
-  test("whole replies", async () => {
-    let count = 0;
-    for (const recording of all) {
-      if (recording.bodyFormat !== "json") continue;
-      const body = bodyOf(recording);
-      if (body.object !== "response") continue;
-      await withRecordingName(recording, () => checkRecordedReply(recording, body));
-      count++;
-    }
-    console.log(`responses: ${count} recorded replies`);
-    expect(count).toBeGreaterThan(150);
-  });
-
-  test("streams", async () => {
-    let count = 0;
-    const errors: string[] = [];
-    for (const recording of all.filter((one) => one.stream)) {
-      for (const events of streamsOf(eventsOf(recording))) {
-        const error = await withRecordingName(recording, () =>
-          checkRecordedStream(recording, events),
-        );
-        if (error !== undefined) errors.push(`${recording.file}: ${error}`);
+    test("whole replies", async () => {
+      let count = 0;
+      for (const recording of all) {
+        if (recording.bodyFormat !== "json") continue;
+        const body = bodyOf(recording);
+        if (body.object !== "response") continue;
+        await withRecordingName(recording, () => checkRecordedReply(recording, body));
         count++;
       }
-    }
-    console.log(`responses: ${count} recorded streams, ${errors.length} that end in an error`);
-    expect(errors.filter((one) => !FAILED.test(one))).toEqual([]);
-    expect(count).toBeGreaterThan(100);
-  });
+      console.log(`responses: ${count} recorded replies`);
+      expect(count).toBeGreaterThan(150);
+    });
 
-  test("errors", () => {
-    let count = 0;
-    for (const recording of all) {
-      if (recording.status < 400) continue;
-      const text = new TextDecoder().decode(recording.responseBody);
-      const error = responsesWire.readError(recording.status, JSON.parse(text));
-      expect(error.message).not.toBe("The model's provider gave no reason.");
-      expect(error.status === 401 || error.status === 403).toBe(false);
-      count++;
-    }
-    console.log(`responses: ${count} recorded errors`);
-    expect(count).toBeGreaterThan(5);
-  });
-});
+    test("streams", async () => {
+      let count = 0;
+      const errors: string[] = [];
+      for (const recording of all.filter((one) => one.stream)) {
+        for (const events of streamsOf(eventsOf(recording))) {
+          const error = await withRecordingName(recording, () =>
+            checkRecordedStream(recording, events),
+          );
+          if (error !== undefined) errors.push(`${recording.file}: ${error}`);
+          count++;
+        }
+      }
+      console.log(`responses: ${count} recorded streams, ${errors.length} that end in an error`);
+      expect(errors.filter((one) => !FAILED.test(one))).toEqual([]);
+      expect(count).toBeGreaterThan(100);
+    });
+
+    test("errors", () => {
+      let count = 0;
+      for (const recording of all) {
+        if (recording.status < 400) continue;
+        const text = new TextDecoder().decode(recording.responseBody);
+        const error = responsesWire.readError(recording.status, JSON.parse(text));
+        expect(error.message).not.toBe("The model's provider gave no reason.");
+        expect(error.status === 401 || error.status === 403).toBe(false);
+        count++;
+      }
+      console.log(`responses: ${count} recorded errors`);
+      expect(count).toBeGreaterThan(5);
+    });
+  },
+);
 
 const STATE = /^(previous_response_id|conversation|background)$/;
 const HAND_MADE = /openai-shell-container/;
