@@ -1,4 +1,4 @@
-// A model as callers see it: OpenAI's record with prices, or Anthropic's.
+// The JSON of a model in the API: OpenAI's format with prices, or Anthropic's.
 
 import { z } from "zod";
 import { usdTextOfPico } from "../base/money.ts";
@@ -7,7 +7,7 @@ import type { Model } from "./catalog.ts";
 import type { Meter, PriceCard, Rates } from "./price.ts";
 import type { Ratio } from "./ratio.ts";
 
-/** How prices are named in a model's record: OpenRouter's names, which tools already read. */
+/** The names of prices in a model's record: OpenRouter's, which many tools read. */
 const PRICE_NAMES: readonly (readonly [Meter, string])[] = [
   ["input", "prompt"],
   ["output", "completion"],
@@ -33,7 +33,7 @@ const PRICE_NAMES: readonly (readonly [Meter, string])[] = [
 ];
 
 const Usd = z.string().meta({
-  description: "US dollars for one token, or for one use of a tool, as an exact decimal.",
+  description: "US dollars per token, or per use of a tool, as an exact decimal.",
   example: "0.0000025",
 });
 const Prices = z.record(z.string(), Usd);
@@ -44,13 +44,13 @@ const Pricing = z
       .array(z.object({ above_input_tokens: z.int(), prices: Prices }))
       .optional()
       .meta({
-        description: "Prices of every token of a call whose whole prompt is longer than that.",
+        description: "Prices for all tokens of a call whose prompt is longer than this.",
       }),
     service_tiers: z
       .record(z.string(), z.string())
       .optional()
       .meta({
-        description: "Factors on token prices by the service tier that answered.",
+        description: "Multipliers of token prices by the service tier that answered.",
         example: { flex: "0.5" },
       }),
     speeds: z.record(z.string(), z.string()).optional(),
@@ -60,47 +60,51 @@ const Pricing = z
   .catchall(Usd)
   .meta({
     description:
-      "The provider's list price at this moment. `prompt` and `completion` are always there; a meter that is absent is billed as its nearest relative.",
+      "The provider's current list price. `prompt` and `completion` are always present; a meter without a price is billed at the price of the closest one.",
     example: { prompt: "0.000001", completion: "0.000002", input_cache_read: "0.0000001" },
   });
 
 export const ModelRecord = z
   .object({
     id: z.string().meta({
-      description: "What to send as `model`: `<provider>/<name>`.",
+      description: "The id to send as `model`: `<provider>/<name>`.",
       example: "openai/gpt-5.4",
     }),
     object: z.literal("model"),
     created: z.int().meta({
-      description: "Day of release in seconds since 1970; 0 where it is not known.",
+      description: "Release date as a Unix timestamp in seconds; 0 if unknown.",
       example: 1772668800,
     }),
     owned_by: z.string().meta({ description: "The provider.", example: "openai" }),
     name: z.string(),
     context_length: z.int().nullable().meta({
-      description: "Tokens of prompt and answer together; null where it is not known.",
+      description: "Maximum tokens of prompt and output together; null if unknown.",
       example: 400000,
     }),
-    max_output_tokens: z.int().nullable().meta({ example: 128000 }),
+    max_output_tokens: z
+      .int()
+      .nullable()
+      .meta({ description: "Maximum output tokens; null if unknown.", example: 128000 }),
     input_modalities: z.array(z.string()).meta({ example: ["text", "image"] }),
     output_modalities: z.array(z.string()).meta({ example: ["text"] }),
     supported: z.array(z.string()).meta({
-      description: "Abilities that are known to be there; one that is absent may be unknown.",
+      description: "Features known to be supported. A missing one may be supported as well.",
       example: ["tools", "reasoning"],
     }),
     pricing: Pricing,
     available: z.boolean().meta({
       description:
-        "Whether it can be called now on this gateway's own provider keys; with your own provider key, others can too.",
+        "Whether this gateway has an account at the provider. With your own provider key you can call other models as well.",
     }),
     wires: z.array(z.string()).meta({
-      description: "The APIs that its provider speaks natively for it.",
+      description:
+        "The wire formats that the provider supports for it; calls in other formats are translated.",
       example: ["chat", "responses"],
     }),
     simulated: z
       .literal(true)
       .optional()
-      .meta({ description: "No language model runs behind it: it is for trying out the gateway." }),
+      .meta({ description: "True for the simulator's models, which exist to test integrations." }),
   })
   .meta({ id: "Model", description: "A model with its price." });
 
@@ -111,7 +115,7 @@ export const ModelList = z
     has_more: z.literal(false),
     next_cursor: z.null(),
   })
-  .meta({ id: "ModelList", description: "Every model on offer, in the order of their ids." });
+  .meta({ id: "ModelList", description: "All models, ordered by id." });
 
 const AnthropicModel = z
   .object({
@@ -127,24 +131,30 @@ const AnthropicModel = z
     retires_at: z.null(),
     line: z.null(),
   })
-  .meta({ id: "AnthropicModel", description: "A model, as Anthropic's API has it." });
+  .meta({ id: "AnthropicModel", description: "A model in the format of Anthropic's API." });
 
 const AnthropicModelList = z
   .object({
     data: z.array(AnthropicModel),
-    has_more: z.boolean().meta({ description: "Whether there are more: go on with `after_id`." }),
+    has_more: z
+      .boolean()
+      .meta({ description: "Whether there are more models: continue with `after_id`." }),
     first_id: z.string().nullable(),
     last_id: z.string().nullable(),
   })
-  .meta({ id: "AnthropicModelList", description: "A page of models, as Anthropic's API has it." });
+  .meta({
+    id: "AnthropicModelList",
+    description: "A page of models in the format of Anthropic's API.",
+  });
 
-const FORMAT_NOTE = "The second form where the request has an `anthropic-version` header.";
+const FORMAT_NOTE =
+  "The first format by default, the second if the request has an `anthropic-version` header.";
 
-/** What the routes answer: the request's header decides. */
+/** The request's `anthropic-version` header decides between the formats. */
 export const ModelResponse = z.union([ModelRecord, AnthropicModel]).describe(FORMAT_NOTE);
 export const ModelListResponse = z.union([ModelList, AnthropicModelList]).describe(FORMAT_NOTE);
 
-/** A model's record as callers see it, with the price of this moment. */
+/** A model's record with its current price. */
 export function toModelRecord(
   model: Model,
   available: boolean,
@@ -175,7 +185,7 @@ function pricingOf(card: PriceCard): z.infer<typeof Pricing> {
     prices: usdPrices(tier.rates),
   }));
   const sizes = Object.entries(card.requestFees).map(([size, fee]) => [size, usdTextOfPico(fee)]);
-  // Written apart from the prices, because the type of a record with a catch-all cannot be built in one literal.
+  // Separate from the prices, because one literal cannot have the type of a record with a catch-all.
   const extras = {
     ...(tiers.length > 0 ? { tiers } : {}),
     ...factorsField("service_tiers", card.serviceTiers),
@@ -208,7 +218,7 @@ function factorsField(
   return entries.length === 0 ? {} : { [name]: Object.fromEntries(entries) };
 }
 
-/** A model's record in the list shape of Anthropic's API. */
+/** A model's record in the format of Anthropic's API. */
 export function toAnthropicModel(
   model: Model,
 ): { readonly id: string } & Readonly<Record<string, unknown>> {

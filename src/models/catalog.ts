@@ -1,5 +1,5 @@
-// The catalog: every model that has a price, with its limits and abilities. It is built from the published list prices, our
-// own data and the operator's file, each winning over the one before, and it is a value: a change makes a new one.
+// The catalog of models with their prices, limits and abilities. It is merged from the published list prices, our own tables
+// and the operator's models file, the later ones winning, and it is immutable: a change creates a new catalog.
 
 import { Fault } from "../base/fault.ts";
 import { memoize } from "../base/memoize.ts";
@@ -23,14 +23,14 @@ import type { CardResolver, PriceCard } from "./price.ts";
 import { applyPriceRules } from "./price-rules.ts";
 
 export interface Model {
-  /** `<provider>/<name>`, as callers write it. */
+  /** `<provider>/<name>`. */
   readonly id: string;
   readonly provider: string;
   /** The provider's own name for it. */
   readonly name: string;
   readonly title: string;
   readonly kind: "chat" | "embedding";
-  /** Seconds since 1970; 0 where the day of release is not known. */
+  /** Release date as a Unix timestamp in seconds; 0 if unknown. */
   readonly created: number;
   readonly contextLength: number | null;
   readonly maxOutputTokens: number | null;
@@ -38,38 +38,39 @@ export interface Model {
   readonly outputModalities: readonly Modality[];
   readonly supported: readonly Ability[];
   readonly wires: readonly Wire[];
-  /** Further names that the provider takes at this price. */
+  /** Other names that the provider accepts at this price. */
   readonly aliases: readonly string[];
+  /** Other ways to write the name, which the provider may not accept. */
   readonly spellings: readonly string[];
   readonly prices: readonly DatedCard[];
-  /** Where its price was read, and when. */
+  /** Where the price was found, and the day it was checked. */
   readonly source: string;
   readonly checked: string;
-  /** It has a price for old records' sake, and no route. */
+  /** Kept for the prices of old records; it cannot be called. */
   readonly retired: boolean;
   readonly simulated: boolean;
-  /** The operator's word that this is another model's twin: that one's id, or a name that several share. */
+  /** Set by the operator: the id of a model with the same weights, or a name that several models share. */
   readonly sameAs?: string;
 }
 
 export interface Catalog {
-  /** What is offered, by id. */
+  /** The models that can be called, ordered by id. */
   readonly models: readonly Model[];
   readonly providers: readonly OperatorProvider[];
-  /** Every model with a price, by every name in lower case: `<provider>/<any of its names>`. */
+  /** Every model, by each of its names in lower case, as `<provider>/<name>`. */
   readonly byName: ReadonlyMap<string, Model>;
 }
 
 export interface ResolvedModel {
   readonly model: Model;
-  /** What to call it at the provider: a snapshot stays the snapshot that was asked for. */
+  /** The model name to send to the provider: a requested snapshot stays that snapshot. */
   readonly upstreamName: string;
 }
 
 export interface ResolvedCard {
   readonly card: PriceCard;
   readonly model: Model;
-  /** False where the name that answered is not known, and the requested model's price stands in for it. */
+  /** False if the model that answered is unknown and the requested model's price is used instead. */
   readonly exact: boolean;
 }
 
@@ -98,13 +99,13 @@ const SUPPLEMENTAL_MODELS = [
   ...SIMULATOR_MODELS,
 ];
 const PACKAGE_SOURCE = `${PRICE_PACKAGE.name}@${PRICE_PACKAGE.version}`;
-/** The longest context of any model that we know; it stands in where a limit is not known. */
+/** Assumed for a model with an unknown context length: the longest of any known model. */
 const LONGEST_CONTEXT_TOKENS = 2_000_000;
 const SNAPSHOT =
   /(?:[-@:](?:latest|preview|\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|v\d+(?::\d+)?))+$/;
 const DATE = /(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)/;
 
-/** The catalog without an operator's file. */
+/** The models of the catalog without a models file. */
 export function builtInModels(): Model[] {
   const models = new Map<string, Model>();
   const takenNames = new Set<string>();
@@ -121,7 +122,7 @@ export function builtInModels(): Model[] {
   return [...models.values()];
 }
 
-/** Indexes models under all their names: ids first, then what the provider takes, then other spellings. */
+/** Indexes models by all their names. If names collide, ids win over aliases, and aliases over other spellings. */
 export function catalogOf(
   models: readonly Model[],
   providers: readonly OperatorProvider[] = [],
@@ -144,7 +145,7 @@ export function catalogOf(
   };
 }
 
-/** The model that a caller's id means: its id, an alias, or a dated snapshot of it. Retired models are not found. */
+/** Finds a model by id, alias or dated snapshot. Retired models are not found. */
 export function findModel(catalog: Catalog, id: string): ResolvedModel | undefined {
   return lookupOf(catalog).find(id);
 }
@@ -157,31 +158,30 @@ function resolveId(catalog: Catalog, id: string): ResolvedModel | undefined {
   return { model, upstreamName: upstreamName(model, id.slice(slash + 1)) };
 }
 
-/** Ids that a caller may have meant by one that is not there. */
+/** Model ids similar to an unknown one, to suggest in errors. */
 export function similarIds(catalog: Catalog, id: string, limit = 3): string[] {
   const wanted = id.slice(id.lastIndexOf("/") + 1).toLowerCase();
   if (wanted.length < 3) return [];
-  const close = (model: Model): boolean =>
+  const isSimilar = (model: Model): boolean =>
     model.id.toLowerCase().endsWith(`/${wanted}`) || model.id.toLowerCase().includes(wanted);
-  const found = catalog.models.filter(close).map((model) => model.id);
+  const found = catalog.models.filter(isSimilar).map((model) => model.id);
   return found.toSorted((left, right) => left.length - right.length).slice(0, limit);
 }
 
-/** The 404 of a model id that is not there, with what may have been meant. */
+/** The 404 for an unknown model id, with similar ids. */
 export function modelNotFound(catalog: Catalog, id: string, param = "model"): Fault {
-  const close = similarIds(catalog, id);
+  const similar = similarIds(catalog, id);
   const hint =
-    close.length > 0 ? ` Did you mean ${close.map((name) => `"${name}"`).join(" or ")}?` : "";
+    similar.length > 0 ? ` Did you mean ${similar.map((name) => `"${name}"`).join(" or ")}?` : "";
   return new Fault("model_not_found", `no model ${id}`, {
-    message: `No model has the id ${JSON.stringify(id)}.${hint} Ids look like "<provider>/<name>" and are listed by GET /v1/models.`,
+    message: `No model has the id ${JSON.stringify(id)}.${hint} Model ids have the form "<provider>/<name>": see GET /v1/models.`,
     param,
-    next: [{ method: "GET", url: "/v1/models", why: "List the models that there are." }],
   });
 }
 
 /**
- * The price of a call: that of the model that answered, at the moment the call was sent. Where that name is unknown, the
- * requested model's own price; undefined only where neither has one.
+ * The price card of a call: that of the model that answered, at the time the call was sent. If that model is unknown, the
+ * requested model's card; undefined only if neither has one.
  */
 export function cardFor(
   catalog: Catalog,
@@ -196,7 +196,7 @@ export function cardFor(
   return card === undefined ? undefined : { card, model, exact: answeringModel !== undefined };
 }
 
-/** Every card that a call of this model may come to be billed by: what a hold is taken for. */
+/** Every card that a call of this model may be billed by; a hold must cover all of them. */
 export function possibleCards(catalog: Catalog, model: Model, at: number): PriceCard[] {
   const other =
     model.provider === "xai" && XAI_MAY_ANSWER_AS.match.test(model.name)
@@ -210,18 +210,18 @@ export function possibleCards(catalog: Catalog, model: Model, at: number): Price
   return cards;
 }
 
-/** Finds the cards of a call's further legs, which name models of the same provider. */
+/** Finds the card of another model of the same provider that ran within a call, such as an advisor. */
 export function cardResolver(catalog: Catalog, provider: string, at: number): CardResolver {
   return (name) => cardAt(resolve(catalog, provider, name)?.prices ?? [], at);
 }
 
-/** Limits to count on. An unknown output limit is the context, an unknown context is the longest there is. */
+/** Safe upper limits: an unknown output limit is the context length, an unknown context length the longest one known. */
 export function limitsOf(model: Model): { readonly input: number; readonly output: number } {
   const input = model.contextLength ?? LONGEST_CONTEXT_TOKENS;
   return { input, output: model.kind === "embedding" ? 0 : (model.maxOutputTokens ?? input) };
 }
 
-/** How old the prices are, for `doctor`. */
+/** The age of the oldest price, for `postern doctor`. */
 export function priceAge(
   catalog: Catalog,
   now: number,
@@ -244,13 +244,13 @@ export function priceAge(
   };
 }
 
-/** The wires that a provider offers for any model, for models that the operator adds to it. */
+/** The wires of a provider, for a model that the operator adds to it. */
 export function wiresOf(provider: string, name: string): readonly Wire[] {
   return factsFor(FACTS, provider, name).wires;
 }
 
-// A name that the provider takes is sent as it was asked for, so that a snapshot stays that snapshot and an inference
-// profile stays in its region. Our own id and mere spellings become the model's name.
+// A name that the provider accepts is sent unchanged, so that a snapshot stays that snapshot and a Bedrock inference profile
+// keeps its region. Our own id and other spellings are replaced by the model's name.
 function upstreamName(model: Model, requestedName: string): string {
   const lower = requestedName.toLowerCase();
   if (`${model.provider}/${lower}` === model.id.toLowerCase()) return model.name;
@@ -277,13 +277,13 @@ interface NameLookup {
 
 const lookups = new WeakMap<Catalog, NameLookup>();
 
-// A catalog never changes, so what a name means in it is worked out once.
+// A catalog is immutable, so name lookups are cached per catalog.
 function lookupOf(catalog: Catalog): NameLookup {
   const cached = lookups.get(catalog);
   if (cached !== undefined) return cached;
   const lookup = {
     find: memoize((id: string) => resolveId(catalog, id)),
-    resolve: memoize((asked: string) => resolveName(catalog, asked)),
+    resolve: memoize((name: string) => resolveName(catalog, name)),
   };
   lookups.set(catalog, lookup);
   return lookup;
@@ -336,7 +336,7 @@ function toModel(listed: ListedPrice, own: SupplementalModel | undefined): Model
   };
 }
 
-// A snapshot's name holds its day; the first of them is the day of release.
+// Snapshot names contain their date; the earliest one is the release date.
 function createdSeconds(released: string | undefined, names: readonly string[]): number {
   const days = released === undefined ? names.flatMap(releaseDates) : [Date.parse(released)];
   return days.length === 0 ? 0 : Math.min(...days) / 1000;

@@ -1,4 +1,4 @@
-// GET /v1/models/{id}/endpoints: every provider that has a model, with its price and how it has been doing, for anybody.
+// GET /v1/models/{id}/endpoints: the providers of a model with their prices and recent health. Needs no API key.
 
 import { z } from "zod";
 import { publicRoute, type Route } from "../http/route.ts";
@@ -6,7 +6,7 @@ import { type Catalog, findModel, type Model, modelNotFound } from "./catalog.ts
 import { toModelRecord, ModelRecord } from "./api-record.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
 
-/** How the gateway's own account for a model has been doing lately; undefined is not known. */
+/** Recent health of a model on the gateway's own account; undefined where it is unknown. */
 export interface EndpointHealth {
   readonly status: "up" | "degraded" | "down";
   readonly latencyMs: number | undefined;
@@ -17,7 +17,7 @@ export interface EndpointHealth {
 
 export interface EndpointRouteDeps {
   readonly catalog: { current(): Catalog };
-  /** True where the gateway's own key for that provider is set, so its models can be called now. */
+  /** True if the gateway has an account at the provider. */
   readonly isAvailable: (providerId: string) => boolean;
   readonly health: (model: Model, now: number) => EndpointHealth;
 }
@@ -34,21 +34,23 @@ const Endpoint = z
     pricing: ModelRecord.shape.pricing,
     available: z.boolean().meta({
       description:
-        "Whether this gateway has an account there; with your own provider key it can be called, too.",
+        "Whether this gateway has an account at the provider. You can also call it with your own provider key.",
     }),
     status: z.enum(["up", "degraded", "down"]).meta({
       description:
-        "`down` while calls are kept away from it after a run of failures, `degraded` where it failed one call in twenty or more. As this process saw it in the last half hour.",
+        "`down`: not called for 30 seconds after repeated failures. `degraded`: less than 95% of its calls succeeded. Based on the calls of this process in the last 30 minutes.",
     }),
-    latency_ms: Milliseconds.meta({ description: "To the first byte of a stream, the median." }),
+    latency_ms: Milliseconds.meta({
+      description: "Median time to the first byte of a stream, in milliseconds.",
+    }),
     reply_ms: Milliseconds.meta({
-      description: "To the whole of a reply that is not streamed, the median.",
+      description: "Median time to a complete, non-streamed reply, in milliseconds.",
     }),
-    throughput: z.number().nullable().meta({ description: "Output tokens a second, the median." }),
+    throughput: z.number().nullable().meta({ description: "Median output tokens per second." }),
     uptime: z
       .number()
       .nullable()
-      .meta({ description: "The share of calls that it answered.", example: 0.998 }),
+      .meta({ description: "The fraction of calls that succeeded, from 0 to 1.", example: 0.998 }),
   })
   .meta({ id: "ModelEndpoint" });
 
@@ -67,18 +69,18 @@ export function endpointsRoute(deps: EndpointRouteDeps): Route {
     method: "GET",
     path: "/v1/models/{id+}/endpoints",
     id: "listModelEndpoints",
-    summary: "List the providers of a model, and how they are doing",
+    summary: "List the providers of a model",
     description:
-      "The same model at every provider that has it, in the order in which they would be tried without further wishes: those that `provider` preferences of a call choose among.",
+      "Lists every provider that has the model, with price and recent health, in the order in which a call would try them. The `provider` preferences of a call choose among these.",
     tag: "Models",
     dialect: "openai",
     params: z.object({
       id: z.string().meta({
-        description: "The model's id, slashes and all, or its name without a provider.",
+        description: "The model id, including slashes, or its name without a provider.",
         example: "sim/echo",
       }),
     }),
-    responses: { 200: { description: "The endpoints.", schema: EndpointList } },
+    responses: { 200: { description: "The providers of the model.", schema: EndpointList } },
     faults: ["model_not_found"],
     run: ({ params, now }) => {
       const catalog = deps.catalog.current();

@@ -1,5 +1,5 @@
-// The published list prices of `@pydantic/genai-prices`, with their history, hours and tiers, as cards. Only what can be
-// called through one of our wires and metered in our meters is taken: a model without a price has no route.
+// Reads the list prices published in `@pydantic/genai-prices`, with their history, hours and tiers, as price cards. Models
+// that no wire can call or no meter can count are left out.
 
 import { findProvider } from "@pydantic/genai-prices";
 import type { ConditionalPrice, MatchLogic, ModelInfo, ModelPrice } from "@pydantic/genai-prices";
@@ -7,7 +7,7 @@ import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
 import { datedCard, picoPerUnit, picoPerToken } from "./price-card.ts";
 import type { DatedCard } from "./price-card.ts";
 
-/** The release of the package whose tables these are; kept equal to the installed one by a test. */
+/** The release of the package; a test keeps it equal to the installed version. */
 export const PRICE_PACKAGE = {
   name: "@pydantic/genai-prices",
   version: "0.1.8",
@@ -16,23 +16,23 @@ export const PRICE_PACKAGE = {
 
 export interface ListedPrice {
   readonly provider: string;
-  /** The second half of our id. */
+  /** The second part of our model id. */
   readonly slug: string;
   /** The provider's own name for the model. */
   readonly name: string;
-  /** Further names that the provider takes at this price: snapshots, `-latest`. */
+  /** Other names that the provider accepts at this price: snapshots, `-latest`. */
   readonly aliases: readonly string[];
-  /** Other ways to write its name, which the provider may not take. */
+  /** Other ways to write its name, which the provider may not accept. */
   readonly spellings: readonly string[];
   readonly title: string;
   readonly kind: "chat" | "embedding";
   readonly contextLength: number | null;
-  /** False for what has a price and no route of ours: it is deprecated, belongs to another endpoint, or costs more than text. */
+  /** False if it cannot be called: deprecated, for other endpoints, or with output that costs more than text. */
   readonly offered: boolean;
   readonly prices: readonly DatedCard[];
 }
 
-/** Our provider → the tables that hold its prices. Azure sells OpenAI's and xAI's models at their makers' list prices. */
+/** Our provider id → tables of the package. Azure sells OpenAI's and xAI's models at their makers' list prices. */
 const PROVIDER_TABLES: Readonly<Record<string, readonly string[]>> = {
   openai: ["openai"],
   anthropic: ["anthropic"],
@@ -71,20 +71,20 @@ const THOUSAND_KEYS: Readonly<Record<string, Meter>> = {
   storage_searches_kcount: "file_search",
   requests_kcount: "request",
 };
-/** Cached images are counted as cached text by every provider so far, and citations as input. */
+/** So far every provider counts cached images as cached text, and citations as input. */
 const IGNORED_KEYS = new Set(["cache_image_read_mtok", "output_citation_mtok", "audio_hours"]);
 const SECONDS_PER_HOUR = 3600;
 
 /**
- * Models of other endpoints than ours: images, speech, live sessions, moderation, documents, old completions. Their price
- * serves where a tool runs one of them within a call.
+ * Models of endpoints that we do not have: images, speech, live sessions, moderation, documents, legacy completions. Their
+ * price is needed if a tool runs one of them within a call.
  */
 const UNSUPPORTED_ENDPOINT_MODELS =
   /(^|[/.-])(gpt-image|dall-e|whisper|tts|transcribe|realtime|live|moderation|ocr|sonic|imagen|veo)|^gpt-[\d.]+-image|-(tts|live|realtime|transcribe)(-|$)|^(ada|babbage|curie|davinci|text-(ada|babbage|curie|davinci)|computer-use)|gpt-3\.5-turbo-instruct|grok-voice|native-audio|titan-text/;
-/** OpenRouter's tables have the prices of text alone: what these put out, or take in, costs many times that. */
+/** OpenRouter's tables have text prices only, but images and audio of these models cost many times more. */
 const NON_TEXT_MODELS = /-image(-|$)|\/gpt-audio|\/voxtral/;
 const EMBEDDING = /embed/;
-/** Models that share another one's row in the tables, and are models all the same. */
+/** Models that share a row with another one in the tables, but are separate models. */
 const SEPARATE_MODELS = new Set([
   "gpt-5-codex",
   "gpt-5-chat-latest",
@@ -103,7 +103,7 @@ const NAME_CORRECTIONS: Readonly<Record<string, string>> = {
   "claude-4-sonnet": "claude-sonnet-4",
 };
 
-/** Every published price that we can bill by. */
+/** Every published price that we can bill. */
 export function publishedPrices(): ListedPrice[] {
   return Object.entries(PROVIDER_TABLES).flatMap(([provider, tables]) =>
     tables.flatMap((table) => fromTable(provider, table)),
@@ -120,7 +120,7 @@ function fromTable(provider: string, table: string): ListedPrice[] {
 function isSoldBy(provider: string, name: string): boolean {
   if (provider === "openrouter") return name.includes("/") && !name.startsWith("~");
   if (provider === "google") return !name.startsWith("claude") && !name.endsWith("-maas");
-  // Bedrock's embeddings speak none of our wires.
+  // Bedrock's embeddings use no wire of ours.
   if (provider === "bedrock") return !EMBEDDING.test(name);
   return true;
 }
@@ -169,7 +169,7 @@ function separateModel(listed: ListedPrice, name: string): ListedPrice {
   };
 }
 
-// A price that counts something which no meter of ours counts would be billed too low, so the model is left out.
+// A price for something that no meter counts would be billed too low, so such a model is left out.
 function isBillable(prices: ModelPrice): boolean {
   if (prices["input_mtok"] === undefined) return false;
   return Object.keys(prices).every(
@@ -214,10 +214,10 @@ function ratesAt(prices: ModelPrice, promptTokens: number): Rates {
   const rates: Partial<Record<Meter, bigint>> = {};
   for (const [key, price] of Object.entries(prices)) {
     const value = amountAt(price, promptTokens);
-    const token = TOKEN_KEYS[key];
-    const piece = THOUSAND_KEYS[key];
-    if (token !== undefined) rates[token] = picoPerToken(value);
-    else if (piece !== undefined) rates[piece] = picoPerUnit(value / 1000);
+    const tokenMeter = TOKEN_KEYS[key];
+    const feeMeter = THOUSAND_KEYS[key];
+    if (tokenMeter !== undefined) rates[tokenMeter] = picoPerToken(value);
+    else if (feeMeter !== undefined) rates[feeMeter] = picoPerUnit(value / 1000);
     else if (key === "input_audio_hours")
       rates.audio_second = picoPerUnit(value / SECONDS_PER_HOUR);
   }
@@ -232,8 +232,8 @@ function amountAt(price: ModelPrice[string], promptTokens: number): number {
   return amount;
 }
 
-// Exact literals are names; the start or the middle of a name is only a way to write it. Regular expressions stand for
-// dated names, which are resolved by their date.
+// Exact literals are names; prefixes and parts of names are spellings. Regular expressions only match dated names, which
+// catalog.ts resolves itself.
 function matchLiterals(match: MatchLogic, exact: boolean): string[] {
   if ("or" in match) return match.or.flatMap((part) => matchLiterals(part, exact));
   if ("and" in match) return match.and.flatMap((part) => matchLiterals(part, exact));

@@ -1,5 +1,5 @@
-// The catalog as it is now: read again when the operator's file changes, without a restart. A file that is broken keeps
-// the catalog that was there, and says what is wrong with it.
+// The current catalog. It is reloaded when the operator's models file changes; if the new file is invalid, the previous
+// catalog stays in use and the error is reported.
 
 import { readFileSync, statSync } from "node:fs";
 import { utcDay } from "../base/time.ts";
@@ -12,28 +12,28 @@ import type { ModelsFile, OperatorModel } from "./models-file.ts";
 
 const OPERATOR_SOURCE = "the operator's file";
 
-/** Where the operator's file is read from. */
+/** The source of the operator's models file. */
 export interface ModelsFileSource {
-  /** A stamp that changes when the file does; undefined where there is none. */
+  /** A stamp that changes with the file; undefined if there is no file. */
   stamp(): string | undefined;
   read(): string;
 }
 
 export interface RefreshResult {
   readonly changed: boolean;
-  /** What is wrong with the file as it is now; the catalog before it stays. */
+  /** Why the current file is invalid; the previous catalog stays in use. */
   readonly error?: string;
 }
 
 export interface LiveCatalog {
   current(): Catalog;
-  /** Cheap where nothing changed: one look at the file's stamp. */
+  /** Reloads the file if its stamp changed; cheap otherwise. */
   refresh(now: number): RefreshResult;
-  /** What is wrong with the operator's file since it was last read, and since when. */
+  /** Why the current file is invalid, and since when. */
   problem(): { readonly error: string; readonly since: number } | undefined;
 }
 
-/** Reads everything once. A file that is broken or not there at the start is thrown: nothing could be kept instead. */
+/** Throws if the models file is invalid or missing at the start: there is no previous catalog to use. */
 export function createLiveCatalog(options: {
   readonly file?: ModelsFileSource;
   readonly now: number;
@@ -63,7 +63,7 @@ export function createLiveCatalog(options: {
   return { current: () => catalog, refresh, problem: () => problem };
 }
 
-/** A file on disk as a source. Where it is not there nobody wanted the list prices instead: reading it is an error. */
+/** A file on disk. If it is missing, reading it throws: falling back to list prices would bill the wrong amounts. */
 export function modelsFileAt(path: string): ModelsFileSource {
   return {
     stamp: () => {
@@ -78,9 +78,9 @@ export function modelsFileAt(path: string): ModelsFileSource {
       try {
         return readFileSync(path, "utf8");
       } catch (cause) {
-        const why = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
+        const code = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
         throw new Error(
-          `POSTERN_MODELS_FILE names ${path}, which cannot be read${why}: put the file there, or unset the setting`,
+          `Cannot read ${path}${code}. Create the file, or change or unset POSTERN_MODELS_FILE.`,
           { cause },
         );
       }
@@ -88,7 +88,7 @@ export function modelsFileAt(path: string): ModelsFileSource {
   };
 }
 
-/** The built-in models with the operator's laid over them. Throws where an entry lacks what a new model must say. */
+/** Merges the models file into the built-in models. Throws if an entry is incomplete or refers to an unknown model. */
 export function mergeModels(builtIn: readonly Model[], file: ModelsFile, now: number): Catalog {
   const models = new Map(builtIn.map((model) => [model.id, model]));
   const errors: string[] = [];
@@ -98,7 +98,7 @@ export function mergeModels(builtIn: readonly Model[], file: ModelsFile, now: nu
     else models.set(merged.id, merged);
   }
   if (errors.length > 0) throw new Error(`The models file is not valid:\n${errors.join("\n")}`);
-  // A hidden model keeps its price: another one may be answered under its name.
+  // A hidden model keeps its price, because another model may answer under its name.
   for (const model of models.values()) {
     if (isHidden(file.hide, model.id)) models.set(model.id, { ...model, retired: true });
   }
@@ -114,17 +114,17 @@ function mergeModel(
   const base = models.get(entry.id) ?? blankModel(entry.id);
   const pricedLike = entry.priced_like === undefined ? base : models.get(entry.priced_like);
   if (pricedLike === undefined)
-    return `\`priced_like\` names "${entry.priced_like}", which is not in the catalog`;
+    return `\`priced_like\` is "${entry.priced_like}", which is not in the catalog`;
   const wires = entry.wires ?? wiresFor(base, file);
   if (wires.length === 0)
-    return `nobody declares the provider "${base.provider}"; add it to \`providers\``;
+    return `the provider "${base.provider}" is unknown; add it to \`providers\``;
   const kind =
     entry.kind ?? (wires.every((wire) => wire === "embeddings") ? "embedding" : base.kind);
   const modelWires = wires.filter((wire) => (wire === "embeddings") === (kind === "embedding"));
   const model = { ...withOverrides(base, entry), kind, wires: modelWires, retired: false };
   if (entry.pricing === undefined) {
     return pricedLike.prices.length === 0
-      ? "a new model needs `pricing` or `priced_like`; without a price it has no route"
+      ? "a new model needs `pricing` or `priced_like`"
       : { ...model, prices: pricedLike.prices };
   }
   return {

@@ -1,5 +1,5 @@
-// What a model is, beside its price: limits, abilities, wires, factors and fees. The tables in `tables/` are lists of rules;
-// all rules that match a model are laid over one another in their order. A limit that nobody stated stays null.
+// Facts about models besides their price: limits, abilities and wires. The tables in `tables/` are lists of rules; all rules
+// that match a model apply in order, the later ones winning. A limit that no rule states stays null.
 
 import type { FeeMeter } from "../base/usage-meters.ts";
 import type { Decimal, FeePrices, Pricing, TokenPrices } from "./price-card.ts";
@@ -15,13 +15,13 @@ export type Ability =
   | "prompt_caching"
   | "web_search";
 
-/** Where a fact can be read, and the day it was last compared with that; null where it was written from general knowledge. */
+/** The source of a fact and the day it was last checked; null if it was never checked against the source. */
 export interface Sourced {
   readonly source: string;
   readonly checked: string | null;
 }
 
-/** A statement about every model of a provider whose name matches. */
+/** Applies to every model of the providers whose name matches. */
 export interface FactRule extends Sourced {
   readonly providers: readonly string[];
   readonly match: RegExp;
@@ -34,7 +34,7 @@ export interface FactRule extends Sourced {
   readonly released?: string;
 }
 
-/** What the published tables lack about a price. Tokens and fees fill in only where a table has none. */
+/** Price data that the published tables lack. Tokens and fees apply only if a table has no price for the meter. */
 export interface PriceRule extends Sourced {
   readonly providers: readonly string[];
   readonly match: RegExp;
@@ -45,12 +45,12 @@ export interface PriceRule extends Sourced {
   readonly fees?: FeePrices;
   readonly oncePerCall?: readonly FeeMeter[];
   readonly requestFees?: Readonly<Record<string, Decimal>>;
-  /** The price of a cache write as a factor on input, where the provider documents it so. */
+  /** The price of a cache write as a multiple of the input price. */
   readonly cacheWrite5m?: Decimal;
   readonly cacheWrite1h?: Decimal;
 }
 
-/** A model that the published tables do not have, or have wrong. */
+/** A model that the published tables lack or have wrong. */
 export interface SupplementalModel extends Sourced {
   readonly checked: string;
   readonly provider: string;
@@ -75,7 +75,7 @@ export interface ModelFacts {
 
 const TEXT: readonly Modality[] = ["text"];
 
-/** All that the rules say about one model. */
+/** The facts that the rules state about one model. */
 export function factsFor(rules: readonly FactRule[], provider: string, name: string): ModelFacts {
   let facts: ModelFacts = {
     contextLength: null,

@@ -1,5 +1,5 @@
-// The operator's file: models, prices and providers of their own, in JSON. `docs/models.md` describes it with an example.
-// It is read strictly: a key that is misspelt is a mistake that is named, never one that is skipped.
+// The operator's models file: models, prices and providers as JSON, documented in `docs/models.md`. Unknown keys are
+// rejected, so that a misspelled one is not ignored.
 
 import { z } from "zod";
 import { FEE_METERS, TOKEN_METERS } from "../base/usage-meters.ts";
@@ -23,7 +23,7 @@ const TimeOfDay = z
   .regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'must be a time of day in UTC, such as "01:30"');
 
 const PricingEntry = z.strictObject({
-  tokens: Tokens.refine((tokens) => tokens.input !== undefined, "must say the price of `input`"),
+  tokens: Tokens.refine((tokens) => tokens.input !== undefined, "must have a price for `input`"),
   fees: Fees.optional(),
   tiers: z
     .array(z.strictObject({ above_input_tokens: z.int().positive(), tokens: Tokens }))
@@ -81,7 +81,7 @@ const ModelEntry = z.strictObject({
 const ProviderEntry = z.strictObject({
   id: z
     .string()
-    .regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be lower-case letters, digits, `-` and `_`"),
+    .regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, "must be lowercase letters, digits, `-` and `_`"),
   base_url: z.url({ protocol: /^https?$/ }),
   wires: z.array(WireName).min(1),
   api_key_env: z
@@ -100,12 +100,12 @@ const FileSchema = z.strictObject({
 
 export type ModelsFile = z.infer<typeof FileSchema>;
 export type OperatorModel = z.infer<typeof ModelEntry>;
-/** A provider that the operator declares: any server that speaks one of our wires. */
+/** A provider declared by the operator: any server that supports one of our wires. */
 export type OperatorProvider = z.infer<typeof ProviderEntry>;
 
 export const EMPTY_MODELS_FILE: ModelsFile = { providers: [], models: [], hide: [] };
 
-/** Reads the operator's file, or throws every mistake in it at once, each with the path to it. */
+/** Parses the models file. Throws one error that lists all problems, each with its path. */
 export function parseModelsFile(text: string): ModelsFile {
   const parsed = FileSchema.safeParse(parseJson(text));
   if (!parsed.success)
@@ -120,7 +120,7 @@ export function parseModelsFile(text: string): ModelsFile {
   return parsed.data;
 }
 
-/** True where an id fits a name of `hide`, in which `*` stands for anything. */
+/** True if the id matches a pattern of `hide`, in which `*` matches anything. */
 export function isHidden(patterns: readonly string[], id: string): boolean {
   return patterns.some((pattern) =>
     new RegExp(
@@ -153,7 +153,7 @@ function issueText(issue: z.core.$ZodIssue): string {
 function duplicateIds(entries: readonly { readonly id: string }[], list: string): string[] {
   const seen = new Set<string>();
   return entries.flatMap(({ id }, index) => {
-    if (seen.has(id)) return [`  ${list}[${index}].id: "${id}" is there twice`];
+    if (seen.has(id)) return [`  ${list}[${index}].id: "${id}" is defined twice`];
     seen.add(id);
     return [];
   });

@@ -1,13 +1,12 @@
-// The most that a call can cost, from the same cards and rules as its price, so that a hold can never be less than the
-// charge that it was taken for.
+// The upper bound of a call's cost, from the same cards and rules as its price, so that a hold is never smaller than the
+// charge for usage within the bounds.
 
 import { FEE_METERS } from "../base/usage-meters.ts";
 import type { FeeMeter, TokenMeter } from "../base/usage-meters.ts";
-import { nanoFromPico } from "../base/money.ts";
+import { maxNano, nanoFromPico } from "../base/money.ts";
 import type { Nano, Pico } from "../base/money.ts";
 import {
   INPUT_METERS,
-  maxPico,
   factorNamed,
   OUTPUT_METERS,
   type PriceCard,
@@ -16,21 +15,22 @@ import {
 } from "./price.ts";
 import { add, ceilOf, maxRatio, ONE, product, type Ratio, multiply } from "./ratio.ts";
 
-/** The most that a call can use. Everything that is not known counts as the dearest. */
+/** Upper bounds of a call's usage. Whatever is unknown is priced at the highest rate. */
 export interface UsageBounds {
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** The most pieces of each fee that the request allows. One `request` is always counted. */
+  /** The maximum uses per fee. One `request` is always counted. */
   readonly fees?: Readonly<Partial<Record<FeeMeter, number>>>;
-  /** What the request asks for. Standard and every cheaper tier may answer as well. "any" stands for the dearest. */
+  /** The requested tier; standard and cheaper tiers may answer as well. "any" means the most expensive one. */
   readonly serviceTier?: string;
   readonly speed?: string;
-  /** Where inference will run; the dearest region where it is not known. */
+  /** The region of inference; if unknown, the most expensive one is assumed. */
   readonly region?: string;
 }
 
 const PICO_PER_NANO = 1_000n;
-/** The most that a call within these bounds can cost on any of the cards that may answer it. */
+
+/** The maximum cost of a call within these bounds, over all cards that may apply. */
 export function priceUpperBound(
   bounds: UsageBounds,
   cards: PriceCard | readonly PriceCard[],
@@ -38,7 +38,7 @@ export function priceUpperBound(
   return priceUpperBoundByOutput(bounds, cards)(bounds.outputTokens);
 }
 
-/** The same for several output limits of one call: what does not depend on the limit is worked out once. */
+/** The same as a function of the output limit; everything else is computed once. */
 export function priceUpperBoundByOutput(
   bounds: Omit<UsageBounds, "outputTokens">,
   cards: PriceCard | readonly PriceCard[],
@@ -47,16 +47,16 @@ export function priceUpperBoundByOutput(
   for (const card of isList(cards) ? cards : [cards]) addBounds(parts, bounds, card);
   return (outputTokens) => {
     const tokens = BigInt(wholeTokens(outputTokens));
-    let most: Pico = 0n;
+    let max: Pico = 0n;
     for (const { fixed, perOutputToken } of parts) {
-      const sum = ceilOf(add(fixed, { num: perOutputToken.num * tokens, den: perOutputToken.den }));
-      if (sum > most) most = sum;
+      const output = { num: perOutputToken.num * tokens, den: perOutputToken.den };
+      max = maxNano(max, ceilOf(add(fixed, output)));
     }
-    return nanoFromPico(most);
+    return nanoFromPico(max);
   };
 }
 
-/** How many output tokens a sum still pays for after the rest of the call; 0 where it does not pay for the rest. */
+/** Output tokens that `available` covers after input and fees; 0 if it does not cover those. */
 export function affordableOutput(
   available: Nano,
   bounds: Omit<UsageBounds, "outputTokens">,
@@ -68,11 +68,11 @@ export function affordableOutput(
     const parts: LinearBound[] = [];
     addBounds(parts, bounds, card);
     for (const { fixed, perOutputToken } of parts) {
-      // What is left after the fixed part, over the price of a token, both in fractions of a pico.
-      const left = available * PICO_PER_NANO * fixed.den - fixed.num;
-      if (left < 0n) return 0;
+      // (available - fixed) / perOutputToken in integers: both fractions are of a pico-USD.
+      const remaining = available * PICO_PER_NANO * fixed.den - fixed.num;
+      if (remaining < 0n) return 0;
       if (perOutputToken.num === 0n) continue;
-      const tokens = (left * perOutputToken.den) / (fixed.den * perOutputToken.num);
+      const tokens = (remaining * perOutputToken.den) / (fixed.den * perOutputToken.num);
       if (tokens < affordable) affordable = tokens;
     }
   }
@@ -80,13 +80,13 @@ export function affordableOutput(
 }
 
 interface LinearBound {
-  /** Input and fees at their dearest. */
+  /** Input and fees at the highest rates. */
   readonly fixed: Ratio;
-  /** One token of output at its dearest. */
+  /** One output token at the highest rate. */
   readonly perOutputToken: Ratio;
 }
 
-/** The dearest prices in each tier that the prompt can reach. */
+/** Adds one bound for each tier of the card that the prompt can reach. */
 function addBounds(
   parts: LinearBound[],
   bounds: Omit<UsageBounds, "outputTokens">,
@@ -104,16 +104,16 @@ function addBounds(
 }
 
 interface MaxRates {
-  /** Absent for the card's base, which every prompt can reach. */
+  /** Undefined for the card's base rates, which every prompt can reach. */
   readonly aboveInputTokens?: number;
   readonly rates: Rates;
-  /** For one token, and for one request. */
+  /** Per token and per request. */
   readonly input: Pico;
   readonly output: Pico;
   readonly request: Pico;
 }
 
-// A card never changes, so its dearest rates are looked for once.
+// Cards are immutable, so their highest rates are cached.
 const maxRatesCache = new WeakMap<PriceCard, readonly MaxRates[]>();
 
 function maxRatesOf(card: PriceCard): readonly MaxRates[] {
@@ -124,14 +124,14 @@ function maxRatesOf(card: PriceCard): readonly MaxRates[] {
     rates,
     input: maxRate(rates, INPUT_METERS),
     output: maxRate(rates, OUTPUT_METERS),
-    request: sizes.reduce((most, fee) => maxPico(most, fee), rateOf(rates, "request").unitPrice),
+    request: sizes.reduce(maxNano, rateOf(rates, "request").unitPrice),
   });
-  const found = [
+  const maxRates = [
     of(card.base),
     ...card.tiers.map(({ aboveInputTokens, rates }) => ({ ...of(rates), aboveInputTokens })),
   ];
-  maxRatesCache.set(card, found);
-  return found;
+  maxRatesCache.set(card, maxRates);
+  return maxRates;
 }
 
 function feesBound(
@@ -140,19 +140,19 @@ function feesBound(
   rates: Rates,
   request: Pico,
 ): Ratio {
-  const times = (meter: FeeMeter, asked: number): number =>
-    card.oncePerCall.includes(meter) ? Math.min(asked, 1) : asked;
-  let sum = product(times("request", Math.max(1, fees?.request ?? 1)), request, ONE);
+  const billedCount = (meter: FeeMeter, uses: number): number =>
+    card.oncePerCall.includes(meter) ? Math.min(uses, 1) : uses;
+  let sum = product(billedCount("request", Math.max(1, fees?.request ?? 1)), request, ONE);
   if (fees === undefined) return sum;
   for (const meter of FEE_METERS) {
-    const count = meter === "request" ? 0 : times(meter, fees[meter] ?? 0);
+    const count = meter === "request" ? 0 : billedCount(meter, fees[meter] ?? 0);
     if (count > 0) sum = add(sum, product(count, rateOf(rates, meter).unitPrice, ONE));
   }
   return sum;
 }
 
 function maxRate(rates: Rates, meters: readonly TokenMeter[]): Pico {
-  return meters.reduce((most, meter) => maxPico(most, rateOf(rates, meter).unitPrice), 0n);
+  return meters.reduce((max, meter) => maxNano(max, rateOf(rates, meter).unitPrice), 0n);
 }
 
 function maxFactor(bounds: Omit<UsageBounds, "outputTokens">, card: PriceCard): Ratio {
@@ -168,18 +168,18 @@ function maxFactor(bounds: Omit<UsageBounds, "outputTokens">, card: PriceCard): 
   return multiply(multiply(tier, speed), region);
 }
 
-// Of a table that never changes the dearest is looked for once.
+// Tables are immutable, so their highest factor is cached.
 const maxFactorCache = new WeakMap<Readonly<Record<string, Ratio>>, Ratio>();
 
 function maxFactorIn(table: Readonly<Record<string, Ratio>>): Ratio {
   const cached = maxFactorCache.get(table);
   if (cached !== undefined) return cached;
-  const found = Object.values(table).reduce(maxRatio, ONE);
-  maxFactorCache.set(table, found);
-  return found;
+  const max = Object.values(table).reduce(maxRatio, ONE);
+  maxFactorCache.set(table, max);
+  return max;
 }
 
-/** What is not a number of tokens counts as more than anybody can pay for. */
+/** NaN and other impossible counts become a number that no balance covers. */
 function wholeTokens(count: number): number {
   return count <= Number.MAX_SAFE_INTEGER ? Math.max(0, Math.ceil(count)) : Number.MAX_SAFE_INTEGER;
 }

@@ -1,5 +1,5 @@
-// Prices as people and providers write them (decimals, dates, hours) become cards in integers. Our own data and the
-// operator's file are written in this one form.
+// Converts written prices (decimals, dates, hours) to price cards in integers. Our tables and the operator's models file use
+// this one format.
 
 import { DAY_MS } from "../base/time.ts";
 import type { FeeMeter, TokenMeter } from "../base/usage-meters.ts";
@@ -13,16 +13,16 @@ export type Decimal = string | number;
 export type TokenPrices = Readonly<Partial<Record<TokenMeter, Decimal>>>;
 export type FeePrices = Readonly<Partial<Record<FeeMeter, Decimal>>>;
 
-/** A price that holds from a day on, and within some hours of the week where it names them. All in UTC. */
+/** A price, optionally valid only from a date or within certain hours. All times are UTC. */
 export interface Pricing {
   /** USD per million tokens. */
   readonly tokens: TokenPrices;
-  /** USD for each piece. */
+  /** USD per use. */
   readonly fees?: FeePrices | undefined;
   readonly tiers?:
     | readonly { readonly above_input_tokens: number; readonly tokens: TokenPrices }[]
     | undefined;
-  /** Factors on token prices: "0.5", "5/3". */
+  /** Multipliers of token prices: "0.5", "5/3". */
   readonly service_tiers?: Readonly<Record<string, Decimal>> | undefined;
   readonly speeds?: Readonly<Record<string, Decimal>> | undefined;
   readonly regions?: Readonly<Record<string, Decimal>> | undefined;
@@ -34,14 +34,14 @@ export interface Pricing {
 }
 
 export interface PriceHours {
-  /** "01:00"; an end before the start runs over midnight. */
+  /** "01:00"; an end before the start means past midnight. */
   readonly start: string;
   readonly end: string;
-  /** 0 is Sunday; every day where it is absent. */
+  /** 0 is Sunday; every day if absent. */
   readonly weekdays?: readonly number[] | undefined;
 }
 
-/** A card and when it holds. A later entry of a list wins over an earlier one. */
+/** A card and when it applies. Later entries of a list win. */
 export interface DatedCard {
   readonly card: PriceCard;
   readonly fromMs: number;
@@ -56,10 +56,10 @@ const PICO_DIGITS_PER_MILLION = 6;
 const PICO_DIGITS = 12;
 const DAY_SECONDS = 86_400;
 const DAYS_PER_WEEK = 7;
-/** The first of January 1970 was a Thursday. */
+/** 1970-01-01 was a Thursday. */
 const EPOCH_WEEKDAY = 4;
 
-/** The price that holds at a moment: the last entry that applies, else the first there is. */
+/** The card at a point in time: the last entry that applies, otherwise the first one. */
 export function cardAt(prices: readonly DatedCard[], at: number): PriceCard | undefined {
   const seconds = Math.floor(at / 1000) % DAY_SECONDS;
   const weekday = (Math.floor(at / DAY_MS) + EPOCH_WEEKDAY) % DAYS_PER_WEEK;
@@ -71,7 +71,7 @@ export function cardAt(prices: readonly DatedCard[], at: number): PriceCard | un
   return prices[0]?.card;
 }
 
-/** One entry of a price list. Throws a plain sentence where a decimal cannot be read. */
+/** Throws if a decimal is invalid. */
 export function datedCard(pricing: Pricing): DatedCard {
   const base = ratesOf(pricing.tokens, pricing.fees);
   const tiers: Tier[] = (pricing.tiers ?? []).map((tier) => ({
@@ -93,12 +93,12 @@ export function datedCard(pricing: Pricing): DatedCard {
     : { card, fromMs, hours: hoursOf(pricing.hours) };
 }
 
-/** USD per million tokens → pico-USD per token; what is finer than a pico is rounded up. */
+/** USD per million tokens → pico-USD per token, rounded up. */
 export function picoPerToken(usdPerMillion: Decimal): Pico {
   return parseDecimal(usdPerMillion, PICO_DIGITS_PER_MILLION);
 }
 
-/** USD for one piece → pico-USD. */
+/** USD per use → pico-USD, rounded up. */
 export function picoPerUnit(usd: Decimal): Pico {
   return parseDecimal(usd, PICO_DIGITS);
 }
@@ -138,8 +138,8 @@ function hoursOf({ start, end, weekdays }: PriceHours): NonNullable<DatedCard["h
   return weekdays === undefined ? span : { ...span, weekdays };
 }
 
-function secondsOf(clock: string): number {
-  const [hours = 0, minutes = 0, seconds = 0] = clock.replace("Z", "").split(":").map(Number);
+function secondsOf(timeOfDay: string): number {
+  const [hours = 0, minutes = 0, seconds = 0] = timeOfDay.replace("Z", "").split(":").map(Number);
   return hours * 3600 + minutes * 60 + seconds;
 }
 
@@ -152,7 +152,7 @@ function parseDecimal(value: Decimal, digits: number): bigint {
   return /[1-9]/.test(fraction.slice(digits)) ? kept + 1n : kept;
 }
 
-// A float such as 0.1 + 0.2 carries noise past its fifteenth digit; no list price has so many.
+// Twelve significant digits: more than any list price has, and few enough to drop the rounding noise of floats.
 function plainDecimal(value: number): string {
   const text = value.toPrecision(12);
   return Number(text).toFixed(PICO_DIGITS);
@@ -172,6 +172,6 @@ function mapValues<A, B>(
 }
 
 function keysOf<K extends string>(table: Readonly<Partial<Record<K, unknown>>>): K[] {
-  // `Object.keys` forgets the key type that the parameter states.
+  // Safe: `Object.keys` returns strings, and the table has no other keys than K.
   return Object.keys(table) as K[];
 }

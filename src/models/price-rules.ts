@@ -1,12 +1,12 @@
-// Lays what the published tables lack over their cards: factors, fees, and cache writes where the provider documents them
-// as a multiple of input. A price that a table has is never changed.
+// Adds to a card what the published tables lack: factors, fees, and cache writes that the provider documents as a multiple
+// of the input price. A price that the table has is never changed.
 
 import { picoPerUnit, ratesOf, ratioOf, ratiosOf } from "./price-card.ts";
 import type { Decimal } from "./price-card.ts";
 import type { PriceRule } from "./model-facts.ts";
 import type { PriceCard, Rates } from "./price.ts";
 
-/** The card with every rule that matches the model. */
+/** The card after applying every rule that matches the model. */
 export function applyPriceRules(
   rules: readonly PriceRule[],
   provider: string,

@@ -1,69 +1,68 @@
-// What a call costs, by its card. Nothing here rounds but the last step, once, up to a whole nano-USD. The most that a
-// call can cost is worked out from the same rules in price-bound.ts.
+// Prices the usage of a call by its card. Only the total is rounded, once, up to a whole nano-USD. The upper bound of a
+// call's cost follows the same rules in price-bound.ts.
 //
-// Where a card has no price for a meter, the meter is billed as its nearest relative, which is never the cheaper one:
-// cache reads and writes as plain input, an hour's write as at least a five-minute one, audio and images as text of the
-// same side (cached audio as audio), reasoning as output. A fee without a price costs nothing.
-// Each such guess that could be too low is named in `gaps`, so that it is seen and not silent.
+// A meter without a price of its own is billed at a fallback price: cache reads and writes as plain input, one-hour cache
+// writes as at least a five-minute write, audio and images as text of the same direction (cached audio as audio), reasoning
+// as output. A fee without a price costs nothing. Fallbacks that could be too low are listed in `missingPrices`.
 
 import { FEE_METERS, TOKEN_METERS } from "../base/usage-meters.ts";
 import type { FeeMeter, TokenMeter, Usage } from "../base/usage-meters.ts";
-import { nanoFromPico } from "../base/money.ts";
+import { maxNano, nanoFromPico } from "../base/money.ts";
 import type { Nano, Pico } from "../base/money.ts";
 import { add, ceilOf, ONE, product, type Ratio, multiply } from "./ratio.ts";
 
 export type Meter = TokenMeter | FeeMeter;
 
-/** Pico-USD for one token, or for one piece of what a fee counts. */
+/** Pico-USD per token, or per use for a fee. */
 export type Rates = Readonly<Partial<Record<Meter, Pico>>>;
 
 export interface Tier {
-  /** These rates hold for every token of a call whose whole prompt is longer than this. */
+  /** The rates apply to all tokens of a call whose prompt is longer than this. */
   readonly aboveInputTokens: number;
   readonly rates: Rates;
 }
 
 export interface PriceCard {
   readonly base: Rates;
-  /** In ascending order; each is complete by itself. */
+  /** In ascending order; each is complete, nothing is inherited from `base`. */
   readonly tiers: readonly Tier[];
-  /** Factors on token prices, by the name that a reply gives, in lower case. Fees are not multiplied. */
+  /** Multipliers of token prices by the name in the reply, in lower case. Fees are not multiplied. */
   readonly serviceTiers: Readonly<Record<string, Ratio>>;
   readonly speeds: Readonly<Record<string, Ratio>>;
   readonly regions: Readonly<Record<string, Ratio>>;
-  /** Fees that are charged once a call, however many times the reply counts them. */
+  /** Fees charged once per call, no matter how many uses the reply counts. */
   readonly oncePerCall: readonly FeeMeter[];
-  /** The fee per request by the size that the reply names as its service tier; the `request` rate where it names none. */
+  /** The request fee by the search size, which is reported as the service tier; without a size the `request` rate. */
   readonly requestFees: Readonly<Record<string, Pico>>;
 }
 
 export interface PriceLine {
   readonly meter: Meter;
   readonly count: number;
-  /** The list price of one, and the factor that the tier, speed and region put on it. */
+  /** The list price of one unit, and the factor of service tier, speed and region. */
   readonly unitPrice: Pico;
   readonly multiplier: Ratio;
-  /** count × each × times; rounded up to a whole pico where it is not one. */
+  /** count × unitPrice × multiplier, rounded up to a whole pico-USD. */
   readonly pico: Pico;
-  /** The model of a further leg. */
+  /** Set for usage of another model within the call, such as an advisor. */
   readonly model?: string;
 }
 
 export interface PricedUsage {
   readonly cost: Nano;
   readonly lines: readonly PriceLine[];
-  /** What was billed by a rule for want of a price: "web_fetch", "service_tier:turbo". */
+  /** What was billed at a fallback price: "web_fetch", "service_tier:turbo". */
   readonly missingPrices: readonly string[];
 }
 
-/** The card of a further leg's own model; undefined bills the leg by the main card. */
+/** The card of another model that ran within the call; undefined bills its usage by the main card. */
 export type CardResolver = (model: string) => PriceCard | undefined;
 
 export const INPUT_METERS = TOKEN_METERS.slice(0, 7);
 export const OUTPUT_METERS = TOKEN_METERS.slice(7);
 const ALL_METERS: readonly Meter[] = [...TOKEN_METERS, ...FEE_METERS];
 const FEES: ReadonlySet<Meter> = new Set(FEE_METERS);
-/** A meter without a price of its own is billed as the dearest of these. */
+/** A meter without a price is billed at the highest price of these. */
 const FALLBACK_METERS: Readonly<Partial<Record<Meter, readonly Meter[]>>> = {
   cache_read: ["input"],
   cache_write_5m: ["input"],
@@ -76,7 +75,7 @@ const FALLBACK_METERS: Readonly<Partial<Record<Meter, readonly Meter[]>>> = {
   output_audio: ["output"],
   output_image: ["output"],
 };
-/** Providers charge these as their relative, or less; a request has a fee only where a table says so. */
+/** Fallbacks that are never too low: no provider charges more, and a request is free unless a table has a fee. */
 const SAFE_FALLBACKS: ReadonlySet<Meter> = new Set<Meter>([
   "cache_read",
   "input_image",
@@ -94,7 +93,7 @@ const STANDARD_NAMES = new Set([
   "unspecified",
 ]);
 
-/** The exact price of what was used. */
+/** The exact price of the usage. */
 export function price(
   usage: Usage,
   card: PriceCard,
@@ -108,14 +107,14 @@ export function price(
   return { cost: nanoFromPico(ceilOf(sum)), lines, missingPrices: [...missingPrices] };
 }
 
-/** What a request asks for beyond plain tokens. */
+/** Requested features that change the price. */
 export interface RequestedFeatures {
   readonly serviceTier?: string;
   readonly speed?: string;
   readonly fees?: readonly FeeMeter[];
 }
 
-/** False for a service tier, a speed or a tool whose price is not known; a request that asks for it must be refused. */
+/** False if the price of a requested service tier, speed or tool is unknown; such a request must be rejected. */
 export function isPriced(card: PriceCard, requested: RequestedFeatures): boolean {
   if (
     requested.serviceTier !== undefined &&
@@ -127,7 +126,7 @@ export function isPriced(card: PriceCard, requested: RequestedFeatures): boolean
   return (requested.fees ?? []).every((fee) => !rateOf(card.base, fee).isEstimated);
 }
 
-/** The list price that a meter is billed at, and whether that is only a guess that may be too low. */
+/** The list price of a meter; `isEstimated` if it is a fallback price that may be too low. */
 export function rateOf(
   rates: Rates,
   meter: Meter,
@@ -135,7 +134,7 @@ export function rateOf(
   const own = rates[meter];
   if (own !== undefined) return { unitPrice: own, isEstimated: false };
   const unitPrice = (FALLBACK_METERS[meter] ?? []).reduce(
-    (most: Pico, relative) => maxPico(most, rates[relative]),
+    (max: Pico, fallback) => maxNano(max, rates[fallback] ?? 0n),
     0n,
   );
   return { unitPrice, isEstimated: !SAFE_FALLBACKS.has(meter) };
@@ -161,7 +160,7 @@ function usagePart(
 
 function pricePart(part: UsagePart, lines: PriceLine[], missingPrices: Set<string>): Ratio {
   const { usage, card } = part;
-  const rates = ratesFor(card, longestPrompt(usage));
+  const rates = ratesFor(card, averagePromptTokens(usage));
   const multiplier = factorOf(usage, card, missingPrices);
   let sum: Ratio = { num: 0n, den: 1n };
   for (const meter of isEmpty(usage.fees) ? TOKEN_METERS : ALL_METERS) {
@@ -187,7 +186,7 @@ function countOf(meter: Meter, usage: Usage, card: PriceCard): number {
   const fees: Partial<Record<string, number>> = usage.fees;
   const count = tokens[meter] ?? fees[meter];
   if (count === undefined) return 0;
-  // A count that is not a number was refused where the reply was metered; it must not become a charge here.
+  // The meters only produce valid counts; anything else must not become a charge.
   if (!Number.isFinite(count) || count < 0) return 0;
   return count > 1 && isOncePerCall(card, meter) ? 1 : count;
 }
@@ -196,7 +195,7 @@ function isOncePerCall({ oncePerCall }: PriceCard, meter: Meter): boolean {
   return oncePerCall.some((fee) => fee === meter);
 }
 
-/** Fees that each stand for a round: what was found is read by another prompt, and the count is the sum of all. */
+/** Each use of these tools adds a model run that reads the results, and the reply reports the sum of all prompts. */
 const ROUND_FEES = [
   "web_search",
   "web_fetch",
@@ -205,9 +204,9 @@ const ROUND_FEES = [
   "x_search",
 ] as const;
 
-// A card's tiers go by the length of a prompt. Where only the sum of several is told, it is shared out evenly among them,
-// so that nobody pays for a prompt that was longer than any.
-function longestPrompt(usage: Usage): number {
+// Tiers apply by the length of a single prompt. If only the sum of several prompts is known, it is split evenly, so that the
+// caller is not charged the tier of a prompt longer than any of them.
+function averagePromptTokens(usage: Usage): number {
   if (isEmpty(usage.fees)) return promptTokens(usage);
   const rounds = ROUND_FEES.reduce((sum, fee) => sum + Math.max(0, usage.fees[fee] ?? 0), 1);
   return promptTokens(usage) / rounds;
@@ -219,9 +218,9 @@ function promptTokens(usage: Usage): number {
   return sum;
 }
 
-function ratesFor(card: PriceCard, prompt: number): Rates {
+function ratesFor(card: PriceCard, promptLength: number): Rates {
   let rates = card.base;
-  for (const tier of card.tiers) if (prompt > tier.aboveInputTokens) rates = tier.rates;
+  for (const tier of card.tiers) if (promptLength > tier.aboveInputTokens) rates = tier.rates;
   return rates;
 }
 
@@ -251,7 +250,7 @@ function isKnownFactor(
   );
 }
 
-/** The factor of this name; one where none is named, and where the table does not know it. */
+/** The factor of this name; 1 if there is no name or the table does not have it. */
 export function factorNamed(
   table: Readonly<Record<string, Ratio>>,
   name: string | undefined,
@@ -268,10 +267,4 @@ function requestFee(card: PriceCard, rates: Rates, size: string | undefined): Pi
     rates.request ??
     0n
   );
-}
-
-export function maxPico(left: Pico | undefined, right: Pico | undefined): Pico {
-  const a = left ?? 0n;
-  const b = right ?? 0n;
-  return a > b ? a : b;
 }

@@ -1,4 +1,4 @@
-// Exact fractions, so that no price and no factor on it is ever a float.
+// Exact fractions: prices and factors are never floats.
 
 import type { Pico } from "../base/money.ts";
 
@@ -8,14 +8,14 @@ export interface Ratio {
 }
 
 export const ONE: Ratio = { num: 1n, den: 1n };
-const FRACTION = 1_000_000;
+const FRACTION_SCALE = 1_000_000;
 
-// A second of audio may be counted in fractions; a token never is, and costs no more work for it.
+/** count × unitPrice × factor. Seconds of audio may be fractional: they are rounded up to a millionth. */
 export function product(count: number, unitPrice: Pico, factor: Ratio): Ratio {
   if (Number.isSafeInteger(count))
     return { num: BigInt(count) * unitPrice * factor.num, den: factor.den };
-  const scaledCount = BigInt(Math.ceil(count * FRACTION));
-  return { num: scaledCount * unitPrice * factor.num, den: factor.den * BigInt(FRACTION) };
+  const scaledCount = BigInt(Math.ceil(count * FRACTION_SCALE));
+  return { num: scaledCount * unitPrice * factor.num, den: factor.den * BigInt(FRACTION_SCALE) };
 }
 
 export function add(left: Ratio, right: Ratio): Ratio {

@@ -1,5 +1,5 @@
-// GET /v1/models: the catalog with prices, for anybody. The list is big and asked for often, so each model's JSON is made
-// once and joined; it is made again when the catalog changes, or a price by its hour.
+// GET /v1/models and /v1/models/{id}: the catalog with prices. Needs no API key. The list is large and read often, so the
+// JSON of every model is cached until the catalog, the available providers or a time-dependent price changes.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -21,19 +21,21 @@ const ANTHROPIC_PAGE = 20;
 const ANTHROPIC_PAGE_MAX = 1000;
 
 const ANTHROPIC_VERSION = {
-  "anthropic-version": "With any value, the answer has the form of Anthropic's API.",
+  "anthropic-version":
+    "If present, with any value, the response has the format of Anthropic's API.",
 };
-const CACHED = { etag: "Send it as `if-none-match`: 304 says that nothing changed." };
+const CACHED = {
+  etag: "Send it as `if-none-match` to get a 304 if nothing has changed.",
+};
 
 const ListQuery = z.strictObject({
   provider: z
     .string()
     .optional()
     .meta({ description: "Only models of this provider.", example: "anthropic" }),
-  available: z
-    .enum(["true", "false"])
-    .optional()
-    .meta({ description: "Only models that can, or cannot, be called now." }),
+  available: z.enum(["true", "false"]).optional().meta({
+    description: "Only models that the gateway has (`true`) or lacks (`false`) an account for.",
+  }),
   q: z
     .string()
     .max(100)
@@ -65,7 +67,7 @@ interface CatalogSnapshot {
   readonly whole: { readonly text: string; readonly etag: string };
 }
 
-/** The routes of the catalog. */
+/** The HTTP routes of the catalog. */
 export function modelRoutes(deps: ModelRoutesDeps): Route[] {
   const { catalog, isAvailable } = deps;
   let snapshot: CatalogSnapshot | undefined;
@@ -76,7 +78,7 @@ export function modelRoutes(deps: ModelRoutesDeps): Route[] {
       snapshot = snapshotOf(current, key, isAvailable, now);
     return snapshot;
   };
-  // The longer path first: an id may hold slashes, and would take it for one.
+  // The more specific path first: a model id may contain slashes and would match `/endpoints` as well.
   return [listRoute(snapshotAt), endpointsRoute(deps), getRoute(snapshotAt)];
 }
 
@@ -88,13 +90,13 @@ function listRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
     requestHeaders: ANTHROPIC_VERSION,
     summary: "List models and prices",
     description:
-      "Every model with a price, in OpenAI's list shape; in Anthropic's where the request has an `anthropic-version` header.",
+      "Lists every model with its price, in the format of OpenAI's API; with an `anthropic-version` header, in the format of Anthropic's API.",
     tag: "Models",
     dialect: "openai",
     query: ListQuery,
     responses: {
       200: { description: "The models.", schema: ModelListResponse, headers: CACHED },
-      304: { description: "Nothing changed since the `etag` that was sent.", headers: CACHED },
+      304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
     },
     faults: ["invalid_request"],
     run: ({ query, headers, now }) => {
@@ -116,19 +118,19 @@ function getRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
     path: "/v1/models/{id+}",
     id: "getModel",
     requestHeaders: ANTHROPIC_VERSION,
-    summary: "Read one model and its price",
+    summary: "Get a model and its price",
     tag: "Models",
     dialect: "openai",
     params: z.object({
       id: z.string().meta({
         description:
-          "The model's id, slashes and all, an alias of it, or its name without a provider.",
+          "The model id, including slashes, an alias of it, or its name without a provider.",
         example: "sim/echo",
       }),
     }),
     responses: {
       200: { description: "The model.", schema: ModelResponse, headers: CACHED },
-      304: { description: "Nothing changed since the `etag` that was sent.", headers: CACHED },
+      304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
     },
     faults: ["model_not_found"],
     run: ({ params, headers, now }) => {

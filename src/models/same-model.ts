@@ -1,5 +1,5 @@
-// Which models of different providers are the same weights. Each model has a family: its name without what a provider
-// added to it. The families of a catalog are worked out once, when somebody asks.
+// Finds models of different providers that are the same weights. Such models share a family: the model's name without what
+// a provider adds to it. The families of a catalog are computed on first use and cached.
 
 import { cardAt } from "./price-card.ts";
 import type { Catalog, Model } from "./catalog.ts";
@@ -11,12 +11,12 @@ interface Families {
   readonly members: ReadonlyMap<string, readonly Model[]>;
 }
 
-/** The blend of prices by which models are compared: agents read about three tokens for each that they write. */
+/** Models are compared by a blended price: agents read about three tokens for each one generated. */
 const INPUT_WEIGHT = 3n;
 
 const familyCache = new WeakMap<Catalog, Families>();
 
-/** The model at every provider that has it, one each: itself first, then its maker's, then the cheaper before the dearer. */
+/** The same model at every provider, one each: the given one first, then its maker's, then by price. */
 export function sameModels(catalog: Catalog, model: Model, now: number): readonly Model[] {
   const families = familiesOf(catalog);
   const family = families.byModelId.get(model.id);
@@ -24,13 +24,13 @@ export function sameModels(catalog: Catalog, model: Model, now: number): readonl
   return onePerProvider([model, ...sortByPreference(members, now)]);
 }
 
-/** The models that a name without a provider means, at each provider that has it; none where nobody has it. */
+/** The models that a name without a provider refers to, one per provider. */
 export function modelsNamed(catalog: Catalog, name: string, now: number): readonly Model[] {
   const members = familiesOf(catalog).members.get(baseName("", name)) ?? [];
   return onePerProvider(sortByPreference(members, now));
 }
 
-/** List prices of a model in one number, in pico-USD; undefined where it has none. */
+/** Input and output list price combined, in pico-USD; undefined without an input price. */
 export function blendedPrice(model: Model, now: number): bigint | undefined {
   const base = cardAt(model.prices, now)?.base;
   return base?.input === undefined ? undefined : base.input * INPUT_WEIGHT + (base.output ?? 0n);
@@ -48,16 +48,16 @@ function familiesOf(catalog: Catalog): Families {
     const family = familyOf(catalog, model, referencedNames);
     if (family === undefined) continue;
     byModelId.set(model.id, family);
-    const others = members.get(family);
-    if (others === undefined) members.set(family, [model]);
-    else others.push(model);
+    const familyMembers = members.get(family);
+    if (familyMembers === undefined) members.set(family, [model]);
+    else familyMembers.push(model);
   }
   const families = { byModelId, members };
   familyCache.set(catalog, families);
   return families;
 }
 
-// A model that the operator declares is nobody's twin unless the operator says so.
+// An operator's own model shares a family only if the models file says so (`same_as`).
 function familyOf(
   catalog: Catalog,
   model: Model,

@@ -20,8 +20,8 @@ function inputPrice(catalog: Catalog, id: string, at = NOW): bigint | undefined 
   return found && cardAt(found.model.prices, at)?.base.input;
 }
 
-describe("the operator's models file", () => {
-  test("the example of the documentation is valid and does what it says", () => {
+describe("models file", () => {
+  test("accepts the example in docs/models.md", () => {
     const docs = readFileSync(join(import.meta.dir, "../../docs/models.md"), "utf8");
     const example = /```json\n([\s\S]*?)\n```/.exec(docs)?.[1] ?? "";
     const catalog = mergeModels(builtInModels(), parseModelsFile(example), NOW);
@@ -33,7 +33,7 @@ describe("the operator's models file", () => {
     expect(findModel(catalog, "openai/gpt-6.2-sol-preview")?.model.maxOutputTokens).toBe(128_000);
   });
 
-  test("it adds a provider and its models, whose wires are the provider's", () => {
+  test("adds a provider and its models, which inherit the provider's wires", () => {
     const catalog = merged({
       providers: [
         {
@@ -64,7 +64,7 @@ describe("the operator's models file", () => {
     });
   });
 
-  test("it changes a price or a limit and leaves the rest of the model as it was", () => {
+  test("overrides a price or a limit and keeps the rest of the model", () => {
     const catalog = merged({
       models: [
         { id: "openai/gpt-5.4", pricing: { tokens: { input: "9", output: "10" } } },
@@ -82,7 +82,7 @@ describe("the operator's models file", () => {
     expect(inputPrice(catalog, "xai/grok-4.3")).toBe(1_250_000n);
   });
 
-  test("a new model of a known provider is priced like another one", () => {
+  test("prices a new model like an existing one with `priced_like`", () => {
     const catalog = merged({
       models: [{ id: "anthropic/claude-opus-6", priced_like: "anthropic/claude-opus-5" }],
     });
@@ -90,21 +90,21 @@ describe("the operator's models file", () => {
     expect(findModel(catalog, "anthropic/claude-opus-6")?.model.wires).toEqual(["messages"]);
   });
 
-  test("it brings back what is retired", () => {
+  test("makes a retired model available again", () => {
     expect(
       findModel(merged({ models: [{ id: "openai/gpt-4-32k" }] }), "openai/gpt-4-32k")?.model
         .retired,
     ).toBe(false);
   });
 
-  test("a model that is hidden keeps its price, for when another is answered under its name", () => {
+  test("keeps the price of a hidden model, because another model may answer under its name", () => {
     const catalog = merged({ hide: ["xai/grok-4.3"] });
     expect(findModel(catalog, "xai/grok-4.3")).toBeUndefined();
-    const asked = findModel(catalog, "xai/grok-3-mini");
-    expect(asked && cardFor(catalog, asked.model, "grok-4.3", NOW)?.exact).toBe(true);
+    const requested = findModel(catalog, "xai/grok-3-mini");
+    expect(requested && cardFor(catalog, requested.model, "grok-4.3", NOW)?.exact).toBe(true);
   });
 
-  test("it hides models by name, with `*` for anything", () => {
+  test("hides models that match a pattern with `*`", () => {
     const catalog = merged({ hide: ["openai/gpt-3.5*", "openrouter/*"] });
     expect(findModel(catalog, "openai/gpt-3.5-turbo")).toBeUndefined();
     expect(catalog.models.some(({ provider }) => provider === "openrouter")).toBe(false);
@@ -112,40 +112,40 @@ describe("the operator's models file", () => {
   });
 
   test.each<readonly [string, unknown, string]>([
-    ["JSON that cannot be read", "{", "not valid JSON"],
-    ["a key that is not known", { modles: [] }, "modles"],
+    ["invalid JSON", "{", "not valid JSON"],
+    ["an unknown key", { modles: [] }, "modles"],
     [
       "an id without a provider",
       { models: [{ id: "gpt" }] },
       "models[0].id: must be `<provider>/<name>`",
     ],
     [
-      "a price below zero",
+      "a negative price",
       { models: [{ id: "a/b", pricing: { tokens: { input: "-1" } } }] },
       "models[0].pricing",
     ],
     [
-      "a price that is no decimal",
+      "a price that is not a decimal",
       { models: [{ id: "a/b", pricing: { tokens: { input: "1e-3" } } }] },
       "models[0].pricing",
     ],
     [
-      "a meter that is not known",
+      "an unknown meter",
       { models: [{ id: "a/b", pricing: { tokens: { input: "1", prompt: "1" } } }] },
       "models[0].pricing",
     ],
     [
-      "prices without one for input",
+      "prices without a price for input",
       { models: [{ id: "a/b", pricing: { tokens: { output: "1" } } }] },
       "models[0].pricing",
     ],
     [
-      "a date that is none",
+      "an invalid date",
       { models: [{ id: "a/b", pricing: { tokens: { input: "1" }, from: "soon" } }] },
       "models[0].pricing",
     ],
     [
-      "an hour that is none",
+      "an invalid time of day",
       {
         models: [
           { id: "a/b", pricing: { tokens: { input: "1" }, hours: { start: "25:00", end: "1:0" } } },
@@ -154,28 +154,28 @@ describe("the operator's models file", () => {
       "models[0].pricing",
     ],
     [
-      "a base URL that is not of the web",
+      "a base URL that is not HTTP",
       { providers: [{ id: "x", base_url: "file:///etc/passwd", wires: ["chat"] }] },
       "providers[0].base_url",
     ],
     [
-      "a wire that is not known",
+      "an unknown wire",
       { providers: [{ id: "x", base_url: "http://x", wires: ["smtp"] }] },
       "providers[0].wires[0]",
     ],
     ["a limit of zero", { models: [{ id: "a/b", context_length: 0 }] }, "models[0].context_length"],
     [
-      "the same model twice",
+      "a duplicate model",
       { models: [{ id: "sim/echo" }, { id: "sim/echo" }] },
-      'models[1].id: "sim/echo" is there twice',
+      'models[1].id: "sim/echo" is defined twice',
     ],
-  ])("%s is refused with the path to it", (_, file, sentence) => {
+  ])("rejects %s and names its path", (_, file, message) => {
     expect(() => parseModelsFile(typeof file === "string" ? file : JSON.stringify(file))).toThrow(
-      sentence,
+      message,
     );
   });
 
-  test("every mistake is named at once", () => {
+  test("reports all errors at once", () => {
     const file = { models: [{ id: "nope" }, { id: "sim/echo", context_length: -1 }], hide: [""] };
     expect(() => parseModelsFile(JSON.stringify(file))).toThrow(
       /models\[0\]\.id[\s\S]*models\[1\]\.context_length[\s\S]*hide\[0\]/,
@@ -186,24 +186,24 @@ describe("the operator's models file", () => {
     [
       "a new model without a price",
       { models: [{ id: "openai/gpt-9" }] },
-      "without a price it has no route",
+      "needs `pricing` or `priced_like`",
     ],
     [
-      "a provider that nobody declares",
+      "a model of an undeclared provider",
       { models: [{ id: "nobody/x", pricing: { tokens: { input: "1" } } }] },
-      'nobody declares the provider "nobody"',
+      'the provider "nobody" is unknown',
     ],
     [
-      "a likeness that is not there",
+      "an unknown model in `priced_like`",
       { models: [{ id: "openai/gpt-9", priced_like: "openai/gpt-8" }] },
       "which is not in the catalog",
     ],
-  ])("%s is refused", (_, file, sentence) => {
-    expect(() => merged(file)).toThrow(sentence);
+  ])("rejects %s", (_, file, message) => {
+    expect(() => merged(file)).toThrow(message);
   });
 });
 
-describe("createCatalog", () => {
+describe("live catalog", () => {
   function source(): ModelsFileSource & { text: string; version: number; reads: number } {
     const file = {
       text: "{}",
@@ -215,21 +215,21 @@ describe("createCatalog", () => {
     return file;
   }
 
-  test("without a file it is the built-in catalog and never changes", () => {
+  test("without a file, is the built-in catalog and never changes", () => {
     const live = createLiveCatalog({ now: NOW });
     const before = live.current();
     expect(live.refresh(NOW)).toEqual({ changed: false });
     expect(live.current()).toBe(before);
   });
 
-  test("a file that did not change is not read again", () => {
+  test("does not read an unchanged file again", () => {
     const file = source();
     const live = createLiveCatalog({ file, now: NOW });
     for (let round = 0; round < 5; round++) live.refresh(NOW + round);
     expect(file.reads).toBe(1);
   });
 
-  test("a file that changed is read without a restart", () => {
+  test("reloads a changed file without a restart", () => {
     const file = source();
     const live = createLiveCatalog({ file, now: NOW });
     file.text = JSON.stringify({ hide: ["sim/tiny"] });
@@ -238,7 +238,7 @@ describe("createCatalog", () => {
     expect(findModel(live.current(), "sim/tiny")).toBeUndefined();
   });
 
-  test("a file that broke keeps the catalog that was there and says what is wrong, until it is mended", () => {
+  test("keeps the previous catalog and reports the error until an invalid file is fixed", () => {
     const file = source();
     const live = createLiveCatalog({ file, now: NOW });
     const before = live.current();
@@ -258,12 +258,12 @@ describe("createCatalog", () => {
     expect(live.problem()).toBeUndefined();
   });
 
-  test("a file that is broken at the start is an error at the start", () => {
+  test("throws if the file is invalid at the start", () => {
     const file = { ...source(), read: () => "{" };
     expect(() => createLiveCatalog({ file, now: NOW })).toThrow("not valid JSON");
   });
 
-  test("a file on disk is watched by its stamp, and one that goes away keeps the catalog that was there", () => {
+  test("detects changes of a file on disk, and keeps the catalog if the file is deleted", () => {
     const folder = mkdtempSync(join(tmpdir(), "models-"));
     try {
       const path = join(folder, "models.json");
@@ -286,9 +286,11 @@ describe("createCatalog", () => {
     }
   });
 
-  test("a file that is not there at the start is an error that names the setting", () => {
+  test("throws with the name of the setting if the file is missing at the start", () => {
     expect(() =>
       createLiveCatalog({ file: modelsFileAt("/nowhere/models.json"), now: NOW }),
-    ).toThrow("POSTERN_MODELS_FILE names /nowhere/models.json, which cannot be read (ENOENT)");
+    ).toThrow(
+      "Cannot read /nowhere/models.json (ENOENT). Create the file, or change or unset POSTERN_MODELS_FILE.",
+    );
   });
 });

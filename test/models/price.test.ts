@@ -30,17 +30,17 @@ function card(id: string, at = NOW): PriceCard {
   return dated;
 }
 
-test("a model that speaks has a price for sound, and none is the text's", () => {
-  const speaking = models.filter(
+test("models with audio output have audio prices above their text prices", () => {
+  const audioModels = models.filter(
     ({ provider, outputModalities }) =>
       ["openai", "azure"].includes(provider) && outputModalities.includes("audio"),
   );
-  expect(speaking.length).toBeGreaterThan(0);
-  for (const { id, prices } of speaking)
-    for (const { card: one } of prices) {
-      const { input_audio: heard = 0n, output_audio: said = 0n } = one.base;
-      expect([id, heard > rateOf(one.base, "input").unitPrice]).toEqual([id, true]);
-      expect([id, said > rateOf(one.base, "output").unitPrice]).toEqual([id, true]);
+  expect(audioModels.length).toBeGreaterThan(0);
+  for (const { id, prices } of audioModels)
+    for (const { card } of prices) {
+      const { input_audio: input = 0n, output_audio: output = 0n } = card.base;
+      expect([id, input > rateOf(card.base, "input").unitPrice]).toEqual([id, true]);
+      expect([id, output > rateOf(card.base, "output").unitPrice]).toEqual([id, true]);
     }
 });
 
@@ -86,7 +86,7 @@ function usageOfCall(call: {
   };
 }
 
-/** The same sum, done the long way in fractions of a pico. */
+/** The cost computed independently, as a fraction of pico-USD. */
 function exactCost(used: Usage, card: PriceCard): { readonly num: bigint; readonly den: bigint } {
   const { lines } = price(used, card);
   const den = lines.reduce((product, line) => product * line.multiplier.den, 1n);
@@ -99,7 +99,7 @@ function exactCost(used: Usage, card: PriceCard): { readonly num: bigint; readon
 }
 
 describe("price", () => {
-  test("a call costs the sum of its meters at list price", () => {
+  test("sums up all meters at list price", () => {
     const { cost, lines } = price(
       usage({ input: 1000, cache_read: 2000, output: 500 }),
       card("sim/echo"),
@@ -112,24 +112,24 @@ describe("price", () => {
     ]);
   });
 
-  test("a sum is rounded up to a whole nano-USD once, not line by line", () => {
+  test("rounds the sum up to a whole nano-USD once, not line by line", () => {
     const thin = datedCard({ tokens: { input: "0.000001", output: "0.000001" } }).card;
     expect(price(usage({ input: 400, output: 400 }), thin).cost).toBe(1n);
     expect(price(usage({ input: 600, output: 600 }), thin).cost).toBe(2n);
   });
 
-  test("nothing used costs nothing", () => {
+  test("charges nothing for empty usage", () => {
     expect(price(usage({}), card("sim/echo"))).toEqual({ cost: 0n, lines: [], missingPrices: [] });
   });
 
-  test("reasoning is billed as output unless the model prices it apart", () => {
+  test("bills reasoning as output unless the model has a price for it", () => {
     expect(price(usage({ reasoning: 1_000_000 }), card("openai/gpt-5")).cost).toBe(10_000_000_000n);
     expect(
       price(usage({ reasoning: 1_000_000 }), card("perplexity/sonar-deep-research")).cost,
     ).toBe(3_000_000_000n);
   });
 
-  test("cache writes of five minutes and of an hour have their own prices", () => {
+  test("bills five-minute and one-hour cache writes at their own prices", () => {
     const sonnet = card("anthropic/claude-sonnet-4-5");
     expect(price(usage({ cache_write_5m: 100_000 }), sonnet).cost).toBe(375_000_000n);
     expect(price(usage({ cache_write_1h: 100_000 }), sonnet).cost).toBe(600_000_000n);
@@ -141,7 +141,7 @@ describe("price", () => {
     ).toBe(1_000_000_000n);
   });
 
-  test("a long prompt is billed by its tier for every meter, chosen by the whole prompt", () => {
+  test("bills every meter at the tier of the whole prompt", () => {
     const sonnet = card("anthropic/claude-sonnet-4-5");
     expect(price(usage({ input: 200_000, output: 1000 }), sonnet).cost).toBe(
       600_000_000n + 15_000_000n,
@@ -166,7 +166,7 @@ describe("price", () => {
     );
   });
 
-  test("the prompt of several rounds, told as a sum, is at the tier of a round", () => {
+  test("divides the prompt sum of several tool rounds to choose the tier", () => {
     const card = {
       base: { input: 3n, output: 15n, web_search: 100n },
       tiers: [{ aboveInputTokens: 200_000, rates: { input: 6n, output: 22n, web_search: 100n } }],
@@ -181,7 +181,7 @@ describe("price", () => {
     expect(price({ tokens, fees: {} }, card).cost).toBe(1_522n);
   });
 
-  test("the service tier, speed and region that the reply names are exact factors on tokens, not on fees", () => {
+  test("multiplies tokens, not fees, by the factors of the reported service tier, speed and region", () => {
     const flex = price(
       { tokens: { output: 1000 }, fees: { web_search: 1 }, serviceTier: "flex" },
       card("openai/gpt-5"),
@@ -198,7 +198,7 @@ describe("price", () => {
     ).toBe(55_000_000n);
   });
 
-  test("a service tier without a known price is billed at list price and named", () => {
+  test("bills an unknown service tier at list price and reports it", () => {
     expect(
       price(usage({ input: 1 }, { serviceTier: "turbo" }), card("openai/gpt-5")).missingPrices,
     ).toEqual(["service_tier:turbo"]);
@@ -207,13 +207,13 @@ describe("price", () => {
     expect(isPriced(card("openai/gpt-5"), { serviceTier: "constructor" })).toBe(false);
   });
 
-  test("a tool without a known price is told apart from one that is free", () => {
+  test("distinguishes a tool without a known price from a free one", () => {
     expect(isPriced(card("openai/gpt-5"), { fees: ["web_search", "request"] })).toBe(true);
     expect(isPriced(card("openai/gpt-5"), { fees: ["image_generation"] })).toBe(false);
     expect(isPriced(card("anthropic/claude-opus-5"), { fees: ["web_fetch"] })).toBe(true);
   });
 
-  test("a meter without a price is billed as the dearest of its relatives and named where that may be too low", () => {
+  test("bills a meter without a price at the highest fallback price, and reports it if that may be too low", () => {
     const plain = datedCard({ tokens: { input: "1", output: "4" } }).card;
     const billed = price(
       {
@@ -237,7 +237,7 @@ describe("price", () => {
     ]);
   });
 
-  test("a further leg is billed by its own model, at that model's own tier", () => {
+  test("bills additional usage at its own model's price and tier", () => {
     const main = card("anthropic/claude-sonnet-5");
     const used = usage(
       { input: 100 },
@@ -251,7 +251,7 @@ describe("price", () => {
     expect(price(used, main).missingPrices).toEqual(["model:claude-opus-5"]);
   });
 
-  test("Perplexity's fee for a request follows the size of its search, and is the dearest where that is not told", () => {
+  test("charges Perplexity's request fee by search size, and the highest one if the size is unknown", () => {
     const sonar = card("perplexity/sonar");
     const call = (serviceTier?: string): Usage => ({
       tokens: {},
@@ -263,18 +263,18 @@ describe("price", () => {
     expect(price(call(), sonar).cost).toBe(12_000_000n);
   });
 
-  test("Gemini 2.5 charges a grounded prompt once, Gemini 3 each query", () => {
+  test("charges a grounded prompt once on Gemini 2.5, and each query on Gemini 3", () => {
     const searches: Usage = { tokens: {}, fees: { grounding: 3 } };
     expect(price(searches, card("google/gemini-2.5-flash")).cost).toBe(35_000_000n);
     expect(price(searches, card("google/gemini-3.5-flash")).cost).toBe(42_000_000n);
   });
 
-  test("parts of a second of audio are counted", () => {
-    const heard = datedCard({ tokens: { input: "1" }, fees: { audio_second: "0.0001" } }).card;
-    expect(price({ tokens: {}, fees: { audio_second: 0.25 } }, heard).cost).toBe(25_000n);
+  test("bills fractions of a second of audio", () => {
+    const audio = datedCard({ tokens: { input: "1" }, fees: { audio_second: "0.0001" } }).card;
+    expect(price({ tokens: {}, fees: { audio_second: 0.25 } }, audio).cost).toBe(25_000n);
   });
 
-  test("an absurd count is never charged", () => {
+  test("never charges an invalid count", () => {
     expect(
       price(
         usage({ input: -5, output: Number.NaN, reasoning: Number.POSITIVE_INFINITY }),
@@ -302,7 +302,7 @@ describe("price", () => {
         const whole = price(usageOfCall(call), call.card);
         const left = whole.lines.slice(0, cut).reduce((sum, line) => sum + line.pico, 0n);
         const right = whole.lines.slice(cut).reduce((sum, line) => sum + line.pico, 0n);
-        // A line is rounded up to a pico by itself, so the parts may exceed the whole by less than one pico a line.
+        // Each line is rounded up to a pico-USD, so the parts may exceed the whole by less than one pico-USD per line.
         expect(left + right >= (whole.cost - 1n) * 1000n).toBe(true);
         expect(left + right <= whole.cost * 1000n + BigInt(whole.lines.length)).toBe(true);
       }),
@@ -310,7 +310,7 @@ describe("price", () => {
     );
   });
 
-  test("property: using more never costs less, on every card that has no cheaper tier for longer prompts", () => {
+  test("property: more usage never costs less", () => {
     fc.assert(
       fc.property(
         anyCall,
@@ -334,37 +334,37 @@ describe("price", () => {
 });
 
 describe("priceUpperBound", () => {
-  test("it counts all input as the dearest input and all output as the dearest output", () => {
+  test("prices all input at the highest input rate and all output at the highest output rate", () => {
     expect(priceUpperBound({ inputTokens: 1000, outputTokens: 1000 }, card("sim/echo"))).toBe(
       2_000_000n + 2_000_000n,
     );
   });
 
-  test("an absurd bound costs more than anybody has, and never throws", () => {
-    for (const absurd of [Number.NaN, Number.POSITIVE_INFINITY, 1e300]) {
-      const bounds = { inputTokens: absurd, outputTokens: absurd };
+  test("prices an invalid bound above any balance, and does not throw", () => {
+    for (const invalid of [Number.NaN, Number.POSITIVE_INFINITY, 1e300]) {
+      const bounds = { inputTokens: invalid, outputTokens: invalid };
       expect(priceUpperBound(bounds, card("sim/echo")) > 9_000_000_000_000_000n).toBe(true);
-      expect(affordableOutput(1_000_000_000n, bounds, card("sim/echo"), absurd)).toBe(0);
+      expect(affordableOutput(1_000_000_000n, bounds, card("sim/echo"), invalid)).toBe(0);
     }
     expect(priceUpperBound({ inputTokens: -5, outputTokens: 0.5 }, card("sim/echo"))).toBe(2_000n);
   });
 
-  test("a tier that the prompt cannot reach is not counted", () => {
+  test("ignores a tier that the prompt cannot reach", () => {
     const sonnet = card("anthropic/claude-sonnet-4-5");
     expect(priceUpperBound({ inputTokens: 200_000, outputTokens: 0 }, sonnet)).toBe(1_200_000_000n);
     expect(priceUpperBound({ inputTokens: 200_001, outputTokens: 0 }, sonnet)).toBe(2_400_012_000n);
   });
 
-  test("a model that another may answer for is held at the dearer of the two", () => {
+  test("covers every model that may answer", () => {
     const found = findModel(catalog, "xai/grok-3-mini");
-    const held = found && possibleCards(catalog, found.model, NOW);
-    expect(held).toHaveLength(2);
-    expect(priceUpperBound({ inputTokens: 1_000_000, outputTokens: 0 }, held ?? [])).toBe(
+    const possible = found && possibleCards(catalog, found.model, NOW);
+    expect(possible).toHaveLength(2);
+    expect(priceUpperBound({ inputTokens: 1_000_000, outputTokens: 0 }, possible ?? [])).toBe(
       2_500_000_000n,
     );
   });
 
-  test("property: no call within its bounds costs more than its bound, over every card of the catalog", () => {
+  test("property: no usage within the bounds costs more than the upper bound, on every card", () => {
     const within = (card: PriceCard) =>
       fc.record({
         card: fc.constant(card),
@@ -374,7 +374,7 @@ describe("priceUpperBound", () => {
         speed: anyFactorName(card.speeds),
         region: anyFactorName(card.regions),
         slack: fc.nat({ max: 100_000 }),
-        tellsRegion: fc.boolean(),
+        isRegionKnown: fc.boolean(),
       });
     for (const card of cards) {
       fc.assert(
@@ -387,7 +387,7 @@ describe("priceUpperBound", () => {
             fees: call.fees,
             ...(call.serviceTier !== undefined && { serviceTier: call.serviceTier }),
             ...(call.speed !== undefined && { speed: call.speed }),
-            ...(call.tellsRegion && call.region !== undefined && { region: call.region }),
+            ...(call.isRegionKnown && call.region !== undefined && { region: call.region }),
           };
           const { cost } = price(usageOfCall(call), card);
           expect(cost <= priceUpperBound(bounds, card)).toBe(true);
@@ -398,24 +398,24 @@ describe("priceUpperBound", () => {
     }
   });
 
-  test("property: a cheaper tier, or the standard one, may answer any call without passing its bound", () => {
+  test("property: an answer from the standard tier costs no more than the upper bound of the requested tier", () => {
     fc.assert(
       fc.property(
         anyCard,
         anyTokens,
         fc.constantFrom("priority", "fast", "flex", "standard"),
-        (card, used, asked) => {
+        (card, used, requestedTier) => {
           const input = TOKEN_METERS.slice(0, 7).reduce(
             (sum, meter) => sum + (used[meter] ?? 0),
             0,
           );
           const output = TOKEN_METERS.slice(7).reduce((sum, meter) => sum + (used[meter] ?? 0), 0);
           const bound = priceUpperBound(
-            { inputTokens: input, outputTokens: output, serviceTier: asked },
+            { inputTokens: input, outputTokens: output, serviceTier: requestedTier },
             card,
           );
           expect(price(usage(used, { serviceTier: "default" }), card).cost <= bound).toBe(true);
-          expect(price(usage(used, { serviceTier: asked }), card).cost <= bound).toBe(true);
+          expect(price(usage(used, { serviceTier: requestedTier }), card).cost <= bound).toBe(true);
         },
       ),
       { numRuns: 500 },
@@ -424,7 +424,7 @@ describe("priceUpperBound", () => {
 });
 
 describe("affordableOutput", () => {
-  test("property: the output that it names fits, and one token more does not", () => {
+  test("property: the result is affordable, and one token more is not", () => {
     fc.assert(
       fc.property(
         anyCard,
@@ -449,7 +449,7 @@ describe("affordableOutput", () => {
 });
 
 describe("rateOf", () => {
-  test("every meter has a rule on every card, and no relative is cheaper than what is known", () => {
+  test("every meter has a rate on every card, and a fallback is never below the five-minute cache write", () => {
     for (const card of cards) {
       for (const meter of TOKEN_METERS) expect(rateOf(card.base, meter).unitPrice >= 0n).toBe(true);
       const write = rateOf(card.base, "cache_write_1h");
@@ -460,28 +460,28 @@ describe("rateOf", () => {
 });
 
 describe("decimals", () => {
-  test("a price in USD per million tokens becomes whole pico-USD, what is finer is rounded up", () => {
+  test("converts USD per million tokens to pico-USD per token, rounded up", () => {
     expect(picoPerToken("0.003625")).toBe(3_625n);
     expect(picoPerToken("0.0000001")).toBe(1n);
     expect(picoPerToken(0.1 + 0.2)).toBe(300_000n);
     expect(picoPerToken(12.5)).toBe(12_500_000n);
   });
 
-  test("factors are exact fractions in lowest terms", () => {
+  test("reads factors as reduced fractions", () => {
     expect(ratioOf("0.5")).toEqual({ num: 1n, den: 2n });
     expect(ratioOf("5/3")).toEqual({ num: 5n, den: 3n });
     expect(ratioOf(1.1)).toEqual({ num: 11n, den: 10n });
   });
 
-  test("what is not a decimal is refused", () => {
-    for (const wrong of ["", "-1", "1e3", "0x10", "1,5", "∞", Number.NaN, -1])
-      expect(() => picoPerToken(wrong)).toThrow("not a decimal");
+  test("rejects values that are not decimals", () => {
+    for (const invalid of ["", "-1", "1e3", "0x10", "1,5", "∞", Number.NaN, -1])
+      expect(() => picoPerToken(invalid)).toThrow("not a decimal");
     expect(() => ratioOf("1/0")).toThrow("zero");
   });
 });
 
 describe("cardAt", () => {
-  test("DeepSeek costs twice as much at its peak hours on weekdays", () => {
+  test("doubles DeepSeek's price at peak hours on weekdays", () => {
     const found = findModel(catalog, "deepseek/deepseek-flash");
     const input = (at: string): bigint | undefined =>
       found && cardFor(catalog, found.model, undefined, Date.parse(at))?.card.base.input;
@@ -493,7 +493,7 @@ describe("cardAt", () => {
     expect(input("2026-11-22T02:00:00Z")).toBe(150_000n);
   });
 
-  test("a price holds from its day on, and the one before it until then", () => {
+  test("applies a price from its date on", () => {
     const found = findModel(catalog, "google/gemini-3.8-flash");
     const input = (at: string): bigint | undefined =>
       found && cardFor(catalog, found.model, undefined, Date.parse(at))?.card.base.input;
@@ -501,7 +501,7 @@ describe("cardAt", () => {
     expect(input("2027-01-01T00:00:00Z")).toBe(1_500_000n);
   });
 
-  test("hours may run over midnight", () => {
+  test("supports hours past midnight", () => {
     const dated = [
       datedCard({ tokens: { input: "1" } }),
       datedCard({ tokens: { input: "2" }, hours: { start: "22:00", end: "02:00" } }),

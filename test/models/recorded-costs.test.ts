@@ -1,5 +1,5 @@
-// Recorded replies that state what their provider charged for them. Each is priced to the same amount, to 1e-9 USD, or its
-// difference is one of those that are explained. The recordings are not part of this repository.
+// Recorded replies in which the provider states the cost. Each must be priced at the same amount, to 1e-9 USD, or its
+// difference must have a known explanation. The recordings are not part of this repository.
 
 import { describe, expect, test } from "bun:test";
 import { usageOf } from "../../src/inference/metering/usage/usage.ts";
@@ -14,9 +14,9 @@ import {
 
 const NOW = Date.parse("2026-11-21");
 
-describe("price, against what providers say that they charged", () => {
+describe("price compared to the provider's stated cost", () => {
   test.skipIf(skipWithoutRecordedCosts())(
-    "every recorded cost is met to 1e-9 USD, or its difference is explained",
+    "matches every recorded cost to 1e-9 USD, or the difference is explained",
     () => {
       const catalog = catalogOf(builtInModels());
       const counts = new Map<string, number>();
@@ -26,7 +26,7 @@ describe("price, against what providers say that they charged", () => {
         const reason = explainDifference({ call, usd });
         if (reason === undefined)
           unexplained.push(
-            `${call.provider} ${call.request_model} → ${call.response_models.join()}: they say ${call.provider_cost_usd}, we say ${usd} ${call.path} ${JSON.stringify(call.usage)}`,
+            `${call.provider} ${call.request_model} → ${call.response_models.join()}: provider's cost ${call.provider_cost_usd}, ours ${usd} ${call.path} ${JSON.stringify(call.usage)}`,
           );
         const key = `${call.provider}: ${reason ?? "UNEXPLAINED"}`;
         counts.set(key, (counts.get(key) ?? 0) + 1);
@@ -41,16 +41,16 @@ describe("price, against what providers say that they charged", () => {
 });
 
 function chargedUsd(catalog: ReturnType<typeof catalogOf>, call: RecordedCost): number | undefined {
-  // That gateway names models as we do, and sells them at their makers' prices.
+  // The Vercel gateway uses the same model ids as we do, and sells models at their makers' prices.
   const isResold = call.provider === "vercel-gateway";
   const id = isResold ? call.request_model : `${call.provider}/${call.request_model}`;
-  const answered = isResold ? call.request_model.split("/")[1] : call.response_models[0];
+  const answeredModel = isResold ? call.request_model.split("/")[1] : call.response_models[0];
   const requested = findModel(catalog, id)?.model ?? catalog.byName.get(id.toLowerCase());
   const wire = call.endpoint === "openai.chat" ? "chat" : "responses";
-  const usage = usageOf(wire, { model: answered, usage: call.usage }, call.provider);
+  const usage = usageOf(wire, { model: answeredModel, usage: call.usage }, call.provider);
   const found =
     requested &&
-    cardFor(catalog, requested, answered, call.created === null ? NOW : call.created * 1000);
+    cardFor(catalog, requested, answeredModel, call.created === null ? NOW : call.created * 1000);
   return usage === undefined || found === undefined
     ? undefined
     : Number(price(usage, found.card).cost) / 1e9;

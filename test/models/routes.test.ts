@@ -26,8 +26,8 @@ async function send(
   options: { routes?: readonly Route[]; now?: number } = {},
 ): Promise<Response> {
   const url = new URL(path, "http://gateway.test");
-  const [list, , one] = options.routes ?? routes;
-  const route = url.pathname === "/v1/models" ? list : one;
+  const [listRoute, , getRoute] = options.routes ?? routes;
+  const route = url.pathname === "/v1/models" ? listRoute : getRoute;
   const request = new Request(url, { headers });
   const params = route?.params?.parse({
     id: decodeURIComponent(url.pathname.slice("/v1/models/".length)),
@@ -45,9 +45,9 @@ async function send(
     request,
     bodyText: "",
   };
-  const answer = await route?.read?.(input);
-  if (!(answer instanceof Response)) throw new Error("not a response");
-  return answer;
+  const response = await route?.read?.(input);
+  if (!(response instanceof Response)) throw new Error("not a response");
+  return response;
 }
 
 async function ids(path: string, headers?: Record<string, string>): Promise<string[]> {
@@ -56,7 +56,7 @@ async function ids(path: string, headers?: Record<string, string>): Promise<stri
 }
 
 describe("GET /v1/models", () => {
-  test("it needs no authentication", () => {
+  test("needs no authentication", () => {
     expect(routes.map(({ auth, method, path }) => [auth, method, path])).toEqual([
       ["none", "GET", "/v1/models"],
       ["none", "GET", "/v1/models/{id+}/endpoints"],
@@ -64,10 +64,13 @@ describe("GET /v1/models", () => {
     ]);
   });
 
-  test("every model is in OpenAI's list shape with its price", async () => {
-    const answer = await send("/v1/models");
-    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/json"]);
-    const body = ModelList.parse(await answer.json());
+  test("lists every model with its price in OpenAI's format", async () => {
+    const response = await send("/v1/models");
+    expect([response.status, response.headers.get("content-type")]).toEqual([
+      200,
+      "application/json",
+    ]);
+    const body = ModelList.parse(await response.json());
     expect(body.data.length).toBe(catalogOf(builtInModels()).models.length);
     for (const { pricing } of body.data) {
       expect(pricing["prompt"]).toMatch(/^\d+(\.\d+)?$/);
@@ -75,7 +78,7 @@ describe("GET /v1/models", () => {
     }
   });
 
-  test("a record holds limits, abilities, prices in USD per token, tiers and whether it can be called now", async () => {
+  test("a record has limits, abilities, prices in USD per token, tiers and availability", async () => {
     const record = ModelRecord.parse(
       await (await send("/v1/models/anthropic/claude-haiku-5-5")).json(),
     );
@@ -102,7 +105,7 @@ describe("GET /v1/models", () => {
     expect(record.created).toBe(Date.parse("2026-10-07") / 1000);
   });
 
-  test("simulated models say so and can be called", async () => {
+  test("simulated models are marked and available", async () => {
     expect(await (await send("/v1/models/sim/echo")).json()).toMatchObject({
       simulated: true,
       available: true,
@@ -110,7 +113,7 @@ describe("GET /v1/models", () => {
     });
   });
 
-  test("it can be narrowed by provider, by what can be called, and by a word", async () => {
+  test("filters by provider, availability and search text", async () => {
     expect(await ids("/v1/models?provider=sim")).toEqual([
       "sim/echo",
       "sim/embed",
@@ -129,12 +132,12 @@ describe("GET /v1/models", () => {
     ]);
   });
 
-  test("a query that is not known is refused", () => {
+  test("rejects unknown query parameters and values", () => {
     expect(send("/v1/models?providr=sim")).rejects.toThrow();
     expect(send("/v1/models?available=yes")).rejects.toThrow();
   });
 
-  test("an unchanged list is answered with 304 and no body", async () => {
+  test("returns 304 without a body if nothing has changed", async () => {
     const first = await send("/v1/models");
     const etag = first.headers.get("etag") ?? "";
     const again = await send("/v1/models", { "if-none-match": `"other", W/${etag}` });
@@ -143,19 +146,23 @@ describe("GET /v1/models", () => {
     expect(first.headers.get("vary")).toBe("anthropic-version");
   });
 
-  test("the list follows the catalog, and prices follow the hour", async () => {
+  test("updates with the catalog and with time-dependent prices", async () => {
     let catalog = catalogOf(builtInModels());
-    const own = modelRoutes({
+    const custom = modelRoutes({
       catalog: { current: () => catalog },
       isAvailable: () => true,
       health,
     });
-    const before = (await send("/v1/models", {}, { routes: own })).headers.get("etag");
+    const before = (await send("/v1/models", {}, { routes: custom })).headers.get("etag");
     catalog = catalogOf(builtInModels().filter(({ id }) => id !== "sim/tiny"));
-    expect((await send("/v1/models", {}, { routes: own })).headers.get("etag")).not.toBe(before);
+    expect((await send("/v1/models", {}, { routes: custom })).headers.get("etag")).not.toBe(before);
     const price = async (now: string): Promise<unknown> =>
       (
-        await send("/v1/models/deepseek/deepseek-flash", {}, { routes: own, now: Date.parse(now) })
+        await send(
+          "/v1/models/deepseek/deepseek-flash",
+          {},
+          { routes: custom, now: Date.parse(now) },
+        )
       ).json();
     expect(await price("2026-11-23T00:30:00Z")).toMatchObject({
       pricing: { prompt: "0.00000015" },
@@ -163,7 +170,7 @@ describe("GET /v1/models", () => {
     expect(await price("2026-11-23T01:00:00Z")).toMatchObject({ pricing: { prompt: "0.0000003" } });
   });
 
-  test("with `anthropic-version` the list has Anthropic's shape and pages", async () => {
+  test("with `anthropic-version`, returns pages in Anthropic's format", async () => {
     const headers = { "anthropic-version": "2023-06-01" };
     const first = (await (await send("/v1/models?limit=2&provider=sim", headers)).json()) as Record<
       string,
@@ -191,7 +198,7 @@ describe("GET /v1/models", () => {
 });
 
 describe("GET /v1/models/{id}", () => {
-  test("a name without a provider gives the model that a call by it goes to", async () => {
+  test("resolves a name without a provider to the model that a call would use", async () => {
     const read = async (name: string, headers?: Record<string, string>) =>
       (await (await send(`/v1/models/${name}`, headers)).json()) as { id: string };
     expect((await read("gpt-5.4")).id).toBe("openai/gpt-5.4");
@@ -199,7 +206,7 @@ describe("GET /v1/models/{id}", () => {
     expect(claude).toMatchObject({ id: "anthropic/claude-haiku-4-5", type: "model" });
   });
 
-  test("an id may hold slashes, and an alias gives its model", async () => {
+  test("resolves ids with slashes and aliases", async () => {
     expect(await (await send("/v1/models/groq/openai/gpt-oss-120b")).json()).toMatchObject({
       id: "groq/openai/gpt-oss-120b",
     });
@@ -208,7 +215,7 @@ describe("GET /v1/models/{id}", () => {
     });
   });
 
-  test("an id that is not there is a 404 that says what to do", async () => {
+  test("returns 404 with suggestions for an unknown id", async () => {
     const fault: unknown = await send("/v1/models/no-one/gpt-5.4").catch((error: unknown) => error);
     if (!(fault instanceof Fault)) throw new Error("no fault");
     expect([fault.code, fault.status]).toEqual(["model_not_found", 404]);

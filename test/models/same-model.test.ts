@@ -13,7 +13,7 @@ function sameModelIds(id: string): string[] {
   return sameModels(catalog, found.model, NOW).map((model) => model.id);
 }
 
-describe("the same model", () => {
+describe("same models at other providers", () => {
   const families: readonly (readonly [id: string, ...others: string[]])[] = [
     [
       "anthropic/claude-sonnet-4-5",
@@ -32,12 +32,12 @@ describe("the same model", () => {
     ["bedrock/amazon.nova-lite-v1:0", "openrouter/amazon/nova-lite-v1"],
   ];
   for (const [id, ...others] of families)
-    test(`${id} is had from ${others.length} more`, () => {
+    test(`${id} has ${others.length} others`, () => {
       const [own, ...rest] = sameModelIds(id);
       expect([own, ...rest.toSorted()]).toEqual([id, ...others.toSorted()]);
     });
 
-  test("its own provider comes first, then its maker's, and each provider once, by its cheapest", () => {
+  test("come after the model's own provider: first the maker, then each provider once, by its cheapest model", () => {
     expect(
       sameModelIds("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0").slice(0, 2),
     ).toEqual([
@@ -49,7 +49,7 @@ describe("the same model", () => {
     );
   });
 
-  test("variants, quantized weights, other sizes, names that move and the simulator's models are not", () => {
+  test("exclude variants, quantized weights, other sizes, floating names and simulator models", () => {
     for (const id of [
       "together/meta-llama/Llama-3.3-70B-Instruct-Turbo",
       "mistral/mistral-large-latest",
@@ -71,12 +71,12 @@ describe("the same model", () => {
     }
   });
 
-  test("every model that is declared by its id is there", () => {
-    const gone = Object.keys(FAMILY_BY_ID).filter((id) => !catalog.byName.has(id.toLowerCase()));
-    expect(gone).toEqual([]);
+  test("every id in FAMILY_BY_ID is in the catalog", () => {
+    const missing = Object.keys(FAMILY_BY_ID).filter((id) => !catalog.byName.has(id.toLowerCase()));
+    expect(missing).toEqual([]);
   });
 
-  test("the operator says it of their own models: another's id, or a name that several share", () => {
+  test("follow `same_as` of the operator's models: the id of a model, or a shared name", () => {
     const file = {
       providers: ["here", "there"].map((id) => ({
         id,

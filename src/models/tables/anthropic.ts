@@ -5,7 +5,7 @@ const FAST_MODE_URL = "https://platform.claude.com/docs/en/build-with-claude/fas
 const MODELS_URL = "https://platform.claude.com/docs/en/about-claude/models/overview";
 const CHECKED_ON = "2026-11-21";
 
-/** Claude is sold under names that hold its own name everywhere. */
+/** All of them have "claude" in their model names. */
 const ANTHROPIC_HOSTS = ["anthropic", "vertex", "bedrock"];
 const ANTHROPIC = ["anthropic"];
 const TEXT_IMAGE_FILE: readonly Modality[] = ["text", "image", "file"];
@@ -154,7 +154,7 @@ export const ANTHROPIC_FACTS: readonly FactRule[] = [
 ];
 
 export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
-  // A five-minute write is 1.25 and an hour's write 2 times the input price, wherever Claude is sold.
+  // A five-minute cache write costs 1.25 times, a one-hour write 2 times the input price, at every provider of Claude.
   {
     providers: ANTHROPIC_HOSTS,
     match: /claude/,
@@ -163,7 +163,7 @@ export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
     source: PRICING_URL,
     checked: CHECKED_ON,
   },
-  // Priority is capacity that the organisation has committed to: its calls are charged at list price.
+  // Priority uses capacity that the organization committed to: its calls are charged at list price.
   {
     providers: ANTHROPIC,
     match: /./,

@@ -4,8 +4,8 @@ import type { Pricing, TokenPrices } from "../price-card.ts";
 const PRICING_URL = "https://api-docs.deepseek.com/quick_start/pricing";
 const CHECKED_ON = "2026-11-21";
 
-// Off-peak is half of the peak price: peak is 09:00–12:00 and 14:00–18:00 in Beijing, on weekdays. Chinese public holidays
-// are off-peak, too; they are decreed year by year, so here they are billed as the weekdays that they are.
+// The off-peak price is half of the peak price. Peak is 09:00–12:00 and 14:00–18:00 in Beijing, on weekdays. Chinese public
+// holidays are off-peak as well, but they are announced year by year, so they are billed as weekdays here.
 const PEAK_HOURS = [
   { start: "01:00", end: "04:00", weekdays: [1, 2, 3, 4, 5] },
   { start: "06:00", end: "10:00", weekdays: [1, 2, 3, 4, 5] },
@@ -47,7 +47,7 @@ export const DEEPSEEK_MODELS: readonly SupplementalModel[] = [
     provider: "deepseek",
     name: "deepseek-flash",
     title: "DeepSeek V4.1 Flash",
-    // The old names are answered by this model, at its price.
+    // Older names are answered by this model, at its price.
     aliases: ["deepseek-v4-flash", "deepseek-v4-flash-vision-exp", "deepseek-v4.1-flash"],
     pricing: peakAndOffPeak(
       { input: "0.15", cache_read: "0.003", output: "0.6" },

@@ -63,7 +63,7 @@ export const GOOGLE_FACTS: readonly FactRule[] = [
     input: ["text", "image"],
     output: ["text", "image"],
     supported: [],
-    // Google's imitation of Chat Completions does not say which tokens were pictures.
+    // Google's OpenAI-compatible API does not report which tokens were images.
     wires: ["gemini"],
     source: MODELS_URL,
     checked: null,
@@ -86,7 +86,7 @@ export const GOOGLE_PRICE_RULES: readonly PriceRule[] = [
     source: PRICING_URL,
     checked: CHECKED_ON,
   },
-  // Up to 2.5 a grounded prompt is charged once; from 3 on each search query is.
+  // Up to Gemini 2.5 a grounded prompt is charged once; from Gemini 3 on, each search query.
   {
     providers: GOOGLE_HOSTS,
     match: /^gemini-(1|2)/,

@@ -1,4 +1,4 @@
-// Providers that host models of many makers.
+// Providers that host models of several makers.
 
 import type { Ability, FactRule, SupplementalModel, PriceRule } from "../model-facts.ts";
 
@@ -183,7 +183,7 @@ export const OPEN_FACTS: readonly FactRule[] = [
 ];
 
 export const OPEN_PRICE_RULES: readonly PriceRule[] = [
-  // Flex is sold at the on-demand price for ten times the rate limit.
+  // Flex costs the on-demand price and has ten times the rate limit.
   {
     providers: ["groq"],
     match: /./,
@@ -205,7 +205,7 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
     source: PERPLEXITY,
     checked: CHECKED_ON,
   },
-  // OpenRouter sells Gemini's audio at Google's price, which its table leaves out.
+  // OpenRouter sells Gemini's audio at Google's price, which the published table lacks.
   {
     providers: ["openrouter"],
     match: /^google\/gemini-2\.5-flash$/,
@@ -241,7 +241,7 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
     source: GEMINI,
     checked: null,
   },
-  // Sound is sold by the minute, and what it counts in tokens is not charged besides.
+  // Audio is charged by the minute; its tokens are not charged.
   {
     providers: ["mistral"],
     match: /^voxtral-small/,
@@ -252,7 +252,7 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
   },
 ];
 
-/** Where `-latest` points today; the tables still price these names as the models before. */
+/** The models that `-latest` points to; the published tables still have the prices of their predecessors. */
 export const OPEN_MODELS: readonly SupplementalModel[] = [
   {
     provider: "mistral",

@@ -282,7 +282,7 @@ function longContextModel(
     pricing: [
       {
         tokens: { input, cache_read: cacheRead, cache_write_5m: cacheWrite, output },
-        // "More than 272K input tokens": the whole call at twice the input and one and a half times the output price.
+        // Above 272K input tokens the whole call costs 2 times the input and 1.5 times the output price.
         tiers: [
           {
             above_input_tokens: 272_000,

@@ -1,5 +1,5 @@
-// Models that their provider no longer answers for, or never sold under that name. They keep their price, so that an old
-// record can be understood, and have no route.
+// Models that their provider has shut down, or never sold under this name. They keep their prices for old records, but cannot
+// be called.
 
 export const RETIRED: Readonly<Record<string, RegExp>> = {
   openai:

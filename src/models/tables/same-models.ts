@@ -1,7 +1,7 @@
-// How providers write the name of a model that others have, too. The rules are laid over the name one after another; the
-// names that come out alike are the same model. What a rule cannot know is declared by its id.
+// Normalizes the names of models that several providers have. The rules apply to a name in order; models with equal results
+// are the same model. Exceptions are listed by id.
 
-/** A provider's way of writing names, and what is left of a name when it is taken away. */
+/** Replaces what a provider adds to model names. An empty list of providers means all. */
 export interface NameRule {
   readonly providers: readonly string[];
   readonly pattern: RegExp;
@@ -17,13 +17,13 @@ export const NAME_RULES: readonly NameRule[] = [
     pattern: /^(?:(?:us|us-gov|eu|apac|jp|au|ca|global)\.)?(?:[a-z]+\.)/,
     replacement: "",
   },
-  // Its own revision. A zero is the maker's: `mistral-7b-instruct-v0:2` is 0.2.
+  // Bedrock's own revision. A zero belongs to the maker's version: `mistral-7b-instruct-v0:2` is 0.2.
   {
     providers: ["bedrock"],
     pattern: /-v?[1-9]\d*:\d+$|(?<!-v0):\d+$|-v[1-9]\d*$/,
     replacement: "",
   },
-  // Makers as folders: `meta-llama/llama-4-scout`. Variants such as `:free` stay models of their own.
+  // Makers as prefixes: `meta-llama/llama-4-scout`. Variants such as `:free` stay separate models.
   { providers: ["openrouter", "groq", "together"], pattern: /^[^/]+\//, replacement: "" },
   { providers: ["openrouter"], pattern: /-v1$/, replacement: "" },
   { providers: ["fireworks"], pattern: /^accounts\/[^/]+\/[^/]+\//, replacement: "" },
@@ -31,13 +31,13 @@ export const NAME_RULES: readonly NameRule[] = [
   { providers: ["fireworks"], pattern: /^llama-v/, replacement: "llama-" },
   { providers: ["vertex"], pattern: /@.*$|-maas$/, replacement: "" },
   { providers: ALL_PROVIDERS, pattern: /^llama(?=\d)/, replacement: "llama-" },
-  // A snapshot's day: Bedrock names it where the maker's own id does not.
+  // Snapshot dates, which Bedrock includes and the maker's id does not.
   { providers: ALL_PROVIDERS, pattern: /(?<=^claude-.*)-20\d{6}$/, replacement: "" },
-  // 4.5 and 4-5 are two spellings of one number.
+  // 4.5 and 4-5 are spellings of the same version.
   { providers: ALL_PROVIDERS, pattern: /(?<=\d)\.(?=\d)/g, replacement: "-" },
 ];
 
-/** Hosts of open weights have names of their own for them. Quantized variants (`-Turbo`, `-FP8`) are left apart. */
+/** Names that no rule can derive. Quantized variants (`-Turbo`, `-FP8`) are separate models. */
 export const FAMILY_BY_ID: Readonly<Record<string, string>> = {
   "groq/llama-3.3-70b-versatile": "llama-3-3-70b-instruct",
   "groq/llama-3.1-8b-instant": "llama-3-1-8b-instruct",
@@ -52,10 +52,10 @@ export const FAMILY_BY_ID: Readonly<Record<string, string>> = {
   "cerebras/zai-glm-4.7": "glm-4-7",
 };
 
-/** Names that move: what they stand for differs between the providers, so they are nobody's twin. */
+/** Names whose model changes over time and differs between providers: never the same model. */
 export const FLOATING_NAMES = /-latest$|^deepseek-(chat|reasoner)$|^openrouter$|^auto$/;
 
-/** Who makes what: asked for without a provider, a model is looked for at its maker's first. */
+/** Providers that make their own models. A name without a provider goes to the maker first. */
 export const MAKERS = [
   "openai",
   "anthropic",

@@ -1,9 +1,9 @@
-// The models of the built-in simulator. They are not language models; their prices exist so that money can be tried out.
+// The models of the built-in simulator. Their prices exist only to test billing.
 
 import type { FactRule, SupplementalModel } from "../model-facts.ts";
 import type { TokenPrices } from "../price-card.ts";
 
-const SOURCE = "the simulator of this gateway; no model runs behind it";
+const SOURCE = "the built-in simulator; no language model runs";
 const CHECKED_ON = "2026-11-21";
 const PRICES: TokenPrices = {
   input: "1",
@@ -27,11 +27,11 @@ function simulatedModel(name: string, title: string, tokens: TokenPrices): Suppl
 }
 
 export const SIMULATOR_MODELS: readonly SupplementalModel[] = [
-  simulatedModel("echo", "Simulated: echo (no model runs behind it)", PRICES),
-  simulatedModel("reason", "Simulated: reasoning (no model runs behind it)", PRICES),
-  simulatedModel("tiny", "Simulated: tiny context (no model runs behind it)", PRICES),
+  simulatedModel("echo", "Simulator: echo", PRICES),
+  simulatedModel("reason", "Simulator: reasoning", PRICES),
+  simulatedModel("tiny", "Simulator: tiny context", PRICES),
   {
-    ...simulatedModel("embed", "Simulated: embeddings (no model runs behind it)", { input: "1" }),
+    ...simulatedModel("embed", "Simulator: embeddings", { input: "1" }),
     kind: "embedding",
   },
 ];

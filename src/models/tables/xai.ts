@@ -64,7 +64,7 @@ export const XAI_PRICE_RULES: readonly PriceRule[] = [
   {
     providers: XAI,
     match: /./,
-    // The dearest of its further tools, searching attached files, stands for those that we have no meter for.
+    // Tools without a meter of their own are billed like the most expensive of them, searching attached files.
     fees: {
       web_search: "0.005",
       x_search: "0.005",
@@ -77,7 +77,7 @@ export const XAI_PRICE_RULES: readonly PriceRule[] = [
   },
 ];
 
-// "Long context ≥ 200k tokens": the boundary belongs to the higher price.
+// xAI: "Long context ≥ 200k tokens", so exactly 200,000 tokens are billed at the higher price.
 function grokModel(
   name: string,
   title: string,
@@ -128,5 +128,5 @@ export const XAI_MODELS: readonly SupplementalModel[] = [
   ),
 ];
 
-/** Older names may be answered, and billed, as this model. A hold is taken for the dearer of the two. */
+/** xAI may answer, and bill, older names as this model. A hold covers the more expensive of the two. */
 export const XAI_MAY_ANSWER_AS = { match: /^grok-(3|4-|code)/, id: "xai/grok-4.3" } as const;
