@@ -420,7 +420,7 @@ describeEachStore((kind) => {
         await hear(invoice, "paid", "second", 1_050);
         const after = await page("/operator/payments");
         expect(after.text).toContain("What needs you");
-        expect(after.text).toContain("the invoice was paid before");
+        expect(after.text).toContain("the invoice was already paid");
         expect((await fetchPage(desk, "/operator/payments?state=lost", seat)).status).toBe(400);
       });
 

@@ -1,5 +1,5 @@
-// Pages at a processor where an invoice can be paid. An invoice has one such page at a time, so that it cannot be paid
-// twice; every page is asked after until it is certain that nothing more comes of it, so that a lost webhook loses nothing.
+// Checkout pages of a hosted processor. An invoice has one open page at a time, so that it cannot be paid twice. Every
+// page is polled until its outcome is final, so a lost webhook loses no payment.
 
 import type { Log } from "../../base/log.ts";
 import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
@@ -23,14 +23,14 @@ import type {
 import { inFlightPaymentOf } from "./in-flight-payment.ts";
 
 const POLL_BATCH_MAX = 50;
-/** A processor that fails so often in one go is left alone until the next. */
+/** After this many failures in a batch, the processor is not called again until the next poll. */
 const POLL_FAILURES_MAX = 5;
 const POLL_LEASE_MS = 2 * MINUTE_MS;
-/** After so long no refund and no dispute comes any more. */
+/** Refunds and disputes are possible for this long after the checkout. */
 const TRACKING_MAX_MS = 400 * DAY_MS;
 const PAID_POLL_MIN_MS = 10 * MINUTE_MS;
 const PAID_POLL_AGE_DIVISOR = 4;
-/** How often readers of an invoice may make its page be asked after. */
+/** Readers of an invoice cause at most one request to the processor in this time. */
 const RECENT_CHECK_MS = 2_000;
 
 const CHECKOUT_STATES = ["open", "done", "expired"] as const;
@@ -49,24 +49,24 @@ interface Checkout {
 export interface PaymentDeps extends PaymentCallbacks {
   readonly db: Db;
   readonly log: Log;
-  /** Told in the same transaction of what became of a fact, such as by an operator who entered it. */
+  /** Called in the same transaction with the outcome of a fact; audits what an operator enters. */
   readonly onApplied?: (tx: Tx, applied: readonly AppliedFact[]) => Promise<void>;
 }
 
-/** What somebody who wants to pay is sent to, or told. */
+/** Where to send a payer, or why there is nothing to pay. */
 export type PaymentStart =
   | { readonly kind: "page"; readonly url: string }
   | { readonly kind: "processing" }
   | { readonly kind: "settled" };
 
-/** The page where an open invoice can be paid: the one that there is, or a new one. */
+/** Returns the open checkout page of an invoice, or creates one. */
 export async function beginCheckout(
   deps: PaymentDeps,
   processor: HostedProcessor,
   request: CheckoutRequest,
   now: number,
 ): Promise<PaymentStart> {
-  // What is charged by itself, or paid by an agent, must not be paid by hand as well.
+  // An automatic top-up or an agent's payment of the same invoice may be in flight.
   if ((await inFlightPaymentOf(deps.db, request.invoiceId)) !== undefined)
     return { kind: "processing" };
   const latest = await latestCheckout(deps.db, processor.id, request.invoiceId);
@@ -86,7 +86,7 @@ export async function beginCheckout(
   return { kind: recorded };
 }
 
-/** Makes sure that an invoice cannot be paid any more at the processor, and applies what was paid meanwhile. */
+/** Closes the invoice's page at the processor, and applies a payment that was made meanwhile. */
 export async function cancelCheckout(
   deps: PaymentDeps,
   processor: HostedProcessor,
@@ -99,24 +99,24 @@ export async function cancelCheckout(
   return (await reconcileCheckout(deps, processor, latest, now)).state;
 }
 
-/** Asks from now on after a payment that had no page: a saved method was charged. */
+/** Polls a payment that has no page from now on: a saved method was charged. */
 export async function trackPayment(
   { db }: PaymentDeps,
   { id: processor }: HostedProcessor,
   { invoiceId, ref, now }: { readonly invoiceId: string; readonly ref: string; now: number },
 ): Promise<void> {
   await db.write(async (tx) => {
-    const known = await tx.get("select id from checkout where processor = ? and ref = ?", [
+    const existing = await tx.get("select id from checkout where processor = ? and ref = ?", [
       processor,
       ref,
     ]);
-    if (known !== undefined) return;
+    if (existing !== undefined) return;
     const attempt = ((await latestCheckout(tx, processor, invoiceId))?.attempt ?? 0) + 1;
     await insertCheckout(tx, processor, { invoiceId, attempt, ref, now });
   });
 }
 
-/** Whether there is a page at which an invoice may still be paid. Who locks the invoice and asks can rely on it. */
+/** Whether the invoice has a page where it can still be paid. Reliable if the caller has locked the invoice. */
 export async function hasOpenCheckout(
   reader: Reader,
   { id: processor }: HostedProcessor,
@@ -125,7 +125,7 @@ export async function hasOpenCheckout(
   return (await latestCheckout(reader, processor, invoiceId))?.state === "open";
 }
 
-/** Brings an open invoice up to date for whoever reads it, where that was not done just now. */
+/** Reconciles an open invoice before it is read, unless that was done a moment ago. */
 export async function reconcileInvoice(
   deps: PaymentDeps,
   processor: HostedProcessor,
@@ -138,12 +138,12 @@ export async function reconcileInvoice(
   await reconcileCheckout(deps, processor, latest, now);
 }
 
-/** What was looked at by a clock that was set back since was not looked at just now. */
+/** A `lookedAt` far in the future (the clock stepped back) does not count as recent. */
 export function isRecentlyChecked({ lookedAt }: Pick<Checkout, "lookedAt">, now: number): boolean {
   return Math.abs(now - lookedAt) < RECENT_CHECK_MS;
 }
 
-/** Asks after every page whose time has come. */
+/** Reconciles every page that is due. */
 export async function pollCheckouts(
   deps: PaymentDeps,
   processor: HostedProcessor,
@@ -161,24 +161,24 @@ export async function pollCheckouts(
       if (state === "open") await cancelOrphanPage(deps.db, processor, checkout);
     } catch (cause) {
       failures += 1;
-      deps.log.warn("a page could not be asked after", { invoice: checkout.invoiceId, cause });
+      deps.log.warn("failed to reconcile a checkout", { invoice: checkout.invoiceId, cause });
     }
   }
 }
 
-/** Another process may be at it: who moves the time on does the work. */
+/** Leases the page: of several processes, the one that moves `due_at` reconciles it. */
 async function claimCheckout(db: Db, { id, dueAt }: Checkout, now: number): Promise<boolean> {
-  const moved = await db.write((tx) =>
+  const updated = await db.write((tx) =>
     tx.run("update checkout set due_at = ? where id = ? and due_at = ?", [
       now + POLL_LEASE_MS,
       id,
       dueAt,
     ]),
   );
-  return moved === 1;
+  return updated === 1;
 }
 
-/** An invoice that was paid in another way must not be paid at its page as well. */
+/** Closes the page of an invoice that was paid in another way. */
 async function cancelOrphanPage(
   db: Db,
   processor: HostedProcessor,
@@ -188,7 +188,7 @@ async function cancelOrphanPage(
   if (invoice?.status !== "open") await processor.cancelPage(ref);
 }
 
-/** Looks at the page that a webhook is about. What the webhook itself says is not believed. */
+/** Reconciles the page that a webhook names. The webhook's own content is not trusted. */
 export async function handleCheckoutWebhook(
   deps: PaymentDeps,
   processor: HostedProcessor,
@@ -205,7 +205,7 @@ export async function handleCheckoutWebhook(
   }
   const { facts } = await processor.fetchPage(ref);
   await ingestFacts(deps, facts, now);
-  // Whoever was to write it down has died, or is not that far: what goes back later must be found without a webhook, too.
+  // The process that created the page has not recorded it yet, or crashed. Track it, so that refunds are found by polling.
   const invoiceId = facts[0]?.invoiceId;
   if (invoiceId !== undefined && (await findInvoice(deps.db, invoiceId)) !== undefined)
     await trackPayment(deps, processor, { invoiceId, ref, now });
@@ -220,7 +220,7 @@ async function reconcileCheckout(
   const page = await processor.fetchPage(checkout.ref);
   await ingestFacts(deps, page.facts, now);
   await deps.db.write(async (tx) => {
-    // What was paid stays paid, also where the processor has forgotten the page, or where this look was slower than another.
+    // `done` is final, even if the processor no longer knows the page or a newer reconciliation was faster.
     const [row] = await tx.lockMany("checkout", "id", [checkout.id]);
     const wasPaid = row !== undefined && toCheckout(row).state === "done";
     const state = wasPaid ? "done" : page.state;
@@ -249,8 +249,8 @@ function nextPollAt(
 }
 
 /**
- * Brings facts to the door, one after the other, and tells the operator of what did not fit. `demand` throws, in the same
- * transaction, what speaks against it.
+ * Applies facts in order, each in its own transaction, and logs those that need the operator. `precondition` runs in that
+ * transaction and throws to reject the fact.
  */
 export async function ingestFacts(
   { db, log, onApplied, ...callbacks }: PaymentDeps,
@@ -260,11 +260,11 @@ export async function ingestFacts(
 ): Promise<readonly AppliedFact[]> {
   const results: AppliedFact[] = [];
   for (const fact of facts) {
-    const known = await db.get(
+    const existing = await db.get(
       "select id from payment_fact where processor = ? and ref = ? and kind = ?",
       [fact.processor, fact.ref, fact.kind],
     );
-    if (known !== undefined) continue;
+    if (existing !== undefined) continue;
     const applied = await db.write(async (tx) => {
       await precondition?.(tx);
       const appliedFacts = await applyFact(tx, fact, now, callbacks);
@@ -280,8 +280,8 @@ export async function ingestFacts(
         amount_cents: ingested.amountCents,
         currency: ingested.currency,
       };
-      if (reason !== null) log.error("a payment needs an operator", { ...fields, state, reason });
-      else if (state !== "known") log.info("a payment was heard of", { ...fields, state });
+      if (reason !== null) log.error("payment needs operator action", { ...fields, state, reason });
+      else if (state !== "known") log.info("payment event processed", { ...fields, state });
     }
     results.push(...applied);
   }
@@ -295,7 +295,7 @@ async function recordCheckout(
 ): Promise<"kept" | "settled" | "processing"> {
   const invoice = await lockInvoice(tx, invoiceId);
   if (invoice?.status !== "open") return "settled";
-  // Also where it is closed at once: the next page has a name of its own.
+  // Also if the page is closed at once, so that the next page gets another attempt number.
   await insertCheckout(tx, processor, { invoiceId, attempt, ref, now });
   return (await inFlightPaymentOf(tx, invoiceId)) === undefined ? "kept" : "processing";
 }
@@ -349,7 +349,7 @@ function toCheckout(row: Row): Checkout {
   };
 }
 
-/** What the processor is told of an invoice. */
+/** Undefined if the invoice is not open. */
 export async function checkoutRequestFor(
   reader: Reader,
   invoiceId: string,

@@ -1,4 +1,4 @@
-// What accounts owe since their bank took money back that was spent. It is taken out of whatever comes free.
+// Collects debts: an account owes what a dispute took back after it was spent. New balance pays the debt first.
 
 import { newId } from "../../base/id.ts";
 import { collectDebt, listDebtors } from "../../ledger/payments/payments.ts";

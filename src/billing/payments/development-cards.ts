@@ -1,12 +1,12 @@
-// Cards of development, which are none: what becomes of a charge is chosen when the card is saved.
+// Test cards of development mode. The owner chooses the outcome of every charge when saving the card.
 
 import type { ChargeRequest, ChargeResult, PaymentMethods } from "./payment-processor.ts";
 
-/** What a card does, and what it is called. */
+/** The outcome of charges, and the card's label. */
 export const DEVELOPMENT_CARDS = {
-  works: "A card that works",
-  declined: "A card that is declined",
-  authentication_required: "A card whose bank asks its owner",
+  works: "Test card that succeeds",
+  declined: "Test card that is declined",
+  authentication_required: "Test card that requires authentication",
 } as const;
 export type DevelopmentCard = keyof typeof DEVELOPMENT_CARDS;
 
@@ -14,12 +14,12 @@ export const developmentPaymentMethods: PaymentMethods = {
   createSetupPage: async ({ id, returnUrl }) => ({
     ref: id,
     url: `${returnUrl}/card`,
-    customer: "nobody",
+    customer: "development",
   }),
-  // Its page is one of the console, which saves the card itself.
+  // The console has the setup page and saves the card itself.
   fetchSetup: async () => ({ state: "expired" }),
   charge: async (charge) => chargeResultOf(charge),
-  // A charge is its answer: asking twice is the same.
+  // A charge has no state: repeating it gives the same result.
   findCharge: async () => undefined,
   detach: async () => {},
 };

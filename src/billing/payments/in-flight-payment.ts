@@ -1,12 +1,12 @@
-// Whether somebody else is paying an invoice just now, so that nobody pays it as well.
+// Finds a payment of an invoice that is in flight, so that the invoice is not paid twice.
 
 import type { Reader } from "../../store/db.ts";
 import { findTopUpByInvoice } from "../top-up/top-up-rows.ts";
 import { findActiveX402Payment } from "../x402/x402-payment-rows.ts";
 
 /**
- * `method`: a saved method is being charged. `wallet`: an agent's payment by x402 was sent, and what became of it is not
- * known yet. `unclear`: nobody can say what became of it, and an operator was told.
+ * `method`: a saved payment method is being charged. `wallet`: an x402 payment was sent and its outcome is not known yet.
+ * `unclear`: the outcome of an x402 payment could not be found out, and the operator was notified.
  */
 export type InFlightPayment = "method" | "wallet" | "unclear";
 
@@ -20,7 +20,6 @@ export async function inFlightPaymentOf(
   return payment.state === "unclear" ? "unclear" : "wallet";
 }
 
-/** Whether a saved method is being charged for an invoice. */
 export async function isMethodBeingCharged(reader: Reader, invoiceId: string): Promise<boolean> {
   return (await findTopUpByInvoice(reader, invoiceId))?.isOpen === true;
 }

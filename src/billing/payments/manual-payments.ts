@@ -1,4 +1,4 @@
-// Money that only the operator can see, such as a bank transfer: what they say of it is a payment fact like any other.
+// Payments that the operator confirms, such as bank transfers. They become payment facts like any other.
 
 import { Fault } from "../../base/fault.ts";
 import { lockRefundable } from "../../ledger/payments/payments.ts";
@@ -13,12 +13,12 @@ const PROCESSOR = "manual";
 
 export interface ManualPayment {
   readonly invoiceId: string;
-  /** What the bank calls it: of the transfer that came, or of the one that went back. */
+  /** The bank's reference of the incoming or outgoing transfer. */
   readonly reference: string;
   readonly now: number;
 }
 
-/** The operator has seen the whole amount of an invoice. Answers false where it was said before. */
+/** Records that the whole amount of an invoice arrived. Returns false if that was recorded before. */
 export async function markPaid(deps: PaymentDeps, transfer: ManualPayment): Promise<boolean> {
   const { invoiceId, reference, now } = transfer;
   const invoice = await requireInvoice(deps.db, invoiceId);
@@ -33,22 +33,22 @@ export async function markPaid(deps: PaymentDeps, transfer: ManualPayment): Prom
     currency: "usd",
     at: now,
   };
-  const known = await findFact(deps.db, fact);
-  if (known !== undefined && known.invoiceId !== invoiceId)
-    throw conflict(`The reference ${reference} belongs to ${known.invoiceId}.`);
-  // Whoever says it with another reference at the same moment has been heard by the time that the invoice is locked.
+  const recorded = await findFact(deps.db, fact);
+  if (recorded !== undefined && recorded.invoiceId !== invoiceId)
+    throw conflict(`The reference ${reference} is already used for ${recorded.invoiceId}.`);
+  // Under the lock, so that a concurrent payment with another reference is seen.
   const requireOpen = async (tx: Tx): Promise<void> => {
     const status = (await lockInvoice(tx, invoiceId))?.status;
     if ((status === "paid" || status === "refunded") && (await findFact(tx, fact)) === undefined)
-      throw conflict(`${invoiceId} is ${status} already. Nothing was changed.`);
+      throw conflict(`${invoiceId} is already ${status}. Nothing was changed.`);
   };
   const [applied] = await ingestFacts(deps, [fact], now, requireOpen);
   if (applied === undefined || (applied.state === "known" && applied.reason === null)) return false;
-  if (applied.reason !== null) throw conflict(`It was not credited: ${applied.reason}.`);
+  if (applied.reason !== null) throw conflict(`The payment was not credited: ${applied.reason}.`);
   return true;
 }
 
-/** The operator has given money of a payment back that came by `markPaid`. */
+/** Records a refund, in part or in full, of a payment that was entered with `markPaid`. */
 export async function markRefunded(
   deps: PaymentDeps,
   refund: ManualPayment & { readonly amountCents: number },
@@ -67,7 +67,7 @@ export async function markRefunded(
     currency: "usd",
     at: now,
   };
-  // Of two refunds at once, and of a refund and a call, the second is judged by what the first has left.
+  // Under the locks of invoice and wallet, so that a concurrent refund or model call is counted.
   const requireRefundable = async (tx: Tx): Promise<void> => {
     await lockInvoice(tx, invoiceId);
     if ((await findFact(tx, fact)) !== undefined) return;
@@ -75,7 +75,7 @@ export async function markRefunded(
     const returned = before.refundedCents + before.disputedCents;
     if (returned + amountCents > before.amountCents)
       throw conflict(
-        `Only ${formatCents(before.amountCents - returned)} of it are left to give back.`,
+        `Only ${formatCents(before.amountCents - returned)} of this payment can still be refunded.`,
       );
     const { credit } = amountsDelta(
       remainingAmounts(before, returned),
@@ -84,7 +84,7 @@ export async function markRefunded(
     const free = await lockRefundable(tx, accountId);
     if (credit > free)
       throw conflict(
-        `Credits of ${formatCents(Number(free / nanoOfCents(1)))} are unspent, which is less than this refund takes back.`,
+        `This refund takes back more than the unspent credits, which are ${formatCents(Number(free / nanoOfCents(1)))}.`,
       );
   };
   const [applied] = await ingestFacts(deps, [fact], now, requireRefundable);
@@ -97,13 +97,15 @@ async function requireBankTransfer(reader: Reader, invoiceId: string): Promise<P
     ({ processor, state }) => processor === PROCESSOR && state === "credited",
   );
   if (payment === undefined)
-    throw conflict(`${invoiceId} was not paid by transfer; refund it where it was paid.`);
+    throw conflict(
+      `${invoiceId} was not paid by bank transfer. Refund it at its payment processor.`,
+    );
   return payment;
 }
 
 async function requireInvoice(db: Db, id: string): Promise<Invoice> {
   const invoice = await findInvoice(db, id);
-  if (invoice === undefined) throw conflict(`There is no invoice ${id}.`);
+  if (invoice === undefined) throw conflict(`No invoice has the id ${id}.`);
   return invoice;
 }
 

@@ -1,5 +1,5 @@
-// The one door by which money comes in and goes back. A payment fact is applied to the ledger once, whatever arrives, in
-// whatever order, however often: it is unique, it waits for what it rests on, and what does not fit is kept aside.
+// Applies payment facts to the ledger, each exactly once, in whatever order they arrive. A fact that depends on another
+// one waits for it; a fact that does not match its invoice is set aside for the operator.
 
 import { getWallet } from "../../ledger/ledger.ts";
 import type { OnBalanceThresholds } from "../../ledger/balance-thresholds.ts";
@@ -50,9 +50,9 @@ const CENTS_MAX = 900_000_000;
 
 export interface AppliedFact {
   readonly fact: PaymentFact;
-  /** `known`: it was heard before, and nothing was done. */
+  /** `known`: the fact was recorded before, and nothing was changed. */
   readonly state: FactState | "known";
-  /** What an operator should look at. */
+  /** Set if the operator must act. */
   readonly reason: string | null;
 }
 
@@ -63,14 +63,14 @@ export interface PaidInvoice {
 }
 
 export interface PaymentCallbacks {
-  /** Told, in the same transaction, of an invoice that became paid. */
+  /** All callbacks run in the transaction of the fact. */
   readonly onInvoicePaid?: ((tx: Tx, paid: PaidInvoice) => Promise<void>) | undefined;
-  /** Told of balances that a refund or a dispute took below a mark. */
+  /** Called when a refund or a dispute takes a balance below a threshold. */
   readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
   readonly onTopUpEvent?: OnTopUpEvent | undefined;
 }
 
-/** Answers what became of the fact, and of others that had waited for it. */
+/** Returns the outcome of the fact, and of facts that waited for it. */
 export async function applyFact(
   tx: Tx,
   fact: PaymentFact,
@@ -78,31 +78,31 @@ export async function applyFact(
   callbacks: PaymentCallbacks = {},
 ): Promise<readonly AppliedFact[]> {
   if (!isValidAmount(fact.amountCents) || !isValidAmount(fact.taxCents))
-    return [{ fact, state: "aside", reason: "the amount is no amount" }];
+    return [{ fact, state: "aside", reason: "the amount is out of range" }];
   if (!(await insertFact(tx, fact, now))) return [await duplicateFact(tx, fact)];
   const invoice = await lockInvoice(tx, fact.invoiceId);
   const first = await processFact(tx, fact, invoice, { now, callbacks });
   const applied = [first];
-  // A refund that came before its payment, and a closed dispute before its dispute, can go on now.
-  for (let moved = first.state === "applied"; moved;) {
-    moved = false;
+  // A refund that arrived before its payment, or a dispute's closure before the dispute, can be applied now.
+  for (let hasProgressed = first.state === "applied"; hasProgressed;) {
+    hasProgressed = false;
     for (const waiting of await listWaitingFacts(tx, paymentIdOf(fact))) {
       const next = await processFact(tx, waiting, invoice, { now, callbacks });
       if (next.state === "waiting") continue;
       applied.push(next);
-      moved = true;
+      hasProgressed = true;
     }
   }
   return applied;
 }
 
 async function duplicateFact(tx: Tx, fact: PaymentFact): Promise<AppliedFact> {
-  const known = await findFact(tx, fact);
+  const recorded = await findFact(tx, fact);
   const isSame =
-    known?.amountCents === fact.amountCents &&
-    known.currency === fact.currency &&
-    known.invoiceId === fact.invoiceId;
-  return { fact, state: "known", reason: isSame ? null : "it was told differently before" };
+    recorded?.amountCents === fact.amountCents &&
+    recorded.currency === fact.currency &&
+    recorded.invoiceId === fact.invoiceId;
+  return { fact, state: "known", reason: isSame ? null : "it differs from the recorded fact" };
 }
 
 interface FactContext {
@@ -132,7 +132,7 @@ async function decide(
   invoice: Invoice | undefined,
   context: FactContext,
 ): Promise<FactVerdict> {
-  if (invoice === undefined) return setAside("no invoice has that id");
+  if (invoice === undefined) return setAside("no invoice has this id");
   switch (fact.kind) {
     case "paid":
       return await applyPaid(tx, fact, invoice, context);
@@ -154,9 +154,9 @@ async function applyPaid(
   invoice: Invoice,
   { now, callbacks }: FactContext,
 ): Promise<FactVerdict> {
-  if (fact.amountCents === 0) return setAside("nothing was paid");
+  if (fact.amountCents === 0) return setAside("the amount is zero");
   const [state, reason] = await matchToInvoice(tx, fact, invoice);
-  const bought =
+  const purchase =
     state === "credited"
       ? {
           creditCents: invoice.amountCents,
@@ -173,7 +173,7 @@ async function applyPaid(
     reason,
     currency: fact.currency,
     amountCents: fact.amountCents,
-    ...bought,
+    ...purchase,
     refundedCents: 0,
     disputedCents: 0,
     paidAt: fact.at,
@@ -194,22 +194,22 @@ async function applyPaid(
   return APPLIED;
 }
 
-/** Whether a payment is what the invoice asks for; if not, its money is kept aside and buys nothing. */
+/** A payment that does not match its invoice is not credited: its amount goes to suspense. */
 async function matchToInvoice(
   tx: Tx,
   fact: PaymentFact,
   invoice: Invoice,
 ): Promise<readonly [PaymentState, string | null]> {
   if (fact.currency.toLowerCase() !== CURRENCY)
-    return ["foreign", `it is in ${fact.currency} and not in US dollars`];
+    return ["foreign", `the currency is ${fact.currency}, not usd`];
   const earlier = await paymentsOfInvoice(tx, invoice.id);
   const credited = earlier.find(({ state }) => state === "credited");
-  if (credited !== undefined) return ["suspense", `the invoice was paid before, by ${credited.id}`];
+  if (credited !== undefined) return ["suspense", `the invoice was already paid by ${credited.id}`];
   const expectedCents = invoice.amountCents + invoice.feeCents + fact.taxCents;
   if (fact.amountCents !== expectedCents)
-    return ["suspense", `${fact.amountCents} cents were paid where ${expectedCents} are due`];
+    return ["suspense", `${fact.amountCents} cents were paid, but ${expectedCents} are due`];
   if (!(await fitsBalanceLimit(tx, invoice.accountId, nanoOfCents(invoice.amountCents))))
-    return ["suspense", "the balance would pass its limit"];
+    return ["suspense", "the balance would exceed its limit"];
   return ["credited", null];
 }
 
@@ -220,9 +220,10 @@ async function applyReturn(
 ): Promise<FactVerdict> {
   const payment = await findPayment(tx, paymentIdOf(fact));
   if (payment === undefined) return WAITING;
-  if (payment.invoiceId !== fact.invoiceId) return setAside("the payment is of another invoice");
+  if (payment.invoiceId !== fact.invoiceId)
+    return setAside("the payment belongs to another invoice");
   if (fact.currency.toLowerCase() !== payment.currency.toLowerCase())
-    return setAside(`it is in ${fact.currency}, and the payment was in ${payment.currency}`);
+    return setAside(`the currency is ${fact.currency}, but the payment was in ${payment.currency}`);
   const change = await returnDelta(tx, fact);
   if (!("refunded" in change)) return change;
   const after: Payment = {
@@ -231,7 +232,7 @@ async function applyReturn(
     disputedCents: payment.disputedCents + change.disputed,
   };
   if (after.refundedCents + after.disputedCents > CENTS_MAX)
-    return setAside("the sum is no amount");
+    return setAside("the sum is out of range");
   await updateReturned(tx, after);
   if (payment.state === "foreign") return APPLIED;
   const before = remainingOf(payment);
@@ -251,11 +252,11 @@ async function applyReturn(
   if (payment.state === "credited")
     await setRefunded(tx, payment.invoiceId, after.refundedCents >= payment.amountCents);
   return after.refundedCents + after.disputedCents > payment.amountCents
-    ? ["applied", "more went back than was paid; the house bears it"]
+    ? ["applied", "more was returned than was paid; the operator bears the difference"]
     : APPLIED;
 }
 
-/** What is undone, among all that went back of the payment. */
+/** Describes which return of the payment is reversed, for the ledger. */
 async function reversalFor(tx: Tx, fact: PaymentFact, after: Payment): Promise<Reversal> {
   const returns = await listAppliedReturns(tx, after.id);
   return {
@@ -289,9 +290,9 @@ async function returnDelta(tx: Tx, fact: PaymentFact): Promise<ReturnDelta | Fac
   const cause = await findFact(tx, { ...fact, kind: isRefund ? "refunded" : "disputed" });
   if (cause === undefined || cause.state === "waiting") return WAITING;
   const label = isRefund ? "refund" : "dispute";
-  if (cause.state === "aside") return setAside(`its ${label} was kept aside`);
+  if (cause.state === "aside") return setAside(`its ${label} was set aside`);
   if (fact.amountCents > cause.amountCents)
-    return setAside(`more came back than was ${isRefund ? "refunded" : "disputed"}`);
+    return setAside(`more came back than the ${label} took`);
   return isRefund
     ? { refunded: -fact.amountCents, disputed: 0 }
     : { refunded: 0, disputed: -fact.amountCents };
@@ -300,13 +301,13 @@ async function returnDelta(tx: Tx, fact: PaymentFact): Promise<ReturnDelta | Fac
 async function notifyReturn(
   tx: Tx,
   { accountId }: Payment,
-  about: Pick<FactContext, "now" | "callbacks"> & {
+  change: Pick<FactContext, "now" | "callbacks"> & {
     readonly kind: "refund" | "dispute";
     readonly crossings: Parameters<OnBalanceThresholds>[1];
   },
 ): Promise<void> {
-  const { kind, crossings, now, callbacks } = about;
-  // What went back is not bought again by itself.
+  const { kind, crossings, now, callbacks } = change;
+  // A refund or a dispute must not trigger an automatic top-up.
   const reported = crossings.filter(({ kind }) => kind !== "top_up");
   if (reported.length > 0) await callbacks.onBalanceThresholds?.(tx, reported);
   const { promo, paid } = await getWallet(tx, accountId);

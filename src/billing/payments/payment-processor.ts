@@ -1,5 +1,4 @@
-// What a payment processor is to this room. However money comes in, it comes in as facts, and `payments.ts` is the one
-// door for them.
+// The interface of payment processors. Each reports payments as facts, which payment-facts.ts applies.
 
 export type FactKind =
   | "paid"
@@ -9,24 +8,23 @@ export type FactKind =
   | "dispute_closed"
   | "voided";
 
-/** Something that a processor says has happened. There is one for each processor, reference and kind. */
+/** An event that a processor reports. Unique by processor, reference and kind. */
 export interface PaymentFact {
   readonly processor: string;
-  /** The processor's own name for it: of the payment, of the refund, of the dispute. */
+  /** The processor's id of the payment, refund or dispute. */
   readonly ref: string;
   readonly kind: FactKind;
-  /** The reference of the payment that it is about; a payment's own. */
+  /** The reference of the payment that the fact is about; for a payment, its own. */
   readonly payment: string;
   readonly invoiceId: string;
-  /** All that was paid, given back or disputed; of a closed dispute what came back: nothing where it was lost. */
+  /** The total paid, refunded or disputed. For a closed dispute, what came back: 0 if it was lost. */
   readonly amountCents: number;
-  /** The tax within what was paid. */
+  /** The tax included in a payment. */
   readonly taxCents: number;
   readonly currency: string;
   readonly at: number;
 }
 
-/** What somebody is asked to pay. */
 export interface CheckoutRequest {
   readonly invoiceId: string;
   readonly accountId: string;
@@ -40,34 +38,34 @@ export interface HostedPage {
   readonly url: string;
 }
 
-/** How a page at a processor stands: it can be paid at, the money is under way, it is paid, or it is dead. */
+/** `processing`: the payer has paid, but the money has not arrived yet. `expired`: the page can no longer be paid. */
 export interface PageState {
   readonly state: "open" | "processing" | "done" | "expired";
   readonly url: string | undefined;
-  /** All that has happened so far, causes first. */
+  /** All facts so far, causes before effects. */
   readonly facts: readonly PaymentFact[];
 }
 
-/** Whose payment method is to be saved, and where its owner comes back to. */
+/** A request to save a payment method. */
 export interface SetupRequest {
-  /** The same id gives the same page, however often it is asked for. */
+  /** Idempotency key: the same id returns the same page. */
   readonly id: string;
   readonly accountId: string;
   readonly returnUrl: string;
 }
 
 export interface SetupPage extends HostedPage {
-  /** The processor's name for the payer. */
+  /** The processor's id of the payer. */
   readonly customer: string;
 }
 
-/** How a page at which a method is saved stands. */
+/** The state of a page where a method is saved. */
 export type SetupState =
   | { readonly state: "open"; readonly url: string | undefined }
   | { readonly state: "expired" }
   | { readonly state: "saved"; readonly ref: string; readonly label: string };
 
-/** A saved method, and what it is charged for. */
+/** A charge of a saved method for an invoice. */
 export interface ChargeRequest {
   readonly id: string;
   readonly invoiceId: string;
@@ -89,32 +87,32 @@ export type ChargeResult =
     }
   | { readonly state: "refused"; readonly reason: DeclineReason };
 
-/** Where payment methods are kept, to be charged while nobody is there. */
+/** Saved payment methods, charged without the payer (off session). */
 export interface PaymentMethods {
   readonly createSetupPage: (request: SetupRequest) => Promise<SetupPage>;
   readonly fetchSetup: (ref: string) => Promise<SetupState>;
-  /** The same charge is made once, however often it is asked for. Throws where nobody knows what became of it. */
+  /** Idempotent by the request's id. Throws if the outcome is unknown. */
   readonly charge: (charge: ChargeRequest) => Promise<ChargeResult>;
-  /** What became of a charge that was asked for before; undefined where it was never made. */
+  /** Finds the result of an earlier charge; undefined if it was never made. */
   readonly findCharge: (charge: ChargeRequest) => Promise<ChargeResult | undefined>;
   readonly detach: (method: string) => Promise<void>;
 }
 
-/** A processor with a page of its own for people to pay at. */
+/** A processor with its own checkout page. */
 export interface HostedProcessor {
   readonly kind: "hosted";
   readonly id: string;
   readonly name: string;
-  /** It works out the tax while somebody pays. */
+  /** The processor calculates tax during checkout. */
   readonly calculatesTax: boolean;
-  /** Where its page may be, for the policy of the page that leads there. */
+  /** The origins of its pages, for the CSP `form-action` of the page that leads there. */
   readonly formTargets: readonly string[];
-  /** The same order and attempt give the same page, however often it is asked for. */
+  /** Idempotent: the same invoice and attempt return the same page. */
   readonly createPage: (request: CheckoutRequest, attempt: number) => Promise<HostedPage>;
   readonly fetchPage: (ref: string) => Promise<PageState>;
-  /** Closes a page, so that nobody can pay at it; does nothing where it is not open any more. */
+  /** Closes a page, so that it can no longer be paid. Does nothing if it is not open. */
   readonly cancelPage: (ref: string) => Promise<void>;
-  /** The page that a webhook is about; undefined where it is about nothing of ours. Throws where it is forged. */
+  /** Returns the page that a webhook names; undefined if it is not this gateway's. Throws on a wrong signature. */
   readonly parseWebhook?: (
     bodyText: string,
     signature: string,
@@ -125,16 +123,16 @@ export interface HostedProcessor {
 
 export type PaymentProcessor =
   | HostedProcessor
-  /** The operator says what was paid, with `postern admin mark-paid`. */
+  /** Bank transfers, which the operator confirms with `postern admin mark-paid`. */
   | { readonly kind: "manual"; readonly id: "manual"; readonly instructions: string | undefined }
-  /** Two buttons and cards that are none, on loopback only. */
+  /** Simulated payments and test cards, on loopback only. */
   | {
       readonly kind: "development";
       readonly id: "development";
       readonly paymentMethods: PaymentMethods;
     };
 
-/** Undefined where a processor can charge nobody by itself, as with bank transfers. */
+/** Undefined if the processor cannot charge saved methods, such as bank transfer. */
 export function paymentMethodsOf(processor: PaymentProcessor): PaymentMethods | undefined {
   return processor.kind === "manual" ? undefined : processor.paymentMethods;
 }

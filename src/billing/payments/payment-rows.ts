@@ -1,4 +1,4 @@
-// How payments and the facts about them are kept.
+// Rows of the tables payment and payment_fact.
 
 import {
   enumValue,
@@ -12,11 +12,11 @@ import {
 import type { ReceivedAmounts } from "../invoices/cents.ts";
 import type { FactKind, PaymentFact } from "./payment-processor.ts";
 
-/** Credited once to its invoice's account; kept aside in the ledger; or in no ledger at all: another currency. */
+/** `suspense`: held in the ledger, but not credited. `foreign`: another currency, so not in the ledger at all. */
 export type PaymentState = "credited" | "suspense" | "foreign";
 
 export interface Payment extends ReceivedAmounts {
-  /** `<processor>:<the processor's reference>`. */
+  /** `<processor>:<reference>`. */
   readonly id: string;
   readonly invoiceId: string;
   readonly accountId: string;
@@ -36,7 +36,7 @@ export function paymentIdOf(fact: Pick<PaymentFact, "processor" | "payment">): s
   return `${fact.processor}:${fact.payment}`;
 }
 
-/** Writes a fact down; false where it is known. Another process that knows it as well is waited for. */
+/** Returns false if the fact is recorded already. Waits for another transaction that inserts the same fact. */
 export async function insertFact(tx: Tx, fact: PaymentFact, now: number): Promise<boolean> {
   const inserted = await tx.run(
     `insert into payment_fact (id, processor, ref, kind, payment_id, invoice_id, amount_cents, tax_cents, currency, at, heard_at, state)
@@ -71,7 +71,7 @@ export async function setFactState(
   ]);
 }
 
-/** A fact of the same name, as it was heard first. */
+/** The fact with this key, as it was first recorded. */
 export async function findFact(
   reader: Reader,
   fact: Pick<PaymentFact, "processor" | "ref" | "kind">,
@@ -80,7 +80,7 @@ export async function findFact(
   return row === undefined ? undefined : toFact(row);
 }
 
-/** What could not be applied yet to a payment, in the order in which it can have happened. */
+/** Facts of a payment that wait for another fact, causes before effects. */
 export async function listWaitingFacts(
   reader: Reader,
   paymentId: string,
@@ -93,7 +93,7 @@ export async function listWaitingFacts(
   return rows.map(toFact);
 }
 
-/** The refunds and disputes that were applied to a payment, also those that were undone. */
+/** The refunds and disputes applied to a payment, including those reversed since. */
 export async function listAppliedReturns(
   reader: Reader,
   paymentId: string,

@@ -1,14 +1,14 @@
-// What Stripe's records of a payment say in this house's words: what was paid, given back and disputed, causes before
-// what they cause. A payment is known by its Checkout page, or by its own name where a saved method was charged.
+// Converts Stripe's objects to payment facts. A payment is found by its Checkout session, or by its payment intent if a
+// saved method was charged.
 
 import type { Stripe as StripeClient } from "stripe";
 import { SECOND_MS } from "../../base/time.ts";
 import type { PaymentFact, PageState } from "../payments/payment-processor.ts";
 
-/** Names the invoice on what is Stripe's; a payer cannot set it, as they can a client's reference. */
+/** On sessions and intents: the invoice id. Unlike `client_reference_id`, a payer cannot set metadata. */
 export const INVOICE_METADATA_KEY = "postern_invoice";
 
-/** The tax within a payment that has no page; like the other marks, only the secret key can set it. */
+/** On payment intents without a session: the tax in cents. */
 export const TAX_METADATA_KEY = "postern_tax";
 
 const LIST_MAX = 100;
@@ -37,21 +37,21 @@ export async function fetchPageState(stripe: StripeClient, ref: string): Promise
   if (session.status === "open") return { state: "open", url, facts: [] };
   if (session.status === "expired") return EXPIRED_PAGE;
   if (invoiceId === undefined || intent === null || typeof intent === "string")
-    throw new Error(`the page ${ref} has no payment of an invoice`);
+    throw new Error(`checkout session ${ref} has no payment intent or no invoice`);
   return await paymentState(stripe, intent, { invoiceId, taxCents: taxOf(session) });
 }
 
-/** A payment without a page. */
+/** The state of a payment without a Checkout session. */
 export async function intentState(stripe: StripeClient, intent: PaymentIntent): Promise<PageState> {
   const invoiceId = intent.metadata[INVOICE_METADATA_KEY];
-  if (invoiceId === undefined) throw new Error(`the payment ${intent.id} is of no invoice`);
+  if (invoiceId === undefined) throw new Error(`payment intent ${intent.id} has no invoice`);
   const taxCents = Number(intent.metadata[TAX_METADATA_KEY] ?? "0");
   const page = await paymentState(stripe, intent, { invoiceId, taxCents });
-  // Nobody is there who could go on with it.
+  // An off-session payment that needs the payer's action can never complete.
   return page.state === "processing" && intent.status !== "processing" ? EXPIRED_PAGE : page;
 }
 
-/** What only this house could still make a payment of. */
+/** A payment intent that has not been paid and is not processing. */
 export function isCancelable(status: string): boolean {
   return status !== "succeeded" && status !== "canceled" && status !== "processing";
 }
@@ -66,13 +66,13 @@ async function paymentState(
   { invoiceId, taxCents }: { readonly invoiceId: string; readonly taxCents: number },
 ): Promise<PageState> {
   if (intent.status !== "succeeded") {
-    // A bank may still refuse what takes days to arrive; then the page is as good as expired.
-    const isDead = intent.status === "canceled" || intent.status === "requires_payment_method";
-    return { state: isDead ? "expired" : "processing", url: undefined, facts: [] };
+    // A delayed payment can still fail at the bank; the page cannot be used again then.
+    const isExpired = intent.status === "canceled" || intent.status === "requires_payment_method";
+    return { state: isExpired ? "expired" : "processing", url: undefined, facts: [] };
   }
-  const about = { processor: "stripe", payment: intent.id, invoiceId, taxCents: 0 } as const;
+  const common = { processor: "stripe", payment: intent.id, invoiceId, taxCents: 0 } as const;
   const paid: PaymentFact = {
-    ...about,
+    ...common,
     ref: intent.id,
     kind: "paid",
     amountCents: intent.amount_received,
@@ -86,17 +86,17 @@ async function paymentState(
     const { id, status, amount, currency, created } = refund;
     const failed = status === "failed" || status === "canceled";
     if (status !== "succeeded" && !failed) continue;
-    const fact = { ...about, ref: id, amountCents: amount, currency, at: created * SECOND_MS };
+    const fact = { ...common, ref: id, amountCents: amount, currency, at: created * SECOND_MS };
     facts.push({ ...fact, kind: "refunded" });
-    // It may have been heard of as a refund before, by whoever looked then; so it is both, in this order.
+    // It may have been recorded as a refund before it failed, so both facts are reported.
     if (failed) facts.push({ ...fact, kind: "refund_failed" });
   }
   const disputes = stripe.disputes.list({ payment_intent: intent.id, limit: LIST_MAX });
-  for await (const dispute of disputes) facts.push(...factsOfDispute(dispute, about));
+  for await (const dispute of disputes) facts.push(...factsOfDispute(dispute, common));
   return { state: "done", url: undefined, facts };
 }
 
-/** Undefined where this account at Stripe has no such page, as after a change of accounts: nobody pays at it here. */
+/** Undefined if the Stripe account does not have this session, for example after switching accounts. */
 async function findSession(
   stripe: StripeClient,
   ref: string,
@@ -109,7 +109,7 @@ async function findSession(
   }
 }
 
-/** Undefined where this account at Stripe has no such payment. */
+/** Undefined if the Stripe account does not have this payment. */
 export async function findIntent(
   stripe: StripeClient,
   ref: string,
@@ -126,14 +126,14 @@ export function isMissing(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "resource_missing";
 }
 
-/** An inquiry takes no money, and neither does a dispute that was prevented. */
+/** Inquiries and prevented disputes take no money back. */
 function factsOfDispute(
   { id, status, amount, currency, created }: Dispute,
-  about: Pick<PaymentFact, "processor" | "payment" | "invoiceId" | "taxCents">,
+  common: Pick<PaymentFact, "processor" | "payment" | "invoiceId" | "taxCents">,
 ): readonly PaymentFact[] {
   if (status.startsWith("warning_") || status === "prevented") return [];
   const at = created * SECOND_MS;
-  const fact = { ...about, ref: id, currency, at };
+  const fact = { ...common, ref: id, currency, at };
   const disputed: PaymentFact = { ...fact, kind: "disputed", amountCents: amount };
   if (status !== "won" && status !== "lost") return [disputed];
   return [

@@ -1,5 +1,5 @@
-// Payment methods saved at Stripe: a Checkout page in setup mode, and payments without anybody there. The attempt's id is
-// Stripe's idempotency key and stands on the payment, so that it is found again whatever was lost.
+// Saved payment methods at Stripe: Checkout pages in setup mode, and off-session payments. The top-up's id is Stripe's
+// idempotency key and in the payment's metadata, so a payment is found again after a crash.
 
 import type { Stripe as StripeClient } from "stripe";
 import { creditsOfCents } from "../invoices/cents.ts";
@@ -20,9 +20,9 @@ import {
   TAX_METADATA_KEY,
 } from "./stripe-facts.ts";
 
-/** Names the method on the page at which it is saved. */
+/** On a setup session: the id of the payment method. */
 export const METHOD_METADATA_KEY = "postern_method";
-/** Names the attempt on the payment. */
+/** On a payment intent: the id of the top-up. */
 export const TOP_UP_METADATA_KEY = "postern_top_up";
 
 const LIST_MAX = 100;
@@ -43,14 +43,14 @@ export async function createSetupPage(
       currency: "usd",
       customer: customer.id,
       metadata: { [METHOD_METADATA_KEY]: id },
-      // Tax depends on where the payer is, and nobody is there to say so when the method is charged.
+      // Automatic tax needs the payer's address, which cannot be asked for at an off-session charge.
       billing_address_collection: automaticTax ? "required" : "auto",
       success_url: `${returnUrl}?saved=1`,
       cancel_url: returnUrl,
     },
     { idempotencyKey: `${id}.page` },
   );
-  if (typeof session.url !== "string") throw new Error(`the page ${session.id} has no address`);
+  if (typeof session.url !== "string") throw new Error(`setup session ${session.id} has no URL`);
   return { ref: session.id, url: session.url, customer: customer.id };
 }
 
@@ -62,7 +62,7 @@ export async function fetchSetupState(stripe: StripeClient, ref: string): Promis
   if (!isDone) return { state: "open", url: session.url ?? undefined };
   const method = intent.payment_method;
   if (typeof method !== "object" || method === null)
-    throw new Error(`the page ${ref} has saved no payment method`);
+    throw new Error(`setup session ${ref} has no payment method`);
   return { state: "saved", ref: method.id, label: labelOf(method) };
 }
 
@@ -103,7 +103,7 @@ export async function findCharge(
   stripe: StripeClient,
   { id, customer }: Pick<ChargeRequest, "id" | "customer">,
 ): Promise<ChargeResult | undefined> {
-  // Newest first, and an account has one attempt at a time: what is looked for is among the first.
+  // Newest first. An account has one open top-up at a time, so the payment is among the first.
   let scanned = 0;
   for await (const intent of stripe.paymentIntents.list({ customer, limit: LIST_MAX })) {
     if (intent.metadata[TOP_UP_METADATA_KEY] === id) return await chargeResultOf(stripe, intent);
@@ -112,7 +112,7 @@ export async function findCharge(
   return undefined;
 }
 
-/** A method that is not there any more is forgotten already. */
+/** Does nothing if the method no longer exists at Stripe. */
 export async function detachMethod(stripe: StripeClient, method: string): Promise<void> {
   try {
     await stripe.paymentMethods.detach(method);
@@ -121,7 +121,7 @@ export async function detachMethod(stripe: StripeClient, method: string): Promis
   }
 }
 
-/** Nothing more may come of a payment that was refused, so what can still be paid is closed first. */
+/** Stripe keeps a payment intent after a decline, so it is canceled before the decline is reported. */
 async function resultAfterDecline(
   stripe: StripeClient,
   request: ChargeRequest,
@@ -141,7 +141,7 @@ async function chargeResultOf(stripe: StripeClient, intent: PaymentIntent): Prom
   };
 }
 
-/** The tax is worked out once for an attempt: the same key gives the same calculation. */
+/** Calculated once per top-up: the same idempotency key returns the same calculation. */
 async function calculateTax(
   stripe: StripeClient,
   { id, method, amountCents, feeCents }: ChargeRequest,
@@ -170,11 +170,11 @@ async function calculateTax(
     },
     { idempotencyKey: `${id}.tax` },
   );
-  if (calculation.id === null) throw new Error("a tax calculation has no id");
+  if (calculation.id === null) throw new Error("the tax calculation has no id");
   return { id: calculation.id, cents: calculation.tax_amount_exclusive };
 }
 
-/** Undefined where it is not known whether anything was charged, or where the fault is not the payer's. */
+/** Undefined if it is unknown whether the payer was charged, or if the error is not the payer's. */
 function declineReasonOf(error: unknown): DeclineReason | undefined {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (code === "authentication_required") return "authentication_required";

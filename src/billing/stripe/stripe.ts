@@ -1,5 +1,5 @@
-// Stripe as a processor: a Checkout page with a line for the credits and one for the fee. Stripe is told of nothing but
-// the invoice, and what it says is read from its API and never from a webhook.
+// Stripe as payment processor, with Checkout pages. Payment state is read from Stripe's API, never from a webhook's
+// content.
 
 import type { Stripe as StripeClient } from "stripe";
 import { Fault } from "../../base/fault.ts";
@@ -36,12 +36,12 @@ const WEBHOOK_TOLERANCE_SECONDS = 300;
 
 export interface StripeSettings {
   readonly secretKey: Secret;
-  /** Without it no webhook is taken, and everything is found by asking. */
+  /** Without it there is no webhook endpoint, and payments are found by polling. */
   readonly webhookSecret?: Secret;
-  /** Another address than Stripe's own, such as a test's. */
+  /** Another base URL than Stripe's, such as a test server. */
   readonly apiBase?: string;
   readonly automaticTax: boolean;
-  /** Shorter ones for tests. */
+  /** Lower in tests. */
   readonly timeoutMs?: number;
   readonly retriesMax?: number;
 }
@@ -56,8 +56,8 @@ export async function createStripeProcessor(settings: StripeSettings): Promise<H
     calculatesTax: settings.automaticTax,
     formTargets:
       apiBase === undefined ? [CHECKOUT_ORIGIN] : [CHECKOUT_ORIGIN, new URL(apiBase).origin],
-    createPage: (order, attempt) =>
-      callStripe(() => createCheckoutPage(stripe, settings, order, attempt)),
+    createPage: (request, attempt) =>
+      callStripe(() => createCheckoutPage(stripe, settings, request, attempt)),
     fetchPage: (ref) => callStripe(() => fetchPageState(stripe, ref)),
     cancelPage: (ref) => callStripe(() => cancelPage(stripe, ref)),
     paymentMethods: createPaymentMethods(stripe, settings),
@@ -77,13 +77,13 @@ function createPaymentMethods(
   return {
     createSetupPage: (request) => callStripe(() => createSetupPage(stripe, automaticTax, request)),
     fetchSetup: (ref) => callStripe(() => fetchSetupState(stripe, ref)),
-    charge: (order) => callStripe(() => chargeMethod(stripe, automaticTax, order)),
-    findCharge: (order) => callStripe(() => findCharge(stripe, order)),
+    charge: (request) => callStripe(() => chargeMethod(stripe, automaticTax, request)),
+    findCharge: (request) => callStripe(() => findCharge(stripe, request)),
     detach: (method) => callStripe(() => detachMethod(stripe, method)),
   };
 }
 
-// The package takes tens of milliseconds to load, so whoever does not use it does not.
+// Imported lazily: the package takes tens of milliseconds to load.
 async function createClient(settings: StripeSettings): Promise<StripeClient> {
   const { Stripe } = await import("stripe");
   const apiBase = settings.apiBase === undefined ? undefined : new URL(settings.apiBase);
@@ -103,7 +103,7 @@ async function createClient(settings: StripeSettings): Promise<StripeClient> {
   });
 }
 
-/** Never follows a redirect: the secret key goes to the address that was set, and nowhere else. */
+/** A redirect could send the secret key to another host, so none is followed. */
 const fetchWithoutRedirects: typeof fetch = Object.assign(
   (url: string | URL | Request, init?: RequestInit) => fetch(url, { ...init, redirect: "error" }),
   { preconnect: fetch.preconnect },
@@ -130,14 +130,14 @@ async function createCheckoutPage(
         ...(request.feeCents === 0 ? [] : [lineItem("Platform fee", request.feeCents)]),
       ],
       automatic_tax: { enabled: automaticTax },
-      // The bill is in US dollars, and so is what arrives.
+      // The invoice must be paid in its own currency, US dollars.
       adaptive_pricing: { enabled: false },
       success_url: `${payUrl}?done=1`,
       cancel_url: `${payUrl}?failed=1`,
     },
     { idempotencyKey: `${invoiceId}.checkout.${attempt}` },
   );
-  if (typeof session.url !== "string") throw new Error(`the page ${session.id} has no address`);
+  if (typeof session.url !== "string") throw new Error(`checkout session ${session.id} has no URL`);
   return { ref: session.id, url: session.url };
 }
 
@@ -164,7 +164,7 @@ async function cancelPage(stripe: StripeClient, ref: string): Promise<void> {
     const { status } = await stripe.checkout.sessions.retrieve(ref);
     if (status === "open") await stripe.checkout.sessions.expire(ref);
   } catch (error) {
-    // Somebody may have paid at this very moment: then it is not open any more, and the next look finds out.
+    // The page may have been paid since it was read; the next reconciliation finds out.
     if (!isInvalidRequest(error)) throw error;
   }
 }
@@ -182,7 +182,7 @@ async function pageRefOfWebhook(
   const id = stringField(object, "id");
   if (stringField(object, "object") === "checkout.session")
     return isPosternSession(object) ? id : undefined;
-  // A charge, a refund and a dispute each name their payment.
+  // Charges, refunds and disputes name their payment intent.
   const payment =
     stringField(object, "object") === "payment_intent" ? id : stringField(object, "payment_intent");
   if (payment === undefined) return undefined;
@@ -217,21 +217,22 @@ async function verifyWebhook(
     return event.data.object;
   } catch (cause) {
     throw new Fault("invalid_request", "webhook not signed by Stripe", {
-      message: "This is not signed by Stripe with this gateway's webhook secret, or it is too old.",
+      message:
+        "The webhook's signature is wrong or too old. Check that STRIPE_WEBHOOK_SECRET is the signing secret of this endpoint.",
       param: "stripe-signature",
       cause,
     });
   }
 }
 
-/** A processor that cannot be reached is no fault of the caller, and nothing was charged: the same can be tried again. */
+/** Any Stripe error becomes a 503: it is not the caller's fault, and retrying is safe. */
 async function callStripe<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {
-    throw new Fault("overloaded", "Stripe could not be asked", {
+    throw new Fault("overloaded", "Stripe request failed", {
       message:
-        "The payment service cannot be reached at the moment. Nothing was charged. Try again in a minute.",
+        "The payment service is not available at the moment. Nothing was charged. Try again in a minute.",
       retryAfterSeconds: 60,
       cause,
     });
@@ -248,7 +249,7 @@ function isPosternSession(object: unknown): boolean {
       ? object.metadata
       : undefined;
   return [INVOICE_METADATA_KEY, METHOD_METADATA_KEY].some(
-    (mark) => stringField(metadata, mark) !== undefined,
+    (key) => stringField(metadata, key) !== undefined,
   );
 }
 

@@ -1,4 +1,4 @@
-// How automatic top-up is shown: its public record, and one example for the documents.
+// The API record of auto top-up, and its example.
 
 import { z } from "zod";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
@@ -14,23 +14,28 @@ export const AutoTopUpRecord = z
     object: z.literal("auto_top_up"),
     status: z.enum(AUTO_TOP_UP_STATUSES).meta({
       description:
-        "`on`: credits are bought when the balance falls below the threshold. `stopped`: nothing is bought until the owner turns it on again. `off`: the owner did not turn it on.",
+        "`on`: credits are bought when the balance falls below the threshold. `stopped`: stopped after a failure until the owner enables it again. `off`: disabled.",
     }),
-    threshold_usd: Usd.meta({ description: "null where it was never turned on." }),
+    threshold_usd: Usd.meta({
+      description: "Credits are bought below this balance; null if auto top-up was never enabled.",
+    }),
     amount_usd: Usd.meta({
-      description: "What the credits of one purchase cost; fee and tax on top.",
+      description: "The price of the credits of one purchase, without fee and tax.",
     }),
     monthly_ceiling_usd: Usd.meta({
       description:
-        "The most that is bought in a UTC calendar month, with what is being bought; fee and tax on top.",
+        "The limit of purchases in a UTC calendar month, including those in flight, without fee and tax.",
     }),
     bought_this_month_usd: z.number(),
-    payment_method: z.string().nullable().meta({ description: "What is charged." }),
-    failures_in_a_row: z.int().meta({ description: "Two of them stop it." }),
+    payment_method: z
+      .string()
+      .nullable()
+      .meta({ description: "The saved method that is charged." }),
+    failures_in_a_row: z.int().meta({ description: "Auto top-up stops after two." }),
     stopped_reason: z.enum(STOP_REASONS).nullable(),
     stopped_at: z.string().nullable(),
     next_try_at: z.string().nullable().meta({
-      description: "After a failure, or where the ceiling is reached: when it goes on.",
+      description: "The time of the next attempt after a failure or a reached monthly ceiling.",
     }),
     last_attempt: z
       .object({
@@ -42,7 +47,7 @@ export const AutoTopUpRecord = z
         ended_at: z.string().nullable(),
       })
       .nullable(),
-    manage_url: z.string().meta({ description: "Where the owner changes it, in the console." }),
+    manage_url: z.string().meta({ description: "The console page where the owner changes it." }),
   })
   .meta({ id: "AutoTopUp" });
 

@@ -1,4 +1,4 @@
-// How automatic top-up stands, as its owner and the account's keys see it.
+// Reads the state of auto top-up, for the API and the console.
 
 import { monthStart } from "../../base/spend-window.ts";
 import type { Reader } from "../../store/db.ts";
@@ -6,11 +6,11 @@ import { findMethod } from "./payment-method-rows.ts";
 import { type AutoTopUp, findAutoTopUp, listTopUps, sumTopUps, type TopUp } from "./top-up-rows.ts";
 
 export interface AutoTopUpSummary {
-  /** Undefined where it was never turned on. */
+  /** Undefined if it was never enabled. */
   readonly settings: AutoTopUp | undefined;
-  /** "Visa ending in 4242"; null where nothing is saved. */
+  /** `Visa ending in 4242`; null without a saved method. */
   readonly method: string | null;
-  /** In this calendar month, with what is being bought. */
+  /** In this UTC calendar month, including purchases in flight. */
   readonly boughtCents: number;
   readonly lastTopUp: TopUp | undefined;
 }

@@ -1,5 +1,5 @@
-// Buying credits by itself: what an owner allows, and when it ends. It is the owner's money, so only the owner turns it
-// on; a key may lower what was allowed and turn it off, and whatever looks wrong stops it until the owner says so again.
+// Settings of auto top-up: enable, lower, disable, stop. Only the owner enables or raises it; a key can lower or disable
+// it. After failures, refunds or disputes it stops until the owner enables it again.
 
 import { Fault, invalid } from "../../base/fault.ts";
 import { type ThresholdCrossing, setTopUpThreshold } from "../../ledger/balance-thresholds.ts";
@@ -22,7 +22,6 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** What those outside may want to know. */
 export type TopUpEvent =
   | {
       readonly kind: "failed";
@@ -59,7 +58,7 @@ const RULE_FIELD_NAMES = [
   ["monthly_ceiling_usd", "ceilingCents"],
 ] as const;
 
-/** As somebody would type them. */
+/** The rules as the fields of the form and the API. */
 export function toRulesInput(rules: TopUpRules): Record<keyof TopUpRulesInput, number> {
   return {
     threshold_usd: usdOfCents(rules.thresholdCents),
@@ -68,7 +67,7 @@ export function toRulesInput(rules: TopUpRules): Record<keyof TopUpRulesInput, n
   };
 }
 
-/** Reads what somebody typed; throws what the field is answered with. */
+/** Throws a fault that names the wrong field. */
 export function parseRules(input: TopUpRulesInput, limits: AmountLimits): TopUpRules {
   const amountCents = parseAmount(input.amount_usd, limits);
   const thresholdCents = parseCents("threshold_usd", input.threshold_usd, 1, limits.maxCents);
@@ -81,7 +80,7 @@ export function parseRules(input: TopUpRulesInput, limits: AmountLimits): TopUpR
   return { thresholdCents, amountCents, ceilingCents };
 }
 
-/** The owner allows it, or allows something else; also after it was stopped. */
+/** Enables auto top-up or changes its rules; also after it was stopped. */
 export async function enableAutoTopUp(
   tx: Tx,
   accountId: string,
@@ -89,7 +88,7 @@ export async function enableAutoTopUp(
 ): Promise<void> {
   if ((await findMethod(tx, accountId)) === undefined)
     throw new Fault("conflict", "no payment method", {
-      message: "Save a payment method first: there is none that could be charged.",
+      message: "Save a payment method first. Auto top-up charges it.",
     });
   await setTopUpThreshold(tx, accountId, nanoOfCents(rules.thresholdCents));
   await tx.run(
@@ -102,28 +101,28 @@ export async function enableAutoTopUp(
   );
 }
 
-/** What a key may do: nothing that spends more than the owner allowed. */
+/** The change that a key may make: no amount can be raised. */
 export async function lowerRules(
   tx: Tx,
   accountId: string,
-  about: {
-    /** What is left out stays as it is. */
+  change: {
+    /** Omitted fields stay unchanged. */
     readonly input: Partial<TopUpRulesInput>;
     readonly limits: AmountLimits;
     readonly consoleUrl: string;
   },
 ): Promise<TopUpRules> {
-  const { input, limits, consoleUrl } = about;
-  // Locked in this order by everybody: the wallet, then this.
+  const { input, limits, consoleUrl } = change;
+  // Lock order: wallet, then auto_top_up.
   await tx.lockMany("wallet", "account_id", [accountId]);
   const current = await lockAutoTopUp(tx, accountId);
   if (current?.status !== "on")
-    throw ownerOnly("Auto top-up is not on. A human who owns the account turns it on", consoleUrl);
+    throw ownerOnly("Auto top-up is not enabled. The account's owner can enable it at", consoleUrl);
   const rules = parseRules({ ...toRulesInput(current), ...input }, limits);
   for (const [field, name] of RULE_FIELD_NAMES)
     if (rules[name] > current[name])
       throw ownerOnly(
-        `${field} may be lowered with a key, and not raised above ${formatCents(current[name])}. The owner raises it`,
+        `A key cannot raise \`${field}\` above ${formatCents(current[name])}. The account's owner can raise it at`,
         consoleUrl,
         field,
       );
@@ -135,7 +134,7 @@ export async function lowerRules(
   return rules;
 }
 
-/** Answers false where it was off. An attempt that is open goes on: it may have charged already. */
+/** Returns false if it was off. An open top-up continues: it may have been charged already. */
 export async function disableAutoTopUp(tx: Tx, accountId: string): Promise<boolean> {
   await setTopUpThreshold(tx, accountId, 0n);
   const changed = await tx.run(
@@ -146,7 +145,7 @@ export async function disableAutoTopUp(tx: Tx, accountId: string): Promise<boole
   return changed === 1;
 }
 
-/** Nothing may be charged any more: the method was removed, or the workspace has another owner. Answers what that ended. */
+/** Called when the method is removed or the workspace changes its owner. Returns the audit actions of what it ended. */
 export async function revokeCharging(
   tx: Tx,
   accountId: string,
@@ -160,7 +159,7 @@ export async function revokeCharging(
   ];
 }
 
-/** Nothing is bought any more until the owner turns it on again. */
+/** Stops auto top-up until the owner enables it again. */
 export async function stopAutoTopUp(
   tx: Tx,
   accountId: string,
@@ -179,18 +178,18 @@ export async function stopAutoTopUp(
   await onTopUpEvent?.(tx, { kind: "stopped", accountId, reason, failures: current.failures }, now);
 }
 
-/** Charging a card again just after money of it went back would be wrong, so a person decides. */
+/** After a refund or a dispute, the method must not be charged again without the owner's decision. */
 export async function stopAfterReturn(
   tx: Tx,
   accountId: string,
-  about: {
+  change: {
     readonly kind: "refund" | "dispute";
     readonly balance: bigint;
     readonly now: number;
     readonly onTopUpEvent: OnTopUpEvent | undefined;
   },
 ): Promise<void> {
-  const { kind, balance, now, onTopUpEvent } = about;
+  const { kind, balance, now, onTopUpEvent } = change;
   const current = await findAutoTopUp(tx, accountId);
   if (current?.status !== "on") return;
   if (kind === "refund" && balance >= nanoOfCents(current.thresholdCents)) return;
@@ -198,7 +197,7 @@ export async function stopAfterReturn(
   await stopAutoTopUp(tx, accountId, { reason, now, onTopUpEvent });
 }
 
-/** Told by the charges that take balances below their thresholds; the next tick of a process' clock looks after them. */
+/** Called in the transaction of charges that take balances below their thresholds; the next run of the job buys. */
 export async function scheduleTopUps(
   tx: Tx,
   crossings: readonly ThresholdCrossing[],
@@ -216,14 +215,14 @@ function parseCents(field: string, value: string | number, min: number, max: num
   if (cents === undefined || cents < min || cents > max)
     throw invalid(
       field,
-      `${field} must be an amount of US dollars in whole cents, from ${formatCents(min)} to ${formatCents(max)}.`,
+      `\`${field}\` must be a US dollar amount with whole cents, from ${formatCents(min)} to ${formatCents(max)}.`,
     );
   return cents;
 }
 
 function ownerOnly(sentence: string, consoleUrl: string, param?: string): Fault {
-  return new Fault("forbidden", "only an owner allows more", {
-    message: `${sentence} at ${consoleUrl}.`,
+  return new Fault("forbidden", "only the owner can raise auto top-up", {
+    message: `${sentence} ${consoleUrl}.`,
     ...(param === undefined ? {} : { param }),
   });
 }

@@ -1,4 +1,4 @@
-// How payment methods are kept: the processor's names for them and a label, never a card's number.
+// Rows of the table payment_method: the processor's ids and a label, never a card number.
 
 import { newId } from "../../base/id.ts";
 import {
@@ -11,7 +11,7 @@ import {
   integer,
 } from "../../store/db.ts";
 
-/** A page is open at the processor; the method can be charged; it must not be any more, and is forgotten there. */
+/** `saving`: its setup page is open. `saved`: it can be charged. `gone`: removed, and to be detached at the processor. */
 const METHOD_STATES = ["saving", "saved", "gone"] as const;
 type MethodState = (typeof METHOD_STATES)[number];
 
@@ -22,7 +22,7 @@ export interface PaymentMethod {
   readonly state: MethodState;
   readonly customer: string | null;
   readonly ref: string | null;
-  /** "Visa ending in 4242". */
+  /** `Visa ending in 4242`. */
   readonly label: string | null;
   readonly pageRef: string | null;
   readonly savedBy: string;
@@ -32,7 +32,7 @@ export interface PaymentMethod {
 
 const LIST_MAX = 50;
 
-/** The method that is charged. */
+/** The account's saved method. */
 export async function findMethod(
   reader: Reader,
   accountId: string,
@@ -54,7 +54,7 @@ export async function listMethods(
 
 export async function getMethod(reader: Reader, id: string): Promise<PaymentMethod> {
   const row = await reader.get("select * from payment_method where id = ?", [id]);
-  if (row === undefined) throw new Error(`there is no payment method ${id}`);
+  if (row === undefined) throw new Error(`no payment method has the id ${id}`);
   return toMethod(row);
 }
 
@@ -70,7 +70,7 @@ export async function findMethodByPage(
   return row === undefined ? undefined : toMethod(row);
 }
 
-/** Methods that something is to be done about at the processor. */
+/** Methods to reconcile or to detach at the processor. */
 export async function listDueMethods(
   reader: Reader,
   processor: string,
@@ -83,12 +83,12 @@ export async function listDueMethods(
   return rows.map(toMethod);
 }
 
-/** The method that is being saved, or a new one: two clicks at once save one. */
+/** Under a lock of the account, so that a double click creates one setup. */
 export async function findOrInsertSavingMethod(
   tx: Tx,
-  about: Pick<PaymentMethod, "accountId" | "processor" | "savedBy"> & { readonly now: number },
+  setup: Pick<PaymentMethod, "accountId" | "processor" | "savedBy"> & { readonly now: number },
 ): Promise<PaymentMethod> {
-  const { accountId, processor, savedBy, now } = about;
+  const { accountId, processor, savedBy, now } = setup;
   await tx.lockMany("account", "id", [accountId]);
   const saving = await listMethods(tx, accountId, "saving");
   const existing = saving.find(
@@ -104,7 +104,7 @@ export async function findOrInsertSavingMethod(
   return getMethod(tx, id);
 }
 
-/** Makes a method that was being saved the one that is charged; false where it was given up. The account is locked. */
+/** Replaces the account's saved method. Returns false if the setup was discarded. The caller has locked the account. */
 export async function setMethodSaved(
   tx: Tx,
   { id, accountId }: Pick<PaymentMethod, "id" | "accountId">,
@@ -122,7 +122,7 @@ export async function setMethodSaved(
   return true;
 }
 
-/** What was being saved is not kept, and forgotten at the processor. */
+/** Ends a setup without saving the method; it is detached at the processor later. */
 export async function discardMethod(
   tx: Tx,
   { id }: Pick<PaymentMethod, "id">,
@@ -134,7 +134,7 @@ export async function discardMethod(
   );
 }
 
-/** None of an account's methods may be charged any more. Answers whether there was one. */
+/** Returns whether the account had a method. */
 export async function removeMethods(tx: Tx, accountId: string, now: number): Promise<boolean> {
   await tx.lockMany("account", "id", [accountId]);
   const removed = await tx.run(

@@ -1,4 +1,4 @@
-// Saving a payment method, and forgetting it: what the processor and this house know of it is brought together here.
+// Saves and detaches payment methods, and reconciles their state with the processor.
 
 import { lockWorkspace, roleOf } from "../../accounts/members.ts";
 import { record } from "../../audit/audit.ts";
@@ -28,30 +28,30 @@ export interface PaymentMethodDeps {
   readonly processor: PaymentProcessor;
 }
 
-/** Throws where nothing could ever be charged. */
+/** Throws if the processor cannot charge saved methods. */
 export function requirePaymentMethods(processor: PaymentProcessor): PaymentMethods {
   const paymentMethods = paymentMethodsOf(processor);
   if (paymentMethods === undefined)
     throw new Fault("conflict", "the processor has no saved methods", {
       message:
-        "This gateway is paid by bank transfer, so it has no payment method that it could charge by itself. Buy credits with an invoice.",
+        "This gateway takes bank transfers only, so it cannot save payment methods. Buy credits with an invoice.",
     });
   return paymentMethods;
 }
 
-/** The page at which an owner saves a method; undefined where that has just been done. */
+/** Returns the setup page; undefined if a method has just been saved. */
 export async function beginMethodSetup(
   deps: PaymentMethodDeps,
-  about: { readonly accountId: string; readonly personId: string; readonly returnUrl: string },
+  setup: { readonly accountId: string; readonly personId: string; readonly returnUrl: string },
   now: number,
 ): Promise<string | undefined> {
   const { db, processor } = deps;
   const paymentMethods = requirePaymentMethods(processor);
-  const { accountId, personId: savedBy, returnUrl } = about;
-  // What was saved or has run out meanwhile is not gone on with.
-  for (const known of await listMethods(db, accountId, "saving"))
-    if (known.pageRef !== null && known.processor === processor.id)
-      if ((await reconcileMethod(deps, paymentMethods, known, now)) === "saved") return undefined;
+  const { accountId, personId: savedBy, returnUrl } = setup;
+  // An earlier setup may have been completed or expired meanwhile.
+  for (const saving of await listMethods(db, accountId, "saving"))
+    if (saving.pageRef !== null && saving.processor === processor.id)
+      if ((await reconcileMethod(deps, paymentMethods, saving, now)) === "saved") return undefined;
   const method = await db.write((tx) =>
     findOrInsertSavingMethod(tx, { accountId, processor: processor.id, savedBy, now }),
   );
@@ -69,7 +69,7 @@ export async function beginMethodSetup(
   return url;
 }
 
-/** Brings what is being saved up to date for whoever looks, where that was not done just now. */
+/** Reconciles the account's open setups before they are shown, unless that was done a moment ago. */
 export async function reconcileMethods(
   deps: PaymentMethodDeps,
   accountId: string,
@@ -82,7 +82,7 @@ export async function reconcileMethods(
       await reconcileMethod(deps, paymentMethods, method, now);
 }
 
-/** Answers false where the page is none at which a method is saved. */
+/** Returns false if the page is not a setup page. */
 export async function handleMethodWebhook(
   deps: PaymentMethodDeps,
   pageRef: string,
@@ -96,7 +96,7 @@ export async function handleMethodWebhook(
   return true;
 }
 
-/** Asks after what is being saved, and forgets at the processor what must not be charged any more. */
+/** Reconciles open setups and detaches removed methods at the processor. */
 export async function pollMethods(deps: PaymentMethodDeps, now: number): Promise<void> {
   const paymentMethods = paymentMethodsOf(deps.processor);
   if (paymentMethods === undefined) return;
@@ -105,24 +105,23 @@ export async function pollMethods(deps: PaymentMethodDeps, now: number): Promise
       if (method.state === "saving") await reconcileMethod(deps, paymentMethods, method, now);
       else await detachMethod(deps.db, paymentMethods, method);
     } catch (cause) {
-      deps.log.warn("a payment method could not be asked after", { method: method.id, cause });
+      deps.log.warn("failed to reconcile a payment method", { method: method.id, cause });
       await setMethodDue(deps.db, method.id, now + MINUTE_MS);
     }
 }
 
-/** Makes it the method that is charged, unless it was given up meanwhile, or who saved it is not the owner any more. */
+/** Saves the method, unless its setup was discarded or the person who saved it is no longer the owner. */
 export async function saveConfirmedMethod(
   tx: Tx,
   { id, accountId, savedBy }: PaymentMethod,
   { ref, label, now }: { readonly ref: string; readonly label: string; readonly now: number },
 ): Promise<void> {
-  const about = { id, accountId };
   await lockWorkspace(tx, accountId);
   if ((await roleOf(tx, accountId, savedBy)) !== "owner") {
-    await discardMethod(tx, about, { ref, now });
+    await discardMethod(tx, { id }, { ref, now });
     return;
   }
-  if (!(await setMethodSaved(tx, about, { ref, label, now }))) return;
+  if (!(await setMethodSaved(tx, { id, accountId }, { ref, label, now }))) return;
   await record(tx, {
     accountId,
     actor: { type: "person", id: savedBy },
@@ -156,7 +155,7 @@ async function reconcileMethod(
   return setup.state;
 }
 
-/** What was never saved has nothing to be forgotten, unless its page was used after all. */
+/** A setup that was never saved has nothing to detach, unless its page was completed after all. */
 async function detachMethod(
   db: Db,
   paymentMethods: PaymentMethods,

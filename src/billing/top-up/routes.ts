@@ -1,4 +1,4 @@
-// /v1/billing/auto-top-up: what a key sees of it and may do, which is never to spend more than the owner allowed.
+// Endpoints of /v1/billing/auto-top-up. A key can read, lower and disable auto top-up, but never enable or raise it.
 
 import { z } from "zod";
 import { record } from "../../audit/audit.ts";
@@ -19,9 +19,9 @@ import { readAutoTopUpSummary } from "./auto-top-up-summary.ts";
 const AMOUNT_TEXT_MAX = 20;
 
 const DOC = { tag: "Billing", path: "/v1/billing/auto-top-up", dialect: "openai" } as const;
-const ANSWERS = {
+const RESPONSES = {
   200: {
-    description: "Auto top-up as it is now.",
+    description: "The current auto top-up settings.",
     schema: AutoTopUpRecord,
     example: AUTO_TOP_UP_EXAMPLE,
   },
@@ -35,27 +35,27 @@ const Amount = z
 
 const AutoTopUpChangeBody = z
   .strictObject({
-    threshold_usd: Amount.meta({ description: "Buy when the balance is below this." }),
-    amount_usd: Amount.meta({ description: "Buy credits for so much." }),
+    threshold_usd: Amount.meta({ description: "Buy when the balance is below this amount." }),
+    amount_usd: Amount.meta({ description: "The price of the credits of one purchase." }),
     monthly_ceiling_usd: Amount.meta({
-      description: "Buy for no more than this in a UTC calendar month.",
+      description: "The limit of all purchases in a UTC calendar month.",
     }),
   })
   .meta({ id: "AutoTopUpChange" });
 
 export function autoTopUpRoutes(billing: BillingDeps): readonly Route[] {
-  return [readRoute(billing), lowerRoute(billing), turnOffRoute(billing)];
+  return [getRoute(billing), lowerRoute(billing), disableRoute(billing)];
 }
 
-function readRoute(billing: BillingDeps): Route {
+function getRoute(billing: BillingDeps): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
     id: "readAutoTopUp",
-    summary: "Read whether credits are bought by themselves",
+    summary: "Get the auto top-up settings",
     description:
-      "The owner of the account may allow that credits are bought by themselves, from a saved payment method, whenever the balance falls below a threshold. A human turns it on, at `manage_url`.",
-    responses: ANSWERS,
+      "Auto top-up buys credits with a saved payment method when the balance falls below a threshold. The account's owner enables it at `manage_url`.",
+    responses: RESPONSES,
     faults: [],
     run: async ({ caller, now }) => ({
       status: 200,
@@ -69,12 +69,12 @@ function lowerRoute(billing: BillingDeps): Route {
     ...DOC,
     method: "PATCH",
     id: "lowerAutoTopUp",
-    summary: "Lower what may be bought by itself",
+    summary: "Lower the auto top-up limits",
     description:
-      "A key may lower each amount, and never raise it or turn it on: that is the owner's, in the console. Fields that are left out stay as they are.",
+      "A key can lower each amount. Only the owner can raise an amount or enable auto top-up, in the console. Omitted fields stay unchanged.",
     body: AutoTopUpChangeBody,
     requestExample: { monthly_ceiling_usd: 100 },
-    responses: ANSWERS,
+    responses: RESPONSES,
     faults: ["forbidden"],
     run: async (tx, input) => {
       const { accountId } = input.caller;
@@ -94,15 +94,15 @@ function lowerRoute(billing: BillingDeps): Route {
   });
 }
 
-function turnOffRoute(billing: BillingDeps): Route {
+function disableRoute(billing: BillingDeps): Route {
   return keyWriteRoute({
     ...DOC,
     method: "DELETE",
     id: "turnOffAutoTopUp",
-    summary: "Turn off that credits are bought by themselves",
+    summary: "Disable auto top-up",
     description:
-      "Only the owner turns it on again. A purchase that is under way goes on. Repeating the call gives the same answer.",
-    responses: ANSWERS,
+      "Only the owner can enable it again, in the console. A purchase in flight is completed. Repeating the call returns the same response.",
+    responses: RESPONSES,
     faults: [],
     run: async (tx, input) => {
       const { accountId } = input.caller;

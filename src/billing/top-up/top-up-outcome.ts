@@ -1,5 +1,5 @@
-// How an attempt to buy credits by itself ends: paid, by the door that every payment comes through, or failed. Two
-// failures in a row stop it all, until the owner turns it on again.
+// Ends an automatic top-up: paid, when its payment is credited, or failed. Two failures in a row stop auto top-up until
+// the owner enables it again.
 
 import { DAY_MS, MINUTE_MS } from "../../base/time.ts";
 import type { Tx } from "../../store/db.ts";
@@ -25,13 +25,13 @@ export const TOP_UP_FAILURE_REASONS = [
 ] as const;
 export type TopUpFailureReason = (typeof TOP_UP_FAILURE_REASONS)[number];
 
-/** Trying again does not help after these. */
+/** Reasons after which a retry cannot succeed. */
 const IMMEDIATE_STOP_REASONS: Readonly<Partial<Record<TopUpFailureReason, StopReason>>> = {
   method_gone: "no_payment_method",
   not_credited: "payment_not_credited",
 };
 
-/** Belongs in the transaction that credits the invoice. The balance is looked at again: once may not have been enough. */
+/** Runs in the transaction that credits the invoice. Schedules a check, because one top-up may not be enough. */
 export async function completeTopUp(tx: Tx, invoiceId: string, now: number): Promise<void> {
   const topUp = await findTopUpByInvoice(tx, invoiceId);
   if (topUp === undefined) return;
@@ -46,7 +46,7 @@ export async function completeTopUp(tx: Tx, invoiceId: string, now: number): Pro
   );
 }
 
-/** The attempt charged nothing, or nothing that was credited; its invoice is withdrawn. Does nothing where it has ended. */
+/** Nothing was charged, or the payment was not credited. Voids the invoice. Does nothing if the top-up has ended. */
 export async function failTopUp(
   tx: Tx,
   { id, invoiceId, accountId }: Pick<TopUp, "id" | "invoiceId" | "accountId">,
@@ -61,7 +61,7 @@ export async function failTopUp(
   const topUp = await lockTopUp(tx, id);
   if (settings === undefined || topUp?.isOpen !== true) return;
   if (invoice !== undefined) await setVoid(tx, invoice, { now });
-  // What could not be asked after may turn up at the processor after all, so it is looked for once more.
+  // The charge may still appear at the processor, so it is checked once more.
   const recheckAt = reason === "processor_unreachable" ? now + DAY_MS : null;
   await tx.run(
     "update top_up set state = 'failed', open_for = null, reason = ?, due_at = ?, ended_at = ? where id = ?",

@@ -1,4 +1,4 @@
-// How automatic top-ups are kept: what an owner allowed, and each attempt to buy credits by itself.
+// Rows of the tables auto_top_up (an account's settings) and top_up (each automatic purchase).
 
 import {
   enumValue,
@@ -14,25 +14,24 @@ import {
 export const AUTO_TOP_UP_STATUSES = ["off", "on", "stopped"] as const;
 export type AutoTopUpStatus = (typeof AUTO_TOP_UP_STATUSES)[number];
 
-/** What an owner allows: to buy so much whenever the balance is below a threshold, and no more in a month. */
 export interface AutoTopUp {
   readonly accountId: string;
   readonly status: AutoTopUpStatus;
   readonly thresholdCents: number;
   readonly amountCents: number;
-  /** The most that is bought in a calendar month, UTC; fee and tax come on top. */
+  /** The limit of purchases in a UTC calendar month, without fee and tax. */
   readonly ceilingCents: number;
-  /** In a row. */
+  /** Consecutive failures. */
   readonly failures: number;
   readonly stoppedReason: string | null;
   readonly stoppedAt: number | null;
-  /** The month of which it was told that its ceiling is reached. */
+  /** The month for which `top_up.ceiling_reached` was emitted. */
   readonly ceilingNotifiedMonth: number;
-  /** When the balance is looked at next; null until it falls below the threshold. */
+  /** When the balance is checked next; null until it falls below the threshold. */
   readonly dueAt: number | null;
 }
 
-/** An attempt is open while it may still charge something. An account has one open attempt at a time. */
+/** `charging` and `processing` top-ups are open. An account has at most one open top-up. */
 export const TOP_UP_STATES = ["charging", "processing", "paid", "failed"] as const;
 export type TopUpState = (typeof TOP_UP_STATES)[number];
 
@@ -45,7 +44,7 @@ export interface TopUp {
   readonly feeCents: number;
   readonly state: TopUpState;
   readonly isOpen: boolean;
-  /** The processor's name for the payment. */
+  /** The processor's id of the payment. */
   readonly ref: string | null;
   /** Why it failed. */
   readonly reason: string | null;
@@ -62,7 +61,7 @@ export async function findAutoTopUp(
   return row === undefined ? undefined : toAutoTopUp(row);
 }
 
-/** Whoever changes it, or begins or ends an attempt, locks it first: after the wallet and the invoice, before the attempt. */
+/** Every change of the settings or of a top-up locks this row. Lock order: wallet, invoice, this row, top_up. */
 export async function lockAutoTopUp(tx: Tx, accountId: string): Promise<AutoTopUp | undefined> {
   const [row] = await tx.lockMany("auto_top_up", "account_id", [accountId]);
   return row === undefined ? undefined : toAutoTopUp(row);
@@ -99,7 +98,7 @@ export async function findTopUpByInvoice(
   return row === undefined ? undefined : toTopUp(row);
 }
 
-/** Those whose invoices lie between two others, in the order of their ids. */
+/** The top-ups whose invoice ids are in the range; for a page of invoices. */
 export async function listTopUpsByInvoiceRange(
   reader: Reader,
   accountId: string,
@@ -125,7 +124,7 @@ export async function listTopUps(
   return rows.map(toTopUp);
 }
 
-/** What was bought since, with what is being bought, and what was given up and may turn up: it is looked for once more. */
+/** Includes open top-ups, and abandoned ones until they are checked once more: they may have been charged. */
 export async function sumTopUps(reader: Reader, accountId: string, since: number): Promise<number> {
   const row = await reader.get(
     `select cast(coalesce(sum(amount_cents), 0) as bigint) as total from top_up
@@ -135,7 +134,7 @@ export async function sumTopUps(reader: Reader, accountId: string, since: number
   return row === undefined ? 0 : integer(row, "total");
 }
 
-/** What of that was given up and is still to be looked for, and when the first of it is. */
+/** The part of `sumTopUps` that was abandoned and awaits its last check, and when the first check is due. */
 export async function sumAbandonedTopUps(
   reader: Reader,
   accountId: string,

@@ -1,6 +1,5 @@
-// Attempts to buy credits by themselves. An attempt and its invoice are written before anything is charged, and the
-// processor is told the attempt's id: whatever crashes where, the same attempt is charged once, and an account has one
-// attempt at a time, however many processes look after it.
+// Runs automatic top-ups. A top-up and its invoice are stored before the charge, and its id is the processor's
+// idempotency key, so it is charged at most once after any crash. An account has one open top-up at a time.
 
 import { newId } from "../../base/id.ts";
 import { monthStart, windowEnd } from "../../base/spend-window.ts";
@@ -34,22 +33,22 @@ import {
 } from "./top-up-rows.ts";
 
 const BATCH_MAX = 20;
-/** So long an attempt belongs to the process that took it; then another may ask again. */
+/** After this time another process may take over a top-up. */
 const LEASE_MS = MINUTE_MS;
 const PROCESSING_POLL_MS = 10 * MINUTE_MS;
-/** After so long without an answer, a charge that the processor does not know is given up. */
+/** A charge that the processor does not know after this time is abandoned. */
 const ABANDON_AFTER_MS = 30 * MINUTE_MS;
-/** A workspace that owes something, or that an operator froze, is not topped up; it is asked after again. */
+/** An account that is frozen, by a debt or by the operator, is not topped up; it is checked again after this time. */
 const FROZEN_RETRY_MS = HOUR_MS;
 const SWEEP_BATCH_MAX = 500;
 
 export interface TopUpDeps extends PaymentDeps {
   readonly processor: PaymentProcessor;
-  /** What time it is by now, while a turn goes on. */
+  /** The current time during a run, to detect that a process stalled. */
   readonly currentTime: () => number;
 }
 
-/** One turn of the clock: begins what is due, and goes on with what was begun and not heard of. */
+/** One run of the job: begins due top-ups and resumes open ones. */
 export async function processTopUps(deps: TopUpDeps, now: number): Promise<void> {
   const { db } = deps;
   const due = await db.all(
@@ -71,7 +70,7 @@ export async function processTopUps(deps: TopUpDeps, now: number): Promise<void>
   await Promise.all([...begun, ...claimed].map((topUp) => runTopUp(deps, topUp, now)));
 }
 
-/** Finds balances that are below their threshold without a charge having said so: a new month, a crash, a refund. */
+/** Finds balances below their threshold that no charge reported: after a new month, a crash or a refund. */
 export async function scheduleMissedTopUps(
   { db }: Pick<TopUpDeps, "db">,
   now: number,
@@ -92,7 +91,7 @@ export async function scheduleMissedTopUps(
     );
 }
 
-/** What fails for one account must not hold up the others. */
+/** Catches errors, so that one account cannot block the others. */
 async function tryBeginTopUp(
   deps: TopUpDeps,
   accountId: string,
@@ -101,13 +100,13 @@ async function tryBeginTopUp(
   try {
     return await deps.db.write((tx) => beginTopUp(tx, deps, accountId, now));
   } catch (cause) {
-    deps.log.error("a top-up could not be begun", { account: accountId, cause });
+    deps.log.error("failed to begin a top-up", { account: accountId, cause });
     await deps.db.write((tx) => setAutoTopUpDue(tx, accountId, now + LEASE_MS));
     return undefined;
   }
 }
 
-/** Decides under the lock of what the owner allowed, so that of many who look only one begins. */
+/** Decides under the lock of the account's settings, so that only one process begins a top-up. */
 async function beginTopUp(
   tx: Tx,
   { processor, onTopUpEvent }: TopUpDeps,
@@ -120,7 +119,7 @@ async function beginTopUp(
   const postpone = async (until: number | null): Promise<undefined> => {
     await setAutoTopUpDue(tx, accountId, until);
   };
-  // Its end looks at the balance again.
+  // The balance is checked again when the open top-up ends.
   if ((await findOpenTopUp(tx, accountId)) !== undefined) return postpone(null);
   const { promo, paid } = await getWallet(tx, accountId);
   if (promo + paid >= nanoOfCents(settings.thresholdCents)) return postpone(null);
@@ -134,7 +133,7 @@ async function beginTopUp(
   const boughtCents = await sumTopUps(tx, accountId, month);
   const { amountCents, ceilingCents } = settings;
   if (boughtCents + amountCents > ceilingCents) {
-    // What was given up takes its room for as long as nobody knows what became of it, and not for the month.
+    // An abandoned top-up counts towards the ceiling only until its last check shows whether it was charged.
     const { cents, nextCheckAt } = await sumAbandonedTopUps(tx, accountId, month);
     if (nextCheckAt !== null && boughtCents - cents + amountCents <= ceilingCents)
       return postpone(Math.max(now, nextCheckAt) + LEASE_MS);
@@ -144,8 +143,8 @@ async function beginTopUp(
         month,
         accountId,
       ]);
-      const about = { accountId, ceilingCents, boughtCents, resumesAt };
-      await onTopUpEvent?.(tx, { kind: "ceiling_reached", ...about }, now);
+      const event = { accountId, ceilingCents, boughtCents, resumesAt };
+      await onTopUpEvent?.(tx, { kind: "ceiling_reached", ...event }, now);
     }
     return postpone(resumesAt);
   }
@@ -165,21 +164,20 @@ async function beginTopUp(
   return findTopUp(tx, id);
 }
 
-/** Another process may be at it: who moves the time on does the work. */
+/** Leases the top-up: of several processes, the one that moves `due_at` runs it. */
 async function claimTopUp({ db }: TopUpDeps, { id, dueAt }: TopUp, now: number): Promise<boolean> {
-  const moved = await db.write((tx) =>
+  const updated = await db.write((tx) =>
     tx.run("update top_up set due_at = ? where id = ? and due_at = ?", [now + LEASE_MS, id, dueAt]),
   );
-  return moved === 1;
+  return updated === 1;
 }
 
 async function runTopUp(deps: TopUpDeps, topUp: TopUp, now: number): Promise<void> {
   const paymentMethods = paymentMethodsOf(deps.processor);
-  const about = { top_up: topUp.id, invoice: topUp.invoiceId };
   try {
     const method = await getMethod(deps.db, topUp.methodId);
     if (paymentMethods === undefined || method.processor !== deps.processor.id) {
-      // With another processor than the one that was asked, nobody here can say what became of it.
+      // The processor was switched, so the outcome of the charge cannot be found out.
       if (now - topUp.createdAt >= ABANDON_AFTER_MS)
         await recordChargeResult(deps, topUp, "lost", now);
       return;
@@ -202,11 +200,12 @@ async function runTopUp(deps: TopUpDeps, topUp: TopUp, now: number): Promise<voi
     );
     await recordChargeResult(deps, topUp, charged, now);
   } catch (cause) {
-    deps.log.warn("a top-up could not be carried out, and is tried again", { ...about, cause });
+    const fields = { top_up: topUp.id, invoice: topUp.invoiceId, cause };
+    deps.log.warn("top-up attempt failed and will be retried", fields);
   }
 }
 
-/** Throws while nobody knows; `lost` where it is certain enough that nothing was charged. */
+/** Throws while the outcome is unknown. `lost` if the processor does not know the charge after `ABANDON_AFTER_MS`. */
 async function findOrCharge(
   paymentMethods: PaymentMethods,
   topUp: TopUp,
@@ -217,8 +216,9 @@ async function findOrCharge(
   const found = isFirst ? undefined : await paymentMethods.findCharge(charge);
   if (found !== undefined) return found;
   if (!topUp.isOpen) return "lost";
-  // A process that stood still has lost its lease: another may have charged, given up, and the key may be forgotten.
-  if (isLate()) throw new Error("the process stood still before the charge");
+  // A stalled process has lost its lease. Another one may have charged and failed the top-up since, and the processor may
+  // have forgotten the idempotency key.
+  if (isLate()) throw new Error("the process stalled before the charge");
   try {
     return await paymentMethods.charge(charge);
   } catch (error) {
@@ -242,7 +242,7 @@ async function recordChargeResult(
     return;
   }
   await db.write((tx) => recordCharge(tx, topUp.id, { ref: result.ref, now }));
-  // From here on it is asked after like any payment: refunds and disputes are found even if no webhook comes.
+  // From now on it is polled like any payment, so refunds and disputes are found without webhooks.
   if (processor.kind === "hosted")
     await trackPayment(deps, processor, { invoiceId: topUp.invoiceId, ref: result.ref, now });
   await ingestFacts(deps, result.facts, now);
@@ -250,7 +250,7 @@ async function recordChargeResult(
     await fail("not_credited");
 }
 
-/** Before the processor's answer is entered: the payment's name must not get lost. */
+/** Runs before the facts are ingested, so that a crash cannot lose the payment's reference. */
 async function recordCharge(
   tx: Tx,
   id: string,
@@ -264,7 +264,7 @@ async function recordCharge(
   await stopPollingClosed(tx, id);
 }
 
-/** An attempt that was given up is looked for once more, and then no more. */
+/** An abandoned top-up is checked once more, and then no longer polled. */
 async function stopPollingClosed(tx: Tx, id: string): Promise<void> {
   await tx.run("update top_up set due_at = null where id = ? and open_for is null", [id]);
 }

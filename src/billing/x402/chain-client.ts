@@ -1,6 +1,6 @@
-// The chain itself, read through a node, for payments whose outcome the facilitator cannot tell. A nonce that is used
-// proves nothing: its owner can use it up by cancelling, or on another transfer. What proves a payment is the token's own
-// two lines about it, one directly after the other: this authorization was used, and so much went to this payee.
+// Looks up payments on the chain through an RPC node, if the facilitator does not know their outcome. A used nonce alone
+// proves nothing: the payer can cancel it or use it for another transfer. A payment is proved by two consecutive log
+// entries of the token: `AuthorizationUsed` for payer and nonce, then the `Transfer` of the amount to the payee.
 
 import { z } from "zod";
 import type { Secret } from "../../base/secret.ts";
@@ -14,22 +14,22 @@ const AUTHORIZATION_USED_TOPIC =
 const TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
 const RPC_TIMEOUT_MS = 10_000;
-/** A transaction of many calls has a long receipt. */
+/** Receipts of transactions with many calls are long. */
 const RESPONSE_MAX_BYTES = 8 * 1_048_576;
-/** Nodes answer about ten thousand blocks at once, and no more. */
+/** Many nodes limit `eth_getLogs` to 10,000 blocks. */
 const BLOCKS_PER_QUERY = 9_000n;
 const QUERIES_MAX = 40;
-/** The chain's clock and ours need not agree. */
+/** Tolerated difference between the chain's clock and this machine's. */
 const CLOCK_SKEW_MS = MINUTE_MS;
 
 export interface ChainClient {
-  /** Looks back to the time since which a payment may be there; throws where it cannot see as far. */
+  /** Searches back to `since`. Throws if the search does not reach that far. */
   readonly findPayment: (payment: SignedPayment, since: number) => Promise<ChainLookup>;
 }
 
 export type ChainLookup =
   | { readonly kind: "paid"; readonly transaction: string }
-  /** Not so far, by the chain's own clock. */
+  /** Not found up to `at`, by the chain's clock. */
   | { readonly kind: "absent"; readonly at: number };
 
 const quantity = z
@@ -62,15 +62,15 @@ export function createChainClient(rpcUrl: Secret): ChainClient {
         if (first === 0n || at < since - CLOCK_SKEW_MS) return { kind: "absent", at: latest.at };
         last = first;
       }
-      throw new Error("the payment is too long ago to be looked for");
+      throw new Error("the payment is too old to be looked up");
     },
   };
 }
 
-/** On another chain nothing would be found, and that would be believed. */
+/** A node of another chain would find nothing, which would count as "not paid". */
 async function requireNetwork(rpcUrl: Secret, network: string): Promise<void> {
   const id = quantity.parse(await callRpc(rpcUrl, "eth_chainId", []));
-  if (`eip155:${id}` !== network) throw new Error(`the node is of the chain ${id}`);
+  if (`eip155:${id}` !== network) throw new Error(`the node belongs to chain ${id}`);
 }
 
 async function fetchBlock(
@@ -127,16 +127,17 @@ async function callRpc(
     timeoutMs: RPC_TIMEOUT_MS,
     responseMaxBytes: RESPONSE_MAX_BYTES,
   });
-  const answer = RpcResponse.safeParse(body);
-  if (answer.data?.result === undefined) throw new Error(`${method} was answered with ${status}`);
-  return answer.data.result;
+  const response = RpcResponse.safeParse(body);
+  if (response.data?.result === undefined)
+    throw new Error(`${method} failed with status ${status}`);
+  return response.data.result;
 }
 
 function hex(number: bigint): string {
   return `0x${number.toString(16)}`;
 }
 
-/** An address as a topic is 32 bytes long. */
+/** Log topics are padded to 32 bytes. */
 function addressTopic(address: string): string {
   return `0x${address.slice(2).toLowerCase().padStart(64, "0")}`;
 }

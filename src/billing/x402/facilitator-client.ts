@@ -1,5 +1,5 @@
-// The facilitator: whoever checks an agent's signature and brings the transfer to the chain. It is believed where it says
-// that a payment was settled, and nowhere else: what it does not say, or says oddly, is an outcome that is not known.
+// Client of the x402 facilitator, which verifies signatures and submits transfers to the chain. Only an unambiguous
+// success counts as settled and only an unambiguous refusal as refused; everything else is an unknown outcome.
 
 import { z } from "zod";
 import { Fault } from "../../base/fault.ts";
@@ -12,26 +12,26 @@ import {
   X402_VERSION,
 } from "./protocol.ts";
 
-/** Both together stay below the minute in which a call's idempotency key waits for its hold. */
+/** The sum stays below the minute that a call's idempotency key waits for its hold. */
 const VERIFY_TIMEOUT_MS = 8_000;
 const SETTLE_TIMEOUT_MS = 40_000;
 const RESPONSE_MAX_BYTES = 65_536;
 const REASON_MAX = 120;
 
-/** Outcomes that may hide a transfer: sent and not seen to arrive, or made by somebody else who saw the signature. */
+/** Reasons that do not rule out a transfer: submitted but not confirmed, or submitted by another party. */
 const UNCLEAR_REASONS =
   /pending|nonce_already_used|transaction_failed|transaction_state|transfer_event|unexpected|timeout/;
 
 export interface FacilitatorOptions {
   readonly url: string;
   readonly key?: Secret;
-  /** Shorter ones for tests. */
+  /** Lower in tests. */
   readonly verifyTimeoutMs?: number;
   readonly settleTimeoutMs?: number;
 }
 
 export interface FacilitatorClient {
-  /** Why it would not take this payment; undefined where it would. Moves nothing. */
+  /** Returns why the payment is invalid; undefined if it is valid. Moves no money. */
   readonly verify: (
     payment: SignedPayment,
     requirements: PaymentRequirements,
@@ -64,25 +64,27 @@ const SettleBody = z.object({
 
 export function createFacilitatorClient(options: FacilitatorOptions): FacilitatorClient {
   return {
-    verify: async (payment, requirement) => {
-      const answer = await postToFacilitator(options, "verify", { payment, requirement }).catch(
+    verify: async (payment, requirements) => {
+      const response = await postToFacilitator(options, "verify", { payment, requirements }).catch(
         (cause: unknown) => {
-          throw unreachable(cause);
+          throw unavailable(cause);
         },
       );
-      const parsed = VerifyBody.safeParse(answer.body);
+      const parsed = VerifyBody.safeParse(response.body);
       if (!parsed.success)
-        throw unreachable(new Error(`verify was answered with ${answer.status}`));
+        throw unavailable(new Error(`verify failed with status ${response.status}`));
       const { isValid, invalidReason, payer } = parsed.data;
       if (!isValid) return sanitizeReason(invalidReason, "unexpected_verify_error");
-      if (!isSuccess(answer.status) || !isPayer(payment, payer))
-        throw unreachable(new Error(`verify was answered with ${answer.status} and ${payer}`));
+      if (!isSuccess(response.status) || !isPayer(payment, payer))
+        throw unavailable(
+          new Error(`verify returned status ${response.status} and payer ${payer}`),
+        );
       return undefined;
     },
-    settle: async (payment, requirement) => {
+    settle: async (payment, requirements) => {
       try {
-        const answer = await postToFacilitator(options, "settle", { payment, requirement });
-        return settlementOutcomeOf(answer, payment, requirement);
+        const response = await postToFacilitator(options, "settle", { payment, requirements });
+        return settlementOutcomeOf(response, payment, requirements);
       } catch (cause) {
         return { kind: "unknown", reason: sanitizeReason(errorNameOf(cause), "no_answer") };
       }
@@ -93,10 +95,10 @@ export function createFacilitatorClient(options: FacilitatorOptions): Facilitato
 function settlementOutcomeOf(
   { status, body }: JsonResponse,
   payment: SignedPayment,
-  requirement: PaymentRequirements,
+  requirements: PaymentRequirements,
 ): SettlementOutcome {
   const parsed = SettleBody.safeParse(body);
-  if (!parsed.success) return { kind: "unknown", reason: `answered with ${status}` };
+  if (!parsed.success) return { kind: "unknown", reason: `unreadable response, status ${status}` };
   const { success, errorReason, payer, transaction, network, amount } = parsed.data;
   if (!success) {
     const reason = sanitizeReason(errorReason, "unexpected_settle_error");
@@ -106,12 +108,12 @@ function settlementOutcomeOf(
   const isMatch =
     isSuccess(status) &&
     /^0x[0-9a-fA-F]{64}$/.test(transaction) &&
-    network === requirement.network &&
+    network === requirements.network &&
     isPayer(payment, payer) &&
-    (amount ?? requirement.amount) === requirement.amount;
+    (amount ?? requirements.amount) === requirements.amount;
   return isMatch
     ? { kind: "paid", transaction: transaction.toLowerCase() }
-    : { kind: "unknown", reason: "settled something else than was asked for" };
+    : { kind: "unknown", reason: "the settlement does not match the payment" };
 }
 
 function postToFacilitator(
@@ -122,24 +124,24 @@ function postToFacilitator(
     settleTimeoutMs = SETTLE_TIMEOUT_MS,
   }: FacilitatorOptions,
   endpoint: "verify" | "settle",
-  payload: { readonly payment: SignedPayment; readonly requirement: PaymentRequirements },
+  payload: { readonly payment: SignedPayment; readonly requirements: PaymentRequirements },
 ): Promise<JsonResponse> {
   return postJson(`${url}/${endpoint}`, {
     headers: key === undefined ? {} : { authorization: `Bearer ${key.reveal()}` },
     body: {
       x402Version: X402_VERSION,
       paymentPayload: payload.payment,
-      paymentRequirements: payload.requirement,
+      paymentRequirements: payload.requirements,
     },
     timeoutMs: endpoint === "verify" ? verifyTimeoutMs : settleTimeoutMs,
     responseMaxBytes: RESPONSE_MAX_BYTES,
   });
 }
 
-function unreachable(cause: unknown): Fault {
-  return new Fault("overloaded", "the facilitator could not be asked", {
+function unavailable(cause: unknown): Fault {
+  return new Fault("overloaded", "x402 facilitator unavailable", {
     message:
-      "The payment could not be checked: the x402 facilitator does not answer as it should. Nothing was taken. Send the same request again in a moment.",
+      "The payment could not be verified, because the x402 facilitator is not available. Nothing was charged. Send the same request again in a moment.",
     retryAfterSeconds: 5,
     cause,
   });
@@ -157,7 +159,7 @@ function errorNameOf(cause: unknown): string {
   return cause instanceof Error ? cause.name : String(cause);
 }
 
-/** It is shown to callers and kept: one plain word, and not a page. */
+/** The reason is stored and shown to callers, so it is limited to a short plain text. */
 function sanitizeReason(reason: string | null | undefined, fallback: string): string {
   const plain = (reason ?? "").replaceAll(/[^\w .:-]/g, " ").slice(0, REASON_MAX);
   return plain.trim() === "" ? fallback : plain;

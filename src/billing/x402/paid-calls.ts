@@ -1,5 +1,5 @@
-// A model call that its balance does not cover may bring a payment: it is taken, buys credits, and the call runs on the
-// balance. Whoever sends none is told how. What was bought stays in the account, whatever becomes of the call.
+// Pays for model calls with x402. If the balance does not cover a call, the payment in its header buys credits and the
+// call runs on them; without a payment, the 402 says how to pay. The credits stay if the call fails.
 
 import type { AuditSource } from "../../audit/audit.ts";
 import { Fault, type NextStep } from "../../base/fault.ts";
@@ -18,7 +18,7 @@ import {
   paymentRequirementsFor,
 } from "./protocol.ts";
 
-/** How long a call may wait for other payments of its account. */
+/** How long a call waits for other payments of its account. */
 const QUEUE_TIMEOUT_MS = 15_000;
 
 export interface PaidCall {
@@ -26,14 +26,14 @@ export interface PaidCall {
   readonly keyId: string;
   readonly path: string;
   readonly headers: Headers;
-  /** When it arrived. */
+  /** The time of arrival. */
   readonly now: number;
 }
 
 export type WithPayment = (call: PaidCall, work: () => Promise<Response>) => Promise<Response>;
 
 export function createWithPayment(x402: X402Deps): WithPayment {
-  // One payment of an account at a time: what one of its calls buys may do for the others.
+  // One payment per account at a time: the credits that one call buys may also cover the others.
   const inFlight = new Map<string, Promise<unknown>>();
   return async (call, work) => {
     for (;;) {
@@ -83,7 +83,9 @@ async function runPaidCall(
 ): Promise<Response> {
   if (paymentResult.kind === "refused")
     throw paymentRequired(x402, call, { payable, shortfall, paymentResult });
-  const responseHeaders = { "payment-response": paymentResponseHeader(paymentResult.receipt) };
+  const responseHeaders = {
+    "payment-response": paymentResponseHeader(paymentResult.settleResponse),
+  };
   try {
     const response = await work();
     for (const [name, value] of Object.entries(responseHeaders)) response.headers.set(name, value);
@@ -109,14 +111,14 @@ function isShortfall({ code }: Fault): boolean {
   return code === "insufficient_credits";
 }
 
-/** What a payment would cover: also where the failure of an own key stands before it. */
+/** The balance fault, also if it comes second to the failure of a caller's provider key. */
 function shortfallOf(fault: Fault): Fault | undefined {
   return isShortfall(fault) ? fault : fault.options.balanceFault;
 }
 
 /**
- * The most that the call may cost, or the usual amount where that is more. It depends on nothing but the request, so the
- * amount that a 402 names is the amount that the same request is paid with.
+ * Buys the maximum cost of the call, or `topUpCents` if that is more. The amount depends only on the request, so the
+ * amount in a 402 is the amount that the same request is paid with.
  */
 function payableFor(
   { billing, topUpCents }: X402Deps,
@@ -128,13 +130,13 @@ function payableFor(
   const cent = nanoOfCents(1);
   const cents = Number((BigInt(required) * NANO_PER_CREDIT + cent - 1n) / cent);
   const amountCents = Math.max(cents, topUpCents);
-  // Where a model call comes from is not asked.
-  const by: AuditSource = { actor: { type: "key", id: keyId }, network: null };
-  const invoice = { amountCents, by };
+  // Model calls do not record the caller's network.
+  const source: AuditSource = { actor: { type: "key", id: keyId }, network: null };
+  const invoice = { amountCents, source };
   return amountCents > billing.limits.maxCents ? undefined : { accountId, invoice };
 }
 
-/** The 402, or what an own key met, as it was, and how to pay with x402. */
+/** The original fault, usually a 402, with the x402 challenge added. */
 function paymentRequired(
   x402: X402Deps,
   { path }: PaidCall,
@@ -143,11 +145,11 @@ function paymentRequired(
   const { options, publicMessage } = shortfall;
   const refused = paymentResult?.kind === "refused" ? paymentResult.reason : undefined;
   const credits = formatCents(payable.invoice.amountCents);
-  const description = `${credits} of credits for ${formatCents(totalCentsOf(payable))}, fee included; the call runs on them.`;
+  const description = `${credits} of credits for ${formatCents(totalCentsOf(payable))} including the fee; the call uses them.`;
   const pay: NextStep = {
     method: "POST",
     url: path,
-    why: `Or pay with x402: sign what the PAYMENT-REQUIRED header asks for, and send this request again with the PAYMENT-SIGNATURE header. It buys ${description}`,
+    why: `Or pay with x402: sign the payment in the PAYMENT-REQUIRED header and repeat this request with the PAYMENT-SIGNATURE header. This buys ${description}`,
   };
   const error =
     refused ??
@@ -160,15 +162,15 @@ function paymentRequired(
     message:
       refused === undefined
         ? publicMessage
-        : `The payment was not taken: ${refused}. ${publicMessage}`,
+        : `The payment was rejected: ${refused}. ${publicMessage}`,
     fields: { ...options.fields, ...(refused === undefined ? {} : { payment_error: refused }) },
     next: [...(options.next ?? []), pay],
     headers: {
       ...options.headers,
       "payment-required": paymentRequiredHeader(requirement, resource, error),
-      ...(paymentResult?.receipt === undefined
+      ...(paymentResult?.settleResponse === undefined
         ? {}
-        : { "payment-response": paymentResponseHeader(paymentResult.receipt) }),
+        : { "payment-response": paymentResponseHeader(paymentResult.settleResponse) }),
     },
   });
 }
@@ -184,7 +186,7 @@ function withHeaders(fault: Fault, headers: Readonly<Record<string, string>>): F
 function tooManyPayments(): Fault {
   return new Fault("overloaded", "too many payments of one account", {
     message:
-      "Other payments of this account are being taken, and this one was not. Send the same request again in a moment.",
+      "Other payments of this account are in progress. Nothing was charged. Send the same request again in a moment.",
     retryAfterSeconds: 2,
   });
 }

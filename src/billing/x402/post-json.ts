@@ -1,5 +1,5 @@
-// How others are asked about x402 payments, the facilitator and the node: JSON to JSON, within limits of time and size.
-// Their addresses may hold a key, and what goes wrong is logged: no error of this file says the address.
+// JSON over HTTP POST, with time and size limits, for the facilitator and the RPC node. Their URLs can contain an API key
+// and errors are logged, so no error of this file contains the URL.
 
 import { readBoundedBytes } from "../../base/streams/bounded-body.ts";
 
@@ -12,7 +12,7 @@ export interface JsonRequest {
 
 export interface JsonResponse {
   readonly status: number;
-  /** Undefined where it is no JSON. */
+  /** Undefined if the body is not JSON. */
   readonly body: unknown;
 }
 
@@ -22,8 +22,8 @@ export async function postJson(url: string, request: JsonRequest): Promise<JsonR
     throw redactUrl(error);
   });
   if (bytes === undefined)
-    throw Object.assign(new Error(`the answer has more than ${responseMaxBytes} bytes`), {
-      name: "AnswerTooLarge",
+    throw Object.assign(new Error(`the response is larger than ${responseMaxBytes} bytes`), {
+      name: "ResponseTooLarge",
     });
   return { status, body: parseJson(new TextDecoder().decode(bytes)) };
 }
@@ -45,11 +45,11 @@ async function sendRequest(
   };
 }
 
-/** The runtime's own errors name the address: nothing of them is kept but of what kind they are. */
+/** The runtime's error messages contain the URL, so only the error's name and code are kept. */
 function redactUrl(error: unknown): Error {
-  const kind = error instanceof Error && "code" in error ? error.code : undefined;
-  const shown = typeof kind === "string" && /^\w+$/.test(kind) ? `: ${kind}` : "";
-  return Object.assign(new Error(`the request failed${shown}`), {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const suffix = typeof code === "string" && /^\w+$/.test(code) ? `: ${code}` : "";
+  return Object.assign(new Error(`the request failed${suffix}`), {
     name: error instanceof Error ? error.name : "Error",
   });
 }

@@ -1,5 +1,5 @@
-// The words of x402, version 2, as far as this gateway speaks them: what it asks for, what a payment must be, and what
-// is said about it afterwards. The scheme is `exact`, with a token that takes signed transfers (EIP-3009).
+// The x402 protocol, version 2: requirements, payment payload and settlement response, and their headers. Only the scheme
+// `exact` with EIP-3009 transfers. docs/decisions/0054-x402.md says why `@x402/core` is not used.
 
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
@@ -7,16 +7,16 @@ import { HOUR_MS } from "../../base/time.ts";
 
 export const X402_VERSION = 2;
 const SCHEME = "exact";
-/** How long a client lets its signature be valid, and how long one may be valid at most. */
+/** The validity that clients are asked for, and the longest that is accepted. */
 const VALIDITY_SECONDS = 300;
 const VALIDITY_MAX_MS = HOUR_MS;
-/** A signature that expires sooner would not live to be settled. */
+/** A signature that expires sooner could not be settled in time. */
 const VALIDITY_MIN_MS = 6_000;
 const HEADER_CHARACTERS_MAX = 8_192;
 const SIGNATURE_DIGITS_MAX = 4_096;
 const CENT_DECIMALS = 2;
 
-/** A token on a chain, with the name and version that its signatures are made for. */
+/** An ERC-20 token; `name` and `version` are of its EIP-712 domain. */
 export interface Token {
   readonly address: string;
   readonly decimals: number;
@@ -25,7 +25,7 @@ export interface Token {
 }
 
 export interface PaymentTerms {
-  /** CAIP-2, such as `eip155:8453`. */
+  /** A CAIP-2 chain id, such as `eip155:8453`. */
   readonly network: string;
   readonly token: Token;
   readonly payTo: string;
@@ -66,10 +66,10 @@ const SignedPayment = z.object({
     }),
   }),
 });
-/** What a client signed. All else that it sent is dropped, and goes no further. */
+/** The signed part of a payment. Other fields of the header are dropped. */
 export type SignedPayment = Readonly<z.infer<typeof SignedPayment>>;
 
-/** What was settled, as the header `PAYMENT-RESPONSE` says it. */
+/** The content of the header `PAYMENT-RESPONSE`. */
 export interface SettleResponse {
   readonly success: boolean;
   readonly transaction: string;
@@ -108,18 +108,18 @@ export function paymentRequiredHeader(
   });
 }
 
-/** Reads the header `PAYMENT-SIGNATURE`; throws what a client is told of one that cannot be read. */
+/** Parses the header `PAYMENT-SIGNATURE`. */
 export function parsePaymentHeader(header: string): SignedPayment {
   const parsed = SignedPayment.safeParse(decodeHeader(header));
   if (parsed.success) return parsed.data;
-  const at = parsed.error.issues[0]?.path.map(String).join(".") ?? "";
+  const field = parsed.error.issues[0]?.path.map(String).join(".") ?? "";
   throw invalid(
     "payment-signature",
-    `The PAYMENT-SIGNATURE header is not an x402 payment of version ${X402_VERSION} with a signed transfer (EIP-3009)${at === "" ? "" : `: ${at} is missing or wrong`}. Sign what the PAYMENT-REQUIRED header of a 402 asks for.`,
+    `The PAYMENT-SIGNATURE header must be an x402 payment, version ${X402_VERSION}, with an EIP-3009 transfer${field === "" ? "" : `: \`${field}\` is missing or invalid`}. Sign the payment in the PAYMENT-REQUIRED header of a 402.`,
   );
 }
 
-/** Why a payment is not what is asked for, in the specification's words; undefined where it is. */
+/** Returns the specification's error code if the payment does not match the requirements. */
 export function mismatchReason(
   { accepted, payload }: SignedPayment,
   requirements: PaymentRequirements,
@@ -152,7 +152,7 @@ export function mismatchReason(
   return undefined;
 }
 
-/** A token takes each nonce of a payer once: this names one transfer of money, wherever it is seen. */
+/** Identifies one transfer: a token accepts each nonce of a payer once. */
 export function transferIdOf({ accepted, payload }: SignedPayment): string {
   const { from, nonce } = payload.authorization;
   return `${accepted.network}:${accepted.asset.toLowerCase()}:${from}:${nonce}`;
@@ -163,8 +163,8 @@ export function expiresAtOf({ payload }: SignedPayment): number {
 }
 
 /** The header `PAYMENT-RESPONSE`. */
-export function paymentResponseHeader(receipt: SettleResponse): string {
-  return encodeHeader(receipt);
+export function paymentResponseHeader(settleResponse: SettleResponse): string {
+  return encodeHeader(settleResponse);
 }
 
 export function equalsIgnoreCase(one: string, other: string): boolean {

@@ -1,4 +1,4 @@
-// An invoice as something that an agent pays by itself, with x402: the address that a client with a wallet is pointed at.
+// POST /v1/billing/invoice/{id}/x402: pays an invoice from an agent's wallet.
 
 import { z } from "zod";
 import { Fault } from "../../base/fault.ts";
@@ -16,7 +16,7 @@ import {
 import { paymentResponseHeader } from "./protocol.ts";
 
 export interface X402RouteDeps {
-  /** Absent where the operator has not switched x402 on. */
+  /** Absent if x402 is not enabled. */
   readonly x402?: X402Deps | undefined;
 }
 
@@ -35,24 +35,26 @@ function payInvoiceRoute(x402: X402Deps): Route {
     method: "POST",
     path: X402_PATH,
     id: "payInvoiceWithX402",
-    summary: "Pay an invoice with x402, from a wallet of your own",
+    summary: "Pay an invoice with x402",
     description:
-      "The first call is answered `402` with the header `PAYMENT-REQUIRED` (x402, version 2); the same call with the header `PAYMENT-SIGNATURE` pays. A client that speaks x402 does both by itself. The same payment is taken once, however often it is sent. On `503` whether it was taken is not known yet: send the same header again.",
+      "The first call returns `402` with the header `PAYMENT-REQUIRED` (x402, version 2). The same call with the header `PAYMENT-SIGNATURE` pays from your wallet. An x402 client does both. A signed payment is settled once, however often you send it. After a `503` the outcome may be unknown: send the same header again.",
     params: INVOICE_PATH,
     responses: {
       200: {
-        description: "The paid invoice; its credits are in the balance.",
+        description: "The paid invoice. Its credits are in the balance.",
         schema: InvoiceRecord,
         example: { ...INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
-        headers: { "payment-response": "What was settled: base64 of JSON, as x402 says it." },
+        headers: {
+          "payment-response": "The settlement: base64-encoded JSON, as x402 specifies.",
+        },
       },
     },
     faults: ["payment_required", "not_found", "conflict", "overloaded"],
     run: async ({ caller, params, headers, now }) => {
       const { billing } = x402;
-      const known = await getInvoice(billing.db, params.id, caller.accountId);
+      const stored = await getInvoice(billing.db, params.id, caller.accountId);
       const header = headers.get("payment-signature");
-      const invoice = await tryReconcileInvoice(billing, known, now);
+      const invoice = await tryReconcileInvoice(billing, stored, now);
       if (header === null && invoice.status === "paid") return invoiceResponse(x402, invoice);
       if (header === null) throw paymentRequired(x402, invoice);
       const payable = { accountId: caller.accountId, invoice };
@@ -60,7 +62,7 @@ function payInvoiceRoute(x402: X402Deps): Route {
       if (result.kind === "refused") throw paymentRequired(x402, invoice, result);
       const paid = await getInvoice(billing.db, invoice.id, caller.accountId);
       return invoiceResponse(x402, paid, {
-        "payment-response": paymentResponseHeader(result.receipt),
+        "payment-response": paymentResponseHeader(result.settleResponse),
       });
     },
   });
@@ -81,21 +83,21 @@ function paymentRequired(
 ): Fault {
   if (invoice.status !== "open")
     return new Fault("conflict", `invoice is ${invoice.status}`, {
-      message: `This invoice is ${invoice.status} and cannot be paid. Make another one with POST /v1/billing/invoice.`,
+      message: `This invoice is ${invoice.status} and cannot be paid. Create another one with POST /v1/billing/invoice.`,
     });
   const error = refused?.reason ?? "PAYMENT-SIGNATURE header is required";
   return new Fault("payment_required", "invoice is open", {
     ...(refused === undefined
       ? {}
       : {
-          message: `The payment was not taken: ${refused.reason}. The PAYMENT-REQUIRED header says what is asked for.`,
+          message: `The payment was rejected: ${refused.reason}. Sign the payment in the PAYMENT-REQUIRED header.`,
           fields: { payment_error: refused.reason },
         }),
     headers: {
       "payment-required": paymentRequiredForInvoice(x402, invoice, error),
-      ...(refused?.receipt === undefined
+      ...(refused?.settleResponse === undefined
         ? {}
-        : { "payment-response": paymentResponseHeader(refused.receipt) }),
+        : { "payment-response": paymentResponseHeader(refused.settleResponse) }),
     },
   });
 }

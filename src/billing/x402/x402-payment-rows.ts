@@ -1,4 +1,4 @@
-// How x402 payments are kept: one row for each signed transfer that was about to be settled, written before it was.
+// Rows of the table agent_payment: one per signed transfer, inserted before it is settled.
 
 import {
   type Db,
@@ -16,18 +16,18 @@ import { createInvoice, findInvoice, setVoid } from "../invoices/invoices.ts";
 import { expiresAtOf, transferIdOf, type SignedPayment } from "./protocol.ts";
 
 /**
- * `open`: it was sent, or was about to be, and what became of it is not known. `paid` and `refused` are known. `unclear`:
- * its time has passed and nobody could say; an operator was told.
+ * `open`: sent to the facilitator, or about to be; the outcome is unknown. `unclear`: expired with unknown outcome, and the
+ * operator was notified. `paid` and `refused` are final.
  */
 const X402_STATES = ["open", "paid", "refused", "unclear"] as const;
 export type X402State = (typeof X402_STATES)[number];
 
 export interface X402Payment {
-  /** The chain, the token, the payer and the nonce. */
+  /** Chain, token, payer and nonce. */
   readonly id: string;
   readonly accountId: string;
   readonly invoiceId: string;
-  /** The invoice was made for this payment, and goes with it where it is refused. */
+  /** The invoice was created for this payment, and is voided if the payment is refused. */
   readonly hasOwnInvoice: boolean;
   readonly signed: SignedPayment;
   readonly payer: string;
@@ -37,26 +37,26 @@ export interface X402Payment {
   readonly transaction: string | null;
   readonly createdAt: number;
   readonly expiresAt: number;
-  /** When somebody has to see to it; whoever moves this on does the work. */
+  /** When the payment is resumed next. Moving it is the lease. */
   readonly dueAt: number | null;
 }
 
 export interface InvoiceDraft {
   readonly amountCents: number;
-  readonly by?: AuditSource | undefined;
+  readonly source?: AuditSource | undefined;
 }
 
 export interface NewX402Payment {
   readonly accountId: string;
   readonly signed: SignedPayment;
   readonly totalCents: number;
-  /** An invoice that is there, or what to make one of. */
+  /** An existing invoice, or a draft to create one. */
   readonly invoice: { readonly id: string } | InvoiceDraft;
   readonly now: number;
   readonly dueAt: number;
 }
 
-/** Undefined where this transfer is known. Another process that writes it as well is waited for. */
+/** Undefined if this transfer is stored already. Waits for another transaction that inserts it. */
 export async function insertX402Payment(
   tx: Tx,
   payment: NewX402Payment,
@@ -95,13 +95,13 @@ export async function findX402Payment(
   return row === undefined ? undefined : toPayment(row);
 }
 
-/** Whoever ends one by hand locks it, after its invoice. */
+/** Lock order: the invoice, then this row. */
 export async function lockX402Payment(tx: Tx, id: string): Promise<X402Payment | undefined> {
   const [row] = await tx.lockMany("agent_payment", "id", [id]);
   return row === undefined ? undefined : toPayment(row);
 }
 
-/** A payment of this invoice that may have moved money. */
+/** A payment of the invoice that was not refused, so it may have moved money. */
 export async function findActiveX402Payment(
   reader: Reader,
   invoiceId: string,
@@ -125,13 +125,13 @@ export async function listDueX402Payments(
   return rows.map(toPayment);
 }
 
-/** How many were begun, and are not known to be paid or refused. */
+/** The number of payments with unknown outcome. */
 export async function countOpenX402Payments(reader: Reader): Promise<number> {
   const row = await reader.get("select count(*) as count from agent_payment where state = 'open'");
   return row === undefined ? 0 : integer(row, "count");
 }
 
-/** Of which nobody could say what became of them, and which no operator has entered since; the newest first. */
+/** Unclear payments that the operator has not marked as paid, newest first. */
 export async function listUnclearX402Payments(
   reader: Reader,
   limit: number,
@@ -146,19 +146,19 @@ export async function listUnclearX402Payments(
   return rows.map(toPayment);
 }
 
-/** Whether the caller is the one to see to it now; several may ask at once. */
+/** Leases the payment: of several processes, the one that moves `due_at` resumes it. */
 export async function claimX402Payment(
   db: Db,
   { id, dueAt }: X402Payment,
   untilMs: number,
 ): Promise<boolean> {
-  const moved = await db.write((tx) =>
+  const updated = await db.write((tx) =>
     tx.run("update agent_payment set due_at = ? where id = ? and due_at = ?", [untilMs, id, dueAt]),
   );
-  return moved === 1;
+  return updated === 1;
 }
 
-/** What is paid stays paid, whatever is heard later. */
+/** `paid` is final: a later update to another state is ignored. */
 export async function updateX402Payment(
   tx: Tx,
   { id, invoiceId, hasOwnInvoice }: X402Payment,
@@ -190,7 +190,7 @@ function toPayment(row: Row): X402Payment {
     accountId: text(row, "account_id"),
     invoiceId: text(row, "invoice_id"),
     hasOwnInvoice: integer(row, "made_invoice") === 1,
-    // Safe because `insertX402` wrote it, out of this very type.
+    // Safe: `insertX402Payment` wrote it from a value of this type.
     signed: JSON.parse(text(row, "signed")) as SignedPayment,
     payer: text(row, "payer"),
     totalCents: integer(row, "total_cents"),

@@ -1,5 +1,5 @@
-// Payments by x402: an agent with a wallet signs a transfer, the facilitator settles it, and the one door for payments
-// turns it into credits. What is about to be settled is written down before; whoever finds it unfinished goes on with it.
+// x402 payments: an agent's wallet signs a transfer, the facilitator settles it, and the payment becomes a payment fact.
+// The payment is stored before it is settled; after a crash any process can resume it.
 
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
@@ -32,22 +32,21 @@ import {
 } from "./protocol.ts";
 
 const PROCESSOR = "x402";
-/** Where an invoice is paid. */
+/** The endpoint that pays an invoice. */
 export const X402_PATH = "/v1/billing/invoice/{id}/x402";
-/** How long one process may be at a payment before another goes on with it; longer than a settlement takes. */
+/** After this time another process may resume a payment; longer than a settlement takes. */
 const LEASE_MS = MINUTE_MS;
 const RETRY_MS = 5_000;
 const LATE_RETRY_MS = 10 * MINUTE_MS;
-/** How long after its signature has expired a payment may still turn up. */
+/** A payment may still appear on the chain this long after its signature has expired. */
 const EXPIRY_GRACE_MS = 120_000;
 const OUTCOME_POLL_MS = 200;
 const OUTCOME_POLLS_MAX = 50;
-/** How often a page that somebody opens meanwhile is closed again. */
+/** How often a checkout page that is opened meanwhile is closed again. */
 const CANCEL_ATTEMPTS_MAX = 3;
 const POLL_BATCH_MAX = 50;
 const POLL_FAILURES_MAX = 5;
 
-/** Takes payments where the operator has switched them on. */
 export interface X402Deps {
   readonly billing: BillingDeps;
   readonly paymentTerms: PaymentTerms;
@@ -56,20 +55,24 @@ export interface X402Deps {
   readonly facilitator: FacilitatorClient;
   readonly chain: ChainClient | undefined;
   readonly now: () => number;
-  /** How often a payment that another is at is looked for; fewer for tests. */
+  /** How often the outcome of a payment in another process is polled; lower in tests. */
   readonly outcomePollsMax?: number;
 }
 
-/** What somebody may pay: an invoice that is there, or one that is made once the payment is good. */
+/** What a payment buys: an existing invoice, or a draft that is created once the payment is verified. */
 export interface Payable {
   readonly accountId: string;
   readonly invoice: Invoice | InvoiceDraft;
 }
 
 export type PaymentResult =
-  | { readonly kind: "paid"; readonly receipt: SettleResponse }
-  /** Nothing was taken. `receipt` says so where it was tried. */
-  | { readonly kind: "refused"; readonly reason: string; readonly receipt?: SettleResponse };
+  | { readonly kind: "paid"; readonly settleResponse: SettleResponse }
+  /** No money was moved. `settleResponse` is set if a settlement was attempted. */
+  | {
+      readonly kind: "refused";
+      readonly reason: string;
+      readonly settleResponse?: SettleResponse;
+    };
 
 export function totalCentsOf({ invoice }: Payable): number {
   return "id" in invoice
@@ -77,41 +80,41 @@ export function totalCentsOf({ invoice }: Payable): number {
     : invoice.amountCents + feeOf(invoice.amountCents);
 }
 
-/** How an open invoice is paid, for the header `PAYMENT-REQUIRED`. */
+/** The header `PAYMENT-REQUIRED` of an open invoice. */
 export function paymentRequiredForInvoice(x402: X402Deps, invoice: Invoice, error: string): string {
   const total = totalCentsOf({ accountId: invoice.accountId, invoice });
   return paymentRequiredHeader(
     paymentRequirementsFor(x402.paymentTerms, total),
     {
       url: x402.baseUrl + X402_PATH.replace("{id}", invoice.id),
-      description: `${formatCents(invoice.amountCents)} of credits for ${formatCents(total)}, fee included.`,
+      description: `${formatCents(invoice.amountCents)} of credits for ${formatCents(total)} including the fee.`,
     },
     error,
   );
 }
 
-/** Takes a payment once, however often and wherever it is presented. Throws while its outcome is not known. */
+/** Idempotent: a signed payment is settled and credited once. Throws while its outcome is unknown. */
 export async function acceptPayment(
   x402: X402Deps,
   payable: Payable,
   header: string,
 ): Promise<PaymentResult> {
   const signed = parsePaymentHeader(header);
-  const known = await findX402Payment(x402.billing.db, transferIdOf(signed));
-  if (known !== undefined) return await awaitOutcome(x402, payable, known);
-  const requirement = paymentRequirementsFor(x402.paymentTerms, totalCentsOf(payable));
+  const existing = await findX402Payment(x402.billing.db, transferIdOf(signed));
+  if (existing !== undefined) return await awaitOutcome(x402, payable, existing);
+  const requirements = paymentRequirementsFor(x402.paymentTerms, totalCentsOf(payable));
   const reason =
-    mismatchReason(signed, requirement, x402.now()) ??
-    (await x402.facilitator.verify(signed, requirement));
+    mismatchReason(signed, requirements, x402.now()) ??
+    (await x402.facilitator.verify(signed, requirements));
   if (reason !== undefined) return { kind: "refused", reason };
   const recorded = await recordIntent(x402, payable, signed);
   if (recorded === undefined) return await awaitOutcomeById(x402, payable, transferIdOf(signed));
-  const settlement = await x402.facilitator.settle(signed, requirement);
+  const settlement = await x402.facilitator.settle(signed, requirements);
   await recordOutcome(x402, recorded, settlement, settlement.kind === "refused");
   return await awaitOutcomeById(x402, payable, recorded.id);
 }
 
-/** Goes on with every payment whose time has come: after a crash, or while an outcome is not known. */
+/** Resumes every due payment: after a crash, or while its outcome is unknown. */
 export async function pollX402(x402: X402Deps): Promise<void> {
   const { db, log } = x402.billing;
   let failures = 0;
@@ -122,7 +125,7 @@ export async function pollX402(x402: X402Deps): Promise<void> {
       await resume(x402, payment);
     } catch (cause) {
       failures += 1;
-      log.warn("an x402 payment could not be followed", { payment: payment.id, cause });
+      log.warn("failed to resume an x402 payment", { payment: payment.id, cause });
     }
   }
 }
@@ -135,16 +138,16 @@ async function recordIntent(
   const { accountId, invoice } = payable;
   const { billing, now } = x402;
   for (let attempts = 0; attempts < CANCEL_ATTEMPTS_MAX; attempts++) {
-    // Nobody must pay the same at a page meanwhile.
+    // The invoice must not be paid on a checkout page meanwhile.
     if ("id" in invoice)
       await cancelOpenCheckout(billing, { id: invoice.id, accountId, now: now() });
     const recorded = await billing.db.write(async (tx) => {
       if ("id" in invoice) {
         const locked = await lockInvoice(tx, invoice.id);
-        if (locked?.status !== "open") throw notPayable(locked?.status ?? "gone");
+        if (locked?.status !== "open") throw notPayable(locked?.status ?? "deleted");
         const other = await findActiveX402Payment(tx, invoice.id);
         if (other !== undefined && other.id !== transferIdOf(signed))
-          throw notPayable("being paid");
+          throw notPayable("already being paid");
         const { processor } = billing;
         if (processor.kind === "hosted" && (await hasOpenCheckout(tx, processor, invoice.id)))
           return "page";
@@ -154,7 +157,7 @@ async function recordIntent(
     });
     if (recorded !== "page") return recorded;
   }
-  throw notPayable("being paid at its page");
+  throw notPayable("being paid on its page");
 }
 
 async function recordOutcome(
@@ -168,17 +171,17 @@ async function recordOutcome(
   if (settlement.kind === "paid") return await creditPayment(x402, payment, settlement);
   const { reason } = settlement;
   if (isRefusalFinal) {
-    // Where the chain can be asked, it has the last word on that.
+    // With a node configured, the chain is checked after the signature has expired.
     const dueAt = chain === undefined ? null : payment.expiresAt + EXPIRY_GRACE_MS;
     await billing.db.write(async (tx) => {
-      // Whoever stood still for so long that another went on with it was not the first to settle it.
+      // If the lease was lost, another process settled the payment, so this refusal may not be the first outcome.
       const current = await lockX402Payment(tx, payment.id);
       if (current?.dueAt === payment.dueAt)
         await updateX402Payment(tx, payment, { state: "refused", reason, dueAt, now });
     });
     return;
   }
-  billing.log.warn("what became of an x402 payment is not known", { payment: payment.id, reason });
+  billing.log.warn("outcome of an x402 payment is unknown", { payment: payment.id, reason });
   await billing.db.write((tx) =>
     updateX402Payment(tx, payment, { state: "open", reason, dueAt: now + RETRY_MS, now }),
   );
@@ -215,7 +218,7 @@ async function creditPayment(
   await billing.db.write((tx) => updateX402Payment(tx, payment, { state, dueAt: null, now: at }));
 }
 
-/** Finishes what was begun. A settlement that was asked for before is believed only where it succeeds. */
+/** A repeated settlement is trusted only if it succeeds: the first one may have moved the money. */
 async function resume(x402: X402Deps, payment: X402Payment): Promise<void> {
   const { billing, facilitator } = x402;
   const { state, signed, reason, expiresAt } = payment;
@@ -227,10 +230,10 @@ async function resume(x402: X402Deps, payment: X402Payment): Promise<void> {
     const settlement = await facilitator.settle(signed, signed.accepted);
     return await recordOutcome(x402, payment, settlement, false);
   }
-  const isDead = found.kind === "absent" && found.at > expiresAt;
-  const isOver = isDead || found.kind === "unasked";
-  const nextState = isDead ? "refused" : isOver && state === "open" ? "unclear" : state;
-  const dueAt = isOver ? null : now + LATE_RETRY_MS;
+  const isExpired = found.kind === "absent" && found.at > expiresAt;
+  const isFinal = isExpired || found.kind === "not_configured";
+  const nextState = isExpired ? "refused" : isFinal && state === "open" ? "unclear" : state;
+  const dueAt = isFinal ? null : now + LATE_RETRY_MS;
   if (nextState === "unclear") alertOperator(x402, payment);
   await billing.db.write((tx) =>
     updateX402Payment(tx, payment, { state: nextState, reason, dueAt, now }),
@@ -239,25 +242,25 @@ async function resume(x402: X402Deps, payment: X402Payment): Promise<void> {
 
 function alertOperator({ billing }: X402Deps, payment: X402Payment): void {
   const { id, invoiceId, totalCents, reason } = payment;
-  billing.log.error("a payment needs an operator", {
+  billing.log.error("payment needs operator action", {
     processor: PROCESSOR,
     ref: id,
     invoice: invoiceId,
     amount_cents: totalCents,
-    reason: `the facilitator cannot say whether it was settled: ${reason ?? "no answer"}`,
+    reason: `the facilitator does not know whether it was settled: ${reason ?? "no response"}`,
   });
 }
 
 async function findOnChain(
   { chain, billing }: X402Deps,
   { id, signed, createdAt }: X402Payment,
-): Promise<ChainLookup | { readonly kind: "unasked" | "silent" }> {
-  if (chain === undefined) return { kind: "unasked" };
+): Promise<ChainLookup | { readonly kind: "not_configured" | "unavailable" }> {
+  if (chain === undefined) return { kind: "not_configured" };
   try {
     return await chain.findPayment(signed, createdAt);
   } catch (cause) {
-    billing.log.warn("the chain could not be asked after an x402 payment", { payment: id, cause });
-    return { kind: "silent" };
+    billing.log.warn("failed to look up an x402 payment on the chain", { payment: id, cause });
+    return { kind: "unavailable" };
   }
 }
 
@@ -267,30 +270,30 @@ async function awaitOutcomeById(
   id: string,
 ): Promise<PaymentResult> {
   const payment = await findX402Payment(x402.billing.db, id);
-  if (payment === undefined) throw new Error(`the payment ${id} is gone`);
+  if (payment === undefined) throw new Error(`x402 payment ${id} not found`);
   return await awaitOutcome(x402, payable, payment);
 }
 
-/** What became of a payment that is known, waiting for whoever is at it. */
+/** Waits for the outcome of a stored payment, and resumes it if its lease has expired. */
 async function awaitOutcome(
   x402: X402Deps,
   payable: Payable,
-  known: X402Payment,
+  stored: X402Payment,
 ): Promise<PaymentResult> {
   const { accountId, invoice } = payable;
-  if (known.accountId !== accountId || ("id" in invoice && known.invoiceId !== invoice.id))
+  if (stored.accountId !== accountId || ("id" in invoice && stored.invoiceId !== invoice.id))
     return { kind: "refused", reason: "already used for something else" };
   const { outcomePollsMax = OUTCOME_POLLS_MAX } = x402;
-  let payment: X402Payment | undefined = known;
+  let payment: X402Payment | undefined = stored;
   for (let polls = 0; payment?.state === "open" && polls < outcomePollsMax; polls++) {
     const isDue = payment.dueAt !== null && payment.dueAt <= x402.now();
     if (isDue && (await claimX402Payment(x402.billing.db, payment, x402.now() + LEASE_MS)))
       await resume(x402, payment);
     else if (payment.reason !== null) break;
     else await new Promise((resolve) => setTimeout(resolve, OUTCOME_POLL_MS));
-    payment = await findX402Payment(x402.billing.db, known.id);
+    payment = await findX402Payment(x402.billing.db, stored.id);
   }
-  if (payment === undefined) throw new Error(`the payment ${known.id} is gone`);
+  if (payment === undefined) throw new Error(`x402 payment ${stored.id} not found`);
   return paymentResultOf(x402, payment);
 }
 
@@ -299,15 +302,19 @@ async function paymentResultOf(x402: X402Deps, payment: X402Payment): Promise<Pa
   switch (state) {
     case "paid":
       if (payment.dueAt !== null) await creditPayment(x402, payment, payment);
-      return { kind: "paid", receipt: settleResponseOf(payment) };
+      return { kind: "paid", settleResponse: settleResponseOf(payment) };
     case "refused":
-      return { kind: "refused", reason: reason ?? "refused", receipt: settleResponseOf(payment) };
+      return {
+        kind: "refused",
+        reason: reason ?? "refused",
+        settleResponse: settleResponseOf(payment),
+      };
     case "open":
       throw outcomeUnknown();
     case "unclear":
       throw new Fault("conflict", `outcome of ${transferIdOf(signed)} is unclear`, {
         message:
-          "Nobody can say whether this payment moved money; the operator has been told. If it did, its credits are added. Do not send it again.",
+          "It is not known whether this payment was settled. The operator has been notified and will add the credits if it was. Do not send the payment again.",
         param: "payment-signature",
       });
   }
@@ -327,9 +334,9 @@ function settleResponseOf({
 }
 
 function outcomeUnknown(): Fault {
-  return new Fault("overloaded", "outcome of a settlement not known", {
+  return new Fault("overloaded", "outcome of a settlement is unknown", {
     message:
-      "The payment was handed to the x402 facilitator, and whether it was settled is not known yet. Nothing is lost: send the same request with the same PAYMENT-SIGNATURE again, and do not sign another one.",
+      "The payment was sent to the x402 facilitator, but it is not known yet whether it was settled. Send the same request with the same PAYMENT-SIGNATURE header again. Do not sign another payment.",
     param: "payment-signature",
     retryAfterSeconds: RETRY_MS / 1_000,
   });
@@ -337,6 +344,6 @@ function outcomeUnknown(): Fault {
 
 function notPayable(status: string): Fault {
   return new Fault("conflict", `invoice is ${status}`, {
-    message: `This invoice is ${status}. Read it with GET /v1/billing/invoice/{id}; nothing was taken now.`,
+    message: `This invoice is ${status}. Nothing was charged. Get its status with GET /v1/billing/invoice/{id}.`,
   });
 }

@@ -103,7 +103,7 @@ test("an owner saves a method, allows auto top-up, and it buys", async () => {
   await page.goto(billing);
   await page.click("text=Save a payment method");
   await screenshot(page, "billing-card");
-  await page.click("text=A card that works");
+  await page.click("text=Test card that succeeds");
   expect(await page.textContent("[role=status]")).toContain("The payment method is saved");
   await page.fill("#auto-threshold_usd", "50");
   await page.fill("#auto-amount_usd", "20");

@@ -189,7 +189,7 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(saved.location).toBe(`${page}?saved=1`);
       const back = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
       expect(back).toContain("The payment method is saved");
-      expect(back).toContain("It charges: A card that works");
+      expect(back).toContain("It charges: Test card that succeeds");
       for (const [rules, why] of [
         [{ amount_usd: "0.10" }, "The amount must be from $1.00"],
         [{ threshold_usd: "0" }, "The balance threshold must be an amount"],

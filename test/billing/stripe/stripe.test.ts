@@ -216,7 +216,7 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       1_049n * NANO_PER_CENT,
     );
     expect(
-      gateway.logLines.filter((line) => line.includes("1049 cents were paid where 1050 are due")),
+      gateway.logLines.filter((line) => line.includes("1049 cents were paid, but 1050 are due")),
     ).toHaveLength(1);
     stripe.refund(intent, 1_049);
     await deliver();

@@ -164,7 +164,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       const buyer = await newBuyer();
       const fault = await inWeather({ verify }, () => faultOf(take(blind, buyer)));
       expect([fault.code, fault.status]).toEqual(["overloaded", 503]);
-      expect(fault.publicMessage).toContain("Nothing was taken");
+      expect(fault.publicMessage).toContain("Nothing was charged");
       expect(await stateOf(buyer)).toBeUndefined();
       expect((await take(blind, buyer)).kind).toBe("paid");
     });
@@ -174,7 +174,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       const buyer = await newBuyer();
       const fault = await inWeather({ settle }, () => faultOf(take(blind, buyer)));
       expect([fault.code, fault.status]).toEqual(["overloaded", 503]);
-      expect(fault.publicMessage).toContain("do not sign another one");
+      expect(fault.publicMessage).toContain("Do not sign another payment");
       expect(await boughtBy(buyer)).toBe(0n);
       // Not at once, and not twice.
       expect((await faultOf(take(blind, buyer))).status).toBe(503);
@@ -235,7 +235,9 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await boughtBy(buyer)).toBe(PAID_NANO);
     const row = await findX402Payment(store.db, buyer.id);
     expect(row).toMatchObject({ state: "paid", dueAt: null });
-    expect(taken.kind === "paid" ? taken.receipt.transaction : "").toBe(row?.transaction ?? "?");
+    expect(taken.kind === "paid" ? taken.settleResponse.transaction : "").toBe(
+      row?.transaction ?? "?",
+    );
   });
 
   test("what is refused at once is refused, and its invoice goes with it", async () => {
@@ -244,7 +246,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(taken).toEqual({
       kind: "refused",
       reason: "insufficient_funds",
-      receipt: {
+      settleResponse: {
         success: false,
         transaction: "",
         network: "eip155:84532",
@@ -336,9 +338,9 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     shop.logged.length = 0;
     await pollX402(blind);
     expect(await stateOf(buyer)).toBe("unclear");
-    expect(shop.logged.filter((line) => line.includes("a payment needs an operator"))).toHaveLength(
-      1,
-    );
+    expect(
+      shop.logged.filter((line) => line.includes("payment needs operator action")),
+    ).toHaveLength(1);
     expect(shop.logged.join("\n")).toContain(buyer.id);
     expect((await faultOf(take(blind, buyer))).code).toBe("conflict");
     expect(await boughtBy(buyer)).toBe(0n);
@@ -642,7 +644,7 @@ describe("an answer that does not end", () => {
     expect(fault).toBeInstanceOf(Fault);
     expect((fault as Fault).status).toBe(503);
     expect(String((fault as Fault).cause)).toBe(
-      "AnswerTooLarge: the answer has more than 65536 bytes",
+      "ResponseTooLarge: the response is larger than 65536 bytes",
     );
   });
 
@@ -660,7 +662,7 @@ describe("an answer that does not end", () => {
     const chain = createChainClient(secret(server.url.origin));
     const { signed } = await createPayment();
     const error = await chain.findPayment(signed, 0).catch((thrown: unknown) => thrown);
-    expect(String(error)).toBe("AnswerTooLarge: the answer has more than 8388608 bytes");
+    expect(String(error)).toBe("ResponseTooLarge: the response is larger than 8388608 bytes");
   });
 });
 

@@ -293,7 +293,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
           error: "PAYMENT-SIGNATURE header is required",
           resource: {
             url: gateway.url + CALLS[name][0],
-            description: "$0.95 of credits for $1.00, fee included; the call runs on them.",
+            description: "$0.95 of credits for $1.00 including the fee; the call uses them.",
             mimeType: "application/json",
           },
           accepts: [
