@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { Fault, type FaultCode, FAULTS } from "../base/fault.ts";
-import { errorBody } from "../http/response.ts";
+import { errorBody, publicError } from "../base/error-body.ts";
 import type { Dialect, Route } from "../http/route.ts";
 
 export interface ErrorAdvice {
@@ -244,13 +244,14 @@ export function acceptsIdempotencyKey(route: Route): boolean {
 }
 
 /** The body of an error response with this code. */
-export function errorExample(code: FaultCode, dialect: Dialect, baseUrl: string): unknown {
+export function errorExample(code: FaultCode, dialect: Dialect): unknown {
   const fault = new Fault(
     code,
     "example",
     code === "invalid_request" ? { param: "limit", message: "`limit` must be a number." } : {},
   );
-  return errorBody(fault, { dialect, requestId: EXAMPLE_REQUEST_ID, baseUrl, isKeySent: true });
+  const format = dialect === "page" ? "openai" : dialect;
+  return errorBody(format, publicError(fault), EXAMPLE_REQUEST_ID);
 }
 
 const EXAMPLE_REQUEST_ID = "req_01jd8v6k3m0000000000000000";

@@ -7,7 +7,6 @@ import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
 import type { Send } from "../http-client/client.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
-import { errorBody } from "../http/response.ts";
 import type { ProviderSetting } from "./providers/provider-setting.ts";
 import { createProviderAccounts } from "./providers/credentials.ts";
 import { createCircuitBreaker } from "./routing/circuit-breaker.ts";
@@ -75,13 +74,6 @@ export function createInference(deps: InferenceDeps): Inference {
             burst: Math.max(1, Math.floor((requestsPerMinute * BURST_SECONDS) / 60)),
           },
     openCallsMax: openCallsPerKey === 0 ? undefined : openCallsPerKey,
-    errorBody: (api, fault, requestId) =>
-      errorBody(fault, {
-        dialect: api === "messages" ? "messages" : "openai",
-        requestId,
-        baseUrl: "",
-        isKeySent: true,
-      }),
     trackCall: openCalls.track,
     shutdownSignal: shutdownAbort.signal,
   };

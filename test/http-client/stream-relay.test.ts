@@ -54,7 +54,7 @@ function openRelay(given: RelayOptions = {}) {
     transform: passthroughTransform("chat", {
       wantsUsage: true,
       lacksTerminalEvent: false,
-      scrub: (text: string) => text,
+      toErrorBody: () => ({ error: { message: "rewritten" } }),
     }),
     timer: {
       add: (tick) => {

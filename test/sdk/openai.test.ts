@@ -226,7 +226,7 @@ describe("the openai package", () => {
       })(),
     );
     expect(error).toBeInstanceOf(APIError);
-    expect((error as Error).message).toContain("cannot be understood");
+    expect((error as Error).message).toContain("ended its stream before the reply was complete");
   });
 
   test("aborts a call that is not answered yet", async () => {

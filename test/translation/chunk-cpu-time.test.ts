@@ -88,7 +88,7 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
     writer: INBOUND_WIRES[api].createStreamWriter(writeContext()),
     showsUsage: true,
     costUsd: () => "0.001",
-    scrub: (text) => text,
+    toPublicError: (error) => error,
   });
   let events = 0;
   for (const chunk of chunks)

@@ -18,21 +18,14 @@ export function errorsSection(context: DocContext): Section {
       advice?.retry ?? "",
     ];
   });
-  const { baseUrl } = context.settings;
   return {
     title: "Errors",
     text: joinParagraphs([
       "Act on `code`, not on the message. Errors use the format of the API that you called. On most paths:",
-      codeBlock(
-        "json",
-        JSON.stringify(errorExample("model_not_found", "openai", baseUrl), null, 2),
-      ),
+      codeBlock("json", JSON.stringify(errorExample("model_not_found", "openai"), null, 2)),
       context.isMounted("POST /v1/messages") ? "On `/v1/messages`:" : "",
       context.isMounted("POST /v1/messages")
-        ? codeBlock(
-            "json",
-            JSON.stringify(errorExample("model_not_found", "messages", baseUrl), null, 2),
-          )
+        ? codeBlock("json", JSON.stringify(errorExample("model_not_found", "messages"), null, 2))
         : "",
       "`error.next`, if present, lists possible next steps as `{method, url, body, why}`; do one of them. `param` names the invalid field or header. On `402`, `affordable_max_tokens` is the longest output that the balance covers.",
       markdownTable(["Status", "`code`", "Meaning", "What to do", "Retry the same request?"], rows),

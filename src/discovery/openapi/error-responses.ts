@@ -66,13 +66,12 @@ export function errorResponseRefs(route: Route): Readonly<Record<string, Referen
 export function errorResponseComponents(
   routes: readonly Route[],
   registry: SchemaRegistry,
-  baseUrl: string,
 ): Readonly<Record<string, ResponseObject>> {
   const components: Record<string, ResponseObject> = {};
   for (const route of routes) {
     for (const [, codes] of codesByStatus(route))
-      components[responseName(route, codes)] ??= responseFor(route, codes, registry, baseUrl);
-    components[defaultResponseName(route)] ??= defaultResponse(route, registry, baseUrl);
+      components[responseName(route, codes)] ??= responseFor(route, codes, registry);
+    components[defaultResponseName(route)] ??= defaultResponse(route, registry);
   }
   return Object.fromEntries(Object.entries(components).toSorted(([a], [b]) => a.localeCompare(b)));
 }
@@ -92,19 +91,18 @@ function responseFor(
   route: Route,
   codes: readonly FaultCode[],
   registry: SchemaRegistry,
-  baseUrl: string,
 ): ResponseObject {
   return {
     description: codes
       .map((code) => `\`${code}\`: ${FAULTS[code][1]} ${ERROR_ADVICE[code].next}`)
       .join("\n\n"),
     headers: { ...errorHeaders(codes), ...(mayBeRelayed(codes) ? relayedHeadersOf(route) : {}) },
-    content: errorContent(route.dialect, codes, registry, baseUrl),
+    content: errorContent(route.dialect, codes, registry),
   };
 }
 
 /** Errors that no route lists, such as an unknown path or method. */
-function defaultResponse(route: Route, registry: SchemaRegistry, baseUrl: string): ResponseObject {
+function defaultResponse(route: Route, registry: SchemaRegistry): ResponseObject {
   const relayed = relaysProviderErrors(route)
     ? " Errors from a model's provider keep their status, such as 422, 500 or 529."
     : "";
@@ -117,7 +115,7 @@ function defaultResponse(route: Route, registry: SchemaRegistry, baseUrl: string
         ? { "retry-after": RETRY_AFTER, ...relayedHeadersOf(route) }
         : {}),
     },
-    content: errorContent(route.dialect, ["not_found", "method_not_allowed"], registry, baseUrl),
+    content: errorContent(route.dialect, ["not_found", "method_not_allowed"], registry),
   };
 }
 
@@ -154,12 +152,11 @@ function errorContent(
   dialect: Dialect,
   codes: readonly FaultCode[],
   registry: SchemaRegistry,
-  baseUrl: string,
 ): Readonly<Record<string, MediaType>> {
   const envelope = ERROR_ENVELOPES[dialect];
   if (envelope === undefined) return { "text/plain": { schema: { type: "string" } } };
   const examples = codes.map(
-    (code) => [code, { summary: code, value: errorExample(code, dialect, baseUrl) }] as const,
+    (code) => [code, { summary: code, value: errorExample(code, dialect) }] as const,
   );
   return {
     "application/json": {

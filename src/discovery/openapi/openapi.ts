@@ -29,7 +29,7 @@ export function openApiDocument(
     components: {
       securitySchemes: SECURITY_SCHEMES,
       headers: usedHeaders(visible),
-      responses: errorResponseComponents(visible, registry, settings.baseUrl),
+      responses: errorResponseComponents(visible, registry),
       schemas: registry.components,
     },
   };

@@ -1,19 +1,16 @@
 // A provider's refusal in our words, as far as its status alone says it. Each wire refines it by the provider's own codes.
+import type { PublicError } from "../../base/error-body.ts";
 import type { FaultCode } from "../../base/fault.ts";
-import type { JsonObject } from "../../base/json.ts";
 
-/** A provider's error in our words. A provider's 401 or 403 is never the caller's: it is `provider_not_configured`. */
-export interface CanonicalError {
-  readonly code: FaultCode;
+/** A provider's error as the gateway reports it: a provider's 401 or 403 is `provider_not_configured`, never the caller's. */
+export interface CanonicalError extends PublicError {
   readonly status: number;
-  readonly message: string;
-  readonly param?: string | undefined;
-  /** The provider's own word, such as `context_length_exceeded`. */
+  /** The provider's own code, such as `context_length_exceeded`. */
   readonly nativeCode?: string | undefined;
-  /** Where the provider says it in the body; a `retry-after` header is the transport's to read. */
+  /** From the body; a `retry-after` header is read with the response. */
   readonly retryAfterSeconds?: number | undefined;
-  /** Further public fields of the error object. */
-  readonly fields?: JsonObject | undefined;
+  /** The stream ended early and the provider reported no error. */
+  readonly isTruncation?: true | undefined;
 }
 
 const MESSAGE_MAX = 2_000;
@@ -38,7 +35,7 @@ export function toCanonicalError(error: ProviderErrorDetails): CanonicalError {
   return {
     code,
     status: statusOfCode(code, error.status),
-    message: (error.message || "The model's provider gave no reason.").slice(0, MESSAGE_MAX),
+    message: (error.message ?? "").slice(0, MESSAGE_MAX),
     nativeCode: isContextFull ? "context_length_exceeded" : error.nativeCode,
     param: error.param,
   };
@@ -49,6 +46,7 @@ export function truncatedStreamError(): CanonicalError {
     code: "upstream_error",
     status: 502,
     message: "The provider's stream ended before the reply was complete.",
+    isTruncation: true,
   };
 }
 

@@ -123,7 +123,6 @@ export interface InboundWire {
   readRequest(body: unknown): CanonicalRequest;
   writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply;
   createStreamWriter(context: ReplyWriteContext): WireStreamWriter;
-  writeError(error: CanonicalError, requestId: string): JsonObject;
 }
 
 /** The body of a stream event; `json` is set where the transport parsed it already. */

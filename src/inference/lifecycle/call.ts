@@ -80,8 +80,6 @@ export interface InferDeps extends RoutingDeps {
   readonly freezeOf?: (accountId: string) => Promise<Freeze | undefined>;
   readonly rateLimit: { readonly intervalMs: number; readonly burst: number } | undefined;
   readonly openCallsMax: number | undefined;
-  /** The error object of an API, for the last event of a stream that broke. */
-  readonly errorBody: (api: Api, fault: Fault, requestId: string) => unknown;
   /** Told of each call whose record is written. */
   readonly onSettled?: ((record: UsageRecord, call: HeldCall) => void) | undefined;
   /** Called around every call, so that a shutdown can wait for the money. */

@@ -1,5 +1,6 @@
 // Answers a call that a provider has begun to answer: a whole reply once it is settled, or a stream as it comes.
 
+import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { Fault } from "../../base/fault.ts";
 import { usdText } from "../../base/money.ts";
 import { createSseParser } from "../../base/streams/sse.ts";
@@ -101,15 +102,17 @@ export function respondStream(
       });
     },
     errorBody: (end) =>
-      deps.errorBody(
-        api,
-        end === "unsettled"
-          ? new Fault("internal", "the call could not be settled")
-          : upstreamFault(
-              candidate.credential,
-              end === "upstream_timeout" ? "timed_out" : "garbled",
-              end,
-            ),
+      errorBody(
+        errorFormat(api),
+        publicError(
+          end === "unsettled"
+            ? new Fault("internal", "the call could not be settled")
+            : upstreamFault(
+                candidate.credential,
+                end === "upstream_timeout" ? "timed_out" : "truncated",
+                end,
+              ),
+        ),
         call.input.requestId,
       ),
     ...(recorder === undefined ? {} : { record: recorder.record }),

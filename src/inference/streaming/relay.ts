@@ -2,6 +2,7 @@
 // waits until the money is settled, so that whoever saw the end is in the ledger after any crash.
 
 import { startDeadline, onAborted } from "../../base/deadline.ts";
+import type { JsonObject } from "../../base/json.ts";
 import { readSse, type SseEvent, type SseParser } from "../../base/streams/sse.ts";
 import type { AbortSignalLike } from "../../base/abort.ts";
 import { type ResponseSink, streamResponse } from "../../http/response-stream.ts";
@@ -59,7 +60,7 @@ export interface RelayOptions {
   /** Settles, once; the stream's last event waits for it. `isWhole`: the provider said all that it had to say. */
   readonly settle: (outcome: StreamOutcome, isWhole: boolean) => Promise<void>;
   /** The body of this API's error event for a stream that broke. */
-  readonly errorBody: (outcome: StreamOutcome | "unsettled") => unknown;
+  readonly errorBody: (outcome: StreamOutcome | "unsettled") => JsonObject;
   /** Keeps what is sent, for an idempotent repetition. */
   readonly record?: (bytes: Uint8Array) => void;
 }
@@ -188,9 +189,9 @@ function transformEvent(
   event: SseEvent,
 ): Uint8Array | undefined {
   const { meter, transform } = deps;
-  // What comes after the end is no part of the answer: it is neither metered nor translated.
+  // What comes after the end is not part of the reply: it is neither metered nor translated, and dropped after an error.
   if (meter.finished) {
-    if (!deps.parsesAllEvents) state.heldBack.push(event.raw);
+    if (!deps.parsesAllEvents && !meter.failed) state.heldBack.push(event.raw);
     return undefined;
   }
   const kind = deps.parsesAllEvents ? parseEvent(meter, event) : scanEvent(meter, event);
@@ -199,7 +200,7 @@ function transformEvent(
       ? transform.transformUsageEvent(event, deps.costUsd())
       : transform.transformEvent(event);
   const bytes =
-    transformed !== undefined && meter.failed ? transform.scrub(transformed) : transformed;
+    transformed !== undefined && meter.failed ? transform.rewriteError(transformed) : transformed;
   const isHeldBack =
     meter.finished ||
     state.heldBack.length > 0 ||

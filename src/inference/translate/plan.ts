@@ -1,6 +1,7 @@
 // Plans how a call reaches the provider's API and how its reply comes back. On the caller's own wire the bytes pass through;
 // between two wires everything goes through the canonical form.
 
+import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import type { Usage } from "../../base/usage-meters.ts";
 import { abilitiesOf } from "./abilities.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -18,7 +19,7 @@ import { sanitizeHistory } from "./chat-history.ts";
 import { droppedPaths, isRejected } from "./losses.ts";
 import { usageOf } from "../metering/usage/usage.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
-import { redact } from "../upstream/provider-error.ts";
+import { redact, streamErrorFault } from "../upstream/provider-error.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import {
   addCostToReply,
@@ -83,7 +84,7 @@ export function planFor(
 function passthroughPlan(
   parsed: ParsedRequest,
   candidate: Candidate,
-  { adjustments }: PlanContext,
+  { adjustments, requestId }: PlanContext,
 ): TransportPlan {
   const { api, wantsUsage } = parsed;
   const { provider } = candidate.credential;
@@ -108,8 +109,20 @@ function passthroughPlan(
     },
     createStreamTransform: () => {
       if (api === "embeddings") throw new Error("embeddings are not streamed");
-      const scrub = (text: string): string => redact(text, candidate.credential);
-      return passthroughTransform(api, { wantsUsage, lacksTerminalEvent, scrub });
+      return passthroughTransform(api, {
+        wantsUsage,
+        lacksTerminalEvent,
+        toErrorBody: (data) =>
+          errorBody(
+            errorFormat(api),
+            publicError(
+              streamErrorFault(OUTBOUND_WIRES[api].readError(200, data), candidate.credential, {
+                isTranslated: false,
+              }),
+            ),
+            requestId,
+          ),
+      });
     },
     isTranslated: false,
   };
@@ -201,7 +214,8 @@ function translationPlan(
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: parsed.api !== "chat" || request.includeUsage === true,
         costUsd,
-        scrub: (text) => redact(text, credential),
+        toPublicError: (error) =>
+          publicError(streamErrorFault(error, credential, { isTranslated: true })),
       }),
     isTranslated: true,
   };

@@ -1,6 +1,8 @@
 // Transforms each stream event on its way to the caller. On the caller's own wire the bytes pass through, except that usage
 // which only the gateway requested is removed and the cost is added to usage that the caller sees.
 
+import { failedResponseError, responsesErrorFields } from "../../base/error-body.ts";
+import { type JsonObject, numberIn, objectIn, parseObject } from "../../base/json.ts";
 import type { SseEvent } from "../../base/streams/sse.ts";
 import { memberSpans, withMembers } from "../request/json-edit.ts";
 
@@ -12,12 +14,12 @@ export interface StreamTransform {
     event: SseEvent,
     costUsd: string | undefined,
   ) => Uint8Array | undefined;
-  /** Removes keys and account names from a provider's error. */
-  readonly scrub: (bytes: Uint8Array) => Uint8Array;
+  /** Writes the provider's error event as the gateway's own; undefined for what follows it. */
+  readonly rewriteError: (bytes: Uint8Array) => Uint8Array | undefined;
   /** The bytes that complete a successful stream; none if the provider's terminal event was passed through. */
   readonly finish: (hasTerminalEvent: boolean) => Uint8Array | undefined;
-  /** The API's error event for an error of the gateway; undefined if the stream already has one. */
-  readonly errorEvent: (body: unknown) => Uint8Array | undefined;
+  /** The error event for a failure that the gateway found; undefined after an error event of the provider. */
+  readonly errorEvent: (body: JsonObject) => Uint8Array | undefined;
   /** Sent while the provider is silent, so that proxies do not close an idle connection. */
   readonly keepAlive: Uint8Array;
 }
@@ -46,15 +48,17 @@ export interface PassthroughOptions {
   readonly wantsUsage: boolean;
   /** This provider ends its streams by closing the connection. */
   readonly lacksTerminalEvent: boolean;
-  readonly scrub: (text: string) => string;
+  /** The gateway's body for what a provider's error event holds. */
+  readonly toErrorBody: (data: unknown) => JsonObject;
 }
 
 export function passthroughTransform(
   api: StreamingApi,
-  { wantsUsage, lacksTerminalEvent, scrub }: PassthroughOptions,
+  { wantsUsage, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
 ): StreamTransform {
   const path = USAGE_PATHS[api];
   let latest: SseEvent | undefined;
+  let hasErrorEvent = false;
   return {
     transformEvent: (event) => {
       latest = event;
@@ -65,11 +69,21 @@ export function passthroughTransform(
       if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
       return costUsd === undefined ? event.raw : addCostToEvent(event.raw, path, costUsd);
     },
-    scrub: (bytes) => encoder.encode(scrub(decoder.decode(bytes))),
+    rewriteError: (bytes) => {
+      const text = decoder.decode(bytes);
+      const [, line = ""] = /^data: ?(.*)$/m.exec(text) ?? [];
+      const data = parseObject(line);
+      const response = objectIn(data?.["response"]);
+      if (response !== undefined)
+        return failedEvent({ ...data, response: withError(response, toErrorBody(response)) });
+      if (hasErrorEvent) return undefined;
+      hasErrorEvent = true;
+      return errorEvent(api, toErrorBody(data ?? line), numberIn(data?.["sequence_number"]) ?? 0);
+    },
     // The provider sent everything including usage, then closed without its terminal event: add it.
     finish: (hasTerminalEvent) =>
       hasTerminalEvent || lacksTerminalEvent ? undefined : TERMINAL_EVENTS[api],
-    errorEvent: (body) => errorEvent(api, body, latest?.raw),
+    errorEvent: (body) => errorEvent(api, body, nextSequenceNumber(latest?.raw)),
     keepAlive: keepAliveBytes(api),
   };
 }
@@ -151,11 +165,10 @@ export function keepAliveBytes(api: StreamingApi): Uint8Array {
   return api === "messages" ? KEEP_ALIVE_PING : KEEP_ALIVE_COMMENT;
 }
 
-/** `after`: the last bytes that were sent, to continue the sequence numbers of the Responses API. */
 export function errorEvent(
   api: StreamingApi,
-  body: unknown,
-  after: Uint8Array | undefined,
+  body: JsonObject,
+  sequenceNumber: number,
 ): Uint8Array {
   switch (api) {
     case "chat":
@@ -165,26 +178,24 @@ export function errorEvent(
     case "responses": {
       const data = {
         type: "error",
-        sequence_number: nextSequenceNumber(after),
-        ...responsesErrorFields(body),
+        sequence_number: sequenceNumber,
+        ...responsesErrorFields(objectIn(body["error"]) ?? {}),
       };
       return encoder.encode(`event: error\ndata: ${JSON.stringify(data)}\n\n`);
     }
   }
 }
 
-// OpenAI's specification has these fields flat, its API nests them in `error`: send both.
-function responsesErrorFields(body: unknown): object {
-  const error: unknown =
-    typeof body === "object" && body !== null && "error" in body ? body.error : undefined;
-  if (typeof error !== "object" || error === null) return {};
-  const code = "code" in error ? error.code : null;
-  const message = "message" in error ? error.message : "";
-  const param = "param" in error ? (error.param ?? null) : null;
-  return { code, message, param, error };
+function failedEvent(data: JsonObject): Uint8Array {
+  return encoder.encode(`event: response.failed\ndata: ${JSON.stringify(data)}\n\n`);
 }
 
-function nextSequenceNumber(after: Uint8Array | undefined): number {
+function withError(response: JsonObject, body: JsonObject): JsonObject {
+  return { ...response, error: failedResponseError(objectIn(body["error"]) ?? {}) };
+}
+
+/** The number of the event that follows these bytes. */
+export function nextSequenceNumber(after: Uint8Array | undefined): number {
   const lastNumber = [...decoder.decode(after).matchAll(/"sequence_number"\s*:\s*(\d+)/g)].at(
     -1,
   )?.[1];

@@ -2,6 +2,8 @@
 // The terminal events are written only after the charge is settled.
 
 import { readSse, type SseEvent } from "../../base/streams/sse.ts";
+import type { PublicError } from "../../base/error-body.ts";
+import type { CanonicalError } from "../canonical/error.ts";
 import type { CanonicalEvent } from "../canonical/events.ts";
 import type { UsageReport } from "../canonical/reply.ts";
 import type { JsonObject } from "../../base/json.ts";
@@ -10,6 +12,7 @@ import { replyLossPaths } from "./translate-reply.ts";
 import {
   errorEvent,
   keepAliveBytes,
+  nextSequenceNumber,
   type StreamingApi,
   type StreamTransform,
 } from "./stream-transform.ts";
@@ -20,15 +23,15 @@ export interface StreamTranslation {
   /** Whether the caller sees the usage. */
   readonly showsUsage: boolean;
   readonly costUsd: () => string | undefined;
-  /** Removes keys and account names from a provider's error message. */
-  readonly scrub: (text: string) => string;
+  /** The error as the caller is told it. */
+  readonly toPublicError: (error: CanonicalError) => PublicError;
 }
 
 const encoder = new TextEncoder();
 
 export function translationTransform(
   api: StreamingApi,
-  { reader, writer, showsUsage, costUsd, scrub }: StreamTranslation,
+  { reader, writer, showsUsage, costUsd, toPublicError }: StreamTranslation,
 ): StreamTransform {
   let report: UsageReport | undefined;
   let failed = false;
@@ -41,10 +44,7 @@ export function translationTransform(
       if (event.type === "usage") report = event.report;
       else if (event.type === "error") {
         failed = true;
-        out += writer.push({
-          ...event,
-          error: { ...event.error, message: scrub(event.error.message) },
-        });
+        out += writer.push({ ...event, error: { ...event.error, ...toPublicError(event.error) } });
       } else out += writer.push(event);
     }
     return out;
@@ -78,9 +78,9 @@ export function translationTransform(
   return {
     transformEvent: translateEvent,
     transformUsageEvent: translateEvent,
-    scrub: (bytes) => bytes,
+    rewriteError: (bytes) => bytes,
     finish,
-    errorEvent: (body) => (failed ? undefined : errorEvent(api, body, latest)),
+    errorEvent: (body) => (failed ? undefined : errorEvent(api, body, nextSequenceNumber(latest))),
     keepAlive: keepAliveBytes(api),
   };
 }

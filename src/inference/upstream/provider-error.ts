@@ -1,8 +1,8 @@
 // A provider's own error in the caller's envelope: its status and its sense, without its secrets. What is the gateway's
 // own trouble with the provider, such as a refused key, is not blamed on the caller.
 
-import { Fault, type FaultCode, type FaultOptions } from "../../base/fault.ts";
-import { isObject } from "../../base/json.ts";
+import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../../base/fault.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type { CanonicalError } from "../canonical/error.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Credential } from "../providers/credentials.ts";
@@ -29,41 +29,74 @@ export function isRetriable(status: number): boolean {
   return status === 408 || status === 409 || status === 429 || status >= 500;
 }
 
+/** The error of a response that the provider rejected, or of a stream that began with an error. */
 export function providerErrorFault(failure: ProviderFailure, credential: Credential): Fault {
-  const { status, headers } = failure;
-  const details = errorDetails(failure.text);
+  const { status, headers, isTranslated } = failure;
+  const { message, code, param } = errorDetails(failure.text);
   const canonical = canonicalErrorOf(failure);
-  const message = redact(details.message, credential);
-  const isContextFull = canonical.nativeCode === CONTEXT_LENGTH_EXCEEDED;
-  const nativeCode = details.code === undefined ? undefined : redact(details.code, credential);
-  const fields = {
-    provider: credential.provider.id,
-    provider_status: status,
-    ...(nativeCode === undefined ? {} : { provider_code: nativeCode }),
-    ...(isContextFull ? { code: CONTEXT_LENGTH_EXCEEDED } : {}),
-    ...(failure.isTranslated && details.param !== undefined
-      ? { provider_param: details.param }
-      : {}),
-  };
+  return reportedFault({ ...canonical, message, nativeCode: code, param }, credential, {
+    isTranslated,
+    isContextFull: canonical.nativeCode === CONTEXT_LENGTH_EXCEEDED,
+    status,
+    headers,
+  });
+}
+
+/** The error of a stream that had begun: there is no status, and so none of the provider's in the body. */
+export function streamErrorFault(
+  error: CanonicalError,
+  credential: Credential,
+  { isTranslated }: Pick<ProviderFailure, "isTranslated">,
+): Fault {
+  if (error.isTruncation === true)
+    return upstreamFault(credential, "truncated", "the stream was cut");
+  const isContextFull = error.nativeCode === CONTEXT_LENGTH_EXCEEDED;
+  return reportedFault(error, credential, { isTranslated, isContextFull, headers: {} });
+}
+
+interface ErrorReport extends Pick<ProviderFailure, "isTranslated" | "headers"> {
+  readonly isContextFull: boolean;
+  /** The provider's HTTP status; absent within a stream. */
+  readonly status?: number;
+}
+
+function reportedFault(error: CanonicalError, credential: Credential, report: ErrorReport): Fault {
+  const { id, name } = credential.provider;
+  const { isTranslated, status, headers } = report;
+  const message = redact(error.message, credential);
+  const nativeCode =
+    error.nativeCode === undefined ? undefined : redact(error.nativeCode, credential);
+  const fields = providerFields({ ...error, nativeCode }, id, report);
   const isRefusedText = status === 403 && CONTENT_REFUSED.test(message);
-  if (
-    !isRefusedText &&
-    (canonical.code === "provider_not_configured" || ACCOUNT_ERROR_STATUSES.has(status))
-  )
-    return accountFault(credential, status, message, fields);
+  const isAccountError =
+    error.code === "provider_not_configured" || ACCOUNT_ERROR_STATUSES.has(status ?? 0);
+  if (!isRefusedText && isAccountError) return accountFault(credential, status, message, fields);
   const [code, callerStatus] = isRefusedText
     ? (["invalid_request", 400] as const)
-    : callerStatusOf(canonical.status, canonical.code);
-  const { name } = credential.provider;
+    : callerStatusOf(status === undefined ? undefined : error.status, error.code);
   const sentence = message === "" ? defaultMessage(code, name) : `${name}: ${message}`;
   // A provider's words may quote the prompt, which no log does.
-  return new Fault(code, `${credential.provider.id} answered ${status}${codeSuffix(nativeCode)}`, {
+  return new Fault(code, `${id} answered ${status ?? "in a stream"}${codeSuffix(nativeCode)}`, {
     ...(sentence === undefined ? {} : { message: sentence }),
-    ...(details.param === undefined || failure.isTranslated ? {} : { param: details.param }),
+    ...(error.param === undefined || isTranslated ? {} : { param: error.param }),
     status: callerStatus,
     fields,
-    ...retryAfterOptions(code, headers, canonical.retryAfterSeconds),
+    ...retryAfterOptions(code, headers, error.retryAfterSeconds),
   });
+}
+
+function providerFields(
+  { nativeCode, param }: CanonicalError,
+  provider: string,
+  { isTranslated, isContextFull, status }: ErrorReport,
+): JsonObject {
+  return {
+    provider,
+    ...(status === undefined ? {} : { provider_status: status }),
+    ...(nativeCode === undefined ? {} : { provider_code: nativeCode }),
+    ...(isContextFull ? { code: CONTEXT_LENGTH_EXCEEDED } : {}),
+    ...(isTranslated && param !== undefined ? { provider_param: param } : {}),
+  };
 }
 
 /** A code as the log tells it: one word, and no sentence. */
@@ -116,10 +149,16 @@ function canonicalErrorOf({ wire, status, text }: ProviderFailure): CanonicalErr
   return outbound.readError(status, parseJson(text) ?? text);
 }
 
-/** A provider that could not be reached, or sent what cannot be understood. */
+const SENTENCES = {
+  unreachable: "could not be reached",
+  garbled: "sent a reply that cannot be understood",
+  truncated: "ended its stream before the reply was complete",
+} as const;
+
+/** The error of a provider that could not be reached, or whose reply is unusable. */
 export function upstreamFault(
   credential: Credential,
-  cause: "unreachable" | "timed_out" | "garbled",
+  cause: keyof typeof SENTENCES | "timed_out",
   detail: string,
 ): Fault {
   const fields = { provider: credential.provider.id };
@@ -128,17 +167,15 @@ export function upstreamFault(
       message: `${credential.provider.name} did not answer in time. Try again, or use another model.`,
       fields,
     });
-  const sentence =
-    cause === "unreachable" ? "could not be reached" : "sent a reply that cannot be understood";
   return new Fault("upstream_error", detail, {
-    message: `${credential.provider.name} ${sentence}. Try again, or use another model.`,
+    message: `${credential.provider.name} ${SENTENCES[cause]}. Try again, or use another model.`,
     fields,
   });
 }
 
 function accountFault(
   credential: Credential,
-  status: number,
+  status: number | undefined,
   message: string,
   fields: Readonly<Record<string, unknown>>,
 ): Fault {
@@ -146,7 +183,7 @@ function accountFault(
   if (!credential.byok)
     return new Fault(
       "provider_not_configured",
-      `the gateway's account at ${name} was refused with ${status}: ${message}`,
+      `the gateway's account at ${name} was refused${status === undefined ? "" : ` with ${status}`}: ${message}`,
       { fields: { provider: credential.provider.id } },
     );
   return new Fault("forbidden", `own key refused by ${name}`, {
@@ -156,10 +193,12 @@ function accountFault(
   });
 }
 
+/** Without a status, as within a stream, the provider's code decides alone. */
 function callerStatusOf(
-  status: number,
+  status: number | undefined,
   sense: FaultCode,
 ): readonly [code: FaultCode, status: number] {
+  if (status === undefined) return [sense, FAULTS[sense][0]];
   if (status === 404) return ["model_not_found", 404];
   if (status === 413) return ["payload_too_large", 413];
   if (status === 429) return ["rate_limited", 429];

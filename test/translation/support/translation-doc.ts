@@ -4,7 +4,7 @@ import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/cano
 import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
-import { errorBody } from "../../../src/http/response.ts";
+import { errorBody, publicError } from "../../../src/base/error-body.ts";
 import { writeContext } from "../../wires/stream-helpers.ts";
 import { type Feature, FEATURES } from "./request-features.ts";
 import { type Api, APIS, type Json, type Wire, WIRES } from "./harness.ts";
@@ -279,10 +279,8 @@ function errorTable(): string {
       { wire: "chat", isTranslated: true, status, headers: {}, text: '{"error":{"message":"no"}}' },
       credential,
     );
-    const typeOn = (dialect: "openai" | "messages") => {
-      const context = { dialect, requestId: "", baseUrl: "", isKeySent: true } as const;
-      return (errorBody(fault, context) as { error: { type: string } }).error.type;
-    };
+    const typeOn = (format: "openai" | "messages") =>
+      (errorBody(format, publicError(fault), "") as { error: { type: string } }).error.type;
     return [
       String(status),
       `\`${fault.code}\``,

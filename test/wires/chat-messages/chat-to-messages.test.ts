@@ -843,38 +843,6 @@ describe("errors", () => {
       chatWire.readError(500, [{ error: { code: 500, message: "x", status: "INTERNAL" } }]),
     ).toMatchObject({ code: "upstream_error", message: "x" });
   });
-
-  test("each API's envelope", () => {
-    const error = {
-      code: "invalid_request",
-      status: 400,
-      message: "no",
-      param: "n",
-      nativeCode: "context_length_exceeded",
-      fields: { next: [] },
-    } as const;
-    expect(chatWire.writeError(error, "req_1")).toEqual({
-      error: {
-        message: "no",
-        type: "invalid_request_error",
-        code: "context_length_exceeded",
-        param: "n",
-        next: [],
-      },
-      request_id: "req_1",
-    });
-    expect(messagesWire.writeError(error, "req_1")).toEqual({
-      type: "error",
-      error: {
-        type: "invalid_request_error",
-        message: "no",
-        code: "context_length_exceeded",
-        param: "n",
-        next: [],
-      },
-      request_id: "req_1",
-    });
-  });
 });
 
 describe("the rules between wires", () => {

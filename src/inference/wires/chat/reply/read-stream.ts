@@ -16,7 +16,7 @@ import {
   type WireEvent,
 } from "../../../canonical/wire.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
-import { readError } from "./map-error.ts";
+import { readError } from "../../openai-errors.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { detailBlob, readAnnotation } from "./read-reasoning.ts";
 import {

@@ -2,10 +2,10 @@ import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
 import type { ReasoningPart, TokenLogprob } from "../../../canonical/parts.ts";
 import type { UsageReport } from "../../../canonical/reply.ts";
+import { errorBody } from "../../../../base/error-body.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
-import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
 import {
@@ -98,7 +98,7 @@ function write(state: WriterState, event: CanonicalEvent): string {
       return "";
     case "error":
       state.failed = true;
-      return `data: ${JSON.stringify(writeError(event.error, state.context.id))}\n\n`;
+      return `data: ${JSON.stringify(errorBody("openai", event.error, state.context.id))}\n\n`;
   }
 }
 

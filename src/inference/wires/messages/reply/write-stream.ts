@@ -6,7 +6,7 @@ import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
 import { encodeCallId } from "../../../canonical/call-ids.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
-import { writeError } from "./map-error.ts";
+import { errorBody } from "../../../../base/error-body.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { initialUsage, writeUsage } from "./map-usage.ts";
 import {
@@ -74,7 +74,7 @@ function write(state: WriterState, event: CanonicalEvent): string {
       return "";
     case "error":
       state.failed = true;
-      return frame("error", JSON.stringify(writeError(event.error, state.context.id)));
+      return frame("error", JSON.stringify(errorBody("messages", event.error, state.context.id)));
     case "part_start":
     case "delta":
     case "blob":

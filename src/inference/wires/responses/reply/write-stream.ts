@@ -5,10 +5,14 @@ import type { OpaqueBlob, NativePart } from "../../../canonical/parts.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import type { Finish, UsageReport } from "../../../canonical/reply.ts";
 import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
+import {
+  failedResponseError,
+  openaiError,
+  responsesErrorFields,
+} from "../../../../base/error-body.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
-import { errorBody, failedError } from "./map-error.ts";
 import {
   beginPart,
   beginReasoning,
@@ -133,18 +137,16 @@ function end(state: WriterState): string {
 
 function fail(state: WriterState, { error }: Extract<CanonicalEvent, { type: "error" }>): string {
   state.failed = true;
-  const { message, code, param, ...rest } = errorBody(error);
-  if (!state.started) {
-    const said = { code, message, param, error: { ...rest, code, message, param } };
-    return frame(state.output, "error", JSON.stringify(said).slice(1, -1));
-  }
+  const body = openaiError(error, state.context.id);
+  if (!state.started)
+    return frame(state.output, "error", JSON.stringify(responsesErrorFields(body)).slice(1, -1));
   const response = {
     ...writeResponse(state.head, state.context, {
       finish: { reason: "error" },
       hasRefusal: false,
       usage: state.usage,
     }),
-    error: failedError(error),
+    error: failedResponseError(body),
   };
   return frame(
     state.output,

@@ -1,0 +1,109 @@
+// The JSON of an error, in the form of the API that was called. Responses and events within a stream both use it.
+
+import { type Fault, type FaultCode, NEXT_STEPS, type NextStep } from "./fault.ts";
+import type { JsonObject } from "./json.ts";
+
+/** What a caller is told about an error. */
+export interface PublicError {
+  readonly code: FaultCode;
+  readonly message: string;
+  readonly param?: string | undefined;
+  /** Further fields of the error object, such as `provider`. */
+  readonly fields?: JsonObject | undefined;
+  readonly next?: readonly NextStep[] | undefined;
+}
+
+/** OpenAI's envelope, Anthropic's, or RFC 6749's flat one. */
+export type ErrorFormat = "openai" | "messages" | "oauth";
+
+const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
+  invalid_request: "invalid_request_error",
+  invalid_api_key: "authentication_error",
+  insufficient_credits: "billing_error",
+  payment_required: "billing_error",
+  forbidden: "permission_error",
+  key_limit_reached: "permission_error",
+  workspace_budget_reached: "permission_error",
+  workspace_frozen: "billing_error",
+  not_found: "not_found_error",
+  model_not_found: "not_found_error",
+  method_not_allowed: "invalid_request_error",
+  request_timeout: "invalid_request_error",
+  conflict: "invalid_request_error",
+  payload_too_large: "request_too_large",
+  unsupported_media_type: "invalid_request_error",
+  rate_limited: "rate_limit_error",
+  internal: "api_error",
+  upstream_error: "api_error",
+  provider_not_configured: "api_error",
+  overloaded: "overloaded_error",
+  upstream_timeout: "timeout_error",
+};
+
+/** RFC 6749's error codes; it has none for a missing configuration. */
+const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
+  invalid_api_key: "invalid_client",
+  rate_limited: "temporarily_unavailable",
+  overloaded: "temporarily_unavailable",
+  internal: "server_error",
+  provider_not_configured: "provider_not_configured",
+};
+
+export function publicError(fault: Fault): PublicError {
+  const { param, fields, next = NEXT_STEPS[fault.code] } = fault.options;
+  return { code: fault.code, message: fault.publicMessage, param, fields, next };
+}
+
+export function errorFormat(api: string): ErrorFormat {
+  return api === "messages" ? "messages" : "openai";
+}
+
+/** The body of an error response, and of an error event of Chat Completions or Messages. */
+export function errorBody(format: ErrorFormat, error: PublicError, requestId: string): JsonObject {
+  const { code, message, param, fields, next } = error;
+  const type = ERROR_TYPES[code];
+  switch (format) {
+    case "messages":
+      return {
+        type: "error",
+        error: { type, message, code, param, ...fields, next },
+        request_id: requestId,
+      };
+    case "oauth":
+      return {
+        error: OAUTH_ERRORS[code] ?? "invalid_request",
+        error_description: toOauthAscii(message),
+        ...fields,
+      };
+    case "openai":
+      return { error: openaiError(error, requestId) };
+  }
+}
+
+/** Of the Responses API's `error` event: OpenAI documents the fields flat and sends them nested, so both are given. */
+export function responsesErrorFields(error: JsonObject): JsonObject {
+  return { code: error["code"], message: error["message"], param: error["param"] ?? null, error };
+}
+
+/** The error of a failed response, whose codes are OpenAI's short list: clients look for a full context and a rate limit. */
+export function failedResponseError(error: JsonObject): JsonObject {
+  return { ...error, code: RESPONSE_ERROR_CODES[String(error["code"])] ?? "server_error" };
+}
+
+const RESPONSE_ERROR_CODES: Readonly<Record<string, string>> = {
+  context_length_exceeded: "context_length_exceeded",
+  rate_limited: "rate_limit_exceeded",
+  invalid_request: "invalid_prompt",
+};
+
+/** The error object of OpenAI's envelope. */
+export function openaiError(error: PublicError, requestId: string): JsonObject {
+  const { code, message, param = null, fields, next } = error;
+  const type = ERROR_TYPES[code];
+  return { message, type, code, param, request_id: requestId, ...fields, next };
+}
+
+/** RFC 6749 §5.2 allows printable ASCII without quotes and backslashes in `error_description`. */
+function toOauthAscii(message: string): string {
+  return message.replaceAll(/["\\]/g, "'").replaceAll(/[^\u{20}-\u{7e}]/gu, "?");
+}
