@@ -69,14 +69,14 @@ describe("abilities", () => {
       expect(abilitiesOf(model(id))).toMatchObject(abilities);
     });
 
-  test("chat models of OpenAI's newer families do not reason, and take a temperature", () => {
+  test("OpenAI's chat-latest models take a temperature and do not reason", () => {
     const found = abilitiesOf(model("openai/gpt-5-chat-latest", { supported: ["tools"] }));
     expect(found).toMatchObject({ reasoning: "none" });
     expect(found.sampling).toBeUndefined();
     expect(found.efforts).toBeUndefined();
   });
 
-  test("a model of which nothing is known may be asked for all", () => {
+  test("an unknown model has no restrictions", () => {
     expect(abilitiesOf(model("mine/x", { supported: [], wires: ["messages"] }))).toEqual({});
   });
 });

@@ -61,7 +61,7 @@ for (const api of APIS)
       const model = modelOn(wire);
       const client = () => createSdkClients(harness)[api];
 
-      test("text, streamed and not, says the same", async () => {
+      test("returns the same text streamed or not", async () => {
         const asked = { model, text: "hello there" };
         const whole = await client().complete(asked);
         expect(whole).toMatchObject({ text: "You said: hello there", finish: "stop", calls: [] });
@@ -70,7 +70,7 @@ for (const api of APIS)
         expect(whole.usage.output).toBe(6);
       });
 
-      test("a stream comes piece by piece", async () => {
+      test("streams chunk by chunk", async () => {
         const streamed = await client().stream({
           model,
           text: "[[sim: tokens=30 chunks=10]] hello",
@@ -81,7 +81,7 @@ for (const api of APIS)
         expect(deltas.length).toBeGreaterThanOrEqual(10);
       });
 
-      test("the limit cuts", async () => {
+      test("truncates at the output limit", async () => {
         const said = await client().complete({
           model,
           text: "[[sim: tokens=300]] hello",
@@ -92,7 +92,7 @@ for (const api of APIS)
       });
 
       for (const way of ["complete", "stream"] as const)
-        test(`tools, one and parallel, and their results (${way})`, async () => {
+        test(`calls tools and replies to their results (${way})`, async () => {
           const forced = await client()[way]({
             model,
             text: "what is the weather",
@@ -121,7 +121,7 @@ for (const api of APIS)
           expect(answered.finish).toBe("stop");
         });
 
-      test("structured output is valid and comes as text", async () => {
+      test("returns structured output as text", async () => {
         for (const way of ["complete", "stream"] as const) {
           const said = await client()[way]({ model, text: "weather", schema: CITY });
           expect(JSON.parse(said.text)).toEqual({
@@ -132,13 +132,13 @@ for (const api of APIS)
         }
       });
 
-      test("an image arrives as bytes", async () => {
+      test("sends an image as base64", async () => {
         const said = await client().complete({ model, text: "look", image: PIXEL });
         expect(said.text).toContain("look");
         expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).toContain(PIXEL);
       });
 
-      test("reasoning is asked for, shown and counted", async () => {
+      test("requests, returns and counts reasoning", async () => {
         for (const way of ["complete", "stream"] as const) {
           const said = await client()[way]({ model, text: "why", effort: "low" });
           expect(said.text).toContain("why");
@@ -149,7 +149,7 @@ for (const api of APIS)
         }
       });
 
-      test("errors have the status and the sense of the API that was called", async () => {
+      test("returns errors with the API's status", async () => {
         const status = (text: string) => client().status({ model, text });
         expect(
           await createSdkClients(harness, "pst-rt-nonsense")[api].status({ model, text: "x" }),
@@ -167,7 +167,7 @@ for (const api of APIS)
         expect(await status("[[sim: status=401]] x")).toBe(503);
       });
 
-      test("a provider that fails midway ends the stream with this API's error", async () => {
+      test("ends a stream that the provider interrupts with an error", async () => {
         for (const order of ["fail=3", "cut=3"]) {
           const error = await client()
             .stream({ model, text: `[[sim: tokens=30 chunks=10 ${order}]] x` })
@@ -179,7 +179,7 @@ for (const api of APIS)
         }
       });
 
-      test("the ai package: text, stream, tools, objects", async () => {
+      test("works with the ai package", async () => {
         const ai = () => aiModel(harness, api, model);
         const text = await generateText({ model: ai(), prompt: "hello", maxRetries: 0 });
         expect(text.text).toBe("You said: hello");
@@ -238,7 +238,7 @@ describe("older models", () => {
     for (const api of APIS) {
       if (model.startsWith(`on-${api}`)) continue;
       for (const way of ["complete", "stream"] as const)
-        test(`${model} over ${api} (${way}) gives an object, and thinks by a budget`, async () => {
+        test(`${model} over ${api} (${way}) returns an object and takes a thinking budget`, async () => {
           const client = createSdkClients(harness)[api];
           const said = await client[way]({ model, text: "weather", schema: CITY });
           expect(JSON.parse(said.text)).toMatchObject({ days: expect.any(Number) });
@@ -260,9 +260,9 @@ describe("older models", () => {
     }
 });
 
-describe("a provider's error midway", () => {
+describe("a provider error mid-stream", () => {
   for (const api of ["responses", "messages"] as const)
-    test(`over ${api} says nothing of the gateway's account`, async () => {
+    test(`over ${api} does not reveal the gateway's account`, async () => {
       const secret = "sk-abcdefgh1jklmnop";
       harness.providerResponse = () =>
         new Response(

@@ -24,7 +24,7 @@ const PATHS: Readonly<Record<Wire, string>> = {
   converse: "/model/echo/converse-stream",
 };
 
-test("a translated chunk costs little", async () => {
+test("a translated chunk stays within the CPU budget", async () => {
   const lines: string[] = [];
   let worst = 0;
   for (const wire of WIRES) {

@@ -22,9 +22,9 @@ const VALID_REQUEST = {
 };
 const user = (block: unknown) => ({ messages: [{ role: "user", content: [block] }] });
 
-describe("what is right", () => {
+describe("valid requests", () => {
   test.skipIf(skipWithoutRecordings("Converse by its description"))(
-    "every recorded request that was answered is valid",
+    "accepts every successful recorded request",
     () => {
       let checked = 0;
       for (const recording of recordings(
@@ -44,7 +44,7 @@ describe("what is right", () => {
     },
   );
 
-  test("random requests that Postern makes are valid", () => {
+  test("accepts random requests that Postern writes", () => {
     fc.assert(
       fc.property(outboundRequests("converse"), (request) => {
         const target = { provider: "bedrock", model: "anthropic.claude-sonnet-4-6-v1:0" };
@@ -57,37 +57,37 @@ describe("what is right", () => {
   });
 });
 
-describe("what is wrong", () => {
+describe("invalid requests", () => {
   test.each([
     ["an unknown member", { messages, frobnicate: 1 }],
     [
-      "an unknown member deep inside",
+      "an unknown nested member",
       user({ image: { format: "png", source: { bytes: "AA==" }, x: 1 } }),
     ],
     ["a missing member", { messages: [{ role: "user" }] }],
-    ["a member that only others require", user({ toolUse: { toolUseId: "a", name: "f" } })],
+    ["a missing nested member", user({ toolUse: { toolUseId: "a", name: "f" } })],
     ["two members of a union", user({ text: "a", cachePoint: { type: "default" } })],
     ["no member of a union", user({})],
-    ["an unknown word", { messages: [{ role: "robot", content: [{ text: "a" }] }] }],
+    ["an unknown enum value", { messages: [{ role: "robot", content: [{ text: "a" }] }] }],
     ["an unknown format", user({ image: { format: "tiff", source: { bytes: "AA==" } } })],
-    ["bytes that are no base64", user({ image: { format: "png", source: { bytes: "a b" } } })],
-    ["a text for a number", { messages, inferenceConfig: { maxTokens: "1" } }],
-    ["a number for a text", user({ text: 1 })],
-    ["a list that is an object", { messages: {} }],
-    ["a number among texts", { messages, inferenceConfig: { stopSequences: [1] } }],
-    ["a text for true", { messages, toolConfig: { tools: [tool({ strict: "yes" })] } }],
+    ["bytes that are not base64", user({ image: { format: "png", source: { bytes: "a b" } } })],
+    ["a string for a number", { messages, inferenceConfig: { maxTokens: "1" } }],
+    ["a number for a string", user({ text: 1 })],
+    ["an object for an array", { messages: {} }],
+    ["a number in an array of strings", { messages, inferenceConfig: { stopSequences: [1] } }],
+    ["a string for a boolean", { messages, toolConfig: { tools: [tool({ strict: "yes" })] } }],
     ["an empty text", user({ text: "" })],
     ["no messages", { messages: [] }],
     ["no content", { messages: [{ role: "user", content: [] }] }],
     ["no tools", { messages, toolConfig: { tools: [] } }],
-    ["a name with a point", { messages, toolConfig: { tools: [tool({ name: "a.b" })] } }],
+    ["a tool name with a dot", { messages, toolConfig: { tools: [tool({ name: "a.b" })] } }],
     ["a temperature above 1", { messages, inferenceConfig: { temperature: 1.5 } }],
-    ["metadata that is no text", { messages, requestMetadata: { a: 1 } }],
+    ["metadata that is not a string", { messages, requestMetadata: { a: 1 } }],
   ])("%s", (_, body) => {
     expect(validateConverseRequest(body)).not.toEqual([]);
   });
 
-  test("replies and events are held to it, too", () => {
+  test("validates replies and events", () => {
     expect(validateConverseReply({ stopReason: "end_turn" })).not.toEqual([]);
     expect(validateConverseReply(VALID_REQUEST)).toEqual([]);
     expect(validateConverseEvent({ messageStart: { role: "robot" } })).not.toEqual([]);

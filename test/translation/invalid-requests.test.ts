@@ -77,7 +77,7 @@ const CONVERSATIONS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "a tool result of a foreign id",
+    title: "a tool result with an unknown id",
     bodies: {
       chat: [{ messages: [hello, chatCalls(chatCall()), chatResult("c2")] }, "messages[2]"],
       responses: [{ input: [hello, itemCall(), itemResult("c2")] }, "input[2]"],
@@ -102,7 +102,7 @@ const CONVERSATIONS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "two calls of one id",
+    title: "two calls with one id",
     bodies: {
       chat: [
         { messages: [hello, chatCalls(chatCall(), chatCall()), chatResult()] },
@@ -132,7 +132,7 @@ const CONVERSATIONS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "instructions alone",
+    title: "only instructions",
     bodies: {
       chat: [{ messages: [{ role: "system", content: "x" }] }, "messages"],
       responses: [{ input: [{ role: "system", content: "x" }] }, "input"],
@@ -147,7 +147,7 @@ const CONVERSATIONS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "an unknown kind of content",
+    title: "an unknown content type",
     bodies: {
       chat: [{ messages: [user({ type: "smell" })] }, "messages[0].content[0]"],
       responses: [{ input: [user({ type: "smell" })] }, "input[0].content[0]"],
@@ -155,7 +155,7 @@ const CONVERSATIONS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "a text that is none",
+    title: "text that is not a string",
     bodies: {
       chat: [{ messages: [user({ type: "text", text: 7 })] }, "messages[0].content[0].text"],
       responses: [{ input: [user({ type: "input_text", text: 7 })] }, "input[0].content[0].text"],
@@ -217,7 +217,7 @@ const CONVERSATIONS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "an image at no address",
+    title: "an image with an invalid URL",
     bodies: {
       chat: [
         { messages: [user({ type: "image_url", image_url: { url: "cat.png" } })] },
@@ -251,7 +251,7 @@ const FIELDS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "an output schema whose properties are a list",
+    title: "an output schema with properties as an array",
     bodies: {
       chat: [
         {
@@ -285,7 +285,7 @@ const FIELDS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "two tools of one name",
+    title: "two tools with one name",
     bodies: {
       chat: [{ tools: [chatTool(), chatTool()] }, "tools[1]"],
       responses: [
@@ -309,7 +309,7 @@ const FIELDS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "a choice of a tool that is not there",
+    title: "a tool choice of an unknown tool",
     bodies: {
       chat: [
         { tools: [chatTool()], tool_choice: { type: "function", function: { name: "g" } } },
@@ -329,7 +329,7 @@ const FIELDS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "an unknown choice",
+    title: "an unknown tool choice",
     bodies: {
       chat: [{ tools: [chatTool()], tool_choice: "sometimes" }, "tool_choice"],
       responses: [
@@ -354,7 +354,7 @@ const FIELDS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "an absurd temperature",
+    title: "a temperature out of range",
     bodies: {
       chat: [{ temperature: 1e9 }, "temperature"],
       responses: [{ temperature: -1 }, "temperature"],
@@ -362,7 +362,7 @@ const FIELDS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "a limit below one",
+    title: "an output limit below 1",
     bodies: {
       chat: [{ max_completion_tokens: 0 }, "max_completion_tokens"],
       responses: [{ max_output_tokens: -5 }, "max_output_tokens"],
@@ -370,7 +370,7 @@ const FIELDS: readonly InvalidCase[] = [
     },
   },
   {
-    title: "a budget above the limit",
+    title: "a thinking budget above max_tokens",
     bodies: {
       messages: [
         { max_tokens: 2_000, thinking: { type: "enabled", budget_tokens: 5_000 } },
@@ -383,14 +383,14 @@ const FIELDS: readonly InvalidCase[] = [
     bodies: { chat: [{ n: 1_000 }, "n"] },
   },
   {
-    title: "stop strings that are none",
+    title: "stop sequences that are not strings",
     bodies: {
       chat: [{ stop: [1] }, "stop[0]"],
       messages: [{ stop_sequences: [1] }, "stop_sequences[0]"],
     },
   },
   {
-    title: "what Postern's own field does not know",
+    title: "an invalid postern field",
     bodies: {
       chat: [{ postern: { lossy: "yes" }, seed: 1 }, "postern.lossy"],
       responses: [{ postern: 7 }, "postern"],
@@ -407,7 +407,7 @@ for (const { title, bodies: said } of [...CONVERSATIONS, ...FIELDS])
     for (const api of APIS) {
       const [body, path] = said[api] ?? [];
       if (body === undefined || path === undefined) continue;
-      test(`over ${api} is a 400 that names ${path}`, async () => {
+      test(`over ${api} gets a 400 that names ${path}`, async () => {
         for (const wire of otherWires(api)) {
           const before = harness.upstreamRequests.length;
           const answer = await callApi(harness, api, {
@@ -427,14 +427,14 @@ for (const { title, bodies: said } of [...CONVERSATIONS, ...FIELDS])
     }
   });
 
-describe("what a caller allows to be dropped", () => {
+describe("postern.lossy", () => {
   const SAID: Readonly<Record<Api, readonly [body: Json, path: string, wire: Wire]>> = {
     chat: [{ seed: 7, logit_bias: { "1": 1 } }, "seed", "messages"],
     responses: [{ max_tool_calls: 2 }, "max_tool_calls", "chat"],
     messages: [{ top_k: 5 }, "top_k", "responses"],
   };
   for (const api of APIS)
-    test(`over ${api} is dropped and listed`, async () => {
+    test(`over ${api} drops the field and lists it`, async () => {
       const [body, path, wire] = SAID[api];
       const asked = { ...minimalBody(api, wire, "hello"), ...body };
       const refused = await callApi(harness, api, asked);
@@ -446,7 +446,7 @@ describe("what a caller allows to be dropped", () => {
     });
 });
 
-describe("a provider's own error", () => {
+describe("provider errors", () => {
   const REPLIES: readonly {
     readonly wire: Wire;
     readonly status: number;

@@ -87,7 +87,7 @@ const IMAGE = {
 
 const LOSS_CASES: readonly LossCase[] = [
   {
-    title: "search suggestions and fetched addresses",
+    title: "search suggestions and fetched URLs",
     wire: "gemini",
     replyBody: { candidates: [GROUNDED], usageMetadata: GEMINI_USAGE },
     events: [{ candidates: [GROUNDED], usageMetadata: GEMINI_USAGE }],
@@ -101,7 +101,7 @@ const LOSS_CASES: readonly LossCase[] = [
     },
   },
   {
-    title: "code that ran at the provider, and a picture",
+    title: "executed code and an image",
     wire: "gemini",
     ...(() => {
       const parts = [
@@ -159,7 +159,7 @@ const LOSS_CASES: readonly LossCase[] = [
     },
   },
   {
-    title: "a search that OpenAI made",
+    title: "OpenAI's web search call",
     wire: "responses",
     replyBody: RESPONSE,
     events: [
@@ -176,7 +176,7 @@ const LOSS_CASES: readonly LossCase[] = [
     },
   },
   {
-    title: "probabilities that nobody asked for, and a picture",
+    title: "unrequested logprobs and an image",
     wire: "chat",
     replyBody: {
       ...CHUNK,

@@ -77,9 +77,9 @@ for (const api of APIS)
         else expect(dropped).toMatch(/^((messages|input)\[1\][^,]*|reasoning|thinking|, )*$/);
       });
 
-describe("reasoning of another model", () => {
+describe("reasoning from another model", () => {
   for (const api of APIS)
-    test(`${api}: is dropped by rule, and said so`, async () => {
+    test(`over ${api} is dropped and listed`, async () => {
       const asked = {
         model: modelOn("messages"),
         text: "[[sim: reasoning=12]] use weather",
@@ -159,7 +159,7 @@ function followUpBody(api: Api, model: string, said: readonly Json[], more: Json
     : { model, messages: turns, max_tokens: 100, ...more };
 }
 
-describe("an image that Gemini made and signed", () => {
+describe("a signed image from Gemini", () => {
   for (const api of ["chat", "responses"] as const)
     for (const isStream of [false, true])
       test(`${api}: goes back with its signature, and so does the text${isStream ? " (stream)" : ""}`, async () => {
@@ -170,7 +170,7 @@ describe("an image that Gemini made and signed", () => {
         expect(partsOf(contents)[1]).toEqual({ role: "model", parts: IMAGE_PARTS });
       });
 
-  test("messages: is told to be left out, and the text's signature goes back", async () => {
+  test("over messages is dropped, and the text's signature is sent back", async () => {
     const said = await generateImage("messages", false);
     expect(harness.exchanges.at(-1)?.headers.get("x-postern-dropped")).toBe(
       "reply.content[2].image",
@@ -180,7 +180,7 @@ describe("an image that Gemini made and signed", () => {
     expect(partsOf(contents)[1]).toEqual({ role: "model", parts: IMAGE_PARTS.slice(0, 1) });
   });
 
-  test("goes to another model without its signature, which is listed", async () => {
+  test("is sent to another model without its signature", async () => {
     const said = await generateImage("chat", false);
     for (const wire of ["messages", "converse"] as const) {
       const second = await callApi(harness, "chat", followUpBody("chat", modelOn(wire), said));

@@ -1,5 +1,5 @@
-// Random requests, replies and streams, as OpenAI's chat wire and Anthropic's Messages wire write them, are valid by the
-// published descriptions. The other wires have such tests beside their own.
+// Validates random requests, replies and streams of the chat and messages wires against the published specifications.
+// The other wires' tests are in test/wires.
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
@@ -18,20 +18,20 @@ const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(val
 const RUNS = { numRuns: 120 };
 const TARGET = { ...ORIGIN, maxOutputTokens: 32_000, abilities: { openaiFields: true } } as const;
 
-/** With the paths that every reader of requests puts on turns and parts. */
+/** Adds the paths that request readers set on turns and parts. */
 function toSendable(request: CanonicalRequest): CanonicalRequest {
-  const turns = request.turns.map((turn, at) => ({
+  const turns = request.turns.map((turn, index) => ({
     ...turn,
-    path: `messages[${at}]`,
-    parts: turn.parts.map((part, place) => ({
+    path: `messages[${index}]`,
+    parts: turn.parts.map((part, partIndex) => ({
       ...part,
-      path: `messages[${at}].content[${place}]`,
+      path: `messages[${index}].content[${partIndex}]`,
     })),
   }));
   return { ...request, turns };
 }
 
-/** Whether this is sent where the caller allows that things are dropped. */
+/** Whether the request is sent with `postern.lossy`. */
 function isAccepted(request: CanonicalRequest, losses: readonly Loss[]): boolean {
   try {
     droppedPaths({ json: { postern: { lossy: true } } }, request, losses, "m");
@@ -43,22 +43,22 @@ function isAccepted(request: CanonicalRequest, losses: readonly Loss[]): boolean
 
 const isSkipped = skipUnless(
   hasSpecs,
-  "conformance to published OpenAPI documents: none found (set POSTERN_SPECS to their folder)",
+  "OpenAPI conformance: no specifications (set POSTERN_SPECS to their folder)",
 );
 
-describe.skipIf(isSkipped)("by the published descriptions", () => {
+describe.skipIf(isSkipped)("OpenAPI specifications (require ../shared/specs)", () => {
   const specs = hasSpecs ? loadSpecs() : undefined;
 
   for (const wire of ["chat", "messages"] as const) {
     const other = wire === "chat" ? "messages" : "chat";
-    for (const [from, asked] of [
+    for (const [from, arbitrary] of [
       ["responses", requests] as const,
       [other, callers(other)] as const,
     ])
-      test(`requests on ${wire} from ${from}`, () => {
+      test(`requests to ${wire} from ${from} are valid`, () => {
         let sent = 0;
         fc.assert(
-          fc.property(asked, (random) => {
+          fc.property(arbitrary, (random) => {
             const request = toSendable(random);
             const { body, losses } = OUTBOUND_WIRES[wire].writeRequest(request, TARGET);
             if (!isAccepted(request, losses)) return;
@@ -70,7 +70,7 @@ describe.skipIf(isSkipped)("by the published descriptions", () => {
         console.log(`» ${sent} random requests from ${from} to ${wire} are valid`);
       });
 
-    test(`replies on ${wire}`, () => {
+    test(`replies on ${wire} are valid`, () => {
       fc.assert(
         fc.property(replies, (reply) => {
           const { body } = INBOUND_WIRES[wire].writeReply(reply, writeContext());
@@ -80,7 +80,7 @@ describe.skipIf(isSkipped)("by the published descriptions", () => {
       );
     });
 
-    test(`streams on ${wire}`, () => {
+    test(`streams on ${wire} are valid`, () => {
       fc.assert(
         fc.property(replies, (reply) => {
           const text = writeEvents(INBOUND_WIRES[wire], replyToEvents(reply), writeContext());

@@ -1,7 +1,6 @@
-// What a recorded reply costs does not depend on the API over which it was asked for; and where its provider told what it
-// charged, that is what is charged here, at the prices of that day.
+// A recorded reply costs the same over all three APIs, and what its provider reported as the cost, at that day's prices.
 
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { TokenMeter } from "../../src/base/usage-meters.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/metering/usage/usage.ts";
 import { readEvent, usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
@@ -32,10 +31,11 @@ import {
   replayBytes,
   skipWithoutRecordings,
 } from "../support/recordings/recordings.ts";
+import { sampleRecordings } from "../wires/sample-recordings.ts";
 import { type Api, APIS, type Json, type Wire, WIRES } from "./support/harness.ts";
 
 const NOW = Date.parse("2026-11-21");
-/** Every so many of the whole is called; all of them with POSTERN_FULL=1. */
+/** The tests call every n-th recording; all with POSTERN_FULL=1. */
 const SAMPLE_EVERY = process.env["POSTERN_FULL"] === "1" ? 1 : 4;
 const CATALOG = catalogOf(builtInModels());
 const encoder = new TextEncoder();
@@ -47,45 +47,48 @@ interface Case {
   readonly at: number;
   readonly stream: boolean;
   readonly reply: Uint8Array;
-  /** At least so many tokens of input: what was asked must be long enough for the hold to cover them. */
+  /** Input tokens of the reply; the prompt must be long enough for the hold to cover them. */
   readonly input: number;
-  /** As it was recorded, with what the provider said that it charged. */
+  /** The call with the cost that the provider reported. */
   readonly call?: RecordedCost;
-  /** What is charged for this usage, at this model's price of that day. */
+  /** The expected charge at that day's prices. */
   readonly nanos?: number;
 }
 
-/** The provider's row where it can be called with a plain key, and speaks this wire. */
-function rowOf(provider: string, wire: Wire) {
+/** The provider, if it can be called with a plain API key over this wire. */
+function providerOf(provider: string, wire: Wire) {
   return PROVIDERS.filter(({ id, isLocal }) => !isLocal && id !== "sim" && id !== "vertex").find(
     ({ id, paths }) => id === provider.replaceAll(".", "") && paths[wire] !== undefined,
   );
 }
 
 function modelOf(provider: string, wire: Wire, name: string): string | undefined {
-  const row = rowOf(provider, wire);
+  const row = providerOf(provider, wire);
   return row && findModel(CATALOG, `${row.id}/${name}`)?.model.id;
 }
 
-// ---- What was recorded
+// ---- Recorded replies
 
 function recordedCases(): readonly Case[] {
-  return [...recordings()].flatMap((recording, at) => {
-    if (at % SAMPLE_EVERY !== 0 || recording.status !== 200 || recording.wire === undefined)
-      return [];
-    const { wire, provider, stream, bodyFormat } = recording;
-    const model = modelOf(provider, wire, recording.model);
-    const reply = replayBytes(recording);
-    if (model === undefined || bodyFormat === "other" || reply.length === 0) return [];
-    const input = inputOf(recording);
-    // A file of several streams, or one whose usage was not kept, says no cost.
-    if (input === undefined) return [];
-    const name = `${recording.file}#${recording.interaction}`;
-    return [{ name, wire, model, at: NOW, stream, reply, input }];
-  });
+  return [...recordings()]
+    .filter((_, index) => index % SAMPLE_EVERY === 0)
+    .flatMap((recording) => caseOf(recording) ?? []);
 }
 
-/** All input that its usage tells of, or undefined where it tells of none. */
+function caseOf(recording: Recording): Case | undefined {
+  const { wire, provider, stream, bodyFormat } = recording;
+  if (recording.status !== 200 || wire === undefined) return undefined;
+  const model = modelOf(provider, wire, recording.model);
+  const reply = replayBytes(recording);
+  if (model === undefined || bodyFormat === "other" || reply.length === 0) return undefined;
+  const input = inputOf(recording);
+  // Files with several streams or without usage have no cost.
+  if (input === undefined) return undefined;
+  const name = `${recording.file}#${recording.interaction}`;
+  return { name, wire, model, at: NOW, stream, reply, input };
+}
+
+/** The total of the reply's usage, or undefined if it has none. */
 function inputOf(recording: Recording): number | undefined {
   const { wire, stream, responseBody } = recording;
   if (wire === undefined) return undefined;
@@ -101,12 +104,12 @@ function sumOf(tokens: Readonly<Partial<Record<TokenMeter, number>>>): number {
   return Object.values(tokens).reduce((sum, count) => sum + count, 0);
 }
 
-// ---- What providers said that they charged
+// ---- Costs that providers reported
 
-/** The least reply on the call's wire that has the call's model, time and usage. */
+/** A minimal reply on the call's wire with the call's model, time and usage. */
 function oracleCases(): readonly Case[] {
-  return recordedCosts().flatMap((call, place) => {
-    if (place % SAMPLE_EVERY !== 0) return [];
+  return recordedCosts().flatMap((call, index) => {
+    if (index % SAMPLE_EVERY !== 0) return [];
     const wire = call.endpoint === "openai.chat" ? "chat" : "responses";
     const model = modelOf(call.provider, wire, call.request_model);
     if (model === undefined) return [];
@@ -146,7 +149,7 @@ function oracleCases(): readonly Case[] {
 
 // ---- Calls
 
-/** A model on one wire alone, so that every API leads to the recording's own. */
+/** Each model has only this wire, so that all APIs are translated to it. */
 function settingsFor(wire: Wire, cases: readonly Case[], url: string): Record<string, string> {
   const env: Record<string, string> = {};
   for (const { envPrefix, paths } of PROVIDERS)
@@ -160,10 +163,10 @@ function settingsFor(wire: Wire, cases: readonly Case[], url: string): Record<st
 
 function requestBody(api: Api, { model, stream, input }: Case): Json {
   const text = "words ".repeat(Math.ceil(input / 4) + 10);
-  const said = { model, stream };
-  if (api === "responses") return { ...said, input: text };
+  const base = { model, stream };
+  if (api === "responses") return { ...base, input: text };
   const messages = [{ role: "user", content: text }];
-  return api === "chat" ? { ...said, messages } : { ...said, messages, max_tokens: 64_000 };
+  return api === "chat" ? { ...base, messages } : { ...base, messages, max_tokens: 64_000 };
 }
 
 interface CaseCharges {
@@ -196,7 +199,7 @@ async function chargesOn(wire: Wire, cases: readonly Case[]): Promise<readonly C
   });
   const account = await registerAccount(gateway);
   await grantCredits(gateway, account, 1_000_000n * USD);
-  const charged: CaseCharges[] = [];
+  const charges: CaseCharges[] = [];
   for (const testCase of sorted) {
     current = testCase;
     now = Math.max(now, testCase.at);
@@ -217,78 +220,89 @@ async function chargesOn(wire: Wire, cases: readonly Case[]): Promise<readonly C
           ? integer(record, "cost_nano")
           : `${response.status} ${text.slice(0, 200)}`;
     }
-    charged.push({ testCase, nanos });
+    charges.push({ testCase, nanos });
   }
   await expectSettledLedger(gateway.server.db);
   await gateway.stop();
   await upstream.stop(true);
-  return charged;
+  return charges;
 }
 
-/** Another amount than on the other APIs, or a refusal. */
-function findDifferences(charged: readonly CaseCharges[]): readonly string[] {
-  return charged
+/** Cases with different charges over the three APIs, or with an error. */
+function findDifferences(charges: readonly CaseCharges[]): readonly string[] {
+  return charges
     .filter(
       ({ nanos }) => typeof nanos["chat"] !== "number" || new Set(Object.values(nanos)).size > 1,
     )
     .map(({ testCase, nanos }) => `${testCase.name} ${testCase.model} ${JSON.stringify(nanos)}`);
 }
 
-describe.skipIf(skipWithoutRecordings("costs through translation"))("what a reply costs", () => {
-  test("is the same over all three APIs, for every recorded reply at its model's own price", async () => {
-    const cases = recordedCases();
-    const counts: string[] = [];
-    const wrong: string[] = [];
-    for (const wire of WIRES) {
-      const charged = await chargesOn(
-        wire,
-        cases.filter((one) => one.wire === wire),
-      );
-      counts.push(`${wire} ${charged.length}`);
-      wrong.push(...findDifferences(charged));
-    }
-    console.log(
-      `» ${cases.length} recorded replies cost the same over 3 APIs (${counts.join(", ")})`,
+/** Calls the cases over all three APIs, and returns those with different charges. */
+async function costDifferences(cases: readonly Case[]): Promise<readonly string[]> {
+  const counts: string[] = [];
+  const differences: string[] = [];
+  for (const wire of WIRES) {
+    const charges = await chargesOn(
+      wire,
+      cases.filter((testCase) => testCase.wire === wire),
     );
-    expect(wrong.slice(0, 10)).toEqual([]);
-    expect(cases.length).toBeGreaterThan(150);
-  }, 120_000);
+    counts.push(`${wire} ${charges.length}`);
+    differences.push(...findDifferences(charges));
+  }
+  console.log(`» ${cases.length} replies charged over 3 APIs (${counts.join(", ")})`);
+  return differences;
+}
 
-  test.skipIf(skipWithoutRecordedCosts())(
-    "is what the provider said that it charged, or why it is not is known of every single one",
-    async () => {
-      const cases = oracleCases();
-      const wrong: string[] = [];
-      const counts = new Map<string, number>();
-      for (const wire of ["chat", "responses"] as const) {
-        const charged = await chargesOn(
-          wire,
-          cases.filter((one) => one.wire === wire),
-        );
-        wrong.push(...findDifferences(charged));
-        for (const { testCase, nanos } of charged) {
-          const { call, name } = testCase;
-          const said = `${name} ${JSON.stringify(nanos)}`;
-          if (call === undefined || nanos["messages"] !== testCase.nanos) wrong.push(said);
-          else {
-            const reason = explainDifference({ call, usd: Number(nanos["messages"]) / 1e9 });
-            if (reason === undefined)
-              wrong.push(`${said}: they say ${call.provider_cost_usd}, and nothing explains it`);
-            const key = `${call.provider}: ${reason ?? "UNEXPLAINED"}`;
-            counts.set(key, (counts.get(key) ?? 0) + 1);
-          }
+test("a sample reply costs the same over all three APIs", async () => {
+  const cases = WIRES.flatMap(sampleRecordings).flatMap((recording) => caseOf(recording) ?? []);
+  expect(cases).toHaveLength(10);
+  expect(await costDifferences(cases)).toEqual([]);
+}, 30_000);
+
+test.skipIf(skipWithoutRecordings("costs through translation"))(
+  "a recorded reply costs the same over all three APIs (requires ../shared/recordings)",
+  async () => {
+    const cases = recordedCases();
+    expect((await costDifferences(cases)).slice(0, 10)).toEqual([]);
+    expect(cases.length).toBeGreaterThan(150);
+  },
+  120_000,
+);
+
+test.skipIf(skipWithoutRecordedCosts())(
+  "a reply costs what its provider reported, or the difference is explained (requires ../shared)",
+  async () => {
+    const cases = oracleCases();
+    const problems: string[] = [];
+    const counts = new Map<string, number>();
+    for (const wire of ["chat", "responses"] as const) {
+      const charges = await chargesOn(
+        wire,
+        cases.filter((testCase) => testCase.wire === wire),
+      );
+      problems.push(...findDifferences(charges));
+      for (const { testCase, nanos } of charges) {
+        const { call, name } = testCase;
+        const line = `${name} ${JSON.stringify(nanos)}`;
+        if (call === undefined || nanos["messages"] !== testCase.nanos) problems.push(line);
+        else {
+          const reason = explainDifference({ call, usd: Number(nanos["messages"]) / 1e9 });
+          if (reason === undefined)
+            problems.push(`${line}: unexplained, the provider says ${call.provider_cost_usd}`);
+          const key = `${call.provider}: ${reason ?? "UNEXPLAINED"}`;
+          counts.set(key, (counts.get(key) ?? 0) + 1);
         }
       }
-      console.log(`» ${cases.length} costs that providers stated, charged over 3 APIs:`);
-      for (const [key, count] of [...counts].toSorted(([left], [right]) => (left < right ? -1 : 1)))
-        console.log(`»  ${String(count).padStart(4)}  ${key}`);
-      const equal = [...counts].reduce(
-        (sum, [key, count]) => (key.endsWith(`: ${EQUAL}`) ? sum + count : sum),
-        0,
-      );
-      expect(wrong.slice(0, 10)).toEqual([]);
-      expect(equal / cases.length).toBeGreaterThan(0.85);
-    },
-    120_000,
-  );
-});
+    }
+    console.log(`» ${cases.length} costs that providers reported, charged over 3 APIs:`);
+    for (const [key, count] of [...counts].toSorted(([left], [right]) => (left < right ? -1 : 1)))
+      console.log(`»  ${String(count).padStart(4)}  ${key}`);
+    const equal = [...counts].reduce(
+      (sum, [key, count]) => (key.endsWith(`: ${EQUAL}`) ? sum + count : sum),
+      0,
+    );
+    expect(problems.slice(0, 10)).toEqual([]);
+    expect(equal / cases.length).toBeGreaterThan(0.85);
+  },
+  120_000,
+);

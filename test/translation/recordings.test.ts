@@ -1,6 +1,5 @@
-// Every recorded reply of the five wires, sent by a provider of bytes, called through the gateway over each of the three
-// APIs, and read by the official client of that API. What a recording says is read by the wire here; that the wire reads
-// it rightly is shown in test/wires, by a second, plain reading.
+// Replays recorded replies of the five wires through the gateway over each of the three APIs, and compares what the
+// official client reads with what the wire reads. The wires' own reading is checked in test/wires.
 
 import { describe, expect, test } from "bun:test";
 import type { CanonicalReply, FinishReason } from "../../src/inference/canonical/reply.ts";
@@ -15,6 +14,7 @@ import {
   replayBytes,
   skipWithoutRecordings,
 } from "../support/recordings/recordings.ts";
+import { sampleRecordings } from "../wires/sample-recordings.ts";
 import { collectReply, readEvents } from "../wires/stream-helpers.ts";
 import { type Prompt, createSdkClients, type NormalizedReply } from "./support/sdk-clients.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
@@ -31,17 +31,17 @@ import {
 } from "./support/harness.ts";
 
 const decoder = new TextDecoder();
-/** Every so many of the whole is called; all of them with POSTERN_FULL=1. */
+/** The test replays every n-th recording; all with POSTERN_FULL=1. */
 const SAMPLE_EVERY = process.env["POSTERN_FULL"] === "1" ? 1 : 2;
 
 /**
- * Replies that an official client does not understand even from their own provider: other servers' dialects, spoilt
- * fixtures, several streams in one file. The same reply is understood after translation, which repairs it.
+ * Errors of official clients on passthrough replies: other servers' deviations, broken fixtures, several streams in one
+ * file. The clients can read the same replies after translation.
  */
 const UNREADABLE_RECORDINGS =
   /missing (finish_reason|role) for choice|Lifecycle response identity|malformed server-sent event|Unexpected event order, got message_start|invalid tool call index|evaluating '(call\.custom|toolCall\.id|usage\?)|Unhandled response stream event|got response\.queued|snapshot missing `type`/;
 
-/** Files that hold several streams, one after the other: they read as their last. */
+/** Files with several streams: they read as the last one. */
 const MULTI_REPLY_RECORDINGS =
   /anthropic-programmatic-tool-calling|anthropic-tool-search-(bm25|regex)|reasoning-encrypted-content/;
 
@@ -52,53 +52,60 @@ interface Case {
   readonly failed: boolean;
 }
 
-/** Files that are no one reply of a provider. */
+/** Files that are not a single reply. */
 const NO_REPLY: ReadonlyMap<string, string> = new Map([
-  [
-    "anthropic-tool-search-deferred-regex.chunks.txt",
-    "the streams of three calls, one after the other",
-  ],
-  [
-    "anthropic-tool-search-deferred-bm25.chunks.txt",
-    "the streams of several calls, one after the other",
-  ],
+  ["anthropic-tool-search-deferred-regex.chunks.txt", "the streams of three calls"],
+  ["anthropic-tool-search-deferred-bm25.chunks.txt", "the streams of several calls"],
 ]);
 
-describe.skipIf(skipWithoutRecordings("recordings through translation"))("recorded replies", () => {
-  test("mean the same to the official clients of all three APIs", async () => {
-    const world = await startHarness();
-    const cases = [...recordings()].flatMap((one) => caseOf(one) ?? []);
-    const counts = new Map<Wire, number>();
-    const wrong: string[] = [];
-    let calls = 0;
-    let unreadable = 0;
-    for (const [at, one] of cases.entries()) {
-      if (at % SAMPLE_EVERY !== 0) continue;
-      counts.set(one.wire, (counts.get(one.wire) ?? 0) + 1);
-      for (const api of APIS) {
-        calls += 1;
-        const problems = await problemsOf(world, api, one);
-        if (api === one.wire && UNREADABLE_RECORDINGS.test(problems.join())) unreadable += 1;
-        else if (problems.length > 0)
-          wrong.push(
-            `${one.recording.file}#${one.recording.interaction} (${one.wire}) over ${api}: ${problems.join("; ")}`,
-          );
-      }
-    }
-    const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
-    const byWire = WIRES.map((wire) => `${wire} ${counts.get(wire) ?? 0}`).join(", ");
-    console.log(
-      `» ${total} of ${cases.length} recordings replayed through translation (${byWire}) in ${calls} calls by official clients, ${wrong.length} not understood; ${unreadable} that only translation makes readable`,
-    );
-    expect(wrong.slice(0, 25)).toEqual([]);
-    await checkExchanges(world, "recorded replies", {
-      shouldSkip: ({ api, request, headers }) =>
-        request["model"] === modelOn(api) || UNMETERED.has(headers.get("x-request-id") ?? ""),
-    });
-    await world.stop();
-    expect(total).toBeGreaterThan(600);
-  }, 280_000);
+test("sample replies read the same with the official clients of all three APIs", async () => {
+  const cases = WIRES.flatMap(sampleRecordings).flatMap((recording) => caseOf(recording) ?? []);
+  expect(cases).toHaveLength(10);
+  expect(await replay(cases, "sample replies")).toEqual([]);
 });
+
+describe.skipIf(skipWithoutRecordings("recordings through translation"))(
+  "recorded replies (require ../shared/recordings)",
+  () => {
+    test("read the same with the official clients of all three APIs", async () => {
+      const cases = [...recordings()].flatMap((recording) => caseOf(recording) ?? []);
+      const sample = cases.filter((_, index) => index % SAMPLE_EVERY === 0);
+      const problems = await replay(sample, "recorded replies");
+      expect(problems.slice(0, 25)).toEqual([]);
+      expect(sample.length).toBeGreaterThan(600);
+    }, 280_000);
+  },
+);
+
+/** Replays the cases over all three APIs, and returns what a client read otherwise. */
+async function replay(cases: readonly Case[], title: string): Promise<readonly string[]> {
+  const harness = await startHarness();
+  const all: string[] = [];
+  let unreadable = 0;
+  for (const testCase of cases) {
+    const { recording, wire } = testCase;
+    for (const api of APIS) {
+      const problems = await problemsOf(harness, api, testCase);
+      if (api === wire && UNREADABLE_RECORDINGS.test(problems.join())) unreadable += 1;
+      else if (problems.length > 0)
+        all.push(
+          `${recording.file}#${recording.interaction} (${wire}) over ${api}: ${problems.join("; ")}`,
+        );
+    }
+  }
+  const byWire = WIRES.map(
+    (wire) => `${wire} ${cases.filter((testCase) => testCase.wire === wire).length}`,
+  );
+  console.log(
+    `» ${title}: ${cases.length} replayed (${byWire.join(", ")}), ${all.length} with differences, ${unreadable} unreadable without translation`,
+  );
+  await checkExchanges(harness, title, {
+    shouldSkip: ({ api, request, headers }) =>
+      request["model"] === modelOn(api) || UNMETERED.has(headers.get("x-request-id") ?? ""),
+  });
+  await harness.stop();
+  return all;
+}
 
 function caseOf(recording: Recording): Case | undefined {
   const { wire, file, status, bodyFormat, requestBody } = recording;
@@ -120,9 +127,9 @@ function caseOf(recording: Recording): Case | undefined {
     events.push({ name: "", data: "[DONE]" });
   if (events.some(({ data }) => data.includes('"text_completion"'))) return undefined;
   const canonical = readEvents(OUTBOUND_WIRES[wire], events, context);
-  // Some fixtures were kept without their usage, which no whole stream of Bedrock's lacks: they count as cut.
-  const isCut = wire === "converse" && !events.some((event) => isMetadata(event));
-  const failed = isCut || canonical.some((event) => event.type === "error");
+  // Some fixtures lack the usage event that ends every complete Bedrock stream: they count as truncated.
+  const isTruncated = wire === "converse" && !events.some((event) => isMetadata(event));
+  const failed = isTruncated || canonical.some((event) => event.type === "error");
   return { recording, wire, failed, reply: collectReply(canonical) };
 }
 
@@ -131,7 +138,7 @@ function isMetadata({ name, data }: RecordedEvent): boolean {
 }
 
 function isReply(wire: Wire, body: Record<string, unknown>): boolean {
-  const holder = {
+  const field = {
     chat: "choices",
     responses: "output",
     messages: "content",
@@ -139,37 +146,37 @@ function isReply(wire: Wire, body: Record<string, unknown>): boolean {
     converse: "output",
   };
   return (
-    body[holder[wire]] !== undefined || (wire === "gemini" && body["promptFeedback"] !== undefined)
+    body[field[wire]] !== undefined || (wire === "gemini" && body["promptFeedback"] !== undefined)
   );
 }
 
-/** Calls whose recording was kept without its usage. */
+/** Request ids of calls whose recording has no usage. */
 const UNMETERED = new Set<string>();
 
-async function problemsOf(world: Harness, api: Api, one: Case): Promise<readonly string[]> {
-  const { recording, wire } = one;
-  world.providerResponse = () =>
+async function problemsOf(harness: Harness, api: Api, testCase: Case): Promise<readonly string[]> {
+  const { recording, wire } = testCase;
+  harness.providerResponse = () =>
     new Response(new Uint8Array(replayBytes(recording)), {
       headers: { "content-type": contentType(recording, wire) },
     });
-  const asked: Prompt = { model: modelOn(wire), text: "hello", maxTokens: 9_000 };
-  const client = createSdkClients(world)[api];
-  let said: NormalizedReply | undefined;
+  const prompt: Prompt = { model: modelOn(wire), text: "hello", maxTokens: 9_000 };
+  const client = createSdkClients(harness)[api];
+  let reply: NormalizedReply | undefined;
   let error = "";
   try {
-    said = await client[recording.stream ? "stream" : "complete"](asked);
+    reply = await client[recording.stream ? "stream" : "complete"](prompt);
   } catch (caught) {
     error = String(caught);
   }
-  if (one.failed) return said === undefined ? [] : ["the failure was not told"];
-  // A reply that its provider itself ended with an error is a failed response.
-  if (api === "responses" && one.reply.choices[0]?.finish.reason === "error") return [];
-  if (said === undefined) return [error];
+  if (testCase.failed) return reply === undefined ? [] : ["no error was reported"];
+  // A reply that the provider ended with an error is a failed response.
+  if (api === "responses" && testCase.reply.choices[0]?.finish.reason === "error") return [];
+  if (reply === undefined) return [error];
   await recordedExchanges();
-  const id = world.exchanges.at(-1)?.headers.get("x-request-id");
-  if (one.reply.usage === undefined && typeof id === "string") UNMETERED.add(id);
-  // What is relayed is the provider's own; that the client can read it is all that is asked.
-  return api === wire ? [] : differences(api, one, said);
+  const id = harness.exchanges.at(-1)?.headers.get("x-request-id");
+  if (testCase.reply.usage === undefined && typeof id === "string") UNMETERED.add(id);
+  // A passthrough reply only has to be readable.
+  return api === wire ? [] : differences(api, testCase, reply);
 }
 
 function contentType({ stream }: Recording, wire: Wire): string {
@@ -193,54 +200,62 @@ const FINISHES: Readonly<Record<FinishReason, string>> = {
 function differences(
   api: Api,
   { reply, recording }: Case,
-  said: NormalizedReply,
+  received: NormalizedReply,
 ): readonly string[] {
   const choice = reply.choices[0];
   const parts = choice?.parts ?? [];
-  const wrong: string[] = [];
-  const same = (what: string, expected: unknown, got: unknown): void => {
-    if (!Bun.deepEquals(expected, got))
-      wrong.push(
-        `${what} ${JSON.stringify(got)?.slice(0, 200)}, expected ${JSON.stringify(expected)?.slice(0, 200)}`,
+  const problems: string[] = [];
+  const expectSame = (field: string, expected: unknown, actual: unknown): void => {
+    if (!Bun.deepEquals(expected, actual))
+      problems.push(
+        `${field} ${JSON.stringify(actual)?.slice(0, 200)}, expected ${JSON.stringify(expected)?.slice(0, 200)}`,
       );
   };
   const texts = parts.map((part) => (part.type === "text" ? part.text : ""));
   const refusals = parts.map((part) => (part.type === "refusal" ? part.text : ""));
-  // A refusal is a part of its own on OpenAI's APIs, and a reply that ended well; its explanation may stand in for it.
+  // On OpenAI's APIs a refusal is a separate part and may have the finish reason `stop`.
   const refused = choice?.finish.reason === "refusal";
   if (!refused || api === "messages")
-    same("text", texts.join("") + (api === "chat" ? "" : refusals.join("")), said.text);
+    expectSame("text", texts.join("") + (api === "chat" ? "" : refusals.join("")), received.text);
   const calls = parts.flatMap((part) => (part.type === "tool_call" ? [part] : []));
-  same(
+  expectSame(
     "calls",
     calls.map((call) => call.name),
-    said.calls.map((call) => call.name),
+    received.calls.map((call) => call.name),
   );
-  for (const [at, call] of calls.entries()) {
-    const given = argumentsOf(call.arguments);
-    if (given !== undefined && call.custom !== true)
-      same(`arguments of ${call.name}`, given, said.calls[at]?.arguments);
+  for (const [index, call] of calls.entries()) {
+    const parsedArguments = argumentsOf(call.arguments);
+    if (parsedArguments !== undefined && call.custom !== true)
+      expectSame(`arguments of ${call.name}`, parsedArguments, received.calls[index]?.arguments);
   }
   const finish = FINISHES[choice?.finish.reason ?? "error"];
-  if (finish !== "" && !(refused && said.finish === "stop" && api !== "messages"))
-    same("finish", finish, said.finish);
+  if (finish !== "" && !(refused && received.finish === "stop" && api !== "messages"))
+    expectSame("finish", finish, received.finish);
   const usage = reply.usage?.usage;
-  if (usage === undefined) return wrong;
+  if (usage === undefined) return problems;
   const { tokens } = usage;
   const sum = (...meters: readonly (keyof typeof tokens)[]): number =>
     meters.reduce((total, meter) => total + (tokens[meter] ?? 0), 0);
   const cached = sum("cache_read", "cache_read_audio");
   const written = sum("cache_write_5m", "cache_write_1h");
-  same("input", sum("input", "input_audio", "input_image") + cached + written, said.usage.input);
-  same("cached", cached, said.usage.cached);
-  same("output", sum("output", "reasoning", "output_audio", "output_image"), said.usage.output);
-  if (api !== "messages") same("reasoning", sum("reasoning"), said.usage.reasoning);
-  // A call never costs more than what was held for it, and "hello" holds little; several streams in one file are no call.
-  const isOne = !MULTI_REPLY_RECORDINGS.test(recording.file) && costOf(tokens) < 50_000_000;
+  expectSame(
+    "input",
+    sum("input", "input_audio", "input_image") + cached + written,
+    received.usage.input,
+  );
+  expectSame("cached", cached, received.usage.cached);
+  expectSame(
+    "output",
+    sum("output", "reasoning", "output_audio", "output_image"),
+    received.usage.output,
+  );
+  if (api !== "messages") expectSame("reasoning", sum("reasoning"), received.usage.reasoning);
+  // A charge is capped by its hold, which is small for "hello". Files with several streams are not one call.
+  const isSingleCall = !MULTI_REPLY_RECORDINGS.test(recording.file) && costOf(tokens) < 50_000_000;
   const isPriced = Object.keys(tokens).every((meter) => meter in PRICES);
-  if (isOne && isPriced && usage.additional === undefined)
-    same("cost", costOf(tokens), Math.round(said.usage.cost * 1e9));
-  return wrong;
+  if (isSingleCall && isPriced && usage.additional === undefined)
+    expectSame("cost", costOf(tokens), Math.round(received.usage.cost * 1e9));
+  return problems;
 }
 
 /** In nano-USD, at the prices of the test's models. */

@@ -70,7 +70,7 @@ function requestBody(api: Api, model: string, strict: boolean): Json {
   }
 }
 
-describe("a schema of Messages, which is always kept to", () => {
+describe("a Messages schema, which is always strict", () => {
   const OPEN = { type: "object", properties: { city: { type: "string" } } };
   const asked = (schema: Json): Json => ({
     model: "openai/gpt-5-mini",
@@ -81,13 +81,13 @@ describe("a schema of Messages, which is always kept to", () => {
   const strictSent = async (): Promise<unknown> =>
     /"strict":(true|false)/.exec((await lastSimulatorRequest(harness.gateway)).body)?.[1];
 
-  test("is strict at a provider that has the word, where its form allows it", async () => {
+  test("is sent as strict if it is closed", async () => {
     const { status, headers } = await callApi(harness, "messages", asked(CITY));
     expect([status, await strictSent()]).toEqual([200, "true"]);
     expect(headers.get("x-postern-dropped")).toBeNull();
   });
 
-  test("is listed where its form does not: the promise is not made in silence", async () => {
+  test("is listed as dropped if it cannot be strict", async () => {
     const { status, headers } = await callApi(harness, "messages", asked(OPEN));
     expect([status, await strictSent()]).not.toContain("true");
     expect(headers.get("x-postern-dropped")).toBe("output_config.format");
@@ -95,12 +95,12 @@ describe("a schema of Messages, which is always kept to", () => {
 });
 
 for (const api of APIS) {
-  describe(`${api} to a model with JSON output and no forced calls`, () => {
+  describe(`${api} to a model with JSON mode and no required tool calls`, () => {
     const client = () => createSdkClients(harness)[api];
 
     for (const model of INSTRUCTED_MODELS)
       for (const way of ["complete", "stream"] as const)
-        test(`${model} answers by the schema (${way})`, async () => {
+        test(`${model} replies with the schema (${way})`, async () => {
           const said = await client()[way]({
             model,
             text: `weather ${LIMITED_DIRECTIVE}`,
@@ -111,7 +111,7 @@ for (const api of APIS) {
           expect(await lastSentBody()).toMatchObject({ response_format: { type: "json_object" } });
         });
 
-    test("the schema follows the caller's own instructions, before the conversation", async () => {
+    test("adds the schema after the caller's instructions", async () => {
       const { status } = await callApi(harness, api, requestBody(api, INSTRUCTED_MODELS[0], true));
       expect(status).toBe(200);
       const messages = (await lastSentBody())["messages"] as { role: string; content: string }[];
@@ -121,7 +121,7 @@ for (const api of APIS) {
       expect(messages.at(-2)?.content).toContain(JSON.stringify(CITY));
     });
 
-    test("what no provider promises is not promised: `strict` is listed as dropped", async () => {
+    test("lists `strict` as dropped", async () => {
       const { headers } = await callApi(harness, api, requestBody(api, INSTRUCTED_MODELS[0], true));
       expect(headers.get("x-postern-dropped")).toBe(
         {
@@ -136,7 +136,7 @@ for (const api of APIS) {
     });
 
     for (const way of ["complete", "stream"] as const)
-      test(`the caller's own tools stay free to be called (${way})`, async () => {
+      test(`still calls the caller's own tools (${way})`, async () => {
         const asked = {
           model: INSTRUCTED_MODELS[0],
           text: `use clock ${LIMITED_DIRECTIVE}`,
@@ -157,11 +157,11 @@ for (const api of APIS) {
       });
   });
 
-  describe(`${api} to a model without JSON output`, () => {
+  describe(`${api} to a model without JSON mode`, () => {
     const client = () => createSdkClients(harness)[api];
 
     for (const way of ["complete", "stream"] as const)
-      test(`the answer comes through a tool, as text (${way})`, async () => {
+      test(`returns a tool call's input as text (${way})`, async () => {
         const said = await client()[way]({
           model: TOOL_MODEL,
           text: "weather [[sim: no-schema]]",
@@ -175,7 +175,7 @@ for (const api of APIS) {
         });
       });
 
-    test("beside the caller's own tools one of all is called, and a caller's call is a call", async () => {
+    test("requires a call of any tool if the caller has tools", async () => {
       const said = await client().complete({
         model: TOOL_MODEL,
         text: "clock [[sim: no-schema]]",
@@ -186,7 +186,7 @@ for (const api of APIS) {
       expect(await lastSentBody()).toMatchObject({ tool_choice: "required" });
     });
 
-    test("a schema that is no object is refused with its field", async () => {
+    test("rejects a schema that is not an object", async () => {
       const body = requestBody(api, TOOL_MODEL, false);
       const list = JSON.parse(
         JSON.stringify(body).replaceAll(JSON.stringify(CITY), '{"type":"array","items":{}}'),
@@ -198,8 +198,8 @@ for (const api of APIS) {
   });
 }
 
-describe("a model that has the field", () => {
-  test("is relayed to on its own API", async () => {
+describe("a model with JSON schema support", () => {
+  test("gets the request passed through on its own API", async () => {
     await createSdkClients(harness).chat.complete({
       model: "openai/gpt-4o",
       text: "weather",

@@ -49,7 +49,7 @@ const CASES: readonly Case[] = [
     wires: WIRES,
   },
   {
-    title: "tokens written to the cache, for both times",
+    title: "tokens written to the cache with both TTLs",
     directive: "input=1000 cached=512 cache-5m=300 cache-1h=200 output=50",
     tokens: { input: 1_000, cache_read: 512, cache_write_5m: 300, cache_write_1h: 200, output: 50 },
     wires: ["messages", "converse"],

@@ -1,4 +1,4 @@
-// What is sent and answered, held against the descriptions that the providers publish.
+// Validators of requests, replies and events by the OpenAPI specifications that the providers publish.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -27,7 +27,7 @@ export interface OpenApiSpecs {
   readonly event: Readonly<Record<Api, Validator>>;
 }
 
-/** Extensions that Postern documents: they stand beside what the descriptions know. */
+/** Postern's documented extensions, which the specifications do not have. */
 const POSTERN_FIELDS: ReadonlySet<string> = new Set(["cost", "dropped", "native_finish_reason"]);
 
 export function loadSpecs(): OpenApiSpecs {
@@ -63,7 +63,7 @@ type UnknownFieldPolicy = "open" | "closed";
 
 function validatorsOf(file: string): (schema: string, openness?: UnknownFieldPolicy) => Validator {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false });
-  // The alternatives overlap in the descriptions, so that a value could be several of them at once.
+  // The specifications' alternatives overlap, so a value may match several of them.
   const text = readFileSync(file, "utf8").replaceAll(/"oneOf"\s*:/g, '"anyOf":');
   const { components } = JSON.parse(text, withType) as { components: object };
   ajv.addSchema({ $id: "spec", components });
@@ -84,54 +84,54 @@ function validatorsOf(file: string): (schema: string, openness?: UnknownFieldPol
   };
 }
 
-// `nullable` beside nothing that it could make nullable is a slip of the description; beside an `enum` it means one more.
-function withType(_: string, held: unknown): unknown {
-  if (typeof held !== "object" || held === null || !("nullable" in held)) return held;
-  const { nullable, ...rest } = held;
-  if (!("type" in held)) return rest;
-  return nullable === true && "enum" in held && Array.isArray(held.enum)
-    ? { ...held, enum: [...(held.enum as unknown[]), null] }
-    : held;
+// `nullable` without a `type` is a mistake of the specification; with an `enum` it adds null to its values.
+function withType(_: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || !("nullable" in value)) return value;
+  const { nullable, ...rest } = value;
+  if (!("type" in value)) return rest;
+  return nullable === true && "enum" in value && Array.isArray(value.enum)
+    ? { ...value, enum: [...(value.enum as unknown[]), null] }
+    : value;
 }
 
-/** What the descriptions get wrong, and why it is no fault to do otherwise. */
-const KNOWN_MISMATCHES: readonly { readonly at: RegExp; readonly why: string }[] = [
+/** Mistakes of the specifications. */
+const KNOWN_MISMATCHES: readonly { readonly at: RegExp; readonly reason: string }[] = [
   {
     at: /^CreateChatCompletionRequest must NOT have unevaluated properties .*"top_k"/,
-    why: "OpenAI has no top_k, and is not sent one; the servers that speak its API commonly have.",
+    reason: "Many OpenAI-compatible servers support top_k. It is not sent to OpenAI.",
   },
   {
     at: /^CreateChatCompletionStreamResponse\/choices\/\d+\/delta\/tool_calls\/\d+\/type must be equal/,
-    why: "A chunk may hold a custom tool's call, as a whole reply may; the description of chunks forgot it.",
+    reason: "Chunks may have custom tool calls, as replies may.",
   },
 ];
 
-function mapValues(value: unknown, change: (key: string, held: unknown) => unknown): unknown {
+function mapValues(value: unknown, change: (key: string, member: unknown) => unknown): unknown {
   return JSON.parse(JSON.stringify(value, change)) as unknown;
 }
 
 function withoutPosternFields(value: unknown): unknown {
-  return mapValues(value, (key, held) => (POSTERN_FIELDS.has(key) ? undefined : held));
+  return mapValues(value, (key, member) => (POSTERN_FIELDS.has(key) ? undefined : member));
 }
 
-// OpenAI's description forbids these nulls, which OpenAI itself sends and the Open Responses specification demands.
+// OpenAI's specification forbids these nulls, which OpenAI sends and the Open Responses specification requires.
 const NULLS = new Set(["usage", "description"]);
 
 function withoutNulls(value: unknown): unknown {
-  return mapValues(withoutPosternFields(value), (key, held) =>
-    NULLS.has(key) && held === null ? undefined : held,
+  return mapValues(withoutPosternFields(value), (key, member) =>
+    NULLS.has(key) && member === null ? undefined : member,
   );
 }
 
-// The description wants ids on what the model said; the API, as recorded, takes it without, which is the one form that
-// never names an item that the provider did not store.
+// The specification requires ids on output items in the input. The API, as recorded, accepts them without, and rejects ids
+// that it has not stored.
 function withItemIds(value: unknown): unknown {
-  return mapValues(value, (_, held) => {
-    if (typeof held !== "object" || held === null) return held;
-    const item = held as Json;
+  return mapValues(value, (_, member) => {
+    if (typeof member !== "object" || member === null) return member;
+    const item = member as Json;
     if (item["type"] === "reasoning") return { id: "rs_1", ...item };
     if (item["role"] === "assistant" && Array.isArray(item["content"]))
       return { id: "msg_1", status: "completed", type: "message", ...item };
-    return held;
+    return member;
   });
 }

@@ -1,5 +1,4 @@
-// Every recorded reply of Converse must be understood: text, reasoning, calls, finish and usage, whole and streamed. What
-// a recording says is read here a second time, in the plainest way.
+// Reads recorded replies of Converse, streamed and not, and compares the result with a second, simpler reading.
 import { describe, expect, test } from "bun:test";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
@@ -13,11 +12,12 @@ import {
 import { readFrames } from "./encode-converse-frames.ts";
 import type { ConverseBlock, ConverseEvent, ConverseReply } from "./converse-types.ts";
 import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";
+import { sampleRecordings } from "../sample-recordings.ts";
 import { validateCanonicalStream, collectReply, readEvents } from "../stream-helpers.ts";
 
 const context = outboundContext("converse");
 const decoder = new TextDecoder();
-const all = (): Iterable<Recording> =>
+const converseRecordings = (): Iterable<Recording> =>
   recordings(({ endpoint }) => endpoint.startsWith("bedrock.converse"));
 
 interface ReplySummary {
@@ -39,7 +39,7 @@ function summarizeBlocks(
     text: blocks
       .map(
         ({ text, citationsContent: cited }) =>
-          text ?? cited?.content.map((one) => one.text).join("") ?? "",
+          text ?? cited?.content.map((content) => content.text).join("") ?? "",
       )
       .join(""),
     reasoning: reasoning.map((one) => one.reasoningText?.text ?? "").join(""),
@@ -57,7 +57,7 @@ function summarizeBlocks(
 interface CollectedBlock {
   readonly start: ConverseBlock;
   text: string;
-  thought: string;
+  reasoning: string;
   signature: string;
   redacted: string;
   input: string;
@@ -79,12 +79,12 @@ function collectBlock(
   { start = {}, delta }: ConverseEvent,
   at: number,
 ) {
-  const empty = { text: "", thought: "", signature: "", redacted: "", input: "" };
+  const empty = { text: "", reasoning: "", signature: "", redacted: "", input: "" };
   const block: CollectedBlock = blocks.get(at) ?? { start, ...empty };
   blocks.set(at, block);
   const { text = "", reasoningContent: reasoning = {}, toolUse } = delta ?? {};
   block.text += text;
-  block.thought += reasoning.text ?? "";
+  block.reasoning += reasoning.text ?? "";
   block.signature += reasoning.signature ?? "";
   block.redacted += reasoning.redactedContent ?? "";
   block.input += toolUse?.input ?? "";
@@ -93,7 +93,7 @@ function collectBlock(
 function blockOf({
   start,
   text,
-  thought,
+  reasoning,
   signature,
   redacted,
   input,
@@ -102,9 +102,9 @@ function blockOf({
     return { toolUse: { ...start.toolUse, input: JSON.parse(input || "{}") as unknown } };
   if (start.toolResult !== undefined) return start;
   if (redacted !== "") return { reasoningContent: { redactedContent: redacted } };
-  if (thought === "") return { text };
-  const held = signature === "" ? { text: thought } : { text: thought, signature };
-  return { reasoningContent: { reasoningText: held } };
+  if (reasoning === "") return { text };
+  const reasoningText = signature === "" ? { text: reasoning } : { text: reasoning, signature };
+  return { reasoningContent: { reasoningText } };
 }
 
 function summarizeReply({ choices }: CanonicalReply): ReplySummary {
@@ -132,8 +132,8 @@ function bodyOf(recording: Recording): ConverseReply {
 function read(recording: Recording): [CanonicalReply, ReplySummary] {
   if (recording.bodyFormat === "json") {
     const body = bodyOf(recording);
-    const said = summarizeBlocks(body.output?.message.content ?? [], body.stopReason);
-    return [converseWire.readReply(body, context), said];
+    const summary = summarizeBlocks(body.output?.message.content ?? [], body.stopReason);
+    return [converseWire.readReply(body, context), summary];
   }
   const events = readEvents(converseWire, eventsOf(recording), context);
   expect(validateCanonicalStream(events)).toEqual([]);
@@ -141,55 +141,81 @@ function read(recording: Recording): [CanonicalReply, ReplySummary] {
   return [collectReply(events), summarizeStream(recording)];
 }
 
-describe.skipIf(skipWithoutRecordings("Converse's recordings"))("Converse's recordings", () => {
-  test("are understood, and agree with their manifest", () => {
-    const counts = { whole: 0, streamed: 0, errors: 0, calls: 0, blobs: 0, citations: 0 };
-    for (const recording of all()) {
-      const where = `${recording.file}#${recording.interaction}`;
-      if (recording.status >= 400) {
-        counts.errors++;
-        const { message } = bodyOf(recording);
-        const error = converseWire.readError(recording.status, bodyOf(recording));
-        expect([where, error.message]).toEqual([where, message ?? ""]);
-        continue;
-      }
-      const [reply, said] = read(recording);
-      expect([where, summarizeReply(reply)]).toEqual([where, said]);
-      const { stopReasons, usage } = recording.summary;
-      if (stopReasons.length > 0)
-        expect([where, stopReasons.includes(said.finish ?? "")]).toEqual([where, true]);
-      if (said.finish === "tool_use" || said.finish === "end_turn")
-        expect([where, reply.choices[0]?.finish.reason as string]).toEqual([
-          where,
-          said.calls.length > 0 ? "tool_calls" : "stop",
-        ]);
-      if (typeof usage["totalTokens"] === "number") {
-        const tokens = Object.values(reply.usage?.usage.tokens ?? {});
-        const total = tokens.reduce((sum, one) => sum + one, 0);
-        expect([where, total]).toEqual([where, usage["totalTokens"]]);
-      }
-      counts[recording.bodyFormat === "json" ? "whole" : "streamed"]++;
-      counts.calls += said.calls.length;
-      counts.blobs += said.blobs.length;
-      counts.citations += JSON.stringify(reply).split('"fields":{').length - 1;
-    }
-    console.log(`converse recordings: ${JSON.stringify(counts)}`);
-    expect(counts.whole + counts.streamed).toBeGreaterThan(60);
-  });
+/** Compares the reply with a second reading of it and with the manifest. */
+function checkReply(recording: Recording): { reply: CanonicalReply; summary: ReplySummary } {
+  const where = `${recording.file}#${recording.interaction}`;
+  const [reply, summary] = read(recording);
+  expect([where, summarizeReply(reply)]).toEqual([where, summary]);
+  const { stopReasons, usage } = recording.summary;
+  if (stopReasons.length > 0)
+    expect([where, stopReasons.includes(summary.finish ?? "")]).toEqual([where, true]);
+  if (summary.finish === "tool_use" || summary.finish === "end_turn")
+    expect([where, reply.choices[0]?.finish.reason as string]).toEqual([
+      where,
+      summary.calls.length > 0 ? "tool_calls" : "stop",
+    ]);
+  if (typeof usage["totalTokens"] === "number") {
+    const tokens = Object.values(reply.usage?.usage.tokens ?? {});
+    const total = tokens.reduce((sum, count) => sum + count, 0);
+    expect([where, total]).toEqual([where, usage["totalTokens"]]);
+  }
+  return { reply, summary };
+}
 
-  test("streams do not depend on how their bytes are cut", () => {
-    let cut = 0;
-    for (const recording of all()) {
-      if (recording.bodyFormat === "json" || recording.status >= 400) continue;
-      const bytes = replayBytes(recording);
-      const one = readFrames(converseWire.createStreamReader(context), [bytes]);
-      const pieces = splitBytes(bytes, elevenByteSizes());
-      expect(readFrames(converseWire.createStreamReader(context), pieces)).toEqual(one);
-      cut++;
-    }
-    console.log(`converse recordings: ${cut} streams cut into pieces of 11 bytes`);
+function checkInChunks(recording: Recording): void {
+  const bytes = replayBytes(recording);
+  const expected = readFrames(converseWire.createStreamReader(context), [bytes]);
+  const chunks = splitBytes(bytes, elevenByteSizes());
+  expect(readFrames(converseWire.createStreamReader(context), chunks)).toEqual(expected);
+}
+
+test("reads the sample replies, whole and in chunks of 11 bytes", () => {
+  const [whole, streamed] = sampleRecordings("converse").map((recording) => {
+    if (recording.stream) checkInChunks(recording);
+    return checkReply(recording).summary;
+  });
+  expect(streamed).toEqual(whole);
+  expect(whole).toMatchObject({
+    text: "Let me check.",
+    reasoning: "The user asks for the weather.",
+    calls: ['tooluse_1 weather {"city":"Oslo"}'],
   });
 });
+
+describe.skipIf(skipWithoutRecordings("Converse recordings"))(
+  "Converse recordings (require ../shared/recordings)",
+  () => {
+    test("agree with a second reading and their manifest", () => {
+      const counts = { whole: 0, streamed: 0, errors: 0, calls: 0, blobs: 0, citations: 0 };
+      for (const recording of converseRecordings()) {
+        if (recording.status >= 400) {
+          counts.errors++;
+          const { message } = bodyOf(recording);
+          const error = converseWire.readError(recording.status, bodyOf(recording));
+          expect([recording.file, error.message]).toEqual([recording.file, message ?? ""]);
+          continue;
+        }
+        const { reply, summary } = checkReply(recording);
+        counts[recording.bodyFormat === "json" ? "whole" : "streamed"]++;
+        counts.calls += summary.calls.length;
+        counts.blobs += summary.blobs.length;
+        counts.citations += JSON.stringify(reply).split('"fields":{').length - 1;
+      }
+      console.log(`converse recordings: ${JSON.stringify(counts)}`);
+      expect(counts.whole + counts.streamed).toBeGreaterThan(60);
+    });
+
+    test("give the same events in chunks of 11 bytes", () => {
+      let streams = 0;
+      for (const recording of converseRecordings()) {
+        if (recording.bodyFormat === "json" || recording.status >= 400) continue;
+        checkInChunks(recording);
+        streams++;
+      }
+      console.log(`converse recordings: ${streams} streams read in chunks of 11 bytes`);
+    });
+  },
+);
 
 function* elevenByteSizes(): Generator<number> {
   for (;;) yield 11;

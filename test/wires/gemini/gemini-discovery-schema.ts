@@ -1,4 +1,4 @@
-// The published description of Google's API, as a checker of the requests that are made.
+// Validates requests by the discovery document of Google's API.
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 
@@ -21,10 +21,10 @@ const FILE = resolve(
   "google-generativelanguage-discovery.json",
 );
 
-/** Says what is wrong with a value by the schema of that name; undefined where the description is absent. */
+/** A function that lists the violations of the named schema; undefined without the discovery document. */
 export function geminiValidator(): ((schema: string, value: unknown) => string[]) | undefined {
   if (!existsSync(FILE)) {
-    console.log("skipped: no description of Google's API found (set POSTERN_SPECS to its folder)");
+    console.log("skipped: Gemini schema checks: require ../shared/specs (or set POSTERN_SPECS)");
     return undefined;
   }
   const { schemas } = JSON.parse(readFileSync(FILE, "utf8")) as {
@@ -39,20 +39,20 @@ export function geminiValidator(): ((schema: string, value: unknown) => string[]
       case "array":
         return Array.isArray(value)
           ? value.flatMap((one, index) => check(schema.items ?? {}, one, `${at}[${index}]`))
-          : [`${at} is no array`];
+          : [`${at} is not an array`];
       case "object":
         return checkObject(schema, value, at);
       case "integer":
-        return Number.isInteger(value) ? [] : [`${at} is no integer`];
+        return Number.isInteger(value) ? [] : [`${at} is not an integer`];
       case "string":
         return checkString(schema, value, at);
       default:
-        return typeof value === schema.type ? [] : [`${at} is no ${schema.type}`];
+        return typeof value === schema.type ? [] : [`${at} is not a ${schema.type}`];
     }
   };
   const checkObject = (schema: Schema, value: unknown, at: string): string[] => {
     if (typeof value !== "object" || value === null || Array.isArray(value))
-      return [`${at} is no object`];
+      return [`${at} is not an object`];
     return Object.entries(value).flatMap(([key, one]) => {
       const found = schema.properties?.[key] ?? schema.additionalProperties;
       return found === undefined ? [`${at}.${key} is unknown`] : check(found, one, `${at}.${key}`);
@@ -62,7 +62,7 @@ export function geminiValidator(): ((schema: string, value: unknown) => string[]
 }
 
 function checkString(schema: Schema, value: unknown, at: string): string[] {
-  if (typeof value !== "string") return [`${at} is no string`];
+  if (typeof value !== "string") return [`${at} is not a string`];
   if (schema.format === "byte" && !/^[A-Za-z0-9+/_-]*=*$/.test(value))
     return [`${at} is not base64`];
   return schema.enum?.includes(value) === false ? [`${at} may not be ${value}`] : [];

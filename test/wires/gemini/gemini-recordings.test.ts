@@ -1,5 +1,4 @@
-// Every recorded reply of Gemini must be understood: text, thoughts, calls, finish and usage, whole and streamed. What a
-// recording says is read here a second time, in the plainest way.
+// Reads recorded replies of Gemini, streamed and not, and compares the result with a second, simpler reading.
 import { describe, expect, test } from "bun:test";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
@@ -11,6 +10,7 @@ import {
   type Recording,
 } from "../../support/recordings/recordings.ts";
 import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";
+import { sampleRecordings } from "../sample-recordings.ts";
 import type { GeminiCandidate, GeminiChunk } from "./gemini-types.ts";
 import {
   validateCanonicalStream,
@@ -21,7 +21,7 @@ import {
 
 const context = outboundContext("gemini");
 const decoder = new TextDecoder();
-const all = (): Iterable<Recording> =>
+const geminiRecordings = (): Iterable<Recording> =>
   recordings(({ endpoint }) => /^gemini\.(?:stream)?[gG]enerateContent$/.test(endpoint));
 
 interface ReplySummary {
@@ -55,7 +55,7 @@ function summarizeChunks(chunks: readonly GeminiChunk[]): ReplySummary {
   };
 }
 
-/** What is shown beside the answer, by its kind. */
+/** The metadata that becomes a native part, by field. */
 function displayFields({
   groundingMetadata,
   urlContextMetadata,
@@ -104,7 +104,7 @@ const CODES: Readonly<Record<number, string>> = {
   429: "rate_limited",
 };
 
-/** The finish, and whether it agrees with the calls. */
+/** The finish reason agrees with the manifest and with the calls. */
 function checkFinish(where: string, recording: Recording, { choices }: CanonicalReply): void {
   const { finish, parts = [] } = choices[0] ?? {};
   const { stopReasons } = recording.summary;
@@ -115,7 +115,7 @@ function checkFinish(where: string, recording: Recording, { choices }: Canonical
     expect([where, finish.reason]).toEqual([where, calls ? "tool_calls" : "stop"]);
 }
 
-/** The passages stand where their citations say. */
+/** Each citation's range is its cited text. */
 function checkCitations(where: string, { choices }: CanonicalReply): number {
   let count = 0;
   for (const part of choices[0]?.parts ?? []) {
@@ -128,60 +128,90 @@ function checkCitations(where: string, { choices }: CanonicalReply): number {
   return count;
 }
 
-describe.skipIf(skipWithoutRecordings("Gemini's recordings"))("Gemini's recordings", () => {
-  test("are understood, and agree with their manifest", () => {
-    const counts = { whole: 0, streamed: 0, errors: 0, calls: 0, signatures: 0, citations: 0 };
-    for (const recording of all()) {
-      const where = `${recording.file}#${recording.interaction}`;
-      const chunks = chunksOf(recording);
-      const refused = chunks[0]?.error;
-      if (refused !== undefined) {
-        counts.errors++;
-        const { message, code } = geminiWire.readError(recording.status, chunks[0]);
-        expect([where, message, code as string]).toEqual([
-          where,
-          refused.message,
-          CODES[refused.code] ?? "",
-        ]);
-        continue;
-      }
-      const reply = read(recording, chunks);
-      const streamed = decoder.decode(recording.responseBody).includes("partialArgs");
-      expect([where, summarizeReply(reply, streamed)]).toEqual([where, summarizeChunks(chunks)]);
-      checkFinish(where, recording, reply);
-      const tokens = Object.values(reply.usage?.usage.tokens ?? {});
-      const total = tokens.reduce((sum, one) => sum + one, 0);
-      expect([where, total]).toEqual([where, totalOf(chunks)]);
-      expect(reply.model).toBe(chunks[0]?.modelVersion);
-      counts[recording.bodyFormat === "json" ? "whole" : "streamed"]++;
-      counts.calls += summarizeReply(reply, true).calls.length;
-      counts.signatures += JSON.stringify(reply).split('"wire":"gemini"').length - 1;
-      counts.citations += checkCitations(where, reply);
-    }
-    console.log(`gemini recordings: ${JSON.stringify(counts)}`);
-    expect(counts.whole + counts.streamed).toBeGreaterThan(150);
-  });
+/** Compares the reply with a second reading of it and with the manifest. */
+function checkReply(recording: Recording, chunks: readonly GeminiChunk[]): CanonicalReply {
+  const where = `${recording.file}#${recording.interaction}`;
+  const reply = read(recording, chunks);
+  const hasPartialArguments = decoder.decode(recording.responseBody).includes("partialArgs");
+  expect([where, summarizeReply(reply, hasPartialArguments)]).toEqual([
+    where,
+    summarizeChunks(chunks),
+  ]);
+  checkFinish(where, recording, reply);
+  const tokens = Object.values(reply.usage?.usage.tokens ?? {});
+  const total = tokens.reduce((sum, count) => sum + count, 0);
+  expect([where, total]).toEqual([where, totalOf(chunks)]);
+  expect(reply.model).toBe(chunks[0]?.modelVersion);
+  return reply;
+}
 
-  test("streams do not depend on how their bytes are cut", () => {
-    let cut = 0;
-    for (const recording of all()) {
-      const bytes = replayBytes(recording);
-      if (recording.bodyFormat === "json" || recording.status >= 400 || bytes.length > 60_000)
-        continue;
-      const one = readPieces(geminiWire.createStreamReader(context), [bytes]);
-      const pieces = splitBytes(bytes, sevenByteSizes());
-      expect(readPieces(geminiWire.createStreamReader(context), pieces)).toEqual(one);
-      cut++;
-    }
-    console.log(`gemini recordings: ${cut} streams cut into pieces of 7 bytes`);
-  });
+function checkInChunks(bytes: Uint8Array): void {
+  const expected = readPieces(geminiWire.createStreamReader(context), [bytes]);
+  const chunks = splitBytes(bytes, sevenByteSizes());
+  expect(readPieces(geminiWire.createStreamReader(context), chunks)).toEqual(expected);
+}
+
+test("reads the sample replies, whole and in chunks of 7 bytes", () => {
+  for (const recording of sampleRecordings("gemini")) {
+    if (recording.stream) checkInChunks(recording.responseBody);
+    const reply = checkReply(recording, chunksOf(recording));
+    expect(summarizeReply(reply, false)).toEqual({
+      text: "Let me check.",
+      thoughts: "The user asks for the weather.",
+      calls: ['weather{"city":"Oslo"}'],
+      natives: 0,
+      media: 0,
+    });
+  }
 });
+
+describe.skipIf(skipWithoutRecordings("Gemini recordings"))(
+  "Gemini recordings (require ../shared/recordings)",
+  () => {
+    test("agree with a second reading and their manifest", () => {
+      const counts = { whole: 0, streamed: 0, errors: 0, calls: 0, signatures: 0, citations: 0 };
+      for (const recording of geminiRecordings()) {
+        const chunks = chunksOf(recording);
+        const nativeError = chunks[0]?.error;
+        if (nativeError !== undefined) {
+          counts.errors++;
+          const { message, code } = geminiWire.readError(recording.status, chunks[0]);
+          expect([recording.file, message, code as string]).toEqual([
+            recording.file,
+            nativeError.message,
+            CODES[nativeError.code] ?? "",
+          ]);
+          continue;
+        }
+        const reply = checkReply(recording, chunks);
+        counts[recording.bodyFormat === "json" ? "whole" : "streamed"]++;
+        counts.calls += summarizeReply(reply, true).calls.length;
+        counts.signatures += JSON.stringify(reply).split('"wire":"gemini"').length - 1;
+        counts.citations += checkCitations(recording.file, reply);
+      }
+      console.log(`gemini recordings: ${JSON.stringify(counts)}`);
+      expect(counts.whole + counts.streamed).toBeGreaterThan(150);
+    });
+
+    test("give the same events in chunks of 7 bytes", () => {
+      let streams = 0;
+      for (const recording of geminiRecordings()) {
+        const bytes = replayBytes(recording);
+        if (recording.bodyFormat === "json" || recording.status >= 400 || bytes.length > 60_000)
+          continue;
+        checkInChunks(bytes);
+        streams++;
+      }
+      console.log(`gemini recordings: ${streams} streams read in chunks of 7 bytes`);
+    });
+  },
+);
 
 function* sevenByteSizes(): Generator<number> {
   for (;;) yield 7;
 }
 
-// The last chunk that counts; a stream of Vertex says its total once.
+// The total of the last chunk that has one; Vertex streams have it once.
 function totalOf(chunks: readonly GeminiChunk[]): number {
   const counted = chunks.findLast((chunk) => chunk.usageMetadata?.totalTokenCount !== undefined);
   return counted?.usageMetadata?.totalTokenCount ?? 0;
