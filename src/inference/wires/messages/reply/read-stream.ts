@@ -1,3 +1,4 @@
+import type { NativePart, OpaqueBlob } from "../../../canonical/parts.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import {
   type JsonObject,
@@ -16,7 +17,7 @@ import { truncatedStreamError } from "../../../canonical/error.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
-import { blobOf, readCitation, readReplyBlock, tierOf } from "./read-reply.ts";
+import { readCitation } from "./read-citation.ts";
 
 interface BlockState {
   /** The block as it began; what has no deltas of ours is given whole at its end. */
@@ -43,17 +44,7 @@ interface ReaderState {
 }
 
 export function createStreamReader(context: ReplyReadContext): WireStreamReader {
-  const state: ReaderState = {
-    context,
-    blocks: new Map(),
-    out: [],
-    message: undefined,
-    delta: undefined,
-    usage: undefined,
-    partCount: 0,
-    hasToolCalls: false,
-    ended: false,
-  };
+  const state = createReaderState(context);
   return {
     push(event) {
       state.out = [];
@@ -66,6 +57,32 @@ export function createStreamReader(context: ReplyReadContext): WireStreamReader 
       finish(state);
       return state.out;
     },
+  };
+}
+
+/** The events of a reply that did not stream. */
+export function readMessageEvents(
+  message: JsonObject,
+  context: ReplyReadContext,
+): readonly CanonicalEvent[] {
+  const state = createReaderState(context);
+  start(state, { message });
+  state.delta ??= message;
+  emitFinish(state);
+  return state.out;
+}
+
+function createReaderState(context: ReplyReadContext): ReaderState {
+  return {
+    context,
+    blocks: new Map(),
+    out: [],
+    message: undefined,
+    delta: undefined,
+    usage: undefined,
+    partCount: 0,
+    hasToolCalls: false,
+    ended: false,
   };
 }
 
@@ -124,6 +141,7 @@ function readWholeMessage(state: ReaderState, message: JsonObject): void {
     state.delta = {
       stop_reason: message["stop_reason"],
       stop_sequence: message["stop_sequence"],
+      stop_details: message["stop_details"],
     };
 }
 
@@ -222,11 +240,11 @@ function endBlock(state: ReaderState, index: number): void {
 
 function endNative(state: ReaderState, { block, extra, json }: BlockState): void {
   const input = parseObject(json);
-  const value = readReplyBlock(
-    { ...block, ...extra, ...(input === undefined ? undefined : { input }) },
-    state.context,
-  );
-  if (value.type !== "native") return;
+  const value: NativePart = {
+    type: "native",
+    wire: "messages",
+    value: { ...block, ...extra, ...(input === undefined ? undefined : { input }) },
+  };
   const part = state.partCount++;
   state.out.push(
     { type: "part_start", choice: 0, part, head: { type: "whole", value } },
@@ -238,21 +256,21 @@ function finish(state: ReaderState): void {
   if (state.ended) return;
   state.ended = true;
   const { out, delta, message, usage, context } = state;
-  const word = stringIn(delta?.["stop_reason"]);
-  if (message === undefined || word === undefined) {
+  if (message === undefined || stringIn(delta?.["stop_reason"]) === undefined) {
     out.push({ type: "error", error: truncatedStreamError() });
     return;
   }
   for (const index of state.blocks.keys()) endBlock(state, index);
-  const detail = stringIn(objectIn(delta?.["stop_details"])?.["explanation"]);
-  const stopString = stringIn(delta?.["stop_sequence"]);
-  out.push({
-    type: "finish",
-    choice: 0,
-    finish: readFinish(word, stopString, detail, state.hasToolCalls),
-  });
+  emitFinish(state);
   const read = usage === undefined ? undefined : context.readUsage({ ...message, ...delta, usage });
   if (read !== undefined) out.push({ type: "usage", report: { usage: read } });
+}
+
+function emitFinish({ out, delta, hasToolCalls }: ReaderState): void {
+  const detail = stringIn(objectIn(delta?.["stop_details"])?.["explanation"]);
+  const reason = stringIn(delta?.["stop_reason"]);
+  const finish = readFinish(reason, stringIn(delta?.["stop_sequence"]), detail, hasToolCalls);
+  out.push({ type: "finish", choice: 0, finish });
 }
 
 const KIND_BY_TYPE: ReadonlyMap<unknown, BlockState["kind"]> = new Map([
@@ -292,4 +310,20 @@ function mergeUsage(
   for (const key in after)
     if (after[key] !== null && after[key] !== undefined) merged[key] = after[key];
   return merged;
+}
+
+function blobOf(
+  data: unknown,
+  kind: OpaqueBlob["kind"],
+  { origin }: ReplyReadContext,
+): OpaqueBlob | undefined {
+  return typeof data === "string" && data !== ""
+    ? { wire: "messages", kind, data, origin }
+    : undefined;
+}
+
+/** This API's `standard` is what the others call `default`. */
+function tierOf(usage: unknown): string | undefined {
+  const tier = stringIn(objectIn(usage)?.["service_tier"]);
+  return tier === "standard" ? "default" : tier;
 }

@@ -26,7 +26,7 @@ import {
 } from "../../../../base/json.ts";
 import { decodeCallId } from "../../../canonical/call-ids.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
-import { readCitation } from "../reply/read-reply.ts";
+import { readCitation } from "../reply/read-citation.ts";
 
 const IMAGE_TYPES: ReadonlySet<string> = new Set([
   "image/jpeg",
