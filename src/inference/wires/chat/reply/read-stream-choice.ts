@@ -1,10 +1,15 @@
 // One choice of a stream as it comes in: which of its parts are open, and which call a piece of arguments belongs to.
-import type { OpaqueBlob, Citation, TokenLogprob } from "../../../canonical/parts.ts";
+import type {
+  OpaqueBlob,
+  Citation,
+  ReasoningPart,
+  TokenLogprob,
+} from "../../../canonical/parts.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import { type JsonObject, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
-import { callSignature, customCallOf } from "./read-reply.ts";
+import { callSignature, customCallOf, withOrigin } from "./read-parts.ts";
 
 type TextKind = "text" | "reasoning" | "refusal";
 
@@ -94,6 +99,18 @@ export function addBlob(choice: ChoiceState, blob: OpaqueBlob): void {
   endTextPart(choice, "reasoning");
 }
 
+/** A reasoning part that comes whole. */
+export function addReasoningPart(choice: ChoiceState, reasoning: ReasoningPart): void {
+  const { text, summary, id } = reasoning;
+  const at = { choice: choice.index, part: choice.partCount++ };
+  const blob = withOrigin(reasoning.blob, choice.context);
+  const { out } = choice.sink;
+  out.push({ ...at, type: "part_start", head: { type: "reasoning", summary, id } });
+  if (text !== "") out.push({ ...at, type: "delta", text });
+  if (blob !== undefined) out.push({ ...at, type: "blob", blob });
+  out.push({ ...at, type: "part_end" });
+}
+
 export function addCitation(choice: ChoiceState, citation: Citation): void {
   const part = choice.openParts.text >= 0 ? choice.openParts.text : beginTextPart(choice, "text");
   choice.hasCitations = true;
@@ -135,7 +152,15 @@ export function addCallDelta(choice: ChoiceState, delta: JsonObject): void {
     id === undefined
       ? choice.calls.findLast((one) => index === undefined || one.index === index)
       : choice.calls.find((one) => one.id === id);
-  const call = found ?? beginCall(choice, delta);
+  appendToCall(choice, found ?? beginCall(choice, delta), delta);
+}
+
+/** A call that comes whole. */
+export function addCall(choice: ChoiceState, call: JsonObject): void {
+  appendToCall(choice, beginCall(choice, call), call);
+}
+
+function appendToCall(choice: ChoiceState, call: CallState, delta: JsonObject): void {
   if (call.ended) return;
   const held = customCallOf(delta) ?? objectIn(delta["function"]) ?? {};
   const raw = held["arguments"] ?? held["input"];

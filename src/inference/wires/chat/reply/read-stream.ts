@@ -18,7 +18,7 @@ import {
 import { truncatedStreamError } from "../../../canonical/error.ts";
 import { readError } from "../../openai-errors.ts";
 import { readFinish } from "./map-finish-reason.ts";
-import { detailBlob, readAnnotation } from "./read-reasoning.ts";
+import { detailBlob, readAnnotation, readReasoningDetails } from "./read-reasoning.ts";
 import {
   contentParts,
   withOrigin,
@@ -26,13 +26,15 @@ import {
   readImages,
   readLogprobs,
   readSources,
-} from "./read-reply.ts";
+} from "./read-parts.ts";
 import {
   addAudio,
   addBlob,
+  addCall,
   addCitation,
   addText,
   addCallDelta,
+  addReasoningPart,
   addWholePart,
   createChoiceState,
   endParts,
@@ -58,18 +60,7 @@ interface ReaderState {
 }
 
 export function createStreamReader(context: ReplyReadContext): WireStreamReader {
-  const state: ReaderState = {
-    context,
-    choices: new Map(),
-    out: [],
-    id: undefined,
-    model: undefined,
-    serviceTier: undefined,
-    usage: undefined,
-    citationSources: [],
-    started: false,
-    ended: false,
-  };
+  const state = createReaderState(context);
   return {
     push(event) {
       state.out = [];
@@ -81,6 +72,36 @@ export function createStreamReader(context: ReplyReadContext): WireStreamReader 
       finish(state, false);
       return state.out;
     },
+  };
+}
+
+/** The events of a reply that did not stream. A reply without choices was blocked. */
+export function readBodyEvents(
+  body: JsonObject,
+  context: ReplyReadContext,
+): readonly CanonicalEvent[] {
+  const state = createReaderState(context);
+  readHead(state, body, true);
+  const choices = arrayIn(body["choices"]).filter(isObject);
+  if (choices.length === 0)
+    state.out.push({ type: "finish", choice: 0, finish: { reason: "content_filter" } });
+  for (const [index, choice] of choices.entries())
+    readWholeChoice(choiceAt(state, index), choice, state.citationSources);
+  return state.out;
+}
+
+function createReaderState(context: ReplyReadContext): ReaderState {
+  return {
+    context,
+    choices: new Map(),
+    out: [],
+    id: undefined,
+    model: undefined,
+    serviceTier: undefined,
+    usage: undefined,
+    citationSources: [],
+    started: false,
+    ended: false,
   };
 }
 
@@ -132,7 +153,43 @@ function choiceAt(state: ReaderState, index: number): ChoiceState {
 
 function readChoice(state: ChoiceState, choice: JsonObject): void {
   const delta = objectIn(choice["delta"]) ?? objectIn(choice["message"]);
-  if (delta !== undefined) readDelta(state, delta, objectIn(choice["logprobs"]));
+  if (delta !== undefined) {
+    const logprobs = objectIn(choice["logprobs"]);
+    readReasoning(state, delta);
+    readContent(state, delta, logprobs);
+    readMedia(state, delta, logprobs);
+    if (delta["tool_calls"])
+      for (const call of arrayIn(delta["tool_calls"]).filter(isObject)) addCallDelta(state, call);
+    if (isObject(delta["function_call"]))
+      addCallDelta(state, { index: 0, function: delta["function_call"] });
+  }
+  readFinishReason(state, choice);
+}
+
+// Unlike a delta, a message has the reasoning details whole, and each of its calls is one of its own.
+function readWholeChoice(
+  state: ChoiceState,
+  choice: JsonObject,
+  sources: readonly Citation[],
+): void {
+  const message = objectIn(choice["message"]) ?? objectIn(choice["delta"]) ?? {};
+  const logprobs = objectIn(choice["logprobs"]);
+  const reasoning = readReasoningDetails(arrayIn(message["reasoning_details"]));
+  for (const part of reasoning) addReasoningPart(state, part);
+  if (reasoning.length === 0) readReasoning(state, message);
+  readContent(state, message, logprobs);
+  addSources(state, sources);
+  readMedia(state, message, logprobs);
+  const calls = arrayIn(message["tool_calls"]).filter(isObject);
+  for (const call of calls) addCall(state, call);
+  const legacy = objectIn(message["function_call"]);
+  if (legacy !== undefined && calls.length === 0 && legacy["name"] !== "")
+    addCall(state, { function: legacy });
+  readFinishReason(state, choice);
+  endChoice(state, []);
+}
+
+function readFinishReason(state: ChoiceState, choice: JsonObject): void {
   const word = stringIn(choice["finish_reason"]);
   if (word === undefined) return;
   state.finishReason ??= word;
@@ -140,23 +197,28 @@ function readChoice(state: ChoiceState, choice: JsonObject): void {
   state.stopSequence ??= stringIn(choice["stop_reason"]);
 }
 
-function readDelta(state: ChoiceState, delta: JsonObject, logprobs: JsonObject | undefined): void {
-  readReasoning(state, delta);
-  const { content, refusal } = delta;
+function readContent(
+  state: ChoiceState,
+  { content, annotations }: JsonObject,
+  logprobs: JsonObject | undefined,
+): void {
   if (typeof content === "string") {
     const probabilities = logprobs === undefined ? undefined : readLogprobs(logprobs["content"]);
     if (content !== "" || probabilities !== undefined)
       addText(state, "text", content, probabilities);
   } else if (Array.isArray(content)) readContentParts(state, content);
+  if (annotations) readCitations(state, annotations);
+}
+
+function readMedia(
+  state: ChoiceState,
+  { refusal, audio, images }: JsonObject,
+  logprobs: JsonObject | undefined,
+): void {
   if (typeof refusal === "string" && refusal !== "")
     addText(state, "refusal", refusal, readLogprobs(logprobs?.["refusal"]));
-  if (delta["tool_calls"])
-    for (const call of arrayIn(delta["tool_calls"]).filter(isObject)) addCallDelta(state, call);
-  if (isObject(delta["function_call"]))
-    addCallDelta(state, { index: 0, function: delta["function_call"] });
-  if (delta["annotations"]) readCitations(state, delta["annotations"]);
-  if (isObject(delta["audio"])) addAudio(state, delta["audio"]);
-  if (delta["images"]) for (const image of readImages(delta["images"])) addWholePart(state, image);
+  if (isObject(audio)) addAudio(state, audio);
+  if (images) for (const image of readImages(images)) addWholePart(state, image);
 }
 
 function readContentParts(state: ChoiceState, content: readonly unknown[]): void {
@@ -209,9 +271,7 @@ function finish(state: ReaderState, isComplete: boolean): void {
 }
 
 function endChoice(state: ChoiceState, sources: readonly Citation[]): void {
-  // Where a passage names its sources, those hold; sources of the whole go to the text that is still open.
-  if (!state.hasCitations && state.openParts.text >= 0)
-    for (const source of sources) addCitation(state, source);
+  addSources(state, sources);
   if (state.audio?.data) addWholePart(state, readAudio(state.audio));
   endParts(state);
   const { hasToolCalls, hasRefusal, stopSequence } = state;
@@ -224,4 +284,10 @@ function endChoice(state: ChoiceState, sources: readonly Citation[]): void {
       stopSequence,
     }),
   });
+}
+
+// Sources of the whole reply go to the text that is open, unless its passages name their own.
+function addSources(state: ChoiceState, sources: readonly Citation[]): void {
+  if (!state.hasCitations && state.openParts.text >= 0)
+    for (const source of sources) addCitation(state, source);
 }

@@ -1,0 +1,114 @@
+// Readers of the fields that a stream's deltas and a reply's messages have in common.
+import type {
+  OpaqueBlob,
+  Citation,
+  ImagePart,
+  MediaPart,
+  Part,
+  TokenLogprob,
+} from "../../../canonical/parts.ts";
+import {
+  type JsonObject,
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  stringIn,
+} from "../../../../base/json.ts";
+import type { ReplyReadContext } from "../../../canonical/wire.ts";
+import { readThinkingList } from "./read-reasoning.ts";
+
+const DATA_URL = /^data:([^;,]+)(?:;[^;,]*)*;base64,/i;
+
+/** Images that the model made, as OpenRouter and servers like it give them. */
+export function readImages(value: unknown): readonly ImagePart[] {
+  return arrayIn(value).flatMap((one): readonly ImagePart[] => {
+    const url = stringIn(objectIn(objectIn(one)?.["image_url"])?.["url"]);
+    if (url === undefined) return [];
+    const data = DATA_URL.exec(url);
+    return data?.[1] === undefined
+      ? [{ type: "image", source: { kind: "url", url } }]
+      : [
+          {
+            type: "image",
+            source: { kind: "base64", mediaType: data[1], data: url.slice(data[0].length) },
+          },
+        ];
+  });
+}
+
+/** What a provider that searches read, told beside the choices and for no passage of them. */
+export function readSources(body: JsonObject): readonly Citation[] {
+  const found = arrayIn(body["search_results"])
+    .filter(isObject)
+    .map((one): Citation => ({ url: stringIn(one["url"]), title: stringIn(one["title"]) }))
+    .filter(({ url }) => url !== undefined);
+  if (found.length > 0) return found;
+  return arrayIn(body["citations"])
+    .filter((one) => typeof one === "string")
+    .map((url) => ({ url }));
+}
+
+/** What a provider sends is its own, whatever it looks like. */
+export function withOrigin(
+  blob: OpaqueBlob | undefined,
+  { origin }: ReplyReadContext,
+): OpaqueBlob | undefined {
+  return blob === undefined || blob.origin !== undefined ? blob : { ...blob, origin };
+}
+
+/** A reply's content is a string, or at Mistral a list with `thinking` in it. */
+export function contentParts(content: unknown): Part[] {
+  if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
+  const parts: Part[] = [];
+  for (const value of arrayIn(content)) {
+    if (!isObject(value)) continue;
+    const text = stringIn(value["text"]);
+    if (value["type"] === "thinking")
+      parts.push({ type: "reasoning", text: readThinkingList(value) });
+    else if (text !== undefined && text !== "") parts.push({ type: "text", text });
+    else if (text === undefined) parts.push({ type: "native", wire: "chat", value });
+  }
+  return parts;
+}
+
+export function readAudio(audio: { readonly [key: string]: unknown }): MediaPart {
+  const data = stringIn(audio["data"]) ?? "";
+  return {
+    type: "audio",
+    source: { kind: "base64", mediaType: "audio/wav", data },
+    id: stringIn(audio["id"]),
+    transcript: stringIn(audio["transcript"]),
+  };
+}
+
+/** What a custom tool was given. Some servers send an empty `custom` beside every function. */
+export function customCallOf(call: JsonObject): JsonObject | undefined {
+  const custom = objectIn(call["custom"]);
+  return call["type"] === "custom" || !isObject(call["function"]) ? custom : undefined;
+}
+
+export function callSignature(
+  call: JsonObject,
+  { origin }: ReplyReadContext,
+): OpaqueBlob | undefined {
+  const google = objectIn(objectIn(call["extra_content"])?.["google"]);
+  const signature = stringIn(google?.["thought_signature"]);
+  return signature ? { wire: "chat", kind: "call", data: signature, origin } : undefined;
+}
+
+export function readLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
+  const list = arrayIn(value);
+  if (list.length === 0) return undefined;
+  return list.filter(isObject).map((one): TokenLogprob => ({
+    token: stringIn(one["token"]) ?? "",
+    logprob: numberIn(one["logprob"]) ?? 0,
+    bytes:
+      one["bytes"] === undefined
+        ? undefined
+        : Array.isArray(one["bytes"])
+          ? one["bytes"].map(Number)
+          : null,
+    top: Array.isArray(one["top_logprobs"]) ? (readLogprobs(one["top_logprobs"]) ?? []) : undefined,
+  }));
+}
