@@ -1,20 +1,25 @@
-// The inference room, put together: accounts at the providers, circuits, the clock of the streams, and the count of the
-// calls that are open.
+// Creates inference: the dependencies of every stage of a model call, and the state that calls share.
 
 import { createAbort } from "../base/abort.ts";
 import type { Log } from "../base/log.ts";
+import type { Send } from "../http-client/client.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
-import type { Send } from "../http-client/client.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
+import type { SettledCall } from "./lifecycle/call.ts";
+import type { CountTokensDeps } from "./lifecycle/count-tokens.ts";
+import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold-lifetime.ts";
+import type { HoldDeps } from "./lifecycle/hold.ts";
+import type { InferDeps, ResolveStatefulCall } from "./lifecycle/infer.ts";
+import type { SettleDeps } from "./lifecycle/settle.ts";
+import type { Timeouts } from "./lifecycle/timeouts.ts";
+import { createProviderAccounts, type ProviderAccounts } from "./providers/credentials.ts";
 import type { ProviderSetting } from "./providers/provider-setting.ts";
-import { createProviderAccounts } from "./providers/credentials.ts";
-import { createCircuitBreaker } from "./routing/circuit-breaker.ts";
 import { createRouteCache, type FindProviderKey } from "./routing/candidates.ts";
-import type { SettledCall, InferDeps } from "./lifecycle/call.ts";
+import { createCircuitBreaker } from "./routing/circuit-breaker.ts";
+import { recordOutcome } from "./routing/provider-statistics.ts";
 import { createRoutingState, providerHealth } from "./routing/routing.ts";
 import { createSharedTimer } from "./streaming/shared-timer.ts";
-import type { Timeouts } from "./lifecycle/timeouts.ts";
 
 export interface InferenceDeps {
   readonly catalog: LiveCatalog;
@@ -30,68 +35,103 @@ export interface InferenceDeps {
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly isSignInDisabled: boolean;
-  readonly freezeOf?: NonNullable<InferDeps["freezeOf"]>;
+  readonly freezeOf?: HoldDeps["freezeOf"];
   readonly findProviderKey: FindProviderKey;
-  readonly resolveStatefulCall?: NonNullable<InferDeps["resolveStatefulCall"]>;
-  readonly onSettled?: InferDeps["onSettled"];
+  readonly resolveStatefulCall?: ResolveStatefulCall;
+  readonly onSettled?: SettleDeps["onSettled"];
 }
 
-export interface Inference {
-  readonly deps: InferDeps;
-  readonly isAvailable: (providerId: string) => boolean;
+export interface Inference extends ProviderAccounts {
+  readonly infer: InferDeps;
+  readonly countTokens: CountTokensDeps;
   readonly health: (model: Model, now: number) => ReturnType<typeof providerHealth>;
-  /** How many circuits calls are kept away from. */
   readonly openCircuits: () => number;
+  /** The returned function ends the tracking; `whenIdle` waits for it. */
+  readonly trackCall: () => () => void;
+  /** Resolves when no call is open. */
   readonly whenIdle: () => Promise<void>;
-  /** Waits for no provider any more whose caller has left: what is known by then is charged. */
+  /** Stops waiting for providers on behalf of callers that have left: what is metered by then is charged. */
   readonly forceShutdown: () => void;
 }
 
-const BURST_SECONDS = 10;
-
 export function createInference(deps: InferenceDeps): Inference {
-  const accounts = createProviderAccounts({
-    ...deps,
-    operatorProviders: () => deps.catalog.current().providers,
+  const { catalog, ledger, log, now, timeouts, freezeOf } = deps;
+  const { accountAt, isAvailable } = createProviderAccounts({
+    settings: deps.settings,
+    operatorProviders: () => catalog.current().providers,
+    readKeyVariable: deps.readKeyVariable,
+    simulator: deps.simulator,
+    now,
   });
-  const openCalls = createOpenCallCounter();
-  const shutdownAbort = createAbort();
   const breaker = createCircuitBreaker();
   const routing = createRoutingState(breaker);
-  const { requestsPerMinute, openCallsPerKey } = deps.limits;
-  const inferDeps: InferDeps = {
-    ...deps,
-    accountAt: accounts.accountAt,
-    findRoute: createRouteCache(accounts.accountAt),
-    breaker,
-    routing,
-    timer: createSharedTimer(deps.now),
-    rateLimit:
-      requestsPerMinute === 0
-        ? undefined
-        : {
-            intervalMs: Math.ceil(60_000 / requestsPerMinute),
-            burst: Math.max(1, Math.floor((requestsPerMinute * BURST_SECONDS) / 60)),
-          },
-    openCallsMax: openCallsPerKey === 0 ? undefined : openCallsPerKey,
-    trackCall: openCalls.track,
-    shutdownSignal: shutdownAbort.signal,
+  const { statistics, sticky } = routing;
+  const { trackCall, whenIdle } = createOpenCallCounter();
+  const shutdownAbort = createAbort();
+  const shutdownSignal = shutdownAbort.signal;
+  const findRoute = createRouteCache(accountAt);
+  const { findProviderKey } = deps;
+  const route = { catalog, routing, now, accountAt, findRoute, findProviderKey };
+  const send = { breaker, sendHttp: deps.sendHttp, timeouts, now };
+  const infer: InferDeps = {
+    now,
+    resolveStatefulCall: deps.resolveStatefulCall,
+    trackCall,
+    lastAttemptStartMs: lastAttemptStartMs(timeouts),
+    recordProvider: sticky.record,
+    route,
+    hold: {
+      ledger,
+      now,
+      lifetimeMs: holdLifetimeMs(timeouts),
+      rateLimit: rateLimitOf(deps.limits),
+      openCallsMax: deps.limits.openCallsPerKey || undefined,
+      isClaimed: deps.isClaimed,
+      isSignInDisabled: deps.isSignInDisabled,
+      freezeOf,
+    },
+    plan: { pseudonymOf: deps.pseudonymOf, shutdownSignal },
+    send: { ...send, recordAttempt: statistics.recordAttempt },
+    respond: {
+      timer: createSharedTimer(now),
+      timeouts,
+      now,
+      shutdownSignal,
+    },
+    settle: {
+      ledger,
+      log,
+      now,
+      recordOutcome: (usage, at) => recordOutcome(statistics, usage, at),
+      onSettled: deps.onSettled,
+    },
   };
   return {
-    deps: inferDeps,
-    isAvailable: accounts.isAvailable,
-    health: (model, now) => providerHealth(routing, model, now),
-    openCircuits: () => breaker.openCount(deps.now()),
-    whenIdle: openCalls.whenIdle,
+    infer,
+    // Counts say nothing about how a provider serves calls, so they stay out of its statistics.
+    countTokens: { route, send, freezeOf },
+    accountAt,
+    isAvailable,
+    health: (model, at) => providerHealth(routing, model, at),
+    openCircuits: () => breaker.openCount(now()),
+    trackCall,
+    whenIdle,
     forceShutdown: shutdownAbort.abort,
   };
 }
 
-// Counts calls from their hold to their settle.
-function createOpenCallCounter(): {
-  readonly track: () => () => void;
-  readonly whenIdle: () => Promise<void>;
-} {
+const BURST_SECONDS = 10;
+
+function rateLimitOf({ requestsPerMinute }: InferenceDeps["limits"]): HoldDeps["rateLimit"] {
+  if (requestsPerMinute === 0) return undefined;
+  return {
+    intervalMs: Math.ceil(60_000 / requestsPerMinute),
+    burst: Math.max(1, Math.floor((requestsPerMinute * BURST_SECONDS) / 60)),
+  };
+}
+
+/** Counts the calls from their hold to their settlement. */
+function createOpenCallCounter(): Pick<Inference, "trackCall" | "whenIdle"> {
   let count = 0;
   let waiting: (() => void)[] = [];
   const untrack = (): void => {
@@ -101,7 +141,7 @@ function createOpenCallCounter(): {
     waiting = [];
   };
   return {
-    track: () => {
+    trackCall: () => {
       count += 1;
       let isUntracked = false;
       return () => {

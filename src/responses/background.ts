@@ -5,7 +5,8 @@
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
-import type { CallInput, IdempotentCall, StoredReply } from "../inference/lifecycle/call.ts";
+import type { IdempotentCall } from "../http/request/idempotent-call.ts";
+import type { CallInput, StoredReply } from "../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { PROCESS_DIED_ERROR } from "./record.ts";
 import { insertResponse, findNotCanceled, stopResponse } from "./rows.ts";

@@ -49,10 +49,10 @@ export function createModelCalls(
       [...PROVIDERS, ...catalog.current().providers]
         .map(({ id }) => id)
         .filter((id) => {
-          const account = inference.deps.accountAt(id);
+          const account = inference.accountAt(id);
           return account !== undefined && canAddKey(account, config.development);
         }),
-    check: createKeyCheck({ endpointOf: (id) => inference.deps.accountAt(id) }),
+    check: createKeyCheck({ endpointOf: (id) => inference.accountAt(id) }),
   });
   const metrics = createMetrics({
     version,
@@ -93,7 +93,7 @@ export function createModelCalls(
     db,
     master,
     log,
-    infer: (input) => infer(inference.deps, input),
+    infer: (input) => infer(inference.infer, input),
     storeIdempotentReply: idempotency.finish,
   });
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };

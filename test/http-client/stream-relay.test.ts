@@ -74,7 +74,7 @@ function openRelay(given: RelayOptions = {}) {
       await settling?.();
     },
     ...(given.kept && { record: (bytes) => given.kept?.push(Buffer.from(bytes).toString()) }),
-    errorBody: (how) => ({ error: { message: how } }),
+    errorBody: (failure) => ({ error: { message: failure } }),
   });
   return {
     stream,
@@ -176,23 +176,31 @@ describe("a stream that ends well", () => {
 
 describe("a stream that breaks", () => {
   test("says so and is settled once, whether it is cut, ends early or falls silent", async () => {
-    for (const [how, breakIt] of [
-      ["upstream_error", (relay: ReturnType<typeof openRelay>) => relay.end(false)],
-      ["upstream_error", (relay: ReturnType<typeof openRelay>) => relay.end(true)],
-      ["upstream_timeout", (relay: ReturnType<typeof openRelay>) => relay.tick(SILENCE_MS + 1)],
+    for (const [failure, outcome, breakIt] of [
+      [
+        "connection_lost",
+        "upstream_error",
+        (relay: ReturnType<typeof openRelay>) => relay.end(false),
+      ],
+      ["incomplete", "upstream_error", (relay: ReturnType<typeof openRelay>) => relay.end(true)],
+      [
+        "timed_out",
+        "upstream_timeout",
+        (relay: ReturnType<typeof openRelay>) => relay.tick(SILENCE_MS + 1),
+      ],
     ] as const) {
       const relay = openRelay();
       const reader = await readerOf(relay);
       await reader.until(/hello/, 1_000);
       breakIt(relay);
       const { text } = await reader.until(/0\r\n\r\n$/, 1_000);
-      expect(text).toContain(how);
+      expect(text).toContain(failure);
       expect(text).not.toContain("[DONE]");
       relay.piece(DONE);
       relay.tick(SILENCE_MS + 1);
-      expect(relay.settled).toEqual([how]);
+      expect(relay.settled).toEqual([outcome]);
       expect(relay.isTicking()).toBe(false);
-      if (how === "upstream_timeout") expect(relay.done).toEqual(["hang up"]);
+      if (outcome === "upstream_timeout") expect(relay.done).toEqual(["hang up"]);
     }
   });
 

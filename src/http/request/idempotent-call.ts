@@ -19,21 +19,29 @@ export function idempotentCallOf(
   route: Route,
   input: AnyRouteInput,
 ): IdempotentCall | undefined {
-  const key = input.headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
-  if (key === undefined || route.method !== "POST") return undefined;
+  if (route.method !== "POST") return undefined;
   const minLength = input.caller === undefined ? PUBLIC_KEY_MIN_CHARACTERS : 1;
-  if (!/^[\x21-\x7e]+$/.test(key) || key.length > KEY_MAX_CHARACTERS || key.length < minLength) {
-    throw invalid(
-      "idempotency-key",
-      `\`Idempotency-Key\` must have ${minLength} to ${KEY_MAX_CHARACTERS} printable ASCII characters. Use a random one.`,
-    );
-  }
+  const key = readIdempotencyKey(input.headers, minLength);
+  if (key === undefined) return undefined;
   return {
     scope: `${scopeOwnerOf(route, input)} ${route.id}`,
     key,
     body: `${path}\n${input.bodyText}`,
     now: input.now,
   };
+}
+
+/** Undefined for a request without a key. */
+export function readIdempotencyKey(headers: Headers, minLength = 1): string | undefined {
+  const key = headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
+  if (key === undefined) return undefined;
+  if (!/^[\x21-\x7e]+$/.test(key) || key.length > KEY_MAX_CHARACTERS || key.length < minLength) {
+    throw invalid(
+      "idempotency-key",
+      `\`Idempotency-Key\` must have ${minLength} to ${KEY_MAX_CHARACTERS} printable ASCII characters. Use a random one.`,
+    );
+  }
+  return key;
 }
 
 // Requests without an API key are scoped by network, so that others cannot replay the response. Responses with a secret

@@ -1,11 +1,15 @@
 // The model endpoints: the HTTP face of inference.
 
 import { z } from "zod";
-import { Fault, invalid } from "../../base/fault.ts";
-import { type RouteInput, keyRoute, type Caller, type Route } from "../../http/route.ts";
-import { splitTarget } from "../../http/request/request-target.ts";
-import type { Db, Reader, Tx } from "../../store/db.ts";
-import { countTokens } from "../lifecycle/count-tokens.ts";
+import { type IdempotentCall, readIdempotencyKey } from "../../http/request/idempotent-call.ts";
+import { type Caller, keyRoute, type Route, type RouteInput } from "../../http/route.ts";
+import type { CallInput } from "../lifecycle/call.ts";
+import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
+import { infer, type InferDeps } from "../lifecycle/infer.ts";
+import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
+import { hasPayment, type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
+import type { Api } from "../request/parse-request.ts";
+import { validateForwardedHeaders } from "../upstream/request-headers.ts";
 import {
   ChatRequest,
   CountTokensRequest,
@@ -15,38 +19,16 @@ import {
   ResponsesRequest,
   UsageCost,
 } from "./schemas.ts";
-import { type Api } from "../request/parse-request.ts";
-import type { IdempotentCall, InferDeps, StoredReply } from "../lifecycle/call.ts";
-import { infer } from "../lifecycle/infer.ts";
-import { replayReply } from "../lifecycle/idempotent-reply.ts";
-import { validateForwardedHeaders } from "../upstream/send.ts";
 
 export interface InferenceRouteDeps {
   readonly infer: InferDeps;
-  readonly db: Db;
-  /** A kept answer is given without a hold, which would have looked at the key. */
-  readonly isLiveKey: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
-  readonly beginIdempotentCall: (
-    tx: Tx,
-    call: IdempotentCallWithHold,
-  ) => Promise<StoredReply | undefined>;
-  readonly forgetIdempotentCall: (tx: Tx, call: IdempotentCallWithHold) => Promise<void>;
-  /** Lets a call that the balance does not cover bring a payment; absent where none is taken. */
-  readonly withPayment?:
-    | ((call: PayableCall, work: () => Promise<Response>) => Promise<Response>)
-    | undefined;
-}
-
-type IdempotentCallWithHold = IdempotentCall & { readonly holdId: string };
-
-interface PayableCall extends Caller {
-  readonly path: string;
-  readonly headers: Headers;
-  readonly now: number;
+  readonly countTokens: CountTokensDeps;
+  readonly idempotency: IdempotencyDeps;
+  /** Undefined where the gateway takes no x402 payments. */
+  readonly payment: PaymentDeps | undefined;
 }
 
 const BODY_LIMIT_BYTES = 32 * 1_048_576;
-const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 
 const MODEL_FAULTS = [
   "insufficient_credits",
@@ -69,7 +51,7 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
     countTokensRoute(deps),
     embeddingsRoute(deps),
   ];
-  return deps.withPayment === undefined ? routes : routes.map(documentPayment);
+  return deps.payment === undefined ? routes : routes.map(documentPayment);
 }
 
 /** Says of a call that holds money that it may bring a payment. */
@@ -148,7 +130,7 @@ function chatRoute(deps: InferenceRouteDeps): Route {
       },
     },
     faults: MODEL_FAULTS,
-    run: (input) => runCall(deps, "chat", input),
+    run: callHandler(deps, "chat"),
   });
 }
 
@@ -181,7 +163,7 @@ function responsesRoute(deps: InferenceRouteDeps): Route {
       },
     },
     faults: [...MODEL_FAULTS, "not_found"],
-    run: (input) => runCall(deps, "responses", input),
+    run: callHandler(deps, "responses"),
   });
 }
 
@@ -214,7 +196,7 @@ function messagesRoute(deps: InferenceRouteDeps): Route {
       },
     },
     faults: MODEL_FAULTS,
-    run: (input) => runCall(deps, "messages", input),
+    run: callHandler(deps, "messages"),
   });
 }
 
@@ -247,7 +229,7 @@ function countTokensRoute(deps: InferenceRouteDeps): Route {
       "provider_not_configured",
       "upstream_timeout",
     ],
-    run: (input) => countTokens(deps.infer, callInputOf("messages", input, undefined)),
+    run: (input) => countTokens(deps.countTokens, callInputOf("messages", input)),
   });
 }
 
@@ -277,73 +259,34 @@ function embeddingsRoute(deps: InferenceRouteDeps): Route {
       },
     },
     faults: MODEL_FAULTS,
-    run: (input) => runCall(deps, "embeddings", input),
+    run: callHandler(deps, "embeddings"),
   });
 }
 
 type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
 
-function runCall(deps: InferenceRouteDeps, api: Api, input: ModelInput): Promise<Response> {
-  const idempotent = idempotentCallOf(api, input, deps.infer.now());
-  if (idempotent === undefined) return inferWithPayment(deps, api, input, undefined);
-  return runIdempotently(deps, api, input, idempotent);
-}
-
-async function runIdempotently(
-  deps: InferenceRouteDeps,
+/** Runs a call; with an `Idempotency-Key` once, and with payments where the gateway takes them. */
+function callHandler(
+  { infer: inferDeps, idempotency, payment }: InferenceRouteDeps,
   api: Api,
-  input: ModelInput,
-  idempotent: IdempotentCall,
-): Promise<Response> {
-  const idempotentCall: IdempotentCallWithHold = { ...idempotent, holdId: input.requestId };
-  const stored = await deps.db.write(async (tx) => {
-    if (!(await deps.isLiveKey(tx, input.caller.keyId, deps.infer.now())))
-      throw new Fault("invalid_api_key", "revoked or expired key");
-    return deps.beginIdempotentCall(tx, idempotentCall);
-  });
-  if (stored !== undefined) return replayReply(stored, input.bodyText);
-  try {
-    return await inferWithPayment(deps, api, input, idempotent);
-  } catch (error) {
-    // A call that failed may be tried again under its key.
-    await deps.db.write((tx) => deps.forgetIdempotentCall(tx, idempotentCall));
-    throw error;
-  }
+): (input: ModelInput) => Promise<Response> {
+  return (routeInput) => {
+    const { url } = routeInput.request;
+    const idempotent = idempotentCallOf(api, routeInput, idempotency.now());
+    const input: CallInput = {
+      ...callInputOf(api, routeInput),
+      idempotent,
+      hasPayment: payment !== undefined && hasPayment(routeInput.headers),
+    };
+    const run = (): Promise<Response> =>
+      payment === undefined
+        ? infer(inferDeps, input)
+        : withPayment(payment, input, url, () => infer(inferDeps, input));
+    return idempotent === undefined ? run() : withIdempotency(idempotency, input, idempotent, run);
+  };
 }
 
-function inferWithPayment(
-  { infer: inferDeps, withPayment }: InferenceRouteDeps,
-  api: Api,
-  input: ModelInput,
-  idempotent: IdempotentCall | undefined,
-): Promise<Response> {
-  const hasPayment = withPayment !== undefined && input.headers.has("payment-signature");
-  const work = (): Promise<Response> =>
-    infer(inferDeps, { ...callInputOf(api, input, idempotent), hasPayment });
-  return withPayment === undefined ? work() : runWithPayment(inferDeps, withPayment, input, work);
-}
-
-async function runWithPayment(
-  { trackCall }: InferDeps,
-  withPayment: NonNullable<InferenceRouteDeps["withPayment"]>,
-  { caller, request, headers, now }: ModelInput,
-  work: () => Promise<Response>,
-): Promise<Response> {
-  const path = splitTarget(request.url)[0];
-  // A shutdown waits for payments as it does for calls.
-  const untrack = trackCall();
-  try {
-    return await withPayment({ ...caller, path, headers, now }, work);
-  } finally {
-    untrack();
-  }
-}
-
-function callInputOf(
-  api: Api,
-  input: ModelInput,
-  idempotent: IdempotentCall | undefined,
-): Parameters<typeof infer>[1] {
+function callInputOf(api: Api, input: ModelInput): CallInput {
   const { caller, requestId, now, headers, request, bodyText } = input;
   validateForwardedHeaders(headers);
   return {
@@ -354,22 +297,18 @@ function callInputOf(
     now,
     headers,
     signal: request.signal,
-    idempotent,
+    idempotent: undefined,
   };
 }
 
-// It begins when its body has come, which may be minutes after the request did.
+// `now`: the body may arrive minutes after the request, and the key's age counts from its end.
 function idempotentCallOf(
   api: Api,
   { caller, headers, bodyText }: ModelInput,
   now: number,
 ): IdempotentCall | undefined {
-  const key = headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
-  if (key === undefined) return undefined;
-  if (!IDEMPOTENCY_KEY.test(key))
-    throw invalid(
-      "idempotency-key",
-      "The Idempotency-Key must have 1 to 255 printable characters.",
-    );
-  return { scope: `${caller.accountId} ${api}`, key, body: bodyText, now };
+  const key = readIdempotencyKey(headers);
+  return key === undefined
+    ? undefined
+    : { scope: `${caller.accountId} ${api}`, key, body: bodyText, now };
 }

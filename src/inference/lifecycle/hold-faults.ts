@@ -11,7 +11,7 @@ import {
   usdText,
 } from "../../base/money.ts";
 import type { BudgetState } from "../../ledger/budget-rules.ts";
-import type { HoldOutcome, HoldRequest } from "../../ledger/decide.ts";
+import type { HoldOutcome } from "../../ledger/decide.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { affordableTokens, type CostEstimate } from "../metering/cost-estimate.ts";
@@ -193,10 +193,16 @@ function ceilCredits(amount: Nano): number {
   return Number((amount + NANO_PER_CREDIT - 1n) / NANO_PER_CREDIT);
 }
 
-/** What the ledger is asked for. */
-export function toHoldRequest(
-  estimate: CostEstimate,
-  call: Omit<HoldRequest, "amount" | "minimum">,
-): HoldRequest {
-  return { ...call, amount: estimate.amount, minimum: estimate.minimum };
+/** Adds to the fault of a caller's own provider key how the gateway's account could be paid for instead. */
+export function withShortfall(fault: Fault, shortfall: Fault | undefined): Fault {
+  if (shortfall?.code !== "insufficient_credits") return fault;
+  const { code, message, status, publicMessage, options } = fault;
+  const next = [...(options.next ?? []), ...(shortfall.options.next ?? [])];
+  return new Fault(code, message, {
+    ...options,
+    message: publicMessage,
+    status,
+    next,
+    balanceFault: shortfall,
+  });
 }

@@ -1,79 +1,129 @@
-// The life of a model call: read, hold, send, relay, meter, settle. Whatever happens on the way, the hold is resolved
-// once and a record is written in the same step as the charge.
+// The stages of a model call, in order: parse, route, estimate, hold, send, respond, settle. Whatever fails, the hold is
+// resolved exactly once, and a charge is written in one transaction with its usage record.
 
-import type { Fault } from "../../base/fault.ts";
-import { respondStream, respondWhole } from "./respond.ts";
-import { parseRequest } from "../request/parse-request.ts";
-import { type CallInput, holdIds, type InferDeps } from "./call.ts";
-import type { Candidate, Candidates } from "../routing/candidates.ts";
-import { priceCandidates } from "../routing/priced-candidates.ts";
-import { findCandidates } from "../routing/routing.ts";
-import { settleFailed } from "./settle.ts";
-import { sharedCredentialsFault } from "./shared-credentials.ts";
-import { type FallbackResult, runFallbacks } from "./run-fallbacks.ts";
+import { Fault } from "../../base/fault.ts";
+import { parseRequest, type ParsedRequest } from "../request/parse-request.ts";
+import { isFallbackable, priceCandidates } from "../routing/priced-candidates.ts";
+import type { RoutingDeps } from "../routing/routing.ts";
+import type { StickyRouting } from "../routing/sticky-routing.ts";
+import { type AttemptDeps, attemptCandidate, type CandidateResult } from "../upstream/attempt.ts";
+import type { UpstreamReply } from "../upstream/read-reply.ts";
+import type {
+  CallInput,
+  HeldCall,
+  MeteredReply,
+  OpenCall,
+  ParsedCall,
+  StatefulCall,
+} from "./call.ts";
+import { ensureHold, type HoldDeps, releaseHold } from "./hold.ts";
+import { withShortfall } from "./hold-faults.ts";
+import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
+import { type RespondDeps, respondStream, respondWhole } from "./respond.ts";
+import { routeCall } from "./route-call.ts";
+import { settle, type SettleDeps, settleFailed } from "./settle.ts";
+
+export interface InferDeps {
+  readonly now: () => number;
+  /** Resolves references to stored responses. A call that runs in the background gets its response here. */
+  readonly resolveStatefulCall?: ResolveStatefulCall | undefined;
+  /** Called for every call, so that a shutdown can wait for its end. */
+  readonly trackCall: () => () => void;
+  /** Counted from the arrival of the request; later, no further candidate is tried. */
+  readonly lastAttemptStartMs: number;
+  readonly recordProvider: StickyRouting["record"];
+  readonly route: RoutingDeps;
+  readonly hold: HoldDeps;
+  readonly plan: PlanDeps;
+  readonly send: AttemptDeps;
+  readonly respond: RespondDeps;
+  readonly settle: SettleDeps;
+}
+
+export type ResolveStatefulCall = (
+  request: ParsedRequest,
+  input: CallInput,
+) => Promise<StatefulCall | Response | undefined> | undefined;
 
 export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
-  const parsed = input.statefulCall?.request ?? parseRequest(input.api, input.text);
-  const pending = input.statefulCall ?? deps.resolveStatefulCall?.(parsed, input);
-  const statefulCall = pending instanceof Promise ? await pending : pending;
-  if (statefulCall instanceof Response) return statefulCall;
-  const request = statefulCall?.request ?? parsed;
-  const catalog = deps.catalog.current();
-  const routing = findCandidates(request, input.api, input.caller.accountId, deps);
-  const sharedFault =
-    statefulCall === undefined
-      ? sharedCredentialsFault(request)
-      : statefulCall.sharedCredentialsFault();
-  const candidates = usableCandidates(
-    routing instanceof Promise ? await routing : routing,
-    sharedFault,
-  );
-  const pricedCandidates = priceCandidates(request, candidates, { catalog, now: input.now });
+  const parsed = await parseCall(deps, input);
+  if (parsed instanceof Response) return parsed;
+  const routed = await routeCall(deps.route, parsed);
+  const candidates = priceCandidates(routed, input.now);
 
-  const untrack = deps.trackCall();
-  let fallback: FallbackResult | undefined;
+  const call: OpenCall = { ...routed, attempts: [], untrack: deps.trackCall() };
+  let failed: FailedCall | undefined;
+  let planFault: Fault | undefined;
   let fault: Fault;
   try {
-    fallback = await runFallbacks(
-      deps,
-      { input, request, statefulCall, catalog, untrack },
-      pricedCandidates,
-    );
-    const { call, priced, result } = fallback;
-    if (result.ok) {
-      rememberProvider(deps, result.candidate);
-      return result.reply.kind === "whole"
-        ? await respondWhole(deps, call, result.candidate, result.reply)
-        : respondStream(deps, call, result.candidate, result.reply);
+    for (const [index, priced] of candidates.entries()) {
+      const remaining = candidates.slice(index + 1);
+      const isFallback = failed !== undefined;
+      const hold = await ensureHold(deps.hold, call, { priced, remaining, isFallback });
+      if (!hold.isPaid && !priced.candidate.credential.byok) continue;
+      const held = planCall(deps.plan, call, priced, hold);
+      if (held instanceof Fault) {
+        // The request may be expressible on the wire of the next candidate.
+        planFault ??= held;
+        continue;
+      }
+      const attempt = attemptRequestFor(deps.plan, held, remaining[0]);
+      const result = await attemptCandidate(priced.candidate, attempt, call.attempts, deps.send);
+      if (result.ok) return await respond(deps, held, result.reply);
+      failed = { held, result };
+      if (!canFallBack(deps, input, result)) break;
     }
-    await settleFailed(deps, call, priced.candidate, result);
-    fault = result.fault;
+    if (failed === undefined) throw planFault ?? new Error("a call without a candidate");
+    await settleFailed(deps.settle, failed.held, failed.result);
+    fault = withShortfall(failed.result.fault, call.shortfall);
   } catch (error) {
-    // Nothing stays held, whatever went wrong in here; what is settled already stays as it is.
-    if (fallback !== undefined)
-      await deps.ledger
-        .settle({ ...holdIds(fallback.call), cost: 0n, now: deps.now() })
-        .catch(() => {});
-    untrack();
+    // Releasing a hold that is settled already changes nothing.
+    if (call.hold !== undefined) await releaseHold(deps.hold, input).catch(() => {});
+    call.untrack();
     throw error;
   }
   throw fault;
 }
 
-function usableCandidates(candidates: Candidates, sharedFault: Fault | undefined): Candidates {
-  if (sharedFault === undefined) return candidates;
-  const [first, ...others] = candidates.filter((candidate) => candidate.credential.byok);
-  if (first === undefined) throw sharedFault;
-  return [first, ...others];
+/** A call that continues a stored response is parsed again with all earlier turns. */
+async function parseCall(
+  { resolveStatefulCall }: InferDeps,
+  input: CallInput,
+): Promise<ParsedCall | Response> {
+  if (input.statefulCall !== undefined)
+    return { input, request: input.statefulCall.request, statefulCall: input.statefulCall };
+  const request = parseRequest(input.api, input.text);
+  const statefulCall = await resolveStatefulCall?.(request, input);
+  if (statefulCall instanceof Response) return statefulCall;
+  return { input, request: statefulCall?.request ?? request, statefulCall };
 }
 
-// The next turn of this conversation finds its prompt in this provider's cache.
-function rememberProvider(deps: InferDeps, { stickyKey, credential }: Candidate): void {
-  if (stickyKey !== undefined)
-    deps.routing.sticky.record(
-      stickyKey.conversation,
-      stickyKey.requestedModel,
-      credential.provider.id,
-      deps.now(),
-    );
+type FailedResult = CandidateResult & { readonly ok: false };
+
+interface FailedCall {
+  readonly held: HeldCall;
+  readonly result: FailedResult;
+}
+
+// The caller does not wait forever, and neither does the hold.
+function canFallBack(
+  { now, lastAttemptStartMs }: InferDeps,
+  input: CallInput,
+  { fault, isClientGone }: FailedResult,
+): boolean {
+  if (isClientGone || input.signal.aborted) return false;
+  return now() - input.now <= lastAttemptStartMs && isFallbackable(fault);
+}
+
+async function respond(deps: InferDeps, call: HeldCall, reply: UpstreamReply): Promise<Response> {
+  const { stickyKey, credential } = call.candidate;
+  if (stickyKey !== undefined) {
+    const { conversation, requestedModel } = stickyKey;
+    deps.recordProvider(conversation, requestedModel, credential.provider.id, deps.now());
+  }
+  const settleCall = (metered: MeteredReply) => settle(deps.settle, call, metered);
+  if (reply.kind === "stream") return respondStream(deps.respond, call, reply, settleCall);
+  const { response, metered } = respondWhole(call, reply);
+  await settleCall(metered);
+  return response;
 }

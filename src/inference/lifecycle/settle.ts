@@ -1,111 +1,94 @@
-// Settles a call: the charge, the usage record and what is kept for a repetition, in one step of the ledger.
+// Settles a call: the charge, its usage record and the reply kept for a repetition, in one transaction of the ledger.
 
+import type { Log } from "../../base/log.ts";
 import { usdText } from "../../base/money.ts";
+import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
+import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
 import type { CandidateResult } from "../upstream/attempt.ts";
-import { type HeldCall, billedCost, holdIds, type InferDeps, type StoredReply } from "./call.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import { type UsageCharge, NO_CHARGE, tokenTotals } from "../metering/charge.ts";
-import { recordOutcome } from "../routing/provider-statistics.ts";
+import type { HeldCall, MeteredReply } from "./call.ts";
+import type { SettledCall } from "./call.ts";
+import { holdIds, releaseHold } from "./hold.ts";
 
-export async function settleFailed(
-  deps: InferDeps,
-  call: HeldCall,
-  candidate: Candidate,
-  result: CandidateResult & { ok: false },
-): Promise<void> {
-  const outcome: Outcome = result.aborted
-    ? "client_aborted"
-    : result.fault.code === "upstream_timeout"
-      ? "upstream_timeout"
-      : "upstream_error";
-  await settle(deps, call, candidate, {
-    charge: NO_CHARGE,
-    outcome,
-    status: result.aborted ? 499 : result.fault.status,
-  });
+export interface SettleDeps {
+  readonly ledger: Pick<Ledger<SettledCall>, "settle">;
+  readonly log: Log;
+  readonly now: () => number;
+  /** Feeds the statistics that routing sorts by. */
+  readonly recordOutcome: (usage: UsageRecord, now: number) => void;
+  readonly onSettled?: ((usage: UsageRecord, call: HeldCall) => void) | undefined;
 }
 
-export interface MeteredReply {
-  readonly charge: UsageCharge;
-  readonly outcome: Outcome;
-  readonly status: number;
-  /** The whole answer, also where its caller is gone: what is paid for can be asked for again. */
-  readonly reply?: StoredReply | undefined;
-  readonly firstTokenMs?: number;
+/** A call without a reply costs nothing, and is recorded. */
+export async function settleFailed(
+  deps: SettleDeps,
+  call: HeldCall,
+  { fault, isClientGone }: CandidateResult & { readonly ok: false },
+): Promise<void> {
+  const failure = fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
+  const outcome: Outcome = isClientGone ? "client_aborted" : failure;
+  await settle(deps, call, { charge: NO_CHARGE, cost: 0n, outcome, status: fault.status });
 }
 
 export async function settle(
-  deps: InferDeps,
+  deps: SettleDeps,
   call: HeldCall,
-  candidate: Candidate,
   metered: MeteredReply,
 ): Promise<void> {
-  const { charge } = metered;
+  const { ledger, log } = deps;
+  const { input, statefulCall } = call;
   const now = deps.now();
-  const cost = billedCost(charge, candidate);
-  const usage = usageRecordOf(call, candidate, metered, now);
-  const idempotent =
-    call.input.idempotent === undefined
-      ? undefined
-      : { call: call.input.idempotent, reply: metered.reply };
-  if (charge.missingPrices.length > 0)
-    deps.log.warn("billed by a rule for want of a price", {
-      request_id: usage.id,
-      model: usage.model,
-      gaps: charge.missingPrices,
+  const usage = usageRecordOf(call, metered, now);
+  const { id: request_id, model } = usage;
+  const { missingPrices } = metered.charge;
+  if (missingPrices.length > 0)
+    log.warn("usage billed at a fallback price", {
+      request_id,
+      model,
+      missing_prices: missingPrices,
     });
+  const idempotent = input.idempotent && { call: input.idempotent, reply: metered.stored };
   try {
-    const settled = await deps.ledger.settle({
-      ...holdIds(call),
-      cost,
-      now,
-      record: { usage, idempotent, storeReply: call.statefulCall?.storeReply() },
-    });
-    if (settled.status === "settled" && settled.overrun > 0n)
-      deps.log.warn("a call cost more than could be charged", {
-        request_id: usage.id,
-        model: usage.model,
-        overrun_usd: usdText(settled.overrun),
-      });
+    const record = { usage, idempotent, storeReply: statefulCall?.storeReply() };
+    const settled = await ledger.settle({ ...holdIds(input), cost: metered.cost, now, record });
+    if (settled.status === "settled" && settled.overrun > 0n) {
+      const overrun_usd = usdText(settled.overrun);
+      log.warn("call cost exceeded the available credits", { request_id, model, overrun_usd });
+    }
     deps.onSettled?.(usage, call);
   } catch (cause) {
-    deps.log.error("a call could not be settled", { request_id: usage.id, cause });
-    // The caller will not see it complete, so at least nothing stays held for it.
-    await deps.ledger.settle({ ...holdIds(call), cost: 0n, now }).catch(() => {});
+    log.error("call could not be settled", { request_id, cause });
+    // The caller does not see the call complete, so its credits must at least not stay held.
+    await releaseHold(deps, input).catch(() => {});
     throw cause;
   } finally {
     call.untrack();
-    recordOutcome(deps.routing.statistics, usage, now);
+    deps.recordOutcome(usage, now);
   }
 }
 
-function usageRecordOf(
-  call: HeldCall,
-  candidate: Candidate,
-  metered: MeteredReply,
-  now: number,
-): UsageRecord {
-  const { input, request } = call;
-  const { charge } = metered;
+function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {
+  const { input, request, candidate, attempts } = call;
+  const { charge, cost, outcome, status, firstTokenMs } = metered;
+  const { credential, model } = candidate;
   return {
     id: input.requestId,
     accountId: input.caller.accountId,
     keyId: input.caller.keyId,
     createdAt: input.now,
-    model: candidate.model.id,
-    provider: candidate.credential.provider.id,
+    model: model.id,
+    provider: credential.provider.id,
     api: request.api,
     stream: request.stream,
-    outcome: metered.outcome,
-    status: metered.status,
+    outcome,
+    status,
     ...tokenTotals(charge.usage),
     price: charge.lines,
-    attempts: call.attempts,
-    cost: billedCost(charge, candidate),
-    byok: candidate.credential.byok,
+    attempts,
+    cost,
+    byok: credential.byok,
     exact: charge.exact,
     latencyMs: Math.max(0, now - input.now),
-    firstTokenMs: metered.firstTokenMs ?? null,
+    firstTokenMs: firstTokenMs ?? null,
   };
 }

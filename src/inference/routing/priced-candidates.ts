@@ -4,7 +4,7 @@
 import { Fault } from "../../base/fault.ts";
 import type { Catalog } from "../../models/catalog.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import type { Candidate } from "./candidates.ts";
+import type { Candidate, Candidates } from "./candidates.ts";
 import { type CostEstimate, estimateCost } from "../metering/cost-estimate.ts";
 
 export interface PricedCandidate {
@@ -12,10 +12,15 @@ export interface PricedCandidate {
   readonly estimate: CostEstimate;
 }
 
+export interface PricingInput {
+  readonly request: ParsedRequest;
+  readonly candidates: Candidates;
+  readonly catalog: Catalog;
+}
+
 export function priceCandidates(
-  request: ParsedRequest,
-  candidates: readonly [Candidate, ...Candidate[]],
-  context: { readonly catalog: Catalog; readonly now: number },
+  { request, candidates, catalog }: PricingInput,
+  now: number,
 ): readonly [PricedCandidate, ...PricedCandidate[]] {
   let firstFault: Fault | undefined;
   const priced: PricedCandidate[] = [];
@@ -25,7 +30,7 @@ export function priceCandidates(
       const { provider, byok } = credential;
       priced.push({
         candidate,
-        estimate: estimateCost(request, model, provider, { ...context, byok }),
+        estimate: estimateCost(request, model, provider, { catalog, now, byok }),
       });
     } catch (error) {
       // A feature without a price at one provider may have one at the next.

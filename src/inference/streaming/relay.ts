@@ -24,7 +24,19 @@ import {
 import type { StreamTransform } from "../translate/stream-transform.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 
+/** How a stream ended, as its usage record says it. */
 export type StreamOutcome = "completed" | "client_aborted" | "upstream_error" | "upstream_timeout";
+
+/** Why a stream ended without the provider saying why. */
+export type StreamFailure =
+  | "timed_out"
+  | "connection_lost"
+  | "incomplete"
+  | "malformed"
+  | "unsettled";
+
+/** `failed`: by an error event of the provider, which the caller has seen. */
+type StreamEnd = "completed" | "failed" | StreamFailure;
 
 export interface StreamTimeouts {
   /** Between two chunks of a stream. */
@@ -60,7 +72,7 @@ export interface RelayOptions {
   /** Settles, once; the stream's last event waits for it. `isWhole`: the provider said all that it had to say. */
   readonly settle: (outcome: StreamOutcome, isWhole: boolean) => Promise<void>;
   /** The body of this API's error event for a stream that broke. */
-  readonly errorBody: (outcome: StreamOutcome | "unsettled") => JsonObject;
+  readonly errorBody: (failure: StreamFailure) => JsonObject;
   /** Keeps what is sent, for an idempotent repetition. */
   readonly record?: (bytes: Uint8Array) => void;
 }
@@ -126,19 +138,25 @@ function start(deps: RelayOptions, state: RelayState): void {
       state.bytes += bytes.length;
       relay(deps, state, bytes);
     },
-    onEnd: () => relay(deps, state, undefined),
+    onEnd: (isWhole) => relayEnd(deps, state, isWhole),
   });
   if (state.isBackpressured) pauseBodyStream(deps.body);
 }
 
-/** Passes on what the provider sent, or its end. */
-function relay(deps: RelayOptions, state: RelayState, chunk: Uint8Array | undefined): void {
+function relay(deps: RelayOptions, state: RelayState, chunk: Uint8Array): void {
   if (state.hasEnded || state.hasClientLeft) return;
-  const { meter } = deps;
   if (!forward(deps, state, chunk) || state.bytes > STREAM_MAX_BYTES)
-    finish(deps, state, "upstream_error");
-  else if (meter.finished) finish(deps, state, meter.failed ? "upstream_error" : "completed");
-  else if (chunk === undefined) finish(deps, state, outcomeAtClose(deps));
+    finish(deps, state, "malformed");
+  else if (deps.meter.finished) finish(deps, state, deps.meter.failed ? "failed" : "completed");
+}
+
+/** `isWhole`: the body came to its end; otherwise the connection was lost. */
+function relayEnd(deps: RelayOptions, state: RelayState, isWhole: boolean): void {
+  if (state.hasEnded || state.hasClientLeft) return;
+  if (!forward(deps, state, undefined)) finish(deps, state, "malformed");
+  else if (deps.meter.failed) finish(deps, state, "failed");
+  else if (isCompleteAtClose(deps)) finish(deps, state, "completed");
+  else finish(deps, state, isWhole ? "incomplete" : "connection_lost");
 }
 
 /** False where it is no stream of events: one beyond the parser's limit is a fault of the provider. */
@@ -242,19 +260,24 @@ async function settleOnce(
   await deps.settle(outcome, isWhole);
 }
 
-function finish(deps: RelayOptions, state: RelayState, outcome: StreamOutcome): void {
-  const isWhole = outcome === "completed";
-  recordEnd(deps, state, isWhole);
-  if (isWhole) drainOrCancel(deps.body);
+function finish(deps: RelayOptions, state: RelayState, end: StreamEnd): void {
+  const isComplete = end === "completed";
+  recordEnd(deps, state, isComplete);
+  if (isComplete) drainOrCancel(deps.body);
   else cancelBodyStream(deps.body);
-  void settleOnce(deps, state, outcome, isWhole).then(
-    () => closeResponse(deps, state, outcome),
+  void settleOnce(deps, state, outcomeOf(end), isComplete).then(
+    () => closeResponse(deps, state, end),
     // What could not be settled must not look complete.
     () => {
       state.heldBack.length = 0;
       closeResponse(deps, state, "unsettled");
     },
   );
+}
+
+function outcomeOf(end: StreamEnd): StreamOutcome {
+  if (end === "completed") return "completed";
+  return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }
 
 // What is kept for a repetition is written by the settle, and its last event belongs to it.
@@ -264,15 +287,14 @@ function recordEnd(deps: RelayOptions, state: RelayState, isWhole: boolean): voi
   for (const bytes of state.heldBack) deps.record?.(bytes);
 }
 
-function closeResponse(
-  deps: RelayOptions,
-  state: RelayState,
-  outcome: StreamOutcome | "unsettled",
-): void {
+function closeResponse(deps: RelayOptions, state: RelayState, end: StreamEnd): void {
   const { sink } = state;
   if (sink === undefined || state.hasClientLeft) return;
-  const hasErrorEvent = outcome === "completed" || (outcome !== "unsettled" && deps.meter.failed);
-  const error = hasErrorEvent ? undefined : deps.transform.errorEvent(deps.errorBody(outcome));
+  const hasErrorEvent = end === "failed" || (end !== "unsettled" && deps.meter.failed);
+  const error =
+    end === "completed" || hasErrorEvent
+      ? undefined
+      : deps.transform.errorEvent(deps.errorBody(end));
   for (const bytes of error === undefined
     ? state.heldBack
     : [...state.heldBack, withBlankLine(state, error)])
@@ -291,7 +313,7 @@ async function onClientGone(deps: RelayOptions, state: RelayState): Promise<void
   const { finished, failed } = deps.meter;
   // What was read to its end is paid for, and can be asked for again; what the provider broke is its failure, as it is for
   // whoever stays.
-  const isWhole = finished ? !failed : hasClosed && outcomeAtClose(deps) === "completed";
+  const isWhole = finished ? !failed : hasClosed && isCompleteAtClose(deps);
   const isBroken = failed || (hasClosed && !isWhole);
   recordEnd(deps, state, isWhole);
   cancelBodyStream(deps.body);
@@ -309,10 +331,10 @@ function usageWaitMs({ meter, drainMs }: RelayOptions): number {
   return isReplyComplete(meter) ? Math.max(drainMs, USAGE_WAIT_MAX_MS) : drainMs;
 }
 
-/** How a stream ended that closed without its terminal event: well only where nothing of it can be missing. */
-function outcomeAtClose({ meter, lacksTerminalEvent }: RelayOptions): StreamOutcome {
-  const isWhole = isReplyComplete(meter) && (lacksTerminalEvent || meter.isUsageFinal);
-  return isWhole && !meter.failed ? "completed" : "upstream_error";
+/** Whether a stream that closed is complete: without its terminal event, only if nothing else can be missing. */
+function isCompleteAtClose({ meter, lacksTerminalEvent }: RelayOptions): boolean {
+  if (meter.failed) return false;
+  return meter.finished || (meter.hasStopReason && (lacksTerminalEvent || meter.isUsageFinal));
 }
 
 function onTick(deps: RelayOptions, state: RelayState, at: number): void {
@@ -323,7 +345,7 @@ function onTick(deps: RelayOptions, state: RelayState, at: number): void {
     if (!isOver && at - state.lastSentAt <= idleMs) return;
     void onClientGone(deps, state);
     state.sink?.abort();
-  } else if (isOver || at - state.lastReceivedAt > idleMs) finish(deps, state, "upstream_timeout");
+  } else if (isOver || at - state.lastReceivedAt > idleMs) finish(deps, state, "timed_out");
   else if (at - state.lastSentAt >= KEEP_ALIVE_MS) send(deps, state, deps.transform.keepAlive);
 }
 

@@ -19,7 +19,8 @@ import { sanitizeHistory } from "./chat-history.ts";
 import { droppedPaths, isRejected } from "./losses.ts";
 import { usageOf } from "../metering/usage/usage.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
-import { redact, streamErrorFault } from "../upstream/provider-error.ts";
+import { streamErrorFault } from "../upstream/provider-error.ts";
+import { redact } from "../upstream/redact.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import {
   addCostToReply,

@@ -1,33 +1,20 @@
-// Tries candidates until one begins to answer. Nothing has reached the caller yet, so another try costs nobody anything;
-// what is the caller's own fault is never tried again.
+// Sends a call to one candidate, with retries and a circuit breaker, until the reply begins. Nothing has reached the caller
+// by then, so an attempt can be repeated; what is the caller's own fault is not.
 
-import { startDeadline } from "../../base/deadline.ts";
-import { Fault } from "../../base/fault.ts";
-import { createSseParser, readSse } from "../../base/streams/sse.ts";
-import type { Abort } from "../../base/abort.ts";
+import { type Abort, type AbortSignalLike, createAbort } from "../../base/abort.ts";
+import { onAborted, startDeadline } from "../../base/deadline.ts";
+import type { Fault } from "../../base/fault.ts";
 import type { Send } from "../../http-client/client.ts";
-import {
-  cancelBodyStream,
-  type BodyStream,
-  nextChunk,
-  cancelRead,
-} from "../../http-client/body-stream.ts";
-import type { UpstreamResponse } from "../../http-client/reply.ts";
 import type { ProviderAttempt } from "../../usage/usage.ts";
-import type { JsonObject } from "../../base/json.ts";
-import { type CircuitBreaker, circuitName } from "../routing/circuit-breaker.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import { createAwsFrameParser } from "./aws-frames.ts";
-import {
-  BEDROCK_EXCEPTION_STATUSES,
-  errorDataOf,
-  isErrorReply,
-  parseObject,
-  statusInError,
-} from "./error-replies.ts";
-import { providerErrorFault, upstreamFault, isRetriable } from "./provider-error.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import { readBody, returnedHeaders, sendUpstream, type BodyResult } from "./send.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import { type CircuitBreaker, circuitName } from "../routing/circuit-breaker.ts";
+import type { AttemptSample } from "../routing/provider-statistics.ts";
+import { type AttemptFailure, type FailedAttempt, toFailedAttempt } from "./failure.ts";
+import { readReply, type UpstreamReply } from "./read-reply.ts";
+import { returnedHeaders } from "./reply-headers.ts";
+import { outgoingRequest, senderFor, type UpstreamRequest } from "./send.ts";
+import { transportFault } from "./transport-fault.ts";
 
 export interface ReplyTimeouts {
   /** Until the first byte of a stream. */
@@ -41,349 +28,149 @@ export interface AttemptDeps {
   readonly sendHttp: Send;
   readonly timeouts: ReplyTimeouts;
   readonly now: () => number;
+  /** Receives the attempts on the gateway's own accounts. */
+  readonly recordAttempt?: (sample: AttemptSample) => void;
 }
 
-export interface AttemptRequest {
-  /** Whose call it is. */
+export interface AttemptRequest extends UpstreamRequest {
   readonly accountId: string;
-  readonly wire: UpstreamWire;
-  readonly path?: string | undefined;
   readonly stream: boolean;
-  /** Whether it is asked in other words than the caller's. */
+  /** Whether the body is in another wire format than the caller's. */
   readonly isTranslated: boolean;
-  readonly headers: Headers;
-  /** Ends the call to the provider: the caller left, or the time is over. */
-  readonly abort: Abort;
-  readonly body: string;
-  /** How often it is tried at most, where a failure need not be waited out because another provider is next. */
+  /** Ends the request to the provider: the caller left, or the process is shutting down. */
+  readonly cancelSignal: Pick<AbortSignalLike, "aborted">;
+  /** Fewer than usual where another provider is next, so that no backoff is needed. */
   readonly maxAttempts?: number | undefined;
 }
 
-export type UpstreamReply =
-  | {
-      readonly kind: "whole";
-      readonly text: string;
-      readonly json: JsonObject;
-      readonly headers: Readonly<Record<string, string>>;
-    }
-  | {
-      readonly kind: "stream";
-      readonly body: BodyStream;
-      /** What has come of it; undefined where its beginning is still awaited. */
-      readonly first: Uint8Array | undefined;
-      readonly headers: Readonly<Record<string, string>>;
-      readonly contentType: string;
-    };
-
 export type CandidateResult =
-  | {
-      readonly ok: true;
-      readonly candidate: Candidate;
-      readonly reply: UpstreamReply;
-      readonly attempts: readonly ProviderAttempt[];
-    }
-  | {
-      readonly ok: false;
-      readonly fault: Fault;
-      readonly aborted: boolean;
-      readonly attempts: readonly ProviderAttempt[];
-    };
-
-type AttemptResult =
   | { readonly ok: true; readonly reply: UpstreamReply }
-  | {
-      readonly ok: false;
-      readonly fault: Fault;
-      readonly status: number;
-      readonly canRetry: boolean;
-      readonly aborted?: boolean;
-    };
+  | Pick<FailedAttempt, "ok" | "fault" | "isClientGone">;
 
-/** Nobody is told, so it is nobody's failure: neither in the log nor where answers are counted. */
-const CLIENT_CLOSED_STATUS = 499;
-const ATTEMPTS_PER_CANDIDATE = 2;
+export const ATTEMPTS_PER_CANDIDATE = 2;
 const BACKOFF_MS = 250;
-/** A provider that asks for a longer wait than this is left to the caller's patience. */
+/** If a provider asks for a longer wait, the caller gets its `retry-after` instead. */
 const RETRY_AFTER_MAX_MS = 2_000;
-/** How long a stream's first event is waited for before the caller is told that it begins. */
-const FIRST_EVENT_TIMEOUT_MS = 15_000;
-const ERROR_BODY_MAX_BYTES = 65_536;
-/** How much of a stream is kept back in search of its first event. */
-const FIRST_EVENT_MAX_BYTES = 65_536;
 
+/** Each attempt is added to `attempts`, for the usage record. */
 export async function attemptCandidate(
   candidate: Candidate,
-  attemptRequest: AttemptRequest,
+  request: AttemptRequest,
   attempts: ProviderAttempt[],
   deps: AttemptDeps,
 ): Promise<CandidateResult> {
-  const { credential, upstreamName, model } = candidate;
-  // A count of tokens has limits of its own at its provider, and costs its caller nothing: its failures are its own.
-  const circuitModel =
-    attemptRequest.wire === "count_tokens" ? `${upstreamName} count_tokens` : upstreamName;
-  const circuit = circuitName(credential.provider.id, credential.label, circuitModel);
+  const { credential, model } = candidate;
+  const { accountId, cancelSignal } = request;
+  const { breaker } = deps;
+  const circuit = circuitFor(candidate, request.wire);
+  const abort = createAbort();
+  const unsubscribe = onAborted(cancelSignal, abort.abort);
+  if (cancelSignal.aborted) abort.abort();
   let previousFault: Fault | undefined;
-  for (let attempt = 1; ; attempt++) {
-    const startedAt = deps.now();
-    const waitMs = deps.breaker.admit(circuit, attemptRequest.accountId, startedAt);
-    // Where its own first try has opened the circuit, what the provider said then says more.
-    if (waitMs > 0) {
-      const fault = previousFault ?? circuitOpenFault(candidate, waitMs);
-      return { ok: false, fault, aborted: false, attempts };
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const startedAt = deps.now();
+      const waitMs = breaker.admit(circuit, accountId, startedAt);
+      if (waitMs > 0) {
+        // If the previous attempt opened the circuit, its error says more than the open circuit.
+        const fault = previousFault ?? circuitOpenFault(candidate, waitMs);
+        return { ok: false, fault, isClientGone: false };
+      }
+      const result = await attemptOnce(candidate, request, abort, deps).catch((error: unknown) => {
+        breaker.releaseProbe(circuit, accountId);
+        throw error;
+      });
+      const status = result.ok ? 200 : result.status;
+      const ms = Math.max(0, deps.now() - startedAt);
+      const attempted = { provider: credential.provider.id, model: model.id, status, ms };
+      attempts.push(attempted);
+      // What callers' own keys run into says nothing about the gateway's accounts.
+      if (!credential.byok)
+        deps.recordAttempt?.({ ...attempted, stream: request.stream, now: deps.now() });
+      if (result.ok) {
+        breaker.recordSuccess(circuit);
+        return result;
+      }
+      const { fault, canRetry, isClientGone } = result;
+      // A timeout is not retried, yet it is a failure of the provider.
+      if (!isClientGone && (canRetry || status >= 500))
+        breaker.recordFailure(circuit, accountId, deps.now());
+      else breaker.releaseProbe(circuit, accountId);
+      const delayMs = retryDelayMs(result, attempt, request.maxAttempts);
+      if (delayMs === undefined || abort.signal.aborted) return result;
+      previousFault = fault;
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
-    const result = await attemptOnce(candidate, attemptRequest, deps).catch((error: unknown) => {
-      deps.breaker.releaseProbe(circuit, attemptRequest.accountId);
-      throw error;
-    });
-    const status = result.ok ? 200 : result.status;
-    attempts.push({
-      provider: credential.provider.id,
-      model: model.id,
-      status,
-      ms: Math.max(0, deps.now() - startedAt),
-    });
-    if (result.ok) {
-      deps.breaker.recordSuccess(circuit);
-      return { ok: true, candidate, reply: result.reply, attempts };
-    }
-    // What is not worth another try, such as a silence that used up the time, may still be the provider's failure.
-    if (result.aborted !== true && (result.canRetry || result.status >= 500))
-      deps.breaker.recordFailure(circuit, attemptRequest.accountId, deps.now());
-    else deps.breaker.releaseProbe(circuit, attemptRequest.accountId);
-    const pauseMs = retryDelayMs(result, attempt, attemptRequest.maxAttempts);
-    if (pauseMs === undefined || attemptRequest.abort.signal.aborted)
-      return { ok: false, fault: result.fault, aborted: result.aborted === true, attempts };
-    previousFault = result.fault;
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  } finally {
+    unsubscribe();
   }
 }
 
+// A provider limits token counts apart from calls, and counting is free, so it has a circuit of its own.
+function circuitFor({ credential, upstreamName }: Candidate, wire: UpstreamWire): string {
+  const model = wire === "count_tokens" ? `${upstreamName} count_tokens` : upstreamName;
+  return circuitName(credential.provider.id, credential.label, model);
+}
+
+function circuitOpenFault({ credential }: Candidate, waitMs: number): Fault {
+  const fault = transportFault("unreachable", "the circuit is open", credential);
+  Object.assign(fault.options, { retryAfterSeconds: waitMs / 1_000 });
+  return fault;
+}
+
 function retryDelayMs(
-  result: AttemptResult & { ok: false },
+  { canRetry, fault }: FailedAttempt,
   attempt: number,
   maxAttempts = ATTEMPTS_PER_CANDIDATE,
 ): number | undefined {
-  if (!result.canRetry || attempt >= maxAttempts) return undefined;
-  const retryAfterMs = Number(result.fault.options.headers?.["retry-after"] ?? 0) * 1_000;
+  if (!canRetry || attempt >= maxAttempts) return undefined;
+  const retryAfterMs = Number(fault.options.headers?.["retry-after"] ?? 0) * 1_000;
   return retryAfterMs <= RETRY_AFTER_MAX_MS
     ? Math.max(retryAfterMs, BACKOFF_MS * attempt)
     : undefined;
 }
 
-function circuitOpenFault(candidate: Candidate, waitMs: number): Fault {
-  const fault = upstreamFault(candidate.credential, "unreachable", "the circuit is open");
-  Object.assign(fault.options, { retryAfterSeconds: waitMs / 1_000 });
-  return fault;
-}
+type AttemptResult = { readonly ok: true; readonly reply: UpstreamReply } | FailedAttempt;
 
 async function attemptOnce(
-  candidate: Candidate,
-  attemptRequest: AttemptRequest,
-  deps: AttemptDeps,
+  { credential }: Candidate,
+  request: AttemptRequest,
+  abort: Abort,
+  { sendHttp, timeouts, now }: AttemptDeps,
 ): Promise<AttemptResult> {
-  const { credential } = candidate;
-  const { wire, stream, headers, abort } = attemptRequest;
+  const isStream = request.stream;
   let isTimedOut = false;
-  const clearDeadline = startDeadline(
-    stream ? deps.timeouts.firstByteMs : deps.timeouts.replyMs,
-    () => {
-      isTimedOut = true;
-      abort.abort();
-    },
-  );
+  const clearDeadline = startDeadline(isStream ? timeouts.firstByteMs : timeouts.replyMs, () => {
+    isTimedOut = true;
+    abort.abort();
+  });
+  let failure: AttemptFailure;
   try {
-    const { path, body } = attemptRequest;
-    const request = { wire, headers, signal: abort.signal, path, body };
-    const upstream = await sendUpstream(credential, request, deps.sendHttp);
-    if (upstream.kind === "answered") {
-      const { reply } = upstream;
-      const returned = returnedHeaders(reply.headers, deps.now());
-      const classified = classifyReply(candidate, attemptRequest, {
-        reply,
-        headers: returned,
-        onFirstBytes: clearDeadline,
-      });
-      const result = classified instanceof Promise ? await classified : classified;
-      if (result.ok || !abort.signal.aborted) return result;
-    } else if (upstream.kind === "unreachable") {
-      return {
-        ok: false,
-        fault: upstreamFault(credential, "unreachable", String(upstream.cause)),
-        status: 502,
-        canRetry: true,
-      };
+    const send = senderFor(credential, sendHttp);
+    const response = await send(outgoingRequest(credential, request, abort.signal)).catch(
+      toFailure,
+    );
+    if ("kind" in response) failure = response;
+    else {
+      const headers = returnedHeaders(response.headers, now());
+      const result = await readReply(response, { isStream, headers, onFirstBytes: clearDeadline });
+      if (result.ok) return result;
+      ({ failure } = result);
     }
   } finally {
     clearDeadline();
   }
-  if (isTimedOut)
-    return {
-      ok: false,
-      fault: upstreamFault(credential, "timed_out", "no answer in time"),
-      status: 504,
-      canRetry: false,
-    };
-  return {
-    ok: false,
-    fault: new Fault("upstream_error", "the caller left", { status: CLIENT_CLOSED_STATUS }),
-    status: CLIENT_CLOSED_STATUS,
-    canRetry: false,
-    aborted: true,
-  };
+  if (isTimedOut) failure = TIMED_OUT;
+  else if (abort.signal.aborted) failure = { kind: "client_closed" };
+  return toFailedAttempt(failure, request, credential);
 }
 
-interface ReplyContext {
-  readonly reply: UpstreamResponse;
-  /** Those that go back to the caller. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Told when the first bytes of a stream have come: from then on it is not their absence that ends the call. */
-  readonly onFirstBytes: () => void;
-}
+const TIMED_OUT: AttemptFailure = {
+  kind: "timed_out",
+  detail: "no reply in time",
+  canRetry: false,
+};
 
-function classifyReply(
-  candidate: Candidate,
-  attemptRequest: AttemptRequest,
-  context: ReplyContext,
-): AttemptResult | Promise<AttemptResult> {
-  const { reply, headers, onFirstBytes } = context;
-  if (reply.status >= 300) return rejectedReply(candidate, attemptRequest, headers, reply);
-  const contentType = reply.headers.get("content-type") ?? "";
-  if (
-    attemptRequest.stream &&
-    /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType)
-  )
-    return beginStream(candidate, attemptRequest, {
-      body: reply.body,
-      headers,
-      contentType,
-      onFirstBytes,
-    });
-  const body = readBody(reply);
-  return body instanceof Promise
-    ? body.then((read) => classifyBody(candidate, attemptRequest, headers, read))
-    : classifyBody(candidate, attemptRequest, headers, body);
-}
-
-function classifyBody(
-  candidate: Candidate,
-  attemptRequest: AttemptRequest,
-  headers: Readonly<Record<string, string>>,
-  body: BodyResult,
-): AttemptResult {
-  if (body.kind !== "text")
-    return malformedReply(candidate, `the reply is ${body.kind}`, body.kind === "cut");
-  const json = parseObject(body.text);
-  if (json === undefined) return malformedReply(candidate, "the reply is not JSON", false);
-  if (isErrorReply(json))
-    return {
-      ok: false,
-      fault: providerErrorFault(
-        { ...attemptRequest, status: 502, headers, text: body.text },
-        candidate.credential,
-      ),
-      status: 502,
-      canRetry: true,
-    };
-  if (attemptRequest.stream)
-    return malformedReply(candidate, "a stream was asked for and a whole reply came", false);
-  return { ok: true, reply: { kind: "whole", text: body.text, json, headers } };
-}
-
-async function rejectedReply(
-  candidate: Candidate,
-  attemptRequest: AttemptRequest,
-  headers: Readonly<Record<string, string>>,
-  reply: UpstreamResponse,
-): Promise<AttemptResult> {
-  const body = await readBody(reply, ERROR_BODY_MAX_BYTES);
-  const { status } = reply;
-  const fault = providerErrorFault(
-    {
-      ...attemptRequest,
-      status,
-      headers,
-      text: body.kind === "text" ? body.text : "",
-    },
-    candidate.credential,
-  );
-  return { ok: false, fault, status, canRetry: isRetriable(status) };
-}
-
-function malformedReply(candidate: Candidate, detail: string, canRetry: boolean): AttemptResult {
-  return {
-    ok: false,
-    fault: upstreamFault(candidate.credential, "garbled", detail),
-    status: 502,
-    canRetry,
-  };
-}
-
-interface StreamStart {
-  readonly body: BodyStream;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly contentType: string;
-  readonly onFirstBytes: ReplyContext["onFirstBytes"];
-}
-
-// A stream that begins with an error is a failure like any other, as long as nothing of it was passed on: however its first
-// event is sliced, and whatever comments stand before it.
-async function beginStream(
-  candidate: Candidate,
-  attemptRequest: AttemptRequest,
-  start: StreamStart,
-): Promise<AttemptResult> {
-  const { body, headers, contentType, onFirstBytes } = start;
-  const parser = /^text\//i.test(contentType) ? createSseParser() : createAwsFrameParser();
-  const started = (first: Uint8Array | undefined): AttemptResult => ({
-    ok: true,
-    reply: { kind: "stream", body, headers, contentType, first },
-  });
-  const timedOut = Promise.withResolvers<"late">();
-  const clearDeadline = startDeadline(FIRST_EVENT_TIMEOUT_MS, () => {
-    cancelRead(body);
-    timedOut.resolve("late");
-  });
-  let received: Uint8Array | undefined;
-  try {
-    for (;;) {
-      const chunk = await Promise.race([nextChunk(body), timedOut.promise]);
-      // What is late is not lost: it waits for whoever the inflow flows to next.
-      if (chunk === "late") return started(received);
-      onFirstBytes();
-      const events = chunk === undefined ? parser.end() : parser.push(chunk);
-      if (chunk !== undefined)
-        received = received === undefined ? chunk : Buffer.concat([received, chunk]);
-      const message = events.map(readSse).find((one) => one !== undefined);
-      const error = message === undefined ? undefined : errorDataOf(message);
-      if (error !== undefined)
-        return failedStreamStart(candidate, attemptRequest, start, {
-          text: error,
-          name: message?.name,
-        });
-      if (message !== undefined || (received?.length ?? 0) > FIRST_EVENT_MAX_BYTES)
-        return started(received);
-      if (chunk === undefined)
-        return malformedReply(candidate, "the stream ended before its first event", true);
-    }
-  } catch {
-    cancelBodyStream(body);
-    return malformedReply(candidate, "the stream broke before its first event", true);
-  } finally {
-    clearDeadline();
-  }
-}
-
-function failedStreamStart(
-  candidate: Candidate,
-  attemptRequest: AttemptRequest,
-  { body, headers }: StreamStart,
-  { text, name = "" }: { readonly text: string; readonly name: string | undefined },
-): AttemptResult {
-  cancelBodyStream(body);
-  const status = BEDROCK_EXCEPTION_STATUSES[name] ?? statusInError(text);
-  const fault = providerErrorFault(
-    { ...attemptRequest, status, headers, text },
-    candidate.credential,
-  );
-  return { ok: false, fault, status: fault.status, canRetry: isRetriable(fault.status) };
+function toFailure(cause: unknown): AttemptFailure {
+  return { kind: "unreachable", detail: String(cause), canRetry: true };
 }

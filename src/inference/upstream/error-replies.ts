@@ -1,7 +1,7 @@
 // Recognizes errors that providers send with status 200, in a whole reply or as the first event of a stream.
 
 import type { SseMessage } from "../../base/streams/sse.ts";
-import { isObject, type JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 
 /** The statuses that Bedrock's exceptions have outside of a stream. */
 export const BEDROCK_EXCEPTION_STATUSES: Readonly<Record<string, number>> = {
@@ -24,15 +24,6 @@ export function statusInError(data: string): number {
   const match = /"(?:status_code|status|code)"\s*:\s*"?(4\d\d|5\d\d)\b/.exec(data);
   if (match !== null) return Number(match[1]);
   return /overloaded/i.test(data) ? 529 : 502;
-}
-
-export function parseObject(text: string): JsonObject | undefined {
-  try {
-    const json: unknown = JSON.parse(text);
-    return isObject(json) ? json : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A reply with status 200 that is an error all the same. */

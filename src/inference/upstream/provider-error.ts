@@ -7,6 +7,8 @@ import type { CanonicalError } from "../canonical/error.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Credential } from "../providers/credentials.ts";
 import { OUTBOUND_WIRES } from "../wires/wires.ts";
+import { redact } from "./redact.ts";
+import { transportFault } from "./transport-fault.ts";
 
 const MESSAGE_MAX_LENGTH = 2_000;
 const PROVIDER_KEYS_STEP = {
@@ -49,7 +51,7 @@ export function streamErrorFault(
   { isTranslated }: Pick<ProviderFailure, "isTranslated">,
 ): Fault {
   if (error.isTruncation === true)
-    return upstreamFault(credential, "truncated", "the stream was cut");
+    return transportFault("incomplete", "the stream was cut", credential);
   const isContextFull = error.nativeCode === CONTEXT_LENGTH_EXCEEDED;
   return reportedFault(error, credential, { isTranslated, isContextFull, headers: {} });
 }
@@ -149,30 +151,6 @@ function canonicalErrorOf({ wire, status, text }: ProviderFailure): CanonicalErr
   return outbound.readError(status, parseJson(text) ?? text);
 }
 
-const SENTENCES = {
-  unreachable: "could not be reached",
-  garbled: "sent a reply that cannot be understood",
-  truncated: "ended its stream before the reply was complete",
-} as const;
-
-/** The error of a provider that could not be reached, or whose reply is unusable. */
-export function upstreamFault(
-  credential: Credential,
-  cause: keyof typeof SENTENCES | "timed_out",
-  detail: string,
-): Fault {
-  const fields = { provider: credential.provider.id };
-  if (cause === "timed_out")
-    return new Fault("upstream_timeout", detail, {
-      message: `${credential.provider.name} did not answer in time. Try again, or use another model.`,
-      fields,
-    });
-  return new Fault("upstream_error", detail, {
-    message: `${credential.provider.name} ${SENTENCES[cause]}. Try again, or use another model.`,
-    fields,
-  });
-}
-
 function accountFault(
   credential: Credential,
   status: number | undefined,
@@ -244,31 +222,6 @@ function firstText(...values: readonly unknown[]): string {
       return JSON.stringify(value).slice(0, MESSAGE_MAX_LENGTH);
   }
   return "";
-}
-
-/**
- * How keys and accounts are written. Where words are written alike, such as `api_connection`, a digit or a capital tells that
- * it was drawn, near enough that no text takes long to look through; of a key also more letters in a row than a word has.
- * Anthropic's organizations and xAI's teams are UUIDs, Google's projects and Amazon's accounts stand in paths.
- */
-const SECRET_PATTERNS: readonly (readonly [pattern: RegExp, instead: string])[] = [
-  [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
-  [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_](?:[a-z]{1,16}[-_]){0,3}[a-z]{16}[a-z_-]*/g, "[key]"],
-  [/\b(key|api)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
-  [/\b(org|proj|project|acct)-[A-Za-z0-9]{8,}/g, "[account]"],
-  [/\b(org|proj|project|acct|team|user)[-_](?=[a-z]*[A-Z\d])[A-Za-z0-9]{8,}/g, "[account]"],
-  [/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi, "[id]"],
-  [/\b(projects?\/|project_number:|project_id:)[\w-]{4,}/g, "$1[account]"],
-  [/\barn:aws[\w-]*:([\w-]*):([\w-]*):\d{12}:/g, "arn:aws:$1:$2:[account]:"],
-  [/\bAIza[\w-]{20,}/g, "[key]"],
-  [/\bBearer\s+\S+/gi, "Bearer [key]"],
-];
-
-// Providers echo keys in their errors, whole or in part, and name the organization that the key belongs to.
-export function redact(text: string, { apiKey }: Credential): string {
-  const raw = apiKey?.reveal() ?? "";
-  const clean = raw.length >= 8 ? text.replaceAll(raw, "[key]") : text;
-  return SECRET_PATTERNS.reduce((so, [pattern, instead]) => so.replaceAll(pattern, instead), clean);
 }
 
 function parseJson(text: string): unknown {

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { secret } from "../../../src/base/secret.ts";
-import { redact } from "../../../src/inference/upstream/provider-error.ts";
+import { redact } from "../../../src/inference/upstream/redact.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import type { Credential } from "../../../src/inference/providers/credentials.ts";
 

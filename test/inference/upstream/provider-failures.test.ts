@@ -214,7 +214,7 @@ describe("a provider's `retry-after`", () => {
       expect((await chat()).status).toBe(200);
       works = false;
     }
-  });
+  }, 30_000);
 
   test("that is not there does not keep the gateway from another try at once", async () => {
     await start((_, count) => (count === 1 ? { status: 429, body: "{}" } : { body: OK }));
@@ -410,14 +410,18 @@ describe("what a provider sends", () => {
   }, 20_000);
 
   test("as one event that never ends is cut off with an error event", async () => {
-    await start(() => ({
-      headers: SSE,
-      body: `${CHUNK}data: {"choices":[{"delta":{"content":"${"x".repeat(70 * 1_048_576)}`,
-    }));
+    await start(
+      () => ({
+        headers: SSE,
+        body: `${CHUNK}data: {"choices":[{"delta":{"content":"${"x".repeat(70 * 1_048_576)}`,
+      }),
+      // So that it is the size that ends the stream, however busy the machine is.
+      { timeouts: { firstByteMs: 60_000, replyMs: 60_000, idleMs: 60_000, streamMs: 60_000 } },
+    );
     const text = await (await chat({ stream: true })).text();
     expect(text.length).toBeLessThan(1_000_000);
-    expect(text).toContain('"code":"upstream_error"');
-  }, 20_000);
+    expect(text).toContain("sent a reply that cannot be understood");
+  }, 90_000);
 
   test("that is no UTF-8, no JSON, or no object is a failure without a charge", async () => {
     const bodies = [
@@ -512,6 +516,38 @@ describe("a provider that is not there", () => {
     const response = await chat();
     expect(response.status).toBe(502);
     expect(errorOf(await response.json())["code"]).toBe("upstream_error");
+  });
+});
+
+describe("a reply that breaks off", () => {
+  const LOST = "The connection to Simulator was lost. Try again, or use another model.";
+  const INCOMPLETE =
+    "Simulator ended its stream before the reply was complete. Try again, or use another model.";
+
+  test("names the lost connection when a whole reply is cut", async () => {
+    await start(() => ({ body: OK.slice(0, 40), length: OK.length, ending: "cut" }));
+    const response = await chat();
+    const error = errorOf(await response.json());
+    expect([response.status, error["message"]]).toEqual([502, LOST]);
+  });
+
+  test("names the lost connection when a stream is cut, before its first event or after it", async () => {
+    await start((request) => ({
+      headers: SSE,
+      body: request.body.includes("early") ? ": comment\n\n" : CHUNK,
+      ending: "cut",
+    }));
+    for (const text of ["early", "late"]) {
+      const messages = [{ role: "user", content: text }];
+      const response = await chat({ stream: true, messages });
+      expect([text, await response.text()]).toEqual([text, expect.stringContaining(LOST)]);
+    }
+  });
+
+  test("names the early end when a stream is closed before it is complete", async () => {
+    await start(() => ({ headers: SSE, body: CHUNK }));
+    const response = await chat({ stream: true });
+    expect(await response.text()).toContain(INCOMPLETE);
   });
 });
 

@@ -1,0 +1,144 @@
+// Holds credits for a call. One hold covers every candidate that may have to be paid for. A candidate on the caller's
+// provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
+
+import { Fault } from "../../base/fault.ts";
+import type { HoldRequest, KeyRateLimit } from "../../ledger/decide.ts";
+import type { Freeze } from "../../ledger/freezes.ts";
+import type { Ledger } from "../../ledger/ledger.ts";
+import type { CostEstimate } from "../metering/cost-estimate.ts";
+import { mostExpensive, type PricedCandidate } from "../routing/priced-candidates.ts";
+import type { CallInput, Hold, OpenCall, SettledCall } from "./call.ts";
+import { holdFault, operatorFreezeFault } from "./hold-faults.ts";
+
+export interface HoldDeps extends FreezeDeps {
+  readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "settle">;
+  readonly now: () => number;
+  readonly lifetimeMs: number;
+  readonly rateLimit: KeyRateLimit | undefined;
+  readonly openCallsMax: number | undefined;
+  readonly isClaimed: (accountId: string) => Promise<boolean>;
+  readonly isSignInDisabled: boolean;
+}
+
+export interface FreezeDeps {
+  /** Undefined for an account that may make calls. */
+  readonly freezeOf?: ((accountId: string) => Promise<Freeze | undefined>) | undefined;
+}
+
+export interface HoldStep {
+  readonly priced: PricedCandidate;
+  /** The candidates after it. */
+  readonly remaining: readonly PricedCandidate[];
+  /** Whether another candidate has failed before it. */
+  readonly isFallback: boolean;
+}
+
+/** Holds what a candidate needs, unless the call's hold covers it already. */
+export async function ensureHold(deps: HoldDeps, call: OpenCall, step: HoldStep): Promise<Hold> {
+  const { priced, remaining, isFallback } = step;
+  const isPaid = !priced.candidate.credential.byok;
+  if (call.hold !== undefined && (call.hold.isPaid || !isPaid)) return call.hold;
+  const estimate = isPaid ? paidEstimate(priced, remaining) : zeroEstimate(priced);
+  if (!isFallback) return placeHold(deps, call, estimate, isPaid);
+  try {
+    return await placeHold(deps, call, estimate, isPaid);
+  } catch (error) {
+    if (!(error instanceof Fault) || !isShortfall(error, call.input)) throw error;
+    call.shortfall ??= error;
+    // The error of the caller's own key says more. A hold of zero remains, under which the call is recorded.
+    return placeHold(deps, call, zeroEstimate(priced), false);
+  }
+}
+
+/** Refusals that leave the caller's own provider key usable. */
+const SHORTFALL_CODES: ReadonlySet<string> = new Set([
+  "insufficient_credits",
+  "key_limit_reached",
+  "workspace_budget_reached",
+  "workspace_frozen",
+  "rate_limited",
+]);
+
+function isShortfall({ code }: Fault, { hasPayment }: CallInput): boolean {
+  // A caller that sent a payment wants to pay now.
+  if (hasPayment === true && code === "insufficient_credits") return false;
+  return SHORTFALL_CODES.has(code);
+}
+
+function zeroEstimate({ estimate }: PricedCandidate): CostEstimate {
+  return { ...estimate, amount: 0n, minimum: undefined };
+}
+
+/** Covers this candidate and all later ones on the gateway's accounts. */
+function paidEstimate(
+  priced: PricedCandidate,
+  remaining: readonly PricedCandidate[],
+): CostEstimate {
+  if (remaining.length === 0) return priced.estimate;
+  const paid = remaining.filter(({ candidate }) => !candidate.credential.byok);
+  return mostExpensive([priced, ...paid]);
+}
+
+/** Refusals that the workspace's owner can lift. */
+const OWNER_FIXABLE_OUTCOMES: ReadonlySet<string> = new Set([
+  "insufficient_credits",
+  "budget",
+  "key_limit",
+]);
+
+async function placeHold(
+  deps: HoldDeps,
+  call: OpenCall,
+  estimate: CostEstimate,
+  isPaid: boolean,
+): Promise<Hold> {
+  const { input, request } = call;
+  const { caller } = input;
+  const isFirst = call.hold === undefined;
+  if (!isFirst) await releaseHold(deps, input);
+  // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
+  const now = deps.now();
+  const holdRequest: HoldRequest = {
+    ...holdIds(input),
+    amount: estimate.amount,
+    minimum: estimate.minimum,
+    now,
+    expiresAt: now + deps.lifetimeMs,
+    // A second hold is not a second call.
+    rateLimit: isFirst ? deps.rateLimit : undefined,
+    openCallsMax: isFirst ? deps.openCallsMax : undefined,
+  };
+  // A hold of zero does not look at the wallet, where the ledger would see the freeze.
+  if (estimate.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
+  const outcome = deps.ledger.tryHoldSync(holdRequest) ?? (await deps.ledger.hold(holdRequest));
+  if (outcome.status === "held") {
+    call.hold = { amount: outcome.amount, isPaid };
+    if (isFirst) await call.statefulCall?.onHeld?.();
+    return call.hold;
+  }
+  if (outcome.status === "frozen") await rejectIfFrozen(deps, caller.accountId);
+  const { isSignInDisabled } = deps;
+  const isClaimed =
+    OWNER_FIXABLE_OUTCOMES.has(outcome.status) && (await deps.isClaimed(caller.accountId));
+  throw holdFault(outcome, estimate, { request, ...caller, isClaimed, isSignInDisabled, now });
+}
+
+/** A freeze by the operator; a freeze by debt stops only what costs credits. */
+export async function rejectIfFrozen({ freezeOf }: FreezeDeps, accountId: string): Promise<void> {
+  const freeze = await freezeOf?.(accountId);
+  if (freeze?.by === "operator") throw operatorFreezeFault(freeze);
+}
+
+export async function releaseHold(
+  { ledger, now }: { readonly ledger: Pick<Ledger<SettledCall>, "settle">; now: () => number },
+  input: CallInput,
+): Promise<void> {
+  await ledger.settle({ ...holdIds(input), cost: 0n, now: now() });
+}
+
+export function holdIds({
+  requestId,
+  caller,
+}: CallInput): Pick<HoldRequest, "id" | "accountId" | "keyId"> {
+  return { id: requestId, accountId: caller.accountId, keyId: caller.keyId };
+}

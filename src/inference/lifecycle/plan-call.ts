@@ -1,0 +1,80 @@
+// Writes a call's request for one candidate: passed through or translated, with the output limit that its hold pays for.
+
+import type { AbortSignalLike } from "../../base/abort.ts";
+import { Fault } from "../../base/fault.ts";
+import { clampedOutputLimit } from "../metering/cost-estimate.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import type { PricedCandidate } from "../routing/priced-candidates.ts";
+import { planFor, type TransportPlan } from "../translate/plan.ts";
+import type { AttemptRequest } from "../upstream/attempt.ts";
+import type { HeldCall, Hold, OpenCall } from "./call.ts";
+import { abortStopsBilling } from "./client-disconnect.ts";
+
+export interface PlanDeps {
+  /** A stable name for the account that reveals nothing about it. */
+  readonly pseudonymOf: (accountId: string) => string;
+  /** Aborted when the process stops waiting for calls whose caller has left. */
+  readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
+}
+
+/** The fault says what the candidate's wire cannot express. */
+export function planCall(
+  { pseudonymOf }: PlanDeps,
+  { input, request, statefulCall, catalog, attempts, untrack }: OpenCall,
+  { candidate, estimate }: PricedCandidate,
+  hold: Hold,
+): HeldCall | Fault {
+  const held = hold.amount;
+  const outputMax = candidate.credential.byok
+    ? undefined
+    : clampedOutputLimit(estimate, held, request.choices);
+  const createPlan = (sent: ParsedRequest): TransportPlan =>
+    planFor(sent, candidate, {
+      requestId: input.requestId,
+      now: input.now,
+      adjustments: { pseudonym: () => pseudonymOf(input.caller.accountId), outputMax },
+    });
+  try {
+    const plan =
+      statefulCall === undefined
+        ? createPlan(request)
+        : statefulCall.planFor(candidate, createPlan);
+    return {
+      input,
+      request,
+      statefulCall,
+      catalog,
+      attempts,
+      untrack,
+      candidate,
+      estimate,
+      held,
+      outputMax,
+      plan,
+    };
+  } catch (error) {
+    if (error instanceof Fault) return error;
+    throw error;
+  }
+}
+
+export function attemptRequestFor(
+  { shutdownSignal }: PlanDeps,
+  { input, request, candidate, plan }: HeldCall,
+  next: PricedCandidate | undefined,
+): AttemptRequest {
+  const isOtherModelNext = next !== undefined && next.candidate.model.id !== candidate.model.id;
+  return {
+    accountId: input.caller.accountId,
+    wire: plan.wire,
+    path: plan.path,
+    body: plan.body,
+    stream: request.stream,
+    isTranslated: plan.isTranslated,
+    headers: input.headers,
+    // If closing the connection does not end the bill, the call runs on without its caller for the provider's usage. A stream
+    // that has begun learns from its own cancellation that the caller has left.
+    cancelSignal: abortStopsBilling(candidate) ? input.signal : shutdownSignal,
+    maxAttempts: isOtherModelNext ? 1 : undefined,
+  };
+}

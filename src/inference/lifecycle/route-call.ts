@@ -1,0 +1,29 @@
+// The routing stage: which candidates may serve a call.
+
+import type { Fault } from "../../base/fault.ts";
+import type { Candidates } from "../routing/candidates.ts";
+import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
+import type { ParsedCall, RoutedRequest } from "./call.ts";
+import { sharedCredentialsFault } from "./shared-credentials.ts";
+
+export async function routeCall(
+  deps: RoutingDeps,
+  { input, request, statefulCall }: ParsedCall,
+): Promise<RoutedRequest> {
+  const catalog = deps.catalog.current();
+  const found = await findCandidates(request, input.api, input.caller.accountId, deps);
+  const sharedFault =
+    statefulCall === undefined
+      ? sharedCredentialsFault(request)
+      : statefulCall.sharedCredentialsFault();
+  const candidates = usableCandidates(found, sharedFault);
+  return { input, request, statefulCall, catalog, candidates };
+}
+
+/** If a request must not use the gateway's credentials, only the caller's own provider keys are left. */
+function usableCandidates(candidates: Candidates, sharedFault: Fault | undefined): Candidates {
+  if (sharedFault === undefined) return candidates;
+  const [first, ...others] = candidates.filter(({ credential }) => credential.byok);
+  if (first === undefined) throw sharedFault;
+  return [first, ...others];
+}

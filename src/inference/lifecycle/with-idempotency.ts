@@ -1,0 +1,41 @@
+// `Idempotency-Key` on a model call: the first request runs, a repetition gets its response.
+
+import { Fault } from "../../base/fault.ts";
+import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
+import type { Db, Reader, Tx } from "../../store/db.ts";
+import type { CallInput, StoredReply } from "./call.ts";
+import { replayReply } from "./idempotent-reply.ts";
+
+export interface IdempotencyDeps {
+  readonly db: Db;
+  readonly now: () => number;
+  /** A replay takes no hold, which would check the key. */
+  readonly isKeyActive: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
+  /** Returns the response of an earlier call, or reserves the key for this one. */
+  readonly begin: (tx: Tx, call: IdempotentModelCall) => Promise<StoredReply | undefined>;
+  readonly release: (tx: Tx, call: IdempotentModelCall) => Promise<void>;
+}
+
+type IdempotentModelCall = IdempotentCall & { readonly holdId: string };
+
+export async function withIdempotency(
+  { db, now, isKeyActive, begin, release }: IdempotencyDeps,
+  { text, caller, requestId }: CallInput,
+  idempotent: IdempotentCall,
+  run: () => Promise<Response>,
+): Promise<Response> {
+  const call = { ...idempotent, holdId: requestId };
+  const stored = await db.write(async (tx) => {
+    if (!(await isKeyActive(tx, caller.keyId, now())))
+      throw new Fault("invalid_api_key", "revoked or expired key");
+    return begin(tx, call);
+  });
+  if (stored !== undefined) return replayReply(stored, text);
+  try {
+    return await run();
+  } catch (error) {
+    // A failed call may be repeated under the same key.
+    await db.write((tx) => release(tx, call));
+    throw error;
+  }
+}

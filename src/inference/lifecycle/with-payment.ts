@@ -1,0 +1,37 @@
+// Lets a model call that the balance does not cover be paid for with x402.
+
+import { splitTarget } from "../../http/request/request-target.ts";
+import type { Caller } from "../../http/route.ts";
+import type { CallInput } from "./call.ts";
+
+export interface PaymentDeps {
+  /** Runs the call, takes the payment that it lacks credits for, and runs it again. */
+  readonly payAndRun: (call: PayableCall, run: () => Promise<Response>) => Promise<Response>;
+  /** A shutdown waits for payments as it does for calls. */
+  readonly trackCall: () => () => void;
+}
+
+export interface PayableCall extends Caller {
+  readonly path: string;
+  readonly headers: Headers;
+  readonly now: number;
+}
+
+export function hasPayment(headers: Headers): boolean {
+  return headers.has("payment-signature");
+}
+
+export async function withPayment(
+  { payAndRun, trackCall }: PaymentDeps,
+  { caller, headers, now }: CallInput,
+  url: string,
+  run: () => Promise<Response>,
+): Promise<Response> {
+  const [path] = splitTarget(url);
+  const untrack = trackCall();
+  try {
+    return await payAndRun({ ...caller, path, headers, now }, run);
+  } finally {
+    untrack();
+  }
+}

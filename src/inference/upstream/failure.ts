@@ -1,0 +1,53 @@
+// Why an attempt got no usable reply, and the error that the caller gets for it.
+
+import { Fault } from "../../base/fault.ts";
+import type { Credential } from "../providers/credentials.ts";
+import { isRetriable, providerErrorFault, type ProviderFailure } from "./provider-error.ts";
+import { transportFault, type TransportFailure } from "./transport-fault.ts";
+
+export type AttemptFailure =
+  | { readonly kind: TransportFailure; readonly detail: string; readonly canRetry: boolean }
+  /** The provider replied with an error: as a status, or within a reply or a stream of status 200. */
+  | {
+      readonly kind: "provider_error";
+      readonly status: number;
+      readonly text: string;
+      readonly headers: Readonly<Record<string, string>>;
+      readonly isInStream: boolean;
+    }
+  | { readonly kind: "client_closed" };
+
+export interface FailedAttempt {
+  readonly ok: false;
+  readonly fault: Fault;
+  /** The status in the call's record. */
+  readonly status: number;
+  readonly canRetry: boolean;
+  readonly isClientGone: boolean;
+}
+
+/** What nginx logs for a client that left: it counts as nobody's failure. */
+const CLIENT_CLOSED_STATUS = 499;
+
+export function toFailedAttempt(
+  failure: AttemptFailure,
+  request: Pick<ProviderFailure, "wire" | "isTranslated">,
+  credential: Credential,
+): FailedAttempt {
+  if (failure.kind === "client_closed") {
+    const status = CLIENT_CLOSED_STATUS;
+    const fault = new Fault("upstream_error", "client closed the request", { status });
+    return { ok: false, fault, status, canRetry: false, isClientGone: true };
+  }
+  if (failure.kind === "provider_error") {
+    const { status: replied, headers, text, isInStream } = failure;
+    const fault = providerErrorFault({ ...request, status: replied, headers, text }, credential);
+    // An error event has no status of its own: the one that it maps to is recorded.
+    const status = isInStream ? fault.status : replied;
+    return { ok: false, fault, status, canRetry: isRetriable(status), isClientGone: false };
+  }
+  const { kind, detail, canRetry } = failure;
+  const status = kind === "timed_out" ? 504 : 502;
+  const fault = transportFault(kind, detail, credential);
+  return { ok: false, fault, status, canRetry, isClientGone: false };
+}

@@ -1,0 +1,164 @@
+// Reads the beginning of a provider's reply: all of it where it is not streamed, otherwise up to its first event. Providers
+// also send errors with status 200, and those must be found before anything reaches the caller.
+
+import { startDeadline } from "../../base/deadline.ts";
+import { type JsonObject, parseObject } from "../../base/json.ts";
+import { createSseParser, readSse, type SseMessage } from "../../base/streams/sse.ts";
+import {
+  type BodyStream,
+  cancelBodyStream,
+  cancelRead,
+  nextChunk,
+} from "../../http-client/body-stream.ts";
+import type { UpstreamResponse } from "../../http-client/reply.ts";
+import { createAwsFrameParser } from "./aws-frames.ts";
+import {
+  BEDROCK_EXCEPTION_STATUSES,
+  errorDataOf,
+  isErrorReply,
+  statusInError,
+} from "./error-replies.ts";
+import type { AttemptFailure } from "./failure.ts";
+import { type BodyResult, readBody } from "./read-body.ts";
+
+export type UpstreamReply =
+  | {
+      readonly kind: "whole";
+      readonly text: string;
+      readonly json: JsonObject;
+      readonly headers: Readonly<Record<string, string>>;
+    }
+  | {
+      readonly kind: "stream";
+      readonly body: BodyStream;
+      /** What has been read of it; undefined if nothing has arrived yet. */
+      readonly first: Uint8Array | undefined;
+      readonly headers: Readonly<Record<string, string>>;
+      readonly contentType: string;
+    };
+
+export type ReadResult =
+  | { readonly ok: true; readonly reply: UpstreamReply }
+  | { readonly ok: false; readonly failure: AttemptFailure };
+
+export interface ReplyContext {
+  readonly isStream: boolean;
+  /** The headers that are returned to the caller. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Called when the first bytes of a stream arrive. */
+  readonly onFirstBytes: () => void;
+}
+
+/** After this long without a first event the caller gets the response headers. */
+const FIRST_EVENT_TIMEOUT_MS = 15_000;
+/** How much of a stream is buffered in search of its first event. */
+const FIRST_EVENT_MAX_BYTES = 65_536;
+const ERROR_BODY_MAX_BYTES = 65_536;
+
+const STREAM_CONTENT_TYPE = /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i;
+
+export function readReply(
+  reply: UpstreamResponse,
+  context: ReplyContext,
+): ReadResult | Promise<ReadResult> {
+  if (reply.status >= 300) return readErrorReply(reply, context);
+  const contentType = reply.headers.get("content-type") ?? "";
+  if (context.isStream && STREAM_CONTENT_TYPE.test(contentType))
+    return readStreamStart(reply.body, contentType, context);
+  const body = readBody(reply);
+  return body instanceof Promise
+    ? body.then((read) => toWholeReply(read, context))
+    : toWholeReply(body, context);
+}
+
+async function readErrorReply(
+  reply: UpstreamResponse,
+  { headers }: ReplyContext,
+): Promise<ReadResult> {
+  const body = await readBody(reply, ERROR_BODY_MAX_BYTES);
+  const text = body.kind === "text" ? body.text : "";
+  return providerError({ status: reply.status, text, headers, isInStream: false });
+}
+
+function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): ReadResult {
+  if (body.kind === "cut") return lost("the connection was closed before the end of the reply");
+  if (body.kind !== "text") return malformed(`the reply is ${body.kind}`);
+  const { text } = body;
+  const json = parseObject(text);
+  if (json === undefined) return malformed("the reply is not a JSON object");
+  if (isErrorReply(json)) return providerError({ status: 502, text, headers, isInStream: false });
+  if (isStream) return malformed("the reply is not a stream");
+  return { ok: true, reply: { kind: "whole", text, json, headers } };
+}
+
+// The first event may arrive in several chunks, after comments.
+async function readStreamStart(
+  body: BodyStream,
+  contentType: string,
+  { headers, onFirstBytes }: ReplyContext,
+): Promise<ReadResult> {
+  const parser = /^text\//i.test(contentType) ? createSseParser() : createAwsFrameParser();
+  const started = (first: Uint8Array | undefined): ReadResult => ({
+    ok: true,
+    reply: { kind: "stream", body, headers, contentType, first },
+  });
+  const timedOut = Promise.withResolvers<"timed_out">();
+  const clearDeadline = startDeadline(FIRST_EVENT_TIMEOUT_MS, () => {
+    cancelRead(body);
+    timedOut.resolve("timed_out");
+  });
+  let received: Uint8Array | undefined;
+  try {
+    for (;;) {
+      const chunk = await Promise.race([nextChunk(body), timedOut.promise]);
+      // A chunk that arrives later stays in the body stream for its next reader.
+      if (chunk === "timed_out") return started(received);
+      onFirstBytes();
+      const events = chunk === undefined ? parser.end() : parser.push(chunk);
+      if (chunk !== undefined)
+        received = received === undefined ? chunk : Buffer.concat([received, chunk]);
+      const message = events.map(readSse).find((one) => one !== undefined);
+      const error = message === undefined ? undefined : errorDataOf(message);
+      if (error !== undefined) {
+        cancelBodyStream(body);
+        const status = streamErrorStatus(message, error);
+        return providerError({ status, text: error, headers, isInStream: true });
+      }
+      if (message !== undefined || (received?.length ?? 0) > FIRST_EVENT_MAX_BYTES)
+        return started(received);
+      if (chunk === undefined)
+        return failed({
+          kind: "incomplete",
+          detail: "the stream ended before its first event",
+          canRetry: true,
+        });
+    }
+  } catch {
+    cancelBodyStream(body);
+    return lost("the connection was closed before the first event");
+  } finally {
+    clearDeadline();
+  }
+}
+
+function streamErrorStatus(message: SseMessage | undefined, error: string): number {
+  return BEDROCK_EXCEPTION_STATUSES[message?.name ?? ""] ?? statusInError(error);
+}
+
+function providerError(
+  error: Omit<Extract<AttemptFailure, { kind: "provider_error" }>, "kind">,
+): ReadResult {
+  return failed({ kind: "provider_error", ...error });
+}
+
+function lost(detail: string): ReadResult {
+  return failed({ kind: "connection_lost", detail, canRetry: true });
+}
+
+function malformed(detail: string): ReadResult {
+  return failed({ kind: "malformed", detail, canRetry: false });
+}
+
+function failed(failure: AttemptFailure): ReadResult {
+  return { ok: false, failure };
+}

@@ -1,0 +1,36 @@
+// The headers of a provider's reply that the caller gets. Any other could reveal the gateway's account.
+
+import { memoize } from "../../base/memoize.ts";
+import type { UpstreamResponse } from "../../http-client/reply.ts";
+
+const RETURNED_HEADERS =
+  /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;
+
+/** Replies repeat the same few names. */
+const isReturned = memoize((name: string) => RETURNED_HEADERS.test(name));
+
+export function returnedHeaders(
+  headers: UpstreamResponse["headers"],
+  now: number,
+): Record<string, string> {
+  const returned: Record<string, string> = {};
+  for (const [name, value] of headers) {
+    if (!isReturned(name)) continue;
+    const text = name === "retry-after" ? retryAfterText(value, now) : value;
+    if (text !== undefined) returned[name] = text;
+  }
+  return returned;
+}
+
+const SECONDS = /^\d{1,9}(?:\.\d{1,9})?$/;
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .{1,40} GMT$/;
+
+/** A `retry-after` as whole seconds, at least 1, as the API promises; undefined where it is neither seconds nor a date. */
+function retryAfterText(value: string, now: number): string | undefined {
+  const seconds = SECONDS.test(value)
+    ? Number(value)
+    : HTTP_DATE.test(value)
+      ? (Date.parse(value) - now) / 1_000
+      : NaN;
+  return Number.isNaN(seconds) ? undefined : String(Math.max(1, Math.ceil(seconds)));
+}
