@@ -1,4 +1,4 @@
-// A human who owns a workspace, or works in one, with the forms of the console in their hands.
+// People with a console session, and requests of console pages and forms.
 
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
@@ -27,13 +27,13 @@ export async function createUser(gateway: Gateway, name: string): Promise<TestUs
   const sessions = createSessions({ db, master, baseUrl: gateway.config.baseUrl });
   const now = Date.now();
   const email = `${name}@example.com`;
-  const told = { issuer: "https://id.test", subject: name, email, name };
-  const [personId, set] = await db.write(async (tx) => {
-    const { id } = await recordPerson(tx, told, now);
-    const about = { personId: id, network: "test", browser: "test", cookies: null, now };
-    return [id, await sessions.begin(tx, about)] as const;
+  const identity = { issuer: "https://id.test", subject: name, email, name };
+  const [personId, setCookie] = await db.write(async (tx) => {
+    const { id } = await recordPerson(tx, identity, now);
+    const session = { personId: id, network: "test", browser: "test", cookies: null, now };
+    return [id, await sessions.begin(tx, session)] as const;
   });
-  const cookie = set.split(";")[0] ?? "";
+  const cookie = setCookie.split(";")[0] ?? "";
   const session = await sessions.find(cookie, now);
   return { personId, email, cookie, csrf: session?.csrf ?? "" };
 }
@@ -43,8 +43,8 @@ export async function makeOwner(
   accountId: string,
   user: TestUser,
 ): Promise<void> {
-  const about = { accountId, personId: user.personId, via: "test", now: Date.now() };
-  await gateway.server.db.write((tx) => claimWorkspace(tx, about));
+  const claim = { accountId, personId: user.personId, via: "test", now: Date.now() };
+  await gateway.server.db.write((tx) => claimWorkspace(tx, claim));
 }
 
 export async function makeDeveloper(
@@ -52,11 +52,11 @@ export async function makeDeveloper(
   accountId: string,
   user: TestUser,
 ): Promise<void> {
-  const about = { accountId, personId: user.personId, via: "test", now: Date.now() };
-  await gateway.server.db.write((tx) => addDeveloper(tx, about));
+  const member = { accountId, personId: user.personId, via: "test", now: Date.now() };
+  await gateway.server.db.write((tx) => addDeveloper(tx, member));
 }
 
-/** Opens a page of the console, or sends one of its forms. */
+/** Requests a console page, or submits its form. */
 export async function visitPage(
   gateway: Gateway,
   path: string,
@@ -82,7 +82,7 @@ export async function visitPage(
   };
 }
 
-/** The words of a page, without its marks. */
+/** The text of a page without its markup. */
 export function textOf({ text }: PageResponse): string {
   return text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
 }

@@ -1,4 +1,4 @@
-// What the tests of billing share: an agent that buys, a human with a browser that keeps no cookies, and the books.
+// Helpers of the billing tests: API calls, page requests and ledger balances.
 
 import { expect } from "bun:test";
 import { verifyLedger } from "../../src/ledger/verify.ts";
@@ -27,7 +27,7 @@ export interface ApiResponse<T = Record<string, unknown>> {
 
 type Endpoint = { readonly url: string };
 
-/** One call of the API, as an agent makes it. */
+/** An API call with the account's key. */
 export async function api<T = Record<string, unknown>>(
   { url }: Endpoint,
   account: TestAccount,
@@ -49,23 +49,28 @@ export async function api<T = Record<string, unknown>>(
 }
 
 export async function buyCredits(
-  place: Endpoint,
+  gateway: Endpoint,
   account: TestAccount,
   usd: unknown = 10,
 ): Promise<InvoiceBody> {
-  const { status, body } = await api<InvoiceBody>(place, account, ["POST", "/v1/billing/invoice"], {
-    body: { amount_usd: usd },
-  });
+  const { status, body } = await api<InvoiceBody>(
+    gateway,
+    account,
+    ["POST", "/v1/billing/invoice"],
+    {
+      body: { amount_usd: usd },
+    },
+  );
   expect({ status, body }).toMatchObject({ status: 201 });
   return body;
 }
 
 export async function readInvoice(
-  place: Endpoint,
+  gateway: Endpoint,
   account: TestAccount,
   id: string,
 ): Promise<InvoiceBody> {
-  const { status, body } = await api<InvoiceBody>(place, account, [
+  const { status, body } = await api<InvoiceBody>(gateway, account, [
     "GET",
     `/v1/billing/invoice/${id}`,
   ]);
@@ -73,7 +78,7 @@ export async function readInvoice(
   return body;
 }
 
-/** What the audit log has of invoices: what was done to which, and by what kind of actor; the oldest first. */
+/** The audit entries of invoices, oldest first: `invoice.created inv_… key key_…`. */
 export async function invoiceAuditEntries(db: Db, accountId: string): Promise<readonly string[]> {
   const rows = await db.all(
     "select action, target, actor_type, actor_id from audit where account_id = ? and action like 'invoice.%' order by id",
@@ -84,7 +89,7 @@ export async function invoiceAuditEntries(db: Db, accountId: string): Promise<re
   );
 }
 
-/** Sends the form of a page, as a browser on that page would. */
+/** Submits a page's form, as a browser does. */
 export function submitForm(
   payUrl: string,
   fields: Readonly<Record<string, string>> = {},
@@ -123,7 +128,7 @@ export async function readWallet(
   };
 }
 
-/** What a ledger account holds, in nano-USD: what went in less what went out. */
+/** The balance of a ledger account in nano-USD: transfers in minus transfers out. */
 export async function ledgerBalanceOf(db: Db, name: string): Promise<bigint> {
   const row = await db.get(
     `select cast(coalesce(sum(case when to_account = ? then amount else -amount end), 0) as text) as total

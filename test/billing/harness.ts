@@ -1,5 +1,5 @@
-// Billing without a gateway around it: a store, the till as the house builds it, accounts with a key that can spend, and
-// what they do at a Stripe that is not there.
+// Billing without a gateway: a store, billing as the server creates it, accounts with a key, and what payers and owners
+// do at the fake Stripe.
 
 import { expect } from "bun:test";
 import { type Billing, createBilling } from "../../src/billing/create-billing.ts";
@@ -28,8 +28,8 @@ export interface BillingHarness {
   readonly logged: string[];
   readonly newAccount: () => Promise<string>;
   readonly newInvoice: (accountId: string, amountCents: number) => Promise<Invoice>;
-  /** Spends of a balance, or holds it and answers how to let go. */
   readonly spend: (accountId: string, amount: bigint) => Promise<void>;
+  /** Returns a function that releases the hold. */
   readonly hold: (accountId: string, amount: bigint) => Promise<() => Promise<unknown>>;
 }
 
@@ -61,24 +61,24 @@ export async function createBillingHarness(
     settings: read.config.billing,
   });
   const billing = service.deps;
-  const name = `shop.${(nextId += 1)}`;
+  const name = `harness.${(nextId += 1)}`;
   const ledger = await startLedger(db, name, clock.now, {
     onBalanceThresholds: handleBalanceThresholds,
   });
-  const about = (accountId: string) => ({
+  const newCall = (accountId: string) => ({
     id: `req.${(nextId += 1)}`,
     accountId,
     keyId: `${accountId}.k`,
     now: clock.now,
   });
   const hold: BillingHarness["hold"] = async (accountId, amount) => {
-    const call = about(accountId);
+    const call = newCall(accountId);
     const held = await ledger.hold({ ...call, amount, expiresAt: clock.now + 1_000_000_000 });
     if (held.status !== "held") return async () => {};
     return () => ledger.settle({ ...call, cost: 0n });
   };
   const spend: BillingHarness["spend"] = async (accountId, amount) => {
-    const call = about(accountId);
+    const call = newCall(accountId);
     const held = await ledger.hold({ ...call, amount, expiresAt: clock.now + 1_000_000 });
     if (held.status !== "held") return;
     const record = usageRecord({ ...call, cost: amount, createdAt: clock.now });
@@ -104,32 +104,37 @@ export async function createBillingHarness(
   };
 }
 
-/** One webhook of Stripe's arrives. */
+/** Delivers one Stripe webhook. */
 export async function deliverWebhook(
-  shop: BillingHarness,
+  harness: BillingHarness,
   stripe: FakeStripe,
   body: string,
 ): Promise<void> {
   const now = Date.now();
-  await handleWebhook(shop.billing, { bodyText: body, signature: stripe.signWebhook(body), now });
+  await handleWebhook(harness.billing, {
+    bodyText: body,
+    signature: stripe.signWebhook(body),
+    now,
+  });
 }
 
-/** All that Stripe has to say arrives, in its order. */
-export async function deliverWebhooks(shop: BillingHarness, stripe: FakeStripe): Promise<void> {
-  for (const { body } of stripe.webhookEvents.splice(0)) await deliverWebhook(shop, stripe, body);
+/** Delivers all pending Stripe webhooks in order. */
+export async function deliverWebhooks(harness: BillingHarness, stripe: FakeStripe): Promise<void> {
+  for (const { body } of stripe.webhookEvents.splice(0))
+    await deliverWebhook(harness, stripe, body);
 }
 
-/** An account that has bought 10 USD at Stripe's page. */
-export async function createBuyer(shop: BillingHarness, stripe: FakeStripe) {
-  const accountId = await shop.newAccount();
-  const { id: invoiceId } = await shop.newInvoice(accountId, 1_000);
-  const started = await beginPayment(shop.billing, invoiceId, shop.clock.now);
-  const intent = stripe.pay(stripe.sessionAt(started.kind === "page" ? started.url : null));
-  await deliverWebhooks(shop, stripe);
+/** An account that has bought credits for 10 USD on a Stripe page. */
+export async function createBuyer(harness: BillingHarness, stripe: FakeStripe) {
+  const accountId = await harness.newAccount();
+  const { id: invoiceId } = await harness.newInvoice(accountId, 1_000);
+  const start = await beginPayment(harness.billing, invoiceId, harness.clock.now);
+  const intent = stripe.pay(stripe.sessionAt(start.kind === "page" ? start.url : null));
+  await deliverWebhooks(harness, stripe);
   return { accountId, invoiceId, intent };
 }
 
-/** The books are in order, and say of Stripe what Stripe says itself. */
+/** The ledger is consistent, and its clearing account equals Stripe's balance. */
 export async function expectLedgerMatchesStripe(
   { db }: BillingHarness,
   stripe: FakeStripe,
@@ -141,14 +146,14 @@ export async function expectLedgerMatchesStripe(
 
 const OWNER = "usr_of_the_tests";
 
-/** An owner saves a method at the Stripe that is not there. Answers it. */
+/** An owner saves a payment method on a Stripe page. Returns it. */
 export async function saveMethod(
-  shop: BillingHarness,
+  harness: BillingHarness,
   stripe: FakeStripe,
   accountId: string,
-  how: Parameters<FakeStripe["completeSetup"]>[1] = {},
+  options: Parameters<FakeStripe["completeSetup"]>[1] = {},
 ) {
-  await shop.db.write(async (tx) => {
+  await harness.db.write(async (tx) => {
     await tx.run(
       "insert into account (id, created_at, created_from, claimed_at) values (?, 1, 'test', 1) on conflict (id) do nothing",
       [accountId],
@@ -159,24 +164,26 @@ export async function saveMethod(
       [accountId, OWNER, accountId],
     );
   });
-  const returnUrl = shop.billing.billingPageUrl(accountId);
-  const about = { accountId, personId: OWNER, returnUrl };
-  const url = await beginMethodSetup(shop.billing, about, shop.clock.now);
+  const returnUrl = harness.billing.billingPageUrl(accountId);
+  const request = { accountId, personId: OWNER, returnUrl };
+  const url = await beginMethodSetup(harness.billing, request, harness.clock.now);
   const setup = stripe.setupSessions.get(url?.split("/").at(-1) ?? "");
-  if (setup === undefined) throw new Error(`no page at ${url}`);
-  const method = stripe.completeSetup(setup, how);
-  shop.clock.now += 3_000;
-  await reconcileMethods(shop.billing, accountId, shop.clock.now);
+  if (setup === undefined) throw new Error(`no setup page at ${url}`);
+  const method = stripe.completeSetup(setup, options);
+  harness.clock.now += 3_000;
+  await reconcileMethods(harness.billing, accountId, harness.clock.now);
   return method;
 }
 
-/** The owner allows it: below 5 USD buy for 10, and for 30 in a month, unless told otherwise. */
-export async function allowAutoTopUp(
-  shop: BillingHarness,
+/** Enables auto top-up: below 5 USD buy for 10 USD, at most 30 USD a month, unless `rules` say otherwise. */
+export async function enableTopUp(
+  harness: BillingHarness,
   accountId: string,
   rules: Partial<Parameters<typeof parseRules>[0]> = {},
 ): Promise<void> {
-  const typed = { threshold_usd: 5, amount_usd: 10, monthly_ceiling_usd: 30, ...rules };
-  const read = parseRules(typed, shop.billing.limits);
-  await shop.db.write((tx) => enableAutoTopUp(tx, accountId, { rules: read, now: shop.clock.now }));
+  const input = { threshold_usd: 5, amount_usd: 10, monthly_ceiling_usd: 30, ...rules };
+  const parsed = parseRules(input, harness.billing.limits);
+  await harness.db.write((tx) =>
+    enableAutoTopUp(tx, accountId, { rules: parsed, now: harness.clock.now }),
+  );
 }

@@ -98,7 +98,7 @@ function settlementOutcomeOf(
   requirements: PaymentRequirements,
 ): SettlementOutcome {
   const parsed = SettleBody.safeParse(body);
-  if (!parsed.success) return { kind: "unknown", reason: `unreadable response, status ${status}` };
+  if (!parsed.success) return { kind: "unknown", reason: `unreadable response: status ${status}` };
   const { success, errorReason, payer, transaction, network, amount } = parsed.data;
   if (!success) {
     const reason = sanitizeReason(errorReason, "unexpected_settle_error");

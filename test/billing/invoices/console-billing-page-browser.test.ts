@@ -1,6 +1,5 @@
-// The billing page in a real browser without JavaScript: an owner buys by hand, saves a method, allows that credits are
-// bought by themselves, and reads why it stopped. Where POSTERN_TEST_PICTURES names a folder, a picture of each state and
-// look is left there.
+// The billing page in a real browser without JavaScript: an owner buys credits, saves a method, enables auto top-up and
+// reads why it stopped. If POSTERN_TEST_PICTURES names a folder, screenshots are saved there.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import path from "node:path";
@@ -12,6 +11,7 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { api } from "../fixtures.ts";
 import { type TestUser, createUser, makeOwner } from "../console-user.ts";
@@ -49,7 +49,7 @@ afterAll(async () => {
 });
 
 async function openPage(
-  place: Gateway,
+  { url }: Pick<Gateway, "url">,
   { cookie }: TestUser,
   screen: (typeof SCREENS)[number],
 ): Promise<Page> {
@@ -59,7 +59,7 @@ async function openPage(
     colorScheme: screen.colorScheme,
   });
   const [name = "", value = ""] = cookie.split("=");
-  await context.addCookies([{ name, value, url: place.url }]);
+  await context.addCookies([{ name, value, url }]);
   const opened = await context.newPage();
   opened.on("console", (message) => {
     if (message.type() === "error" && !/status of (4|5)\d\d/.test(message.text()))
@@ -68,12 +68,12 @@ async function openPage(
   return opened;
 }
 
-async function screenshot(shown: Page, name: string): Promise<void> {
+async function screenshot(opened: Page, name: string): Promise<void> {
   if (SCREENSHOT_DIR !== undefined)
-    await shown.screenshot({ path: path.join(SCREENSHOT_DIR, `${name}.png`), fullPage: true });
+    await opened.screenshot({ path: path.join(SCREENSHOT_DIR, `${name}.png`), fullPage: true });
 }
 
-test("an owner sees the price, pays, and finds the invoice with its receipt", async () => {
+test("an owner sees the price, pays and opens the receipt", async () => {
   await page.goto(billing);
   await page.fill("#buy-amount", "33.33");
   await page.click("text=Show the price");
@@ -90,7 +90,7 @@ test("an owner sees the price, pays, and finds the invoice with its receipt", as
   expect(failures).toEqual([]);
 });
 
-test("an owner withdraws an invoice", async () => {
+test("an owner voids an invoice", async () => {
   await page.goto(`${billing}?amount_usd=12`);
   await page.click("text=Go on to pay");
   await page.goto(billing);
@@ -99,7 +99,7 @@ test("an owner withdraws an invoice", async () => {
   expect(await page.textContent("tbody tr:first-child")).toContain("void");
 });
 
-test("an owner saves a method, allows auto top-up, and it buys", async () => {
+test("an owner saves a method and enables auto top-up, which buys credits", async () => {
   await page.goto(billing);
   await page.click("text=Save a payment method");
   await screenshot(page, "billing-card");
@@ -109,15 +109,13 @@ test("an owner saves a method, allows auto top-up, and it buys", async () => {
   await page.fill("#auto-amount_usd", "20");
   await page.fill("#auto-monthly_ceiling_usd", "60");
   await page.click("text=Turn it on");
-  let status = "";
-  for (let waits = 0; waits < 100 && status !== "paid"; waits++) {
-    await Bun.sleep(100);
+  await eventually(async () => {
     const { body } = await api<{ last_attempt: { state: string } | null }>(gateway, account, [
       "GET",
       "/v1/billing/auto-top-up",
     ]);
-    status = body.last_attempt?.state ?? "";
-  }
+    return body.last_attempt?.state === "paid";
+  });
   await page.goto(billing);
   expect(await page.textContent("h2#auto")).toBe("Auto top-up is on");
   expect(await page.textContent("h2#balance")).toContain("$53.38 left");
@@ -125,38 +123,38 @@ test("an owner saves a method, allows auto top-up, and it buys", async () => {
   expect(failures).toEqual([]);
 });
 
-test("an owner reads why it stopped, in every look, and nothing scrolls sideways", async () => {
+test("an owner reads why auto top-up stopped, without horizontal scrolling on any screen", async () => {
   await gateway.server.db.write((tx) =>
     tx.run(
       "update auto_top_up set status = 'stopped', stopped_reason = 'payment_failed', stopped_at = 1 where account_id = ?",
       [account.id],
     ),
   );
-  for (const look of SCREENS) {
-    const shown = await openPage(gateway, owner, look);
-    await shown.goto(`${billing}?amount_usd=12.50`);
-    expect(await shown.textContent("[role=alert]")).toContain("two payments in a row failed");
-    await screenshot(shown, `billing-${look.name}`);
-    const [content, screen] = [
-      await shown.locator("html").evaluate((node) => node.scrollWidth),
-      await shown.locator("html").evaluate((node) => node.clientWidth),
+  for (const screen of SCREENS) {
+    const opened = await openPage(gateway, owner, screen);
+    await opened.goto(`${billing}?amount_usd=12.50`);
+    expect(await opened.textContent("[role=alert]")).toContain("two payments in a row failed");
+    await screenshot(opened, `billing-${screen.name}`);
+    const [contentWidth, screenWidth] = [
+      await opened.locator("html").evaluate((node) => node.scrollWidth),
+      await opened.locator("html").evaluate((node) => node.clientWidth),
     ];
-    expect(content).toBeLessThanOrEqual(screen);
-    await shown.context().close();
+    expect(contentWidth).toBeLessThanOrEqual(screenWidth);
+    await opened.context().close();
   }
 });
 
-test("the policy lets the form lead to the processor's page", async () => {
+test("the content security policy allows the form to lead to the processor", async () => {
   const stripe: FakeStripe = startFakeStripe();
-  const real = await startGateway({ env: stripe.env });
-  const theirs = await registerAccount(real);
-  const who = await createUser(real, "olga");
-  await makeOwner(real, theirs.id, who);
-  const shown = await openPage(real, who, SCREENS[0]);
-  await shown.goto(`${real.url}/console/${theirs.id}/billing`);
-  await shown.click("text=Save a payment method");
-  expect(shown.url()).toStartWith(`${stripe.url}/c/setup/`);
+  const withStripe = await startGateway({ env: stripe.env });
+  const stripeAccount = await registerAccount(withStripe);
+  const stripeOwner = await createUser(withStripe, "olga");
+  await makeOwner(withStripe, stripeAccount.id, stripeOwner);
+  const opened = await openPage(withStripe, stripeOwner, SCREENS[0]);
+  await opened.goto(`${withStripe.url}/console/${stripeAccount.id}/billing`);
+  await opened.click("text=Save a payment method");
+  expect(opened.url()).toStartWith(`${stripe.url}/c/setup/`);
   expect(failures).toEqual([]);
-  await real.stop();
+  await withStripe.stop();
   await stripe.stop();
 });

@@ -1,4 +1,4 @@
-// The billing page of the console: what everybody in a workspace sees, what its owner does there, and what nobody can.
+// The console's billing page for owners and developers.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { transferOwnership } from "../../../src/accounts/members.ts";
@@ -10,6 +10,7 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
+import { eventuallyPasses } from "../../support/eventually.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
   api,
@@ -29,7 +30,7 @@ import {
   textOf,
 } from "../console-user.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 for (const store of ["sqlite", "postgres"] as const)
@@ -61,14 +62,14 @@ for (const store of ["sqlite", "postgres"] as const)
       ]);
       return body.data;
     };
-    const quoteOf = async (usd: string) => {
-      const shown = await visitPage(gateway, `${page}?amount_usd=${usd}`, owner);
-      return { ...shown, once: /name="once" value="([^"]+)"/.exec(shown.text)?.[1] ?? "" };
+    const showPrice = async (usd: string) => {
+      const response = await visitPage(gateway, `${page}?amount_usd=${usd}`, owner);
+      return { ...response, once: /name="once" value="([^"]+)"/.exec(response.text)?.[1] ?? "" };
     };
 
-    test("shows the balance, given and bought, and that nothing is bought by itself", async () => {
-      for (const who of [owner, developer]) {
-        const words = textOf(await visitPage(gateway, page, who));
+    test("shows the granted and purchased balance, and that auto top-up is off", async () => {
+      for (const user of [owner, developer]) {
+        const words = textOf(await visitPage(gateway, page, user));
         expect(words).toContain("$0.05 left");
         expect(words).toContain("$0.00 bought and $0.05 given");
         expect(words).toContain("Auto top-up is off");
@@ -76,32 +77,32 @@ for (const store of ["sqlite", "postgres"] as const)
       }
     });
 
-    test("shows credits, fee and total before anything is made, and makes nothing by that", async () => {
-      const shown = await quoteOf("33.33");
-      expect(shown.status).toBe(200);
-      const words = textOf(shown);
-      for (const said of ["33,330,000 credits $33.33", "fee, 5 % $1.67", "Total before tax $35.00"])
-        expect(words).toContain(said);
+    test("shows credits, fee and total without creating an invoice", async () => {
+      const response = await showPrice("33.33");
+      expect(response.status).toBe(200);
+      const text = textOf(response);
+      for (const part of ["33,330,000 credits $33.33", "fee, 5 % $1.67", "Total before tax $35.00"])
+        expect(text).toContain(part);
       expect(await invoices()).toEqual([]);
     });
 
-    for (const [usd, why] of [
+    for (const [usd, message] of [
       ["0.99", "must be from"],
       ["25000.01", "must be from"],
       ["1.005", "whole cents"],
       ["ten", "whole cents"],
       ["", "whole cents"],
     ] as const)
-      test(`an amount of "${usd}" is refused on the page, which says from where to where it may be`, async () => {
-        const shown = await quoteOf(usd);
-        expect(shown.status).toBe(400);
-        expect(textOf(shown)).toContain(why);
-        expect(textOf(shown)).toContain("from $1.00 to $25,000.00");
-        expect(shown.text).toMatch(new RegExp(`id="buy-amount"[^>]* value="${usd}"`));
+      test(`rejects the amount "${usd}" and shows the allowed range`, async () => {
+        const response = await showPrice(usd);
+        expect(response.status).toBe(400);
+        expect(textOf(response)).toContain(message);
+        expect(textOf(response)).toContain("from $1.00 to $25,000.00");
+        expect(response.text).toMatch(new RegExp(`id="buy-amount"[^>]* value="${usd}"`));
       });
 
-    test("two clicks, and the form sent again later, are one invoice, and lead to its page", async () => {
-      const { once } = await quoteOf("10");
+    test("repeated submissions of a form create one invoice and redirect to its page", async () => {
+      const { once } = await showPrice("10");
       const form = { do: "buy", amount_usd: "10", once };
       const clicks = await Promise.all(
         Array.from({ length: 5 }, () => visitPage(gateway, page, owner, form)),
@@ -117,16 +118,20 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(await pageText(invoice?.pay_url ?? "")).toContain("$10.50");
     });
 
-    test("the same token for another amount buys nothing", async () => {
-      const { once } = await quoteOf("20");
+    test("a form token cannot be reused for another amount", async () => {
+      const { once } = await showPrice("20");
       await visitPage(gateway, page, owner, { do: "buy", amount_usd: "20", once });
       const before = (await invoices()).length;
-      const shown = await visitPage(gateway, page, owner, { do: "buy", amount_usd: "2000", once });
-      expect(shown.status).toBe(400);
+      const response = await visitPage(gateway, page, owner, {
+        do: "buy",
+        amount_usd: "2000",
+        once,
+      });
+      expect(response.status).toBe(400);
       expect(await invoices()).toHaveLength(before);
     });
 
-    test("lists every invoice with its status and the ways that lead on, the automatic ones marked", async () => {
+    test("lists invoices with links to pay and to the receipt", async () => {
       const [open, paid] = [
         await buyCredits(gateway, account, 5),
         await buyCredits(gateway, account, 6),
@@ -139,31 +144,31 @@ for (const store of ["sqlite", "postgres"] as const)
         },
         body: "decision=pay",
       });
-      const shown = await visitPage(gateway, page, developer);
-      expect(shown.text).toContain(`href="${open.pay_url}"`);
-      expect(shown.text).toContain(`href="${paid.pay_url}/receipt"`);
-      expect(shown.text).not.toContain('value="void"');
+      const response = await visitPage(gateway, page, developer);
+      expect(response.text).toContain(`href="${open.pay_url}"`);
+      expect(response.text).toContain(`href="${paid.pay_url}/receipt"`);
+      expect(response.text).not.toContain('value="void"');
       expect((await visitPage(gateway, page, owner)).text).toContain('value="void"');
     });
 
-    test("the owner withdraws an open invoice; a paid one, or another workspace's, cannot be", async () => {
+    test("the owner can void an open invoice, but not a paid one or another workspace's", async () => {
       const [open] = await invoices("open");
       const [paid] = await invoices("paid");
-      const elsewhere = await registerAccount(gateway);
-      const theirs = await buyCredits(gateway, elsewhere);
-      const withdraw = (invoice: string) =>
+      const otherAccount = await registerAccount(gateway);
+      const otherInvoice = await buyCredits(gateway, otherAccount);
+      const voidInvoice = (invoice: string) =>
         visitPage(gateway, page, owner, { do: "void", invoice });
-      expect((await withdraw(open?.id ?? "")).status).toBe(303);
+      expect((await voidInvoice(open?.id ?? "")).status).toBe(303);
       expect((await readInvoice(gateway, account, open?.id ?? "")).status).toBe("void");
-      expect((await withdraw(paid?.id ?? "")).status).toBe(400);
-      expect((await withdraw(theirs.id)).status).toBe(404);
-      expect((await readInvoice(gateway, elsewhere, theirs.id)).status).toBe("open");
-      const told = await invoiceAuditEntries(gateway.server.db, account.id);
-      expect(told[0]).toMatch(new RegExp(`^invoice.created inv_\\w+ person ${owner.personId}$`));
-      expect(told.at(-1)).toBe(`invoice.voided ${open?.id} person ${owner.personId}`);
+      expect((await voidInvoice(paid?.id ?? "")).status).toBe(400);
+      expect((await voidInvoice(otherInvoice.id)).status).toBe(404);
+      expect((await readInvoice(gateway, otherAccount, otherInvoice.id)).status).toBe("open");
+      const entries = await invoiceAuditEntries(gateway.server.db, account.id);
+      expect(entries[0]).toMatch(new RegExp(`^invoice.created inv_\\w+ person ${owner.personId}$`));
+      expect(entries.at(-1)).toBe(`invoice.voided ${open?.id} person ${owner.personId}`);
     });
 
-    test("a developer is shown no form, and what they send all the same is refused", async () => {
+    test("a developer sees no forms and cannot submit them", async () => {
       const { text } = await visitPage(gateway, `${page}?amount_usd=10`, developer);
       expect(text).not.toContain('action="' + page);
       expect(text).toContain("The owner buys credits");
@@ -173,8 +178,8 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(await invoices()).toHaveLength(before);
     });
 
-    test("auto top-up needs a method first, then three amounts that fit each other", async () => {
-      const allow = (rules: Readonly<Record<string, string>> = {}) =>
+    test("auto top-up requires a saved method and three consistent amounts", async () => {
+      const enable = (rules: Readonly<Record<string, string>> = {}) =>
         visitPage(gateway, page, owner, {
           do: "allow",
           threshold_usd: "0.01",
@@ -182,33 +187,33 @@ for (const store of ["sqlite", "postgres"] as const)
           monthly_ceiling_usd: "100",
           ...rules,
         });
-      expect(textOf(await allow())).toContain("Save a payment method first");
-      const led = await visitPage(gateway, page, owner, { do: "save_method" });
-      expect([led.status, led.location]).toEqual([303, `${gateway.url}${page}/card`]);
+      expect(textOf(await enable())).toContain("Save a payment method first");
+      const redirect = await visitPage(gateway, page, owner, { do: "save_method" });
+      expect([redirect.status, redirect.location]).toEqual([303, `${gateway.url}${page}/card`]);
       const saved = await visitPage(gateway, `${page}/card`, owner, { card: "works" });
       expect(saved.location).toBe(`${page}?saved=1`);
-      const back = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
-      expect(back).toContain("The payment method is saved");
-      expect(back).toContain("It charges: Test card that succeeds");
-      for (const [rules, why] of [
+      const afterSaving = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
+      expect(afterSaving).toContain("The payment method is saved");
+      expect(afterSaving).toContain("It charges: Test card that succeeds");
+      for (const [rules, message] of [
         [{ amount_usd: "0.10" }, "The amount must be from $1.00"],
-        [{ threshold_usd: "0" }, "The balance threshold must be an amount"],
-        [{ monthly_ceiling_usd: "9.99" }, "The monthly limit must be an amount"],
+        [{ threshold_usd: "0" }, "The balance threshold must be a US dollar amount"],
+        [{ monthly_ceiling_usd: "9.99" }, "The monthly limit must be a US dollar amount"],
       ] as const) {
-        const refused = await allow(rules);
-        expect(textOf(refused)).toContain(why);
-        for (const [name, typed] of Object.entries(rules))
-          expect(refused.text).toMatch(new RegExp(`name="${name}"[^>]* value="${typed}"`));
+        const rejected = await enable(rules);
+        expect(textOf(rejected)).toContain(message);
+        for (const [name, value] of Object.entries(rules))
+          expect(rejected.text).toMatch(new RegExp(`name="${name}"[^>]* value="${value}"`));
       }
       expect(await findAutoTopUp(gateway.server.db, account.id)).toBeUndefined();
-      expect((await allow()).status).toBe(303);
+      expect((await enable()).status).toBe(303);
       const words = textOf(await visitPage(gateway, page, owner));
       expect(words).toContain("Auto top-up is on");
       expect(words).toContain("Below $0.01 it buys credits for $10.00, which charges $10.50");
       expect(textOf(await visitPage(gateway, page, developer))).toContain("Auto top-up is on");
     });
 
-    test("when it has stopped, the page and the overview say so and why, until the owner turns it on again", async () => {
+    test("billing page and overview show why auto top-up stopped, until the owner enables it", async () => {
       await gateway.server.db.write((tx) =>
         tx.run(
           "update auto_top_up set status = 'stopped', stopped_reason = 'payment_failed', stopped_at = 1, failures = 2 where account_id = ?",
@@ -216,10 +221,10 @@ for (const store of ["sqlite", "postgres"] as const)
         ),
       );
       for (const path of [page, `/console/${account.id}`])
-        for (const who of [owner, developer]) {
-          const shown = await visitPage(gateway, path, who);
-          expect(shown.text).toContain('role="alert"');
-          expect(textOf(shown)).toContain("has stopped: two payments in a row failed");
+        for (const user of [owner, developer]) {
+          const response = await visitPage(gateway, path, user);
+          expect(response.text).toContain('role="alert"');
+          expect(textOf(response)).toContain("has stopped: two payments in a row failed");
         }
       await visitPage(gateway, page, owner, {
         do: "allow",
@@ -234,7 +239,7 @@ for (const store of ["sqlite", "postgres"] as const)
       });
     });
 
-    test("it is turned off, and the method removed, which turns it off as well", async () => {
+    test("the owner can disable auto top-up; removing the method disables it too", async () => {
       await visitPage(gateway, page, owner, { do: "turn_off" });
       expect(textOf(await visitPage(gateway, page, owner))).toContain("Auto top-up is off");
       expect(await findMethod(gateway.server.db, account.id)).toBeDefined();
@@ -243,7 +248,7 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(textOf(await visitPage(gateway, page, owner))).toContain("No payment method is saved");
     });
 
-    test("handing the workspace over removes the method of who had it, and turns it off", async () => {
+    test("a transfer of ownership removes the method and disables auto top-up", async () => {
       await visitPage(gateway, `${page}/card`, owner, { card: "works" });
       await visitPage(gateway, page, owner, {
         do: "allow",
@@ -253,40 +258,43 @@ for (const store of ["sqlite", "postgres"] as const)
       });
       const members = `/console/${account.id}/members`;
       const form = { do: "hand_over", person: developer.personId };
-      const began = Date.now();
+      const startedAt = Date.now();
       expect((await visitPage(gateway, members, owner, form)).status).toBe(303);
       expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
       expect(await findAutoTopUp(gateway.server.db, account.id)).toMatchObject({ status: "off" });
       expect((await visitPage(gateway, page, owner, { do: "turn_off" })).status).toBe(403);
       for (const action of ["auto_top_up.turned_off", "payment_method.removed"]) {
         const path = `/v1/audit?limit=1&action=${action}`;
-        const told = await fetch(gateway.url + path, { headers: account.headers });
-        const { data } = (await told.json()) as { data: { created_at: string }[] };
-        const by = { actor: { type: "person", id: owner.personId }, detail: { by: owner.email } };
-        expect(data).toMatchObject([by]);
-        expect(Date.parse(data[0]?.created_at ?? "")).toBeGreaterThanOrEqual(began);
+        const audit = await fetch(gateway.url + path, { headers: account.headers });
+        const { data } = (await audit.json()) as { data: { created_at: string }[] };
+        const entry = {
+          actor: { type: "person", id: owner.personId },
+          detail: { by: owner.email },
+        };
+        expect(data).toMatchObject([entry]);
+        expect(Date.parse(data[0]?.created_at ?? "")).toBeGreaterThanOrEqual(startedAt);
       }
     });
 
-    test("a card that is none cannot be saved from afar, nor one that there is none of", async () => {
+    test("test cards can be saved only from the gateway's own machine; unknown cards are rejected", async () => {
       const form = { card: "gold" };
       expect((await visitPage(gateway, `${page}/card`, developer, form)).status).toBe(400);
       const other = await startGateway({ store, env: { POSTERN_TRUSTED_PROXIES: "127.0.0.1" } });
-      const theirs = await registerAccount(other);
-      const who = await createUser(other, "olga");
-      await makeOwner(other, theirs.id, who);
-      const answer = await fetch(`${other.url}/console/${theirs.id}/billing/card`, {
+      const otherAccount = await registerAccount(other);
+      const otherOwner = await createUser(other, "olga");
+      await makeOwner(other, otherAccount.id, otherOwner);
+      const response = await fetch(`${other.url}/console/${otherAccount.id}/billing/card`, {
         method: "POST",
         headers: {
-          cookie: who.cookie,
+          cookie: otherOwner.cookie,
           "sec-fetch-site": "same-origin",
           "content-type": "application/x-www-form-urlencoded",
           "x-forwarded-for": "203.0.113.9",
         },
-        body: new URLSearchParams({ csrf: who.csrf, card: "works" }).toString(),
+        body: new URLSearchParams({ csrf: otherOwner.csrf, card: "works" }).toString(),
       });
-      expect(answer.status).toBe(403);
-      expect(await findMethod(other.server.db, theirs.id)).toBeUndefined();
+      expect(response.status).toBe(403);
+      expect(await findMethod(other.server.db, otherAccount.id)).toBeUndefined();
       await other.stop();
     });
   });
@@ -312,13 +320,13 @@ describe("the billing page with Stripe", () => {
 
   const setupAt = (url: string | null) => {
     const setup = stripe.setupSessions.get(url?.split("/").at(-1) ?? "");
-    if (setup === undefined) throw new Error(`no page at ${url}`);
+    if (setup === undefined) throw new Error(`no setup page at ${url}`);
     return setup;
   };
 
-  test("its policy lets the form lead to Stripe; two clicks lead to one page, and the payer comes back to what is saved", async () => {
-    const shown = await visitPage(gateway, page, owner);
-    expect(shown.headers.get("content-security-policy")).toContain(stripe.url);
+  test("repeated clicks lead to one Stripe page, and the saved method is shown afterwards", async () => {
+    const response = await visitPage(gateway, page, owner);
+    expect(response.headers.get("content-security-policy")).toContain(stripe.url);
     const clicks = await Promise.all(
       [1, 2, 3].map(() => visitPage(gateway, page, owner, { do: "save_method" })),
     );
@@ -326,49 +334,52 @@ describe("the billing page with Stripe", () => {
     expect(stripe.setupSessions.size).toBe(1);
     expect(textOf(await visitPage(gateway, `${page}?saved=1`, owner))).toContain("being confirmed");
     stripe.completeSetup(setupAt(clicks[0]?.location ?? null));
-    await Bun.sleep(2_100);
-    const back = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
-    expect(back).toContain("It charges: Visa ending in 4242");
+    // The page reconciles a setup at most every two seconds.
+    await eventuallyPasses(async () => {
+      const text = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
+      expect(text).toContain("It charges: Visa ending in 4242");
+    });
   });
 
-  test("a webhook says it, too; a page that ran out is followed by another", async () => {
+  test("a webhook saves the method, and an expired setup page is replaced", async () => {
     const first = setupAt((await visitPage(gateway, page, owner, { do: "save_method" })).location);
     first.status = "expired";
     const second = setupAt((await visitPage(gateway, page, owner, { do: "save_method" })).location);
     expect(second.id).not.toBe(first.id);
     const { id } = stripe.completeSetup(second);
-    for (const letter of stripe.webhookEvents.splice(0))
-      expect((await stripe.sendWebhook(gateway.url, letter)).status).toBe(200);
+    for (const webhook of stripe.webhookEvents.splice(0))
+      expect((await stripe.sendWebhook(gateway.url, webhook)).status).toBe(200);
     expect(await findMethod(gateway.server.db, account.id)).toMatchObject({ ref: id });
   });
 
-  test("a page at Stripe that was opened before the workspace was handed over saves nothing after it", async () => {
+  test("a setup page opened before a transfer of ownership saves nothing afterwards", async () => {
     const setup = setupAt((await visitPage(gateway, page, owner, { do: "save_method" })).location);
-    const heir = await createUser(gateway, "heir");
-    await makeDeveloper(gateway, account.id, heir);
-    // By the room alone, as if the change of the methods had been missed.
+    const newOwner = await createUser(gateway, "newOwner");
+    await makeDeveloper(gateway, account.id, newOwner);
+    // Directly in the store, so that the methods are not removed by the change.
     await gateway.server.db.write((tx) =>
-      transferOwnership(tx, account.id, owner.personId, heir.personId),
+      transferOwnership(tx, account.id, owner.personId, newOwner.personId),
     );
     const before = await findMethod(gateway.server.db, account.id);
     stripe.completeSetup(setup);
-    for (const letter of stripe.webhookEvents.splice(0))
-      await stripe.sendWebhook(gateway.url, letter);
+    for (const webhook of stripe.webhookEvents.splice(0))
+      await stripe.sendWebhook(gateway.url, webhook);
     expect(await findMethod(gateway.server.db, account.id)).toEqual(before);
     expect(await listMethods(gateway.server.db, account.id, "saving")).toEqual([]);
   });
 
-  test("a Stripe that is down: the page is shown, and saving says that it cannot be reached", async () => {
-    const heir = await createUser(gateway, "heir");
+  test("while Stripe is down, the page is shown and saving a method returns 503", async () => {
+    const newOwner = await createUser(gateway, "newOwner");
     stripe.fault = "down";
-    expect((await visitPage(gateway, page, heir)).status).toBe(200);
-    const led = await visitPage(gateway, page, heir, { do: "save_method" });
-    expect([led.status, textOf(led)]).toEqual([503, expect.stringContaining("cannot be reached")]);
+    expect((await visitPage(gateway, page, newOwner)).status).toBe(200);
+    const response = await visitPage(gateway, page, newOwner, { do: "save_method" });
+    expect(response.status).toBe(503);
+    expect(textOf(response)).toContain("payment service is not available");
     stripe.fault = "fine";
   });
 });
 
-test("with bank transfers there is nothing that could be charged, and the page says so", async () => {
+test("with bank transfers, the page says that no method can be saved", async () => {
   const gateway = await startGateway({
     env: { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) },
   });
@@ -377,8 +388,11 @@ test("with bank transfers there is nothing that could be charged, and the page s
   await makeOwner(gateway, account.id, owner);
   const page = `/console/${account.id}/billing`;
   expect(textOf(await visitPage(gateway, page, owner))).toContain("nothing that it could charge");
-  const led = await visitPage(gateway, page, owner, { do: "save_method" });
-  expect([led.status, textOf(led)]).toEqual([400, expect.stringContaining("bank transfer")]);
+  const response = await visitPage(gateway, page, owner, { do: "save_method" });
+  expect([response.status, textOf(response)]).toEqual([
+    400,
+    expect.stringContaining("bank transfer"),
+  ]);
   expect((await visitPage(gateway, `${page}/card`, owner)).status).toBe(404);
   await gateway.stop();
 });

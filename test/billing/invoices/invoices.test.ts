@@ -1,4 +1,4 @@
-// Invoices over HTTP, on both stores: what is bought, what is refused, and who sees it.
+// Invoice endpoints on both stores.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { feeOf } from "../../../src/billing/invoices/cents.ts";
@@ -23,13 +23,13 @@ import {
   readWallet,
 } from "../fixtures.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 const CREATE = ["POST", "/v1/billing/invoice"] as const;
 const HALF_DOLLAR = { POSTERN_INVOICE_MIN_USD: "0.50" };
 
-/** amount, fee, total: 5 % of the cents, half a cent up. */
+/** Amount, fee, total. The fee is 5 %, rounded half up. */
 const FEES: readonly (readonly [amount: string, fee: number, total: number])[] = [
   ["0.50", 0.03, 0.53],
   ["0.51", 0.03, 0.54],
@@ -56,25 +56,25 @@ const FEES: readonly (readonly [amount: string, fee: number, total: number])[] =
   ["25000", 1_250, 26_250],
 ];
 
-const REFUSED: readonly (readonly [what: string, body: string, param: string])[] = [
-  ["nothing", "{}", "amount_usd"],
+const REJECTED: readonly (readonly [label: string, body: string, param: string])[] = [
+  ["an empty body", "{}", "amount_usd"],
   ["a negative amount", '{"amount_usd":-10}', "amount_usd"],
   ["zero", '{"amount_usd":0}', "amount_usd"],
   ["minus zero", '{"amount_usd":-0.0}', "amount_usd"],
   ["half a cent", '{"amount_usd":10.005}', "amount_usd"],
-  ["half a cent as text", '{"amount_usd":"10.005"}', "amount_usd"],
-  ["a hair above a cent", '{"amount_usd":10.0000000001}', "amount_usd"],
-  ["below the least", '{"amount_usd":0.49}', "amount_usd"],
-  ["above the most", '{"amount_usd":25000.01}', "amount_usd"],
+  ["half a cent as a string", '{"amount_usd":"10.005"}', "amount_usd"],
+  ["a tiny fraction of a cent", '{"amount_usd":10.0000000001}', "amount_usd"],
+  ["less than the minimum", '{"amount_usd":0.49}', "amount_usd"],
+  ["more than the maximum", '{"amount_usd":25000.01}', "amount_usd"],
   ["a huge amount", '{"amount_usd":1e300}', "amount_usd"],
-  ["what is infinite", '{"amount_usd":1e400}', "amount_usd"],
-  ["no number", '{"amount_usd":"NaN"}', "amount_usd"],
-  ["an exponent as text", '{"amount_usd":"1e1"}', "amount_usd"],
+  ["infinity", '{"amount_usd":1e400}', "amount_usd"],
+  ["NaN", '{"amount_usd":"NaN"}', "amount_usd"],
+  ["an exponent as a string", '{"amount_usd":"1e1"}', "amount_usd"],
   ["hexadecimal", '{"amount_usd":"0x10"}', "amount_usd"],
   ["a comma", '{"amount_usd":"10,00"}', "amount_usd"],
-  ["blanks", '{"amount_usd":" 10"}', "amount_usd"],
-  ["a sign", '{"amount_usd":"+10"}', "amount_usd"],
-  ["empty text", '{"amount_usd":""}', "amount_usd"],
+  ["a leading space", '{"amount_usd":" 10"}', "amount_usd"],
+  ["a plus sign", '{"amount_usd":"+10"}', "amount_usd"],
+  ["an empty string", '{"amount_usd":""}', "amount_usd"],
   ["null", '{"amount_usd":null}', "amount_usd"],
   ["a boolean", '{"amount_usd":true}', "amount_usd"],
   ["a list", '{"amount_usd":[10]}', "amount_usd"],
@@ -93,10 +93,10 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     await gateway.stop();
   });
 
-  test("10 USD add 10,000,000 credits, with a fee of 0.50 and a total of 10.50 before tax", async () => {
-    const answer = await api<InvoiceBody>(gateway, account, CREATE, { body: { amount_usd: 10 } });
-    expectStatus("createInvoice", 201, answer);
-    expect(answer.body).toEqual({
+  test("creates an invoice of 10 USD for 10,000,000 credits with a fee of 0.50 USD", async () => {
+    const response = await api<InvoiceBody>(gateway, account, CREATE, { body: { amount_usd: 10 } });
+    expectStatus("createInvoice", 201, response);
+    expect(response.body).toEqual({
       id: expect.stringMatching(/^inv_[0-9a-z]{26}$/),
       object: "invoice",
       status: "open",
@@ -109,12 +109,12 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
       created_at: expect.any(String),
       paid_at: null,
     });
-    const read = await api(gateway, account, ["GET", `/v1/billing/invoice/${answer.body.id}`]);
+    const read = await api(gateway, account, ["GET", `/v1/billing/invoice/${response.body.id}`]);
     expectStatus("readInvoice", 200, read);
-    expect(read.body).toEqual({ ...answer.body });
+    expect(read.body).toEqual({ ...response.body });
   });
 
-  test("the fee is five per cent, half a cent up, from 0.50 to 25,000, as text and as a number", async () => {
+  test("charges a fee of 5 %, rounded half up, for amounts as numbers and as strings", async () => {
     const payer = await registerAccount(gateway);
     for (const [amount, fee, total] of FEES) {
       for (const usd of [amount, Number(amount)]) {
@@ -129,17 +129,16 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     }
   });
 
-  test("the fee of every amount is the nearest cent to a twentieth", () => {
+  test("the fee of every amount is 5 % to the nearest cent", () => {
     for (let cents = 50; cents <= 2_500_000; cents += cents < 30_000 ? 1 : 997) {
-      const [fee, twenty] = [BigInt(feeOf(cents)), BigInt(cents)];
-      const error = fee * 20n - twenty;
+      const error = BigInt(feeOf(cents)) * 20n - BigInt(cents);
       expect(error > -10n && error <= 10n).toBe(true);
     }
   });
 
-  for (const [what, body, param] of REFUSED)
-    test(`${what} is refused, and the field is named`, async () => {
-      const answer = await api<{ error: { code: string; param: string } }>(
+  for (const [label, body, param] of REJECTED)
+    test(`rejects ${label} and names the field`, async () => {
+      const response = await api<{ error: { code: string; param: string } }>(
         gateway,
         account,
         CREATE,
@@ -147,24 +146,26 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
           body,
         },
       );
-      expectStatus("createInvoice", 400, answer);
-      expect(answer.body.error).toMatchObject({ code: "invalid_request", param });
+      expectStatus("createInvoice", 400, response);
+      expect(response.body.error).toMatchObject({ code: "invalid_request", param });
     });
 
-  test("unknown fields are refused", async () => {
-    const answer = await api(gateway, account, CREATE, { body: { amount_usd: 10, credits: 1e9 } });
-    expect(answer.status).toBe(400);
+  test("rejects unknown fields", async () => {
+    const response = await api(gateway, account, CREATE, {
+      body: { amount_usd: 10, credits: 1e9 },
+    });
+    expect(response.status).toBe(400);
   });
 
-  test("an Idempotency-Key makes one invoice, however many ask at once", async () => {
+  test("concurrent requests with one Idempotency-Key create one invoice", async () => {
     const payer = await registerAccount(gateway);
     const headers = { "idempotency-key": crypto.randomUUID() };
-    const made = await Promise.all(
+    const created = await Promise.all(
       Array.from({ length: 8 }, () =>
         api<InvoiceBody>(gateway, payer, CREATE, { body: { amount_usd: 20 }, headers }),
       ),
     );
-    expect(new Set(made.map(({ body }) => body.id)).size).toBe(1);
+    expect(new Set(created.map(({ body }) => body.id)).size).toBe(1);
     const other = await api(gateway, payer, CREATE, { body: { amount_usd: 21 }, headers });
     expectStatus("createInvoice", 409, other);
     const { body } = await api<{ data: readonly unknown[] }>(gateway, payer, [
@@ -174,13 +175,13 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     expect(body.data).toHaveLength(1);
   });
 
-  test("a hundred may be open, and then one must be paid or voided", async () => {
+  test("returns 409 when 100 invoices are open, until one is voided", async () => {
     const payer = await registerAccount(gateway);
     for (let count = 0; count < 100; count++) await buyCredits(gateway, payer, 1);
-    const answer = await api<{ error: { code: string } }>(gateway, payer, CREATE, {
+    const response = await api<{ error: { code: string } }>(gateway, payer, CREATE, {
       body: { amount_usd: 1 },
     });
-    expectStatus("createInvoice", 409, answer);
+    expectStatus("createInvoice", 409, response);
     const open = await api<{ data: InvoiceBody[] }>(gateway, payer, [
       "GET",
       "/v1/billing/invoices?status=open&limit=1",
@@ -190,26 +191,26 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     expect((await buyCredits(gateway, payer, 1)).status).toBe("open");
   });
 
-  test("the list is paged, newest first, and can be narrowed to a status", async () => {
+  test("lists invoices in pages, newest first, and filters by status", async () => {
     const payer = await registerAccount(gateway);
     const ids: string[] = [];
     for (let count = 0; count < 5; count++)
       ids.unshift((await buyCredits(gateway, payer, 1 + count)).id);
-    const seen: string[] = [];
+    const listed: string[] = [];
     let query = "?limit=2";
     for (let page = 0; page < 3; page++) {
-      const answer = await api<{ data: InvoiceBody[]; next_cursor: string | null }>(
+      const response = await api<{ data: InvoiceBody[]; next_cursor: string | null }>(
         gateway,
         payer,
         ["GET", `/v1/billing/invoices${query}`],
       );
-      expectStatus("listInvoices", 200, answer);
-      seen.push(...answer.body.data.map(({ id }) => id));
-      query = `?limit=2&cursor=${answer.body.next_cursor}`;
+      expectStatus("listInvoices", 200, response);
+      listed.push(...response.body.data.map(({ id }) => id));
+      query = `?limit=2&cursor=${response.body.next_cursor}`;
     }
-    expect(seen).toEqual(ids.toSorted().toReversed());
-    const wrong = await api(gateway, payer, ["GET", "/v1/billing/invoices?cursor=key_1"]);
-    expectStatus("listInvoices", 400, wrong);
+    expect(listed).toEqual(ids.toSorted().toReversed());
+    const badCursor = await api(gateway, payer, ["GET", "/v1/billing/invoices?cursor=key_1"]);
+    expectStatus("listInvoices", 400, badCursor);
     const paid = await api<{ data: unknown[] }>(gateway, payer, [
       "GET",
       "/v1/billing/invoices?status=paid",
@@ -217,24 +218,27 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     expect(paid.body.data).toEqual([]);
   });
 
-  test("another account's invoice is not there: not to read, not to void", async () => {
-    const [mine, stranger] = [await buyCredits(gateway, account), await registerAccount(gateway)];
-    const read = await api(gateway, stranger, ["GET", `/v1/billing/invoice/${mine.id}`]);
+  test("returns 404 when reading or voiding another account's invoice", async () => {
+    const [invoice, other] = [await buyCredits(gateway, account), await registerAccount(gateway)];
+    const read = await api(gateway, other, ["GET", `/v1/billing/invoice/${invoice.id}`]);
     expectStatus("readInvoice", 404, read);
-    const gone = await api(gateway, stranger, ["POST", `/v1/billing/invoice/${mine.id}/void`]);
-    expectStatus("voidInvoice", 404, gone);
+    const voided = await api(gateway, other, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
+    expectStatus("voidInvoice", 404, voided);
     const unknown = await api(gateway, account, ["POST", `/v1/billing/invoice/inv_none/void`]);
     expectStatus("voidInvoice", 404, unknown);
-    expect((await readInvoice(gateway, account, mine.id)).status).toBe("open");
+    expect((await readInvoice(gateway, account, invoice.id)).status).toBe("open");
   });
 
-  test("void is final for the page, the same when repeated, and refused once it is paid", async () => {
+  test("void is idempotent, closes the page, and returns 409 for a paid invoice", async () => {
     const payer = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, payer);
     for (let times = 0; times < 2; times++) {
-      const answer = await api(gateway, payer, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
-      expectStatus("voidInvoice", 200, answer);
-      expect(answer.body).toEqual({ ...invoice, status: "void" });
+      const response = await api(gateway, payer, [
+        "POST",
+        `/v1/billing/invoice/${invoice.id}/void`,
+      ]);
+      expectStatus("voidInvoice", 200, response);
+      expect(response.body).toEqual({ ...invoice, status: "void" });
     }
     const { body: log } = await api<{ data: unknown[] }>(gateway, payer, [
       "GET",
@@ -247,7 +251,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     ]);
     await submitForm(invoice.pay_url, { decision: "pay" });
     expect((await readInvoice(gateway, payer, invoice.id)).status).toBe("void");
-    expect(await pageText(invoice.pay_url)).toContain("withdrawn");
+    expect(await pageText(invoice.pay_url)).toContain("Invoice voided");
 
     const other = await buyCredits(gateway, payer);
     await submitForm(other.pay_url, { decision: "pay" });
@@ -256,7 +260,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     expect((await readWallet(gateway.server.db, payer.id)).paid).toBe(10n * NANO_PER_USD);
   });
 
-  test("double clicks and retries give one charge and one credit", async () => {
+  test("concurrent payments of one invoice are credited once", async () => {
     const payer = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, payer, 25);
     const before = await ledgerBalanceOf(gateway.server.db, "system:fee_revenue");
@@ -270,7 +274,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     expect(after - before).toBe((125n * NANO_PER_USD) / 100n);
   });
 
-  test("an event tells that it was paid, once", async () => {
+  test("emits invoice.paid once", async () => {
     const payer = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, payer);
     await submitForm(invoice.pay_url, { decision: "pay" });

@@ -1,5 +1,5 @@
-// The pay page in a real browser without JavaScript: what a policy forbids, only a browser knows. Where
-// POSTERN_TEST_PICTURES names a folder, a picture of each state is left there.
+// The invoice page in a real browser without JavaScript, which also enforces the content security policy. If
+// POSTERN_TEST_PICTURES names a folder, screenshots are saved there.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import path from "node:path";
@@ -48,7 +48,7 @@ async function screenshot(name: string): Promise<void> {
     await page.screenshot({ path: path.join(SCREENSHOT_DIR, `${name}.png`), fullPage: true });
 }
 
-test("a human lets a payment fail, pays, and keeps the receipt", async () => {
+test("shows a failed payment, takes a payment and prints the receipt", async () => {
   const account = await registerAccount(gateway);
   const invoice = await buyCredits(gateway, account, "33.33");
   await page.goto(invoice.pay_url);
@@ -62,28 +62,28 @@ test("a human lets a payment fail, pays, and keeps the receipt", async () => {
   await page.click("text=Receipt");
   expect(await page.textContent("main")).toContain("Example Gateways Ltd");
   await screenshot("receipt");
-  // Paper is white, whatever the person has chosen for the screen.
+  // Print is dark on white even with a dark color scheme.
   await page.emulateMedia({ media: "print", colorScheme: "dark" });
-  const inks = await page
+  const brightness = await page
     .locator("h1, td, dt")
-    .evaluateAll((words) =>
-      words.map((word) =>
-        Math.max(...(getComputedStyle(word).color.match(/\d+/g) ?? []).map(Number)),
+    .evaluateAll((elements) =>
+      elements.map((element) =>
+        Math.max(...(getComputedStyle(element).color.match(/\d+/g) ?? []).map(Number)),
       ),
     );
-  expect(Math.max(...inks)).toBeLessThan(110);
+  expect(Math.max(...brightness)).toBeLessThan(110);
   await page.emulateMedia({ media: null, colorScheme: null });
   expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
   expect(failures).toEqual([]);
 });
 
-test("the policy lets the button lead to the processor's page", async () => {
-  const real = await startGateway({ env: stripe.env });
-  const invoice = await buyCredits(real, await registerAccount(real));
+test("the content security policy allows the form to lead to the processor", async () => {
+  const withStripe = await startGateway({ env: stripe.env });
+  const invoice = await buyCredits(withStripe, await registerAccount(withStripe));
   await page.goto(invoice.pay_url);
   await screenshot("pay-stripe");
   await page.click("button:has-text('with Stripe')");
   expect(page.url()).toStartWith(`${stripe.url}/c/pay/`);
   expect(failures).toEqual([]);
-  await real.stop();
+  await withStripe.stop();
 });

@@ -1,4 +1,4 @@
-// The page that a human pays at, and the receipt, in every state and with every processor.
+// The invoice page and the receipt, in every state and with every processor.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
@@ -30,8 +30,8 @@ afterAll(async () => {
   await gateway.stop();
 });
 
-describe("the page of an open invoice", () => {
-  test("says what is bought, for whom, what it costs and who sells it, to whoever has the link", async () => {
+describe("an open invoice's page", () => {
+  test("shows line items, workspace and seller to anyone with the link", async () => {
     const account = await registerAccount(gateway);
     const { pay_url: payUrl, id } = await buyCredits(gateway, account, "33.33");
     const text = await pageText(payUrl);
@@ -49,7 +49,7 @@ describe("the page of an open invoice", () => {
     expect(text).not.toContain(account.id);
   });
 
-  test("is not kept, not framed, tells no other site, and runs no script", async () => {
+  test("is not cached or framed, sends no referrer and has no scripts", async () => {
     const { pay_url: payUrl } = await buyCredits(gateway, await registerAccount(gateway));
     const { headers } = await fetch(payUrl);
     expect(headers.get("cache-control")).toBe("no-store");
@@ -62,20 +62,20 @@ describe("the page of an open invoice", () => {
     expect(await (await fetch(payUrl)).text()).not.toContain("<script");
   });
 
-  test("is reached by its own link alone", async () => {
+  test("returns 404 for any other link", async () => {
     const { pay_url: payUrl, id } = await buyCredits(gateway, await registerAccount(gateway));
     const other = await buyCredits(gateway, await registerAccount(gateway));
-    const mark = payUrl.slice(payUrl.lastIndexOf(".") + 1);
-    const wrong = [
+    const signature = payUrl.slice(payUrl.lastIndexOf(".") + 1);
+    const wrongUrls = [
       `${gateway.url}/pay/${id}`,
       `${gateway.url}/pay/${id.slice(4)}`,
       `${gateway.url}/pay/${id.slice(4)}.`,
       `${gateway.url}/pay/${id.slice(4)}.${"A".repeat(43)}`,
-      `${other.pay_url.slice(0, other.pay_url.lastIndexOf("."))}.${mark}`,
+      `${other.pay_url.slice(0, other.pay_url.lastIndexOf("."))}.${signature}`,
       `${payUrl}A`,
       payUrl.slice(0, -1),
     ];
-    for (const url of wrong) {
+    for (const url of wrongUrls) {
       expect((await fetch(url)).status).toBe(404);
       expect((await submitForm(url, { decision: "pay" })).status).toBe(404);
       expect((await fetch(`${url}/receipt`)).status).toBe(404);
@@ -85,7 +85,7 @@ describe("the page of an open invoice", () => {
     ).toBe("hidden");
   });
 
-  test("changes nothing when it is only looked at, and has no receipt yet", async () => {
+  test("does not change the invoice when viewed, and has no receipt yet", async () => {
     const account = await registerAccount(gateway);
     const { pay_url: payUrl, id } = await buyCredits(gateway, account);
     await fetch(payUrl);
@@ -95,7 +95,7 @@ describe("the page of an open invoice", () => {
     expect((await readInvoice(gateway, account, id)).status).toBe("open");
   });
 
-  test("takes no form that another site sends", async () => {
+  test("rejects cross-site form submissions", async () => {
     const account = await registerAccount(gateway);
     const { pay_url: payUrl, id } = await buyCredits(gateway, account);
     for (const headers of [
@@ -108,7 +108,7 @@ describe("the page of an open invoice", () => {
     expect((await readInvoice(gateway, account, id)).status).toBe("open");
   });
 
-  test("a payment that fails charges nothing, says so, and can be tried again", async () => {
+  test("shows a failed payment, which charges nothing and can be retried", async () => {
     const account = await registerAccount(gateway);
     const { pay_url: payUrl, id } = await buyCredits(gateway, account);
     const failed = await submitForm(payUrl, { decision: "fail" });
@@ -121,11 +121,11 @@ describe("the page of an open invoice", () => {
   });
 });
 
-test("buttons of development work from this machine only", async () => {
-  const far = await startGateway({ env: { POSTERN_TRUSTED_PROXIES: "127.0.0.1" } });
-  const account = await registerAccount(far);
-  const { pay_url: payUrl, id } = await buyCredits(far, account);
-  const answer = await submitForm(
+test("simulated payments work only from the gateway's own machine", async () => {
+  const proxied = await startGateway({ env: { POSTERN_TRUSTED_PROXIES: "127.0.0.1" } });
+  const account = await registerAccount(proxied);
+  const { pay_url: payUrl, id } = await buyCredits(proxied, account);
+  const response = await submitForm(
     payUrl,
     { decision: "pay" },
     {
@@ -133,13 +133,13 @@ test("buttons of development work from this machine only", async () => {
       "x-forwarded-for": "203.0.113.7",
     },
   );
-  expect(answer.status).toBe(403);
-  expect((await readInvoice(far, account, id)).status).toBe("open");
-  await far.stop();
+  expect(response.status).toBe(403);
+  expect((await readInvoice(proxied, account, id)).status).toBe("open");
+  await proxied.stop();
 });
 
 describe("a receipt", () => {
-  test("names the operator, and its amounts add up and equal the ledger", async () => {
+  test("names the operator, and its amounts add up and match the ledger", async () => {
     for (const usd of [1, "9.99", 10.1, "12.34", 999.99, 25_000]) {
       const account = await registerAccount(gateway);
       const fees = await ledgerBalanceOf(gateway.server.db, "system:fee_revenue");
@@ -169,7 +169,7 @@ describe("a receipt", () => {
       for (const words of [
         "Example Gateways Ltd",
         "1 Example Street 10115 Berlin Germany",
-        "Tax id DE123456789",
+        "Tax ID DE123456789",
         invoice.id,
       ])
         expect(text).toContain(words);
@@ -177,7 +177,7 @@ describe("a receipt", () => {
   });
 });
 
-describe("without a processor", () => {
+describe("with bank transfers", () => {
   const env = {
     ...OPERATOR,
     POSTERN_BASE_URL: "https://gateway.example",
@@ -185,20 +185,20 @@ describe("without a processor", () => {
     POSTERN_BANK_DETAILS: "Example Gateways Ltd; IBAN DE00 1234; BIC EXAMPLEX",
   };
 
-  test("the page says where to transfer how much, and under which reference; nobody can press a button", async () => {
-    const real = await startGateway({ env });
-    const account = await registerAccount(real);
-    const invoice = await buyCredits(real, account);
+  test("shows the amount, the bank details and the reference, and has no pay button", async () => {
+    const manual = await startGateway({ env });
+    const account = await registerAccount(manual);
+    const invoice = await buyCredits(manual, account);
     expect(invoice.pay_url).toStartWith("https://gateway.example/pay/");
-    const here = real.url + new URL(invoice.pay_url).pathname;
-    const text = await pageText(here);
+    const pageUrl = manual.url + new URL(invoice.pay_url).pathname;
+    const text = await pageText(pageUrl);
     for (const words of ["Transfer exactly $10.50", invoice.id, "IBAN DE00 1234"])
       expect(text).toContain(words);
-    const answer = await submitForm(here, { decision: "pay" });
-    expect(answer.status).toBe(409);
-    expect((await readInvoice(real, account, invoice.id)).status).toBe("open");
-    const hook = await fetch(`${real.url}/webhooks/stripe`, { method: "POST" });
-    expect(hook.status).toBe(404);
-    await real.stop();
+    const response = await submitForm(pageUrl, { decision: "pay" });
+    expect(response.status).toBe(409);
+    expect((await readInvoice(manual, account, invoice.id)).status).toBe("open");
+    const webhook = await fetch(`${manual.url}/webhooks/stripe`, { method: "POST" });
+    expect(webhook.status).toBe(404);
+    await manual.stop();
   });
 });

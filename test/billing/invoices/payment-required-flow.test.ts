@@ -1,4 +1,4 @@
-// A program that knows nothing of this gateway but what a 402 tells it: it buys, pays as a human would, and calls again.
+// A client that knows only what the 402 says: it creates the invoice, pays it and retries the call.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -10,7 +10,7 @@ import {
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import { expectLedgerValid } from "../fixtures.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(16_000);
 
 interface Step {
@@ -27,7 +27,7 @@ const CALLS = {
   messages: ["/v1/messages", { model: "sim/echo", messages, max_tokens: 16_000 }],
 } as const;
 
-describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
+describe.each(STORE_KINDS)("402 on %s", (store) => {
   let gateway: Gateway;
   beforeAll(async () => {
     gateway = await startGateway({ store, providers: ["sim", "openai"] });
@@ -38,25 +38,25 @@ describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
   });
 
   for (const [name, [path, body]] of Object.entries(CALLS))
-    test(`by a program that reads only the 402, on ${name}`, async () => {
+    test(`a client that follows the 402's next step can pay and retry, on ${name}`, async () => {
       const account = await registerAndSpend();
       const call = (): Promise<Response> => post(account, path, body);
       const refused = await call();
       expect(refused.status).toBe(402);
       const { error } = (await refused.json()) as { error: { next: readonly Step[] } };
       const [step] = error.next;
-      if (step === undefined) throw new Error("a 402 that says nothing");
+      if (step === undefined) throw new Error("the 402 has no next step");
 
       expect(step.method).toBe("POST");
-      const bought = await post(account, step.url, step.body);
-      expect(bought.status).toBe(201);
-      const { pay_url: payUrl } = (await bought.json()) as { pay_url: string };
+      const created = await post(account, step.url, step.body);
+      expect(created.status).toBe(201);
+      const { pay_url: payUrl } = (await created.json()) as { pay_url: string };
       await payOnPage(payUrl);
 
       expect((await call()).status).toBe(200);
     });
 
-  test("and names an amount that covers a call that costs more than ten dollars", async () => {
+  test("names an amount that covers a call of more than 10 USD", async () => {
     const account = await registerAccount(gateway);
     const refused = await post(account, "/v1/responses", {
       model: "openai/o1-pro",
@@ -69,22 +69,21 @@ describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
     };
     expect(error.required_credits).toBeGreaterThan(20_000_000);
     const [step] = error.next;
-    if (step === undefined) throw new Error("a 402 that says nothing");
+    if (step === undefined) throw new Error("the 402 has no next step");
     const { amount_usd: usd } = step.body as { amount_usd: number };
     expect(usd * 1_000_000 + 50_000).toBeGreaterThanOrEqual(error.required_credits);
   });
 
-  /** An account with a fifth of its starting credit left. */
+  /** Returns an account that has spent four fifths of its starting credit. */
   async function registerAndSpend(): Promise<TestAccount> {
-    const poor = await registerAccount(gateway);
-    const spent = [{ role: "user", content: "[[sim: tokens=10000]] hello" }];
-    for (let times = 0; times < 2; times++)
-      await post(poor, "/v1/chat/completions", {
+    const account = await registerAccount(gateway);
+    for (let calls = 0; calls < 2; calls++)
+      await post(account, "/v1/chat/completions", {
         model: "sim/echo",
-        messages: spent,
+        messages: [{ role: "user", content: "[[sim: tokens=10000]] hello" }],
         max_tokens: 10_000,
       });
-    return poor;
+    return account;
   }
 
   function post(account: TestAccount, path: string, body: unknown): Promise<Response> {
@@ -96,13 +95,13 @@ describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
   }
 });
 
-/** Opens the page, finds its form, and presses its first button, as a browser does. */
+/** Submits the first button of the page's form, as a browser does. */
 async function payOnPage(payUrl: string): Promise<void> {
   const page = await (await fetch(payUrl)).text();
   const [, action = ""] = /<form method="post" action="([^"]+)"/.exec(page) ?? [];
   const [, name = "", value = ""] =
     /<button type="submit" name="(\w+)" value="(\w+)"/.exec(page) ?? [];
-  const answer = await fetch(new URL(action, payUrl), {
+  const response = await fetch(new URL(action, payUrl), {
     method: "POST",
     headers: {
       origin: new URL(payUrl).origin,
@@ -110,5 +109,5 @@ async function payOnPage(payUrl: string): Promise<void> {
     },
     body: new URLSearchParams({ [name]: value }).toString(),
   });
-  expect(await answer.text()).toContain("Invoice paid");
+  expect(await response.text()).toContain("Invoice paid");
 }

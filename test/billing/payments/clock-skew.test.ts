@@ -9,7 +9,7 @@ import { describeEachStore, type TestStore } from "../../support/stores/stores.t
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { NANO_PER_USD, readWallet } from "../fixtures.ts";
 import {
-  allowAutoTopUp,
+  enableTopUp,
   expectLedgerMatchesStripe,
   createBuyer,
   createBillingHarness,
@@ -17,7 +17,7 @@ import {
   type BillingHarness,
 } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 const YEAR_MS = 365 * DAY_MS;
@@ -25,52 +25,54 @@ const YEAR_MS = 365 * DAY_MS;
 describeEachStore((kind, open) => {
   let store: TestStore;
   let stripe: FakeStripe;
-  let shop: BillingHarness;
+  let harness: BillingHarness;
   beforeAll(async () => {
     store = await open();
     stripe = startFakeStripe();
-    shop = await createBillingHarness(store.db, stripe.env);
+    harness = await createBillingHarness(store.db, stripe.env);
   });
   afterAll(async () => {
-    await expectLedgerMatchesStripe(shop, stripe);
+    await expectLedgerMatchesStripe(harness, stripe);
     await stripe.stop();
     await store.close();
   });
 
   test(`an invoice's page that was looked at ahead of time is asked after by who reads it on ${kind}`, async () => {
-    const invoice = await shop.newInvoice(await shop.newAccount(), 1_000);
-    const begun = await beginPayment(shop.billing, invoice.id, shop.clock.now);
-    await tryReconcileInvoice(shop.billing, invoice, (shop.clock.now += MINUTE_MS));
+    const invoice = await harness.newInvoice(await harness.newAccount(), 1_000);
+    const begun = await beginPayment(harness.billing, invoice.id, harness.clock.now);
+    await tryReconcileInvoice(harness.billing, invoice, (harness.clock.now += MINUTE_MS));
     stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
-    shop.clock.now -= MINUTE_MS / 2;
-    expect((await tryReconcileInvoice(shop.billing, invoice, shop.clock.now)).status).toBe("paid");
+    harness.clock.now -= MINUTE_MS / 2;
+    expect((await tryReconcileInvoice(harness.billing, invoice, harness.clock.now)).status).toBe(
+      "paid",
+    );
     stripe.webhookEvents.length = 0;
   });
 
   test(`what was to be done a year later is done within minutes on ${kind}`, async () => {
-    const { accountId } = await createBuyer(shop, stripe);
-    await saveMethod(shop, stripe, accountId);
-    await allowAutoTopUp(shop, accountId);
-    await shop.runTopUps();
-    const unpaid = await shop.newInvoice(accountId, 1_000);
-    const begun = await beginPayment(shop.billing, unpaid.id, shop.clock.now);
+    const { accountId } = await createBuyer(harness, stripe);
+    await saveMethod(harness, stripe, accountId);
+    await enableTopUp(harness, accountId);
+    await harness.runTopUps();
+    const unpaid = await harness.newInvoice(accountId, 1_000);
+    const begun = await beginPayment(harness.billing, unpaid.id, harness.clock.now);
 
-    shop.clock.now += YEAR_MS;
+    harness.clock.now += YEAR_MS;
     stripe.fault = "down";
-    await shop.spend(accountId, 9n * NANO_PER_USD);
-    await shop.runTopUps();
-    await shop.runPoll();
-    shop.clock.now -= YEAR_MS;
+    await harness.spend(accountId, 9n * NANO_PER_USD);
+    await harness.runTopUps();
+    await harness.runPoll();
+    harness.clock.now -= YEAR_MS;
     stripe.fault = "fine";
-    expect(await listTopUps(shop.db, accountId, 9)).toMatchObject([{ isOpen: true }]);
+    expect(await listTopUps(harness.db, accountId, 9)).toMatchObject([{ isOpen: true }]);
     stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
     stripe.webhookEvents.length = 0;
 
-    shop.clock.now += MINUTE_MS;
-    await shop.runPoll();
-    await shop.runTopUps();
-    expect(await findInvoice(shop.db, unpaid.id)).toMatchObject({ status: "paid" });
-    expect(await listTopUps(shop.db, accountId, 9)).toMatchObject([{ state: "paid" }]);
-    expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 21n * NANO_PER_USD });
+    harness.clock.now += MINUTE_MS;
+    await harness.runPoll();
+    await harness.runTopUps();
+    expect(await findInvoice(harness.db, unpaid.id)).toMatchObject({ status: "paid" });
+    expect(await listTopUps(harness.db, accountId, 9)).toMatchObject([{ state: "paid" }]);
+    expect(await readWallet(harness.db, accountId)).toMatchObject({ paid: 21n * NANO_PER_USD });
   });
 });

@@ -31,7 +31,7 @@ import {
 } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 describe("two gateways on one PostgreSQL", () => {
@@ -103,7 +103,7 @@ describe("two gateways on one PostgreSQL", () => {
   test("both ask after open pages at the same time, and each page once", async () => {
     const [one] = gateways;
     if (one === undefined) throw new Error("none");
-    const shops: BillingHarness[] = await Promise.all(
+    const harnesses: BillingHarness[] = await Promise.all(
       [1, 2].map(() => createBillingHarness(one.server.db, stripe.env)),
     );
     const account = await registerAccount(one);
@@ -118,8 +118,8 @@ describe("two gateways on one PostgreSQL", () => {
     }
     stripe.webhookEvents.length = 0;
     stripe.calls.length = 0;
-    for (const shop of shops) shop.clock.now = now.value + 70_000;
-    await Promise.all(shops.map((shop) => shop.runPoll()));
+    for (const harness of harnesses) harness.clock.now = now.value + 70_000;
+    await Promise.all(harnesses.map((harness) => harness.runPoll()));
     expect((await readWallet(one.server.db, account.id)).paid).toBe(50n * NANO_PER_USD);
     expect(
       stripe.calls.filter((call) => call.startsWith("GET /v1/checkout/sessions/")).length,
@@ -130,7 +130,7 @@ describe("two gateways on one PostgreSQL", () => {
   test("an invoice that was paid by transfer has its page at Stripe closed", async () => {
     const [one] = gateways;
     if (one === undefined) throw new Error("none");
-    const [account, shop] = [
+    const [account, harness] = [
       await registerAccount(one),
       await createBillingHarness(one.server.db, stripe.env),
     ];
@@ -141,9 +141,9 @@ describe("two gateways on one PostgreSQL", () => {
       { origin: "https://gateway.example" },
     );
     const session = stripe.sessionAt(click.headers.get("location"));
-    await markPaid(shop.billing, { invoiceId: invoice.id, reference: "bank 1", now: now.value });
-    shop.clock.now = now.value + 200_000;
-    await shop.runPoll();
+    await markPaid(harness.billing, { invoiceId: invoice.id, reference: "bank 1", now: now.value });
+    harness.clock.now = now.value + 200_000;
+    await harness.runPoll();
     expect(session.status).toBe("expired");
     expect((await readWallet(one.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
   });

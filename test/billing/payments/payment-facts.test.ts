@@ -35,7 +35,7 @@ import {
 } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 let nextRef = 0;
@@ -43,17 +43,17 @@ let nextRef = 0;
 describeEachStore((kind, open) => {
   describe(`the door on ${kind}`, () => {
     let store: TestStore;
-    let shop: BillingHarness;
+    let harness: BillingHarness;
     beforeAll(async () => {
       store = await open();
-      shop = await createBillingHarness(store.db);
+      harness = await createBillingHarness(store.db);
     });
     afterEach(() => expectLedgerValid(store.db));
     afterAll(() => store.close());
 
     async function newPurchase(cents = 1_000) {
-      const accountId = await shop.newAccount();
-      const invoice = await shop.newInvoice(accountId, cents);
+      const accountId = await harness.newAccount();
+      const invoice = await harness.newInvoice(accountId, cents);
       const payment = `pay.${(nextRef += 1)}`;
       const base = {
         processor: "test",
@@ -77,10 +77,10 @@ describeEachStore((kind, open) => {
       return { accountId, invoice, payment, fact, paid: fact("paid", cents + feeOf(cents)) };
     }
 
-    const apply = (fact: PaymentFact) => shop.db.write((tx) => applyFact(tx, fact, 1));
+    const apply = (fact: PaymentFact) => harness.db.write((tx) => applyFact(tx, fact, 1));
     const statesOf = async (fact: PaymentFact) => (await apply(fact)).map(({ state }) => state);
     const booksOf = async (accountId: string) => {
-      const rows = await shop.db.all(
+      const rows = await harness.db.all(
         `select account, cast(sum(amount) as text) as total from (
            select to_account as account, amount from transfer where account_id = ?
            union all select from_account as account, -amount as amount from transfer where account_id = ?
@@ -111,7 +111,7 @@ describeEachStore((kind, open) => {
           const one = facts[place];
           if (one !== undefined) await apply(one);
         }
-        const { status } = (await findInvoice(shop.db, invoice.id)) ?? {};
+        const { status } = (await findInvoice(harness.db, invoice.id)) ?? {};
         outcomes.add(JSON.stringify([status, await booksOf(accountId)]));
       }
       expect([...outcomes]).toEqual([
@@ -130,30 +130,30 @@ describeEachStore((kind, open) => {
       expect(await statesOf(fact("refunded", 1_050))).toEqual(["waiting"]);
       expect(await statesOf(paid)).toEqual(["applied", "applied"]);
       expect(await statesOf(dispute)).toEqual(["applied", "applied"]);
-      expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      expect(await readWallet(harness.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
     });
 
     test("many at once, in several transactions, are one credit", async () => {
       const { accountId, paid } = await newPurchase();
       const states = await Promise.all(Array.from({ length: 12 }, () => statesOf(paid)));
       expect(states.flat().filter((state) => state === "applied")).toHaveLength(1);
-      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+      expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
     test("a second payment of an invoice is kept aside, and goes back without touching credits", async () => {
       const { accountId, invoice, fact, paid } = await newPurchase();
       await apply(paid);
-      const suspense = await ledgerBalanceOf(shop.db, "system:suspense");
+      const suspense = await ledgerBalanceOf(harness.db, "system:suspense");
       const second = { ...paid, ref: `${paid.ref}.again`, payment: `${paid.payment}.again` };
       const [applied] = await apply(second);
       expect(applied?.reason).toContain("was already paid by test:");
-      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(
+      expect(await ledgerBalanceOf(harness.db, "system:suspense")).toBe(
         suspense + 1_050n * NANO_PER_CENT,
       );
       await apply(fact("refunded", 1_050, { payment: second.payment }));
-      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(suspense);
-      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
-      expect((await findInvoice(shop.db, invoice.id))?.status).toBe("paid");
+      expect(await ledgerBalanceOf(harness.db, "system:suspense")).toBe(suspense);
+      expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+      expect((await findInvoice(harness.db, invoice.id))?.status).toBe("paid");
     });
 
     test("a cent too little, a cent too much, no amount at all, and another currency are never credited", async () => {
@@ -173,8 +173,8 @@ describeEachStore((kind, open) => {
         const told = fact("paid", amount, more);
         const [applied] = await apply(told);
         expect(applied?.reason).toBe(reason);
-        expect((await readWallet(shop.db, accountId)).paid).toBe(0n);
-        expect((await findInvoice(shop.db, invoice.id))?.status).toBe("open");
+        expect((await readWallet(harness.db, accountId)).paid).toBe(0n);
+        expect((await findInvoice(harness.db, invoice.id))?.status).toBe("open");
       }
     });
 
@@ -186,7 +186,7 @@ describeEachStore((kind, open) => {
         state: "known",
         reason: "it differs from the recorded fact",
       });
-      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+      expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
     test("a payment of one invoice cannot credit another, nor can its refund touch another", async () => {
@@ -197,18 +197,18 @@ describeEachStore((kind, open) => {
       const stray = mine.fact("refunded", 100, { invoiceId: other.invoice.id });
       expect(await statesOf(stray)).toEqual(["aside"]);
       for (const { accountId } of [mine, other])
-        expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+        expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
     test("more given back than was paid is the house's own loss", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
-      const lost = await ledgerBalanceOf(shop.db, "system:refund_expense");
+      const lost = await ledgerBalanceOf(harness.db, "system:refund_expense");
       await apply(fact("refunded", 1_050));
       const [second] = await apply(fact("refunded", 1_050));
       expect(second?.reason).toContain("more went back than was paid");
-      expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
-      expect(lost - (await ledgerBalanceOf(shop.db, "system:refund_expense"))).toBe(
+      expect(await readWallet(harness.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      expect(lost - (await ledgerBalanceOf(harness.db, "system:refund_expense"))).toBe(
         1_050n * NANO_PER_CENT,
       );
     });
@@ -219,29 +219,29 @@ describeEachStore((kind, open) => {
       const dispute = fact("disputed", 500);
       await apply(dispute);
       expect(await statesOf(fact("dispute_closed", 501, { ref: dispute.ref }))).toEqual(["aside"]);
-      expect((await readWallet(shop.db, accountId)).paid).toBeLessThan(10n * NANO_PER_USD);
+      expect((await readWallet(harness.db, accountId)).paid).toBeLessThan(10n * NANO_PER_USD);
     });
 
     test("what a call holds is not taken; it is collected when the call ends", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
-      const letGo = await shop.hold(accountId, 6n * NANO_PER_USD);
+      const letGo = await harness.hold(accountId, 6n * NANO_PER_USD);
       await apply(fact("disputed", 1_050));
-      expect(await getWallet(shop.db, accountId)).toEqual({
+      expect(await getWallet(harness.db, accountId)).toEqual({
         promo: 0n,
         paid: 6n * NANO_PER_USD,
         held: 6n * NANO_PER_USD,
         owed: 6n * NANO_PER_USD,
       });
       await letGo();
-      await shop.runPoll();
-      expect(await getWallet(shop.db, accountId)).toEqual({ promo: 0n, paid: 0n, held: 0n });
+      await harness.runPoll();
+      expect(await getWallet(harness.db, accountId)).toEqual({ promo: 0n, paid: 0n, held: 0n });
     });
 
     test("a frozen account is refused by the hold itself, and a call that costs nothing is not", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
-      await shop.spend(accountId, 4n * NANO_PER_USD);
+      await harness.spend(accountId, 4n * NANO_PER_USD);
       await apply(fact("disputed", 1_050));
       const ask = {
         id: `${accountId}.h`,
@@ -250,22 +250,24 @@ describeEachStore((kind, open) => {
         now: 1,
         expiresAt: 2,
       };
-      expect(await shop.ledger.hold({ ...ask, amount: 1n })).toEqual({
+      expect(await harness.ledger.hold({ ...ask, amount: 1n })).toEqual({
         status: "frozen",
         owed: 4n * NANO_PER_USD,
       });
-      expect(await shop.ledger.hold({ ...ask, amount: 0n })).toMatchObject({ status: "held" });
-      await shop.ledger.settle({ ...ask, cost: 0n });
+      expect(await harness.ledger.hold({ ...ask, amount: 0n })).toMatchObject({ status: "held" });
+      await harness.ledger.settle({ ...ask, cost: 0n });
       const about = { id: `${accountId}.off`, accountId, now: 1, reason: "goodwill" };
-      expect(await shop.db.write((tx) => writeOffDebt(tx, about))).toBe(4n * NANO_PER_USD);
-      expect(await shop.ledger.hold({ ...ask, id: `${accountId}.i`, amount: 1n })).toMatchObject({
-        status: "insufficient_credits",
-      });
+      expect(await harness.db.write((tx) => writeOffDebt(tx, about))).toBe(4n * NANO_PER_USD);
+      expect(await harness.ledger.hold({ ...ask, id: `${accountId}.i`, amount: 1n })).toMatchObject(
+        {
+          status: "insufficient_credits",
+        },
+      );
     });
 
     test("a payment that would pass the largest balance is kept aside", async () => {
       const { accountId, paid } = await newPurchase();
-      await shop.db.write((tx) =>
+      await harness.db.write((tx) =>
         deposit(tx, {
           id: `${accountId}.gift`,
           accountId,
@@ -279,7 +281,7 @@ describeEachStore((kind, open) => {
       );
       const [applied] = await apply(paid);
       expect(applied?.reason).toContain("pass its limit");
-      expect((await readWallet(shop.db, accountId)).paid).toBe(0n);
+      expect((await readWallet(harness.db, accountId)).paid).toBe(0n);
     });
 
     test("a payment is stronger than a void, whichever comes first; a void is nothing to a paid invoice", async () => {
@@ -289,46 +291,46 @@ describeEachStore((kind, open) => {
       ] as const) {
         const { accountId, invoice, fact, paid } = await newPurchase();
         for (const one of order) await apply(one === "paid" ? paid : fact("voided", 0));
-        expect((await findInvoice(shop.db, invoice.id))?.status).toBe("paid");
-        expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
+        expect((await findInvoice(harness.db, invoice.id))?.status).toBe("paid");
+        expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
       }
     });
 
     test("a transfer that the operator has seen is credited once, and counts for one invoice only", async () => {
       const [one, other] = [await newPurchase(), await newPurchase()];
       const told = { invoiceId: one.invoice.id, reference: `bank ${one.payment}`, now: 1 };
-      expect([await markPaid(shop.billing, told), await markPaid(shop.billing, told)]).toEqual([
-        true,
-        false,
-      ]);
+      expect([
+        await markPaid(harness.billing, told),
+        await markPaid(harness.billing, told),
+      ]).toEqual([true, false]);
       expect(
-        await rejectionMessage(markPaid(shop.billing, { ...told, invoiceId: other.invoice.id })),
+        await rejectionMessage(markPaid(harness.billing, { ...told, invoiceId: other.invoice.id })),
       ).toContain("belongs to");
       expect(
-        await rejectionMessage(markPaid(shop.billing, { ...told, reference: "another" })),
+        await rejectionMessage(markPaid(harness.billing, { ...told, reference: "another" })),
       ).toContain("paid already");
       expect(
-        await rejectionMessage(markPaid(shop.billing, { ...told, invoiceId: "inv_none" })),
+        await rejectionMessage(markPaid(harness.billing, { ...told, invoiceId: "inv_none" })),
       ).toContain("no invoice");
-      expect((await readWallet(shop.db, one.accountId)).paid).toBe(10n * NANO_PER_USD);
+      expect((await readWallet(harness.db, one.accountId)).paid).toBe(10n * NANO_PER_USD);
 
-      await shop.spend(one.accountId, 3n * NANO_PER_USD);
+      await harness.spend(one.accountId, 3n * NANO_PER_USD);
       const back = { ...told, reference: `back ${one.payment}` };
       expect(
-        await rejectionMessage(markRefunded(shop.billing, { ...back, amountCents: 1_050 })),
+        await rejectionMessage(markRefunded(harness.billing, { ...back, amountCents: 1_050 })),
       ).toContain("$7.00 are unspent");
       expect(
-        await rejectionMessage(markRefunded(shop.billing, { ...back, amountCents: 1_051 })),
+        await rejectionMessage(markRefunded(harness.billing, { ...back, amountCents: 1_051 })),
       ).toContain("Only $10.50");
       const some = { ...back, amountCents: 735 };
       expect([
-        await markRefunded(shop.billing, some),
-        await markRefunded(shop.billing, some),
+        await markRefunded(harness.billing, some),
+        await markRefunded(harness.billing, some),
       ]).toEqual([true, false]);
-      expect((await readWallet(shop.db, one.accountId)).paid).toBe(0n);
+      expect((await readWallet(harness.db, one.accountId)).paid).toBe(0n);
       expect(
         await rejectionMessage(
-          markRefunded(shop.billing, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
+          markRefunded(harness.billing, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
         ),
       ).toContain("not paid by transfer");
     });
@@ -336,19 +338,19 @@ describeEachStore((kind, open) => {
     test("of two transfers back that are told at once, the second is judged by what the first left: the house bears nothing", async () => {
       const { accountId, invoice, payment } = await newPurchase();
       const told = { invoiceId: invoice.id, reference: `bank ${payment}`, now: 1 };
-      const suspense = await ledgerBalanceOf(shop.db, "system:suspense");
+      const suspense = await ledgerBalanceOf(harness.db, "system:suspense");
       const paid = await Promise.allSettled(
         ["", " again"].map((more) =>
-          markPaid(shop.billing, { ...told, reference: told.reference + more }),
+          markPaid(harness.billing, { ...told, reference: told.reference + more }),
         ),
       );
       expect(paid.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
-      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(suspense);
-      await shop.spend(accountId, 3n * NANO_PER_USD);
-      const loss = await ledgerBalanceOf(shop.db, "system:refund_expense");
+      expect(await ledgerBalanceOf(harness.db, "system:suspense")).toBe(suspense);
+      await harness.spend(accountId, 3n * NANO_PER_USD);
+      const loss = await ledgerBalanceOf(harness.db, "system:refund_expense");
       const back = await Promise.allSettled(
         [1, 2, 3].map((count) =>
-          markRefunded(shop.billing, {
+          markRefunded(harness.billing, {
             ...told,
             reference: `back ${count} of ${payment}`,
             amountCents: 420,
@@ -360,14 +362,14 @@ describeEachStore((kind, open) => {
         "rejected",
         "rejected",
       ]);
-      expect(await ledgerBalanceOf(shop.db, "system:refund_expense")).toBe(loss);
-      expect((await readWallet(shop.db, accountId)).paid).toBe(3n * NANO_PER_USD);
+      expect(await ledgerBalanceOf(harness.db, "system:refund_expense")).toBe(loss);
+      expect((await readWallet(harness.db, accountId)).paid).toBe(3n * NANO_PER_USD);
     });
 
     test("the operator is told of what does not fit, without the house stopping", async () => {
       const { fact } = await newPurchase();
-      await ingestFacts(shop.billing, [fact("paid", 1)], 1);
-      expect(shop.logged.at(-1)).toContain("payment needs operator action");
+      await ingestFacts(harness.billing, [fact("paid", 1)], 1);
+      expect(harness.logged.at(-1)).toContain("payment needs operator action");
     });
   });
 });

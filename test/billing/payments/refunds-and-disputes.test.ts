@@ -26,37 +26,38 @@ import {
   type BillingHarness,
 } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 describeEachStore((kind, open) => {
   describe(`money that goes back, on ${kind}`, () => {
     let store: TestStore;
     let stripe: FakeStripe;
-    let shop: BillingHarness;
+    let harness: BillingHarness;
     beforeAll(async () => {
       store = await open();
       stripe = startFakeStripe();
-      shop = await createBillingHarness(store.db, stripe.env);
+      harness = await createBillingHarness(store.db, stripe.env);
     });
     afterEach(async () => {
       stripe.webhookEvents.length = 0;
-      await expectLedgerMatchesStripe(shop, stripe);
+      await expectLedgerMatchesStripe(harness, stripe);
     });
     afterAll(async () => {
       await stripe.stop();
       await store.close();
     });
 
-    const deliver = () => deliverWebhooks(shop, stripe);
-    const bought = () => createBuyer(shop, stripe);
-    const statusOf = async (invoiceId: string) => (await findInvoice(shop.db, invoiceId))?.status;
-    const paidOf = async (accountId: string) => (await readWallet(shop.db, accountId)).paid;
-    const housesLoss = () => ledgerBalanceOf(shop.db, "system:refund_expense");
+    const deliver = () => deliverWebhooks(harness, stripe);
+    const bought = () => createBuyer(harness, stripe);
+    const statusOf = async (invoiceId: string) =>
+      (await findInvoice(harness.db, invoiceId))?.status;
+    const paidOf = async (accountId: string) => (await readWallet(harness.db, accountId)).paid;
+    const housesLoss = () => ledgerBalanceOf(harness.db, "system:refund_expense");
 
     test("a refund that fails brings everything back, and the invoice is paid again", async () => {
       const { accountId, invoiceId, intent } = await bought();
-      const fees = await ledgerBalanceOf(shop.db, "system:fee_revenue");
+      const fees = await ledgerBalanceOf(harness.db, "system:fee_revenue");
       const refund = stripe.refund(intent, 1_050);
       await deliver();
       expect([await paidOf(accountId), await statusOf(invoiceId)]).toEqual([0n, "refunded"]);
@@ -66,12 +67,12 @@ describeEachStore((kind, open) => {
         10n * NANO_PER_USD,
         "paid",
       ]);
-      expect(await ledgerBalanceOf(shop.db, "system:fee_revenue")).toBe(fees);
+      expect(await ledgerBalanceOf(harness.db, "system:fee_revenue")).toBe(fees);
     });
 
     test("what the house bore of it goes back to the house, and the rest to the account", async () => {
       const { accountId, intent } = await bought();
-      await shop.spend(accountId, 6n * NANO_PER_USD);
+      await harness.spend(accountId, 6n * NANO_PER_USD);
       const before = await housesLoss();
       const refund = stripe.refund(intent, 1_050);
       await deliver();
@@ -94,18 +95,18 @@ describeEachStore((kind, open) => {
           await deliver();
         } else {
           stripe.webhookEvents.length = 0;
-          shop.clock.now += 90_000_000;
-          await shop.runPoll();
+          harness.clock.now += 90_000_000;
+          await harness.runPoll();
         }
         expect(await paidOf(accountId)).toBe(10n * NANO_PER_USD);
       }
     });
 
     test("it is found without a webhook, also where a slow look took the page for expired after it was paid", async () => {
-      const { processor } = shop.billing;
+      const { processor } = harness.billing;
       if (processor.kind !== "hosted") throw new Error("no pages");
-      const { id: invoiceId } = await shop.newInvoice(await shop.newAccount(), 1_000);
-      const begun = await beginPayment(shop.billing, invoiceId, shop.clock.now);
+      const { id: invoiceId } = await harness.newInvoice(await harness.newAccount(), 1_000);
+      const begun = await beginPayment(harness.billing, invoiceId, harness.clock.now);
       const session = stripe.sessionAt(begun.kind === "page" ? begun.url : null);
       const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       const slow = {
@@ -116,7 +117,7 @@ describeEachStore((kind, open) => {
           return { state: "expired", url: undefined, facts: [] } as const;
         },
       };
-      const late = handleCheckoutWebhook(shop.billing, slow, session.id, shop.clock.now);
+      const late = handleCheckoutWebhook(harness.billing, slow, session.id, harness.clock.now);
       await asked.promise;
       const intent = stripe.pay(session);
       await deliver();
@@ -124,11 +125,11 @@ describeEachStore((kind, open) => {
       await late;
       stripe.refund(intent, 1_050);
       stripe.webhookEvents.length = 0;
-      const today = shop.clock.now;
-      shop.clock.now += DAY_MS;
-      await shop.runPoll();
+      const today = harness.clock.now;
+      harness.clock.now += DAY_MS;
+      await harness.runPoll();
       expect(await statusOf(invoiceId)).toBe("refunded");
-      shop.clock.now = today;
+      harness.clock.now = today;
     });
 
     test("one that failed before anybody heard of it changes nothing in the end", async () => {
@@ -160,22 +161,22 @@ describeEachStore((kind, open) => {
       const { accountId, intent } = await bought();
       const refund = stripe.refund(intent, 525);
       await deliver();
-      await shop.spend(accountId, 5n * NANO_PER_USD);
+      await harness.spend(accountId, 5n * NANO_PER_USD);
       stripe.dispute(intent, 525);
       await deliver();
-      expect(await readWallet(shop.db, accountId)).toMatchObject({
+      expect(await readWallet(harness.db, accountId)).toMatchObject({
         paid: 0n,
         owed: 5n * NANO_PER_USD,
       });
       stripe.failRefund(refund);
       await deliver();
-      expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      expect(await readWallet(harness.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
     });
 
     test("a refund or a dispute that takes a balance below a mark is told of, once", async () => {
       const { accountId, intent } = await bought();
       const told = async () => {
-        const rows = await shop.db.all(
+        const rows = await harness.db.all(
           "select type, data from event where account_id = ? and type like 'balance.%' order by created_at, type",
           [accountId],
         );
@@ -197,23 +198,26 @@ describeEachStore((kind, open) => {
 
     test("credit that a call held pays a debt when the call ends, and that is told of, too", async () => {
       const { accountId, intent } = await bought();
-      const letGo = await shop.hold(accountId, 10n * NANO_PER_USD);
+      const letGo = await harness.hold(accountId, 10n * NANO_PER_USD);
       stripe.dispute(intent, 1_050);
       await deliver();
-      expect(await listDebtors(shop.db, 1)).toEqual([]);
+      expect(await listDebtors(harness.db, 1)).toEqual([]);
       await letGo();
       // However many owe something and have nothing.
       const idle = await bought();
-      await shop.spend(idle.accountId, 10n * NANO_PER_USD);
+      await harness.spend(idle.accountId, 10n * NANO_PER_USD);
       stripe.dispute(idle.intent, 1_050);
       await deliver();
-      expect(await readWallet(shop.db, idle.accountId)).toMatchObject({ owed: 10n * NANO_PER_USD });
-      expect(await listDebtors(shop.db, 500)).toEqual([accountId]);
-      await shop.runPoll();
-      expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
-      const rows = await shop.db.all("select type from event where account_id = ? order by type", [
-        accountId,
-      ]);
+      expect(await readWallet(harness.db, idle.accountId)).toMatchObject({
+        owed: 10n * NANO_PER_USD,
+      });
+      expect(await listDebtors(harness.db, 500)).toEqual([accountId]);
+      await harness.runPoll();
+      expect(await readWallet(harness.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      const rows = await harness.db.all(
+        "select type from event where account_id = ? order by type",
+        [accountId],
+      );
       expect(rows.map(({ type }) => type)).toEqual([
         "balance.empty",
         "balance.low",

@@ -14,7 +14,7 @@ import { verifyLedger } from "../../../src/ledger/verify.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 const TABLES = [
@@ -103,18 +103,18 @@ const CORRUPTIONS: readonly (readonly [what: string, sql: string, found: RegExp]
 describeEachStore((kind, open) => {
   describe(`verify-ledger and payments on ${kind}`, () => {
     let store: TestStore;
-    let shop: BillingHarness;
+    let harness: BillingHarness;
     beforeAll(async () => {
       store = await open();
-      shop = await createBillingHarness(store.db);
+      harness = await createBillingHarness(store.db);
     });
     afterAll(() => store.close());
     beforeEach(async () => {
       await store.db.write(async (tx) => {
         for (const table of TABLES) await tx.run(`delete from ${table}`);
       });
-      const accountId = await shop.newAccount();
-      const { id: invoiceId } = await shop.newInvoice(accountId, 1_000);
+      const accountId = await harness.newAccount();
+      const { id: invoiceId } = await harness.newInvoice(accountId, 1_000);
       const paid = {
         processor: "test",
         ref: "pay",

@@ -21,7 +21,7 @@ import {
 import { type RandomInt, createRandom } from "../random.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
 
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
@@ -38,11 +38,11 @@ interface RecordedFact {
 describeEachStore((kind, open) => {
   describe(`debts that were written off, on ${kind}`, () => {
     let store: TestStore;
-    let shop: BillingHarness;
+    let harness: BillingHarness;
     let names = 0;
     beforeAll(async () => {
       store = await open();
-      shop = await createBillingHarness(store.db);
+      harness = await createBillingHarness(store.db);
     });
     afterAll(async () => {
       await expectLedgerValid(store.db);
@@ -62,16 +62,16 @@ describeEachStore((kind, open) => {
             amountCents: cents,
             taxCents: 0,
             currency: "usd",
-            at: shop.clock.now,
+            at: harness.clock.now,
           },
-          shop.clock.now,
+          harness.clock.now,
         ),
       );
     const newRef = (what: string): string => `${what}_${(names += 1)}`;
 
-    /** Buys for so many cents; answers how to say what becomes of that payment. */
+    /** Buys for so many cents; responses how to say what becomes of that payment. */
     async function buy(accountId: string, cents: number) {
-      const invoice = await shop.newInvoice(accountId, cents);
+      const invoice = await harness.newInvoice(accountId, cents);
       const payment = newRef("pay");
       const paidCents = invoice.amountCents + invoice.feeCents;
       const about = { payment, invoiceId: invoice.id };
@@ -93,7 +93,7 @@ describeEachStore((kind, open) => {
           by: COMMAND_LINE_ACTOR,
           reason: "goodwill",
           network: null,
-          now: shop.clock.now,
+          now: harness.clock.now,
           id: newRef("off"),
         }),
       );
@@ -101,9 +101,9 @@ describeEachStore((kind, open) => {
 
     test("a dispute that is won pays back the write-off, and the account gains nothing", async () => {
       const before = await losses();
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const { paidCents, goesBack } = await buy(accountId, 1_000);
-      await shop.spend(accountId, 10n * NANO_PER_USD);
+      await harness.spend(accountId, 10n * NANO_PER_USD);
       const win = await goesBack("disputed", paidCents);
       expect(await readWallet(store.db, accountId)).toMatchObject({
         paid: 0n,
@@ -118,9 +118,9 @@ describeEachStore((kind, open) => {
 
     test("what the dispute took of the balance comes back to the account", async () => {
       const before = await losses();
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const { paidCents, goesBack } = await buy(accountId, 1_000);
-      await shop.spend(accountId, 6n * NANO_PER_USD);
+      await harness.spend(accountId, 6n * NANO_PER_USD);
       const win = await goesBack("disputed", paidCents);
       await writeOff(accountId);
       await win(paidCents);
@@ -133,9 +133,9 @@ describeEachStore((kind, open) => {
 
     test("a dispute that took nothing that was spent pays back no other's write-off", async () => {
       const before = await losses();
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const spent = await buy(accountId, 1_000);
-      await shop.spend(accountId, 10n * NANO_PER_USD);
+      await harness.spend(accountId, 10n * NANO_PER_USD);
       await spent.goesBack("disputed", spent.paidCents);
       await writeOff(accountId);
       const unspent = await buy(accountId, 500);
@@ -150,9 +150,9 @@ describeEachStore((kind, open) => {
 
     test("a part of a debt that the account paid itself comes back to the account", async () => {
       const before = await losses();
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const first = await buy(accountId, 1_000);
-      await shop.spend(accountId, 10n * NANO_PER_USD);
+      await harness.spend(accountId, 10n * NANO_PER_USD);
       const win = await first.goesBack("disputed", first.paidCents);
       await buy(accountId, 300);
       expect(await readWallet(store.db, accountId)).toMatchObject({
@@ -170,9 +170,9 @@ describeEachStore((kind, open) => {
 
     test("two disputes that are written off together are each paid back when they are won", async () => {
       const before = await losses();
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
-      await shop.spend(accountId, 15n * NANO_PER_USD);
+      await harness.spend(accountId, 15n * NANO_PER_USD);
       const wins = [];
       for (const { goesBack, paidCents } of bought)
         wins.push({ win: await goesBack("disputed", paidCents), paidCents });
@@ -185,9 +185,9 @@ describeEachStore((kind, open) => {
     });
 
     test("a newer debt stays owed while the older one's dispute is won", async () => {
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
-      await shop.spend(accountId, 15n * NANO_PER_USD);
+      await harness.spend(accountId, 15n * NANO_PER_USD);
       const [first, second] = bought;
       const win = await first?.goesBack("disputed", first.paidCents);
       await writeOff(accountId);
@@ -206,9 +206,9 @@ describeEachStore((kind, open) => {
       ] as const)
         for (const order of [0, 1]) {
           const before = await losses();
-          const accountId = await shop.newAccount();
+          const accountId = await harness.newAccount();
           const { paidCents, goesBack } = await buy(accountId, 1_000);
-          await shop.spend(accountId, 10n * NANO_PER_USD);
+          await harness.spend(accountId, 10n * NANO_PER_USD);
           const undo = [];
           for (const way of ways) {
             undo.push(await goesBack(way, paidCents));
@@ -222,12 +222,12 @@ describeEachStore((kind, open) => {
     });
 
     test("the report says what was written off and did not come back", async () => {
-      const period = { from: shop.clock.now, to: shop.clock.now + 1 };
+      const period = { from: harness.clock.now, to: harness.clock.now + 1 };
       const read = () => store.db.snapshot((reader) => readReport(reader, period));
       const before = await read();
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const { paidCents, goesBack } = await buy(accountId, 1_000);
-      await shop.spend(accountId, 10n * NANO_PER_USD);
+      await harness.spend(accountId, 10n * NANO_PER_USD);
       const win = await goesBack("disputed", paidCents);
       await writeOff(accountId);
       const written = await read();
@@ -239,9 +239,9 @@ describeEachStore((kind, open) => {
     });
 
     test("what was written off before the store knew of it is found out when it is migrated", async () => {
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
-      await shop.spend(accountId, 15n * NANO_PER_USD);
+      await harness.spend(accountId, 15n * NANO_PER_USD);
       const wins = [];
       for (const { goesBack, paidCents } of bought)
         wins.push(await goesBack("disputed", paidCents));
@@ -263,7 +263,7 @@ describeEachStore((kind, open) => {
     });
 
     async function live(roll: RandomInt): Promise<void> {
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const bought: (Awaited<ReturnType<typeof buy>> & { credit: bigint })[] = [];
       const open: { readonly undo: (cents: number) => Promise<unknown>; readonly cents: number }[] =
         [];
@@ -278,7 +278,7 @@ describeEachStore((kind, open) => {
         } else if (step === "spend") {
           const { paid } = await readWallet(store.db, accountId);
           const some = roll(3) === 0 ? paid : (paid * BigInt(roll(100))) / 100n;
-          if (some > 0n) await shop.spend(accountId, some);
+          if (some > 0n) await harness.spend(accountId, some);
         } else if (step === "write off") await writeOff(accountId);
         else if (step === "refunded" || step === "disputed") {
           if (one === undefined) continue;

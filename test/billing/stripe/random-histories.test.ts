@@ -17,14 +17,14 @@ import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts"
 import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
 import { type RandomInt, createRandom } from "../random.ts";
 import {
-  allowAutoTopUp,
+  enableTopUp,
   createBillingHarness,
   deliverWebhook,
   saveMethod,
   type BillingHarness,
 } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
 
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
@@ -37,11 +37,11 @@ const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 describe.each(HISTORIES)("histories on %s", (kind, histories) => {
   let store: TestStore;
   let stripe: FakeStripe;
-  let shop: BillingHarness;
+  let harness: BillingHarness;
   beforeAll(async () => {
     store = await openStore(kind);
     stripe = startFakeStripe();
-    shop = await createBillingHarness(store.db, stripe.env);
+    harness = await createBillingHarness(store.db, stripe.env);
   });
   afterAll(async () => {
     await stripe.stop();
@@ -54,29 +54,29 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     await Promise.all(
       Array.from({ length: CONCURRENCY }, async () => {
         for (let place = queue.pop(); place !== undefined; place = queue.pop())
-          accounts.push(await runHistory(shop, stripe, createRandom(SEED + place)));
+          accounts.push(await runHistory(harness, stripe, createRandom(SEED + place)));
       }),
     );
     // What was lost is found by asking; whatever is still in the mail arrives last of all.
-    const today = shop.clock.now;
-    shop.clock.now += 90_000_000;
-    for (let due = 1; due > 0; due = await countDue(shop)) {
-      await shop.runPoll();
-      await shop.runTopUps();
+    const today = harness.clock.now;
+    harness.clock.now += 90_000_000;
+    for (let due = 1; due > 0; due = await countDue(harness)) {
+      await harness.runPoll();
+      await harness.runTopUps();
     }
     for (const letter of stripe.webhookEvents.splice(0).slice(0, 50))
-      await deliverWebhook(shop, stripe, letter.body);
+      await deliverWebhook(harness, stripe, letter.body);
 
-    const cleared = -(await ledgerBalanceOf(shop.db, "system:clearing:stripe"));
+    const cleared = -(await ledgerBalanceOf(harness.db, "system:clearing:stripe"));
     expect(cleared).toBe(BigInt(stripe.balance()) * NANO_PER_CENT);
     for (const accountId of accounts) {
-      const { paid, owed, held } = await readWallet(shop.db, accountId);
+      const { paid, owed, held } = await readWallet(harness.db, accountId);
       expect(held).toBe(0n);
       // Whoever owes something has nothing left that was bought.
       expect(owed === 0n || paid === 0n ? "sound" : { accountId, owed, paid }).toBe("sound");
     }
-    await expectLedgerValid(shop.db);
-    const rows = await shop.db.all(
+    await expectLedgerValid(harness.db);
+    const rows = await harness.db.all(
       "select kind, state, count(*) as count from payment_fact group by kind, state",
     );
     const seen = new Set(rows.map((row) => `${String(row["kind"])} ${String(row["state"])}`));
@@ -85,14 +85,14 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
       expect(seen).toContain(fact);
     expect([...seen].filter((one) => one.endsWith("waiting"))).toEqual([]);
     // Whatever was bought by itself was charged once, and within what its owner allowed.
-    const attempts = await shop.db.all("select * from top_up");
+    const attempts = await harness.db.all("select * from top_up");
     const states = new Set(attempts.map(({ state }) => String(state)));
     // What is rare need not come among few.
     const wanted = kind === "sqlite" ? ["paid", "failed", "processing"] : ["paid"];
     for (const state of wanted) expect(states).toContain(state);
     const marks = [...stripe.intents.values()].map(({ metadata }) => metadata["postern_top_up"]);
     expect(new Set(marks).size).toBe(marks.length);
-    const beyond = await shop.db.all(
+    const beyond = await harness.db.all(
       `select auto_top_up.account_id from auto_top_up join top_up on top_up.account_id = auto_top_up.account_id
        where top_up.state <> 'failed' and top_up.created_at <= ? group by auto_top_up.account_id, ceiling_cents having sum(top_up.amount_cents) > ceiling_cents`,
       [today],
@@ -103,28 +103,28 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
 
 /** One account: it buys, pays, spends; money goes back; and the mail is what it is. */
 async function runHistory(
-  shop: BillingHarness,
+  harness: BillingHarness,
   stripe: FakeStripe,
   roll: RandomInt,
 ): Promise<string> {
-  const accountId = await shop.newAccount();
+  const accountId = await harness.newAccount();
   const mail: string[] = [];
   const holds: (() => Promise<unknown>)[] = [];
   for (let bought = roll(2) + 1; bought > 0; bought--) {
     const cents = 50 + roll(roll(3) === 0 ? 2_000_000 : 3_000);
-    const invoice = await shop.newInvoice(accountId, cents);
-    const begun = await beginPayment(shop.billing, invoice.id, shop.clock.now);
+    const invoice = await harness.newInvoice(accountId, cents);
+    const begun = await beginPayment(harness.billing, invoice.id, harness.clock.now);
     if (begun.kind !== "page") throw new Error(`an open invoice is ${begun.kind}`);
     const session = stripe.sessionAt(begun.url);
     if (roll(12) === 0) {
-      const about = { id: invoice.id, accountId, now: shop.clock.now };
-      await cancelOpenCheckout(shop.billing, about);
-      await shop.db.write((tx) => voidInvoice(tx, about));
+      const about = { id: invoice.id, accountId, now: harness.clock.now };
+      await cancelOpenCheckout(harness.billing, about);
+      await harness.db.write((tx) => voidInvoice(tx, about));
     }
     if (session.status !== "open" || roll(12) === 0) continue;
     if (roll(15) === 0) {
       const reference = `bank ${invoice.id}`;
-      await markPaid(shop.billing, { invoiceId: invoice.id, reference, now: shop.clock.now });
+      await markPaid(harness.billing, { invoiceId: invoice.id, reference, now: harness.clock.now });
     }
     const amounts = [
       { cents: 1 + roll(5_000) },
@@ -136,14 +136,14 @@ async function runHistory(
     ];
     const state = roll(8) === 0 ? ("processing" as const) : ("succeeded" as const);
     const intent = stripe.pay(session, { ...amounts[roll(amounts.length)], state });
-    await deliverShuffled(shop, stripe, mail, roll);
+    await deliverShuffled(harness, stripe, mail, roll);
     if (state === "processing")
       stripe.completePayment(session, roll(3) === 0 ? "requires_payment_method" : "succeeded");
     if (intent.status !== "succeeded") continue;
-    await deliverShuffled(shop, stripe, mail, roll);
-    if (roll(2) === 0) await shop.spend(accountId, BigInt(roll(cents) + 1) * NANO_PER_CENT);
+    await deliverShuffled(harness, stripe, mail, roll);
+    if (roll(2) === 0) await harness.spend(accountId, BigInt(roll(cents) + 1) * NANO_PER_CENT);
     if (roll(4) === 0)
-      holds.push(await shop.hold(accountId, BigInt(roll(cents) + 1) * NANO_PER_CENT));
+      holds.push(await harness.hold(accountId, BigInt(roll(cents) + 1) * NANO_PER_CENT));
     const disputes = [];
     let refundable = intent.cents;
     for (let happenings = roll(4); happenings > 0; happenings--) {
@@ -152,7 +152,7 @@ async function runHistory(
       if (what === 0 && refundable > 0) {
         const refund = stripe.refund(intent, Math.min(some, refundable));
         if (roll(4) === 0) {
-          await deliverShuffled(shop, stripe, mail, roll);
+          await deliverShuffled(harness, stripe, mail, roll);
           stripe.failRefund(refund);
         } else refundable -= Math.min(some, refundable);
       }
@@ -161,16 +161,17 @@ async function runHistory(
         const dispute = disputes.pop();
         if (dispute !== undefined) stripe.closeDispute(dispute, roll(2) === 0 ? "won" : "lost");
       }
-      await deliverShuffled(shop, stripe, mail, roll);
+      await deliverShuffled(harness, stripe, mail, roll);
       if (roll(6) === 0)
-        await tryReconcileInvoice(shop.billing, invoice, (shop.clock.now += 2_001));
+        await tryReconcileInvoice(harness.billing, invoice, (harness.clock.now += 2_001));
     }
     expect(
-      (await paymentsOfInvoice(shop.db, invoice.id)).filter(({ state: one }) => one === "credited")
-        .length,
+      (await paymentsOfInvoice(harness.db, invoice.id)).filter(
+        ({ state: one }) => one === "credited",
+      ).length,
     ).toBeLessThan(2);
   }
-  if (roll(3) === 0) await stepAutoTopUp(shop, stripe, accountId, { mail, roll });
+  if (roll(3) === 0) await stepAutoTopUp(harness, stripe, accountId, { mail, roll });
   for (const letGo of holds) await letGo();
   return accountId;
 }
@@ -179,22 +180,22 @@ const METHOD_BEHAVIORS = ["works", "works", "works", "declined", "processing"] a
 
 /** An owner allows it; the balance is spent again and again; what was charged goes back, or arrives late. */
 async function stepAutoTopUp(
-  shop: BillingHarness,
+  harness: BillingHarness,
   stripe: FakeStripe,
   accountId: string,
   { mail, roll }: { readonly mail: string[]; readonly roll: RandomInt },
 ): Promise<void> {
-  const method = await saveMethod(shop, stripe, accountId);
+  const method = await saveMethod(harness, stripe, accountId);
   const amount = 1 + roll(40);
-  await allowAutoTopUp(shop, accountId, {
+  await enableTopUp(harness, accountId, {
     threshold_usd: 1 + roll(60),
     amount_usd: amount,
     monthly_ceiling_usd: amount * (1 + roll(4)),
   });
   for (let rounds = 2 + roll(4); rounds > 0; rounds--) {
     method.behavior = METHOD_BEHAVIORS[roll(METHOD_BEHAVIORS.length)] ?? "works";
-    await shop.spend(accountId, BigInt(1 + roll(4_000)) * NANO_PER_CENT);
-    await Promise.all(Array.from({ length: 1 + roll(2) }, () => shop.runTopUps()));
+    await harness.spend(accountId, BigInt(1 + roll(4_000)) * NANO_PER_CENT);
+    await Promise.all(Array.from({ length: 1 + roll(2) }, () => harness.runTopUps()));
     const own = [...stripe.intents.values()].filter((intent) => intent.method === method.id);
     const intent = own[roll(Math.max(1, own.length))];
     const fate = roll(5);
@@ -203,13 +204,13 @@ async function stepAutoTopUp(
     else if (intent?.status === "succeeded" && fate === 3)
       stripe.refund(intent, 1 + roll(Math.max(1, Math.floor(intent.cents / 3))));
     else if (intent?.status === "succeeded" && fate === 4) stripe.dispute(intent, intent.cents);
-    await deliverShuffled(shop, stripe, mail, roll);
+    await deliverShuffled(harness, stripe, mail, roll);
   }
 }
 
 /** Some of the mail arrives, in any order, some of it twice; some is lost, some is forged, some is kept for later. */
 async function deliverShuffled(
-  shop: BillingHarness,
+  harness: BillingHarness,
   stripe: FakeStripe,
   mail: string[],
   roll: RandomInt,
@@ -221,7 +222,7 @@ async function deliverShuffled(
     if (fate < 4) continue;
     if (fate === 4) {
       const signature = stripe.signWebhook(body, undefined, "whsec_of_somebody_else");
-      const forged = handleWebhook(shop.billing, { bodyText: body, signature, now: Date.now() });
+      const forged = handleWebhook(harness.billing, { bodyText: body, signature, now: Date.now() });
       expect(
         await forged.then(
           () => "heard",
@@ -231,7 +232,7 @@ async function deliverShuffled(
       continue;
     }
     const times = fate === 5 ? 2 : 1;
-    await Promise.all(Array.from({ length: times }, () => deliverWebhook(shop, stripe, body)));
+    await Promise.all(Array.from({ length: times }, () => deliverWebhook(harness, stripe, body)));
     if (fate === 6) mail.push(body);
   }
 }

@@ -31,7 +31,7 @@ import {
   readWallet,
 } from "../fixtures.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 describe.each(STORE_KINDS)("Stripe on %s", (store) => {
@@ -58,9 +58,9 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
 
   /** The page at Stripe that an invoice's button leads to. */
   async function toStripe(invoice: InvoiceBody) {
-    const answer = await submitForm(invoice.pay_url);
-    expect(answer.status).toBe(303);
-    return stripe.sessionAt(answer.headers.get("location"));
+    const response = await submitForm(invoice.pay_url);
+    expect(response.status).toBe(303);
+    return stripe.sessionAt(response.headers.get("location"));
   }
 
   async function deliver(): Promise<void> {
@@ -113,8 +113,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const before = await clearing();
     stripe.pay(await toStripe(invoice), { taxCents: 200 });
     await deliver();
-    const shown = await readInvoice(gateway, account, invoice.id);
-    expect(shown).toMatchObject({ status: "paid", tax_usd: 2, total_usd: 12.5 });
+    const response = await readInvoice(gateway, account, invoice.id);
+    expect(response).toMatchObject({ status: "paid", tax_usd: 2, total_usd: 12.5 });
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
     expect(before - (await clearing())).toBe(1_250n * NANO_PER_CENT);
     const receipt = await pageText(`${invoice.pay_url}/receipt`);
@@ -155,12 +155,12 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       stripe.signWebhook(body, seconds - 301),
     ];
     for (const signature of signatures) {
-      const answer = await fetch(`${gateway.url}/webhooks/stripe`, {
+      const response = await fetch(`${gateway.url}/webhooks/stripe`, {
         method: "POST",
         headers: { "content-type": "application/json", "stripe-signature": signature },
         body,
       });
-      expect(answer.status).toBe(400);
+      expect(response.status).toBe(400);
     }
     expect(stripe.calls.length).toBe(asked);
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);

@@ -10,7 +10,7 @@ import {
 import { api } from "../fixtures.ts";
 import { type TestUser, createUser, makeOwner, visitPage } from "../console-user.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 const PATH = "/v1/billing/auto-top-up";
@@ -184,7 +184,7 @@ for (const store of ["sqlite", "postgres"] as const)
       const id = state.last_attempt?.invoice_id ?? "";
       const { body } = await api(gateway, account, ["GET", `/v1/billing/invoice/${id}`]);
       expect(body).toMatchObject({ status: "paid", amount_usd: 10, fee_usd: 0.5 });
-      const { body: shown } = await api(gateway, account, ["GET", "/v1/account"]);
-      expect(shown).toMatchObject({ balance: { credits: 10_050_000 }, owed_usd: 0 });
+      const { body: response } = await api(gateway, account, ["GET", "/v1/account"]);
+      expect(response).toMatchObject({ balance: { credits: 10_050_000 }, owed_usd: 0 });
     });
   });

@@ -21,7 +21,7 @@ import {
   visitPage,
 } from "../console-user.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 const RULES = { do: "allow", threshold_usd: "1", amount_usd: "10", monthly_ceiling_usd: "100" };

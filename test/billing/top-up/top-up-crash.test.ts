@@ -23,14 +23,9 @@ import {
   NANO_PER_USD,
   readWallet,
 } from "../fixtures.ts";
-import {
-  allowAutoTopUp,
-  createBillingHarness,
-  saveMethod,
-  type BillingHarness,
-} from "../harness.ts";
+import { enableTopUp, createBillingHarness, saveMethod, type BillingHarness } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(90_000);
 
 const WAIT_MS = 30_000;
@@ -39,7 +34,7 @@ const CHARGE = "POST /v1/payment_intents";
 const place = createTempFolder();
 let stripe: FakeStripe;
 let db: Db;
-let shop: BillingHarness;
+let harness: BillingHarness;
 let env: Readonly<Record<string, string>>;
 beforeAll(async () => {
   stripe = startFakeStripe();
@@ -53,7 +48,7 @@ beforeAll(async () => {
   // The first process brings the store to its schema.
   await stopPostern(await start("first"));
   db = openPostgres(databaseUrl);
-  shop = await createBillingHarness(db, stripe.env);
+  harness = await createBillingHarness(db, stripe.env);
 });
 afterAll(async () => {
   stopAll();
@@ -79,10 +74,10 @@ async function latestTopUpOf({ id }: TestAccount) {
 test("killed while the charge is on its way: one attempt, one charge, one credit", async () => {
   const one = await start("one");
   const account = await registerAccount(one);
-  await saveMethod(shop, stripe, account.id);
+  await saveMethod(harness, stripe, account.id);
   stripe.fault = "slow";
-  shop.clock.now = Date.now();
-  await allowAutoTopUp(shop, account.id);
+  harness.clock.now = Date.now();
+  await enableTopUp(harness, account.id);
   await waitUntil("it is charged", () => stripe.calls.includes(CHARGE));
   process.kill(-(one.process.pid ?? 0), "SIGKILL");
   await one.exited;

@@ -33,7 +33,7 @@ import {
   readWallet,
 } from "../fixtures.ts";
 import {
-  allowAutoTopUp,
+  enableTopUp,
   expectLedgerMatchesStripe,
   createBuyer,
   createBillingHarness,
@@ -42,23 +42,23 @@ import {
   type BillingHarness,
 } from "../harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 describeEachStore((kind, open) => {
   describe(`automatic top-ups on ${kind}`, () => {
     let store: TestStore;
     let stripe: FakeStripe;
-    let shop: BillingHarness;
+    let harness: BillingHarness;
     beforeAll(async () => {
       store = await open();
       stripe = startFakeStripe();
-      shop = await createBillingHarness(store.db, stripe.env);
+      harness = await createBillingHarness(store.db, stripe.env);
     });
     afterEach(async () => {
       stripe.fault = "fine";
       stripe.webhookEvents.length = 0;
-      await expectLedgerMatchesStripe(shop, stripe);
+      await expectLedgerMatchesStripe(harness, stripe);
     });
     afterAll(async () => {
       await stripe.stop();
@@ -68,30 +68,30 @@ describeEachStore((kind, open) => {
     /** An account with 10 USD that were bought, whose owner allows it; Stripe's method does as it is told. */
     async function allowed(
       how: Parameters<FakeStripe["completeSetup"]>[1] = {},
-      rules: Parameters<typeof allowAutoTopUp>[2] = {},
+      rules: Parameters<typeof enableTopUp>[2] = {},
     ) {
-      const { accountId, intent } = await createBuyer(shop, stripe);
-      const method = await saveMethod(shop, stripe, accountId, how);
-      await allowAutoTopUp(shop, accountId, rules);
+      const { accountId, intent } = await createBuyer(harness, stripe);
+      const method = await saveMethod(harness, stripe, accountId, how);
+      await enableTopUp(harness, accountId, rules);
       await turn();
       return { accountId, method, intent };
     }
     async function turn(): Promise<void> {
-      shop.clock.now += 1;
-      await shop.runTopUps();
+      harness.clock.now += 1;
+      await harness.runTopUps();
     }
-    const deliver = () => deliverWebhooks(shop, stripe);
+    const deliver = () => deliverWebhooks(harness, stripe);
     const charges = () =>
       [...stripe.intents.values()].filter(({ status }) => status === "succeeded");
-    const ofAccount = (accountId: string) => listTopUps(shop.db, accountId, 100);
-    const paidOf = async (accountId: string) => (await readWallet(shop.db, accountId)).paid;
+    const ofAccount = (accountId: string) => listTopUps(harness.db, accountId, 100);
+    const paidOf = async (accountId: string) => (await readWallet(harness.db, accountId)).paid;
     const settings = async (accountId: string) => {
-      const found = await findAutoTopUp(shop.db, accountId);
+      const found = await findAutoTopUp(harness.db, accountId);
       if (found === undefined) throw new Error("never turned on");
       return found;
     };
     const eventsOf = async (accountId: string) => {
-      const rows = await shop.db.all(
+      const rows = await harness.db.all(
         "select type, data from event where account_id = ? and type <> 'invoice.paid' order by created_at, type",
         [accountId],
       );
@@ -102,22 +102,22 @@ describeEachStore((kind, open) => {
       const { accountId } = await allowed();
       const [before, fees] = [
         charges().length,
-        await ledgerBalanceOf(shop.db, "system:fee_revenue"),
+        await ledgerBalanceOf(harness.db, "system:fee_revenue"),
       ];
-      await shop.spend(accountId, 4n * NANO_PER_USD);
+      await harness.spend(accountId, 4n * NANO_PER_USD);
       await turn();
       expect(charges()).toHaveLength(before);
-      await shop.spend(accountId, 3n * NANO_PER_USD);
+      await harness.spend(accountId, 3n * NANO_PER_USD);
       await turn();
       expect(charges()).toHaveLength(before + 1);
       expect(charges().at(-1)).toMatchObject({ cents: 1_050, currency: "usd" });
       expect(await paidOf(accountId)).toBe(13n * NANO_PER_USD);
-      expect((await ledgerBalanceOf(shop.db, "system:fee_revenue")) - fees).toBe(
+      expect((await ledgerBalanceOf(harness.db, "system:fee_revenue")) - fees).toBe(
         50n * NANO_PER_CENT,
       );
       const [topUp] = await ofAccount(accountId);
       expect(topUp).toMatchObject({ state: "paid", isOpen: false, amountCents: 1_000 });
-      const invoice = await findInvoice(shop.db, topUp?.invoiceId ?? "");
+      const invoice = await findInvoice(harness.db, topUp?.invoiceId ?? "");
       expect(invoice).toMatchObject({ status: "paid", amountCents: 1_000, feeCents: 50 });
       for (let turns = 0; turns < 3; turns++) await turn();
       expect(charges()).toHaveLength(before + 1);
@@ -131,13 +131,13 @@ describeEachStore((kind, open) => {
     });
 
     test("nothing is bought where the owner did not allow it, or turned it off", async () => {
-      const accountId = await shop.newAccount();
-      await saveMethod(shop, stripe, accountId);
+      const accountId = await harness.newAccount();
+      await saveMethod(harness, stripe, accountId);
       const { accountId: other } = await allowed();
-      await shop.db.write((tx) => disableAutoTopUp(tx, other));
-      await shop.spend(other, 9n * NANO_PER_USD);
+      await harness.db.write((tx) => disableAutoTopUp(tx, other));
+      await harness.spend(other, 9n * NANO_PER_USD);
       await turn();
-      await shop.runPoll();
+      await harness.runPoll();
       await turn();
       expect(await ofAccount(accountId)).toEqual([]);
       expect(await ofAccount(other)).toEqual([]);
@@ -145,8 +145,8 @@ describeEachStore((kind, open) => {
     });
 
     test("it cannot be turned on without a payment method", async () => {
-      const accountId = await shop.newAccount();
-      expect(await rejectionMessage(allowAutoTopUp(shop, accountId))).toContain(
+      const accountId = await harness.newAccount();
+      expect(await rejectionMessage(enableTopUp(harness, accountId))).toContain(
         "no payment method",
       );
     });
@@ -156,10 +156,10 @@ describeEachStore((kind, open) => {
       const others = await Promise.all(
         [1, 2, 3].map(() => createBillingHarness(store.db, stripe.env)),
       );
-      for (const other of others) other.clock.now = shop.clock.now;
+      for (const other of others) other.clock.now = harness.clock.now;
       const before = charges().length;
-      await shop.spend(accountId, 9n * NANO_PER_USD);
-      await Promise.all([shop, ...others, shop, ...others].map((one) => one.runTopUps()));
+      await harness.spend(accountId, 9n * NANO_PER_USD);
+      await Promise.all([harness, ...others, harness, ...others].map((one) => one.runTopUps()));
       expect(charges()).toHaveLength(before + 1);
       expect(await ofAccount(accountId)).toHaveLength(1);
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
@@ -168,7 +168,7 @@ describeEachStore((kind, open) => {
     test("a process that dies between the attempt and the charge: another charges it, once", async () => {
       const { accountId } = await allowed();
       const before = charges().length;
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "down";
       await turn();
       stripe.fault = "fine";
@@ -176,19 +176,19 @@ describeEachStore((kind, open) => {
       expect(open).toMatchObject({ state: "charging", isOpen: true });
       // Meanwhile nobody pays it by hand as well, and nobody withdraws it.
       const invoiceId = open?.invoiceId ?? "";
-      expect(await beginPayment(shop.billing, invoiceId, shop.clock.now)).toEqual({
+      expect(await beginPayment(harness.billing, invoiceId, harness.clock.now)).toEqual({
         kind: "processing",
       });
       expect(
         await rejectionMessage(
-          cancelOpenCheckout(shop.billing, { id: invoiceId, accountId, now: shop.clock.now }),
+          cancelOpenCheckout(harness.billing, { id: invoiceId, accountId, now: harness.clock.now }),
         ),
       ).toContain("a payment is processing");
       await turn();
       expect(charges()).toHaveLength(before);
-      shop.clock.now += MINUTE_MS + 1;
+      harness.clock.now += MINUTE_MS + 1;
       const other = await createBillingHarness(store.db, stripe.env);
-      other.clock.now = shop.clock.now;
+      other.clock.now = harness.clock.now;
       await Promise.all([turn(), other.runTopUps(), turn()]);
       expect(charges()).toHaveLength(before + 1);
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
@@ -199,24 +199,24 @@ describeEachStore((kind, open) => {
       for (const dies of [false, true]) {
         const { accountId } = await allowed();
         const before = charges().length;
-        await shop.spend(accountId, 9n * NANO_PER_USD);
+        await harness.spend(accountId, 9n * NANO_PER_USD);
         stripe.fault = dies ? "down" : "reply lost";
         await turn();
         stripe.fault = "fine";
         const [topUp] = await ofAccount(accountId);
         if (topUp === undefined) throw new Error("no attempt");
         if (dies) {
-          const method = await getMethod(shop.db, topUp.methodId);
-          await requirePaymentMethods(shop.billing.processor).charge({
+          const method = await getMethod(harness.db, topUp.methodId);
+          await requirePaymentMethods(harness.billing.processor).charge({
             ...topUp,
             customer: method.customer ?? "",
             method: method.ref ?? "",
-            now: shop.clock.now,
+            now: harness.clock.now,
           });
         }
         expect(charges()).toHaveLength(before + 1);
         expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
-        shop.clock.now += MINUTE_MS + 1;
+        harness.clock.now += MINUTE_MS + 1;
         await turn();
         expect(charges()).toHaveLength(before + 1);
         expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
@@ -225,7 +225,7 @@ describeEachStore((kind, open) => {
 
     test("its webhooks, early, twice and late, change nothing more; without any it is credited all the same", async () => {
       const { accountId } = await allowed();
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "reply lost";
       await turn();
       stripe.fault = "fine";
@@ -233,7 +233,7 @@ describeEachStore((kind, open) => {
       await deliver();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       expect((await ofAccount(accountId))[0]).toMatchObject({ state: "paid", isOpen: false });
-      shop.clock.now += MINUTE_MS + 1;
+      harness.clock.now += MINUTE_MS + 1;
       await turn();
       stripe.webhookEvents.push(...mail, ...mail);
       await deliver();
@@ -242,7 +242,7 @@ describeEachStore((kind, open) => {
 
     test("a dispute is found without a webhook, also where only a webhook told of the payment", async () => {
       const { accountId } = await allowed();
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "reply lost";
       await turn();
       stripe.fault = "fine";
@@ -252,38 +252,38 @@ describeEachStore((kind, open) => {
       if (intent === undefined) throw new Error("nothing was charged");
       stripe.dispute(intent, 1_050);
       stripe.webhookEvents.length = 0;
-      shop.clock.now += DAY_MS;
-      await shop.runPoll();
+      harness.clock.now += DAY_MS;
+      await harness.runPoll();
       expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
     });
 
     test("two failures in a row stop it, each is told, and the owner turns it on again", async () => {
       for (const behavior of ["declined", "authentication_required"] as const) {
         const { accountId, method } = await allowed({ behavior });
-        await shop.spend(accountId, 9n * NANO_PER_USD);
+        await harness.spend(accountId, 9n * NANO_PER_USD);
         await turn();
         const [failed] = await ofAccount(accountId);
         expect(failed).toMatchObject({ state: "failed", reason: behavior, isOpen: false });
-        expect((await findInvoice(shop.db, failed?.invoiceId ?? ""))?.status).toBe("void");
-        expect((await invoiceAuditEntries(shop.db, accountId)).slice(-2)).toEqual([
+        expect((await findInvoice(harness.db, failed?.invoiceId ?? ""))?.status).toBe("void");
+        expect((await invoiceAuditEntries(harness.db, accountId)).slice(-2)).toEqual([
           `invoice.created ${failed?.invoiceId} system billing`,
           `invoice.voided ${failed?.invoiceId} system billing`,
         ]);
         expect(await settings(accountId)).toMatchObject({ status: "on", failures: 1 });
         // Not at once: a bank that refused will refuse again.
         await turn();
-        await shop.runPoll();
+        await harness.runPoll();
         await turn();
         expect(await ofAccount(accountId)).toHaveLength(1);
-        shop.clock.now += 10 * MINUTE_MS + 1;
+        harness.clock.now += 10 * MINUTE_MS + 1;
         await turn();
         expect(await settings(accountId)).toMatchObject({
           status: "stopped",
           failures: 2,
           stoppedReason: "payment_failed",
         });
-        shop.clock.now += DAY_MS;
-        await shop.runPoll();
+        harness.clock.now += DAY_MS;
+        await harness.runPoll();
         await turn();
         expect(await ofAccount(accountId)).toHaveLength(2);
         expect(
@@ -301,7 +301,7 @@ describeEachStore((kind, open) => {
         );
         expect(open).toEqual([]);
         method.behavior = "works";
-        await allowAutoTopUp(shop, accountId);
+        await enableTopUp(harness, accountId);
         await turn();
         expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
         expect(await settings(accountId)).toMatchObject({ status: "on", failures: 0 });
@@ -310,10 +310,10 @@ describeEachStore((kind, open) => {
 
     test("a success in between begins the count of failures anew", async () => {
       const { accountId, method } = await allowed({ behavior: "declined" });
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       await turn();
       method.behavior = "works";
-      shop.clock.now += 10 * MINUTE_MS + 1;
+      harness.clock.now += 10 * MINUTE_MS + 1;
       await turn();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       expect(await settings(accountId)).toMatchObject({ status: "on", failures: 0 });
@@ -321,10 +321,10 @@ describeEachStore((kind, open) => {
 
     test("a month's ceiling counts what was bought and what is being bought, is told once, and ends with the month", async () => {
       const { accountId, method } = await allowed({}, { monthly_ceiling_usd: "29.99" });
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       await turn();
       method.behavior = "processing";
-      await shop.spend(accountId, 10n * NANO_PER_USD);
+      await harness.spend(accountId, 10n * NANO_PER_USD);
       await turn();
       const [pending] = await ofAccount(accountId);
       expect(pending).toMatchObject({ state: "processing", isOpen: true });
@@ -333,17 +333,17 @@ describeEachStore((kind, open) => {
       stripe.completeCharge(intent, "succeeded");
       await deliver();
       method.behavior = "works";
-      await shop.spend(accountId, 10n * NANO_PER_USD);
+      await harness.spend(accountId, 10n * NANO_PER_USD);
       for (let turns = 0; turns < 3; turns++) {
         await turn();
-        await shop.runPoll();
+        await harness.runPoll();
       }
       expect(await ofAccount(accountId)).toHaveLength(2);
       expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
       const told = (await eventsOf(accountId)).filter(
         ({ type }) => type === "top_up.ceiling_reached",
       );
-      const resumesAt = windowEnd("month", shop.clock.now);
+      const resumesAt = windowEnd("month", harness.clock.now);
       expect(told).toMatchObject([
         {
           data: {
@@ -353,36 +353,40 @@ describeEachStore((kind, open) => {
           },
         },
       ]);
-      const today = shop.clock.now;
-      shop.clock.now = resumesAt + 1;
+      const today = harness.clock.now;
+      harness.clock.now = resumesAt + 1;
       await turn();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
-      shop.clock.now = today;
+      harness.clock.now = today;
     });
 
     test("a payment that takes days is one attempt: it can neither be paid by hand nor withdrawn, and may fail", async () => {
       for (const ending of ["succeeded", "requires_payment_method"] as const) {
         const { accountId } = await allowed({ behavior: "processing" });
-        await shop.spend(accountId, 9n * NANO_PER_USD);
+        await harness.spend(accountId, 9n * NANO_PER_USD);
         await turn();
         const [topUp] = await ofAccount(accountId);
         const invoiceId = topUp?.invoiceId ?? "";
-        expect(await beginPayment(shop.billing, invoiceId, shop.clock.now)).toEqual({
+        expect(await beginPayment(harness.billing, invoiceId, harness.clock.now)).toEqual({
           kind: "processing",
         });
         expect(
           await rejectionMessage(
-            cancelOpenCheckout(shop.billing, { id: invoiceId, accountId, now: shop.clock.now }),
+            cancelOpenCheckout(harness.billing, {
+              id: invoiceId,
+              accountId,
+              now: harness.clock.now,
+            }),
           ),
         ).toContain("a payment is processing");
-        await shop.runPoll();
+        await harness.runPoll();
         await turn();
         expect(await ofAccount(accountId)).toHaveLength(1);
         const intent = [...stripe.intents.values()].at(-1);
         if (intent === undefined) throw new Error("nothing is under way");
         stripe.completeCharge(intent, ending);
         stripe.webhookEvents.length = 0;
-        shop.clock.now += 11 * MINUTE_MS;
+        harness.clock.now += 11 * MINUTE_MS;
         await turn();
         const after = (await ofAccount(accountId))[0];
         if (ending === "succeeded") {
@@ -397,71 +401,71 @@ describeEachStore((kind, open) => {
 
     test("a Stripe that cannot be asked for long: given up, told, and credited if the charge turns up later", async () => {
       const { accountId } = await allowed();
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "down";
       await turn();
-      shop.clock.now += 40 * MINUTE_MS;
+      harness.clock.now += 40 * MINUTE_MS;
       await turn();
       // As long as nobody can say, nobody gives up.
       expect((await ofAccount(accountId))[0]).toMatchObject({ isOpen: true });
       const [topUp] = await ofAccount(accountId);
       if (topUp === undefined) throw new Error("no attempt");
-      const method = await getMethod(shop.db, topUp.methodId);
-      await shop.db.write((tx) => revokeCharging(tx, accountId, shop.clock.now));
-      await shop.db.write((tx) =>
+      const method = await getMethod(harness.db, topUp.methodId);
+      await harness.db.write((tx) => revokeCharging(tx, accountId, harness.clock.now));
+      await harness.db.write((tx) =>
         tx.run("update top_up set state = 'failed', open_for = null, due_at = ? where id = ?", [
-          shop.clock.now + DAY_MS,
+          harness.clock.now + DAY_MS,
           topUp.id,
         ]),
       );
       stripe.fault = "fine";
-      await requirePaymentMethods(shop.billing.processor).charge({
+      await requirePaymentMethods(harness.billing.processor).charge({
         ...topUp,
         customer: method.customer ?? "",
         method: method.ref ?? "",
-        now: shop.clock.now,
+        now: harness.clock.now,
       });
       stripe.webhookEvents.length = 0;
-      const today = shop.clock.now;
-      shop.clock.now += DAY_MS + 1;
+      const today = harness.clock.now;
+      harness.clock.now += DAY_MS + 1;
       await turn();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       expect((await ofAccount(accountId))[0]).toMatchObject({ state: "paid", dueAt: null });
-      shop.clock.now = today;
+      harness.clock.now = today;
     });
 
     test("what was given up counts to the ceiling until it was looked for once more", async () => {
       const { accountId } = await allowed({}, { monthly_ceiling_usd: "15" });
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "down";
       await turn();
       stripe.fault = "fine";
       const [lost] = await ofAccount(accountId);
       if (lost === undefined) throw new Error("no attempt");
-      const about = { reason: "processor_unreachable", now: shop.clock.now } as const;
-      await shop.db.write((tx) => failTopUp(tx, lost, { ...about, onTopUpEvent: undefined }));
-      const today = shop.clock.now;
-      shop.clock.now += 11 * MINUTE_MS;
+      const about = { reason: "processor_unreachable", now: harness.clock.now } as const;
+      await harness.db.write((tx) => failTopUp(tx, lost, { ...about, onTopUpEvent: undefined }));
+      const today = harness.clock.now;
+      harness.clock.now += 11 * MINUTE_MS;
       for (let turns = 0; turns < 3; turns++) await turn();
       expect(await ofAccount(accountId)).toHaveLength(1);
-      shop.clock.now = today + DAY_MS + 1;
+      harness.clock.now = today + DAY_MS + 1;
       await turn();
-      shop.clock.now += MINUTE_MS;
+      harness.clock.now += MINUTE_MS;
       await turn();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
-      expect((await findAutoTopUp(shop.db, accountId))?.ceilingNotifiedMonth).toBe(0);
-      shop.clock.now = today;
+      expect((await findAutoTopUp(harness.db, accountId))?.ceilingNotifiedMonth).toBe(0);
+      harness.clock.now = today;
     });
 
     test("a process that stood still between the attempt and the charge charges nothing: another may have", async () => {
       const { accountId } = await allowed();
       const before = charges().length;
-      await shop.spend(accountId, 9n * NANO_PER_USD);
-      const { now } = shop.clock;
-      await processTopUps({ ...shop.billing, currentTime: () => now + DAY_MS }, now + 1);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
+      const { now } = harness.clock;
+      await processTopUps({ ...harness.billing, currentTime: () => now + DAY_MS }, now + 1);
       expect(charges()).toHaveLength(before);
       expect((await ofAccount(accountId))[0]).toMatchObject({ state: "charging", isOpen: true });
-      shop.clock.now += MINUTE_MS + 2;
+      harness.clock.now += MINUTE_MS + 2;
       await turn();
       expect(charges()).toHaveLength(before + 1);
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
@@ -470,7 +474,7 @@ describeEachStore((kind, open) => {
     test("a method that is gone at Stripe stops it at once", async () => {
       const { accountId, method } = await allowed();
       method.isAttached = false;
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       await turn();
       expect((await ofAccount(accountId))[0]).toMatchObject({ reason: "method_gone" });
       expect(await settings(accountId)).toMatchObject({
@@ -481,7 +485,7 @@ describeEachStore((kind, open) => {
 
     test("a payment that is not credited stops it at once: an operator has to look", async () => {
       const { accountId } = await allowed({ behavior: "processing" });
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       await turn();
       const [topUp] = await ofAccount(accountId);
       const intent = [...stripe.intents.values()].at(-1);
@@ -489,7 +493,7 @@ describeEachStore((kind, open) => {
       // Somebody at Stripe took another amount for it.
       stripe.completeCharge(Object.assign(intent, { cents: 999 }), "succeeded");
       await deliver();
-      shop.clock.now += 11 * MINUTE_MS;
+      harness.clock.now += 11 * MINUTE_MS;
       await turn();
       expect(await settings(accountId)).toMatchObject({ stoppedReason: "payment_not_credited" });
       expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
@@ -503,7 +507,7 @@ describeEachStore((kind, open) => {
       expect(await settings(accountId)).toMatchObject({ status: "on" });
       stripe.refund(intent, 630);
       await deliver();
-      await shop.runPoll();
+      await harness.runPoll();
       await turn();
       expect(await paidOf(accountId)).toBe(3n * NANO_PER_USD);
       expect(await settings(accountId)).toMatchObject({
@@ -515,22 +519,22 @@ describeEachStore((kind, open) => {
 
     test("a dispute stops it, also of a payment that it made, and what is owed is never charged by itself", async () => {
       const { accountId } = await allowed();
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       await turn();
-      await shop.spend(accountId, 5n * NANO_PER_USD);
+      await harness.spend(accountId, 5n * NANO_PER_USD);
       const intent = charges().at(-1);
       if (intent === undefined) throw new Error("nothing was charged");
       stripe.dispute(intent, 1_050);
       stripe.webhookEvents.length = 0;
       // No webhook came: the payment is asked after all the same.
-      shop.clock.now += DAY_MS;
-      await shop.runPoll();
-      expect(await readWallet(shop.db, accountId)).toMatchObject({
+      harness.clock.now += DAY_MS;
+      await harness.runPoll();
+      expect(await readWallet(harness.db, accountId)).toMatchObject({
         paid: 0n,
         owed: 4n * NANO_PER_USD,
       });
       expect(await settings(accountId)).toMatchObject({ stoppedReason: "payment_disputed" });
-      await allowAutoTopUp(shop, accountId);
+      await enableTopUp(harness, accountId);
       const before = charges().length;
       await turn();
       expect(charges()).toHaveLength(before);
@@ -539,64 +543,64 @@ describeEachStore((kind, open) => {
     test("open invoices of others do not stand in its way", async () => {
       const { accountId } = await allowed();
       for (let count = 0; count < 100; count++)
-        await shop.db.write((tx) =>
-          createInvoice(tx, { accountId, amountCents: 100, now: shop.clock.now }),
+        await harness.db.write((tx) =>
+          createInvoice(tx, { accountId, amountCents: 100, now: harness.clock.now }),
         );
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       await turn();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
 
     test("a workspace that an operator froze is not topped up, until it is free again", async () => {
       const { accountId } = await allowed();
-      await shop.db.write((tx) => setFreeze(tx, accountId, { at: 1, reason: "looked into" }));
-      await shop.db.write((tx) =>
+      await harness.db.write((tx) => setFreeze(tx, accountId, { at: 1, reason: "looked into" }));
+      await harness.db.write((tx) =>
         tx.run("update auto_top_up set threshold_cents = 2000, due_at = 1 where account_id = ?", [
           accountId,
         ]),
       );
       await turn();
       expect(await ofAccount(accountId)).toEqual([]);
-      await shop.db.write((tx) => setFreeze(tx, accountId, null));
-      shop.clock.now += DAY_MS;
+      await harness.db.write((tx) => setFreeze(tx, accountId, null));
+      harness.clock.now += DAY_MS;
       await turn();
       expect(await paidOf(accountId)).toBe(20n * NANO_PER_USD);
     });
 
     test("what no charge has told of is found by the sweep", async () => {
       const { accountId } = await allowed();
-      await shop.spend(accountId, 9n * NANO_PER_USD);
-      await shop.db.write((tx) =>
+      await harness.spend(accountId, 9n * NANO_PER_USD);
+      await harness.db.write((tx) =>
         tx.run("update auto_top_up set due_at = null where account_id = ?", [accountId]),
       );
       await turn();
       expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
-      await shop.runPoll();
+      await harness.runPoll();
       await turn();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
 
     test("a removed method is not charged any more, and forgotten at Stripe", async () => {
       const { accountId, method } = await allowed();
-      await shop.db.write((tx) => revokeCharging(tx, accountId, shop.clock.now));
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.db.write((tx) => revokeCharging(tx, accountId, harness.clock.now));
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       await turn();
       stripe.fault = "down";
-      await shop.runPoll();
+      await harness.runPoll();
       expect(method.isAttached).toBe(true);
       stripe.fault = "fine";
-      shop.clock.now += MINUTE_MS + 1;
-      await shop.runPoll();
+      harness.clock.now += MINUTE_MS + 1;
+      await harness.runPoll();
       expect(method.isAttached).toBe(false);
       expect(await ofAccount(accountId)).toEqual([]);
     });
 
     test("another method takes the place of the one before, which is forgotten", async () => {
       const { accountId, method } = await allowed({ behavior: "declined" });
-      const better = await saveMethod(shop, stripe, accountId);
-      await shop.runPoll();
+      const better = await saveMethod(harness, stripe, accountId);
+      await harness.runPoll();
       expect([method.isAttached, better.isAttached]).toEqual([false, true]);
-      await shop.spend(accountId, 9n * NANO_PER_USD);
+      await harness.spend(accountId, 9n * NANO_PER_USD);
       await turn();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
@@ -608,26 +612,26 @@ describe("where Stripe works out the tax", () => {
     const { openStore } = await import("../../support/stores/stores.ts");
     const store = await openStore("sqlite");
     const stripe = startFakeStripe();
-    const shop = await createBillingHarness(store.db, {
+    const harness = await createBillingHarness(store.db, {
       ...stripe.env,
       STRIPE_AUTOMATIC_TAX: "true",
     });
-    const accountId = await shop.newAccount();
-    await saveMethod(shop, stripe, accountId);
+    const accountId = await harness.newAccount();
+    await saveMethod(harness, stripe, accountId);
     expect([...stripe.setupSessions.values()].every(({ collectsAddress }) => collectsAddress)).toBe(
       true,
     );
-    await allowAutoTopUp(shop, accountId);
-    await shop.runTopUps();
+    await enableTopUp(harness, accountId);
+    await harness.runTopUps();
     // 20 % of 10.50 in that country.
     expect([...stripe.intents.values()].map(({ cents }) => cents)).toEqual([1_260]);
     expect((await readWallet(store.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     expect(await ledgerBalanceOf(store.db, "system:tax_payable")).toBe(210n * NANO_PER_CENT);
     await expectLedgerValid(store.db);
-    const nowhere = await shop.newAccount();
-    await saveMethod(shop, stripe, nowhere, { country: null });
-    await allowAutoTopUp(shop, nowhere);
-    await shop.runTopUps();
+    const nowhere = await harness.newAccount();
+    await saveMethod(harness, stripe, nowhere, { country: null });
+    await enableTopUp(harness, nowhere);
+    await harness.runTopUps();
     expect(await findAutoTopUp(store.db, nowhere)).toMatchObject({
       stoppedReason: "no_payment_method",
     });

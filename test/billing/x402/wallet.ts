@@ -105,14 +105,14 @@ export function fundedWallet({ chain }: TestFacilitator, cents: bigint): Wallet 
   return wallet;
 }
 
-/** The counter as the house builds it, on a shop's store and clock. */
+/** The counter as the house builds it, on a harness's store and clock. */
 export function createX402Deps(
-  shop: BillingHarness,
+  harness: BillingHarness,
   env: Readonly<Record<string, string>>,
 ): X402Deps {
   const read = readConfig({ env, hostName: "test", providers: [] });
   if (!read.ok) throw new Error(read.errors.join("; "));
   const { x402, baseUrl } = read.config;
   if (x402 === undefined) throw new Error("x402 is off");
-  return createX402(x402, { billing: shop.billing, now: () => shop.clock.now, baseUrl }).deps;
+  return createX402(x402, { billing: harness.billing, now: () => harness.clock.now, baseUrl }).deps;
 }

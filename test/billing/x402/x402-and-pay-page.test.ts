@@ -24,7 +24,7 @@ import {
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { challengeIn, createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 /** After it no signature of these tests can be used any more. */
@@ -35,14 +35,14 @@ describeEachStore((kind, open) => {
     let store: TestStore;
     let stripe: FakeStripe;
     let facilitator: TestFacilitator;
-    let shop: BillingHarness;
+    let harness: BillingHarness;
     let counter: X402Deps;
     beforeAll(async () => {
       store = await open();
       stripe = startFakeStripe();
       facilitator = startFacilitator();
-      shop = await createBillingHarness(store.db, stripe.env);
-      counter = { ...createX402Deps(shop, facilitator.env), outcomePollsMax: 1 };
+      harness = await createBillingHarness(store.db, stripe.env);
+      counter = { ...createX402Deps(harness, facilitator.env), outcomePollsMax: 1 };
     });
     afterAll(async () => {
       await expectLedgerValid(store.db);
@@ -53,11 +53,11 @@ describeEachStore((kind, open) => {
     });
 
     async function newBill() {
-      const accountId = await shop.newAccount();
-      const invoice = await shop.newInvoice(accountId, 1_000);
+      const accountId = await harness.newAccount();
+      const invoice = await harness.newInvoice(accountId, 1_000);
       const wallet = fundedWallet(facilitator, 1_050n);
       const asked = paymentRequirementsFor(counter.paymentTerms, 1_050);
-      const { header } = await signPayment(wallet, asked as never, { now: shop.clock.now });
+      const { header } = await signPayment(wallet, asked as never, { now: harness.clock.now });
       const pay = (by: X402Deps = counter) => acceptPayment(by, { accountId, invoice }, header);
       return { accountId, invoice, pay };
     }
@@ -88,7 +88,7 @@ describeEachStore((kind, open) => {
       const bill = await newBill();
       await payBlindly(bill);
       const pages = stripe.sessions().length;
-      expect(await beginPayment(shop.billing, bill.invoice.id, shop.clock.now)).toEqual({
+      expect(await beginPayment(harness.billing, bill.invoice.id, harness.clock.now)).toEqual({
         kind: "processing",
       });
       expect(stripe.sessions().length).toBe(pages);
@@ -97,20 +97,20 @@ describeEachStore((kind, open) => {
     test("nor where nobody can say what became of it", async () => {
       const bill = await newBill();
       await payBlindly(bill);
-      shop.clock.now += AFTER_EXPIRY_MS;
+      harness.clock.now += AFTER_EXPIRY_MS;
       facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
       await pollX402(counter);
-      expect(await beginPayment(shop.billing, bill.invoice.id, shop.clock.now)).toEqual({
+      expect(await beginPayment(harness.billing, bill.invoice.id, harness.clock.now)).toEqual({
         kind: "processing",
       });
     });
 
     test("a page that was being made meanwhile is closed, and a payment that is refused gives way to another", async () => {
       const bill = await newBill();
-      const { processor } = shop.billing;
+      const { processor } = harness.billing;
       if (processor.kind !== "hosted") throw new Error("there is no Stripe");
       const till: BillingDeps = {
-        ...shop.billing,
+        ...harness.billing,
         processor: {
           ...processor,
           createPage: async (order, attempt) => {
@@ -120,7 +120,7 @@ describeEachStore((kind, open) => {
           },
         },
       };
-      expect(await beginPayment(till, bill.invoice.id, shop.clock.now)).toEqual({
+      expect(await beginPayment(till, bill.invoice.id, harness.clock.now)).toEqual({
         kind: "processing",
       });
       const made = stripe.sessions().at(-1);
@@ -130,7 +130,7 @@ describeEachStore((kind, open) => {
           bill.invoice.id,
         ]),
       );
-      const begun = await beginPayment(shop.billing, bill.invoice.id, shop.clock.now);
+      const begun = await beginPayment(harness.billing, bill.invoice.id, harness.clock.now);
       const page = stripe.sessionAt(begun.kind === "page" ? begun.url : null);
       expect(page.status).toBe("open");
       expect(page.id).not.toBe(made?.id ?? "");
@@ -140,9 +140,9 @@ describeEachStore((kind, open) => {
       const bill = await newBill();
       let opened: Awaited<ReturnType<typeof beginPayment>> | undefined;
       const db = before(store.db, async () => {
-        opened = await beginPayment(shop.billing, bill.invoice.id, shop.clock.now);
+        opened = await beginPayment(harness.billing, bill.invoice.id, harness.clock.now);
       });
-      const taken = await bill.pay({ ...counter, billing: { ...shop.billing, db } });
+      const taken = await bill.pay({ ...counter, billing: { ...harness.billing, db } });
       expect(taken.kind).toBe("paid");
       const page = stripe.sessionAt(opened?.kind === "page" ? opened.url : null);
       expect(page.status).toBe("expired");

@@ -55,7 +55,7 @@ import {
   type SignedHeader,
 } from "./wallet.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 const TOP_UP = { amountCents: 95 };
@@ -68,15 +68,15 @@ const AFTER_EXPIRY_MS = 600_000;
 describe.each(STORE_KINDS)("the counter on %s", (kind) => {
   let store: TestStore;
   let facilitator: TestFacilitator;
-  let shop: BillingHarness;
+  let harness: BillingHarness;
   let blind: X402Deps;
   let seeing: X402Deps;
   beforeAll(async () => {
     store = await openStore(kind);
     facilitator = startFacilitator();
-    shop = await createBillingHarness(store.db);
-    blind = createX402Deps(shop, facilitator.env);
-    seeing = createX402Deps(shop, { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
+    harness = await createBillingHarness(store.db);
+    blind = createX402Deps(harness, facilitator.env);
+    seeing = createX402Deps(harness, { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
   });
   afterAll(async () => {
     const cleared = -(await ledgerBalanceOf(store.db, "system:clearing:x402"));
@@ -96,13 +96,13 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
   }
 
   async function newBuyer(): Promise<Buyer> {
-    const accountId = await shop.newAccount();
+    const accountId = await harness.newAccount();
     const wallet = fundedWallet(facilitator, 100n);
     const signed = await signPayment(
       wallet,
       paymentRequirementsFor(blind.paymentTerms, 100) as never,
       {
-        now: shop.clock.now,
+        now: harness.clock.now,
       },
     );
     return {
@@ -155,7 +155,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
   }
 
   function pass(ms: number): void {
-    shop.clock.now += ms;
+    harness.clock.now += ms;
     facilitator.chain.advance(Math.floor(ms / 1_000));
   }
 
@@ -297,7 +297,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
   test("a chain whose clock is behind is waited for", async () => {
     const buyer = await newBuyer();
     await inWeather({ settle: "dropped" }, () => faultOf(take(seeing, buyer)));
-    shop.clock.now += AFTER_EXPIRY_MS;
+    harness.clock.now += AFTER_EXPIRY_MS;
     await pollX402(seeing);
     expect(await stateOf(buyer)).toBe("open");
     await facilitator.chain.mine([buyer.signed.transfer]);
@@ -320,7 +320,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     await take(blind, buyer);
     const row = await findX402Payment(store.db, buyer.id);
     if (row === undefined) throw new Error("it is gone");
-    const late = { reason: "no_answer", dueAt: 1, now: shop.clock.now };
+    const late = { reason: "no_answer", dueAt: 1, now: harness.clock.now };
     for (const state of ["open", "refused", "unclear"] as const)
       await store.db.write((tx) => updateX402Payment(tx, row, { ...late, state }));
     expect(await findX402Payment(store.db, buyer.id)).toEqual(row);
@@ -335,13 +335,13 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await stateOf(buyer)).toBe("open");
     expect(await boughtBy(buyer)).toBe(0n);
     pass(AFTER_EXPIRY_MS);
-    shop.logged.length = 0;
+    harness.logged.length = 0;
     await pollX402(blind);
     expect(await stateOf(buyer)).toBe("unclear");
     expect(
-      shop.logged.filter((line) => line.includes("payment needs operator action")),
+      harness.logged.filter((line) => line.includes("payment needs operator action")),
     ).toHaveLength(1);
-    expect(shop.logged.join("\n")).toContain(buyer.id);
+    expect(harness.logged.join("\n")).toContain(buyer.id);
     expect((await faultOf(take(blind, buyer))).code).toBe("conflict");
     expect(await boughtBy(buyer)).toBe(0n);
     // The invoice is there for `mark-paid`.
@@ -415,14 +415,14 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     test("where it was used for a smaller payment to the same payee", async () => {
       const wallet = fundedWallet(facilitator, 200n);
       const requirement = paymentRequirementsFor(seeing.paymentTerms, 100) as never;
-      const about = { now: shop.clock.now };
+      const about = { now: harness.clock.now };
       const nonce = newNonce();
       const pay = await signPayment(wallet, requirement, { ...about, authorization: { nonce } });
       const little = await signPayment(wallet, requirement, {
         ...about,
         authorization: { nonce, value: 10_000n },
       });
-      const bill = { accountId: await shop.newAccount(), invoice: TOP_UP };
+      const bill = { accountId: await harness.newAccount(), invoice: TOP_UP };
       await inWeather({ settle: "down" }, () => faultOf(acceptPayment(seeing, bill, pay.header)));
       await facilitator.chain.mine([little.transfer]);
       pass(AFTER_EXPIRY_MS);
@@ -435,7 +435,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       const wallet = fundedWallet(facilitator, 300n);
       const [one, two] = [newNonce(), newNonce()];
       const requirement = paymentRequirementsFor(seeing.paymentTerms, 100) as never;
-      const about = { now: shop.clock.now };
+      const about = { now: harness.clock.now };
       const pay = await signPayment(wallet, requirement, {
         ...about,
         authorization: { nonce: one },
@@ -448,7 +448,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
         ...about,
         authorization: { nonce: one, to: wallet.address },
       });
-      const bill = { accountId: await shop.newAccount(), invoice: TOP_UP };
+      const bill = { accountId: await harness.newAccount(), invoice: TOP_UP };
       const fault = await inWeather({ settle: "down" }, () =>
         faultOf(acceptPayment(seeing, bill, pay.header)),
       );
@@ -481,7 +481,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     await Promise.all([
       pollX402(blind),
       pollX402(seeing),
-      pollX402(createX402Deps(shop, facilitator.env)),
+      pollX402(createX402Deps(harness, facilitator.env)),
       ...buyers.map((buyer) => take(blind, buyer).catch(() => undefined)),
     ]);
     pass(LEASE_MS);
@@ -606,7 +606,7 @@ describe("what a facilitator says of a settlement", () => {
     });
 });
 
-describe("an answer that does not end", () => {
+describe("an response that does not end", () => {
   let server: ReturnType<typeof Bun.serve>;
   let sentBytes = 0;
   beforeAll(() => {
@@ -742,12 +742,12 @@ describe("two gateways on one PostgreSQL", () => {
 
   test("the same payment at both at once is settled once, and both calls run on it", async () => {
     const { header, payer } = await payment();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [0, 1, 0, 1].map((place) => call(gateways[place === 0 ? 0 : 1], header)),
     );
     expect(facilitator.calls.filter((step) => step === "settle")).toHaveLength(1);
-    expect(answers.some(({ status }) => status === 200)).toBe(true);
-    for (const { status } of answers) expect([200, 402]).toContain(status);
+    expect(responses.some(({ status }) => status === 200)).toBe(true);
+    for (const { status } of responses) expect([200, 402]).toContain(status);
     expect((await readWallet(gateways[0].server.db, account.id)).paid).toBe(PAID_NANO);
     expect(facilitator.chain.balanceOf(payer)).toBe(0n);
     expect([...facilitator.authorizationHeaders]).toEqual(["Bearer a token for the facilitator"]);
@@ -784,14 +784,14 @@ describe("two gateways on one PostgreSQL", () => {
         return (await signPayment(wallet, requirement, { now: Date.now() + clock.ahead })).header;
       }),
     );
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       gateways.map((gateway, place) =>
         api(gateway, account, ["POST", route], {
           headers: { "payment-signature": headers[place] ?? "" },
         }),
       ),
     );
-    expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
+    expect(responses.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
       200, 409,
     ]);
     expect((await readWallet(gateways[0].server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);

@@ -53,7 +53,7 @@ import {
   signPayment,
 } from "./wallet.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(30_000);
 
 const MODEL = "openai/gpt-5";
@@ -141,10 +141,10 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   describe("the official client, unmodified", () => {
     for (const name of ["chat", "responses", "messages"] as const) {
       test(`pays for a call by itself, on ${name}`, async () => {
-        const answer = await createPayingFetch(wallet)(...request(name));
-        expect(answer.status).toBe(200);
-        expect(await answer.text()).toContain("the sim can say");
-        const receipt = decodePaymentResponseHeader(answer.headers.get("payment-response") ?? "");
+        const response = await createPayingFetch(wallet)(...request(name));
+        expect(response.status).toBe(200);
+        expect(await response.text()).toContain("the sim can say");
+        const receipt = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
         expect(receipt).toMatchObject({
           success: true,
           amount: "1000000",
@@ -161,13 +161,13 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       });
 
       test(`pays for a stream by itself, on ${name}`, async () => {
-        const answer = await createPayingFetch(wallet)(...request(name, { stream: true }));
-        expect(answer.status).toBe(200);
-        expect(answer.headers.get("content-type")).toContain("text/event-stream");
+        const response = await createPayingFetch(wallet)(...request(name, { stream: true }));
+        expect(response.status).toBe(200);
+        expect(response.headers.get("content-type")).toContain("text/event-stream");
         expect(
-          decodePaymentResponseHeader(answer.headers.get("payment-response") ?? "").success,
+          decodePaymentResponseHeader(response.headers.get("payment-response") ?? "").success,
         ).toBe(true);
-        expect(await answer.text()).toMatch(/"sim ".*"can ".*"say "/s);
+        expect(await response.text()).toMatch(/"sim ".*"can ".*"say "/s);
         expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
         expect((await readWallet(gateway.server.db, account.id)).held).toBe(0n);
       });
@@ -237,10 +237,10 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect(challenge.accepts[0]?.amount).toBe("4200000");
       const pay = createPayingFetch(wallet, { isUnbounded: true });
       const sent = { method: "POST", headers: account.headers };
-      const answer = await pay(challenge.resource.url, sent);
-      expect(answer.status).toBe(200);
-      expect(answer.headers.get("payment-response")).not.toBeNull();
-      expect(await answer.json()).toMatchObject({
+      const response = await pay(challenge.resource.url, sent);
+      expect(response.status).toBe(200);
+      expect(response.headers.get("payment-response")).not.toBeNull();
+      expect(await response.json()).toMatchObject({
         id: invoice.body.id,
         status: "paid",
         total_usd: 4.2,
@@ -260,21 +260,21 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         (error: unknown) => String(error),
       );
       expect(refusal).toContain("spendControls");
-      const answer = await createPayingFetch(wallet, { isUnbounded: true })(
+      const response = await createPayingFetch(wallet, { isUnbounded: true })(
         ...request("chat", more),
       );
-      expect(answer.status).toBe(200);
-      const receipt = decodePaymentResponseHeader(answer.headers.get("payment-response") ?? "");
+      expect(response.status).toBe(200);
+      const receipt = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
       expect(Number(receipt.amount)).toBeGreaterThan(1_200_000);
     });
 
     test("makes ten calls at once, and one payment covers as many as it can", async () => {
       const poor = fundedWallet(facilitator, 1_000n);
       const pay = createPayingFetch(poor);
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 10 }, () => pay(...request("chat", { max_tokens: 9_000 }))),
       );
-      expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
+      expect(responses.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
       const payments = facilitator.calls.filter((step) => step === "settle").length;
       expect(payments).toBeGreaterThan(0);
       expect(payments).toBeLessThan(4);
@@ -318,8 +318,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
 
     test("is paid by hand with the same request and one header", async () => {
       const { header } = await signPayment(wallet, await asked());
-      const answer = await call(header);
-      expect(answer.status).toBe(200);
+      const response = await call(header);
+      expect(response.status).toBe(200);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
       const { body } = await api<{ data: InvoiceBody[] }>(gateway, account, [
         "GET",
@@ -345,8 +345,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   describe("a payment", () => {
     test("that is sent again buys nothing again, and the call runs on what it bought", async () => {
       const { header } = await signPayment(wallet, await asked());
-      const answers = [await call(header), await call(header), await call(header)];
-      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+      const responses = [await call(header), await call(header), await call(header)];
+      expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
     });
@@ -366,11 +366,11 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
 
     test("that is sent ten times at once is settled once", async () => {
       const { header } = await signPayment(wallet, await asked());
-      const answers = await Promise.all(Array.from({ length: 10 }, () => call(header)));
+      const responses = await Promise.all(Array.from({ length: 10 }, () => call(header)));
       expect(facilitator.calls.filter((step) => step === "settle")).toHaveLength(1);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
-      for (const { status } of answers) expect([200, 402]).toContain(status);
-      expect(answers.some(({ status }) => status === 200)).toBe(true);
+      for (const { status } of responses) expect([200, 402]).toContain(status);
+      expect(responses.some(({ status }) => status === 200)).toBe(true);
     });
 
     test("buys for whoever presents it first, and for nobody else", async () => {
@@ -387,9 +387,9 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
 
     test("that is not needed is not taken", async () => {
       const { header } = await signPayment(wallet, await asked());
-      const answer = await call(header, { max_tokens: 100 });
-      expect(answer.status).toBe(200);
-      expect(answer.headers.get("payment-response")).toBeNull();
+      const response = await call(header, { max_tokens: 100 });
+      expect(response.status).toBe(200);
+      expect(response.headers.get("payment-response")).toBeNull();
       expect(facilitator.calls).toEqual([]);
       await expectNothingTaken();
     });
@@ -397,14 +397,14 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     test("stays in the account where the call fails after it", async () => {
       const { header } = await signPayment(wallet, await asked());
       const failing = [{ role: "user", content: "[[sim: status=500]] hello" }];
-      const answer = await call(header, { messages: failing });
-      expect(answer.status).toBeGreaterThanOrEqual(500);
-      const receipt = decodePaymentResponseHeader(answer.headers.get("payment-response") ?? "");
+      const response = await call(header, { messages: failing });
+      expect(response.status).toBeGreaterThanOrEqual(500);
+      const receipt = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
       expect(receipt.success).toBe(true);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
     });
 
-    test("and an Idempotency-Key: the repetition is the first answer, and pays nothing", async () => {
+    test("and an Idempotency-Key: the repetition is the first response, and pays nothing", async () => {
       const { header } = await signPayment(wallet, await asked());
       const [path, body] = CALLS.chat;
       const sent = {
@@ -469,19 +469,19 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     for (const [what, [reason, otherwise]] of Object.entries(WRONG))
       test(`402: ${what}`, async () => {
         const { header } = await signPayment(wallet, await asked(), otherwise);
-        const answer = await call(header);
-        expect(answer.status).toBe(402);
-        expect(answer.body.error.payment_error).toBe(reason);
-        expect(challengeIn(answer.headers)).toMatchObject({ error: reason });
+        const response = await call(header);
+        expect(response.status).toBe(402);
+        expect(response.body.error.payment_error).toBe(reason);
+        expect(challengeIn(response.headers)).toMatchObject({ error: reason });
         expect(facilitator.calls).not.toContain("settle");
         await expectNothingTaken();
       });
 
     test("402: a wallet without money", async () => {
       const { header } = await signPayment(newWallet(), await asked());
-      const answer = await call(header);
-      expect(answer.status).toBe(402);
-      expect(answer.body.error.payment_error).toBe("invalid_exact_evm_insufficient_balance");
+      const response = await call(header);
+      expect(response.status).toBe(402);
+      expect(response.body.error.payment_error).toBe("invalid_exact_evm_insufficient_balance");
       await expectNothingTaken();
     });
 
@@ -489,8 +489,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const nonce = newNonce();
       facilitator.chain.cancel(wallet.address, nonce);
       const { header } = await signPayment(wallet, await asked(), { authorization: { nonce } });
-      const answer = await call(header);
-      expect(answer.body.error.payment_error).toBe("invalid_exact_evm_nonce_already_used");
+      const response = await call(header);
+      expect(response.body.error.payment_error).toBe("invalid_exact_evm_nonce_already_used");
       await expectNothingTaken();
     });
 
@@ -530,9 +530,9 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       "a huge one": "A".repeat(9_000),
     }))
       test(`400: ${what}`, async () => {
-        const answer = await call(header);
-        expect(answer.status).toBe(400);
-        expect(answer.body.error).toMatchObject({
+        const response = await call(header);
+        expect(response.status).toBe(400);
+        expect(response.body.error).toMatchObject({
           code: "invalid_request",
           param: "payment-signature",
         });
@@ -581,10 +581,10 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const invoice = await buyCredits(gateway, account, 1);
       const header = await paymentFor(invoice.id);
       facilitator.faults.verify = "down";
-      const answer = await pay(invoice.id, header, account);
+      const response = await pay(invoice.id, header, account);
       facilitator.faults.verify = "fine";
-      expect(answer.status).toBe(503);
-      expect(answer.body.error.code).toBe("overloaded");
+      expect(response.status).toBe(503);
+      expect(response.body.error.code).toBe("overloaded");
       expect((await readInvoice(gateway, account, invoice.id)).status).toBe("open");
       await expectNothingTaken();
       expect((await pay(invoice.id, header, account)).status).toBe(200);
@@ -594,8 +594,10 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const invoice = await buyCredits(gateway, account, 1);
       const other = fundedWallet(facilitator, 500n);
       const headers = [await paymentFor(invoice.id), await paymentFor(invoice.id, other)];
-      const answers = await Promise.all(headers.map((header) => pay(invoice.id, header, account)));
-      expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
+      const responses = await Promise.all(
+        headers.map((header) => pay(invoice.id, header, account)),
+      );
+      expect(responses.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
         200, 409,
       ]);
       const left = [wallet, other].map(({ address }) => facilitator.chain.balanceOf(address));

@@ -25,7 +25,7 @@ import { type RandomInt, createRandom } from "../random.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(120_000);
 
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
@@ -53,14 +53,14 @@ const SETTLE_BEHAVIORS: readonly FacilitatorFaults["settle"][] = [
 describe.each(HISTORIES)("histories on %s", (kind, histories) => {
   let store: TestStore;
   let facilitator: TestFacilitator;
-  let shop: BillingHarness;
+  let harness: BillingHarness;
   let counters: readonly X402Deps[];
   beforeAll(async () => {
     store = await openStore(kind);
     facilitator = startFacilitator();
-    shop = await createBillingHarness(store.db);
+    harness = await createBillingHarness(store.db);
     const env = { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl };
-    const impatient = { ...createX402Deps(shop, env), outcomePollsMax: 2 };
+    const impatient = { ...createX402Deps(harness, env), outcomePollsMax: 2 };
     counters = [impatient, { ...impatient }];
   });
   afterAll(async () => {
@@ -122,13 +122,13 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
 
   /** One account: it pays for calls and for invoices, again and again, with a wallet for each payment. */
   async function live(roll: RandomInt): Promise<readonly [string, () => bigint]> {
-    const accountId = await shop.newAccount();
+    const accountId = await harness.newAccount();
     const purses: Purse[] = [];
     wallets.set(accountId, purses);
     for (let payments = roll(3) + 1; payments > 0; payments--) {
       const amountCents = roll(2) === 0 ? 95 : 100 + roll(3_000);
       const invoice =
-        roll(3) === 0 ? await shop.newInvoice(accountId, amountCents) : { amountCents };
+        roll(3) === 0 ? await harness.newInvoice(accountId, amountCents) : { amountCents };
       const bill: Payable = { accountId, invoice };
       const total = amountCents + Math.floor((amountCents * 5 + 50) / 100);
       const wallet = fundedWallet(facilitator, BigInt(total) + (roll(8) === 0 ? -1n : 0n));
@@ -138,7 +138,7 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
         credit: BigInt(amountCents) * NANO_PER_CENT,
       });
       const requirement = paymentRequirementsFor(at(0).paymentTerms, total) as never;
-      const signed = await signPayment(wallet, requirement, { now: shop.clock.now });
+      const signed = await signPayment(wallet, requirement, { now: harness.clock.now });
       for (let tries = roll(4) + 1; tries > 0; tries--) {
         change(roll);
         const counter = roll(6) === 0 ? dying(at(roll(2)), roll(5) + 1) : at(roll(2));
@@ -169,7 +169,7 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
 
   function pass(ms: number): void {
     const seconds = Math.ceil(ms / 1_000);
-    shop.clock.now += seconds * 1_000;
+    harness.clock.now += seconds * 1_000;
     facilitator.chain.advance(seconds);
   }
 
@@ -193,7 +193,7 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
   async function dueNow(): Promise<number> {
     const row = await store.db.get(
       "select count(*) as count from agent_payment where due_at <= ?",
-      [shop.clock.now],
+      [harness.clock.now],
     );
     pass(61_000);
     return Number(row?.["count"] ?? 0);

@@ -16,7 +16,7 @@ import { NANO_PER_CENT, expectLedgerValid, readWallet } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 /** After it no signature of these tests can be used any more. */
@@ -26,13 +26,13 @@ describeEachStore((kind, open) => {
   describe(`postern admin payments on ${kind}`, () => {
     let store: TestStore;
     let facilitator: TestFacilitator;
-    let shop: BillingHarness;
+    let harness: BillingHarness;
     let counter: X402Deps;
     beforeAll(async () => {
       store = await open();
       facilitator = startFacilitator();
-      shop = await createBillingHarness(store.db);
-      counter = createX402Deps(shop, facilitator.env);
+      harness = await createBillingHarness(store.db);
+      counter = createX402Deps(harness, facilitator.env);
     });
     afterAll(async () => {
       await expectLedgerValid(store.db);
@@ -50,11 +50,11 @@ describeEachStore((kind, open) => {
 
     /** A payment whose reply was lost, where no node can be asked. */
     async function lostPayment() {
-      const accountId = await shop.newAccount();
+      const accountId = await harness.newAccount();
       const wallet = fundedWallet(facilitator, 100n);
       const asked = paymentRequirementsFor(counter.paymentTerms, 100);
       const { header, transfer } = await signPayment(wallet, asked as never, {
-        now: shop.clock.now,
+        now: harness.clock.now,
       });
       facilitator.faults.settle = "reply lost";
       const bill = { accountId, invoice: { amountCents: 95 } };
@@ -70,7 +70,7 @@ describeEachStore((kind, open) => {
     }
 
     async function passTheirTime(): Promise<void> {
-      shop.clock.now += AFTER_EXPIRY_MS;
+      harness.clock.now += AFTER_EXPIRY_MS;
       facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
       await pollX402(counter);
     }
@@ -87,7 +87,7 @@ describeEachStore((kind, open) => {
 
     test("shows all that is needed to find one on the chain, and what to do then", async () => {
       await passTheirTime();
-      const began = new Date(shop.clock.now).toISOString();
+      const began = new Date(harness.clock.now).toISOString();
       const lost = await lostPayment();
       await passTheirTime();
       const { code, stdout } = await payments("--unclear");
@@ -155,8 +155,8 @@ describeEachStore((kind, open) => {
     });
 
     test("shows what did not fit its invoice, too, unless only these are asked for", async () => {
-      const accountId = await shop.newAccount();
-      const { id: invoiceId } = await shop.newInvoice(accountId, 1_000);
+      const accountId = await harness.newAccount();
+      const { id: invoiceId } = await harness.newInvoice(accountId, 1_000);
       await store.db.write((tx) =>
         applyFact(
           tx,
@@ -169,9 +169,9 @@ describeEachStore((kind, open) => {
             amountCents: 123,
             taxCents: 0,
             currency: "usd",
-            at: shop.clock.now,
+            at: harness.clock.now,
           },
-          shop.clock.now,
+          harness.clock.now,
         ),
       );
       const all = await payments();
