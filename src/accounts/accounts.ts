@@ -68,7 +68,7 @@ export async function createAccount(
 export async function getAccount(reader: Reader, id: string): Promise<Account> {
   const row = await reader.get("select * from account where id = ?", [id]);
   if (row === undefined)
-    throw new Fault("not_found", `no account ${id}`, { message: "There is no such account." });
+    throw new Fault("not_found", `no account ${id}`, { message: "The account does not exist." });
   return {
     id: text(row, "id"),
     email: textOrNull(row, "email"),

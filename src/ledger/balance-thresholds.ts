@@ -1,10 +1,10 @@
-// When a balance is low, wants to be topped up, or is as good as empty: told once, by what takes it below the mark.
+// Balance thresholds: low balance, auto top-up and empty. A crossing is reported once, by the transaction that causes it.
 
 import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money.ts";
 import type { Reader, Row, Tx } from "../store/db.ts";
 import type { BudgetThresholdCrossing } from "./budget-rules.ts";
 
-/** Hardly any call fits into less; to the last nano-USD no balance is ever spent. */
+/** Too little for almost any call; no balance is spent to the last nano-USD. */
 const EMPTY_THRESHOLD: Nano = 100n * NANO_PER_CREDIT;
 
 export interface ThresholdCrossing {
@@ -15,19 +15,18 @@ export interface ThresholdCrossing {
   readonly now: number;
 }
 
-/** Belongs in the transaction of the charge, or of the refund. */
+/** Called in the transaction of the charge or refund. */
 export type OnBalanceThresholds = (
   tx: Tx,
   crossings: readonly ThresholdCrossing[],
 ) => Promise<void>;
 
-/** Belongs in the transaction of the charge, or of the change of the budget. */
+/** Called in the transaction of the charge or budget change. */
 export type OnBudgetThresholds = (
   tx: Tx,
   crossings: readonly BudgetThresholdCrossing[],
 ) => Promise<void>;
 
-/** The marks of a wallet's row. */
 export interface BalanceThresholds {
   readonly lowThreshold: Nano;
   readonly topUpThreshold?: Nano;
@@ -38,7 +37,7 @@ export function balanceThresholdsOf(row: Row): BalanceThresholds {
   return topUpThreshold === 0n ? { lowThreshold } : { lowThreshold, topUpThreshold };
 }
 
-/** Notes the marks that a charge or a refund took a balance below. */
+/** Appends the thresholds that the balance fell below. */
 export function collectCrossings(
   crossings: ThresholdCrossing[],
   { accountId, now }: { readonly accountId: string; readonly now: number },
@@ -59,14 +58,14 @@ export function collectCrossings(
     crossings.push({ kind: "empty", accountId, balance, threshold: EMPTY_THRESHOLD, now });
 }
 
-/** Below which balance an account wants to be told; zero for never. */
+/** Zero if the alert is off. */
 export async function getLowBalanceThreshold(reader: Reader, accountId: string): Promise<Nano> {
   const row = await reader.get("select low_at from wallet where account_id = ?", [accountId]);
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
   return toNano(row["low_at"]);
 }
 
-/** Below which balance credits are bought by themselves; zero for never. */
+/** Zero turns auto top-up off. */
 export async function setTopUpThreshold(tx: Tx, accountId: string, amount: Nano): Promise<void> {
   await tx.run("update wallet set top_up_at = ? where account_id = ?", [amount, accountId]);
 }

@@ -1,5 +1,4 @@
-// The rules of a workspace's budgets, without a database: what a calendar window still lets it spend, and which marks it
-// is taken past. A budget is held and settled as a key's limit is, in the same step as the balance.
+// The rules of budgets, without a database: what a calendar window still allows, and which thresholds a charge crosses.
 
 import { type Nano, maxNano } from "../base/money.ts";
 import { dayStart, monthStart, type SpendTotals, windowEnd } from "../base/spend-window.ts";
@@ -7,13 +6,13 @@ import { dayStart, monthStart, type SpendTotals, windowEnd } from "../base/spend
 export const BUDGET_WINDOWS = ["day", "month"] as const;
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number];
 
-/** Of a budget's hundred, the parts that are told of when they are reached. */
+/** Webhooks fire at these. */
 const BUDGET_THRESHOLDS_PERCENT = [50n, 80n, 100n] as const;
 
 export type BudgetLimits = Readonly<Record<BudgetWindow, Nano | null>>;
 export type BudgetSpendTotals = Pick<SpendTotals, "day" | "month" | "dayStart" | "monthStart">;
 
-/** A workspace without any limit has none, and pays for none. */
+/** A workspace without any limit has no `Budget`. */
 export interface Budget {
   readonly limits: BudgetLimits;
   spent: BudgetSpendTotals;
@@ -23,14 +22,13 @@ export interface BudgetState {
   readonly window: BudgetWindow;
   readonly limit: Nano | null;
   readonly used: Nano;
-  /** Held by open calls, which counts against the limit. */
+  /** Held by open calls; counts against the limit. */
   readonly held: Nano;
-  /** null where there is no limit. */
+  /** null without a limit. */
   readonly remaining: Nano | null;
   readonly endsAt: number;
 }
 
-/** A part of a budget that was reached. */
 export interface BudgetThresholdCrossing {
   readonly accountId: string;
   readonly window: BudgetWindow;
@@ -41,7 +39,7 @@ export interface BudgetThresholdCrossing {
   readonly now: number;
 }
 
-/** A window that has begun is not left again when a clock steps back. */
+/** A clock that steps back does not return to an earlier window. */
 export function rollBudgetWindows(spent: BudgetSpendTotals, now: number): BudgetSpendTotals {
   const day = dayStart(now);
   if (day <= spent.dayStart) return spent;
@@ -75,7 +73,7 @@ export function budgetStateOf(
     used: current[window],
     held,
     remaining: remainingInWindow(limits, current, window, held),
-    // A window that another clock has opened ends by that clock.
+    // A window started by a process whose clock is ahead ends on that clock.
     endsAt: windowEnd(window, Math.max(at, current.dayStart)),
   };
 }
@@ -92,7 +90,7 @@ function remainingInWindow(
   return maxNano(remaining, 0n);
 }
 
-/** What the budget still lets a workspace spend: the less of its windows, and at most what is wanted. */
+/** What every window of the budget still allows, at most `wanted`. */
 export function remainingBudget(
   budget: Budget | undefined,
   { held, at, wanted }: { readonly held: Nano; readonly at: number; readonly wanted: Nano },
@@ -107,7 +105,7 @@ export function remainingBudget(
   return remaining;
 }
 
-/** The window that has no room for so much; of two, the one that one must wait for longer. */
+/** The window that does not allow `needed`; of two, the one that resets later. */
 export function blockingBudget(
   budget: Budget,
   { held, at, needed }: { readonly held: Nano; readonly at: number; readonly needed: Nano },
@@ -118,7 +116,7 @@ export function blockingBudget(
   );
 }
 
-/** The marks that are reached after a charge, or a change of the limits, and were not before. */
+/** The thresholds that a charge, or a change of the limits, has newly reached. */
 export function crossedBudgetThresholds(
   before: Budget | undefined,
   after: Budget,
@@ -129,10 +127,10 @@ export function crossedBudgetThresholds(
   const crossings: BudgetThresholdCrossing[] = [];
   for (const window of BUDGET_WINDOWS) {
     const [limit, used] = [after.limits[window], spentAfter[window]];
-    const [formerLimit, formerUsed] = [before?.limits[window] ?? null, spentBefore?.[window] ?? 0n];
+    const [limitBefore, usedBefore] = [before?.limits[window] ?? null, spentBefore?.[window] ?? 0n];
     for (const percent of BUDGET_THRESHOLDS_PERCENT) {
       if (limit === null || !hasReached(limit, used, percent)) break;
-      if (formerLimit !== null && hasReached(formerLimit, formerUsed, percent)) continue;
+      if (limitBefore !== null && hasReached(limitBefore, usedBefore, percent)) continue;
       const endsAt = windowEnd(window, Math.max(now, spentAfter.dayStart));
       crossings.push({ accountId, window, percent: Number(percent), used, limit, endsAt, now });
     }
@@ -140,7 +138,7 @@ export function crossedBudgetThresholds(
   return crossings;
 }
 
-// A budget of nothing is a pause, and nothing is ever spent of it.
+// A budget of zero pauses a workspace and has no thresholds.
 function hasReached(limit: Nano, used: Nano, percent: bigint): boolean {
   return limit > 0n && used * 100n >= limit * percent;
 }

@@ -1,6 +1,6 @@
-// A workspace's budgets as they stand, and their change. The limits and what was spent of them are in the wallet's row,
-// which every batch locks and reads anyway: a workspace without a budget costs no statement more. What was spent is
-// counted only while there is a limit; a first limit begins with what the workspace's keys have spent, which is the same sum.
+// Reads and sets the budgets of a workspace. Limits and spend are columns of the wallet, which every batch reads anyway, so
+// budgets need no extra statement. Spend is only counted while there is a limit; a first limit starts with the sum of the
+// keys' spend, which is the same amount.
 
 import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
 import { dayStart, monthStart } from "../base/spend-window.ts";
@@ -38,11 +38,11 @@ export async function getBudgets(
 export interface BudgetsChangeResult {
   readonly before: BudgetLimits;
   readonly after: BudgetStates;
-  /** What was spent already may have reached a part of the new limits. */
+  /** Thresholds of the new limits that the current spend has reached already. */
   readonly crossings: readonly BudgetThresholdCrossing[];
 }
 
-/** Sets the limits that are named; null takes one away. */
+/** Sets the given limits; null removes a limit. */
 export async function setBudgets(
   tx: Tx,
   accountId: string,
@@ -51,8 +51,8 @@ export async function setBudgets(
 ): Promise<BudgetsChangeResult> {
   for (const limit of Object.values(limits))
     if (limit !== null && (limit < 0n || limit > MAX_NANO))
-      throw new Error(`a budget of ${limit} is no amount`);
-  // Every charge of the workspace waits for this lock, so its keys' sums stand still.
+      throw new Error(`invalid budget limit: ${limit}`);
+  // Every charge of the workspace takes this lock, so the sums of its keys cannot change.
   const [row] = await tx.lockMany("wallet", "account_id", [accountId]);
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
   const before = toBudget(row);
@@ -91,11 +91,11 @@ function budgetStatesOf(budget: Budget, row: Row, now: number): BudgetStates {
   const [day, month] = BUDGET_WINDOWS.map((window) =>
     budgetStateOf(budget, window, { held, at: now }),
   );
-  if (day === undefined || month === undefined) throw new Error("a budget has two windows");
+  if (day === undefined || month === undefined) throw new Error("a budget must have two windows");
   return { day, month };
 }
 
-// A day that was begun under a former budget is not left again.
+// Never before the day that a former budget has started.
 function latestDayStart(row: Row, now: number): number {
   return Math.max(now, integerOrNull(row, "day_start") ?? 0);
 }

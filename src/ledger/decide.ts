@@ -1,5 +1,5 @@
-// The rules of the money, without a database: what each operation of a batch does to the rows that it concerns. The
-// batch's rows are locked while this runs, so what it decides is what is written.
+// The rules for holds and settlements, without a database: what an operation does to its rows. The rows of a batch are locked
+// while these functions run, so every decision is the one that is written.
 
 import { type Nano, maxNano, minNano } from "../base/money.ts";
 import {
@@ -17,7 +17,7 @@ import {
   addBudgetSpend,
 } from "./budget-rules.ts";
 
-/** Clocks of processes differ by so much without anything being wrong. */
+/** Tolerated difference between the clocks of processes. */
 const CLOCK_SKEW_MAX_MS = 10_000;
 
 export interface KeyRateLimit {
@@ -30,11 +30,11 @@ export interface HoldRequest {
   readonly accountId: string;
   readonly keyId: string;
   readonly amount: Nano;
-  /** Where given, the hold is lowered to what is affordable, but not below this. */
+  /** If given, the hold is lowered to what is affordable, but not below this. */
   readonly minimum?: Nano | undefined;
   readonly now: number;
   readonly expiresAt: number;
-  /** The key's pace; absent for no limit. */
+  /** Absent for no limit. */
   readonly rateLimit?: KeyRateLimit | undefined;
   readonly openCallsMax?: number | undefined;
 }
@@ -45,18 +45,18 @@ export type HoldOutcome =
   | { readonly status: "frozen"; readonly owed: Nano }
   | { readonly status: "key_limit"; readonly remaining: Nano; readonly windowEndsAt: number | null }
   | { readonly status: "budget"; readonly blocked: BudgetState }
-  | { readonly status: "key_refused"; readonly reason: "unknown" | "revoked" | "expired" }
-  | { readonly status: "too_fast"; readonly retryAfterMs: number }
-  | { readonly status: "too_many_open"; readonly open: number };
+  | { readonly status: "key_rejected"; readonly reason: "unknown" | "revoked" | "expired" }
+  | { readonly status: "rate_limited"; readonly retryAfterMs: number }
+  | { readonly status: "too_many_calls"; readonly open: number };
 
-export interface SettleRequest<Record> {
+export interface SettleRequest<UsageRecord> {
   readonly id: string;
   readonly accountId: string;
   readonly keyId: string;
   readonly cost: Nano;
   readonly now: number;
-  /** The usage record that is written in the same step. */
-  readonly record?: Record;
+  /** Written in the same transaction. */
+  readonly record?: UsageRecord;
 }
 
 export type SettleOutcome =
@@ -72,13 +72,12 @@ export interface Wallet {
   promo: Nano;
   paid: Nano;
   held: Nano;
-  /** Where given, it begins no call that costs: it owes this much after a dispute, or 0 and an operator froze it. */
+  /** Set if the account is frozen: its debt after a dispute, or 0 if only the operator froze it. */
   readonly owed?: Nano;
-  /** The mark below which the account wants to be told. */
+  /** The balance below which the low-balance alert fires. */
   readonly lowThreshold?: Nano;
-  /** The balance below which credits are bought by themselves. Absent for never. */
+  /** The balance below which auto top-up buys credits; absent if it is off. */
   readonly topUpThreshold?: Nano;
-  /** Absent where nothing bounds what the workspace may spend but its balance. */
   readonly budget?: Budget;
 }
 
@@ -108,15 +107,15 @@ export interface ChargeSplit {
   readonly promo: Nano;
   readonly paid: Nano;
   readonly overrun: Nano;
-  /** The time at which it counts. */
+  /** The time that decides the spend windows, see `chargeTime`. */
   readonly at: number;
 }
 
-function available(wallet: Wallet): Nano {
+function availableOf(wallet: Wallet): Nano {
   return wallet.promo + wallet.paid - wallet.held;
 }
 
-/** Decides a hold and, when it fits, takes it from the wallet and the key. */
+/** Decides a hold and, if it fits, adds it to the wallet and the key. */
 export function decideHold(
   request: HoldRequest,
   wallet: Wallet | undefined,
@@ -124,16 +123,16 @@ export function decideHold(
   key: KeyRules | undefined,
 ): HoldOutcome {
   if (wallet === undefined || keySpend === undefined || key?.accountId !== request.accountId)
-    return { status: "key_refused", reason: "unknown" };
-  if (key.revokedAt !== null) return { status: "key_refused", reason: "revoked" };
+    return { status: "key_rejected", reason: "unknown" };
+  if (key.revokedAt !== null) return { status: "key_rejected", reason: "revoked" };
   if (key.expiresAt !== null && key.expiresAt <= request.now)
-    return { status: "key_refused", reason: "expired" };
+    return { status: "key_rejected", reason: "expired" };
   if (request.openCallsMax !== undefined && keySpend.openCalls >= request.openCallsMax) {
-    return { status: "too_many_open", open: keySpend.openCalls };
+    return { status: "too_many_calls", open: keySpend.openCalls };
   }
   const waitMs =
     request.rateLimit === undefined ? 0 : rateLimitWaitMs(request.rateLimit, keySpend, request.now);
-  if (waitMs > 0) return { status: "too_fast", retryAfterMs: waitMs };
+  if (waitMs > 0) return { status: "rate_limited", retryAfterMs: waitMs };
 
   const outcome = decideAmount(request, wallet, keySpend, key);
   if (outcome.status !== "held") return outcome;
@@ -155,8 +154,8 @@ function rateLimitWaitMs(rateLimit: KeyRateLimit, keySpend: KeySpend, now: numbe
   );
 }
 
-// What was paced by a clock that was ahead, or at a slower pace, may lie far ahead. A refusal writes nothing, so a key that
-// were made to wait for it would wait until then: its next call goes through, and its pace is counted from there.
+// A clock that ran ahead, or a slower rate limit, may have left an arrival time far in the future. A rejection writes nothing,
+// so the key would be blocked until then: instead, its next call is admitted and counts from now.
 function theoreticalArrival(
   { intervalMs, burst }: KeyRateLimit,
   { theoreticalArrivalAt }: KeySpend,
@@ -174,10 +173,10 @@ function decideAmount(
   keySpend: KeySpend,
   key: KeyRules,
 ): HoldOutcome {
-  // A call that costs nothing needs no balance, and no room below a limit.
+  // A free call needs neither a balance nor a limit.
   if (request.amount === 0n) return { status: "held", amount: 0n };
   if (wallet.owed !== undefined) return { status: "frozen", owed: wallet.owed };
-  const availableNano = available(wallet);
+  const available = availableOf(wallet);
   const at = chargeTime(request.now, wallet, keySpend);
   const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
   const needed = minNano(request.minimum ?? request.amount, request.amount);
@@ -190,28 +189,28 @@ function decideAmount(
   const { budget, held } = wallet;
   const blocked = budget === undefined ? undefined : blockingBudget(budget, { held, at, needed });
   if (blocked !== undefined) return { status: "budget", blocked };
-  if (needed > availableNano)
+  if (needed > available)
     return {
       status: "insufficient_credits",
-      available: availableNano,
+      available,
       posted: wallet.promo + wallet.paid,
     };
   const budgetRemaining = remainingBudget(budget, { held, at, wanted: keyRemaining });
   return {
     status: "held",
-    amount: minNano(request.amount, minNano(budgetRemaining, availableNano)),
+    amount: minNano(request.amount, minNano(budgetRemaining, available)),
   };
 }
 
 /**
- * A day that the key or its workspace has begun is not left again when a clock steps back, also not by a transfer: so
- * what was spent in a window is the sum of the transfers since it began.
+ * Never before the day that the key or its workspace has started, even if the clock steps back: so the spend of a window is
+ * always the sum of the transfers since its start.
  */
 function chargeTime(now: number, { budget }: Wallet, { spent }: KeySpend): number {
   return Math.max(now, spent.dayStart, budget?.spent.dayStart ?? 0);
 }
 
-/** What a settle finds: the hold is gone where it was swept, and the key's rules where the key is no more. */
+/** `hold` is undefined if it was swept, `key` if the key does not exist. */
 export interface SettleRows {
   readonly hold: OpenHold | undefined;
   readonly wallet: Wallet;
@@ -220,9 +219,8 @@ export interface SettleRows {
 }
 
 /**
- * Gives a hold back and charges what the call cost: promo first, then paid, never below zero, never what other calls
- * hold, and never past the key's limit or the workspace's budget by more than was held for it. What cannot be charged is
- * the gateway's own loss.
+ * Releases a hold and charges the cost: promo first, then paid. Never charges what other calls hold, and never exceeds the
+ * key's limit or the budget by more than was held for the call. The rest is an overrun: the gateway's loss.
  */
 export function decideSettle(
   cost: Nano,
@@ -239,7 +237,7 @@ export function decideSettle(
   const wanted = key === undefined ? cost : remainingKeyLimit(key, keySpend, at, cost);
   const remaining = remainingBudget(budget, { held, at, wanted });
   const cap = hold !== undefined && hold.amount > remaining ? hold.amount : remaining;
-  const charged = minNano(minNano(cost, cap), maxNano(available(wallet), 0n));
+  const charged = minNano(minNano(cost, cap), maxNano(availableOf(wallet), 0n));
   const promo = minNano(charged, wallet.promo);
   const paid = charged - promo;
   wallet.promo -= promo;
@@ -249,7 +247,7 @@ export function decideSettle(
   return { promo, paid, overrun: cost - charged, at };
 }
 
-/** What the key's limit still lets it spend; a key without a limit may spend what is wanted. */
+/** What the key's limit still allows; `wanted` for a key without a limit. */
 function remainingKeyLimit(key: KeyRules, keySpend: KeySpend, now: number, wanted: Nano): Nano {
   if (key.limit === null) return wanted;
   const remaining = key.limit - spentInWindow(keySpend.spent, key.window, now) - keySpend.held;

@@ -1,5 +1,5 @@
-// An account that makes no calls: since its operator froze it, or since a bank took money back that was spent. The hold
-// reads both from the wallet's row under its lock, so no call begins after the freeze is committed.
+// Freezes: an account cannot make calls while the operator has frozen it or while it owes a debt after a dispute. A hold reads
+// both from the locked wallet row, so no call starts after a freeze is committed.
 
 import { type Nano, toNano } from "../base/money.ts";
 import { type Reader, textOrNull, type Tx, integerOrNull } from "../store/db.ts";
@@ -13,7 +13,7 @@ export type Freeze =
     }
   | { readonly by: "debt"; readonly owed: Nano };
 
-/** Why an account makes no calls; undefined where it may. An operator's word comes first: buying does not lift it. */
+/** The operator's freeze takes precedence, because a payment does not lift it. */
 export async function findFreeze(reader: Reader, accountId: string): Promise<Freeze | undefined> {
   const row = await reader.get(
     "select owed, frozen_at, frozen_reason from wallet where account_id = ?",
@@ -26,7 +26,7 @@ export async function findFreeze(reader: Reader, accountId: string): Promise<Fre
   return owed > 0n ? { by: "debt", owed } : undefined;
 }
 
-/** The row is locked by whoever calls this. */
+/** The caller must have locked the wallet row. */
 export async function setFreeze(
   tx: Tx,
   accountId: string,

@@ -1,6 +1,5 @@
-// The only place where money moves. It owns the tables wallet, spender, hold, swept_hold, transfer and process.
-// A transfer is the only record of money and is never changed; a wallet is the sum of its transfers, and
-// `held <= promo + paid` holds at every commit. It knows nothing of models, tokens or HTTP.
+// The only module that moves money. It owns the tables wallet, spender, hold, swept_hold, transfer and process. Transfers are
+// append-only; a wallet is the sum of its transfers, and `held <= promo + paid` is true at every commit.
 
 import { Fault } from "../base/fault.ts";
 import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
@@ -20,31 +19,29 @@ import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-threshol
 import { type Bucket, bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, toWallet } from "./rows.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
 
-export interface Ledger<Record> {
+export interface Ledger<UsageRecord> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
-  /** The same at once, where nothing need be read for it; undefined where it must be waited for. */
+  /** Decides a hold from cached rows; undefined if rows must be read first. */
   readonly tryHoldSync: (request: HoldRequest) => HoldOutcome | undefined;
-  readonly settle: (request: SettleRequest<Record>) => Promise<SettleOutcome>;
-  /** How many operations wait for their commit. */
+  readonly settle: (request: SettleRequest<UsageRecord>) => Promise<SettleOutcome>;
+  /** The number of operations that wait for their commit. */
   readonly queueDepth: () => number;
-  /** Resolves when everything that was asked for is committed or refused. */
+  /** Resolves when every operation is committed or rejected. */
   readonly idle: () => Promise<void>;
 }
 
-export interface LedgerDeps<Record> {
+export interface LedgerDeps<UsageRecord> {
   readonly db: Db;
-  /** Where holds that are young stand in no table; without it, each is written as it is made. */
+  /** Buffers new holds in memory; without it, every hold is inserted immediately. */
   readonly holdBuffer?: Pick<BufferedDb, "writeBatch" | "tryHoldSync"> | undefined;
   readonly process: string;
   readonly epoch: number;
-  readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
-  /** Told, in the same transaction, of balances that fell below a mark. */
+  readonly writeRecords: (tx: Tx, records: readonly UsageRecord[]) => Promise<void>;
   readonly onBalanceThresholds?: OnBalanceThresholds;
-  /** Told, in the same transaction, of budgets that were reached by half, four fifths, or whole. */
   readonly onBudgetThresholds?: OnBudgetThresholds;
 }
 
-export function createLedger<Record>({
+export function createLedger<UsageRecord>({
   db,
   holdBuffer,
   process,
@@ -52,9 +49,9 @@ export function createLedger<Record>({
   writeRecords,
   onBalanceThresholds,
   onBudgetThresholds,
-}: LedgerDeps<Record>): Ledger<Record> {
+}: LedgerDeps<UsageRecord>): Ledger<UsageRecord> {
   const context = { process, epoch, writeRecords, onBalanceThresholds, onBudgetThresholds };
-  const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>(
+  const group = createGroupCommit<Operation<UsageRecord>, HoldOutcome | SettleOutcome>(
     async (operations, hasShortLockTimeout) => {
       const { outcomes } =
         holdBuffer === undefined
@@ -69,21 +66,21 @@ export function createLedger<Record>({
     },
     undefined,
     {
-      // Young holds are of one process with its store, where no reply is lost on the way.
+      // With a hold buffer the store is SQLite in this process, so the reply of a commit cannot be lost.
       compensationFor: (operation) =>
         holdBuffer === undefined ? compensationFor(operation) : undefined,
       lockKeyOf: ({ request }) => request.accountId,
     },
   );
   return {
-    // Not `async`: every call waits here twice, and each promise has its price.
+    // Not `async`: every call passes here twice, and each promise has a cost.
     hold: (request) => {
       if (isNegative(request))
-        return Promise.reject(new Error(`hold ${request.id} is for less than nothing`));
-      // Safe because a batch answers each operation by its kind.
+        return Promise.reject(new Error(`hold ${request.id} has a negative amount`));
+      // The outcome has the kind of its operation.
       return group.submit({ kind: "hold", request }, "new") as Promise<HoldOutcome>;
     },
-    // Whether a store can be used again is found out by whoever must write.
+    // While commits fail, only a queued operation can find out whether the store works again.
     tryHoldSync: (request) =>
       isNegative(request) || group.isFailing()
         ? undefined
@@ -91,9 +88,9 @@ export function createLedger<Record>({
     settle: (request) => {
       if (request.cost < 0n || request.cost > MAX_NANO)
         return Promise.reject(
-          new Error(`settle ${request.id} has an impossible cost: ${request.cost}`),
+          new Error(`settle ${request.id} has an invalid cost: ${request.cost}`),
         );
-      // Safe because a batch answers each operation by its kind.
+      // The outcome has the kind of its operation.
       return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
     },
     queueDepth: group.queueDepth,
@@ -101,10 +98,10 @@ export function createLedger<Record>({
   };
 }
 
-function compensationFor<Record>({
+function compensationFor<UsageRecord>({
   kind,
   request,
-}: Operation<Record>): Operation<Record> | undefined {
+}: Operation<UsageRecord>): Operation<UsageRecord> | undefined {
   if (kind !== "hold") return undefined;
   const { id, accountId, keyId, now } = request;
   return { kind: "settle", request: { id, accountId, keyId, cost: 0n, now } };
@@ -114,8 +111,8 @@ function isNegative({ amount, minimum = 0n }: HoldRequest): boolean {
   return amount < 0n || minimum < 0n;
 }
 
-// A machine that loses its power takes the calls with it that were held for, and nobody has been told their end: without
-// its hold such a call has never been, just as if it had been given back at the start. What is settled must be on the disk.
+// A power failure also ends the calls of lost holds, before a caller got their outcome: the effect is the same as a release at
+// the next start. Settlements must be on disk.
 function durabilityOf(operations: readonly { readonly kind: "hold" | "settle" }[]): Durability {
   return operations.some(({ kind }) => kind === "settle") ? "disk" : "os_cache";
 }
@@ -135,7 +132,7 @@ export async function getWallet(db: Reader, accountId: string): Promise<Wallet> 
 }
 
 export interface Deposit {
-  /** The transfer's own id: the same deposit twice is one deposit. */
+  /** The id of the transfer, which makes the deposit idempotent. */
   readonly id: string;
   readonly accountId: string;
   readonly bucket: Bucket;
@@ -147,13 +144,13 @@ export interface Deposit {
   readonly memo?: string;
 }
 
-/** Moves money into a wallet; answers false where this very transfer was made before. */
+/** Moves money into a wallet; returns false if the transfer exists already. */
 export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
-  if (request.amount <= 0n) throw new Error("a deposit is above zero");
+  if (request.amount <= 0n) throw new Error("the amount of a deposit must be positive");
   const [row] = await tx.lockMany("wallet", "account_id", [request.accountId]);
   if (row === undefined)
     throw new Fault("not_found", `no wallet of ${request.accountId}`, {
-      message: "There is no such account.",
+      message: "The account does not exist.",
     });
   const existing = await tx.get("select id from transfer where account_id = ? and id = ?", [
     request.accountId,
@@ -162,8 +159,8 @@ export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
   if (existing !== undefined) return false;
   const wallet = toWallet(row);
   if (wallet.promo + wallet.paid + request.amount > MAX_NANO) {
-    throw new Fault("invalid_request", `deposit of ${request.amount} passes the limit`, {
-      message: `A balance cannot pass ${usdText(MAX_NANO)} USD.`,
+    throw new Fault("invalid_request", `deposit of ${request.amount} exceeds the limit`, {
+      message: `A balance cannot exceed ${usdText(MAX_NANO)} USD.`,
     });
   }
   const { id, accountId, from, amount, kind, ref, now, memo } = request;
@@ -196,7 +193,7 @@ export interface Grant {
   readonly reason: string;
 }
 
-/** A gift of the house: promo credit, spent first, not refundable. */
+/** Adds promotional credit, which is spent first and not refundable. */
 export function grant(tx: Tx, request: Grant): Promise<boolean> {
   const { id, accountId, amount, now, reason } = request;
   return deposit(tx, {
@@ -212,7 +209,7 @@ export function grant(tx: Tx, request: Grant): Promise<boolean> {
   });
 }
 
-/** Registers a process under its name and answers its epoch: one above that of any process that bore the name before. */
+/** Registers a process and returns its epoch, which is one higher at every start under the same name. */
 export async function startEpoch(db: Db, name: string, now: number): Promise<number> {
   for (;;) {
     try {
@@ -240,15 +237,15 @@ export async function startEpoch(db: Db, name: string, now: number): Promise<num
   }
 }
 
-/** Says that this process lives; false when another process has taken its name, or none knows it any more. */
+/** Records that this process is alive; false if another process took its name or its row is gone. */
 export async function heartbeat(
   db: Db,
   name: string,
   epoch: number,
   now: number,
 ): Promise<boolean> {
-  const seen = await db.write((tx) =>
+  const updated = await db.write((tx) =>
     tx.run("update process set seen_at = ? where name = ? and epoch = ?", [now, name, epoch]),
   );
-  return seen === 1;
+  return updated === 1;
 }

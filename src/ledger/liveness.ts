@@ -1,32 +1,31 @@
-// Which processes have gone silent: those whose sign of life has not changed for a while, on the clock of the process
-// that looks. A time that one process wrote is never compared with the clock of another, which may be minutes off; and
-// while the store cannot be reached nobody can give a sign of life, so looks that lie too far apart prove nothing.
+// Detects dead processes: those whose heartbeat has not changed for a while, measured on this process's monotonic clock.
+// Timestamps are never compared with another process's clock, which may be minutes off. While the store is unreachable no
+// process can write a heartbeat, so checks that lie too far apart prove nothing.
 
 import { type Reader, text, integer } from "../store/db.ts";
 
 const DEAD_AFTER_MS = 30_000;
-/** After a longer pause between two looks the watch begins anew. */
+/** After a longer gap between two checks, the observation starts over. */
 const CHECK_GAP_MAX_MS = 25_000;
 const DEAD_MAX = 100;
 
-/** A process, and the last sign of life that it gave. */
 export interface DeadProcess {
   readonly name: string;
   readonly epoch: number;
+  /** Its last heartbeat. */
   readonly seenAt: number;
 }
 
 interface WatchedProcess extends DeadProcess {
-  /** When this sign of life was first seen. */
+  /** When this heartbeat was first observed. */
   readonly firstSeenAt: number;
 }
 
-/** Answers the processes that hold something and are silent, but never the one that looks. */
+/** Returns dead processes that have open holds; never the calling one. */
 export type FindDeadProcesses = (reader: Reader) => Promise<readonly DeadProcess[]>;
 
-/** `steady` is a clock that runs evenly, and that nobody sets. */
 export function createDeadProcessDetector(
-  own: string,
+  ownName: string,
   monotonicNow: () => number,
 ): FindDeadProcesses {
   let watched: ReadonlyMap<string, WatchedProcess> = new Map();
@@ -35,22 +34,22 @@ export function createDeadProcessDetector(
     const startedAt = monotonicNow();
     const rows = await reader.all(
       `select name, epoch, seen_at from process where name <> ? and name in (select process from hold) order by name`,
-      [own],
+      [ownName],
     );
     const previous = startedAt - checkedAt > CHECK_GAP_MAX_MS ? undefined : watched;
     checkedAt = monotonicNow();
-    const seen = rows.map((row): WatchedProcess => {
+    const current = rows.map((row): WatchedProcess => {
       const [name, epoch, seenAt] = [
         text(row, "name"),
         integer(row, "epoch"),
         integer(row, "seen_at"),
       ];
-      const known = previous?.get(name);
-      const isSame = known?.epoch === epoch && known.seenAt === seenAt;
-      return { name, epoch, seenAt, firstSeenAt: isSame ? known.firstSeenAt : checkedAt };
+      const before = previous?.get(name);
+      const isUnchanged = before?.epoch === epoch && before.seenAt === seenAt;
+      return { name, epoch, seenAt, firstSeenAt: isUnchanged ? before.firstSeenAt : checkedAt };
     });
-    watched = new Map(seen.map((one) => [one.name, one]));
-    return seen
+    watched = new Map(current.map((process) => [process.name, process]));
+    return current
       .filter(({ firstSeenAt }) => startedAt - firstSeenAt >= DEAD_AFTER_MS)
       .slice(0, DEAD_MAX);
   };

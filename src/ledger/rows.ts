@@ -1,4 +1,4 @@
-// How the ledger's tables are read and written.
+// Reads and writes rows of the ledger's tables.
 
 import { type Nano, toNano } from "../base/money.ts";
 import {
@@ -15,20 +15,20 @@ import type { Budget } from "./budget-rules.ts";
 import type { KeyRules, OpenHold, KeySpend, Wallet } from "./decide.ts";
 import { zeroSpend, toLimitWindow } from "../base/spend-window.ts";
 
-/** The ledger accounts that belong to the house; a wallet's two buckets are `<account>:promo` and `<account>:paid`. */
+/** The operator's ledger accounts. The two buckets of a wallet are `<account>:promo` and `<account>:paid`. */
 export const SYSTEM_ACCOUNTS = {
   promoExpense: "system:promo_expense",
   usageRevenue: "system:usage_revenue",
   overrunExpense: "system:overrun_expense",
   feeRevenue: "system:fee_revenue",
   taxPayable: "system:tax_payable",
-  /** Money that came in and buys nothing yet: a wrong amount, a second payment. */
+  /** Received money that bought nothing: a wrong amount, a second payment. */
   suspense: "system:suspense",
-  /** What accounts owe since their bank took money back that was spent already. */
+  /** Debts of accounts after disputes of credit that was spent. */
   receivable: "system:receivable",
-  /** What the house gave back beyond what was left, or wrote off. */
+  /** Refunds of credit that was spent, and debts that were written off. */
   refundExpense: "system:refund_expense",
-  /** What the operator corrected by hand, upwards and downwards. */
+  /** Manual corrections by the operator, in both directions. */
   adjustment: "system:adjustment",
 } as const;
 
@@ -40,7 +40,7 @@ export function bucketAccount(accountId: string, bucket: Bucket): string {
 
 export interface Transfer {
   readonly id: string;
-  /** Whose statement it stands on. */
+  /** The account whose statement lists it. */
   readonly accountId: string;
   readonly from: string;
   readonly to: string;
@@ -81,7 +81,7 @@ const WALLET_COLUMNS: readonly Column[] = [
   "held:bigint",
 ];
 
-/** Of a workspace with a budget what was spent of it is written with the wallet. */
+/** For workspaces with a budget. */
 const WALLET_BUDGET_COLUMNS: readonly Column[] = [
   ...WALLET_COLUMNS,
   "day_start:bigint",
@@ -105,48 +105,48 @@ const KEY_SPEND_COLUMNS: readonly Column[] = [
 ];
 
 export interface NewHold extends OpenHold {
-  /** The process that holds, and which of its lives. */
+  /** The process that made the hold, and its epoch at that time. */
   readonly process: string;
   readonly epoch: number;
   readonly createdAt: number;
   readonly expiresAt: number;
 }
 
-/** A wallet of which a part is held by holds that stand in no table yet. */
+/** `bufferedHeld` is the part of `held` that belongs to buffered holds. */
 export interface BufferedWallet extends Wallet {
   bufferedHeld?: Nano;
 }
 
-/** A key with calls whose holds stand in no table yet. */
+/** `buffered` is the part of `held` and `openCalls` that belongs to buffered holds. */
 export interface BufferedKeySpend extends KeySpend {
   buffered?: { held: Nano; openCalls: number };
 }
 
 export function insertTransfers(tx: Tx, transfers: readonly Transfer[]): Promise<void> {
-  const rows = transfers.map((one): Value[] => [
-    one.id,
-    one.accountId,
-    one.from,
-    one.to,
-    one.amount,
-    one.kind,
-    one.ref,
-    one.at,
-    one.memo ?? null,
+  const rows = transfers.map((transfer): Value[] => [
+    transfer.id,
+    transfer.accountId,
+    transfer.from,
+    transfer.to,
+    transfer.amount,
+    transfer.kind,
+    transfer.ref,
+    transfer.at,
+    transfer.memo ?? null,
   ]);
   return tx.insertMany("transfer", TRANSFER_COLUMNS, rows);
 }
 
 export function insertHolds(tx: Tx, holds: readonly NewHold[]): Promise<void> {
-  const rows = holds.map((one): Value[] => [
-    one.id,
-    one.accountId,
-    one.keyId,
-    one.amount,
-    one.process,
-    one.epoch,
-    one.createdAt,
-    one.expiresAt,
+  const rows = holds.map((hold): Value[] => [
+    hold.id,
+    hold.accountId,
+    hold.keyId,
+    hold.amount,
+    hold.process,
+    hold.epoch,
+    hold.createdAt,
+    hold.expiresAt,
   ]);
   return tx.insertMany("hold", HOLD_COLUMNS, rows);
 }
@@ -194,7 +194,7 @@ export function updateKeySpends(
   return tx.updateMany("spender", KEY_SPEND_COLUMNS, rows);
 }
 
-/** Makes the ledger's side of a new key. */
+/** Inserts the spend counters of a new key. */
 export async function insertKeySpend(
   tx: Tx,
   keyId: string,
@@ -217,13 +217,13 @@ export function toWallet(row: Row): Wallet {
     promo: toNano(row["promo"]),
     paid: toNano(row["paid"]),
     held: toNano(row["held"]),
-    // What the operator froze is refused as a debt of nothing: by the same line of the hold, under the same lock.
+    // An operator's freeze is a debt of 0, so that the same check of `decideHold` rejects both.
     ...(owed === 0n && !isFrozen ? {} : { owed }),
     ...(budget === undefined ? {} : { budget }),
   };
 }
 
-/** What was spent is kept only while there is a limit. */
+/** Undefined without a limit: spend is only counted while there is one. */
 export function toBudget(row: Row): Budget | undefined {
   const [day, month] = [row["day_budget"] ?? null, row["month_budget"] ?? null];
   if (day === null && month === null) return undefined;
@@ -258,7 +258,7 @@ export function toKeySpend(row: Row): KeySpend {
   };
 }
 
-/** The rules of a key that bear on money, as they stand in the keys room's own table. */
+/** Reads the columns of `api_key` that the ledger enforces. */
 export function toKeyRules(row: Row): KeyRules {
   const limit = row["limit_nano"];
   return {

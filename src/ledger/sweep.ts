@@ -1,5 +1,5 @@
-// Gives back what dead processes hold. A hold is swept when its process started anew, has gone silent, or let the
-// deadline pass. What is swept is remembered, so that a settle which comes late still charges, once.
+// Releases the holds of dead processes. A hold is swept if its process has restarted or is dead, or if it expired. Swept holds
+// are kept for a while, so that a late settlement still charges, once.
 
 import { DAY_MS } from "../base/time.ts";
 import {
@@ -23,18 +23,18 @@ export interface SweeperDeps {
   /** The name of this process. */
   readonly process: string;
   readonly now: () => number;
-  /** A clock that runs evenly, and that nobody sets; another one for tests. */
+  /** For tests. */
   readonly monotonicNow?: () => number;
 }
 
-/** Sweeps again and again, and watches meanwhile which other processes go silent. */
+/** Returns a function for a job: each call updates the dead-process detector and sweeps. */
 export function createSweeper(deps: SweeperDeps): () => Promise<number> {
   const { db, process, now, monotonicNow = () => performance.now() } = deps;
   const findDeadProcesses = createDeadProcessDetector(process, monotonicNow);
   return async () => sweepHolds(db, now(), await findDeadProcesses(db));
 }
 
-/** Voids holds that nobody will settle; answers how many. */
+/** Releases holds that will not be settled; returns how many. */
 export async function sweepHolds(
   db: Db,
   now: number,
@@ -50,7 +50,7 @@ export async function sweepHolds(
 interface SweepScope {
   readonly now: number;
   readonly deadProcesses: readonly DeadProcess[];
-  /** Whose holds; everybody's where it is not said. */
+  /** Absent for all accounts. */
   readonly accountId?: string;
 }
 
@@ -68,7 +68,7 @@ async function sweepAll(db: Db, sweep: SweepScope): Promise<number> {
   }
 }
 
-// Rows that somebody keeps locked must not keep the credit of other accounts: what they hold waits for the next sweep.
+// Locked rows of one account must not block the others: its holds wait for the next sweep.
 async function sweepPerAccount(db: Db, sweep: SweepScope): Promise<number> {
   let swept = 0;
   const deadRows = await findDeadHolds(db, sweep);
@@ -89,7 +89,7 @@ function findDeadHolds(
   reader: Reader,
   { now, deadProcesses, accountId }: SweepScope,
 ): Promise<readonly Row[]> {
-  // Whoever gave another sign of life since they were looked at is not silent.
+  // A process with a newer heartbeat than the one the detector saw is alive.
   const isDeadProcess = " or (process.name = ? and process.epoch = ? and process.seen_at = ?)";
   return reader.all(
     `select hold.id, hold.account_id, hold.key_id from hold left join process on process.name = hold.process
@@ -103,7 +103,7 @@ function findDeadHolds(
   );
 }
 
-/** Fewer are swept than found where a settle, or the sweeper of another process, came between. */
+/** `swept` is less than `found` if settlements, or another process's sweep, released some of the holds first. */
 async function sweepBatch(tx: Tx, sweep: SweepScope): Promise<{ found: number; swept: number }> {
   const { now } = sweep;
   const deadRows = await findDeadHolds(tx, sweep);
@@ -122,7 +122,7 @@ async function sweepBatch(tx: Tx, sweep: SweepScope): Promise<{ found: number; s
       toKeySpend(row),
     ]),
   );
-  // Read again under the locks: a settle may have come between.
+  // Read again under the locks, because some may have been settled since.
   const holds = (await tx.lockMany("hold", "id", distinct("id"))).map(toOpenHold);
   for (const hold of holds) {
     const wallet = wallets.get(hold.accountId);

@@ -1,5 +1,5 @@
-// Re-derives every balance from what it must follow from, and says what does not add up. All of it is read at one
-// moment, so it may run beside live traffic. Sums leave the store as text: they may pass what a number carries.
+// Verifies the ledger: recomputes every balance from its transfers and reports mismatches. All checks read one snapshot, so it
+// can run during live traffic. Sums are selected as text, because they may exceed a safe integer.
 
 import { type Db, type Reader, integer } from "../store/db.ts";
 import { SYSTEM_ACCOUNTS } from "./rows.ts";
@@ -7,11 +7,11 @@ import { SYSTEM_ACCOUNTS } from "./rows.ts";
 const PROBLEMS_MAX = 100;
 
 export interface Verification {
-  /** How many of each were looked at. */
+  /** Numbers of checked rows. */
   readonly checked: Readonly<Record<CheckedKind, number>>;
-  /** At most a hundred, each with the row that is wrong and what it should say. */
+  /** At most 100, each with its row and the expected values. */
   readonly problems: readonly string[];
-  /** How many there are in all. */
+  /** The number of all problems. */
   readonly problemCount: number;
 }
 
@@ -19,11 +19,11 @@ type CheckedKind = "wallets" | "keys" | "holds" | "transfers" | "usageRecords";
 
 interface Check {
   readonly problem: string;
-  /** Every row that it finds is a problem; all its columns are text or counts. */
+  /** Selects the wrong rows; all columns are text or counts. */
   readonly sql: string;
 }
 
-/** Every ledger account with what went in less what went out. */
+/** The balance of every ledger account. */
 const SUMS_CTE = `moved as (
     select to_account as account, amount from transfer
     union all
@@ -31,7 +31,7 @@ const SUMS_CTE = `moved as (
   ),
   sums as (select account, sum(amount) as total from moved group by account)`;
 
-/** What the usage of each record has moved: all of it, and the part that the account has paid. */
+/** By usage record: all usage transfers, and the part that was charged to the account. */
 const USAGE_CTE = `usage_sums as (
     select account_id, ref, sum(amount) as total,
       sum(case when from_account = '${SYSTEM_ACCOUNTS.overrunExpense}' then 0 else amount end) as charged
@@ -40,12 +40,12 @@ const USAGE_CTE = `usage_sums as (
 const JOIN_USAGE_RECORD =
   "usage_record.account_id = usage_sums.account_id and usage_record.id = usage_sums.ref";
 
-/** What each account is owing, what the house bears of that, and what passed a clearing account for each payment. */
+/** By account: debts and written-off debts. By payment: what passed a clearing account. */
 const RECEIVABLE_CTE = `debts as (
     select account_id, sum(case when from_account = '${SYSTEM_ACCOUNTS.receivable}' then amount else -amount end) as total
     from transfer where '${SYSTEM_ACCOUNTS.receivable}' in (from_account, to_account) group by account_id
   )`;
-const WRITTEN_OFF_CTE = `borne as (
+const WRITTEN_OFF_CTE = `write_offs as (
     select account_id, sum(case when kind = 'write_off' then amount else -amount end) as total
     from transfer where kind = 'write_off' or (kind in ('dispute_closed', 'refund_failed') and id like '%.written_off')
     group by account_id
@@ -57,7 +57,7 @@ const CLEARED_CTE = `cleared as (
   )`;
 const NANO_PER_CENT = 10_000_000;
 
-/** The usage that an account has paid; the house's own share counts in no window. */
+/** Usage that was charged to the account; an overrun counts in no window. */
 const IS_PAID_USAGE = `transfer.kind = 'usage' and transfer.from_account <> '${SYSTEM_ACCOUNTS.overrunExpense}'`;
 const since = (start: string): string =>
   `sum(case when transfer.at >= ${start} then transfer.amount else 0 end)`;
@@ -65,7 +65,7 @@ const HAS_BUDGET = "(wallet.day_budget is not null or wallet.month_budget is not
 
 const CHECKS: readonly Check[] = [
   {
-    problem: "a wallet's buckets are not the sum of its transfers",
+    problem: "a wallet's balance does not match its transfers",
     sql: `with ${SUMS_CTE}
       select wallet.account_id, cast(wallet.promo as text) as promo, cast(coalesce(promo.total, 0) as text) as promo_transfers,
         cast(wallet.paid as text) as paid, cast(coalesce(paid.total, 0) as text) as paid_transfers
@@ -75,7 +75,7 @@ const CHECKS: readonly Check[] = [
       where wallet.promo <> coalesce(promo.total, 0) or wallet.paid <> coalesce(paid.total, 0)`,
   },
   {
-    problem: "money lies in an account that is no wallet's and not the house's",
+    problem: "a ledger account belongs neither to a wallet nor to the system",
     sql: `with ${SUMS_CTE}, buckets as (
         select account_id || ':promo' as account from wallet union all select account_id || ':paid' as account from wallet
       )
@@ -84,38 +84,38 @@ const CHECKS: readonly Check[] = [
       where buckets.account is null and sums.account not like 'system:%'`,
   },
   {
-    problem: "all ledger accounts together are not zero",
+    problem: "the ledger accounts do not sum to zero",
     sql: `with ${SUMS_CTE} select cast(sum(total) as text) as total from sums having sum(total) <> 0`,
   },
   {
-    problem: "a transfer moves nothing, or less, or nowhere",
+    problem: "a transfer has no positive amount, or the same account on both sides",
     sql: `select id, cast(amount as text) as amount, from_account, to_account from transfer
       where amount <= 0 or from_account = to_account`,
   },
   {
-    problem: "a transfer touches the wallet of an account that it does not name",
+    problem: "a transfer changes the wallet of another account",
     sql: `select id, account_id, from_account, to_account from transfer
       where (from_account not like 'system:%' and from_account not in (account_id || ':promo', account_id || ':paid'))
         or (to_account not like 'system:%' and to_account not in (account_id || ':promo', account_id || ':paid'))`,
   },
   {
-    problem: "one transfer stands on the statements of several accounts",
+    problem: "a transfer id is used by several accounts",
     sql: `select id, cast(count(*) as text) as accounts from transfer group by id having count(*) > 1`,
   },
   {
-    problem: "a wallet is below zero, or holds more than it has",
+    problem: "a wallet is negative or holds more than its balance",
     sql: `select account_id, cast(promo as text) as promo, cast(paid as text) as paid, cast(held as text) as held
       from wallet where promo < 0 or paid < 0 or held < 0 or held > promo + paid`,
   },
   {
-    problem: "a wallet's held amount is not the sum of its holds",
+    problem: "a wallet's held amount does not match its holds",
     sql: `with sums as (select account_id, sum(amount) as total from hold group by account_id)
       select wallet.account_id, cast(wallet.held as text) as held, cast(coalesce(sums.total, 0) as text) as holds
       from wallet left join sums on sums.account_id = wallet.account_id
       where wallet.held <> coalesce(sums.total, 0)`,
   },
   {
-    problem: "a key's held amount or open calls are not those of its holds",
+    problem: "a key's held amount or open calls do not match its holds",
     sql: `with sums as (select key_id, sum(amount) as total, count(*) as calls from hold group by key_id)
       select spender.key_id, cast(spender.held as text) as held, cast(coalesce(sums.total, 0) as text) as holds,
         cast(spender.open_calls as text) as open_calls, cast(coalesce(sums.calls, 0) as text) as open_holds
@@ -130,11 +130,11 @@ const CHECKS: readonly Check[] = [
       where wallet.account_id is null or spender.key_id is null or spender.account_id <> hold.account_id or hold.amount < 0`,
   },
   {
-    problem: "a hold is open and swept at once",
+    problem: "a hold is both open and swept",
     sql: "select hold.id from hold join swept_hold on swept_hold.id = hold.id",
   },
   {
-    problem: "what a key has spent is not what its usage has charged",
+    problem: "a key's spend does not match its charged usage",
     sql: `with ${USAGE_CTE}, spent as (
         select usage_record.key_id, sum(usage_sums.charged) as total
         from usage_sums join usage_record on ${JOIN_USAGE_RECORD} group by usage_record.key_id
@@ -144,15 +144,14 @@ const CHECKS: readonly Check[] = [
       where spender.total_spent <> coalesce(spent.total, 0)`,
   },
   {
-    problem: "a key has spent more in a window than in the time around it",
+    problem: "a key's spend in a window exceeds its spend in a longer one",
     sql: `select key_id, cast(day_spent as text) as day, cast(week_spent as text) as week,
         cast(month_spent as text) as month, cast(total_spent as text) as total
       from spender where day_spent < 0 or day_spent > week_spent or day_spent > month_spent
         or week_spent > total_spent or month_spent > total_spent`,
   },
   {
-    problem:
-      "what a key has spent in a window is not what its usage has charged since the window began",
+    problem: "a key's spend in a window does not match the usage charged since its start",
     sql: `with spent as (
         select spender.key_id, ${since("spender.day_start")} as day, ${since("spender.week_start")} as week,
           ${since("spender.month_start")} as month
@@ -169,7 +168,7 @@ const CHECKS: readonly Check[] = [
         or spender.month_spent <> coalesce(spent.month, 0)`,
   },
   {
-    problem: "what counts against a budget is not what was charged since its window began",
+    problem: "a budget's spend does not match the usage charged since its window started",
     sql: `with spent as (
         select wallet.account_id, ${since("wallet.day_start")} as day, ${since("wallet.month_start")} as month
         from wallet join transfer on transfer.account_id = wallet.account_id
@@ -181,14 +180,14 @@ const CHECKS: readonly Check[] = [
       where ${HAS_BUDGET} and (wallet.day_spent <> coalesce(spent.day, 0) or wallet.month_spent <> coalesce(spent.month, 0))`,
   },
   {
-    problem: "a budget is below zero, or counts in no window",
+    problem: "a budget is negative or has no window",
     sql: `select account_id, cast(day_budget as text) as day_budget, cast(month_budget as text) as month_budget,
         cast(day_start as text) as day_start, cast(month_start as text) as month_start
       from wallet where day_budget < 0 or month_budget < 0
         or (${HAS_BUDGET} and (day_start is null or month_start is null or day_start < month_start or day_spent is null or month_spent is null))`,
   },
   {
-    problem: "a usage record's cost is not what was moved for it",
+    problem: "a usage record's cost does not match its transfers",
     sql: `with ${USAGE_CTE}
       select usage_record.id, usage_record.account_id, cast(usage_record.cost_nano as text) as cost,
         cast(usage_record.byok as text) as byok, cast(coalesce(usage_sums.total, 0) as text) as transfers
@@ -196,28 +195,27 @@ const CHECKS: readonly Check[] = [
       where coalesce(usage_sums.total, 0) <> case when usage_record.byok = 0 then usage_record.cost_nano else 0 end`,
   },
   {
-    problem: "usage was moved without a usage record",
+    problem: "a usage transfer has no usage record",
     sql: `with ${USAGE_CTE}
       select usage_sums.account_id, usage_sums.ref, cast(usage_sums.total as text) as transfers
       from usage_sums left join usage_record on ${JOIN_USAGE_RECORD} where usage_record.id is null`,
   },
   {
-    problem: "what an account owes is not what was left missing",
+    problem: "an account's debt does not match its transfers",
     sql: `with ${RECEIVABLE_CTE}
       select wallet.account_id, cast(wallet.owed as text) as owed, cast(coalesce(debts.total, 0) as text) as transfers
       from wallet left join debts on debts.account_id = wallet.account_id
       where wallet.owed < 0 or wallet.owed <> coalesce(debts.total, 0)`,
   },
   {
-    problem:
-      "what the house bears of an account's debts is not what was written off and did not come back",
+    problem: "an account's written-off debt does not match its transfers",
     sql: `with ${WRITTEN_OFF_CTE}
-      select wallet.account_id, cast(wallet.written_off as text) as written_off, cast(coalesce(borne.total, 0) as text) as transfers
-      from wallet left join borne on borne.account_id = wallet.account_id
-      where wallet.written_off < 0 or wallet.written_off <> coalesce(borne.total, 0)`,
+      select wallet.account_id, cast(wallet.written_off as text) as written_off, cast(coalesce(write_offs.total, 0) as text) as transfers
+      from wallet left join write_offs on write_offs.account_id = wallet.account_id
+      where wallet.written_off < 0 or wallet.written_off <> coalesce(write_offs.total, 0)`,
   },
   {
-    problem: "a payment did not move what came in less what went back",
+    problem: "a payment's transfers do not match what was received and returned",
     sql: `with ${CLEARED_CTE}
       select payment.id, payment.account_id, cast(coalesce(cleared.total, 0) as text) as transfers, cast(payment.amount_cents as text) as paid_cents,
         cast(payment.refunded_cents as text) as refunded_cents, cast(payment.disputed_cents as text) as disputed_cents
@@ -226,15 +224,14 @@ const CHECKS: readonly Check[] = [
         else (payment.amount_cents - payment.refunded_cents - payment.disputed_cents) * ${NANO_PER_CENT} end`,
   },
   {
-    problem: "money passed a processor's clearing account without a payment of that account",
+    problem: "a clearing transfer belongs to no payment of its account",
     sql: `with ${CLEARED_CTE}
       select cleared.account_id, cleared.ref, cast(cleared.total as text) as transfers
       from cleared left join payment on payment.id = cleared.ref and payment.account_id = cleared.account_id
       where payment.id is null`,
   },
   {
-    problem:
-      "an invoice that counts as paid was not paid by exactly one payment in full, or one that was counts as unpaid",
+    problem: "an invoice's status does not match its payments",
     sql: `select invoice.id, invoice.status, cast(count(payment.id) as text) as payments,
         cast(coalesce(sum(payment.amount_cents), 0) as text) as paid_cents
       from invoice left join payment on payment.invoice_id = invoice.id and payment.state = 'credited'
@@ -244,8 +241,7 @@ const CHECKS: readonly Check[] = [
         or (count(payment.id) = 1 and sum(payment.amount_cents) <> invoice.amount_cents + invoice.fee_cents + invoice.tax_cents)`,
   },
   {
-    problem:
-      "an automatic purchase counts as paid and its invoice does not, or the other way round",
+    problem: "an automatic top-up's state does not match its invoice",
     sql: `select top_up.id, top_up.account_id, top_up.state, invoice.status
       from top_up left join invoice on invoice.id = top_up.invoice_id and invoice.account_id = top_up.account_id
       where invoice.id is null or (top_up.state = 'paid') <> (invoice.status in ('paid', 'refunded'))
@@ -267,20 +263,20 @@ export function verifyLedger(db: Db): Promise<Verification> {
     const problems: string[] = [];
     let problemCount = 0;
     for (const check of CHECKS) {
-      const found = await runCheck(reader, check);
-      problemCount += found.count;
-      problems.push(...found.messages.slice(0, PROBLEMS_MAX - problems.length));
+      const { count, messages } = await runCheck(reader, check);
+      problemCount += count;
+      problems.push(...messages.slice(0, PROBLEMS_MAX - problems.length));
     }
-    const count = async (table: string): Promise<number> => {
+    const countRows = async (table: string): Promise<number> => {
       const row = await reader.get(`select count(*) as count from ${table}`);
       return row === undefined ? 0 : integer(row, "count");
     };
     const checked = {
-      wallets: await count("wallet"),
-      keys: await count("spender"),
-      holds: await count("hold"),
-      transfers: await count("transfer"),
-      usageRecords: await count("usage_record"),
+      wallets: await countRows("wallet"),
+      keys: await countRows("spender"),
+      holds: await countRows("hold"),
+      transfers: await countRows("transfer"),
+      usageRecords: await countRows("usage_record"),
     };
     return { checked, problems, problemCount };
   });

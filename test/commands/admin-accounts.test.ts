@@ -162,7 +162,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
     test("refuses to go below zero, amounts that are none, a blank reason, another bucket, nobody's account", async () => {
       const below = await admin("adjust", account.id, "-100", "--reason", "x");
       expect(below.code).toBe(1);
-      expect(below.stderr).toContain("postern admin adjust: Only 2.75 USD can be taken");
+      expect(below.stderr).toContain("postern admin adjust: At most 2.75 USD can be taken");
       for (const line of [
         [account.id, "0", "--reason", "x"],
         [account.id, "five", "--reason", "x"],
@@ -177,7 +177,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       const nobody = await admin("adjust", "acct_none", "1", "--reason", "x");
       expect([nobody.code, nobody.stderr]).toEqual([
         1,
-        "postern admin adjust: There is no such account.\n",
+        "postern admin adjust: The account does not exist.\n",
       ]);
     });
   });

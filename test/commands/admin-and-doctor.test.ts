@@ -84,7 +84,7 @@ describe("postern admin grant", () => {
   test("refuses an account that is not there, and amounts that are none", async () => {
     expect(await runAdmin("grant", "acct_none", "5", "--reason", "x")).toMatchObject({
       code: 1,
-      stderr: "postern admin grant: There is no such account.\n",
+      stderr: "postern admin grant: The account does not exist.\n",
     });
     for (const amount of ["0", "five", "1e3", "0.0000000001"])
       expect((await runAdmin("grant", account.id, amount, "--reason", "x")).code).toBe(2);

@@ -1,4 +1,4 @@
-// The rules of a workspace's budgets one by one, on both stores; their interleavings are in property.test.ts.
+// The rules of budgets one by one, on both stores; histories/ tests their interleavings.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { MAX_NANO } from "../../src/base/money.ts";
@@ -14,10 +14,10 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
-/** The last day but one of a month, at noon. */
+/** Noon of the second to last day of a month. */
 const NOW = Date.UTC(2026, 10, 29, 12);
 const MIDNIGHT = Date.UTC(2026, 10, 30);
 const MONTH_END = Date.UTC(2026, 11, 1);
@@ -33,7 +33,7 @@ describeEachStore((kind, open) => {
     let store: TestStore;
     let db: Db;
     let ledger: Ledger<UsageRecord>;
-    const told: BudgetThresholdCrossing[] = [];
+    const crossings: BudgetThresholdCrossing[] = [];
     beforeAll(async () => {
       store = await open();
       db = store.db;
@@ -47,7 +47,7 @@ describeEachStore((kind, open) => {
     const process = (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
       startLedger(db, name, NOW, {
         db: on,
-        onBudgetThresholds: async (_tx, marks) => void told.push(...marks),
+        onBudgetThresholds: async (_tx, more) => void crossings.push(...more),
       });
     const account = async (limits: Partial<BudgetLimits> = {}): Promise<string> => {
       accounts += 1;
@@ -109,12 +109,12 @@ describeEachStore((kind, open) => {
       const { day, month } = await getBudgets(db, id, now);
       return [day.used, month.used];
     };
-    const marksOf = (id: string): readonly string[] =>
-      told
+    const crossingsOf = (id: string): readonly string[] =>
+      crossings
         .filter((one) => one.accountId === id)
         .map((one) => `${one.window} ${one.percent} % at ${one.used} of ${one.limit}`);
 
-    test("a budget is held and settled in the same step, to the last nano-USD", async () => {
+    test("a budget counts holds and settlements to the last nano-USD", async () => {
       const id = await account({ day: 100n });
       expect(await hold(id, "1", 60n)).toBe("held");
       expect(await hold(id, "2", 41n)).toBe("day leaves 40 until 2026-11-30");
@@ -132,7 +132,7 @@ describeEachStore((kind, open) => {
       for (const name of ["3", "6"]) await settle(id, name, 0n);
     });
 
-    test("all keys of the workspace share it, and a key's own limit is looked at first", async () => {
+    test("all keys of a workspace share the budget, and a key's own limit is checked first", async () => {
       const id = await account({ day: 100n });
       await spend(id, "1", 70n, { key: "k" });
       expect(await hold(id, "2", 31n, { key: "l" })).toBe("day leaves 30 until 2026-11-30");
@@ -144,7 +144,7 @@ describeEachStore((kind, open) => {
       await settle(id, "4", 0n, { key: "l" });
     });
 
-    test("it opens again with its window: the day at midnight, the month on its first", async () => {
+    test("a budget resets with its window", async () => {
       const id = await account({ day: 50n, month: 120n });
       await spend(id, "1", 50n, { now: MIDNIGHT - 1 });
       expect(await hold(id, "2", 1n, { now: MIDNIGHT - 1 })).toBe("day leaves 0 until 2026-11-30");
@@ -155,14 +155,14 @@ describeEachStore((kind, open) => {
       await spend(id, "5", 50n, { now: MONTH_END });
     });
 
-    test("where both windows are in the way, the month is named: it is waited for longer", async () => {
+    test("if both windows block a hold, the later reset is reported", async () => {
       const id = await account({ day: 50n, month: 60n });
       await spend(id, "1", 45n);
       expect(await hold(id, "2", 6n)).toBe("day leaves 5 until 2026-11-30");
       expect(await hold(id, "3", 16n)).toBe("month leaves 15 until 2026-12-01");
     });
 
-    test("an open output limit is lowered to what the budget leaves", async () => {
+    test("a hold with a minimum is lowered to what the budget allows", async () => {
       const id = await account({ day: 100n, month: 80n });
       const about = { accountId: id, keyId: `${id}.k`, now: NOW, expiresAt: NOW + HOUR_MS };
       expect(await ledger.hold({ ...about, id: `${id}.1`, amount: 5_000n, minimum: 10n })).toEqual({
@@ -172,14 +172,14 @@ describeEachStore((kind, open) => {
       await settle(id, "1", 0n);
     });
 
-    test("a call that costs nothing needs no budget", async () => {
+    test("a free call needs no budget", async () => {
       const id = await account({ day: 0n, month: 0n });
       expect(await hold(id, "1", 0n)).toBe("held");
       expect(await settle(id, "1", 0n)).toEqual([0n, 0n]);
       expect(await hold(id, "2", 1n)).toBe("month leaves 0 until 2026-12-01");
     });
 
-    test("a call that cost more than its hold takes no more than the budget leaves, or than it held", async () => {
+    test("a call that costs more than its hold is charged up to the budget or its hold", async () => {
       const id = await account({ day: 100n });
       await hold(id, "1", 60n);
       await hold(id, "2", 30n);
@@ -190,7 +190,7 @@ describeEachStore((kind, open) => {
       expect(await used(id)).toEqual([100n, 100n]);
     });
 
-    test("a late settle of what was swept counts, and never past the budget", async () => {
+    test("a late settlement of a swept hold counts, but never exceeds the budget", async () => {
       const id = await account({ day: 100n });
       const dead = await process(db, "dead");
       const about = { id: `${id}.h`, accountId: id, keyId: `${id}.k`, now: NOW };
@@ -207,7 +207,7 @@ describeEachStore((kind, open) => {
       expect(await used(id)).toEqual([100n, 100n]);
     });
 
-    test("a budget that is set in the middle of its window counts what was spent since it began, by every key", async () => {
+    test("a budget set in the middle of its window counts the spend of every key since the window started", async () => {
       const id = await account();
       await spend(id, "1", 7n, { now: NOW - 48 * HOUR_MS });
       await spend(id, "2", 20n, { now: NOW - HOUR_MS, key: "k" });
@@ -229,7 +229,7 @@ describeEachStore((kind, open) => {
       expect(await hold(id, "5", 4n)).toBe("month leaves 3 until 2026-12-01");
     });
 
-    test("one budget is taken away without the other; without any nothing is bounded; set again, it counts all", async () => {
+    test("budgets can be removed one by one, and count all spend when they are set again", async () => {
       const id = await account({ day: 10n, month: 30n });
       await spend(id, "1", 10n);
       await set(id, { day: null });
@@ -246,7 +246,7 @@ describeEachStore((kind, open) => {
       ]).toEqual([530n, 70n, 530n, 0n]);
     });
 
-    test("a clock that steps back opens no window, and closes none: the budget of the day that was begun counts", async () => {
+    test("a clock that steps back neither starts nor ends a window", async () => {
       const id = await account({ day: 100n });
       await spend(id, "1", 60n, { now: MIDNIGHT });
       expect(await hold(id, "2", 41n, { now: MIDNIGHT - HOUR_MS, key: "l" })).toBe(
@@ -257,18 +257,21 @@ describeEachStore((kind, open) => {
       expect(await used(id, MIDNIGHT)).toEqual([100n, 100n]);
     });
 
-    test("of each budget a half, four fifths and the whole are told, once a window", async () => {
+    test("50 %, 80 % and 100 % of each budget are reported once per window", async () => {
       const id = await account({ day: 100n, month: 400n });
       await spend(id, "1", 49n);
-      expect(marksOf(id)).toEqual([]);
+      expect(crossingsOf(id)).toEqual([]);
       await spend(id, "2", 1n);
-      expect(marksOf(id)).toEqual(["day 50 % at 50 of 100"]);
+      expect(crossingsOf(id)).toEqual(["day 50 % at 50 of 100"]);
       await spend(id, "3", 29n);
       await spend(id, "4", 1n, { key: "l" });
       await spend(id, "5", 20n);
-      expect(marksOf(id).slice(1)).toEqual(["day 80 % at 80 of 100", "day 100 % at 100 of 100"]);
+      expect(crossingsOf(id).slice(1)).toEqual([
+        "day 80 % at 80 of 100",
+        "day 100 % at 100 of 100",
+      ]);
       await spend(id, "6", 100n, { now: MIDNIGHT });
-      expect(marksOf(id).slice(3)).toEqual([
+      expect(crossingsOf(id).slice(3)).toEqual([
         "day 50 % at 100 of 100",
         "day 80 % at 100 of 100",
         "day 100 % at 100 of 100",
@@ -276,10 +279,10 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("a mark that is told says which window it is, and when that ends", async () => {
+    test("a crossing names its window and when it ends", async () => {
       const id = await account({ month: 10n });
       await spend(id, "1", 5n);
-      expect(told.filter((one) => one.accountId === id)).toEqual([
+      expect(crossings.filter((one) => one.accountId === id)).toEqual([
         {
           accountId: id,
           window: "month",
@@ -292,12 +295,12 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("a greater budget arms the marks again; a lesser one tells at once what was reached", async () => {
+    test("a raised budget reports thresholds again; a lowered one reports those already reached", async () => {
       const id = await account({ day: 100n });
       await spend(id, "1", 60n);
       expect((await set(id, { day: 200n })).crossings).toEqual([]);
       await spend(id, "2", 40n);
-      expect(marksOf(id)).toEqual(["day 50 % at 60 of 100", "day 50 % at 100 of 200"]);
+      expect(crossingsOf(id)).toEqual(["day 50 % at 60 of 100", "day 50 % at 100 of 200"]);
       const lowered = await set(id, { day: 110n });
       expect(lowered.crossings.map((one) => one.percent)).toEqual([80]);
       expect((await set(id, { day: 110n })).crossings).toEqual([]);
@@ -307,17 +310,17 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("amounts that are none are refused", async () => {
+    test("rejects invalid limits", async () => {
       const id = await account();
       for (const day of [-1n, MAX_NANO + 1n])
-        expect(await rejectionMessage(set(id, { day }))).toMatch("is no amount");
+        expect(await rejectionMessage(set(id, { day }))).toMatch("invalid budget limit");
       expect((await set(id, { day: MAX_NANO, month: 0n })).after.day.limit).toBe(MAX_NANO);
     });
 
-    test("a budget that is set while calls are charged misses none of them, and doubles none", async () => {
+    test("a budget set during charges counts each of them once", async () => {
       for (let round = 0; round < 5; round++) {
         const id = await account();
-        const names = Array.from({ length: 64 }, (_, place) => `r${place}`);
+        const names = Array.from({ length: 64 }, (_, index) => `r${index}`);
         const key = (name: string): string => (Number(name.slice(1)) % 2 === 0 ? "k" : "l");
         await Promise.all(names.map((name) => hold(id, name, 3n, { key: key(name) })));
         const settles = Promise.all(names.map((name) => settle(id, name, 3n, { key: key(name) })));
@@ -326,23 +329,23 @@ describeEachStore((kind, open) => {
       }
     });
 
-    test("a batch costs no statement more for a budget, and for an account without one beside it a single one", async () => {
+    test("a batch needs no extra statement for a budget, and one if it also has accounts without", async () => {
       const counted: Db = { ...db, write: (work) => db.write((tx) => work(counting(tx))) };
       let [statements, calls] = [0, 0];
-      const one = <T>(made: T): T => {
+      const count = <T>(result: T): T => {
         statements += 1;
-        return made;
+        return result;
       };
       const counting = (tx: Tx): Tx => ({
         ...tx,
-        all: (...args) => one(tx.all(...args)),
-        get: (...args) => one(tx.get(...args)),
-        run: (...args) => one(tx.run(...args)),
-        insertMany: (...args) => one(tx.insertMany(...args)),
-        updateMany: (...args) => one(tx.updateMany(...args)),
-        deleteMany: (...args) => one(tx.deleteMany(...args)),
-        lockMany: (...args) => one(tx.lockMany(...args)),
-        readMany: (...args) => one(tx.readMany(...args)),
+        all: (...args) => count(tx.all(...args)),
+        get: (...args) => count(tx.get(...args)),
+        run: (...args) => count(tx.run(...args)),
+        insertMany: (...args) => count(tx.insertMany(...args)),
+        updateMany: (...args) => count(tx.updateMany(...args)),
+        deleteMany: (...args) => count(tx.deleteMany(...args)),
+        lockMany: (...args) => count(tx.lockMany(...args)),
+        readMany: (...args) => count(tx.readMany(...args)),
       });
       const counter = await process(counted, "counter");
       const costOf = async (...ids: readonly string[]): Promise<number> => {
@@ -364,17 +367,17 @@ describeEachStore((kind, open) => {
         );
         return statements;
       };
-      const [plain, former, bounded] = [
+      const [unbudgeted, former, budgeted] = [
         await account(),
         await account({ day: 1_000n }),
         await account({ day: 1_000n, month: 9_000n }),
       ];
       await set(former, { day: null });
-      const least = await costOf(plain);
-      expect(await costOf(former, plain)).toBe(least);
-      expect(await costOf(bounded)).toBe(least);
+      const baseline = await costOf(unbudgeted);
+      expect(await costOf(former, unbudgeted)).toBe(baseline);
+      expect(await costOf(budgeted)).toBe(baseline);
       // One in the batch of holds, and one in that of settles.
-      expect(await costOf(bounded, plain)).toBe(least + 2);
+      expect(await costOf(budgeted, unbudgeted)).toBe(baseline + 2);
     });
   });
 });

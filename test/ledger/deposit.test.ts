@@ -8,7 +8,7 @@ import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
@@ -32,18 +32,18 @@ describeEachStore((kind, open) => {
       return id;
     };
 
-    test("the same deposit, many times at once, is one deposit", async () => {
+    test("a deposit that is repeated concurrently is applied once", async () => {
       const id = await newAccount();
-      const made = await Promise.all(
+      const results = await Promise.all(
         Array.from({ length: 12 }, () =>
           db.write((tx) => deposit(tx, promoDeposit(`${id}.gift`, id, 7n, NOW))),
         ),
       );
-      expect(made.filter(Boolean)).toHaveLength(1);
+      expect(results.filter(Boolean)).toHaveLength(1);
       expect(await getWallet(db, id)).toEqual({ promo: 7n, paid: 0n, held: 0n });
     });
 
-    test("a grant is promo credit, once", async () => {
+    test("a grant adds promotional credit once", async () => {
       const id = await newAccount();
       const give = (): Promise<boolean> =>
         db.write((tx) =>
@@ -59,7 +59,7 @@ describeEachStore((kind, open) => {
       expect(await getWallet(db, id)).toEqual({ promo: 50n, paid: 0n, held: 0n });
     });
 
-    test("a balance cannot pass the largest amount, and a deposit is above zero and for somebody", async () => {
+    test("rejects deposits over the maximum balance, of zero or less, and to unknown accounts", async () => {
       const id = await newAccount();
       const put = (name: string, amount: bigint, to = id): Promise<unknown> =>
         db
@@ -67,9 +67,9 @@ describeEachStore((kind, open) => {
           .catch((error: unknown) => (error instanceof Fault ? error.code : String(error)));
       expect(await put("0", MAX_NANO - 1n)).toBe(true);
       expect(await put("1", 2n)).toBe("invalid_request");
-      expect(await put("2", 0n)).toContain("above zero");
-      expect(await put("3", -1n)).toContain("above zero");
-      expect(await put("4", 1n, "nobody")).toBe("not_found");
+      expect(await put("2", 0n)).toContain("must be positive");
+      expect(await put("3", -1n)).toContain("must be positive");
+      expect(await put("4", 1n, "unknown")).toBe("not_found");
       expect(await put("5", 1n)).toBe(true);
 
       const epoch = await startEpoch(db, "p", NOW);

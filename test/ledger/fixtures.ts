@@ -1,4 +1,4 @@
-// A usage record, an account's rows and a process's ledger, as small as they can be.
+// Minimal usage records, accounts and ledgers.
 
 import {
   createLedger,
@@ -13,7 +13,7 @@ import type { Db, Tx } from "../../src/store/db.ts";
 import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
 
 export function usageRecord(
-  about: Pick<UsageRecord, "id" | "accountId" | "keyId" | "cost" | "createdAt"> &
+  fields: Pick<UsageRecord, "id" | "accountId" | "keyId" | "cost" | "createdAt"> &
     Partial<UsageRecord>,
 ): UsageRecord {
   return {
@@ -34,7 +34,7 @@ export function usageRecord(
     exact: true,
     latencyMs: 12,
     firstTokenMs: null,
-    ...about,
+    ...fields,
   };
 }
 
@@ -51,7 +51,7 @@ export function promoDeposit(id: string, accountId: string, amount: bigint, now:
   };
 }
 
-/** A wallet with keys that have no limit yet. */
+/** Creates a wallet with keys that have no limit. */
 export async function openAccount(
   tx: Tx,
   accountId: string,
@@ -68,7 +68,7 @@ export async function openAccount(
   }
 }
 
-/** The ledger of a process that has just started. Its parts may have another way to the same store. */
+/** Starts the ledger of a process; `deps` can replace its store, for example. */
 export async function startLedger(
   db: Db,
   name: string,

@@ -1,7 +1,7 @@
-// A gateway's ledger in a process of its own: `worker <kind> <at> <name>` does as its standard input says, a line each:
-//   hold <account> <key> <amount> <count>   asks for so many holds at once, and prints what they were answered
-//   hammer <account> <keys> <run>           makes calls until a budget refuses one, and prints each that is settled
-//   exhaust <account> <keys> <run>          makes calls until a budget refuses one, and says when it has
+// A ledger in its own process: `ledger-process <kind> <address> <name>`. Commands on standard input, one per line:
+//   hold <account> <key> <amount> <count>   makes `count` holds concurrently and prints their outcomes
+//   hammer <account> <keys> <run>           makes calls until a budget rejects one; prints each settled call
+//   exhaust <account> <keys> <run>          makes calls until a budget rejects one; prints when done
 
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -18,10 +18,10 @@ import { usageRecord } from "./fixtures.ts";
 const CALLERS = 24;
 const DEADLINE_MS = 60_000;
 
-const [kind = "", at = "", name = ""] = process.argv.slice(2);
+const [kind = "", address = "", name = ""] = process.argv.slice(2);
 const bufferedDb =
-  kind === "postgres" ? undefined : bufferHolds(openSqlite({ folder: at, lock: true }));
-const db: Db = bufferedDb ?? openPostgres(at);
+  kind === "postgres" ? undefined : bufferHolds(openSqlite({ folder: address, lock: true }));
+const db: Db = bufferedDb ?? openPostgres(address);
 const epoch = await startEpoch(db, name, Date.now());
 const swept = await sweepHolds(db, Date.now());
 const ledger = createLedger<UsageRecord>({
@@ -53,7 +53,7 @@ async function hold([
   count = "0",
 ]: readonly string[]): Promise<void> {
   const now = Date.now();
-  const asked = Array.from({ length: Number(count) }, () =>
+  const holds = Array.from({ length: Number(count) }, () =>
     ledger.hold({
       id: crypto.randomUUID(),
       accountId,
@@ -63,7 +63,7 @@ async function hold([
       expiresAt: now + DEADLINE_MS,
     }),
   );
-  const outcomes = await Promise.all(asked);
+  const outcomes = await Promise.all(holds);
   printLine(`held ${outcomes.map((one) => one.status).join(" ")}`);
 }
 
@@ -74,22 +74,22 @@ async function exhaust(
   const keyIds = keys.split(",");
   for (let count = 0; ; count++) {
     const now = Date.now();
-    const about = {
+    const call = {
       id: `e${run}.${caller}.${count}`,
       accountId,
       keyId: keyIds[count % keyIds.length] ?? "",
       now,
     };
-    const held = await ledger.hold({ ...about, amount: 70n, expiresAt: now + DEADLINE_MS });
+    const held = await ledger.hold({ ...call, amount: 70n, expiresAt: now + DEADLINE_MS });
     if (held.status === "budget") return;
-    if (held.status !== "held") throw new Error(`hold ${about.id}: ${held.status}`);
+    if (held.status !== "held") throw new Error(`hold ${call.id}: ${held.status}`);
     const cost = BigInt((count * 7 + caller) % 90);
-    const record = usageRecord({ ...about, cost, createdAt: now });
-    await ledger.settle({ ...about, cost, record });
+    const record = usageRecord({ ...call, cost, createdAt: now });
+    await ledger.settle({ ...call, cost, record });
   }
 }
 
-// A line is out before the next call begins, so whatever a client could have seen, the parent has.
+// Each line is written before the next call starts, so the parent has seen every settlement that a client could have seen.
 async function hammer(
   [accountId = "", keys = "", run = ""]: readonly string[],
   caller: number,

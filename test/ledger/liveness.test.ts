@@ -1,4 +1,4 @@
-// Which process is dead, decided by another that lives: on two ledgers of one store, with clocks that differ.
+// Detection of dead processes, with two ledgers on one store whose clocks differ.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { HOUR_MS, SECOND_MS } from "../../src/base/time.ts";
@@ -20,15 +20,15 @@ import { openAccount, promoDeposit } from "./fixtures.ts";
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
 
 describeEachStore((kind, open) => {
-  describe(`silent processes on ${kind}`, () => {
+  describe(`dead processes on ${kind}`, () => {
     let store: TestStore;
     let db: Db;
     let accountId: string;
-    let worlds = 0;
-    let steadyMs: number;
-    let isAway: boolean;
-    let one: Process;
-    let other: Process;
+    let runs = 0;
+    let monotonicMs: number;
+    let isStoreDown: boolean;
+    let first: Process;
+    let second: Process;
     beforeAll(async () => {
       store = await open();
     });
@@ -37,38 +37,40 @@ describeEachStore((kind, open) => {
     interface Process {
       readonly name: string;
       readonly ledger: Ledger<UsageRecord>;
-      /** Gives a sign of life, by a clock that is so far ahead. */
-      readonly beat: (aheadMs?: number) => Promise<boolean>;
+      /** Writes a heartbeat with a clock that is `aheadMs` ahead. */
+      readonly heartbeat: (aheadMs?: number) => Promise<boolean>;
     }
 
     async function startProcess(name: string): Promise<Process> {
       const epoch = await startEpoch(store.db, name, NOW);
       const ledger = createLedger({ db, process: name, epoch, writeRecords: insertUsage });
       let beats = 0;
-      const beat = (aheadMs = 0): Promise<boolean> =>
-        heartbeat(store.db, name, epoch, NOW + aheadMs + (beats += 1) * 5 * SECOND_MS);
-      return { name, ledger, beat };
+      return {
+        name,
+        ledger,
+        heartbeat: (aheadMs = 0) =>
+          heartbeat(store.db, name, epoch, NOW + aheadMs + (beats += 1) * 5 * SECOND_MS),
+      };
     }
 
     beforeEach(async () => {
-      worlds += 1;
-      steadyMs = 1_000_000;
-      isAway = false;
-      accountId = `w${worlds}`;
+      runs += 1;
+      monotonicMs = 1_000_000;
+      isStoreDown = false;
+      accountId = `w${runs}`;
       db = {
         ...store.db,
         all: (sql, values) =>
-          isAway ? Promise.reject(new Error("the store is away")) : store.db.all(sql, values),
+          isStoreDown ? Promise.reject(new Error("the store is down")) : store.db.all(sql, values),
       };
       await store.db.write(async (tx) => {
-        // What the test before has left open is nobody's any more.
         await tx.run("delete from hold");
         await openAccount(tx, accountId, [`${accountId}.k`], NOW);
         await deposit(tx, promoDeposit(`${accountId}.d`, accountId, 1_000n, NOW));
       });
-      one = await startProcess(`${accountId}.one`);
-      other = await startProcess(`${accountId}.other`);
-      const held = await one.ledger.hold({
+      first = await startProcess(`${accountId}.first`);
+      second = await startProcess(`${accountId}.second`);
+      const held = await first.ledger.hold({
         ...ids("a"),
         amount: 900n,
         now: NOW,
@@ -82,108 +84,108 @@ describeEachStore((kind, open) => {
       accountId,
       keyId: `${accountId}.k`,
     });
-    /** The sweeper of a process whose clock is so far ahead. */
+    /** The sweeper of a process with a clock that is `aheadMs` ahead. */
     const sweeperOf = (process: Process, aheadMs = 0) =>
       createSweeper({
         db,
         process: process.name,
         now: () => NOW + aheadMs,
-        monotonicNow: () => steadyMs,
+        monotonicNow: () => monotonicMs,
       });
     const held = async (): Promise<bigint> => (await getWallet(store.db, accountId)).held;
 
     for (const aheadMs of [-600, -31, 31, 600].map((seconds) => seconds * SECOND_MS))
-      test(`a living process keeps its holds though another's clock is ${aheadMs / SECOND_MS} s ahead`, async () => {
-        const sweep = sweeperOf(other, aheadMs);
-        for (let look = 0; look < 12; look++) {
-          await one.beat();
+      test(`a live process keeps its holds if the sweeper's clock is ${aheadMs / SECOND_MS} s ahead`, async () => {
+        const sweep = sweeperOf(second, aheadMs);
+        for (let check = 0; check < 12; check++) {
+          await first.heartbeat();
           expect(await sweep()).toBe(0);
-          steadyMs += 10 * SECOND_MS;
+          monotonicMs += 10 * SECOND_MS;
         }
-        const refused = await other.ledger.hold({
+        const refused = await second.ledger.hold({
           ...ids("b"),
           amount: 900n,
           now: NOW,
           expiresAt: NOW + HOUR_MS,
         });
         expect(refused.status).toBe("insufficient_credits");
-        const settled = await one.ledger.settle({ ...ids("a"), cost: 900n, now: NOW });
+        const settled = await first.ledger.settle({ ...ids("a"), cost: 900n, now: NOW });
         expect(settled).toEqual({ status: "settled", charged: 900n, overrun: 0n, late: false });
       });
 
-    test("a process that gives no sign of life for 30 s loses its holds, and not before", async () => {
-      const sweep = sweeperOf(other);
-      const startedMs = steadyMs;
-      const forMs = (): number => steadyMs - startedMs;
-      while ((await sweep()) === 0 && forMs() < 60 * SECOND_MS) steadyMs += 10 * SECOND_MS;
-      expect(forMs()).toBe(30 * SECOND_MS);
+    test("a process without a heartbeat for 30 s loses its holds, and not before", async () => {
+      const sweep = sweeperOf(second);
+      const startedMs = monotonicMs;
+      const elapsedMs = (): number => monotonicMs - startedMs;
+      while ((await sweep()) === 0 && elapsedMs() < 60 * SECOND_MS) monotonicMs += 10 * SECOND_MS;
+      expect(elapsedMs()).toBe(30 * SECOND_MS);
       expect(await held()).toBe(0n);
-      const settled = await one.ledger.settle({ ...ids("a"), cost: 900n, now: NOW });
+      const settled = await first.ledger.settle({ ...ids("a"), cost: 900n, now: NOW });
       expect(settled).toEqual({ status: "settled", charged: 900n, overrun: 0n, late: true });
     });
 
-    test("a process never takes itself for dead", async () => {
-      const sweep = sweeperOf(one);
-      for (let look = 0; look < 12; look++, steadyMs += 10 * SECOND_MS)
+    test("a process never sweeps its own holds", async () => {
+      const sweep = sweeperOf(first);
+      for (let check = 0; check < 12; check++, monotonicMs += 10 * SECOND_MS)
         expect(await sweep()).toBe(0);
       expect(await held()).toBe(900n);
     });
 
-    test("after an outage of the store nobody is dead before they could give a sign of life", async () => {
-      const sweep = sweeperOf(other);
-      for (const awayMs of [31, 45, 3_600].map((seconds) => seconds * SECOND_MS)) {
-        await one.beat();
+    test("after an outage of the store, no process is dead before it could write a heartbeat", async () => {
+      const sweep = sweeperOf(second);
+      for (const outageMs of [31, 45, 3_600].map((seconds) => seconds * SECOND_MS)) {
+        await first.heartbeat();
         expect(await sweep()).toBe(0);
-        isAway = true;
-        steadyMs += 10 * SECOND_MS;
+        isStoreDown = true;
+        monotonicMs += 10 * SECOND_MS;
         const failed = await sweep().then(
           () => "swept",
           () => "failed",
         );
         expect(failed).toBe("failed");
-        steadyMs += awayMs;
-        isAway = false;
-        // The sweeper is back first.
+        monotonicMs += outageMs;
+        isStoreDown = false;
+        // The sweeper recovers first.
         expect(await sweep()).toBe(0);
-        steadyMs += 10 * SECOND_MS;
-        await one.beat();
+        monotonicMs += 10 * SECOND_MS;
+        await first.heartbeat();
         expect(await sweep()).toBe(0);
       }
       expect(await held()).toBe(900n);
     });
 
-    test("a process that was held up itself looks anew before it calls another dead", async () => {
-      const sweep = sweeperOf(other);
+    test("a sweeper that was suspended observes anew before it sweeps", async () => {
+      const sweep = sweeperOf(second);
       expect(await sweep()).toBe(0);
-      steadyMs += 600 * SECOND_MS;
+      monotonicMs += 600 * SECOND_MS;
       expect(await sweep()).toBe(0);
-      steadyMs += 20 * SECOND_MS;
+      monotonicMs += 20 * SECOND_MS;
       expect(await sweep()).toBe(0);
-      steadyMs += 10 * SECOND_MS;
+      monotonicMs += 10 * SECOND_MS;
       expect(await sweep()).toBe(1);
     });
 
-    test("a sign of life between the look and the sweep counts", async () => {
-      const look = createDeadProcessDetector(other.name, () => steadyMs);
-      for (let looks = 0; looks < 3; looks++, steadyMs += 10 * SECOND_MS)
-        expect(await look(db)).toEqual([]);
-      const silent = await look(db);
-      expect(silent.map(({ name }) => name)).toEqual([one.name]);
-      await one.beat();
-      expect(await sweepHolds(db, NOW, silent)).toBe(0);
+    test("a heartbeat between detection and sweep keeps the holds", async () => {
+      const findDeadProcesses = createDeadProcessDetector(second.name, () => monotonicMs);
+      for (let checks = 0; checks < 3; checks++, monotonicMs += 10 * SECOND_MS)
+        expect(await findDeadProcesses(db)).toEqual([]);
+      const dead = await findDeadProcesses(db);
+      expect(dead.map(({ name }) => name)).toEqual([first.name]);
+      await first.heartbeat();
+      expect(await sweepHolds(db, NOW, dead)).toBe(0);
       expect(await held()).toBe(900n);
     });
 
-    test("what an earlier start of the same name held is given back at once", async () => {
-      await startEpoch(store.db, one.name, NOW);
-      expect(await sweeperOf(one)()).toBe(1);
+    test("holds of a previous start under the same name are released immediately", async () => {
+      await startEpoch(store.db, first.name, NOW);
+      expect(await sweeperOf(first)()).toBe(1);
       expect(await held()).toBe(0n);
     });
 
-    test("a process whose clock is set back is not taken for silent", async () => {
-      const sweep = sweeperOf(other);
-      for (let look = 0; look < 8; look++, steadyMs += 10 * SECOND_MS) {
-        await one.beat(-HOUR_MS * look);
+    test("a process whose clock steps back is not dead", async () => {
+      const sweep = sweeperOf(second);
+      for (let check = 0; check < 8; check++, monotonicMs += 10 * SECOND_MS) {
+        await first.heartbeat(-HOUR_MS * check);
         expect(await sweep()).toBe(0);
       }
       expect(await held()).toBe(900n);

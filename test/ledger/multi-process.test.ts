@@ -1,4 +1,4 @@
-// Several real processes on one PostgreSQL, which need nothing else to agree.
+// Several processes that share only a PostgreSQL.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
@@ -11,13 +11,13 @@ import { type ScriptProcess, startScript } from "../support/script-process.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit } from "./fixtures.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
-const WORKER = path.join(import.meta.dirname, "ledger-process.ts");
+const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
 const PROCESSES = 3;
 const ROUNDS = 12;
-const KEYS = ["marked.k1", "marked.k2", "marked.k3"];
+const KEYS = ["shared.k1", "shared.k2", "shared.k3"];
 const now = Date.now();
 
 describe("three processes on one PostgreSQL", () => {
@@ -26,8 +26,8 @@ describe("three processes on one PostgreSQL", () => {
 
   beforeAll(async () => {
     store = await openStore("postgres");
-    workers = Array.from({ length: PROCESSES }, (_, place) =>
-      startScript(WORKER, ["postgres", store.location.address, `p${place}`]),
+    workers = Array.from({ length: PROCESSES }, (_, index) =>
+      startScript(LEDGER_PROCESS, ["postgres", store.location.address, `p${index}`]),
     );
     await Promise.all(workers.map((worker) => worker.waitForLine("ready")));
   });
@@ -42,19 +42,19 @@ describe("three processes on one PostgreSQL", () => {
       await openAccount(tx, id, [`${id}.k`], now);
       await deposit(tx, promoDeposit(`${id}.start`, id, amount, now));
     });
-  /** Spreads the holds over the processes, all at once; answers how often each word was said. */
+  /** Spreads concurrent holds over the processes and counts their outcomes. */
   const holdEverywhere = async (
     id: string,
     amount: number,
     count: number,
   ): Promise<Record<string, number>> => {
-    const shares = workers.map((_, place) => Math.floor((count + place) / PROCESSES));
-    for (const [place, worker] of workers.entries())
-      worker.process.stdin.write(`hold ${id} ${id}.k ${amount} ${shares[place]}\n`);
-    const answers = await Promise.all(workers.map((worker) => worker.waitForLine("held")));
-    const words = answers.flatMap((answer) => answer.split(" ").slice(1));
+    const counts = workers.map((_, index) => Math.floor((count + index) / PROCESSES));
+    for (const [index, worker] of workers.entries())
+      worker.process.stdin.write(`hold ${id} ${id}.k ${amount} ${counts[index]}\n`);
+    const replies = await Promise.all(workers.map((worker) => worker.waitForLine("held")));
+    const statuses = replies.flatMap((reply) => reply.split(" ").slice(1));
     return Object.fromEntries(
-      [...Map.groupBy(words, (word) => word)].map(([word, all]) => [word, all.length]),
+      [...Map.groupBy(statuses, (status) => status)].map(([status, all]) => [status, all.length]),
     );
   };
 
@@ -92,8 +92,8 @@ describe("three processes on one PostgreSQL", () => {
     }
   });
 
-  test("calls of three processes pass each mark of a budget once, and the budget never", async () => {
-    const id = "marked";
+  test("calls of three processes cross each budget threshold once and never exceed the budget", async () => {
+    const id = "shared";
     await store.db.write(async (tx) => {
       await openAccount(tx, id, KEYS, now);
       await deposit(tx, promoDeposit(`${id}.start`, id, 1_000_000n, now));
@@ -109,13 +109,13 @@ describe("three processes on one PostgreSQL", () => {
     const events = await store.db.all("select data from event where account_id = ? order by id", [
       id,
     ]);
-    const marks = events.map(({ data }) => JSON.parse(String(data)));
-    expect(marks.map(({ window, percent }) => `${window} ${percent}`).toSorted()).toEqual(
+    const crossings = events.map(({ data }) => JSON.parse(String(data)));
+    expect(crossings.map(({ window, percent }) => `${window} ${percent}`).toSorted()).toEqual(
       day.used === 20_000n ? ["day 100", "day 50", "day 80", "month 50"] : ["day 50", "day 80"],
     );
   });
 
-  test("a revoked key is refused on the very next hold on every process", async () => {
+  test("every process rejects the next hold of a revoked key", async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const id = `revoked${round}`;
       await account(id, 1_000_000n);
@@ -123,28 +123,28 @@ describe("three processes on one PostgreSQL", () => {
       await store.db.write((tx) =>
         tx.run("update api_key set revoked_at = ? where id = ?", [now, `${id}.k`]),
       );
-      expect(await holdEverywhere(id, 1, 9)).toEqual({ key_refused: 9 });
+      expect(await holdEverywhere(id, 1, 9)).toEqual({ key_rejected: 9 });
     }
   });
 
-  /** Keeps a wallet locked, as somebody else's open transaction does, until the function that it answers is called. */
+  /** Locks a wallet, like another client's open transaction, until the returned function is called. */
   const keepLocked = async (id: string): Promise<() => Promise<void>> => {
-    const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const [held, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const locker = store.db.write(async (tx) => {
       await tx.lockMany("wallet", "account_id", [id]);
       held.resolve();
-      await letGo.promise;
+      await release.promise;
     });
     await held.promise;
     return async () => {
-      letGo.resolve();
+      release.resolve();
       await locker;
     };
   };
 
-  test("a wallet that somebody keeps locked stands in the way of its own calls alone", async () => {
+  test("a locked wallet only delays calls of its own account", async () => {
     const db = openPostgres(store.location.address, { lockTimeoutMs: 50 });
-    const ledger = await startLedger(db, "hasty", now);
+    const ledger = await startLedger(db, "impatient", now);
     const hold = (id: string) =>
       ledger.hold({
         id: `locked.${id}`,
@@ -154,16 +154,16 @@ describe("three processes on one PostgreSQL", () => {
         now,
         expiresAt: now + 60_000,
       });
-    await Promise.all(["bound", "free1", "free2"].map((id) => account(id, 1_000n)));
-    const letGo = await keepLocked("bound");
-    const [bound, ...others] = await Promise.allSettled(["bound", "free1", "free2"].map(hold));
-    await letGo();
-    expect(bound).toMatchObject({ status: "rejected", reason: { code: "overloaded" } });
+    await Promise.all(["locked", "free1", "free2"].map((id) => account(id, 1_000n)));
+    const release = await keepLocked("locked");
+    const [locked, ...others] = await Promise.allSettled(["locked", "free1", "free2"].map(hold));
+    await release();
+    expect(locked).toMatchObject({ status: "rejected", reason: { code: "overloaded" } });
     expect(others).toMatchObject([{ value: { status: "held" } }, { value: { status: "held" } }]);
     await db.close();
   });
 
-  test("what a dead process held is given back to everybody but whose wallet is locked, and to them later", async () => {
+  test("a sweep skips the holds of locked wallets and releases them later", async () => {
     const db = openPostgres(store.location.address, { lockTimeoutMs: 50 });
     const dead = await startLedger(db, "dead", now);
     const ids = ["swept1", "swept2", "swept3"];
@@ -178,18 +178,18 @@ describe("three processes on one PostgreSQL", () => {
         expiresAt: now + 60_000,
       });
     await startLedger(db, "dead", now);
-    const letGo = await keepLocked("swept2");
+    const release = await keepLocked("swept2");
     const heldBy = (): Promise<readonly bigint[]> =>
       Promise.all(ids.map(async (id) => (await getWallet(db, id)).held));
     await sweepHolds(db, now);
     expect(await heldBy()).toEqual([0n, 600n, 0n]);
-    await letGo();
+    await release();
     await sweepHolds(db, now);
     expect(await heldBy()).toEqual([0n, 0n, 0n]);
     await db.close();
   });
 
-  test("afterwards every balance adds up", async () => {
+  test("the ledger is intact afterwards", async () => {
     expect((await verifyLedger(store.db)).problems).toEqual([]);
   });
 });

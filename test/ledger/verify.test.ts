@@ -1,4 +1,4 @@
-// Each thing that can be wrong is made wrong by hand, and must be found.
+// Corrupts the ledger in every way that a check covers; each corruption must be reported.
 
 import {
   afterAll,
@@ -15,7 +15,7 @@ import { verifyLedger } from "../../src/ledger/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
 const TABLES = [
@@ -32,124 +32,129 @@ const TABLES = [
 const TRANSFER =
   "insert into transfer (id, account_id, from_account, to_account, amount, kind, ref, at) values";
 
-const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = [
+const CORRUPTIONS: readonly (readonly [corruption: string, sql: string, problem: RegExp])[] = [
   [
-    "a bucket that was changed by hand",
+    "a changed bucket",
     "update wallet set promo = promo + 1",
-    /buckets are not the sum of its transfers: account_id a, promo \d+, promo_transfers \d+/,
+    /balance does not match its transfers: account_id a, promo \d+, promo_transfers \d+/,
   ],
   [
-    "a transfer that is gone",
+    "a deleted transfer",
     "delete from transfer where id = 'a.paid'",
-    /buckets are not the sum/,
+    /balance does not match its transfers/,
   ],
   [
-    "money in an account that nobody has",
+    "money of an account without a wallet",
     `${TRANSFER} ('x', 'b', 'system:clearing', 'b:paid', 5, 'grant', 'x', 1)`,
-    /no wallet's and not the house's: account b:paid, total 5/,
+    /belongs neither to a wallet nor to the system: account b:paid, total 5/,
   ],
   [
-    "a transfer to where it came from",
+    "a transfer with the same account on both sides",
     `${TRANSFER} ('x', 'a', 'system:a', 'system:a', 5, 'grant', 'x', 1)`,
-    /moves nothing, or less, or nowhere/,
+    /no positive amount, or the same account on both sides/,
   ],
   [
-    "a transfer in the name of another account",
+    "a transfer under another account's id",
     "update transfer set account_id = 'b' where id = 'a.paid'",
-    /touches the wallet of an account that it does not name/,
+    /changes the wallet of another account/,
   ],
   [
-    "the same transfer to two accounts",
+    "one transfer id in two accounts",
     `${TRANSFER} ('a.paid', 'b', 'system:clearing', 'system:suspense', 5, 'grant', 'x', 1)`,
-    /one transfer stands on the statements of several accounts: id a.paid, accounts 2/,
+    /transfer id is used by several accounts: id a.paid, accounts 2/,
   ],
   [
-    "more held than there is",
+    "a wallet that holds far more than its balance",
     "update wallet set held = 99999999",
-    /below zero, or holds more than it has/,
+    /negative or holds more than its balance/,
+  ],
+  [
+    "a wallet that holds one nano-USD more than its balance",
+    "update wallet set held = promo + paid + 1",
+    /negative or holds more than its balance: account_id a, promo 0, paid 10, held 11/,
   ],
   [
     "a held amount without a hold",
     "update wallet set held = held + 1",
-    /held amount is not the sum of its holds/,
+    /wallet's held amount does not match its holds/,
   ],
   [
-    "a key that holds what nobody asked for",
+    "a key's held amount without a hold",
     "update spender set held = held + 1 where key_id = 'k1'",
-    /held amount or open calls are not those of its holds/,
+    /key's held amount or open calls do not match its holds/,
   ],
   [
-    "a call that is counted and not open",
+    "an open call without a hold",
     "update spender set open_calls = open_calls + 1 where key_id = 'k1'",
     /held amount or open calls/,
   ],
   [
-    "a hold of a key that is not there",
+    "a hold of an unknown key",
     "update hold set key_id = 'k9'",
     /has no wallet, no key, or the key of another account/,
   ],
   [
-    "a hold that was swept and is open",
+    "a hold that is both open and swept",
     "insert into swept_hold (id, account_id, key_id, amount, swept_at, reason) values ('open', 'a', 'k1', 10, 1, 'x')",
-    /open and swept at once/,
+    /both open and swept/,
   ],
   [
-    "a key that spent what was not charged",
+    "spend of a key without a charge",
     "update spender set total_spent = total_spent + 1 where key_id = 'k1'",
-    /what a key has spent is not what its usage has charged/,
+    /key's spend does not match its charged usage/,
   ],
   [
-    "a window that is larger than the time around it",
+    "a day with more spend than its week",
     "update spender set day_spent = total_spent + 1 where key_id = 'k1'",
-    /more in a window/,
+    /exceeds its spend in a longer one/,
   ],
   [
-    "a window of a key that has lost a charge",
+    "a key's window that misses a charge",
     "update spender set day_spent = day_spent - 1 where key_id = 'k1'",
-    /has spent in a window is not what its usage has charged since.*: key_id k1, day 989, day_charged 990, week 990,/,
+    /spend in a window does not match the usage charged since its start: key_id k1, day 989, day_charged 990, week 990,/,
   ],
   [
-    "a budget's day that has lost a charge",
+    "a budget's day that misses a charge",
     "update wallet set day_spent = day_spent - 1",
-    /counts against a budget is not what was charged since its window began: account_id a, day 989, day_charged 990/,
+    /budget's spend does not match the usage charged since its window started: account_id a, day 989, day_charged 990/,
   ],
   [
-    "a budget's month that counts what was not charged",
+    "a budget's month with spend that was not charged",
     "update wallet set month_spent = month_spent + 1",
-    /counts against a budget is not what.* month 991, month_charged 990/,
+    /budget's spend does not match.* month 991, month_charged 990/,
   ],
   [
-    "a budget below zero",
+    "a negative budget",
     "update wallet set month_budget = -1",
-    /budget is below zero, or counts in no window/,
+    /budget is negative or has no window/,
   ],
   [
     "a budget without a window",
     "update wallet set month_start = null",
-    /budget is below zero, or counts in no window/,
+    /budget is negative or has no window/,
   ],
   [
-    "a record that costs more than was moved",
+    "a usage record with a cost above its transfers",
     "update usage_record set cost_nano = cost_nano + 1 where id = 'done'",
-    /cost is not what was moved for it/,
+    /cost does not match its transfers/,
   ],
   [
-    "a record of own keys that was charged",
+    "a charged usage record of a caller's provider key",
     "update usage_record set byok = 1 where id = 'done'",
-    /cost is not what was moved/,
+    /cost does not match its transfers/,
   ],
   [
-    "a record of another account",
+    "a usage record under another account",
     "update usage_record set account_id = 'b' where id = 'done'",
-    /cost is not what was moved/,
+    /cost does not match its transfers/,
   ],
   [
-    "usage without a record",
+    "usage without a usage record",
     "delete from usage_record where id = 'done'",
-    /usage was moved without a usage record/,
+    /usage transfer has no usage record/,
   ],
   [
-    "a second start",
+    "a second starting grant",
     `${TRANSFER} ('start.a2', 'a', 'system:promo_expense', 'a:promo', 5, 'grant', 'starting credit', 1), ('start.a3', 'a', 'system:promo_expense', 'a:promo', 5, 'grant', 'starting credit', 1)`,
     /more than one starting grant/,
   ],
@@ -161,7 +166,7 @@ const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = 
 ];
 
 describeEachStore((kind, open) => {
-  describe(`verify-ledger on ${kind}`, () => {
+  describe(`verifyLedger on ${kind}`, () => {
     let store: TestStore;
     beforeAll(async () => {
       store = await open();
@@ -196,26 +201,26 @@ describeEachStore((kind, open) => {
         });
     });
 
-    test("a ledger that was only used as it should be has no problems", async () => {
+    test("reports no problems for an intact ledger", async () => {
       const { problems, checked, problemCount } = await verifyLedger(store.db);
       expect(problems).toEqual([]);
       expect(problemCount).toBe(0);
       expect(checked).toEqual({ wallets: 1, keys: 2, holds: 1, transfers: 6, usageRecords: 2 });
     });
 
-    for (const [what, sql, found] of WRONG) {
-      test(`finds ${what}`, async () => {
+    for (const [corruption, sql, problem] of CORRUPTIONS) {
+      test(`reports ${corruption}`, async () => {
         await store.db.write((tx) => tx.run(sql));
-        expect((await verifyLedger(store.db)).problems.join("\n")).toMatch(found);
+        expect((await verifyLedger(store.db)).problems.join("\n")).toMatch(problem);
       });
     }
 
-    test("shows a hundred problems and counts them all", async () => {
+    test("lists 100 problems and counts all of them", async () => {
       await store.db.write((tx) =>
         tx.insertMany(
           "wallet",
           ["account_id:text", "promo:bigint", "paid:bigint", "held:bigint"],
-          Array.from({ length: 350 }, (_, place) => [`w${place}`, 2n ** 53n + 1n, 0, 0]),
+          Array.from({ length: 350 }, (_, index) => [`w${index}`, 2n ** 53n + 1n, 0, 0]),
         ),
       );
       const { problems, problemCount } = await verifyLedger(store.db);

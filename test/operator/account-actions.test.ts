@@ -175,7 +175,7 @@ describeEachStore((kind, open) => {
         await adjust("3", { bucket: "promo" });
         expect(await readWallet(store.db, account)).toMatchObject({ promo: 4n * NANO_PER_USD });
         expect(await refusal(adjust("-0.6", { bucket: "paid" }))).toContain(
-          "Only 0.5 USD can be taken from paid",
+          "At most 0.5 USD can be taken from paid",
         );
         await expectLedgerValid(store.db);
       });
@@ -183,9 +183,9 @@ describeEachStore((kind, open) => {
       test("never takes what is not there, or what open calls hold", async () => {
         await grant("3");
         const letGo = await shop.hold(account, 2n * NANO_PER_USD);
-        expect(await refusal(adjust("-1.000000001"))).toContain("Only 1 USD can be taken");
+        expect(await refusal(adjust("-1.000000001"))).toContain("At most 1 USD can be taken");
         await adjust("-1");
-        expect(await refusal(adjust("-0.000000001"))).toContain("Only 0 USD can be taken");
+        expect(await refusal(adjust("-0.000000001"))).toContain("At most 0 USD can be taken");
         await letGo();
         await adjust("-2");
         expect(await readWallet(store.db, account)).toMatchObject({
@@ -204,7 +204,7 @@ describeEachStore((kind, open) => {
           -2n * NANO_PER_USD,
           -2n * NANO_PER_USD,
         ]);
-        expect(await refusal(adjust("9000001"))).toContain("cannot pass 9000000 USD");
+        expect(await refusal(adjust("9000001"))).toContain("cannot exceed 9000000 USD");
         account = "acct_nobody";
         expect(await refusal(adjust("1"))).toContain("no wallet");
         expect(await refusal(adjust("-1"))).toContain("no wallet");

@@ -35,13 +35,13 @@ export function holdFault(
   context: HoldFaultContext,
 ): Fault {
   switch (outcome.status) {
-    case "key_refused":
+    case "key_rejected":
       return new Fault("invalid_api_key", `key is ${outcome.reason}`);
-    case "too_fast":
+    case "rate_limited":
       return new Fault("rate_limited", "key calls too often", {
         retryAfterSeconds: outcome.retryAfterMs / 1_000,
       });
-    case "too_many_open":
+    case "too_many_calls":
       return new Fault("rate_limited", "too many open calls", {
         message: `This key has ${outcome.open} calls open, which is its limit. Wait for one to end.`,
         retryAfterSeconds: 1,

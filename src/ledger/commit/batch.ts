@@ -1,4 +1,4 @@
-// Writes one batch of holds and settles in one transaction: lock the rows, decide in memory, write the outcome.
+// Applies a batch of holds and settlements in one transaction: lock the rows, decide in memory, write the outcome.
 
 import type { Nano } from "../../base/money.ts";
 import type { Tx } from "../../store/db.ts";
@@ -34,40 +34,40 @@ import {
 } from "../rows.ts";
 import { addBufferedHold, type AppliedBatch, newHold, type HoldBuffer } from "./hold-buffer.ts";
 
-export type Operation<Record> =
+export type Operation<UsageRecord> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
-  | { readonly kind: "settle"; readonly request: SettleRequest<Record> };
+  | { readonly kind: "settle"; readonly request: SettleRequest<UsageRecord> };
 
-export interface BatchContext<Record> {
+export interface BatchContext<UsageRecord> {
   readonly process: string;
   readonly epoch: number;
-  readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
+  readonly writeRecords: (tx: Tx, records: readonly UsageRecord[]) => Promise<void>;
   readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
   readonly onBudgetThresholds?: OnBudgetThresholds | undefined;
 }
 
-interface PendingWrites<Record> {
+interface PendingWrites<UsageRecord> {
   readonly newHolds: Map<string, NewHold>;
   readonly deletedHolds: string[];
   readonly settledBuffered: string[];
   readonly deletedSweptHolds: string[];
   readonly transfers: Transfer[];
-  readonly records: Record[];
+  readonly records: UsageRecord[];
   readonly balanceCrossings: ThresholdCrossing[];
   readonly budgetCrossings: BudgetThresholdCrossing[];
   readonly touchedWallets: Map<string, BufferedWallet>;
   readonly touchedKeySpends: Map<string, BufferedKeySpend>;
 }
 
-/** `young`: the holds that no table has yet, where new ones are kept so as well. */
-export async function applyBatch<Record>(
+/** With a `buffer`, new holds are not inserted but returned in `bufferChanges`. */
+export async function applyBatch<UsageRecord>(
   tx: Tx,
-  operations: readonly Operation<Record>[],
-  context: BatchContext<Record>,
+  operations: readonly Operation<UsageRecord>[],
+  context: BatchContext<UsageRecord>,
   buffer?: HoldBuffer,
 ): Promise<AppliedBatch> {
   const state = await lockRows(tx, operations, buffer);
-  const writes: PendingWrites<Record> = {
+  const writes: PendingWrites<UsageRecord> = {
     newHolds: new Map(),
     deletedHolds: [],
     settledBuffered: [],
@@ -84,23 +84,23 @@ export async function applyBatch<Record>(
       ? applyHold(operation.request, state, writes, context)
       : applySettle(operation.request, state, writes),
   );
-  await write(tx, writes, context, buffer !== undefined);
+  await writeAll(tx, writes, context, buffer !== undefined);
   const { newHolds: added, settledBuffered: settled } = writes;
   const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds];
   const { wallets, keySpends } = state;
   return { outcomes, bufferChanges: { added, settled, settledFlushed, wallets, keySpends } };
 }
 
-function applyHold<Record>(
+function applyHold<UsageRecord>(
   request: HoldRequest,
   rows: LockedRows,
-  writes: PendingWrites<Record>,
-  context: BatchContext<Record>,
+  writes: PendingWrites<UsageRecord>,
+  context: BatchContext<UsageRecord>,
 ): HoldOutcome {
-  // The batch may be the repetition of one whose commit was not heard of.
+  // The batch may repeat one whose commit succeeded but whose reply was lost.
   const existing = rows.holds.get(request.id) ?? rows.swept.get(request.id);
   if (existing !== undefined && !hasSameOwner(existing, request))
-    throw new Error(`hold ${request.id} is another account's or key's`);
+    throw new Error(`hold ${request.id} belongs to another account or key`);
   if (existing !== undefined) return { status: "held", amount: existing.amount };
   const wallet = rows.wallets.get(request.accountId);
   const keySpend = rows.keySpends.get(request.keyId);
@@ -114,18 +114,18 @@ function applyHold<Record>(
   return outcome;
 }
 
-function applySettle<Record>(
-  request: SettleRequest<Record>,
+function applySettle<UsageRecord>(
+  request: SettleRequest<UsageRecord>,
   rows: LockedRows,
-  writes: PendingWrites<Record>,
+  writes: PendingWrites<UsageRecord>,
 ): SettleOutcome {
   const hold = rows.holds.get(request.id);
-  const known = hold ?? rows.swept.get(request.id);
+  const existing = hold ?? rows.swept.get(request.id);
   const wallet = rows.wallets.get(request.accountId);
   const keySpend = rows.keySpends.get(request.keyId);
-  if (known === undefined) return { status: "already" };
-  if (wallet === undefined || keySpend === undefined || !hasSameOwner(known, request))
-    throw new Error(`hold ${request.id} is settled for another account or key`);
+  if (existing === undefined) return { status: "already" };
+  if (wallet === undefined || keySpend === undefined || !hasSameOwner(existing, request))
+    throw new Error(`hold ${request.id} belongs to another account or key`);
   const key = rows.keys.get(request.keyId);
   const before = wallet.promo + wallet.paid;
   const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
@@ -145,7 +145,7 @@ function applySettle<Record>(
   } else {
     releaseHold(hold, rows, writes, { wallet, keySpend });
   }
-  moveUsage(writes.transfers, request, charge);
+  addUsageTransfers(writes.transfers, request, charge);
   if (request.record !== undefined) writes.records.push(request.record);
   markTouched(writes, request, wallet, keySpend);
   return {
@@ -156,14 +156,14 @@ function applySettle<Record>(
   };
 }
 
-function releaseHold<Record>(
+function releaseHold<UsageRecord>(
   hold: OpenHold,
   rows: LockedRows,
-  writes: PendingWrites<Record>,
+  writes: PendingWrites<UsageRecord>,
   { wallet, keySpend }: { readonly wallet: BufferedWallet; readonly keySpend: BufferedKeySpend },
 ): void {
   rows.holds.delete(hold.id);
-  // A hold of this very batch was never written, so there is nothing to delete.
+  // A hold of the same batch was never written, so there is nothing to delete.
   const isNew = writes.newHolds.delete(hold.id);
   const isBuffered = rows.buffer?.holds.has(hold.id) === true;
   if (isBuffered) writes.settledBuffered.push(hold.id);
@@ -176,8 +176,8 @@ function hasSameOwner(hold: OpenHold, request: { accountId: string; keyId: strin
   return hold.accountId === request.accountId && hold.keyId === request.keyId;
 }
 
-function markTouched<Record>(
-  writes: PendingWrites<Record>,
+function markTouched<UsageRecord>(
+  writes: PendingWrites<UsageRecord>,
   request: { accountId: string; keyId: string },
   wallet: BufferedWallet,
   keySpend: BufferedKeySpend,
@@ -186,13 +186,13 @@ function markTouched<Record>(
   writes.touchedKeySpends.set(request.keyId, keySpend);
 }
 
-function moveUsage(
+function addUsageTransfers(
   transfers: Transfer[],
   request: Pick<SettleRequest<unknown>, "id" | "accountId">,
   { promo, paid, overrun, at }: ChargeSplit,
 ): void {
   const { id, accountId } = request;
-  const move = (name: string, from: string, amount: Nano): void => {
+  const add = (name: string, from: string, amount: Nano): void => {
     const to = SYSTEM_ACCOUNTS.usageRevenue;
     transfers.push({
       id: `${id}.${name}`,
@@ -205,15 +205,15 @@ function moveUsage(
       at,
     });
   };
-  if (promo > 0n) move("promo", bucketAccount(accountId, "promo"), promo);
-  if (paid > 0n) move("paid", bucketAccount(accountId, "paid"), paid);
-  if (overrun > 0n) move("overrun", SYSTEM_ACCOUNTS.overrunExpense, overrun);
+  if (promo > 0n) add("promo", bucketAccount(accountId, "promo"), promo);
+  if (paid > 0n) add("paid", bucketAccount(accountId, "paid"), paid);
+  if (overrun > 0n) add("overrun", SYSTEM_ACCOUNTS.overrunExpense, overrun);
 }
 
-async function write<Record>(
+async function writeAll<UsageRecord>(
   tx: Tx,
-  writes: PendingWrites<Record>,
-  context: BatchContext<Record>,
+  writes: PendingWrites<UsageRecord>,
+  context: BatchContext<UsageRecord>,
   buffersHolds: boolean,
 ): Promise<void> {
   const work: Promise<void>[] = [];

@@ -1,31 +1,31 @@
-// One queue a process. A flush starts as soon as the writer is free and no more arrive: an idle request pays for one commit
-// of its own, and a busy process commits hundreds of operations at once.
+// Group commit: one queue per process. A flush starts as soon as the writer is free and arrivals pause, so a single operation
+// is committed immediately and a busy process commits hundreds at once.
 
 import { Fault } from "../../base/fault.ts";
 import { isLocked, isUnavailable } from "../../store/db.ts";
 import { createLockBackoff, type LockBackoff } from "./lock-backoff.ts";
 
-/** New work is refused while the queue is full; what ends work that was let in is always taken. */
+/** "new" work is rejected while the queue is full or the store fails; "owed" work, such as a settlement, is always admitted. */
 export type Admission = "new" | "owed";
 
 const BATCH_MAX = 500;
 const QUEUE_MAX = 20_000;
 const GATHER_TICKS_MAX = 3;
 const ATTEMPTS_MAX = 3;
-/** How often a store that cannot be used is tried for new work, and for work that is owed: seconds, and a minute. */
-const TRIES_MAX: Readonly<Record<Admission, number>> = { new: 6, owed: 64 };
+/** Attempts on an unavailable store: some seconds for new work, about a minute for owed work. */
+const STORE_ATTEMPTS: Readonly<Record<Admission, number>> = { new: 6, owed: 64 };
 const PAUSE_MS = 50;
 const PAUSE_DOUBLINGS_MAX = 4;
-/** What is owed and finds its rows locked is tried again after so many pauses, for half an hour: 5 s, 360 times. */
+/** Owed work on locked rows is retried every 100 pauses (5 s), 360 times: for half an hour. */
 const LOCK_RETRY_PAUSES = 100;
 const LOCK_RETRIES_MAX = 360;
 
 interface QueuedOperation<Operation, Outcome> {
   readonly operation: Operation;
   readonly admission: Admission;
-  /** How often its rows were found locked. */
+  /** The number of attempts that found its rows locked. */
   lockedTimes: number;
-  /** Whether it was tried, and nobody heard what became of it. */
+  /** True after an attempt whose outcome is unknown. */
   mayHaveCommitted: boolean;
   readonly resolve: (outcome: Outcome) => void;
   readonly reject: (error: unknown) => void;
@@ -33,7 +33,7 @@ interface QueuedOperation<Operation, Outcome> {
 
 const NOT_ATTEMPTED = { lockedTimes: 0, mayHaveCommitted: false } as const;
 
-/** `isHurried` where locked rows have kept everybody waiting just before: they must not do so for each part of a batch. */
+/** `hasShortLockTimeout` is set if a lock timeout has delayed the batch already: it must not delay each part of it again. */
 type Commit<Operation, Outcome> = (
   operations: readonly Operation[],
   hasShortLockTimeout: boolean,
@@ -41,25 +41,22 @@ type Commit<Operation, Outcome> = (
 
 export interface GroupCommit<Operation, Outcome> {
   readonly submit: (operation: Operation, admission: Admission) => Promise<Outcome>;
-  /** How many operations wait. */
+  /** The number of waiting operations. */
   readonly queueDepth: () => number;
-  /** Whether the store could not be used when it was last asked. */
+  /** True if the store was unavailable at the last commit. */
   readonly isFailing: () => boolean;
-  /** Resolves when everything that was submitted is committed or refused. */
+  /** Resolves when every submitted operation is committed or rejected. */
   readonly idle: () => Promise<void>;
 }
 
-/** What is known of operations. */
 export interface GroupCommitOptions<Operation> {
-  /** What takes back one that was given up, and may have been committed. */
+  /** An operation that undoes a rejected one that may have been committed. */
   readonly compensationFor?: (operation: Operation) => Operation | undefined;
-  /** Where rows are locked by somebody else, the operations of the same lane wait, and no others. */
+  /** While rows are locked, only operations with the same key wait. */
   readonly lockKeyOf?: (operation: Operation) => string;
 }
 
-/**
- * `commit` may see an operation again whose first commit was not heard of, so it must know what it has done.
- */
+/** `commit` must be idempotent: it may get an operation again whose first commit had no reply. */
 export function createGroupCommit<Operation, Outcome>(
   commit: Commit<Operation, Outcome>,
   pauseMs = PAUSE_MS,
@@ -70,7 +67,7 @@ export function createGroupCommit<Operation, Outcome>(
   let unavailableFault: Fault | undefined;
   let isStoreFailing = false;
   const run = (): void => {
-    // One turn of the event loop is waited for, so that all requests which arrived together share a commit.
+    // Waits for the next tick, so that all requests of this one share a commit.
     running ??= nextTick().then(flushAll);
   };
   const lockBackoff = createOperationBackoff<Operation, Outcome>(
@@ -82,23 +79,23 @@ export function createGroupCommit<Operation, Outcome>(
   );
   const context: CommitContext<Operation, Outcome> = { commit, lockBackoff };
 
-  // A store that cannot be used fails every half of a batch alike, so the whole batch waits for it. New work waits for
-  // a moment only; what is owed is tried for longer, since giving it up loses a charge.
+  // An unavailable store would fail every half of a batch, so the whole batch is retried. Owed work is retried for longer,
+  // because rejecting it loses a charge.
   const commitWithRetries = async (
     batch: readonly QueuedOperation<Operation, Outcome>[],
   ): Promise<void> => {
     let rest = batch;
     for (let attempt = 1; rest.length > 0; attempt++) {
       const uncommitted = await commitBatch(rest, context);
-      for (const one of uncommitted?.rest ?? []) one.mayHaveCommitted = true;
+      for (const queued of uncommitted?.rest ?? []) queued.mayHaveCommitted = true;
       isStoreFailing = uncommitted !== undefined;
       if (uncommitted === undefined) break;
-      if (attempt >= TRIES_MAX.new) {
+      if (attempt >= STORE_ATTEMPTS.new) {
         unavailableFault = overloadedFault("the store cannot be used", uncommitted.cause);
         queue = rejectAdmission(queue, "new", unavailableFault);
         queue.push(...compensations(uncommitted.rest, compensationFor));
         rest = rejectAdmission(uncommitted.rest, "new", unavailableFault);
-        if (attempt >= TRIES_MAX.owed) rest = rejectAdmission(rest, "owed", unavailableFault);
+        if (attempt >= STORE_ATTEMPTS.owed) rest = rejectAdmission(rest, "owed", unavailableFault);
       } else {
         rest = uncommitted.rest;
       }
@@ -136,7 +133,7 @@ export function createGroupCommit<Operation, Outcome>(
   };
 }
 
-// A crowd that still grows is worth another turn, since what a commit costs is shared; one alone waits for nobody.
+// Waits for another tick while the queue grows, because operations share the cost of a commit; a single one does not wait.
 async function waitForArrivals(size: () => number): Promise<void> {
   for (let tick = 0, before = 1; tick < GATHER_TICKS_MAX && size() > before; tick++) {
     before = size();
@@ -144,7 +141,7 @@ async function waitForArrivals(size: () => number): Promise<void> {
   }
 }
 
-/** New work on locked rows is refused; what is owed comes back by `queueUp`. */
+/** Rejects new work on locked rows; owed work comes back through `enqueue`. */
 function createOperationBackoff<Operation, Outcome>(
   {
     pauseMs,
@@ -156,11 +153,11 @@ function createOperationBackoff<Operation, Outcome>(
   return createLockBackoff({
     pauseMs: pauseMs * LOCK_RETRY_PAUSES,
     lockKeyOf: ({ operation }) => lockKeyOf(operation),
-    canDefer: (one, cause) => {
-      if (one.admission === "owed" && one.lockedTimes <= LOCK_RETRIES_MAX) return true;
-      one.reject(overloadedFault("its rows are locked", cause));
-      if (one.mayHaveCommitted) enqueue(compensations([one], compensationFor));
-      return false;
+    deferOrReject: (queued, cause) => {
+      if (queued.admission === "owed" && queued.lockedTimes <= LOCK_RETRIES_MAX) return "deferred";
+      queued.reject(overloadedFault("the account's rows are locked", cause));
+      if (queued.mayHaveCommitted) enqueue(compensations([queued], compensationFor));
+      return "rejected";
     },
     onRetry: enqueue,
   });
@@ -170,28 +167,27 @@ function overloadedFault(detail: string, cause?: unknown): Fault {
   return new Fault("overloaded", detail, { retryAfterSeconds: 1, cause });
 }
 
-/** The next turn of the event loop. */
 function nextTick(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Rejects what was admitted so; answers the rest. */
+/** Rejects the operations with this admission and returns the others. */
 function rejectAdmission<Operation, Outcome>(
   waiting: readonly QueuedOperation<Operation, Outcome>[],
   admission: Admission,
   fault: Fault,
 ): QueuedOperation<Operation, Outcome>[] {
-  for (const one of waiting) if (one.admission === admission) one.reject(fault);
-  return waiting.filter((one) => one.admission !== admission);
+  for (const queued of waiting) if (queued.admission === admission) queued.reject(fault);
+  return waiting.filter((queued) => queued.admission !== admission);
 }
 
-/** The part of a batch that has no outcome yet, because the store could not be used. */
+/** The part of a batch without an outcome, because the store was unavailable. */
 interface UncommittedBatch<Operation, Outcome> {
   readonly rest: readonly QueuedOperation<Operation, Outcome>[];
   readonly cause: unknown;
 }
 
-/** What was tried may have been committed and its answer lost, and whoever asked for it is told that it was not. */
+/** An attempted operation may have been committed although its reply was lost, and its caller gets an error. */
 function compensations<Operation, Outcome>(
   attempted: readonly QueuedOperation<Operation, Outcome>[],
   compensationFor: (operation: Operation) => Operation | undefined,
@@ -217,7 +213,7 @@ interface CommitContext<Operation, Outcome> {
   readonly lockBackoff: LockBackoff<QueuedOperation<Operation, Outcome>>;
 }
 
-// One operation that cannot be written must not take the others with it, so a failing batch is halved.
+// A failing batch is split in halves, so that an operation that cannot be written fails alone.
 async function commitBatch<Operation, Outcome>(
   operations: readonly QueuedOperation<Operation, Outcome>[],
   context: CommitContext<Operation, Outcome>,
@@ -234,7 +230,7 @@ async function commitBatch<Operation, Outcome>(
     );
     batch.forEach((waiting, index) => {
       const outcome = outcomes[index];
-      if (outcome === undefined) waiting.reject(new Error("the batch gave no outcome"));
+      if (outcome === undefined) waiting.reject(new Error("the batch returned no outcome"));
       else waiting.resolve(outcome);
     });
     context.lockBackoff.markUnlocked(batch);

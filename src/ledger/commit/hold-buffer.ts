@@ -1,6 +1,6 @@
-// Holds that are too young to be written. A SQLite store serves one process, and a call does not outlive the process that
-// makes it: so its hold is known to memory alone until it is a second old, and most short calls are over by then. Whoever else
-// reads or writes through this store finds every hold in its table, because the young are written before.
+// Write-behind buffer for holds, only with SQLite. Its one process ends together with its calls, so a hold needs no row until it
+// is a second old, and most short calls are settled by then. All other access through this `Db` flushes the buffer first, so
+// every reader and writer finds every hold in its table.
 
 import { type Nano, maxNano } from "../../base/money.ts";
 import { memoize } from "../../base/memoize.ts";
@@ -25,21 +25,21 @@ import {
 } from "../rows.ts";
 
 const FLUSH_AFTER_MS = 1_000;
-/** So many are written in one go, which takes some milliseconds. */
+/** One flush of this size takes some milliseconds. */
 const FLUSH_BATCH_MAX = 500;
-/** More than are ever asked for at once, and few enough to be written for whoever reads. */
+/** Above any realistic burst, and small enough to flush before a read. */
 const BUFFER_MAX = 4_000;
 
-/** The functions of this file alone change it, but for the known rows, which a batch adds to and changes. */
+/** Only functions of this file change it, except `rowCache`, which a batch also changes. */
 export interface HoldBuffer {
-  /** In the order in which they came. */
+  /** In insertion order, oldest first. */
   readonly holds: Map<string, BufferedHold>;
-  /** What they hold of each wallet. */
+  /** Sums of the buffered holds. */
   readonly heldByWallet: Map<string, Nano>;
   readonly callsByKey: Map<string, BufferedCalls>;
-  /** Those that grew old, were written, and are not settled yet. */
+  /** Ids of holds that were written and are not settled yet. */
   readonly flushed: Set<string>;
-  /** The rows as they were last committed, with what is held of them in memory. */
+  /** Committed rows plus the buffered holds. */
   readonly rowCache: RowCache;
 }
 
@@ -49,27 +49,26 @@ interface BufferedCalls {
   readonly theoreticalArrivalAt: number;
 }
 
-/** What a batch has made of young holds. */
+/** What a batch changes in the buffer once it is committed. */
 interface BufferChanges {
   readonly added: ReadonlyMap<string, NewHold>;
-  /** Settled while they were young. */
+  /** Holds settled while buffered. */
   readonly settled: readonly string[];
-  /** Settled after they had been written. */
+  /** Holds settled after they were flushed. */
   readonly settledFlushed: readonly string[];
   readonly wallets: ReadonlyMap<string, BufferedWallet>;
   readonly keySpends: ReadonlyMap<string, BufferedKeySpend>;
 }
 
-/** What came of a batch. */
 export interface AppliedBatch {
-  /** One for each operation, in their order. */
+  /** In the order of the operations. */
   readonly outcomes: readonly (HoldOutcome | SettleOutcome)[];
   readonly bufferChanges: BufferChanges;
 }
 
-/** A store through which every hold is seen, with the ways for a ledger that need not see them in their table. */
+/** A `Db` in which every hold is visible, plus the ledger's access to buffered holds. */
 export interface BufferedDb extends Db {
-  /** Runs a batch of the ledger, and keeps what it has made of young holds as soon as it is committed. */
+  /** Runs a batch of the ledger and applies its buffer changes after the commit. */
   readonly writeBatch: WriteBatch;
   readonly tryHoldSync: TryHoldSync;
 }
@@ -78,7 +77,7 @@ export type WriteBatch = (
   work: (tx: Tx, buffer: HoldBuffer) => Promise<AppliedBatch>,
 ) => Promise<AppliedBatch>;
 
-/** Decides a hold at once, where everything that it rests on is known; undefined where a batch must find it out. */
+/** Decides a hold from the row cache; undefined if a batch must read rows for it. */
 export type TryHoldSync = (
   request: HoldRequest,
   process: Pick<NewHold, "process" | "epoch">,
@@ -86,7 +85,7 @@ export type TryHoldSync = (
 
 interface BufferedHold {
   readonly hold: NewHold;
-  /** By a clock that nobody sets. */
+  /** Monotonic time. */
   readonly bufferedAtMs: number;
 }
 
@@ -99,7 +98,7 @@ export function bufferHolds(db: Db, flushAfterMs = FLUSH_AFTER_MS): BufferedDb {
     rowCache: createRowCache(db.dataVersion),
   };
   const writeQueue = createSerialQueue();
-  // As little as 0014 asks for a hold: what a machine that loses its power takes with it, it takes with its call.
+  // A power failure that loses a hold also ends its call, so a sync is not needed.
   const flush = async (holds: readonly BufferedHold[]): Promise<number> => {
     if (holds.length === 0) return 0;
     await db.write((tx) => insertBufferedHolds(tx, buffer, holds), "os_cache");
@@ -140,7 +139,7 @@ export function bufferHolds(db: Db, flushAfterMs = FLUSH_AFTER_MS): BufferedDb {
           flushTimer.start();
           return batch;
         } catch (error) {
-          // What is known was changed for a commit that has not come about.
+          // The batch changed cached rows that were not committed.
           buffer.rowCache.clear();
           throw error;
         }
@@ -171,7 +170,7 @@ function holdFromCache(
   const keySpend = keySpends.get(keyId);
   const key = keys.get(keyId);
   if (wallet === undefined || keySpend === undefined || key === undefined) return undefined;
-  // What is asked for again was answered already, and only a batch knows what.
+  // A repeated request: only a batch can return its former outcome.
   if (buffer.holds.has(id) || buffer.flushed.has(id)) return undefined;
   const outcome = decideHold(request, wallet, keySpend, key);
   if (outcome.status !== "held") return outcome;
@@ -191,7 +190,7 @@ export function newHold(
   return { id, accountId, keyId, amount, process, epoch, createdAt: now, expiresAt };
 }
 
-/** Counts a hold among the young ones, or takes it out with the signs turned. */
+/** Adds a hold to the buffered sums; negative values remove it. */
 export function addBufferedHold(
   wallet: BufferedWallet,
   keySpend: BufferedKeySpend,
@@ -207,12 +206,12 @@ export function addBufferedHold(
 
 interface SerialQueue {
   readonly run: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Whether anything is written now, or waits to be. */
+  /** True while work is running or waiting. */
   readonly isBusy: () => boolean;
   readonly drained: () => Promise<unknown>;
 }
 
-// What a transaction has made of the young holds is kept before the next one begins.
+// Runs transactions one after the other, so that the buffer changes of one are applied before the next starts.
 function createSerialQueue(): SerialQueue {
   let last: Promise<unknown> = Promise.resolve();
   let pending = 0;
@@ -235,7 +234,7 @@ interface FlushTimer {
   readonly stop: () => void;
 }
 
-/** Has the old ones written, as long as there are any that will be old. */
+/** Calls `flushOld` while there are buffered holds. */
 function createFlushTimer(
   buffer: HoldBuffer,
   flushAfterMs: number,
@@ -251,8 +250,8 @@ function createFlushTimer(
     timer = setTimeout(
       () => {
         timer = undefined;
-        // Those that follow are waited for, so that many share a commit. A store that cannot be used now is asked again
-        // after a while, and nothing is lost by it.
+        // Waits before the next flush, so that many holds share a commit. If the store is unavailable, the holds stay in the
+        // buffer and are flushed later.
         flushOld().then(
           (flushed) => start(flushed === FLUSH_BATCH_MAX ? 0 : flushAfterMs / 4),
           () => start(flushAfterMs),
@@ -274,15 +273,15 @@ function createFlushTimer(
 const touchesHoldTables = memoize((sql: string) => /\b(hold|wallet|spender)\b/.test(sql), 1_000);
 
 function bufferedBefore(buffer: HoldBuffer, beforeMs: number): readonly BufferedHold[] {
-  const found: BufferedHold[] = [];
-  for (const one of buffer.holds.values()) {
-    if (one.bufferedAtMs > beforeMs || found.length === FLUSH_BATCH_MAX) break;
-    found.push(one);
+  const holds: BufferedHold[] = [];
+  for (const buffered of buffer.holds.values()) {
+    if (buffered.bufferedAtMs > beforeMs || holds.length === FLUSH_BATCH_MAX) break;
+    holds.push(buffered);
   }
-  return found;
+  return holds;
 }
 
-/** A wallet as it is with what is held of it in memory. */
+/** Adds the buffered holds to a wallet that was read from the store. */
 export function addBufferedHeld(
   bufferedHeld: Nano | undefined,
   wallet: BufferedWallet,
@@ -302,7 +301,7 @@ export function addBufferedCalls(
   keySpend.buffered = { held, openCalls };
   keySpend.held += held;
   keySpend.openCalls += openCalls;
-  // The younger of the two, also where a clock that was set back made it the earlier one.
+  // The buffered value is the newer one, even if the clock stepped back and made it smaller.
   keySpend.theoreticalArrivalAt = theoreticalArrivalAt;
   return keySpend;
 }
@@ -320,24 +319,24 @@ function applyBufferChanges(
 }
 
 function setHeldByWallet(
-  young: HoldBuffer,
+  buffer: HoldBuffer,
   id: string,
   { bufferedHeld: held = 0n }: BufferedWallet,
 ): void {
-  if (held === 0n) young.heldByWallet.delete(id);
-  else young.heldByWallet.set(id, held);
+  if (held === 0n) buffer.heldByWallet.delete(id);
+  else buffer.heldByWallet.set(id, held);
 }
 
 function setCallsByKey(
-  young: HoldBuffer,
+  buffer: HoldBuffer,
   id: string,
   { buffered: calls, theoreticalArrivalAt }: BufferedKeySpend,
 ): void {
-  if (calls === undefined || calls.openCalls === 0) young.callsByKey.delete(id);
-  else young.callsByKey.set(id, { ...calls, theoreticalArrivalAt });
+  if (calls === undefined || calls.openCalls === 0) buffer.callsByKey.delete(id);
+  else buffer.callsByKey.set(id, { ...calls, theoreticalArrivalAt });
 }
 
-/** What was written is not young any more, and whatever else was written may be what a hold rests on. */
+/** Also clears the row cache, because the same transaction may have changed any row. */
 function removeFlushed(buffer: HoldBuffer, flushed: readonly BufferedHold[]): void {
   buffer.rowCache.clear();
   for (const { hold } of flushed) {
@@ -389,8 +388,8 @@ async function insertBufferedHolds(
   await insertHolds(tx, holds);
 }
 
-// Another process, such as an operator's command, may have taken credit that a young hold counted on. Its call is charged
-// for no more than is there, and the rest is the house's.
+// Another process, such as an operator's command, may have spent credit that a buffered hold reserved. The hold is lowered to
+// what is left; the rest of its call's cost becomes an overrun.
 function capToAvailable(amount: Nano, { promo, paid, held }: Wallet): Nano {
   const free = promo + paid - held;
   if (free >= amount) return amount;

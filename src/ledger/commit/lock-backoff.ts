@@ -1,49 +1,50 @@
-// Rows that somebody else keeps locked, such as an operator's own transaction, must hold up nobody whose rows are free. So
-// the operations that concern them, their lane, are set aside; after a pause one of them is tried again, alone.
+// Backoff on locked rows. Rows that are locked for long, such as by an operator's transaction, must only delay the operations
+// on these rows. Operations are grouped by lock key (the account); after a pause, one of a locked group is retried alone.
 
-export interface LockBackoff<One> {
-  /** Those of a batch that may be tried now; the others are set aside. */
-  readonly filterReady: (batch: readonly One[]) => readonly One[];
-  /** It was tried alone, and its rows were locked. */
-  readonly markLocked: (one: One, cause: unknown) => void;
-  /** These were written. */
-  readonly markUnlocked: (batch: readonly One[]) => void;
-  /** Whether its lane was locked, and is to be tried again. */
-  readonly isRetryDue: (one: One) => boolean;
-  /** How many of the first that wait may be tried together: a lane that was locked is tried by one alone. */
-  readonly batchLimit: (queue: readonly One[], max: number) => number;
+export interface LockBackoff<Item> {
+  /** Returns the items of a batch that may be tried now, and defers or rejects the others. */
+  readonly filterReady: (batch: readonly Item[]) => readonly Item[];
+  /** Call after an attempt with this item alone found its rows locked. */
+  readonly markLocked: (item: Item, cause: unknown) => void;
+  /** Call after these items were written. */
+  readonly markUnlocked: (batch: readonly Item[]) => void;
+  /** True if the pause of the item's locked group is over. */
+  readonly isRetryDue: (item: Item) => boolean;
+  /** How many of the first items may share a batch: an item whose retry is due is tried alone. */
+  readonly batchLimit: (queue: readonly Item[], max: number) => number;
+  /** The number of deferred items. */
   readonly pending: () => number;
-  /** Resolves when nothing is kept. */
+  /** Resolves when no items are deferred. */
   readonly drained: () => Promise<void>;
 }
 
-export interface LockBackoffOptions<One> {
+export interface LockBackoffOptions<Item> {
   readonly pauseMs: number;
-  readonly lockKeyOf: (one: One) => string;
-  /** Whether it is kept until its lane is tried again; if not, it was refused. */
-  readonly canDefer: (one: One, cause: unknown) => boolean;
-  /** Given what was kept of a lane when its pause is over. */
-  readonly onRetry: (deferred: readonly One[]) => void;
+  readonly lockKeyOf: (item: Item) => string;
+  /** Decides what happens to an item of a locked group, and rejects it if it cannot wait. */
+  readonly deferOrReject: (item: Item, cause: unknown) => "deferred" | "rejected";
+  /** Called with the deferred items of a group after its pause. */
+  readonly onRetry: (deferred: readonly Item[]) => void;
 }
 
-interface LockedGroup<One> {
-  readonly deferred: One[];
+interface LockedGroup<Item> {
+  readonly deferred: Item[];
   pause: Promise<void> | undefined;
   cause: unknown;
 }
 
-export function createLockBackoff<One>(options: LockBackoffOptions<One>): LockBackoff<One> {
-  const { pauseMs, lockKeyOf, canDefer, onRetry } = options;
-  const groups = new Map<string, LockedGroup<One>>();
-  const isRetryDue = (one: One): boolean => {
+export function createLockBackoff<Item>(options: LockBackoffOptions<Item>): LockBackoff<Item> {
+  const { pauseMs, lockKeyOf, deferOrReject, onRetry } = options;
+  const groups = new Map<string, LockedGroup<Item>>();
+  const isRetryDue = (item: Item): boolean => {
     if (groups.size === 0) return false;
-    const group = groups.get(lockKeyOf(one));
+    const group = groups.get(lockKeyOf(item));
     return group !== undefined && group.pause === undefined;
   };
-  const defer = (group: LockedGroup<One>, one: One): void => {
-    if (canDefer(one, group.cause)) group.deferred.push(one);
+  const defer = (group: LockedGroup<Item>, item: Item): void => {
+    if (deferOrReject(item, group.cause) === "deferred") group.deferred.push(item);
   };
-  const schedulePause = (group: LockedGroup<One>): Promise<void> =>
+  const schedulePause = (group: LockedGroup<Item>): Promise<void> =>
     new Promise<void>((resolve) => setTimeout(resolve, pauseMs)).then(() => {
       group.pause = undefined;
       onRetry(group.deferred.splice(0));
@@ -51,22 +52,22 @@ export function createLockBackoff<One>(options: LockBackoffOptions<One>): LockBa
   return {
     filterReady: (batch) => {
       if (groups.size === 0) return batch;
-      return batch.filter((one) => {
-        const group = groups.get(lockKeyOf(one));
+      return batch.filter((item) => {
+        const group = groups.get(lockKeyOf(item));
         if (group?.pause === undefined) return true;
-        defer(group, one);
+        defer(group, item);
         return false;
       });
     },
-    markLocked: (one, cause) => {
-      const group = groups.get(lockKeyOf(one)) ?? { deferred: [], pause: undefined, cause };
-      groups.set(lockKeyOf(one), group);
+    markLocked: (item, cause) => {
+      const group = groups.get(lockKeyOf(item)) ?? { deferred: [], pause: undefined, cause };
+      groups.set(lockKeyOf(item), group);
       group.cause = cause;
       group.pause ??= schedulePause(group);
-      defer(group, one);
+      defer(group, item);
     },
     markUnlocked: (batch) => {
-      for (const one of batch) if (isRetryDue(one)) groups.delete(lockKeyOf(one));
+      for (const item of batch) if (isRetryDue(item)) groups.delete(lockKeyOf(item));
     },
     batchLimit: (queue, max) => {
       const due = groups.size === 0 ? -1 : queue.findIndex(isRetryDue);
@@ -76,11 +77,11 @@ export function createLockBackoff<One>(options: LockBackoffOptions<One>): LockBa
     pending: () => [...groups.values()].reduce((sum, { deferred }) => sum + deferred.length, 0),
     drained: async () => {
       for (;;) {
-        const waiting = [...groups.values()].flatMap(({ deferred, pause }) =>
+        const pauses = [...groups.values()].flatMap(({ deferred, pause }) =>
           deferred.length > 0 && pause !== undefined ? [pause] : [],
         );
-        if (waiting.length === 0) return;
-        await Promise.all(waiting);
+        if (pauses.length === 0) return;
+        await Promise.all(pauses);
       }
     },
   };

@@ -1,5 +1,5 @@
-// What a batch is decided on: the rows that its operations concern, locked until it is committed. Wallets come first, then
-// spenders, then holds, each in the order of their keys: no two batches can wait for each other in a circle.
+// Locks and reads the rows of a batch. Wallets first, then spenders, then holds, each in key order: this lock order prevents
+// deadlocks between batches.
 
 import { type Row, text, type Tx } from "../../store/db.ts";
 import type { KeyRules, OpenHold } from "../decide.ts";
@@ -19,12 +19,12 @@ export interface LockedRows {
   readonly keySpends: ReadonlyMap<string, BufferedKeySpend>;
   readonly keys: ReadonlyMap<string, KeyRules>;
   readonly holds: Map<string, OpenHold>;
-  /** What was held before the sweeper came. */
+  /** Holds that the sweeper has released. */
   readonly swept: Map<string, OpenHold>;
   readonly buffer: HoldBuffer | undefined;
 }
 
-/** What an operation concerns. */
+/** The part of an operation that names its rows. */
 export interface OperationTarget {
   readonly kind: "hold" | "settle";
   readonly request: { readonly id: string; readonly accountId: string; readonly keyId: string };
@@ -51,7 +51,7 @@ export async function lockRows(
   const lockByKey = (table: string, key: string, ids: readonly string[]): Promise<readonly Row[]> =>
     ids.length === 0 ? NO_ROWS : tx.lockMany(table, key, ids);
   const uncachedKeys = uncachedIds(keyIds, rowCache?.keys);
-  // PostgreSQL runs these one after the other on one connection: sent together, they cost one round trip.
+  // PostgreSQL runs these one after the other on one connection; pipelined, they cost one round trip.
   const [wallets, keySpends, open, swept, keys] = await Promise.all([
     lockByKey("wallet", "account_id", uncachedIds(accountIds, rowCache?.wallets)),
     lockByKey("spender", "key_id", uncachedIds(keyIds, rowCache?.keySpends)),
@@ -91,7 +91,7 @@ function uncachedIds(
   return cached === undefined ? [...ids] : [...ids].filter((id) => !cached.has(id));
 }
 
-/** What was known with what was read, which is known from here on. */
+/** Adds the rows to the cache and returns the entries with these ids. */
 function mergeWithCache<T>(
   ids: ReadonlySet<string>,
   cached: Map<string, T> | undefined,
@@ -100,10 +100,10 @@ function mergeWithCache<T>(
 ): ReadonlyMap<string, T> {
   if (cached === undefined) return new Map(rows.map(parse));
   for (const row of rows) cached.set(...parse(row));
-  const found = new Map<string, T>();
+  const merged = new Map<string, T>();
   for (const id of ids) {
-    const one = cached.get(id);
-    if (one !== undefined) found.set(id, one);
+    const value = cached.get(id);
+    if (value !== undefined) merged.set(id, value);
   }
-  return found;
+  return merged;
 }

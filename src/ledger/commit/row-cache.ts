@@ -1,5 +1,5 @@
-// Rows that the ledger need not read again: what a store that only this process serves from is known to say, as long as nothing
-// else is written to it.
+// Cache of wallet, spender and key rows, only with SQLite: valid while the store's data version is unchanged, that is while no
+// other connection has written.
 
 import type { KeyRules } from "../decide.ts";
 import type { BufferedKeySpend, BufferedWallet } from "../rows.ts";
@@ -9,15 +9,15 @@ export interface RowCache {
   readonly keySpends: Map<string, BufferedKeySpend>;
   readonly keys: Map<string, KeyRules>;
   readonly clear: () => void;
-  /** Forgets everything where another process has written: asked before anything is decided on what is known. */
+  /** Clears the cache if another connection has written. Must be called before a decision on cached rows. */
   readonly revalidate: () => void;
-  /** The same, once a turn of the event loop: whatever is served in one turn had arrived before it began. */
+  /** At most one check per tick: everything handled in one tick had arrived before it started. */
   readonly revalidateOncePerTick: () => void;
 }
 
 const ROWS_MAX = 20_000;
 
-/** `version` changes with what others write; without it, nothing is known from one look to the next. */
+/** Without `dataVersion`, every revalidation clears the cache. */
 export function createRowCache(dataVersion: (() => number) | undefined): RowCache {
   const wallets = new Map<string, BufferedWallet>();
   const keySpends = new Map<string, BufferedKeySpend>();
@@ -29,7 +29,7 @@ export function createRowCache(dataVersion: (() => number) | undefined): RowCach
     keySpends.clear();
     keys.clear();
   };
-  // A store that cannot say is asked by the batch that must read it, and fails there as any store does.
+  // An error is not thrown here: the batch that then has to read the rows gets it.
   const readVersion = (): number | undefined => {
     try {
       return dataVersion?.();
@@ -38,9 +38,10 @@ export function createRowCache(dataVersion: (() => number) | undefined): RowCach
     }
   };
   const revalidate = (): void => {
-    const now = readVersion();
-    if (now === undefined || now !== cachedVersion || keys.size + wallets.size > ROWS_MAX) clear();
-    cachedVersion = now;
+    const version = readVersion();
+    if (version === undefined || version !== cachedVersion || keys.size + wallets.size > ROWS_MAX)
+      clear();
+    cachedVersion = version;
   };
   return {
     wallets,

@@ -1,6 +1,5 @@
-// What an operator corrects by hand. Upwards it goes to bought credit, after what the account owes; downwards it is
-// taken as a charge is, gifts first, and never more than is there and not held by open calls. A bucket that is named is
-// the only one that is touched.
+// Manual corrections of a balance by the operator. A credit pays the account's debt first and then goes to paid credit; a debit
+// takes promotional credit first, like a charge, and never what open calls hold. With a `bucket`, only that one is changed.
 
 import { Fault } from "../../base/fault.ts";
 import { type Nano, MAX_NANO, maxNano, minNano, usdText } from "../../base/money.ts";
@@ -19,7 +18,6 @@ import {
   type Transfer,
 } from "../rows.ts";
 
-/** How an account's money stands, at one moment. */
 export interface BalanceSnapshot {
   readonly promo: Nano;
   readonly paid: Nano;
@@ -29,10 +27,10 @@ export interface BalanceSnapshot {
 }
 
 export interface Adjustment {
-  /** Begins the ids of its transfers: the same adjustment twice is one. */
+  /** Prefix of its transfer ids, which makes the adjustment idempotent. */
   readonly id: string;
   readonly accountId: string;
-  /** Above or below zero. */
+  /** Positive or negative. */
   readonly amount: Nano;
   readonly bucket?: Bucket | undefined;
   readonly reason: string;
@@ -40,21 +38,21 @@ export interface Adjustment {
 }
 
 export interface AdjustmentResult {
-  /** False where this very adjustment was made before. */
+  /** False if the adjustment was made before. */
   readonly made: boolean;
   readonly before: BalanceSnapshot;
   readonly after: BalanceSnapshot;
   readonly crossings: readonly ThresholdCrossing[];
 }
 
-/** The account's money, which stands still until the transaction ends. */
+/** Reads the balance and locks it until the transaction ends. */
 export async function lockBalance(tx: Tx, accountId: string): Promise<BalanceSnapshot> {
   return snapshotOf(await lockWalletRow(tx, accountId));
 }
 
 export async function adjust(tx: Tx, request: Adjustment): Promise<AdjustmentResult> {
   const { id, accountId, amount, reason, now } = request;
-  if (amount === 0n) throw new Error("an adjustment moves something");
+  if (amount === 0n) throw new Error("the amount of an adjustment must not be zero");
   const row = await lockWalletRow(tx, accountId);
   const before = snapshotOf(row);
   const existing = await tx.get(
@@ -97,7 +95,7 @@ function creditPostings(
   { accountId, amount, bucket }: Adjustment,
 ): readonly Posting[] {
   if (before.promo + before.paid + amount > MAX_NANO)
-    throw conflictFault(`A balance cannot pass ${usdText(MAX_NANO)} USD.`);
+    throw conflictFault(`A balance cannot exceed ${usdText(MAX_NANO)} USD.`);
   const debt = bucket === "promo" ? 0n : minNano(amount, before.owed);
   const to = bucket ?? "paid";
   return [
@@ -115,7 +113,7 @@ function debitPostings(
   const available = bucket === undefined ? free : minNano(before[bucket], free);
   if (wanted > available)
     throw conflictFault(
-      `Only ${usdText(maxNano(available, 0n))} USD can be taken${bucket === undefined ? "" : ` from ${bucket}`}: ${usdText(before.promo)} USD are promotional, ${usdText(before.paid)} USD paid, and open calls hold ${usdText(before.held)} USD.`,
+      `At most ${usdText(maxNano(available, 0n))} USD can be taken${bucket === undefined ? "" : ` from ${bucket}`}. The balance is ${usdText(before.promo)} USD promotional and ${usdText(before.paid)} USD paid credit, of which open calls hold ${usdText(before.held)} USD.`,
     );
   const promo = bucket === "paid" ? 0n : minNano(wanted, before.promo);
   return [
@@ -127,10 +125,10 @@ function debitPostings(
 function applyTransfers(
   before: BalanceSnapshot,
   accountId: string,
-  moved: readonly Transfer[],
+  transfers: readonly Transfer[],
 ): BalanceSnapshot {
   const netOf = (account: string): Nano =>
-    moved.reduce(
+    transfers.reduce(
       (sum, { from, to, amount }) =>
         sum + (to === account ? amount : 0n) - (from === account ? amount : 0n),
       0n,
@@ -147,7 +145,7 @@ async function lockWalletRow(tx: Tx, accountId: string): Promise<Row> {
   const [row] = await tx.lockMany("wallet", "account_id", [accountId]);
   if (row === undefined)
     throw new Fault("not_found", `no wallet of ${accountId}`, {
-      message: "There is no such account.",
+      message: "The account does not exist.",
     });
   return row;
 }

@@ -1,5 +1,5 @@
-// How bought credit comes in and goes back. Every amount that passes through a payment processor goes through its
-// clearing account, so that the processor's own books and this one can be held against each other to the cent.
+// Posts payments and returns (refunds, disputes) of purchased credit. Every amount passes through the processor's clearing
+// account, so that the processor's statements can be reconciled to the cent.
 
 import { type Nano, MAX_NANO, maxNano, minNano, toNano } from "../../base/money.ts";
 import { type Reader, type Row, text, type Tx } from "../../store/db.ts";
@@ -18,27 +18,27 @@ import {
 } from "../rows.ts";
 import { operatorShare, type Reversal } from "./reversals.ts";
 
-/** What an amount of a payment is made of. */
+/** The parts of a payment. */
 export interface PaymentAmounts {
   readonly credit: Nano;
   readonly fee: Nano;
   readonly tax: Nano;
-  /** What buys nothing: a wrong amount that came in. */
+  /** Received money that bought nothing, such as a wrong amount. */
   readonly suspense: Nano;
-  /** What went back beyond the payment: the house's own loss. */
+  /** Returned beyond the payment: the operator's loss. */
   readonly excess: Nano;
 }
 
 export interface PaymentMovement {
-  /** Begins the ids of its transfers: the same movement twice is refused by the store. */
+  /** Prefix of its transfer ids: the store rejects a duplicate. */
   readonly id: string;
   readonly accountId: string;
   readonly processor: string;
   readonly amounts: PaymentAmounts;
   readonly kind: "purchase" | "refund" | "refund_failed" | "dispute" | "dispute_closed";
-  /** What it undoes: what the house bore of that goes back to the house. */
+  /** The return that it reverses: what the operator lost by that one goes back to the operator. */
   readonly reverses?: Reversal;
-  /** The payment. */
+  /** The id of the payment. */
   readonly ref: string;
   readonly now: number;
 }
@@ -47,13 +47,12 @@ function clearingAccount(processor: string): string {
   return `system:clearing:${processor}`;
 }
 
-/** Whether so much more fits into a balance. */
 export async function fitsBalanceLimit(tx: Tx, accountId: string, credit: Nano): Promise<boolean> {
   const wallet = await lockWallet(tx, accountId);
   return wallet.promo + wallet.paid + credit <= MAX_NANO;
 }
 
-/** Money that came in, or came back: what the house bore is given back to it, and what the account owes is taken first. */
+/** Posts a payment, or a return that was reversed. The operator's share goes first, then the account's debt, then its credit. */
 export async function postPayment(tx: Tx, movement: PaymentMovement): Promise<void> {
   const wallet = await lockWallet(tx, movement.accountId);
   const { credit, fee, tax, suspense, excess } = movement.amounts;
@@ -80,9 +79,8 @@ export async function postPayment(tx: Tx, movement: PaymentMovement): Promise<vo
 }
 
 /**
- * Money that went back to who paid. Credit is taken as far as it is neither spent nor held by open calls; what is
- * missing is the house's loss after a refund, and the account's debt after a dispute. Answers the marks that the balance
- * fell below.
+ * Posts a refund or dispute. Takes credit that is neither spent nor held by open calls; what is missing is the operator's
+ * loss after a refund, and the account's debt after a dispute.
  */
 export async function postReturn(
   tx: Tx,
@@ -116,7 +114,7 @@ export async function postReturn(
   return crossingsOf(movement, wallet, taken);
 }
 
-/** Takes what an account owes out of what it has meanwhile: credit that open calls held. Answers as `sendBack` does. */
+/** Collects a debt from credit that has become available, such as credit that open calls held. */
 export async function collectDebt(
   tx: Tx,
   { id, accountId, now }: Pick<PaymentMovement, "id" | "accountId" | "now">,
@@ -138,7 +136,7 @@ export async function collectDebt(
   return crossingsOf(movement, wallet, taken);
 }
 
-/** The house bears what an account owes, which unfreezes it, until the dispute is won after all. Answers how much that is. */
+/** Writes off an account's debt, which unfreezes it, and returns the amount. Winning the dispute later reverses it. */
 export async function writeOffDebt(
   tx: Tx,
   request: Pick<PaymentMovement, "id" | "accountId" | "now"> & { readonly reason: string },
@@ -154,7 +152,7 @@ export async function writeOffDebt(
   return owed;
 }
 
-/** The accounts that owe something and have credit to pay it with, at most so many: who has none stands in nobody's way. */
+/** Accounts with a debt and available credit. Accounts without credit are skipped, so that they cannot fill the page. */
 export async function listDebtors(reader: Reader, max: number): Promise<readonly string[]> {
   const rows = await reader.all(
     `select account_id from wallet where owed > 0 and paid > 0 and promo + paid > held
@@ -164,7 +162,7 @@ export async function listDebtors(reader: Reader, max: number): Promise<readonly
   return rows.map((row) => text(row, "account_id"));
 }
 
-/** What a refund could take without a loss, until the transaction ends. */
+/** What a refund can take without a loss; locked until the transaction ends. */
 export async function lockRefundable(tx: Tx, accountId: string): Promise<Nano> {
   return refundableOf(await lockWallet(tx, accountId));
 }
@@ -178,7 +176,7 @@ async function insertPostings(
 ): Promise<void> {
   const { id, accountId, kind, ref, now: at } = movement;
   const transfers = postings.flatMap(([name, from, to, amount]): Transfer[] => {
-    if (amount < 0n) throw new Error(`${id} would move less than nothing as ${name}`);
+    if (amount < 0n) throw new Error(`the posting ${name} of ${id} has a negative amount`);
     return amount === 0n
       ? []
       : [{ id: `${id}.${name}`, accountId, from, to, amount, kind, ref, at }];
@@ -210,7 +208,7 @@ function crossingsOf(
 }
 
 interface LockedWallet extends Wallet {
-  /** What the house bears of the account's debts. */
+  /** The debts that the operator has written off. */
   readonly writtenOff: Nano;
 }
 
@@ -229,7 +227,7 @@ function requireWallet(row: Row | undefined, accountId: string): Wallet {
   return toWallet(row);
 }
 
-/** Bought credit that open calls do not need, even if they cost all that they hold. */
+/** Paid credit that open calls do not hold. */
 function refundableOf({ promo, paid, held }: Wallet): Nano {
   const available = promo + paid - held;
   return minNano(paid, maxNano(available, 0n));

@@ -1,10 +1,10 @@
-// Whose credit it is that comes back after a refund that failed, or a dispute that was won: the house's, as far as it bore
-// what was missing when the credit went, and the account's otherwise.
+// Reversals: a failed refund or a won dispute brings credit back. The operator gets it as far as the operator lost the credit
+// that was missing at the return; the account gets the rest.
 
 import { type Nano, maxNano, minNano, toNano } from "../../base/money.ts";
 import { text, type Tx } from "../../store/db.ts";
 
-/** One that went back, of a payment: the ids of that movement, and of the one that undoes it, which need not have come. */
+/** A refund or dispute of a payment: its movement id and the id its reversal would have (which may not exist yet). */
 export interface PaymentReturn {
   readonly id: string;
   readonly reversedBy: string;
@@ -13,9 +13,9 @@ export interface PaymentReturn {
 
 export interface Reversal {
   readonly id: string;
-  /** All that went back of the payment, with this. */
+  /** All returns of the payment, including this one. */
   readonly returns: readonly PaymentReturn[];
-  /** The payment's credit that is still gone once this is undone. */
+  /** The payment's credit that is still returned after this reversal. */
   readonly stillReturned: Nano;
 }
 
@@ -27,16 +27,16 @@ interface ReversalMovement {
 }
 
 interface OperatorShare {
-  /** Of refunds of credit that was spent. */
+  /** The loss of refunds of spent credit. */
   readonly absorbed: Nano;
-  /** Of debts that were written off. */
+  /** The loss of debts that were written off. */
   readonly writtenOff: Nano;
 }
 
 /**
- * What of the credit that comes back is the house's: what was missing when it went, as far as the house bore it and has
- * not got it back. And the house never goes on bearing more of a payment than is still gone of it: where refunds and
- * disputes are more than the payment, the one that is undone first need not be the one that the house bore.
+ * The operator's share of the credit that comes back: what was missing at the return, as far as the operator lost it and has
+ * not recovered it. After the reversal the operator's loss is at most what is still returned of the payment: if the returns
+ * exceed the payment, the one reversed first need not be the one that caused the loss.
  */
 export async function operatorShare(
   tx: Tx,
@@ -46,7 +46,9 @@ export async function operatorShare(
   if (reverses === undefined || credit === 0n) return { absorbed: 0n, writtenOff: 0n };
   const amountOf = await readAmounts(tx, accountId, reverses.returns);
   const creditedBy = ({ id, reversedBy }: PaymentReturn): Nano =>
-    id === reverses.id ? credit : sum(CREDIT_POSTINGS.map((leg) => amountOf(reversedBy, leg)));
+    id === reverses.id
+      ? credit
+      : sum(CREDIT_POSTINGS.map((posting) => amountOf(reversedBy, posting)));
   const missing = amountOf(reverses.id, "missing");
   const refunds = reverses.returns.filter((one) => one.kind === "refund");
   const disputes = reverses.returns.filter((one) => one.kind === "dispute");
@@ -61,21 +63,21 @@ export async function operatorShare(
       ? { absorbed: minNano(credit, minNano(missing, lost)), writtenOff: 0n }
       : { absorbed: 0n, writtenOff: minNano(credit, minNano(missing, writtenOff)) };
   const remaining = {
-    borne: lost - own.absorbed,
+    absorbed: lost - own.absorbed,
     writtenOff: minNano(writtenOff - own.writtenOff, owedInitially),
   };
   const excess = minNano(
-    maxNano(0n, remaining.borne + remaining.writtenOff - reverses.stillReturned),
+    maxNano(0n, remaining.absorbed + remaining.writtenOff - reverses.stillReturned),
     credit - own.absorbed - own.writtenOff,
   );
-  const excessAbsorbed = minNano(excess, remaining.borne);
+  const excessAbsorbed = minNano(excess, remaining.absorbed);
   return {
     absorbed: own.absorbed + excessAbsorbed,
     writtenOff: own.writtenOff + excess - excessAbsorbed,
   };
 }
 
-/** The legs by which credit that comes back is brought. */
+/** The postings of credit that comes back. */
 const CREDIT_POSTINGS = ["borne", "written_off", "debt", "credit"] as const;
 
 async function readAmounts(

@@ -202,5 +202,5 @@ function balanceChanges(
 /** A reference to an account that is none is answered before anything is asked of the store. */
 export function requireAccountId(id: string): string {
   if (/^acct_[0-9a-z]{26}$/.test(id)) return id;
-  throw new Fault("not_found", "no account's id", { message: "There is no such account." });
+  throw new Fault("not_found", "no account's id", { message: "The account does not exist." });
 }

@@ -39,64 +39,64 @@ const CORRUPTIONS: readonly (readonly [what: string, sql: string, found: RegExp]
   [
     "a debt that nobody has",
     "update wallet set owed = 5",
-    /what an account owes is not what was left missing.*owed 5/,
+    /account's debt does not match its transfers.*owed 5/,
   ],
   [
     "a debt that was written off, and never was",
     "update wallet set written_off = 5",
-    /what the house bears of an account's debts.*written_off 5/,
+    /written-off debt does not match its transfers.*written_off 5/,
   ],
   [
     "a payment that moved less than came in",
     "update payment set amount_cents = amount_cents + 1",
-    /a payment did not move what came in/,
+    /payment's transfers do not match what was received/,
   ],
   [
     "a refund that was not moved",
     "update payment set refunded_cents = 1",
-    /a payment did not move what came in/,
+    /payment's transfers do not match what was received/,
   ],
   [
     "credit from a processor without a payment",
     "delete from payment",
-    /without a payment of that account/,
+    /clearing transfer belongs to no payment/,
   ],
   [
     "the same payment on another account's statement",
     `${TRANSFER} ('x', 'b', 'system:clearing:test', 'system:suspense', 5, 'purchase', 'test:pay', 1)`,
-    /without a payment of that account: account_id b, ref test:pay/,
+    /clearing transfer belongs to no payment of its account: account_id b, ref test:pay/,
   ],
   [
     "an invoice that says paid and was not",
     "update payment set state = 'suspense'",
-    /not paid by exactly one payment/,
+    /invoice's status does not match its payments/,
   ],
   [
     "an invoice that was paid and says open",
     "update invoice set status = 'open'",
-    /one that was counts as unpaid/,
+    /invoice's status does not match its payments/,
   ],
   [
     "an invoice that asks for another amount than was paid",
     "update invoice set fee_cents = fee_cents + 1",
-    /not paid by exactly one payment/,
+    /invoice's status does not match its payments/,
   ],
   [
     "an invoice that was credited twice",
     `insert into payment (id, invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at)
      select 'test:again', invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at from payment`,
-    /exactly one payment in full.*payments 2/,
+    /invoice's status does not match its payments.*payments 2/,
   ],
   [
     "an automatic purchase that failed and was credited",
     `${TOP_UP} select 'tup', account_id, id, 'pmt', 1000, 50, 'failed', 1 from invoice`,
-    /an automatic purchase counts as paid and its invoice does not, or the other way round: id tup/,
+    /top-up's state does not match its invoice: id tup/,
   ],
   [
     "an automatic purchase that has ended and stands in the way of the next",
     `insert into top_up (id, account_id, invoice_id, method_id, amount_cents, fee_cents, state, open_for, created_at)
      select 'tup', account_id, id, 'pmt', 1000, 50, 'paid', account_id, 1 from invoice`,
-    /or the other way round: id tup/,
+    /top-up's state does not match its invoice: id tup/,
   ],
 ];
 

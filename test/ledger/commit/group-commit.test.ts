@@ -2,13 +2,14 @@ import { describe, expect, test } from "bun:test";
 import { Fault } from "../../../src/base/fault.ts";
 import { createGroupCommit } from "../../../src/ledger/commit/group-commit.ts";
 import { LOCKED, UNAVAILABLE } from "../../../src/store/db.ts";
+import { eventually } from "../../support/eventually.ts";
 
 const unavailable = (): Error => Object.assign(new Error("gone"), { [UNAVAILABLE]: true });
 const locked = (): Error => Object.assign(unavailable(), { [LOCKED]: true });
-const numbers = (count: number): number[] => Array.from({ length: count }, (_, place) => place);
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 
 describe("group commit", () => {
-  test("what is asked for in one turn is committed at once, and each gets its own outcome", async () => {
+  test("operations of one tick share a commit, and each gets its own outcome", async () => {
     const sizes: number[] = [];
     const group = createGroupCommit<number, string>(async (operations) => {
       sizes.push(operations.length);
@@ -22,23 +23,25 @@ describe("group commit", () => {
     await group.idle();
   });
 
-  test("what comes during a commit waits for the next, in order, in batches of a bounded size", async () => {
-    const seen: number[][] = [];
+  test("operations submitted during a commit wait for the next one, in order and in bounded batches", async () => {
+    const batches: number[][] = [];
+    const gate = Promise.withResolvers<void>();
     const group = createGroupCommit<number, number>(async (operations) => {
-      seen.push([...operations]);
-      await Bun.sleep(1);
+      batches.push([...operations]);
+      await gate.promise;
       return operations;
     });
     const first = group.submit(-1, "new");
-    await Bun.sleep(0);
+    await eventually(() => batches.length === 1);
     const rest = numbers(1_700).map((one) => group.submit(one, "new"));
+    gate.resolve();
     await Promise.all([first, ...rest]);
-    expect(Math.max(...seen.map((batch) => batch.length))).toBeLessThanOrEqual(500);
-    expect(seen.flat()).toEqual([-1, ...numbers(1_700)]);
+    expect(Math.max(...batches.map((batch) => batch.length))).toBeLessThanOrEqual(500);
+    expect(batches.flat()).toEqual([-1, ...numbers(1_700)]);
   });
 
-  test("a crowd that grows from turn to turn shares a commit, for three turns more, and one alone waits for none", async () => {
-    const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  test("a queue that grows from tick to tick shares a commit for up to three ticks; a single operation does not wait", async () => {
+    const nextTick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
     const sizesOf = async (arriving: readonly number[]): Promise<readonly number[]> => {
       const sizes: number[] = [];
       const group = createGroupCommit<number, number>(async (operations) => {
@@ -47,7 +50,7 @@ describe("group commit", () => {
       });
       for (const count of arriving) {
         for (const one of numbers(count)) void group.submit(one, "new");
-        await nextTurn();
+        await nextTick();
       }
       await group.idle();
       return sizes;
@@ -61,7 +64,7 @@ describe("group commit", () => {
     expect(others.length).toBeGreaterThan(0);
   });
 
-  test("one operation that cannot be written fails alone, and the others keep their order", async () => {
+  test("an operation that cannot be written fails alone, and the others keep their order", async () => {
     const written: number[] = [];
     let commits = 0;
     const group = createGroupCommit<number, number>(async (operations) => {
@@ -71,14 +74,14 @@ describe("group commit", () => {
       return operations;
     });
     const outcomes = await Promise.allSettled(numbers(400).map((one) => group.submit(one, "new")));
-    expect(outcomes.flatMap((one, place) => (one.status === "rejected" ? [place] : []))).toEqual([
+    expect(outcomes.flatMap((one, index) => (one.status === "rejected" ? [index] : []))).toEqual([
       137,
     ]);
     expect(written).toEqual(numbers(400).filter((one) => one !== 137));
     expect(commits).toBeLessThan(25);
   });
 
-  test("a store that is away for a moment is waited for, without halving", async () => {
+  test("retries the whole batch while the store is briefly unavailable", async () => {
     const sizes: number[] = [];
     const group = createGroupCommit<number, number>(async (operations) => {
       sizes.push(operations.length);
@@ -89,7 +92,7 @@ describe("group commit", () => {
     expect(sizes).toEqual([64, 64, 64]);
   });
 
-  test("a store that stays away refuses the whole batch as overloaded, after a bounded number of attempts", async () => {
+  test("rejects a batch as overloaded after a limited number of attempts", async () => {
     let commits = 0;
     const group = createGroupCommit<number, number>(async () => {
       commits += 1;
@@ -103,12 +106,12 @@ describe("group commit", () => {
     expect(commits).toBeLessThan(100);
   });
 
-  test("a store that goes away while a batch is halved repeats nothing that has its outcome", async () => {
+  test("does not repeat operations with an outcome if the store fails while a batch is split", async () => {
     const written: number[] = [];
-    let away = 2;
+    let failures = 2;
     const group = createGroupCommit<number, number>(async (operations) => {
       if (operations.includes(5)) throw new Error("poison");
-      if (operations.includes(6) && away-- > 0) throw unavailable();
+      if (operations.includes(6) && failures-- > 0) throw unavailable();
       written.push(...operations);
       return operations;
     });
@@ -117,7 +120,7 @@ describe("group commit", () => {
     expect(written).toEqual(numbers(16).filter((one) => one !== 5));
   });
 
-  test("new work is refused while the store is away, and what is owed is done when it is back", async () => {
+  test("rejects new work while the store is unavailable, and completes owed work when it is back", async () => {
     const done: number[] = [];
     let commits = 0;
     const group = createGroupCommit<number, number>(async (operations) => {
@@ -137,31 +140,31 @@ describe("group commit", () => {
     expect(await group.submit(8, "new")).toBe(8);
   });
 
-  test("a full queue refuses new calls with `retry-after`, and takes what ends a call", async () => {
+  test("a full queue rejects new work with `retry-after` and admits owed work", async () => {
     const gate = Promise.withResolvers<void>();
     const group = createGroupCommit<number, number>(async (operations) => {
       await gate.promise;
       return operations;
     });
-    const taken = numbers(20_000).map((one) => group.submit(one, "new"));
-    const refused = await group.submit(-1, "new").catch((error: unknown) => error);
+    const admitted = numbers(20_000).map((one) => group.submit(one, "new"));
+    const rejected = await group.submit(-1, "new").catch((error: unknown) => error);
     expect(
-      refused instanceof Fault ? [refused.code, refused.options.retryAfterSeconds] : refused,
+      rejected instanceof Fault ? [rejected.code, rejected.options.retryAfterSeconds] : rejected,
     ).toEqual(["overloaded", 1]);
     const owed = group.submit(-2, "owed");
     gate.resolve();
     expect(await owed).toBe(-2);
-    await Promise.all(taken);
+    await Promise.all(admitted);
   });
 
-  test("rows that somebody else keeps locked hold up nobody else: new work on them is refused, what is owed is done later", async () => {
+  test("locked rows delay only their own operations: new work is rejected, owed work is retried", async () => {
     let isLocked = true;
-    const tried: number[][] = [];
-    const waited: boolean[] = [];
+    const batches: number[][] = [];
+    const hadLongTimeout: boolean[] = [];
     const group = createGroupCommit<number, number>(
-      async (operations, isHurried) => {
-        tried.push([...operations]);
-        if (operations.some((one) => one < 0)) waited.push(!isHurried);
+      async (operations, hasShortLockTimeout) => {
+        batches.push([...operations]);
+        if (operations.some((one) => one < 0)) hadLongTimeout.push(!hasShortLockTimeout);
         if (isLocked && operations.some((one) => one < 0)) throw locked();
         return operations;
       },
@@ -169,23 +172,25 @@ describe("group commit", () => {
       { lockKeyOf: (one) => (one < 0 ? "locked" : `${one}`) },
     );
     const owed = [-1, -2].map((one) => group.submit(one, "owed"));
-    const fresh = group.submit(-3, "new").catch((error: unknown) => error);
+    const newWork = group.submit(-3, "new").catch((error: unknown) => error);
     const others = numbers(61).map((one) => group.submit(one, "new"));
     expect(await Promise.all(others)).toEqual(numbers(61));
-    const refused = await fresh;
+    const rejected = await newWork;
     expect(
-      refused instanceof Fault ? [refused.code, refused.options.retryAfterSeconds] : refused,
+      rejected instanceof Fault ? [rejected.code, rejected.options.retryAfterSeconds] : rejected,
     ).toEqual(["overloaded", 1]);
-    // Halves, down to the one alone; the others of its lane are not tried after it.
-    expect(tried.length).toBeLessThan(16);
+    // The batch is split down to one operation; the others with the same lock key are deferred untried.
+    expect(batches.length).toBeLessThan(16);
     expect(group.queueDepth()).toBe(2);
     expect(await group.submit(7, "new")).toBe(7);
-    await Bun.sleep(50);
-    // Whoever tries them again is alone, so that nobody waits for locked rows with them.
-    const later = tried.slice(20).filter((batch) => batch.some((one) => one < 0));
-    expect(later.filter((batch) => batch.length > 1)).toEqual([]);
-    // They are waited for once, and neither by each half of the batch nor by whoever tries again.
-    expect(waited.filter((patiently) => patiently)).toHaveLength(1);
+    const attempted = batches.length;
+    const retries = (): readonly number[][] =>
+      batches.slice(attempted).filter((batch) => batch.some((one) => one < 0));
+    await eventually(() => retries().length >= 2);
+    // Each retry is alone in its batch, so that no other operation waits for locked rows.
+    expect(retries().filter((batch) => batch.length > 1)).toEqual([]);
+    // Only the first attempt has the long lock timeout, not the halves of the batch and the retries.
+    expect(hadLongTimeout.filter(Boolean)).toHaveLength(1);
     isLocked = false;
     expect(await Promise.all(owed)).toEqual([-1, -2]);
     await group.idle();
@@ -193,12 +198,12 @@ describe("group commit", () => {
     expect(await group.submit(-4, "new")).toBe(-4);
   });
 
-  test("what was tried and not heard of is taken back where its rows are locked by then", async () => {
-    const weather = [unavailable(), locked()];
+  test("compensates an operation of unknown outcome if its rows are locked at the retry", async () => {
+    const errors = [unavailable(), locked()];
     const done: number[] = [];
     const group = createGroupCommit<number, number>(
       async (operations) => {
-        const error = weather.shift();
+        const error = errors.shift();
         if (error !== undefined) throw error;
         done.push(...operations);
         return operations;

@@ -1,5 +1,5 @@
-// A hold that is young is kept in memory, on the store that serves one process. What that must not change is in
-// property.test.ts; here is what it changes, and what happens at its edges.
+// The hold buffer, which keeps new holds in memory with SQLite. histories/ tests that the rules stay the same with it; this
+// file tests what it changes.
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { HOUR_MS } from "../../../src/base/time.ts";
@@ -11,6 +11,7 @@ import { verifyLedger } from "../../../src/ledger/verify.ts";
 import { type BufferedDb, bufferHolds } from "../../../src/ledger/commit/hold-buffer.ts";
 import { type Db, type Reader, text, UNAVAILABLE, integer } from "../../../src/store/db.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";
+import { eventually } from "../../support/eventually.ts";
 import { openStoreAt, openStore, type TestStore } from "../../support/stores/stores.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "../fixtures.ts";
@@ -20,11 +21,11 @@ const OWNER = { accountId: "a", keyId: "a.k", now: NOW };
 const NEVER_FLUSH_MS = HOUR_MS;
 
 let store: TestStore;
-/** What the gateway uses, and the same store as another process sees it. */
+/** The gateway's store, and the same store as another process sees it. */
 let db: BufferedDb;
 let outside: Db;
 let ledger: Ledger<UsageRecord>;
-/** How often the store was written to. */
+/** The number of write transactions. */
 let writes: number;
 
 beforeEach(async () => {
@@ -48,9 +49,9 @@ async function restart(flushAfterMs: number): Promise<void> {
   writes = 0;
   const counted: Db = {
     ...store.db,
-    write: (work, lasting) => {
+    write: (work, durability) => {
       writes += 1;
-      return store.db.write(work, lasting);
+      return store.db.write(work, durability);
     },
     close: async () => {},
   };
@@ -73,8 +74,8 @@ async function readHoldRows(of: Reader): Promise<readonly string[]> {
   return rows.map((row) => `${text(row, "id")} ${integer(row, "amount")}`);
 }
 
-describe("a hold that is young", () => {
-  test("stands in no table, and holds all the same", async () => {
+describe("a buffered hold", () => {
+  test("is in no table, but reserves credit", async () => {
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
     expect(await readHoldRows(outside)).toEqual([]);
     expect((await getWallet(outside, "a")).held).toBe(0n);
@@ -85,7 +86,7 @@ describe("a hold that is young", () => {
     });
   });
 
-  test("that is settled leaves its charge and its record, and was never written", async () => {
+  test("is never written if it is settled", async () => {
     await ledger.hold(hold("h", 700n));
     expect(await ledger.settle(settle("h", 40n))).toMatchObject({
       status: "settled",
@@ -97,7 +98,7 @@ describe("a hold that is young", () => {
     expect(await ledger.settle(settle("h", 40n))).toEqual({ status: "already" });
   });
 
-  test("is seen by whoever reads what is held, through the gateway's own store", async () => {
+  test("is flushed before reads of wallets, keys and holds", async () => {
     await ledger.hold(hold("h", 700n));
     await ledger.hold(hold("i", 100n, { keyId: "a.l" }));
     expect((await getWallet(db, "a")).held).toBe(800n);
@@ -109,54 +110,54 @@ describe("a hold that is young", () => {
     ]);
   });
 
-  test("is seen by a snapshot, and by whatever writes", async () => {
+  test("is flushed before snapshots and writes", async () => {
     await ledger.hold(hold("h", 700n));
     expect(await db.snapshot(readHoldRows)).toEqual(["h 700"]);
     await ledger.hold(hold("i", 100n));
     expect(await db.write((tx) => getWallet(tx, "a"))).toMatchObject({ held: 800n });
   });
 
-  test("is not written for whoever reads something else", async () => {
+  test("is not flushed before other reads", async () => {
     await ledger.hold(hold("h", 700n));
     await db.all("select id from swept_hold");
     await db.get("select count(*) as count from transfer");
     expect(await readHoldRows(outside)).toEqual([]);
   });
 
-  test("is written when it is old, and settled from its table then", async () => {
+  test("is flushed after a while, and then settled from its table", async () => {
     await restart(20);
     await ledger.hold(hold("h", 700n));
     expect(await readHoldRows(outside)).toEqual([]);
-    await until(async () => (await readHoldRows(outside)).length === 1);
+    await eventually(async () => (await readHoldRows(outside)).length === 1);
     expect((await getWallet(outside, "a")).held).toBe(700n);
     expect(await ledger.settle(settle("h", 40n))).toMatchObject({ status: "settled", late: false });
     expect(await readHoldRows(outside)).toEqual([]);
     expect(await getWallet(outside, "a")).toEqual({ promo: 960n, paid: 0n, held: 0n });
   });
 
-  test("that was written is known when it is asked for again", async () => {
+  test("is recognized after a flush if it is repeated", async () => {
     await ledger.hold(hold("h", 700n));
     await readHoldRows(db);
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
     expect((await getWallet(db, "a")).held).toBe(700n);
   });
 
-  test("of another key or account is not settled", async () => {
+  test("is not settled for another key or account", async () => {
     await ledger.hold(hold("h", 700n));
     expect(await rejectionMessage(ledger.settle(settle("h", 40n, "a.l")))).toBe(
-      "hold h is settled for another account or key",
+      "hold h belongs to another account or key",
     );
     expect((await getWallet(db, "a")).held).toBe(700n);
   });
 
-  test("is lost with its process, and holds nothing after it", async () => {
+  test("is lost with its process and reserves nothing afterwards", async () => {
     await ledger.hold(hold("h", 1_000n));
     await restart(NEVER_FLUSH_MS);
     expect(await sweepHolds(db, NOW)).toBe(0);
     expect(await ledger.hold(hold("i", 1_000n))).toMatchObject({ status: "held" });
   });
 
-  test("that was written is given back after the end of its process, and settles late", async () => {
+  test("is swept after a flush and the end of its process, and settles late", async () => {
     await ledger.hold(hold("h", 700n));
     await readHoldRows(db);
     await startLedger(db, "main", NOW);
@@ -166,24 +167,24 @@ describe("a hold that is young", () => {
   });
 });
 
-describe("a hold whose wallet and key are known", () => {
-  /** Makes them known: the first call's batch has read them. */
-  const getKnown = async (name = "first"): Promise<void> => {
+describe("tryHoldSync", () => {
+  /** Caches the rows of the wallet and key. */
+  const fillCache = async (name = "first"): Promise<void> => {
     await ledger.hold(hold(name, 100n));
     await ledger.settle(settle(name, 0n));
     writes = 0;
   };
 
-  test("is decided at once, and nothing is written", async () => {
-    await getKnown();
+  test("decides a hold from cached rows without a write", async () => {
+    await fillCache();
     expect(ledger.tryHoldSync(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
     expect(ledger.tryHoldSync(hold("i", 301n))).toMatchObject({ status: "insufficient_credits" });
     expect(writes).toBe(0);
     expect((await getWallet(db, "a")).held).toBe(700n);
   });
 
-  test("and its settle write the balance that they found and what they charged", async () => {
-    await getKnown();
+  test("keeps balances exact over many holds and settlements", async () => {
+    await fillCache();
     for (let call = 0; call < 50; call++) {
       expect(ledger.tryHoldSync(hold(`h${call}`, 7n))).toMatchObject({ status: "held" });
       await ledger.settle(settle(`h${call}`, BigInt(call % 9)));
@@ -193,47 +194,49 @@ describe("a hold whose wallet and key are known", () => {
     expect(held).toBe(0n);
   });
 
-  test("is asked of a batch while anything is written", async () => {
-    await getKnown();
-    const writing = db.write(() => Bun.sleep(5));
+  test("returns undefined during a write", async () => {
+    await fillCache();
+    const release = Promise.withResolvers<void>();
+    const writing = db.write(() => release.promise);
     expect(ledger.tryHoldSync(hold("h", 700n))).toBeUndefined();
+    release.resolve();
     await writing;
     expect(ledger.tryHoldSync(hold("h", 700n))).toBeUndefined();
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
   });
 
-  test("is asked of a batch when the same one is asked for again", async () => {
-    await getKnown();
+  test("returns undefined for a repeated hold", async () => {
+    await fillCache();
     ledger.tryHoldSync(hold("h", 700n));
     expect(ledger.tryHoldSync(hold("h", 700n))).toBeUndefined();
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
     expect((await getWallet(db, "a")).held).toBe(700n);
   });
 
-  test("is refused as soon as its key is revoked in this process", async () => {
-    await getKnown();
+  test("rejects a key revoked in this process immediately", async () => {
+    await fillCache();
     await db.write((tx) => tx.run("update api_key set revoked_at = ? where id = 'a.k'", [NOW]));
-    const refused = { status: "key_refused", reason: "revoked" } as const;
-    expect(await ledger.hold(hold("h", 1n))).toEqual(refused);
-    expect(ledger.tryHoldSync(hold("h", 1n))).toEqual(refused);
+    const rejection = { status: "key_rejected", reason: "revoked" } as const;
+    expect(await ledger.hold(hold("h", 1n))).toEqual(rejection);
+    expect(ledger.tryHoldSync(hold("h", 1n))).toEqual(rejection);
   });
 
-  test("is refused as soon as its key is revoked by another process", async () => {
-    await getKnown();
+  test("rejects a key revoked by another process immediately", async () => {
+    await fillCache();
     expect(ledger.tryHoldSync(hold("h", 1n))).toMatchObject({ status: "held" });
     await outside.write((tx) =>
       tx.run("update api_key set revoked_at = ? where id = 'a.k'", [NOW]),
     );
-    await nextTurn();
+    await nextTick();
     expect(ledger.tryHoldSync(hold("i", 1n))).toBeUndefined();
-    expect(await ledger.hold(hold("i", 1n))).toEqual({ status: "key_refused", reason: "revoked" });
+    expect(await ledger.hold(hold("i", 1n))).toEqual({ status: "key_rejected", reason: "revoked" });
   });
 
-  test("finds what another process has granted and taken, beside what is held in memory", async () => {
-    await getKnown();
+  test("combines changes of other processes with buffered holds", async () => {
+    await fillCache();
     ledger.tryHoldSync(hold("h", 700n));
     await outside.write((tx) => deposit(tx, promoDeposit("more", "a", 500n, NOW)));
-    await nextTurn();
+    await nextTick();
     expect(ledger.tryHoldSync(hold("i", 801n))).toBeUndefined();
     expect(await ledger.hold(hold("i", 801n))).toEqual({
       status: "insufficient_credits",
@@ -244,11 +247,14 @@ describe("a hold whose wallet and key are known", () => {
     expect(await getWallet(outside, "a")).toMatchObject({ promo: 800n });
   });
 
-  test("is not decided on what a batch has changed that was not committed", async () => {
-    await getKnown();
+  test("ignores changes of a batch that was not committed", async () => {
+    await fillCache();
     ledger.tryHoldSync(hold("h", 700n));
-    const twice = { ...settle("h", 700n), record: settle("first", 0n).record as UsageRecord };
-    expect(await rejectionMessage(ledger.settle(twice))).toContain("UNIQUE");
+    const duplicateRecord = {
+      ...settle("h", 700n),
+      record: settle("first", 0n).record as UsageRecord,
+    };
+    expect(await rejectionMessage(ledger.settle(duplicateRecord))).toContain("UNIQUE");
     expect(await ledger.hold(hold("i", 301n))).toEqual({
       status: "insufficient_credits",
       available: 300n,
@@ -257,36 +263,37 @@ describe("a hold whose wallet and key are known", () => {
     expect(await ledger.settle(settle("h", 5n))).toMatchObject({ charged: 5n });
   });
 
-  test("is asked of a batch where the store cannot say whether others have written", async () => {
-    const mute: Db = {
+  test("returns undefined if the data version cannot be read", async () => {
+    const unversioned: Db = {
       ...store.db,
       dataVersion: () => {
         throw new Error("cannot be read");
       },
       close: async () => {},
     };
-    db = bufferHolds(mute, NEVER_FLUSH_MS);
-    ledger = await startLedger(db, "mute", NOW, { holdBuffer: db });
-    await getKnown();
+    db = bufferHolds(unversioned, NEVER_FLUSH_MS);
+    ledger = await startLedger(db, "unversioned", NOW, { holdBuffer: db });
+    await fillCache();
     expect(ledger.tryHoldSync(hold("h", 700n))).toBeUndefined();
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
     expect(await ledger.settle(settle("h", 5n))).toMatchObject({ charged: 5n });
   });
 
-  test("is asked of a batch while the store fails", async () => {
-    let isBroken = true;
+  test("returns undefined while the store fails", async () => {
+    let [isBroken, failures] = [true, 0];
     const holdBuffer: BufferedDb = {
       ...db,
-      writeBatch: (work) =>
-        isBroken
-          ? Promise.reject(Object.assign(new Error("full"), { [UNAVAILABLE]: true }))
-          : db.writeBatch(work),
+      writeBatch: (work) => {
+        if (!isBroken) return db.writeBatch(work);
+        failures += 1;
+        return Promise.reject(Object.assign(new Error("full"), { [UNAVAILABLE]: true }));
+      },
     };
     const failing = await startLedger(db, "failing", NOW, { holdBuffer });
-    await getKnown("second");
+    await fillCache("second");
     expect(failing.tryHoldSync(hold("h", 1n))).toMatchObject({ status: "held" });
     const settling = failing.settle(settle("h", 1n));
-    await Bun.sleep(20);
+    await eventually(() => failures > 0);
     expect(failing.tryHoldSync(hold("i", 1n))).toBeUndefined();
     const deciding = failing.hold(hold("i", 1n));
     isBroken = false;
@@ -297,38 +304,38 @@ describe("a hold whose wallet and key are known", () => {
   });
 });
 
-function nextTurn(): Promise<void> {
+function nextTick(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-function sum(count: number, of: (place: number) => bigint): bigint {
+function sum(count: number, of: (index: number) => bigint): bigint {
   let total = 0n;
-  for (let place = 0; place < count; place++) total += of(place);
+  for (let index = 0; index < count; index++) total += of(index);
   return total;
 }
 
-describe("what bounds a key", () => {
-  test("counts its young calls and those that were written", async () => {
+describe("limits of a key", () => {
+  test("the limit of open calls counts buffered and flushed holds", async () => {
     const open = { openCallsMax: 2 };
     await ledger.hold(hold("h", 1n, open));
     await readHoldRows(db);
     await ledger.hold(hold("i", 1n, open));
-    expect(await ledger.hold(hold("j", 1n, open))).toEqual({ status: "too_many_open", open: 2 });
+    expect(await ledger.hold(hold("j", 1n, open))).toEqual({ status: "too_many_calls", open: 2 });
     await ledger.settle(settle("i", 0n));
     expect(await ledger.hold(hold("j", 1n, open))).toMatchObject({ status: "held" });
   });
 
-  test("keeps its pace, before and after they are written", async () => {
-    const pace = { rateLimit: { intervalMs: 1_000, burst: 2 } };
-    await ledger.hold(hold("h", 1n, pace));
-    await ledger.hold(hold("i", 1n, pace));
-    const tooFast = { status: "too_fast", retryAfterMs: 1_000 } as const;
-    expect(await ledger.hold(hold("j", 1n, pace))).toEqual(tooFast);
+  test("the rate limit counts buffered and flushed holds", async () => {
+    const rateLimited = { rateLimit: { intervalMs: 1_000, burst: 2 } };
+    await ledger.hold(hold("h", 1n, rateLimited));
+    await ledger.hold(hold("i", 1n, rateLimited));
+    const rateLimitOutcome = { status: "rate_limited", retryAfterMs: 1_000 } as const;
+    expect(await ledger.hold(hold("j", 1n, rateLimited))).toEqual(rateLimitOutcome);
     await readHoldRows(db);
-    expect(await ledger.hold(hold("j", 1n, pace))).toEqual(tooFast);
+    expect(await ledger.hold(hold("j", 1n, rateLimited))).toEqual(rateLimitOutcome);
   });
 
-  test("is its limit less what is spent, young and written", async () => {
+  test("the spending limit counts buffered and flushed holds", async () => {
     await outside.write((tx) => tx.run("update api_key set limit_nano = 100 where id = 'a.k'"));
     await ledger.hold(hold("h", 60n));
     expect(await ledger.hold(hold("i", 41n))).toMatchObject({
@@ -344,13 +351,13 @@ describe("what bounds a key", () => {
   });
 });
 
-describe("credit that another process takes", () => {
+describe("credit taken by another process", () => {
   const take = (usd: bigint): Promise<unknown> =>
     outside.write((tx) =>
       adjust(tx, { id: `t${usd}`, accountId: "a", amount: -usd, reason: "test", now: NOW }),
     );
 
-  test("is not charged: a young hold settles for what is left, and the rest is the house's", async () => {
+  test("is not charged: a buffered hold settles for what is left, and the rest is an overrun", async () => {
     await ledger.hold(hold("h", 700n));
     await ledger.hold(hold("i", 300n));
     await take(900n);
@@ -359,7 +366,7 @@ describe("credit that another process takes", () => {
     expect(await getWallet(db, "a")).toEqual({ promo: 0n, paid: 0n, held: 0n });
   });
 
-  test("lowers a young hold to what is left when it is written", async () => {
+  test("lowers a buffered hold to what is left when it is flushed", async () => {
     await ledger.hold(hold("h", 700n));
     await ledger.hold(hold("i", 300n));
     await take(200n);
@@ -369,7 +376,7 @@ describe("credit that another process takes", () => {
     expect(await ledger.settle(settle("h", 5n))).toMatchObject({ charged: 5n, overrun: 0n });
   });
 
-  test("in this process is not taken where a young hold needs it", async () => {
+  test("cannot be taken in the same process while a buffered hold reserves it", async () => {
     await ledger.hold(hold("h", 700n));
     const taken = db.write((tx) =>
       adjust(tx, { id: "t", accountId: "a", amount: -301n, reason: "test", now: NOW }),
@@ -378,18 +385,18 @@ describe("credit that another process takes", () => {
   });
 });
 
-describe("many young holds", () => {
-  test("that are asked for at once hold no more than there is", async () => {
-    const names = Array.from({ length: 64 }, (_, place) => `h${place}`);
+describe("many buffered holds", () => {
+  test("made concurrently hold no more than the balance", async () => {
+    const names = Array.from({ length: 64 }, (_, index) => `h${index}`);
     const held = await Promise.all(names.map((name) => ledger.hold(hold(name, 100n))));
     expect(held.filter(({ status }) => status === "held")).toHaveLength(10);
-    const served = names.filter((_, place) => held[place]?.status === "held");
+    const served = names.filter((_, index) => held[index]?.status === "held");
     await Promise.all(served.map((name) => ledger.settle(settle(name, 100n))));
     expect(await getWallet(outside, "a")).toEqual({ promo: 0n, paid: 0n, held: 0n });
   });
 
-  test("are written before they are too many", async () => {
-    const names = Array.from({ length: 4_600 }, (_, place) => `h${place}`);
+  test("are flushed before they exceed the limit", async () => {
+    const names = Array.from({ length: 4_600 }, (_, index) => `h${index}`);
     for (let from = 0; from < names.length; from += 100)
       await Promise.all(names.slice(from, from + 100).map((name) => ledger.hold(hold(name, 0n))));
     const row = await outside.get("select count(*) as count from hold");
@@ -400,23 +407,23 @@ describe("many young holds", () => {
   });
 });
 
-describe("a store that fails", () => {
-  test("at the commit of another's work keeps young holds young", async () => {
+describe("a failing store", () => {
+  test("keeps holds buffered if another transaction fails", async () => {
     await ledger.hold(hold("h", 700n));
     const broken = db.write(async () => {
-      throw new Error("nothing comes of it");
+      throw new Error("failed on purpose");
     });
-    expect(await rejectionMessage(broken)).toBe("nothing comes of it");
+    expect(await rejectionMessage(broken)).toBe("failed on purpose");
     expect(await readHoldRows(outside)).toEqual([]);
     expect(await readHoldRows(db)).toEqual(["h 700"]);
   });
 
-  test("when a hold grows old is tried again", async () => {
+  test("is retried when a flush fails", async () => {
     let failures = 0;
     const faulty: Db = {
       ...store.db,
-      write: (work, lasting) => {
-        if (lasting !== "os_cache" || failures === 2) return store.db.write(work, lasting);
+      write: (work, durability) => {
+        if (durability !== "os_cache" || failures === 2) return store.db.write(work, durability);
         failures += 1;
         return Promise.reject(new Error("full"));
       },
@@ -425,15 +432,7 @@ describe("a store that fails", () => {
     db = bufferHolds(faulty, 10);
     ledger = await startLedger(db, "main", NOW, { holdBuffer: db });
     await ledger.hold(hold("h", 700n));
-    await until(async () => (await readHoldRows(outside)).length === 1);
+    await eventually(async () => (await readHoldRows(outside)).length === 1);
     expect(failures).toBe(2);
   });
 });
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (let waited = 0; waited < 500; waited++) {
-    if (await isSo()) return;
-    await Bun.sleep(10);
-  }
-  throw new Error("it never came about");
-}

@@ -355,13 +355,13 @@ function keyRejection(
   now: number,
 ): string | undefined {
   const key = model.keys[what.key];
-  if (key === undefined) return "key_refused unknown";
-  if (key.revoked) return "key_refused revoked";
-  if (key.expiresAt !== null && now >= key.expiresAt) return "key_refused expired";
+  if (key === undefined) return "key_rejected unknown";
+  if (key.revoked) return "key_rejected revoked";
+  if (key.expiresAt !== null && now >= key.expiresAt) return "key_rejected expired";
   const { calls } = keyState(model, what.key);
-  if (what.openMax !== null && calls >= what.openMax) return `too_many_open ${calls}`;
+  if (what.openMax !== null && calls >= what.openMax) return `too_many_calls ${calls}`;
   const wait = what.pace === null ? 0 : rateLimitWaitMs(model, what.key, what.pace, now);
-  return wait > 0 ? `too_fast ${wait}` : undefined;
+  return wait > 0 ? `rate_limited ${wait}` : undefined;
 }
 
 function settle(

@@ -324,12 +324,12 @@ function outcomeText(outcome: HoldOutcome): string {
       return `key_limit ${outcome.remaining}`;
     case "budget":
       return `budget ${outcome.blocked.window} ${outcome.blocked.remaining}`;
-    case "key_refused":
-      return `key_refused ${outcome.reason}`;
-    case "too_fast":
-      return `too_fast ${outcome.retryAfterMs}`;
-    case "too_many_open":
-      return `too_many_open ${outcome.open}`;
+    case "key_rejected":
+      return `key_rejected ${outcome.reason}`;
+    case "rate_limited":
+      return `rate_limited ${outcome.retryAfterMs}`;
+    case "too_many_calls":
+      return `too_many_calls ${outcome.open}`;
   }
 }
 
