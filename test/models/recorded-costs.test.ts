@@ -32,7 +32,7 @@ describe("price compared to the provider's stated cost", () => {
         counts.set(key, (counts.get(key) ?? 0) + 1);
       }
       for (const [key, count] of [...counts].toSorted(([left], [right]) => (left < right ? -1 : 1)))
-        console.log(`cost oracle  ${String(count).padStart(4)}  ${key}`);
+        console.log(`recorded cost  ${String(count).padStart(4)}  ${key}`);
       expect(unexplained).toEqual([]);
       expect(counts.get("xai: equal")).toBe(96);
       expect(counts.get("openrouter: equal") ?? 0).toBeGreaterThanOrEqual(250);
