@@ -151,8 +151,11 @@ test("holds for a compaction, which reads the whole context again", async () => 
   expect((await send("messages", sonnet({ context_management: { edits } }))).status).toBe(402);
 });
 
-test("charges an implausible token count at most the hold", async () => {
-  await open("ANTHROPIC", replyOf({ input_tokens: 128_638, output_tokens: 365 }));
+test.each([
+  ["input", { input_tokens: 128_638, output_tokens: 365 }],
+  ["output", { input_tokens: 9, output_tokens: 3_000 }],
+])("charges an implausible count of %s tokens at most the hold", async (_, usage) => {
+  await open("ANTHROPIC", replyOf(usage));
   await send("messages", sonnet({}));
   expect(await spent()).toBeLessThan(20_000_000n);
   expect((await usageRecordsOf(gateway.server.db, account.id))[0]).toMatchObject({ exact: 0 });
@@ -197,6 +200,23 @@ test.each([
     expect([response.status, await response.text()]).toEqual([
       400,
       expect.stringContaining("tools"),
+    ]);
+    expect(provider.requests).toEqual([]);
+  },
+);
+
+test.each([
+  ["service_tier", "chat", { model: "groq/openai/gpt-oss-120b", service_tier: "turbo" }],
+  ["speed", "messages", { model: "anthropic/claude-sonnet-4-6", speed: "fast" }],
+] as const)(
+  "rejects a `%s` without a known price on the gateway's account",
+  async (param, api, more) => {
+    await open(api === "chat" ? "GROQ" : "ANTHROPIC", completion({ prompt_tokens: 20 }));
+    const response = await send(api, { max_tokens: 8, messages: MESSAGES, ...more });
+    const { error } = (await response.json()) as { error: Json };
+    expect([response.status, String(error["message"])]).toEqual([
+      400,
+      expect.stringContaining(`Remove \`${param}\``),
     ]);
     expect(provider.requests).toEqual([]);
   },

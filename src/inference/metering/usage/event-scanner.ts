@@ -51,8 +51,8 @@ export function needsParse(
   slots: number[],
 ): boolean {
   if (matchesTemplate(template, bytes, slots)) return false;
-  template.event = undefined;
   const mustParse = scan(bytes, slots, template);
+  // The scan may have recorded a text before it found what must be parsed.
   if (mustParse) template.event = undefined;
   return mustParse;
 }
@@ -122,7 +122,7 @@ function createScan(plan: ScanPlan): Scan {
       at = valueEnd + 1;
       if (slot !== TYPE_KEY) {
         addText(slots, slot, unescapedBytes(bytes, start, valueEnd));
-        template.event = ++texts === 1 && valueEnd < bytes.length ? bytes : undefined;
+        template.event = ++texts === 1 ? bytes : undefined;
         template.slot = slot;
         template.textStart = start;
         template.tailBytes = bytes.length - valueEnd;
@@ -156,8 +156,8 @@ interface Template {
 // byte but the tail: then a full scan could find nothing else, and only the length of the text is counted.
 function matchesTemplate(template: Template, bytes: Uint8Array, slots: number[]): boolean {
   const { event, slot, textStart, tailBytes } = template;
+  if (event === undefined) return false;
   const textEnd = bytes.length - tailBytes;
-  if (event === undefined || textEnd < textStart) return false;
   for (let at = 0; at < textStart; at++) if (bytes[at] !== event[at]) return false;
   const shift = event.length - bytes.length;
   for (let at = textEnd; at < bytes.length; at++) if (bytes[at] !== event[at + shift]) return false;

@@ -1,38 +1,38 @@
 import { describe, expect, test } from "bun:test";
-import { createSseParser } from "../../../src/base/streams/sse.ts";
-import type { Usage } from "../../../src/base/usage-meters.ts";
+import { createSseParser } from "../../../../src/base/streams/sse.ts";
+import type { Usage } from "../../../../src/base/usage-meters.ts";
 import {
   createStreamMeter,
   usageOf,
   type StreamedWire,
-} from "../../../src/inference/metering/usage/usage.ts";
+} from "../../../../src/inference/metering/usage/usage.ts";
 import {
   isReplyComplete,
   readEvent,
   type StreamMeter,
   usageSoFar,
   scanEvent,
-} from "../../../src/inference/metering/usage/stream-meter.ts";
+} from "../../../../src/inference/metering/usage/stream-meter.ts";
 import {
   eventsOf,
   recordings,
   replayBytes,
   skipWithoutRecordings,
   type Recording,
-} from "../../support/recordings/recordings.ts";
+} from "../../../support/recordings/recordings.ts";
 
 type Numbers = Readonly<Record<string, unknown>>;
 type Metered = Recording & { readonly wire: StreamedWire };
 
-// Replies of status 200 with a usage object that cannot be metered, and why.
+// Replies with status 200 and a usage object that cannot be read, and why.
 const UNREADABLE: ReadonlyMap<string, string> = new Map([
   [
     "vercel-ai/openai/responses__parallel-tool-call-wrapper.1.chunks.txt",
-    "its last event lacks a closing brace: it is no JSON",
+    "the last event lacks a closing brace, so it is not JSON",
   ],
 ]);
 
-const metered = (recording: Recording): recording is Metered => recording.wire !== undefined;
+const hasWire = (recording: Recording): recording is Metered => recording.wire !== undefined;
 
 function meterOf(recording: Metered): { usage: Usage | undefined; meter?: StreamMeter } {
   const { wire, provider } = recording;
@@ -52,7 +52,7 @@ function numberAt(value: unknown, ...path: string[]): number {
   return typeof found === "number" ? found : 0;
 }
 
-// What the disjoint meters must sum to, by the provider's own arithmetic.
+// The total that the disjoint meters must add up to, from the provider's own numbers.
 const TOTALS: Readonly<Record<StreamedWire, (usage: Numbers, provider: string) => number>> = {
   chat: (usage) => {
     const [prompt, completion] = [
@@ -71,18 +71,19 @@ const TOTALS: Readonly<Record<StreamedWire, (usage: Numbers, provider: string) =
       "cache_read_input_tokens",
       "cache_creation_input_tokens",
     ];
-    const sum = (leg: unknown) => fields.reduce((total, field) => total + numberAt(leg, field), 0);
+    const sum = (counts: unknown) =>
+      fields.reduce((total, field) => total + numberAt(counts, field), 0);
     const iterations = (usage["iterations"] ?? []) as Numbers[];
-    const fellBack = iterations.some((leg) => leg["type"] === "fallback_message");
-    return fellBack || iterations.length === 0
+    const hasFallback = iterations.some((one) => one["type"] === "fallback_message");
+    return hasFallback || iterations.length === 0
       ? sum(usage)
-      : iterations.reduce((total, leg) => total + sum(leg), 0);
+      : iterations.reduce((total, one) => total + sum(one), 0);
   },
   gemini: (usage) => numberAt(usage, "totalTokenCount"),
   converse: (usage) => numberAt(usage, "totalTokens"),
 };
 
-const READS: Readonly<Record<StreamedWire, (usage: Numbers) => number>> = {
+const CACHE_READS: Readonly<Record<StreamedWire, (usage: Numbers) => number>> = {
   chat: (usage) =>
     Math.min(
       numberAt(usage, "prompt_tokens"),
@@ -93,7 +94,7 @@ const READS: Readonly<Record<StreamedWire, (usage: Numbers) => number>> = {
   responses: (usage) => numberAt(usage, "input_tokens_details", "cached_tokens"),
   messages: (usage) =>
     [...((usage["iterations"] ?? [usage]) as Numbers[])].reduce(
-      (total, leg) => total + numberAt(leg, "cache_read_input_tokens"),
+      (total, one) => total + numberAt(one, "cache_read_input_tokens"),
       0,
     ),
   gemini: (usage) => numberAt(usage, "cachedContentTokenCount"),
@@ -101,7 +102,7 @@ const READS: Readonly<Record<StreamedWire, (usage: Numbers) => number>> = {
 };
 
 describe.skipIf(skipWithoutRecordings("metering recorded replies"))("recorded replies", () => {
-  test("are metered to what their provider says, and none is missed", () => {
+  test("are metered as their provider reports, and none is missed", () => {
     const counts: Record<StreamedWire, number> = {
       chat: 0,
       responses: 0,
@@ -111,37 +112,38 @@ describe.skipIf(skipWithoutRecordings("metering recorded replies"))("recorded re
     };
     const missed: string[] = [];
     const wrong: string[] = [];
-    const unstated: string[] = [];
+    const withoutSummary: string[] = [];
     for (const recording of recordings()) {
-      if (!metered(recording)) continue;
+      if (!hasWire(recording)) continue;
       const { usage } = meterOf(recording);
       const { wire, summary, file, interaction } = recording;
       if (usage === undefined) {
-        // A usage object that is not null and not empty, wherever in the reply it lies.
+        // A non-empty usage object anywhere in the reply.
         const text =
           recording.bodyFormat === "frames" ? "" : new TextDecoder().decode(recording.responseBody);
-        const stated =
+        const hasUsageObject =
           /"usage(?:Metadata)?":\s*\{\s*"/.test(text) || Object.keys(summary.usage).length > 0;
-        if (recording.status === 200 && stated && !UNREADABLE.has(file))
+        if (recording.status === 200 && hasUsageObject && !UNREADABLE.has(file))
           missed.push(`${file} ${interaction}`);
         continue;
       }
       counts[wire]++;
-      // One cassette's binary body was not read by those who made the manifest.
+      // The manifest lacks the usage of one recording with a binary body.
       if (Object.keys(summary.usage).length === 0) {
-        unstated.push(file);
+        withoutSummary.push(file);
         continue;
       }
-      const legs = [usage, ...(wire === "messages" ? (usage.additional ?? []) : [])];
-      const sum = legs.reduce((total, leg) => total + sumOf(leg), 0);
-      const read = legs.reduce(
-        (total, leg) => total + (leg.tokens.cache_read ?? 0) + (leg.tokens.cache_read_audio ?? 0),
+      const parts = [usage, ...(wire === "messages" ? (usage.additional ?? []) : [])];
+      const sum = parts.reduce((total, part) => total + sumOf(part), 0);
+      const cacheRead = parts.reduce(
+        (total, part) =>
+          total + (part.tokens.cache_read ?? 0) + (part.tokens.cache_read_audio ?? 0),
         0,
       );
       const total = TOTALS[wire](summary.usage, recording.provider);
-      if (sum !== total || read !== READS[wire](summary.usage)) {
+      if (sum !== total || cacheRead !== CACHE_READS[wire](summary.usage)) {
         wrong.push(
-          `${file} ${interaction}: ${sum} of ${total}, cached ${read}: ${JSON.stringify(summary.usage)} -> ${JSON.stringify(usage)}`,
+          `${file} ${interaction}: ${sum} of ${total}, cached ${cacheRead}: ${JSON.stringify(summary.usage)} -> ${JSON.stringify(usage)}`,
         );
       }
     }
@@ -152,36 +154,38 @@ describe.skipIf(skipWithoutRecordings("metering recorded replies"))("recorded re
         .join(", ")})`,
     );
     expect(missed).toEqual([]);
-    expect(unstated.length).toBeLessThan(2);
+    expect(withoutSummary.length).toBeLessThan(2);
     expect(wrong).toEqual([]);
   });
 
-  test("read the same as bytes, in which most events are only skimmed", () => {
+  test("give the same result when scanned as bytes without parsing most events", () => {
     let streams = 0;
     let events = 0;
     let read = 0;
     for (const recording of recordings()) {
-      if (!metered(recording) || !recording.stream || recording.wire === "converse") continue;
+      if (!hasWire(recording) || !recording.stream || recording.wire === "converse") continue;
       const { meter } = meterOf(recording);
-      const watched = createStreamMeter(recording.wire, recording.provider);
+      const byteMeter = createStreamMeter(recording.wire, recording.provider);
       const parser = createSseParser();
       const bytes = replayBytes(recording);
       const slices = Math.ceil(bytes.length / 777);
-      const seen = Array.from({ length: slices }, (_, at) =>
+      const parsed = Array.from({ length: slices }, (_, at) =>
         parser.push(bytes.subarray(at * 777, (at + 1) * 777)),
       ).flat();
-      events += seen.length;
-      read += seen.filter((event) => scanEvent(watched, event) !== "plain").length;
+      events += parsed.length;
+      read += parsed.filter((event) => scanEvent(byteMeter, event) !== "plain").length;
       const rest = parser.end();
-      for (const event of rest) scanEvent(watched, event);
-      expect(Buffer.concat([...seen, ...rest].map((event) => event.raw)).equals(bytes)).toBe(true);
+      for (const event of rest) scanEvent(byteMeter, event);
+      expect(Buffer.concat([...parsed, ...rest].map((event) => event.raw)).equals(bytes)).toBe(
+        true,
+      );
       streams++;
       const where = `${recording.file} ${recording.interaction}`;
       expect({
         where,
-        usage: usageSoFar(watched),
-        bytes: watched.outputBytes,
-        model: watched.model,
+        usage: usageSoFar(byteMeter),
+        bytes: byteMeter.outputBytes,
+        model: byteMeter.model,
       }).toEqual({
         where,
         usage: meter && usageSoFar(meter),
@@ -192,10 +196,10 @@ describe.skipIf(skipWithoutRecordings("metering recorded replies"))("recorded re
         where,
         ends: one && [one.isUsageFinal, isReplyComplete(one), one.failed],
       });
-      expect(ends(watched)).toEqual(ends(meter));
+      expect(ends(byteMeter)).toEqual(ends(meter));
     }
     console.log(
-      `${streams} streams watched as bytes: ${read} of ${events} events bore usage, a failure or an end`,
+      `${streams} streams scanned as bytes: ${read} of ${events} eventshad usage, a failure or the end`,
     );
   });
 });
