@@ -1,4 +1,4 @@
-// A gateway process as the world sees it: it may die before or after a commit, or lose the answer to one.
+// A process that can crash before or after a commit, or lose the reply of one.
 
 import {
   createLedger,
@@ -10,14 +10,14 @@ import type { BufferedDb } from "../../../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../../../src/store/db.ts";
 import { type UsageRecord, insertUsage } from "../../../src/usage/usage.ts";
 
-/** How the store treats one process in this round. */
-export type CommitFault = "fine" | "reply lost" | "crash before commit" | "crash after commit";
+/** The fault injected into one process's commits in a round. */
+export type CommitFault = "none" | "reply lost" | "crash before commit" | "crash after commit";
 
 export interface FaultyProcess {
   readonly name: string;
   epoch: number;
   fault: CommitFault;
-  /** Resolves when what a crashing process did last is done, or undone. */
+  /** Resolves when the last transaction of a crashing process has committed or rolled back. */
   readonly died: PromiseWithResolvers<void>;
   ledger: Ledger<UsageRecord>;
 }
@@ -37,8 +37,8 @@ export async function startFaultyProcess(
       ? {
           writeBatch: (work) =>
             writeWithFault((one: typeof work) => db.writeBatch(one), work, currentFault(), died),
-          tryHoldSync: (...given) =>
-            currentFault() === "fine" ? db.tryHoldSync(...given) : undefined,
+          tryHoldSync: (...args) =>
+            currentFault() === "none" ? db.tryHoldSync(...args) : undefined,
         }
       : undefined;
   const ledger = createLedger<UsageRecord>({
@@ -48,18 +48,18 @@ export async function startFaultyProcess(
     epoch,
     writeRecords: insertUsage,
   });
-  const process: FaultyProcess = { name, epoch, fault: "fine", died, ledger };
+  const process: FaultyProcess = { name, epoch, fault: "none", died, ledger };
   return process;
 }
 
-async function writeWithFault<Given extends readonly unknown[], T>(
-  write: (work: (...given: Given) => Promise<T>) => Promise<T>,
-  work: (...given: Given) => Promise<T>,
+async function writeWithFault<Args extends readonly unknown[], T>(
+  write: (work: (...args: Args) => Promise<T>) => Promise<T>,
+  work: (...args: Args) => Promise<T>,
   fault: CommitFault,
   died: PromiseWithResolvers<void>,
 ): Promise<T> {
   switch (fault) {
-    case "fine":
+    case "none":
       return write(work);
     case "reply lost":
       await write(work);
@@ -69,8 +69,8 @@ async function writeWithFault<Given extends readonly unknown[], T>(
       died.resolve();
       return new Promise(() => {});
     case "crash before commit":
-      await write(async (...given) => {
-        await work(...given);
+      await write(async (...args) => {
+        await work(...args);
         throw new Error("killed");
       }).catch(() => {});
       died.resolve();

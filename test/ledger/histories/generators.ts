@@ -1,4 +1,4 @@
-// Random histories: what happens to one account, and what happens to the world that it shares with others.
+// Generators of random histories: the operations on each account, and the events of the run that all accounts share.
 
 import * as fc from "fast-check";
 import { DAY_MS, HOUR_MS } from "../../../src/base/time.ts";
@@ -12,15 +12,15 @@ export type HoldPlan = {
   readonly key: number;
   readonly amount: number;
   readonly minimum: number | null;
-  readonly paced: boolean;
+  readonly isRateLimited: boolean;
   readonly openMax: number | null;
-  readonly lifeMs: number;
+  readonly lifetimeMs: number;
 };
 export type SettlePlan = {
   readonly kind: "settle";
-  /** Which of the holds that were asked for before. */
+  /** Selects one of the earlier holds. */
   readonly pick: number;
-  readonly cost: "nothing" | "below" | "equal" | "above" | "far above" | "byok";
+  readonly cost: "zero" | "below" | "equal" | "above" | "far above" | "byok";
 };
 export type CallPlan = HoldPlan | SettlePlan;
 
@@ -29,7 +29,7 @@ export type AdminPlan =
       readonly kind: "deposit";
       readonly bucket: "promo" | "paid";
       readonly amount: number;
-      readonly again: boolean;
+      readonly isRepeated: boolean;
     }
   | { readonly kind: "revoke"; readonly key: number }
   | { readonly kind: "expire"; readonly key: number; readonly afterMs: number | null }
@@ -41,15 +41,15 @@ export type AdminPlan =
     }
   | {
       readonly kind: "budget";
-      /** Only what is named is changed. */
+      /** Absent fields are not changed. */
       readonly day?: number | null | undefined;
       readonly month?: number | null | undefined;
     };
 
 export type RoundPlan = {
-  /** What each process is asked, all at the same time. */
+  /** The concurrent calls of each process. */
   readonly calls: readonly (readonly CallPlan[])[];
-  /** Done at the same time as the calls. */
+  /** Runs concurrently with the calls. */
   readonly admin: AdminPlan | null;
 };
 
@@ -62,7 +62,7 @@ export type HistoryPlan = {
 export type EventPlan =
   | { readonly kind: "time"; readonly ms: number }
   | { readonly kind: "sweep" }
-  | { readonly kind: "crash"; readonly process: number; readonly committed: boolean }
+  | { readonly kind: "crash"; readonly process: number; readonly isCommitted: boolean }
   | { readonly kind: "restart"; readonly process: number }
   | { readonly kind: "silence"; readonly process: number }
   | { readonly kind: "reply lost"; readonly process: number };
@@ -86,14 +86,14 @@ const hold: fc.Arbitrary<HoldPlan> = fc.record({
   key,
   amount,
   minimum: fc.option(fc.integer({ min: 0, max: 60 }), { freq: 3 }),
-  paced: fc.boolean(),
+  isRateLimited: fc.boolean(),
   openMax: fc.option(fc.integer({ min: 0, max: 3 }), { freq: 3 }),
-  lifeMs: fc.constantFrom(5, 2_000, 900_000, 900_000, 900_000),
+  lifetimeMs: fc.constantFrom(5, 2_000, 900_000, 900_000, 900_000),
 });
 const settle: fc.Arbitrary<SettlePlan> = fc.record({
   kind: fc.constant("settle" as const),
   pick: fc.nat({ max: 30 }),
-  cost: fc.constantFrom("nothing", "below", "below", "equal", "above", "far above", "byok"),
+  cost: fc.constantFrom("zero", "below", "below", "equal", "above", "far above", "byok"),
 });
 const calls = fc.array(fc.oneof(hold, settle), { maxLength: 4 });
 
@@ -104,7 +104,7 @@ const admin: fc.Arbitrary<AdminPlan> = fc.oneof(
       kind: fc.constant("deposit" as const),
       bucket: fc.constantFrom("promo", "paid"),
       amount: fc.integer({ min: 1, max: 150 }),
-      again: fc.boolean(),
+      isRepeated: fc.boolean(),
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("revoke" as const), key }) },
@@ -171,7 +171,11 @@ const event: fc.Arbitrary<EventPlan> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("sweep" as const) }) },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constant("crash" as const), process, committed: fc.boolean() }),
+    arbitrary: fc.record({
+      kind: fc.constant("crash" as const),
+      process,
+      isCommitted: fc.boolean(),
+    }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("restart" as const), process }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("silence" as const), process }) },

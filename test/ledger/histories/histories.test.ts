@@ -1,5 +1,5 @@
-// Random interleavings of everything that can happen to an account, on both stores and on the one where holds are kept in
-// memory while they are young, against the model.
+// Random interleavings of everything that can happen to an account, checked against a reference model: on both stores, and on
+// SQLite with the hold buffer.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import * as fc from "fast-check";
@@ -10,7 +10,7 @@ import { runPlans } from "./generators.ts";
 import { emptyStatistics } from "./run-statistics.ts";
 import { runHistories } from "./run-histories.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
 const HISTORIES_PER_RUN = 20;
@@ -24,12 +24,12 @@ interface StoreVariant {
   readonly wrap: (db: Db) => Db;
 }
 
-// Within a world, which takes some milliseconds, no hold grows old, or every one as soon as a timer fires.
+// A run takes some milliseconds: the buffer flushes no hold within it, or (with 0 ms) each as soon as a timer fires.
 const VARIANTS: Readonly<Record<StoreKind, readonly StoreVariant[]>> = {
   sqlite: [
     { name: "sqlite", histories: SQLITE / 2, wrap: (db) => db },
-    { name: "sqlite, holds kept young", histories: SQLITE / 4, wrap: (db) => bufferHolds(db) },
-    { name: "sqlite, holds soon old", histories: SQLITE / 4, wrap: (db) => bufferHolds(db, 0) },
+    { name: "sqlite, buffered holds", histories: SQLITE / 4, wrap: (db) => bufferHolds(db) },
+    { name: "sqlite, holds flushed soon", histories: SQLITE / 4, wrap: (db) => bufferHolds(db, 0) },
   ],
   postgres: [{ name: "postgres", histories: SQLITE / 20, wrap: (db) => db }],
 };
@@ -54,14 +54,14 @@ describeEachStore(
       afterAll(() => store.close());
 
       test(
-        "no interleaving and no crash overspends a balance, loses a charge, or charges twice",
+        "no interleaving or crash overspends a balance, loses a charge or charges twice",
         async () => {
           const counts = emptyStatistics();
           const started = performance.now();
-          let world = 0;
+          let run = 0;
           const property = fc.asyncProperty(runPlans(HISTORIES_PER_RUN), async (plan) => {
-            world += 1;
-            await runHistories(db, plan, `w${world}`, counts);
+            run += 1;
+            await runHistories(db, plan, `w${run}`, counts);
           });
           await fc.assert(property, {
             seed: SEED,
@@ -74,8 +74,8 @@ describeEachStore(
           if (counts.histories < 500) return;
           const { heldSync, ...others } = counts;
           expect(heldSync > 0).toBe("writeBatch" in db);
-          for (const [what, count] of Object.entries(others))
-            expect([what, count > 0]).toEqual([what, true]);
+          for (const [name, count] of Object.entries(others))
+            expect([name, count > 0]).toEqual([name, true]);
         },
         TIMEOUT_MS,
       );

@@ -1,4 +1,4 @@
-// Finds an order of acts that explains what was seen: acts that happen at the same time may have happened in any.
+// Linearizability check: finds an order of concurrent operations that explains the observed replies and rows.
 
 import { toNano } from "../../../src/base/money.ts";
 import { type Db, type Row, text, integer } from "../../../src/store/db.ts";
@@ -20,7 +20,7 @@ export interface HistoryAccount {
   model: Model;
 }
 
-/** Acts of one transaction, with what the ledger answered; null where nobody heard the answer. */
+/** The operations of one transaction with their replies; null for a lost reply. */
 interface Transaction {
   readonly operations: readonly ModelOperation[];
   readonly replies: readonly (string | null)[];
@@ -28,7 +28,7 @@ interface Transaction {
 
 export type Thread = readonly Transaction[];
 
-/** The state after some order of the acts that gives every answer that was heard, and the rows that were found. */
+/** The model after an order of the operations that explains every received reply and the rows. */
 export function findLinearization(
   model: Model,
   threads: readonly Thread[],
@@ -40,9 +40,9 @@ export function findLinearization(
     if (first === undefined) continue;
     const after = applyTransaction(model, first, clock);
     const others = threads.map((thread, other) => (other === index ? rest : thread));
-    const found =
+    const linearized =
       after === undefined ? undefined : findLinearization(after, others, clock, matches);
-    if (found !== undefined) return found;
+    if (linearized !== undefined) return linearized;
   }
   return undefined;
 }
@@ -53,20 +53,20 @@ function applyTransaction(
   clock: Clock,
 ): Model | undefined {
   let state = model;
-  for (const [index, one] of operations.entries()) {
-    const [after, answer] = applyOperation(state, one, clock);
-    const said = replies[index] ?? null;
-    if (said !== null && said !== answer) return undefined;
+  for (const [index, operation] of operations.entries()) {
+    const [after, expected] = applyOperation(state, operation, clock);
+    const reply = replies[index] ?? null;
+    if (reply !== null && reply !== expected) return undefined;
     state = after;
   }
   return state;
 }
 
-/** The account's money and open calls, as a sentence that can be compared. */
+/** The account's balance, budget, keys and holds as comparable text. */
 export function modelSummary(account: HistoryAccount, model: Model): string {
   const { promo, paid, held } = balances(model);
-  const keys = keyIdsOf(account).map((id, place) => {
-    const key = keyState(model, place);
+  const keys = keyIdsOf(account).map((id, index) => {
+    const key = keyState(model, index);
     return `${id} ${key.held} ${key.calls} ${key.spent} since ${key.day}`;
   });
   const holds = [...model.holds]
@@ -128,22 +128,22 @@ export function describeFailure(
   account: HistoryAccount,
   threads: readonly Thread[],
   clock: Clock,
-  found: { readonly seen: string; readonly round: number },
+  { rows, round }: { readonly rows: string; readonly round: number },
 ): string {
-  const show = (value: unknown): string =>
+  const toJson = (value: unknown): string =>
     JSON.stringify(value, (_, one: unknown) =>
       typeof one === "bigint" ? `${one}n` : one instanceof Map ? [...one] : one,
     );
   return [
-    `round ${found.round} of ${account.id}: no order of its acts explains what was seen`,
+    `round ${round} of ${account.id}: no order of its operations explains the result`,
     `before: ${modelSummary(account, account.model)}`,
-    `model: ${show(account.model)}`,
-    ...threads.flatMap((thread) => thread.map((actor) => show(actor))),
-    `clock: ${show(clock)}`,
-    `found: ${found.seen}`,
+    `model: ${toJson(account.model)}`,
+    ...threads.flatMap((thread) => thread.map((transaction) => toJson(transaction))),
+    `clock: ${toJson(clock)}`,
+    `rows: ${rows}`,
   ].join("\n");
 }
 
 export function keyIdsOf(account: HistoryAccount): string[] {
-  return Array.from({ length: KEYS }, (_, place) => `${account.id}.k${place}`);
+  return Array.from({ length: KEYS }, (_, index) => `${account.id}.k${index}`);
 }

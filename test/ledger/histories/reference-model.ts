@@ -1,5 +1,5 @@
-// What the ledger must do to one account, said a second time and in another way: the model keeps what happened and adds
-// it all up again for every question, where the ledger keeps balances.
+// An independent model of the ledger for one account: it keeps every operation and recomputes all sums for each question, where
+// the ledger keeps balances.
 
 export type ModelHold = {
   readonly key: number;
@@ -31,8 +31,8 @@ export type ModelBudget = { readonly day: bigint | null; readonly month: bigint 
 export type Model = {
   readonly createdAt: number;
   readonly budget: ModelBudget;
-  /** When the budget was set, whether or not it then bounded anything. */
-  readonly budgeted: readonly number[];
+  /** When the budget was changed. */
+  readonly budgetChanges: readonly number[];
   readonly deposits: ReadonlyMap<
     string,
     { readonly bucket: "promo" | "paid"; readonly amount: bigint }
@@ -40,9 +40,9 @@ export type Model = {
   readonly charges: readonly Charge[];
   readonly holds: ReadonlyMap<string, ModelHold>;
   readonly keys: readonly ModelKey[];
-  /** What the sweeper means to sweep. It looks without a lock, and looks again with one. */
+  /** What the sweeper has selected without a lock; it reads the holds again under one. */
   readonly sweepCandidates: readonly string[];
-  /** When which key made a hold under a pace. */
+  /** Rate-limited holds by key and time. */
   readonly rateLimited: readonly {
     readonly key: number;
     readonly at: number;
@@ -64,7 +64,7 @@ export type ModelOperation =
       key: number;
       amount: bigint;
       minimum: bigint | null;
-      pace: { interval: number; burst: number } | null;
+      rateLimit: { interval: number; burst: number } | null;
       openMax: number | null;
       process: number;
       expiresAt: number;
@@ -73,17 +73,17 @@ export type ModelOperation =
   | { kind: "deposit"; id: string; bucket: "promo" | "paid"; amount: bigint }
   | { kind: "key"; key: number; change: Partial<ModelKey> }
   | { kind: "budget"; change: Partial<ModelBudget> }
-  | { kind: "pick" }
+  | { kind: "select dead" }
   | { kind: "sweep" }
-  | { kind: "forget" };
+  | { kind: "delete old" };
 
-/** How long the ledger remembers what was swept. */
+/** How long the ledger keeps swept holds. */
 const WEEK_MS = 7 * 24 * 3_600_000;
 
 export const emptyModel = (createdAt: number, keys: number): Model => ({
   createdAt,
   budget: { day: null, month: null },
-  budgeted: [],
+  budgetChanges: [],
   deposits: new Map(),
   charges: [],
   holds: new Map(),
@@ -129,7 +129,7 @@ export function keyState(
   };
 }
 
-/** The window's name: it sorts by time. A week is named by its Monday. */
+/** The name of a window sorts by time. A week is named by its Monday. */
 function windowName(window: ModelKey["window"], at: number): string {
   if (window === null) return "";
   const date = new Date(at);
@@ -137,7 +137,7 @@ function windowName(window: ModelKey["window"], at: number): string {
   return date.toISOString().slice(0, window === "month" ? 7 : 10);
 }
 
-/** A window that has begun is not left again when the clock steps back. */
+/** A clock that steps back does not return to an earlier window. */
 function spentIn(model: Model, key: number, window: ModelKey["window"], now: number): bigint {
   let current = windowName(window, model.createdAt);
   let spent = 0n;
@@ -156,8 +156,8 @@ function remainingKeyLimit(model: Model, key: number, now: number): bigint | nul
   const rules = model.keys[key];
   if (rules === undefined || rules.limit === null) return null;
   const at = chargeTime(model, key, now);
-  const left = rules.limit - spentIn(model, key, rules.window, at) - keyState(model, key).held;
-  return left < 0n ? 0n : left;
+  const remaining = rules.limit - spentIn(model, key, rules.window, at) - keyState(model, key).held;
+  return remaining < 0n ? 0n : remaining;
 }
 
 const midnight = (at: number): number =>
@@ -167,27 +167,27 @@ const chargeDays = (charges: readonly Charge[]): number[] => charges.map((one) =
 const hasBudget = (model: Model): boolean =>
   model.budget.day !== null || model.budget.month !== null;
 
-/** With a budget, the keys of a workspace have one calendar: a day that one has begun, none leaves again. */
+/** With a budget, all keys of a workspace share their windows: no key returns to an earlier day than another has started. */
 function chargeTime(model: Model, key: number, now: number): number {
   const own = chargeDays(model.charges.filter((one) => one.key === key));
   const all = hasBudget(model)
-    ? [...chargeDays(model.charges), ...model.budgeted.map(midnight)]
+    ? [...chargeDays(model.charges), ...model.budgetChanges.map(midnight)]
     : [];
   return Math.max(now, midnight(model.createdAt), ...own, ...all);
 }
 
-/** What is shown as used, now or at the last day that the workspace has begun. */
+/** The reported use: now, or on the last day that the workspace has started. */
 export function budgetUsed(model: Model, now: number): { day: bigint; month: bigint } {
   const at = Math.max(
     now,
     midnight(model.createdAt),
     ...chargeDays(model.charges),
-    ...(hasBudget(model) ? model.budgeted.map(midnight) : []),
+    ...(hasBudget(model) ? model.budgetChanges.map(midnight) : []),
   );
   return { day: budgetSpent(model, "day", at), month: budgetSpent(model, "month", at) };
 }
 
-/** What was charged in the calendar's window, whichever key it was. */
+/** Charges of all keys in the window. */
 function budgetSpent(model: Model, window: keyof ModelBudget, at: number): bigint {
   const name = windowName(window, at);
   return sum(
@@ -197,25 +197,25 @@ function budgetSpent(model: Model, window: keyof ModelBudget, at: number): bigin
   );
 }
 
-/** The window that leaves too little, the month before the day; and what the less of both leaves. */
+/** What each window still allows; the month first, because its reset is reported first. */
 function remainingBudgets(
   model: Model,
   key: number,
   now: number,
-): readonly (readonly [window: keyof ModelBudget, left: bigint])[] {
+): readonly (readonly [window: keyof ModelBudget, remaining: bigint])[] {
   const at = chargeTime(model, key, now);
   return (["month", "day"] as const).flatMap((window) => {
     const limit = model.budget[window];
     if (limit === null) return [];
-    const left = limit - budgetSpent(model, window, at) - balances(model).held;
-    return [[window, left < 0n ? 0n : left] as const];
+    const remaining = limit - budgetSpent(model, window, at) - balances(model).held;
+    return [[window, remaining < 0n ? 0n : remaining] as const];
   });
 }
 
 const remainingLimits = (model: Model, key: number, now: number): bigint[] => {
-  const left = remainingKeyLimit(model, key, now);
+  const remaining = remainingKeyLimit(model, key, now);
   return [
-    ...(left === null ? [] : [left]),
+    ...(remaining === null ? [] : [remaining]),
     ...remainingBudgets(model, key, now).map(([, one]) => one),
   ];
 };
@@ -223,7 +223,7 @@ const remainingLimits = (model: Model, key: number, now: number): bigint[] => {
 function rateLimitWaitMs(
   model: Model,
   key: number,
-  pace: { interval: number; burst: number },
+  rateLimit: { interval: number; burst: number },
   now: number,
 ): number {
   let next = 0;
@@ -231,30 +231,30 @@ function rateLimitWaitMs(
     next > at + interval * burst + 10_000
       ? at + interval * (burst - 1)
       : Math.min(next, at + interval * burst);
-  for (const one of model.rateLimited.filter((paced) => paced.key === key))
+  for (const one of model.rateLimited.filter((limited) => limited.key === key))
     next = Math.max(seenAt(one.at, one), one.at) + one.interval;
-  return seenAt(now, pace) - pace.interval * (pace.burst - 1) - now;
+  return seenAt(now, rateLimit) - rateLimit.interval * (rateLimit.burst - 1) - now;
 }
 
-/** What the act does, and the words that the ledger must answer. */
+/** The model after the operation, and the expected reply of the ledger. */
 export function applyOperation(
   model: Model,
-  what: ModelOperation,
+  operation: ModelOperation,
   clock: Clock,
 ): readonly [Model, string] {
-  switch (what.kind) {
+  switch (operation.kind) {
     case "hold":
-      return hold(model, what, clock);
+      return hold(model, operation, clock);
     case "settle":
-      return settle(model, what, clock);
+      return settle(model, operation, clock);
     case "deposit":
-      if (model.deposits.has(what.id)) return [model, "false"];
+      if (model.deposits.has(operation.id)) return [model, "false"];
       return [
         {
           ...model,
-          deposits: new Map(model.deposits).set(what.id, {
-            bucket: what.bucket,
-            amount: what.amount,
+          deposits: new Map(model.deposits).set(operation.id, {
+            bucket: operation.bucket,
+            amount: operation.amount,
           }),
         },
         "true",
@@ -263,8 +263,8 @@ export function applyOperation(
       return [
         {
           ...model,
-          keys: model.keys.map((key, place) =>
-            place === what.key ? { ...key, ...what.change } : key,
+          keys: model.keys.map((key, index) =>
+            index === operation.key ? { ...key, ...operation.change } : key,
           ),
         },
         "",
@@ -273,12 +273,12 @@ export function applyOperation(
       return [
         {
           ...model,
-          budget: { ...model.budget, ...what.change },
-          budgeted: [...model.budgeted, clock.now],
+          budget: { ...model.budget, ...operation.change },
+          budgetChanges: [...model.budgetChanges, clock.now],
         },
         "",
       ];
-    case "pick": {
+    case "select dead": {
       const isDead = (one: ModelHold): boolean =>
         one.expiresAt < clock.now ||
         one.epoch < (clock.epochs[one.process] ?? 0) ||
@@ -296,7 +296,7 @@ export function applyOperation(
       }
       return [{ ...model, holds, sweepCandidates: [] }, ""];
     }
-    case "forget": {
+    case "delete old": {
       const isOld = (one: ModelHold): boolean =>
         one.state === "swept" && (one.sweptAt ?? 0) < clock.now - WEEK_MS;
       const holds = [...model.holds].map(
@@ -309,41 +309,45 @@ export function applyOperation(
 
 function hold(
   model: Model,
-  what: ModelOperation & { kind: "hold" },
+  operation: ModelOperation & { kind: "hold" },
   clock: Clock,
 ): readonly [Model, string] {
   const { now } = clock;
-  const known = model.holds.get(what.id);
-  if (known !== undefined) return [model, `held ${known.amount}`];
-  const refusal = keyRejection(model, what, now);
-  if (refusal !== undefined) return [model, refusal];
+  const existing = model.holds.get(operation.id);
+  if (existing !== undefined) return [model, `held ${existing.amount}`];
+  const rejection = keyRejection(model, operation, now);
+  if (rejection !== undefined) return [model, rejection];
   const { promo, paid, held } = balances(model);
   const funds = promo + paid - held;
-  const left = remainingKeyLimit(model, what.key, now);
-  // A minimum above the amount asks for no more than the amount.
-  const needed = minNano(what.minimum ?? what.amount, what.amount);
-  if (what.amount > 0n && left !== null && needed > left) return [model, `key_limit ${left}`];
-  const blocked = remainingBudgets(model, what.key, now).find(([, one]) => needed > one);
-  if (what.amount > 0n && blocked !== undefined) return [model, `budget ${blocked.join(" ")}`];
-  if (what.amount > 0n && needed > funds)
+  const remaining = remainingKeyLimit(model, operation.key, now);
+  // A minimum above the amount holds only the amount.
+  const needed = minNano(operation.minimum ?? operation.amount, operation.amount);
+  if (operation.amount > 0n && remaining !== null && needed > remaining)
+    return [model, `key_limit ${remaining}`];
+  const blocked = remainingBudgets(model, operation.key, now).find(([, one]) => needed > one);
+  if (operation.amount > 0n && blocked !== undefined) return [model, `budget ${blocked.join(" ")}`];
+  if (operation.amount > 0n && needed > funds)
     return [model, `insufficient_credits ${funds} ${promo + paid}`];
   const amount =
-    what.amount === 0n ? 0n : minNano(what.amount, funds, ...remainingLimits(model, what.key, now));
-  const { process, expiresAt } = what;
-  const made: ModelHold = {
-    key: what.key,
+    operation.amount === 0n
+      ? 0n
+      : minNano(operation.amount, funds, ...remainingLimits(model, operation.key, now));
+  const { process, expiresAt } = operation;
+  const added: ModelHold = {
+    key: operation.key,
     amount,
     process,
     epoch: clock.epochs[process] ?? 0,
     expiresAt,
     state: "open",
   };
-  const paced = what.pace === null ? [] : [{ key: what.key, at: now, ...what.pace }];
+  const limited =
+    operation.rateLimit === null ? [] : [{ key: operation.key, at: now, ...operation.rateLimit }];
   return [
     {
       ...model,
-      holds: new Map(model.holds).set(what.id, made),
-      rateLimited: [...model.rateLimited, ...paced],
+      holds: new Map(model.holds).set(operation.id, added),
+      rateLimited: [...model.rateLimited, ...limited],
     },
     `held ${amount}`,
   ];
@@ -351,47 +355,50 @@ function hold(
 
 function keyRejection(
   model: Model,
-  what: ModelOperation & { kind: "hold" },
+  operation: ModelOperation & { kind: "hold" },
   now: number,
 ): string | undefined {
-  const key = model.keys[what.key];
+  const key = model.keys[operation.key];
   if (key === undefined) return "key_rejected unknown";
   if (key.revoked) return "key_rejected revoked";
   if (key.expiresAt !== null && now >= key.expiresAt) return "key_rejected expired";
-  const { calls } = keyState(model, what.key);
-  if (what.openMax !== null && calls >= what.openMax) return `too_many_calls ${calls}`;
-  const wait = what.pace === null ? 0 : rateLimitWaitMs(model, what.key, what.pace, now);
+  const { calls } = keyState(model, operation.key);
+  if (operation.openMax !== null && calls >= operation.openMax) return `too_many_calls ${calls}`;
+  const wait =
+    operation.rateLimit === null
+      ? 0
+      : rateLimitWaitMs(model, operation.key, operation.rateLimit, now);
   return wait > 0 ? `rate_limited ${wait}` : undefined;
 }
 
 function settle(
   model: Model,
-  what: ModelOperation & { kind: "settle" },
+  operation: ModelOperation & { kind: "settle" },
   clock: Clock,
 ): readonly [Model, string] {
-  const found = model.holds.get(what.id);
-  if (found === undefined || found.state === "resolved") return [model, "already"];
-  const freed: Model = {
+  const settledHold = model.holds.get(operation.id);
+  if (settledHold === undefined || settledHold.state === "resolved") return [model, "already"];
+  const released: Model = {
     ...model,
-    holds: new Map(model.holds).set(what.id, { ...found, state: "resolved" }),
+    holds: new Map(model.holds).set(operation.id, { ...settledHold, state: "resolved" }),
   };
-  const { promo, paid, held } = balances(freed);
-  const promised = found.state === "open" ? found.amount : 0n;
-  const bounds = remainingLimits(freed, found.key, clock.now).map((left) =>
-    left > promised ? left : promised,
+  const { promo, paid, held } = balances(released);
+  const reserved = settledHold.state === "open" ? settledHold.amount : 0n;
+  const bounds = remainingLimits(released, settledHold.key, clock.now).map((remaining) =>
+    remaining > reserved ? remaining : reserved,
   );
-  const charged = minNano(what.cost, promo + paid - held, ...bounds);
+  const charged = minNano(operation.cost, promo + paid - held, ...bounds);
   const fromPromo = minNano(charged, promo);
   const charge = {
-    key: found.key,
-    at: chargeTime(freed, found.key, clock.now),
+    key: settledHold.key,
+    at: chargeTime(released, settledHold.key, clock.now),
     promo: fromPromo,
     paid: charged - fromPromo,
-    overrun: what.cost - charged,
+    overrun: operation.cost - charged,
   };
-  const late = found.state === "swept";
+  const late = settledHold.state === "swept";
   return [
-    { ...freed, charges: [...freed.charges, charge] },
+    { ...released, charges: [...released.charges, charge] },
     `settled ${charged} ${charge.overrun} ${late}`,
   ];
 }

@@ -1,5 +1,5 @@
-// Runs a world of histories against the real ledger, and holds every answer and every row against the model. Acts that
-// happen at the same time may have happened in any order, so the model looks for one that explains what was seen.
+// Runs histories against the real ledger and compares every reply and every row with the reference model. Concurrent operations
+// may have been applied in any order, so the check searches for one that explains the result.
 
 import { getBudgets, setBudgets } from "../../../src/ledger/budgets.ts";
 import type { HoldOutcome } from "../../../src/ledger/decide.ts";
@@ -37,11 +37,11 @@ import { startFaultyProcess, type FaultyProcess } from "./faulty-process.ts";
 import { openAccount, usageRecord } from "../fixtures.ts";
 
 const SWEEP: Thread = [
-  { operations: [{ kind: "pick" }], replies: [null] },
+  { operations: [{ kind: "select dead" }], replies: [null] },
   { operations: [{ kind: "sweep" }], replies: [null] },
-  { operations: [{ kind: "forget" }], replies: [null] },
+  { operations: [{ kind: "delete old" }], replies: [null] },
 ];
-const PACE = { intervalMs: 40, burst: 2 };
+const RATE_LIMIT = { intervalMs: 40, burst: 2 };
 
 interface HistoryRun {
   readonly db: Db;
@@ -66,20 +66,20 @@ export async function runHistories(
     holdIds: [],
     model: emptyModel(now, KEYS),
   }));
-  const world: HistoryRun = { db, tag, counts, processes: [], accounts, seen: [], now };
+  const run: HistoryRun = { db, tag, counts, processes: [], accounts, seen: [], now };
   await db.write((tx) => deleteAllRows(tx));
   await db.write(async (tx) => {
     for (const account of accounts) await openAccount(tx, account.id, keyIdsOf(account), now);
   });
   for (let index = 0; index < PROCESSES; index++) {
-    world.processes.push(await startFaultyProcess(db, `${tag}.p${index}`, now));
-    world.seen.push(now);
+    run.processes.push(await startFaultyProcess(db, `${tag}.p${index}`, now));
+    run.seen.push(now);
   }
-  await Promise.all(accounts.map((account) => fundAccount(world, account)));
+  await Promise.all(accounts.map((account) => fundAccount(run, account)));
   const rounds = Math.max(...accounts.map((account) => account.plan.rounds.length));
   for (let round = 0; round < rounds; round++)
-    await runRound(world, plan.events[round] ?? { kind: "sweep" }, round);
-  await finishRun(world);
+    await runRound(run, plan.events[round] ?? { kind: "sweep" }, round);
+  await finishRun(run);
   counts.histories += accounts.length;
 }
 
@@ -87,161 +87,167 @@ async function fundAccount({ db, now }: HistoryRun, account: HistoryAccount): Pr
   for (const bucket of ["promo", "paid"] as const) {
     const amount = BigInt(account.plan[bucket]);
     if (amount === 0n) continue;
-    const what = { kind: "deposit", id: `${account.id}.start.${bucket}`, bucket, amount } as const;
-    await makeDeposit(db, account, what, now);
-    [account.model] = applyOperation(account.model, what, { now, epochs: [], seen: [] });
+    const operation = {
+      kind: "deposit",
+      id: `${account.id}.start.${bucket}`,
+      bucket,
+      amount,
+    } as const;
+    await makeDeposit(db, account, operation, now);
+    [account.model] = applyOperation(account.model, operation, { now, epochs: [], seen: [] });
   }
 }
 
-async function runRound(world: HistoryRun, event: EventPlan, round: number): Promise<void> {
-  const sweeps = await beginRound(world, event);
+async function runRound(run: HistoryRun, event: EventPlan, round: number): Promise<void> {
+  const sweeps = await beginRound(run, event);
   const clock: Clock = {
-    now: world.now,
-    epochs: world.processes.map((one) => one.epoch),
-    seen: world.seen,
+    now: run.now,
+    epochs: run.processes.map((one) => one.epoch),
+    seen: run.seen,
   };
-  const silent = world.processes
-    .map(({ name, epoch }, place) => ({ name, epoch, seenAt: world.seen[place] ?? 0 }))
-    .filter(({ seenAt }) => seenAt < world.now - 30_000);
-  if (round % 2 === 0) await warmRowCache(world);
-  const sweeping = sweeps ? sweepHolds(world.db, world.now, silent) : Promise.resolve(0);
-  const threads = await Promise.all(
-    world.accounts.map((account) => runAccount(world, account, round)),
-  );
+  const deadProcesses = run.processes
+    .map(({ name, epoch }, index) => ({ name, epoch, seenAt: run.seen[index] ?? 0 }))
+    .filter(({ seenAt }) => seenAt < run.now - 30_000);
+  if (round % 2 === 0) await warmRowCache(run);
+  const sweeping = sweeps ? sweepHolds(run.db, run.now, deadProcesses) : Promise.resolve(0);
+  const threads = await Promise.all(run.accounts.map((account) => runAccount(run, account, round)));
   await sweeping;
-  const rows = await readSummaries(world.db);
-  for (const [place, account] of world.accounts.entries()) {
-    const mine = [...(threads[place] ?? []), ...(sweeps ? [SWEEP] : [])];
-    const seen = rows.get(account.id) ?? "no rows";
-    const explained = findLinearization(
+  const rows = await readSummaries(run.db);
+  for (const [index, account] of run.accounts.entries()) {
+    const accountThreads = [...(threads[index] ?? []), ...(sweeps ? [SWEEP] : [])];
+    const summary = rows.get(account.id) ?? "no rows";
+    const model = findLinearization(
       account.model,
-      mine,
+      accountThreads,
       clock,
-      (model) => modelSummary(account, model) === seen,
+      (state) => modelSummary(account, state) === summary,
     );
-    if (explained === undefined)
-      throw new Error(describeFailure(account, mine, clock, { seen, round }));
-    account.model = explained;
+    if (model === undefined)
+      throw new Error(describeFailure(account, accountThreads, clock, { rows: summary, round }));
+    account.model = model;
   }
-  await endRound(world, event);
+  await endRound(run, event);
 }
 
-/** Has a ledger read what holds rest on, by asking for the end of calls that there are not: a store that keeps that knows it then. */
+/** Settles unknown calls, so that a ledger with a row cache has read the rows of every account. */
 async function warmRowCache({ accounts, processes, now }: HistoryRun): Promise<void> {
-  const healthy = processes.find(({ fault }) => fault === "fine");
+  const healthy = processes.find(({ fault }) => fault === "none");
   if (healthy === undefined) return;
-  const ends = accounts.flatMap((account) =>
+  const settlements = accounts.flatMap((account) =>
     keyIdsOf(account).map((keyId) => {
       const owner = { accountId: account.id, keyId, now };
       return healthy.ledger.settle({ ...owner, id: `${account.id}.none`, cost: 0n });
     }),
   );
-  for (const end of await Promise.all(ends))
-    if (end.status !== "already") throw new Error("a call that was never made has ended");
+  for (const { status } of await Promise.all(settlements))
+    if (status !== "already") throw new Error("an unknown call was settled");
 }
 
-/** Answers whether the sweeper runs at the same time. */
-async function beginRound(world: HistoryRun, event: EventPlan): Promise<boolean> {
-  world.now += 3;
-  if (event.kind === "time") world.now += event.ms;
-  if (event.kind === "silence") world.now += 31_000;
-  if (event.kind === "restart") await restart(world, event.process);
-  for (const [place, process] of world.processes.entries()) {
-    process.fault = "fine";
-    if ("process" in event && event.process === place) {
+/** Returns true if the sweeper runs concurrently with the round. */
+async function beginRound(run: HistoryRun, event: EventPlan): Promise<boolean> {
+  run.now += 3;
+  if (event.kind === "time") run.now += event.ms;
+  if (event.kind === "silence") run.now += 31_000;
+  if (event.kind === "restart") await restart(run, event.process);
+  for (const [index, process] of run.processes.entries()) {
+    process.fault = "none";
+    if ("process" in event && event.process === index) {
       if (event.kind === "silence") continue;
       if (event.kind === "reply lost") process.fault = "reply lost";
       if (event.kind === "crash")
-        process.fault = event.committed ? "crash after commit" : "crash before commit";
+        process.fault = event.isCommitted ? "crash after commit" : "crash before commit";
     }
-    if (!(await heartbeat(world.db, process.name, process.epoch, world.now)))
-      throw new Error("a living process is not known");
-    world.seen[place] = world.now;
+    if (!(await heartbeat(run.db, process.name, process.epoch, run.now)))
+      throw new Error("the heartbeat of a live process failed");
+    run.seen[index] = run.now;
   }
   return event.kind === "sweep" || event.kind === "silence" || event.kind === "restart";
 }
 
-async function endRound(world: HistoryRun, event: EventPlan): Promise<void> {
-  if (event.kind === "sweep") world.counts.sweeps += 1;
-  if (event.kind === "reply lost") world.counts.lostReplies += 1;
+async function endRound(run: HistoryRun, event: EventPlan): Promise<void> {
+  if (event.kind === "sweep") run.counts.sweeps += 1;
+  if (event.kind === "reply lost") run.counts.lostReplies += 1;
   if (event.kind !== "crash") return;
-  world.counts.crashes += 1;
-  await restart(world, event.process);
+  run.counts.crashes += 1;
+  await restart(run, event.process);
 }
 
-async function restart(world: HistoryRun, index: number): Promise<void> {
-  const name = world.processes[index]?.name ?? "";
-  world.processes[index] = await startFaultyProcess(world.db, name, world.now);
-  world.seen[index] = world.now;
+async function restart(run: HistoryRun, index: number): Promise<void> {
+  const name = run.processes[index]?.name ?? "";
+  run.processes[index] = await startFaultyProcess(run.db, name, run.now);
+  run.seen[index] = run.now;
 }
 
-/** Answers what was done by each that acts on its own, in its order. */
+/** Returns one thread for each process, in its order, and one for the administrative change. */
 async function runAccount(
-  world: HistoryRun,
+  run: HistoryRun,
   account: HistoryAccount,
   round: number,
 ): Promise<readonly Thread[]> {
   const plan = account.plan.rounds[round];
   if (plan === undefined) return [];
-  const known = [...account.holdIds];
-  const running = world.processes.map((process, index) =>
+  const holdIds = [...account.holdIds];
+  const running = run.processes.map((process, index) =>
     runCalls(
-      world,
+      run,
       account,
       process,
-      (plan.calls[index] ?? []).map((call) => toAct(world, account, index, { call, known })),
+      (plan.calls[index] ?? []).map((call) => toOperation(run, account, index, { call, holdIds })),
     ),
   );
-  // What is held at once is held before anybody writes.
+  // Holds decided from cached rows come before any write.
   const admin =
     plan.admin === null
       ? []
-      : [Promise.resolve(plan.admin).then((one) => runAdmin(world, account, one, round))];
+      : [Promise.resolve(plan.admin).then((change) => runAdmin(run, account, change, round))];
   return Promise.all([...running, ...admin]);
 }
 
 async function runCalls(
-  world: HistoryRun,
+  run: HistoryRun,
   account: HistoryAccount,
   process: FaultyProcess,
   operations: readonly ModelOperation[],
 ): Promise<Thread> {
   if (operations.length === 0) return [];
   const { fault } = process;
-  const answers = operations.map((what) => runCall(world, account, process, what));
-  if (fault === "fine") return orderAnswers(operations, answers);
-  const unheard = { operations, replies: operations.map(() => null) };
-  if (fault === "reply lost") return [unheard, { operations, replies: await allOf(answers) }];
+  const pendingReplies = operations.map((operation) => runCall(run, account, process, operation));
+  if (fault === "none") return orderReplies(operations, pendingReplies);
+  const unanswered = { operations, replies: operations.map(() => null) };
+  if (fault === "reply lost")
+    return [unanswered, { operations, replies: await resolveAll(pendingReplies) }];
   await process.died.promise;
-  return fault === "crash after commit" ? [unheard] : [];
+  return fault === "crash after commit" ? [unanswered] : [];
 }
 
-// What is decided at once stands alone, and comes before what goes into a batch together.
-async function orderAnswers(
-  acts: readonly ModelOperation[],
-  answers: readonly (string | Promise<string>)[],
+// Each synchronous decision is a transaction of its own, before the batch of the others.
+async function orderReplies(
+  operations: readonly ModelOperation[],
+  pendingReplies: readonly (string | Promise<string>)[],
 ): Promise<Thread> {
   const thread: Thread[number][] = [];
   const later: number[] = [];
-  for (const [place, what] of acts.entries()) {
-    const answer = answers[place];
-    if (typeof answer === "string") thread.push({ operations: [what], replies: [answer] });
-    else later.push(place);
+  for (const [index, operation] of operations.entries()) {
+    const reply = pendingReplies[index];
+    if (typeof reply === "string") thread.push({ operations: [operation], replies: [reply] });
+    else later.push(index);
   }
   if (later.length === 0) return thread;
-  const replies = await allOf(later.map((place) => answers[place] ?? ""));
-  return [...thread, { operations: later.flatMap((place) => acts[place] ?? []), replies }];
+  const replies = await resolveAll(later.map((index) => pendingReplies[index] ?? ""));
+  return [...thread, { operations: later.flatMap((index) => operations[index] ?? []), replies }];
 }
 
-function allOf(answers: readonly (string | Promise<string>)[]): Promise<readonly string[]> {
-  return Promise.all(answers.map((answer) => Promise.resolve(answer)));
+function resolveAll(
+  pendingReplies: readonly (string | Promise<string>)[],
+): Promise<readonly string[]> {
+  return Promise.all(pendingReplies.map((reply) => Promise.resolve(reply)));
 }
 
-function toAct(
-  world: HistoryRun,
+function toOperation(
+  run: HistoryRun,
   account: HistoryAccount,
   process: number,
-  { call, known }: { call: CallPlan; known: readonly string[] },
+  { call, holdIds }: { call: CallPlan; holdIds: readonly string[] },
 ): ModelOperation {
   if (call.kind === "hold") {
     const id = `${account.id}.h${account.holdIds.length}`;
@@ -252,16 +258,19 @@ function toAct(
       key: call.key,
       amount: BigInt(call.amount),
       minimum: call.minimum === null ? null : BigInt(call.minimum),
-      pace: call.paced ? { interval: PACE.intervalMs, burst: PACE.burst } : null,
+      rateLimit: call.isRateLimited
+        ? { interval: RATE_LIMIT.intervalMs, burst: RATE_LIMIT.burst }
+        : null,
       openMax: call.openMax,
       process,
-      expiresAt: world.now + call.lifeMs,
+      expiresAt: run.now + call.lifetimeMs,
     };
   }
-  const id = known.length === 0 ? `${account.id}.never` : (known[call.pick % known.length] ?? "");
+  const id =
+    holdIds.length === 0 ? `${account.id}.never` : (holdIds[call.pick % holdIds.length] ?? "");
   const held = account.model.holds.get(id)?.amount ?? 10n;
   const costs = {
-    nothing: 0n,
+    zero: 0n,
     byok: 0n,
     below: held / 3n,
     equal: held,
@@ -272,44 +281,44 @@ function toAct(
 }
 
 function runCall(
-  world: HistoryRun,
+  run: HistoryRun,
   account: HistoryAccount,
   process: FaultyProcess,
-  what: ModelOperation,
+  operation: ModelOperation,
 ): string | Promise<string> {
-  if (what.kind === "hold") return runHold(world, account, process, what);
-  if (what.kind === "settle") return runSettle(world, account, process, what);
+  if (operation.kind === "hold") return runHold(run, account, process, operation);
+  if (operation.kind === "settle") return runSettle(run, account, process, operation);
   throw new Error("not a call");
 }
 
 function runHold(
-  world: HistoryRun,
+  run: HistoryRun,
   account: HistoryAccount,
   { ledger }: FaultyProcess,
-  what: ModelOperation & { kind: "hold" },
+  operation: ModelOperation & { kind: "hold" },
 ): string | Promise<string> {
-  world.counts.holds += 1;
-  const { id, amount, expiresAt } = what;
+  run.counts.holds += 1;
+  const { id, amount, expiresAt } = operation;
   const request = {
     id,
     accountId: account.id,
-    keyId: keyIdsOf(account)[what.key] ?? "",
+    keyId: keyIdsOf(account)[operation.key] ?? "",
     amount,
-    now: world.now,
+    now: run.now,
     expiresAt,
-    ...(what.minimum === null ? {} : { minimum: what.minimum }),
-    ...(what.pace === null ? {} : { rateLimit: PACE }),
-    ...(what.openMax === null ? {} : { openCallsMax: what.openMax }),
+    ...(operation.minimum === null ? {} : { minimum: operation.minimum }),
+    ...(operation.rateLimit === null ? {} : { rateLimit: RATE_LIMIT }),
+    ...(operation.openMax === null ? {} : { openCallsMax: operation.openMax }),
   };
   const count = (outcome: HoldOutcome): string => {
-    if (outcome.status !== "held") world.counts.refusals += 1;
-    if (outcome.status === "budget") world.counts.overBudget += 1;
+    if (outcome.status !== "held") run.counts.rejections += 1;
+    if (outcome.status === "budget") run.counts.overBudget += 1;
     return outcomeText(outcome);
   };
-  const now = ledger.tryHoldSync(request);
-  if (now === undefined) return ledger.hold(request).then(count);
-  world.counts.heldSync += 1;
-  return count(now);
+  const outcome = ledger.tryHoldSync(request);
+  if (outcome === undefined) return ledger.hold(request).then(count);
+  run.counts.heldSync += 1;
+  return count(outcome);
 }
 
 function outcomeText(outcome: HoldOutcome): string {
@@ -334,14 +343,14 @@ function outcomeText(outcome: HoldOutcome): string {
 }
 
 async function runSettle(
-  world: HistoryRun,
+  run: HistoryRun,
   account: HistoryAccount,
   { ledger }: FaultyProcess,
-  what: ModelOperation & { kind: "settle" },
+  operation: ModelOperation & { kind: "settle" },
 ): Promise<string> {
-  world.counts.settles += 1;
-  const { now } = world;
-  const { id, cost, byok } = what;
+  run.counts.settles += 1;
+  const { now } = run;
+  const { id, cost, byok } = operation;
   const keyId = keyIdsOf(account)[account.model.holds.get(id)?.key ?? 0] ?? "";
   const record = usageRecord({
     id,
@@ -353,24 +362,34 @@ async function runSettle(
   });
   const outcome = await ledger.settle({ id, accountId: account.id, keyId, cost, now, record });
   if (outcome.status === "already") return "already";
-  if (outcome.late) world.counts.lateSettles += 1;
+  if (outcome.late) run.counts.lateSettles += 1;
   return `settled ${outcome.charged} ${outcome.overrun} ${outcome.late}`;
 }
 
 async function runAdmin(
-  world: HistoryRun,
+  run: HistoryRun,
   account: HistoryAccount,
   plan: AdminPlan,
   round: number,
 ): Promise<Thread> {
-  const { db, now } = world;
+  const { db, now } = run;
   if (plan.kind === "deposit") {
-    const again = plan.again && account.plan.promo > 0;
-    const id = again ? `${account.id}.start.promo` : `${account.id}.d${round}`;
-    const what = { kind: "deposit", id, bucket: plan.bucket, amount: BigInt(plan.amount) } as const;
-    return [{ operations: [what], replies: [String(await makeDeposit(db, account, what, now))] }];
+    const isRepeated = plan.isRepeated && account.plan.promo > 0;
+    const id = isRepeated ? `${account.id}.start.promo` : `${account.id}.d${round}`;
+    const operation = {
+      kind: "deposit",
+      id,
+      bucket: plan.bucket,
+      amount: BigInt(plan.amount),
+    } as const;
+    return [
+      {
+        operations: [operation],
+        replies: [String(await makeDeposit(db, account, operation, now))],
+      },
+    ];
   }
-  if (plan.kind === "budget") return [await setBudget(world, account, plan)];
+  if (plan.kind === "budget") return [await setBudget(run, account, plan)];
   const changes = {
     revoke: { revoked: true },
     expire:
@@ -431,17 +450,17 @@ function makeDeposit(
   );
 }
 
-/** Every process is started anew and swept: nothing may stay held, and all must add up. */
-async function finishRun(world: HistoryRun): Promise<void> {
-  for (let place = 0; place < PROCESSES; place++) await restart(world, place);
+/** Restarts and sweeps every process: afterwards nothing may be held, and the ledger must be intact. */
+async function finishRun(run: HistoryRun): Promise<void> {
+  for (let index = 0; index < PROCESSES; index++) await restart(run, index);
   const clock: Clock = {
-    now: world.now,
-    epochs: world.processes.map((one) => one.epoch),
-    seen: world.seen,
+    now: run.now,
+    epochs: run.processes.map((one) => one.epoch),
+    seen: run.seen,
   };
-  await sweepHolds(world.db, world.now);
-  const rows = await readSummaries(world.db);
-  for (const account of world.accounts) {
+  await sweepHolds(run.db, run.now);
+  const rows = await readSummaries(run.db);
+  for (const account of run.accounts) {
     const model = findLinearization(
       account.model,
       [SWEEP],
@@ -450,20 +469,20 @@ async function finishRun(world: HistoryRun): Promise<void> {
     );
     if (model === undefined)
       throw new Error(
-        describeFailure(account, [SWEEP], clock, { seen: rows.get(account.id) ?? "", round: -1 }),
+        describeFailure(account, [SWEEP], clock, { rows: rows.get(account.id) ?? "", round: -1 }),
       );
-    if (balances(model).held !== 0n) throw new Error("something is held when nothing is open");
-    const { day, month } = await getBudgets(world.db, account.id, world.now);
-    const used = budgetUsed(model, world.now);
+    if (balances(model).held !== 0n) throw new Error("credit is held without an open call");
+    const { day, month } = await getBudgets(run.db, account.id, run.now);
+    const used = budgetUsed(model, run.now);
     if (day.used !== used.day || month.used !== used.month)
       throw new Error(
         `${account.id} shows ${day.used}, ${month.used} for ${used.day}, ${used.month}`,
       );
   }
-  const { problems, checked } = await verifyLedger(world.db);
+  const { problems, checked } = await verifyLedger(run.db);
   if (problems.length > 0) throw new Error(problems.join("\n"));
-  if (checked.wallets !== world.accounts.length || checked.holds !== 0)
-    throw new Error(`the rows are not those of this world: ${JSON.stringify(checked)}`);
+  if (checked.wallets !== run.accounts.length || checked.holds !== 0)
+    throw new Error(`unexpected numbers of rows: ${JSON.stringify(checked)}`);
 }
 
 async function deleteAllRows(tx: Tx): Promise<void> {

@@ -1,11 +1,11 @@
-/** What a run of histories was made of: a run that never refused or swept has shown little. */
+/** Counts of what a run covered: a run without rejections or sweeps proves little. */
 export interface RunStatistics {
   histories: number;
   holds: number;
-  /** Where nothing need be read for a hold. */
+  /** Holds decided from cached rows. */
   heldSync: number;
   settles: number;
-  refusals: number;
+  rejections: number;
   budgets: number;
   overBudget: number;
   lateSettles: number;
@@ -19,7 +19,7 @@ export const emptyStatistics = (): RunStatistics => ({
   holds: 0,
   heldSync: 0,
   settles: 0,
-  refusals: 0,
+  rejections: 0,
   budgets: 0,
   overBudget: 0,
   lateSettles: 0,
