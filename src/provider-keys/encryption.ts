@@ -16,7 +16,7 @@ export interface EncryptionBinding {
   readonly provider: string;
 }
 
-export interface SealedKey {
+export interface EncryptedKey {
   readonly sealed: string;
   readonly dataKey: string;
 }
@@ -25,7 +25,11 @@ export function deriveKek(master: Secret): Uint8Array {
   return deriveKey(master, `provider-key/v${KEK_VERSION}`);
 }
 
-export function sealKey(kek: Uint8Array, binding: EncryptionBinding, apiKey: Secret): SealedKey {
+export function encryptKey(
+  kek: Uint8Array,
+  binding: EncryptionBinding,
+  apiKey: Secret,
+): EncryptedKey {
   const dataKey = randomBytes(DATA_KEY_BYTES);
   const bound = associatedData(binding);
   return {
@@ -35,10 +39,10 @@ export function sealKey(kek: Uint8Array, binding: EncryptionBinding, apiKey: Sec
 }
 
 /** Throws where the envelope was changed, is another record's, or was made under another master secret. */
-export function unsealKey(
+export function decryptKey(
   kek: Uint8Array,
   binding: EncryptionBinding,
-  envelope: SealedKey,
+  envelope: EncryptedKey,
 ): Secret {
   const bound = associatedData(binding);
   const dataKey = Buffer.from(decrypt(kek, bound, envelope.dataKey), "base64");

@@ -3,7 +3,7 @@
 
 import type { Secret } from "../base/secret.ts";
 
-export interface UnsealedKey {
+export interface DecryptedKey {
   readonly id: string;
   readonly apiKey: Secret;
 }
@@ -14,16 +14,16 @@ const WRITE_BLOCK_MS = 20_000;
 const ENTRIES_MAX = 50_000;
 
 type Entry =
-  | { readonly kind: "kept"; readonly until: number; readonly key: UnsealedKey | undefined }
+  | { readonly kind: "kept"; readonly until: number; readonly key: DecryptedKey | undefined }
   | { readonly kind: "barred"; readonly until: number };
 
 export interface ProviderKeyCache {
   readonly get: (
     cacheKey: string,
     now: number,
-  ) => { readonly key: UnsealedKey | undefined } | undefined;
+  ) => { readonly key: DecryptedKey | undefined } | undefined;
   /** `now` is the time before the read that found it. */
-  readonly set: (cacheKey: string, key: UnsealedKey | undefined, now: number) => void;
+  readonly set: (cacheKey: string, key: DecryptedKey | undefined, now: number) => void;
   /**
    * Called inside the transaction that changes a slot. Nothing is kept for a while, because a read that began before the
    * commit may end after it.

@@ -17,10 +17,10 @@ import {
   integerOrNull,
 } from "../store/db.ts";
 import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./key-check.ts";
-import { deriveKek, KEK_VERSION, unsealKey, sealKey } from "./encryption.ts";
+import { deriveKek, KEK_VERSION, decryptKey, encryptKey } from "./encryption.ts";
 import {
   createProviderKeyCache,
-  type UnsealedKey,
+  type DecryptedKey,
   type ProviderKeyCache,
 } from "./provider-key-cache.ts";
 
@@ -65,7 +65,7 @@ export interface ProviderKeys {
     accountId: string,
     provider: string,
     now: number,
-  ) => UnsealedKey | undefined | Promise<UnsealedKey | undefined>;
+  ) => DecryptedKey | undefined | Promise<DecryptedKey | undefined>;
   /** Writes down when keys were last used; kept in memory between calls. */
   readonly flushLastUsed: () => Promise<void>;
 }
@@ -92,7 +92,7 @@ export function createProviderKeys({
     await rejectOverLimit(tx, accountId);
     const { provider, apiKey, name, checkResult } = newKey;
     const id = newId("pk", now);
-    const envelope = sealKey(kek, { id, accountId, provider }, apiKey);
+    const envelope = encryptKey(kek, { id, accountId, provider }, apiKey);
     const status = checkResult.kind === "accepted" ? checkResult.status : "unchecked";
     cache.block(cacheKeyOf(accountId, provider), now);
     await tx.run(
@@ -147,9 +147,9 @@ export function createProviderKeys({
 function createKeyFinder(
   cache: ProviderKeyCache,
   lastUsed: Map<string, number>,
-  read: (accountId: string, provider: string) => Promise<UnsealedKey | undefined>,
+  read: (accountId: string, provider: string) => Promise<DecryptedKey | undefined>,
 ): ProviderKeys["findNewestKey"] {
-  const markUsed = (ownKey: UnsealedKey | undefined, now: number): UnsealedKey | undefined => {
+  const markUsed = (ownKey: DecryptedKey | undefined, now: number): DecryptedKey | undefined => {
     if (ownKey !== undefined) lastUsed.set(ownKey.id, now);
     return ownKey;
   };
@@ -157,7 +157,7 @@ function createKeyFinder(
     accountId: string,
     provider: string,
     now: number,
-  ): Promise<UnsealedKey | undefined> => {
+  ): Promise<DecryptedKey | undefined> => {
     const ownKey = await read(accountId, provider);
     cache.set(cacheKeyOf(accountId, provider), ownKey, now);
     return markUsed(ownKey, now);
@@ -233,7 +233,7 @@ async function readNewestKey(
   kek: Uint8Array,
   accountId: string,
   provider: string,
-): Promise<UnsealedKey | undefined> {
+): Promise<DecryptedKey | undefined> {
   const row = await reader.get(
     `select id, sealed, data_key from provider_key
      where account_id = ? and provider = ? and status <> 'deleted' order by id desc limit 1`,
@@ -243,7 +243,7 @@ async function readNewestKey(
   const id = text(row, "id");
   try {
     const envelope = { sealed: text(row, "sealed"), dataKey: text(row, "data_key") };
-    return { id, apiKey: unsealKey(kek, { id, accountId, provider }, envelope) };
+    return { id, apiKey: decryptKey(kek, { id, accountId, provider }, envelope) };
   } catch (cause) {
     // The call must not go on the gateway's account instead: its owner chose not to pay for it here.
     throw new Fault("internal", `provider key ${id} does not open`, {

@@ -16,8 +16,8 @@ import {
   NewProviderKeyRequest,
   PROVIDER_KEY_EXAMPLE,
   ProviderKeyRecord,
-  showProviderKey,
-} from "./record.ts";
+  toProviderKeyRecord,
+} from "./api-record.ts";
 
 export interface ProviderKeyRouteDeps {
   readonly db: Db;
@@ -78,7 +78,7 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
       const key = await providerKeys.add(tx, caller.accountId, newKey, now);
       const actor = { type: "key", id: caller.keyId } as const;
       await onChange(tx, { kind: "provider_key.added", key, actor, clientIp, now });
-      return { status: 201, body: showProviderKey(key) };
+      return { status: 201, body: toProviderKeyRecord(key) };
     },
   });
 }
@@ -108,7 +108,7 @@ function listRoute(db: Db): Route {
     faults: [],
     run: async ({ caller, query }) => {
       const page = await listProviderKeys(db, caller.accountId, query);
-      return { status: 200, body: { ...page, data: page.data.map(showProviderKey) } };
+      return { status: 200, body: { ...page, data: page.data.map(toProviderKeyRecord) } };
     },
   });
 }
@@ -142,7 +142,7 @@ function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
       const actor = { type: "key", id: caller.keyId } as const;
       if (before.status !== "deleted")
         await onChange(tx, { kind: "provider_key.deleted", key, actor, clientIp, now });
-      return { status: 200, body: showProviderKey(key) };
+      return { status: 200, body: toProviderKeyRecord(key) };
     },
   });
 }

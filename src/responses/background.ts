@@ -1,6 +1,5 @@
-// Responses that nobody waits for. The call runs in this process like any other, with the same hold and settle; its record
-// says that it is in progress from the hold on, and how it ended. Cancelling stops the provider, and what was metered is
-// charged.
+// Background responses. The call runs in this process like any other, with the same hold and settlement. Its record is
+// `in_progress` from the hold on. Canceling stops the provider; the usage so far is charged.
 
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
@@ -8,7 +7,7 @@ import { isObject, type JsonObject } from "../base/json.ts";
 import type { IdempotentCall } from "../http/request/idempotent-call.ts";
 import type { CallInput, StoredReply } from "../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { PROCESS_DIED_ERROR } from "./record.ts";
+import { PROCESS_DIED_ERROR } from "./api-record.ts";
 import { insertResponse, findNotCanceled, stopResponse } from "./rows.ts";
 import type { StoredCall } from "./stored-call.ts";
 
@@ -17,12 +16,12 @@ const RUNNING_PER_ACCOUNT_MAX = 16;
 const RETRY_SECONDS = 5;
 
 export interface Background {
-  /** Answers as soon as the money is held, or throws what the call was refused with. */
+  /** Resolves once the cost is held and the record is written; throws the fault if the call is rejected. */
   readonly start: (storedCall: StoredCall, input: CallInput) => Promise<Response>;
   readonly abort: (id: string) => void;
-  /** Stops what was cancelled or deleted, also through another process. */
+  /** Aborts responses that were canceled or deleted, also through another process. */
   readonly abortCanceled: () => Promise<void>;
-  /** The process ends: what runs is stopped, has failed, and says why. */
+  /** Aborts and fails all running responses, for shutdown. */
   readonly abortAll: () => void;
   readonly whenIdle: () => Promise<void>;
 }
@@ -31,18 +30,18 @@ export interface BackgroundDeps {
   readonly db: Db;
   readonly log: Log;
   readonly infer: (input: CallInput) => Promise<Response>;
-  /** Keeps the answer to an `Idempotency-Key` in the step that writes the record. */
+  /** Stores the response for its `Idempotency-Key`, in the transaction that writes the record. */
   readonly storeIdempotentReply: (
     tx: Tx,
     call: IdempotentCall & { readonly holdId: string },
-    answer: StoredReply,
+    reply: StoredReply,
   ) => Promise<void>;
 }
 
 interface RunningCall {
   readonly accountId: string;
   readonly abort: AbortController;
-  /** Whether it has its record. */
+  /** Whether its record is written. */
   isAccepted: boolean;
   work: Promise<void>;
 }
@@ -65,14 +64,7 @@ export function createBackground(deps: BackgroundDeps): Background {
     };
     const onHeld = async (): Promise<void> => {
       if (runningCall.isAccepted) return;
-      const initialResponse = initialResponseOf(storedCall);
-      const body = JSON.stringify(initialResponse);
-      await db.write(async (tx) => {
-        await insertResponse(tx, storedCall.toRecord("in_progress", initialResponse));
-        if (input.idempotent === undefined) return;
-        const call = { ...input.idempotent, holdId: input.requestId };
-        await deps.storeIdempotentReply(tx, call, { status: 200, body });
-      });
+      const body = await insertInProgress(deps, storedCall, input);
       runningCall.isAccepted = true;
       accepted.resolve(body);
     };
@@ -87,7 +79,7 @@ export function createBackground(deps: BackgroundDeps): Background {
       let failure: JsonObject | undefined;
       try {
         await readToEnd(await deps.infer(detached), abort.signal);
-        if (!runningCall.isAccepted) throw new Error("a background call ended that held nothing");
+        if (!runningCall.isAccepted) throw new Error("a background call ended without a hold");
         failure = isShuttingDown ? PROCESS_DIED_ERROR : storedCall.captured.failure;
       } catch (error) {
         if (!runningCall.isAccepted) return accepted.reject(error);
@@ -98,7 +90,10 @@ export function createBackground(deps: BackgroundDeps): Background {
     running.set(storedCall.id, runningCall);
     runningCall.work = run()
       .catch((error: unknown) =>
-        log.error("a background response has no end", { response_id: storedCall.id, cause: error }),
+        log.error("failed to store the end of a background response", {
+          response_id: storedCall.id,
+          cause: error,
+        }),
       )
       .finally(() => running.delete(storedCall.id));
     const body = await accepted.promise;
@@ -119,6 +114,22 @@ export function createBackground(deps: BackgroundDeps): Background {
   };
 }
 
+/** Writes the record of an accepted call, and returns the response body. */
+async function insertInProgress(
+  { db, storeIdempotentReply }: BackgroundDeps,
+  storedCall: StoredCall,
+  { idempotent, requestId }: CallInput,
+): Promise<string> {
+  const initialResponse = initialResponseOf(storedCall);
+  const body = JSON.stringify(initialResponse);
+  await db.write(async (tx) => {
+    await insertResponse(tx, storedCall.toRecord("in_progress", initialResponse));
+    if (idempotent !== undefined)
+      await storeIdempotentReply(tx, { ...idempotent, holdId: requestId }, { status: 200, body });
+  });
+  return body;
+}
+
 async function abortCanceled(db: Db, running: ReadonlyMap<string, RunningCall>): Promise<void> {
   const ids = [...running].filter(([, { isAccepted }]) => isAccepted).map(([id]) => id);
   const wanted = await findNotCanceled(db, ids);
@@ -127,28 +138,28 @@ async function abortCanceled(db: Db, running: ReadonlyMap<string, RunningCall>):
 
 function rejectOverLimit(running: readonly RunningCall[], accountId: string): void {
   if (running.length >= RUNNING_MAX)
-    throw new Fault("overloaded", "too many background responses", {
+    throw new Fault("overloaded", "too many background responses in this process", {
       retryAfterSeconds: RETRY_SECONDS,
     });
-  const own = running.filter((one) => one.accountId === accountId).length;
-  if (own >= RUNNING_PER_ACCOUNT_MAX)
-    throw new Fault("rate_limited", "too many background responses of one account", {
-      message: `This account has ${own} background responses in progress, which is its limit. Wait for one to end.`,
+  const ofAccount = running.filter((call) => call.accountId === accountId);
+  if (ofAccount.length >= RUNNING_PER_ACCOUNT_MAX)
+    throw new Fault("rate_limited", "too many background responses of the account", {
+      message: `This account has reached the limit of ${RUNNING_PER_ACCOUNT_MAX} background responses in progress. Wait for one to end.`,
       retryAfterSeconds: RETRY_SECONDS,
     });
 }
 
-// The terminal event comes when the call is settled and its record written, so the end of the stream is the end of all.
+// The stream ends after the call is settled and its record is written.
 async function readToEnd({ body }: Response, signal: AbortSignal): Promise<void> {
   if (body === null) return;
   const reader = body.getReader();
-  const leave = (): void => void reader.cancel().catch(() => {});
-  signal.addEventListener("abort", leave);
+  const cancel = (): void => void reader.cancel().catch(() => {});
+  signal.addEventListener("abort", cancel);
   try {
-    if (signal.aborted) leave();
+    if (signal.aborted) cancel();
     for (let done = false; !done;) ({ done } = await reader.read());
   } finally {
-    signal.removeEventListener("abort", leave);
+    signal.removeEventListener("abort", cancel);
   }
 }
 
@@ -166,14 +177,14 @@ async function failUnfinished(
     code: "server_error",
     message: typeof message === "string" ? message : PROVIDER_FAILED_MESSAGE,
   };
-  const response = storedCall.seal(
+  const response = storedCall.encrypt(
     "response",
     JSON.stringify({ ...initialResponseOf(storedCall), status: "failed", error }),
   );
   await stopResponse(tx, { id: storedCall.id, accountId, status: "failed" }, response);
 }
 
-/** What a response repeats of its request, and what it says where nothing was asked. */
+/** The request fields that a response repeats, with their defaults. */
 const ECHOED_DEFAULTS: JsonObject = {
   frequency_penalty: 0,
   instructions: null,

@@ -1,5 +1,5 @@
-// How a stored response rests: its input and its reply sealed under a data key of its own, which is wrapped by a key
-// derived from the master secret. All three are bound to the account and the id, and each to what it is.
+// Envelope encryption of stored responses: each has its own data key, wrapped by a key derived from the master secret. The
+// associated data binds key, input and response to their account, id and kind.
 
 import { randomBytes } from "node:crypto";
 import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
@@ -7,7 +7,7 @@ import type { Secret } from "../base/secret.ts";
 
 const DATA_KEY_BYTES = 32;
 
-/** Goes up when the wrapping key, or what an envelope is bound to, changes. */
+/** Incremented when the wrapping key or the associated data changes. */
 export const KEK_VERSION = 1;
 
 export interface EncryptionBinding {
@@ -15,12 +15,12 @@ export interface EncryptionBinding {
   readonly accountId: string;
 }
 
-export type SealedPart = "input" | "response";
+export type EncryptedPart = "input" | "response";
 
-/** Seals the parts of one record. */
+/** Encrypts the parts of one record. */
 export interface Envelope {
   readonly dataKey: string;
-  readonly seal: (part: SealedPart, text: string) => string;
+  readonly encrypt: (part: EncryptedPart, text: string) => string;
 }
 
 export function deriveKek(master: Secret): Uint8Array {
@@ -31,25 +31,29 @@ export function newEnvelope(kek: Uint8Array, binding: EncryptionBinding): Envelo
   const dataKey = randomBytes(DATA_KEY_BYTES);
   return {
     dataKey: encrypt(kek, associatedData(binding, "key"), dataKey.toString("base64")),
-    seal: (part, text) => encrypt(dataKey, associatedData(binding, part), text),
+    encrypt: (part, text) => encrypt(dataKey, associatedData(binding, part), text),
   };
 }
 
-export interface SealedResponse extends EncryptionBinding {
+export interface EncryptedResponse extends EncryptionBinding {
   readonly dataKey: string;
   readonly input: string;
   readonly response: string;
 }
 
-/** Throws where the record was changed, is another's, or was sealed under another master secret. */
-export function unsealPart(kek: Uint8Array, sealed: SealedResponse, part: SealedPart): string {
+/** Throws if the record was modified, belongs to another account or id, or was encrypted with another master secret. */
+export function decryptPart(
+  kek: Uint8Array,
+  encrypted: EncryptedResponse,
+  part: EncryptedPart,
+): string {
   const dataKey = Buffer.from(
-    decrypt(kek, associatedData(sealed, "key"), sealed.dataKey),
+    decrypt(kek, associatedData(encrypted, "key"), encrypted.dataKey),
     "base64",
   );
-  return decrypt(dataKey, associatedData(sealed, part), sealed[part]);
+  return decrypt(dataKey, associatedData(encrypted, part), encrypted[part]);
 }
 
-function associatedData({ id, accountId }: EncryptionBinding, part: SealedPart | "key"): string {
+function associatedData({ id, accountId }: EncryptionBinding, part: EncryptedPart | "key"): string {
   return `stored-response/v${KEK_VERSION}|${accountId}|${id}|${part}`;
 }

@@ -1,5 +1,5 @@
-// The text of a request that goes on from stored responses: their items before its own, and nothing in it that a provider
-// would have to remember. What the caller wrote stays the bytes that came.
+// Expands a request that continues stored responses: their items are put before its own, and fields that need provider-side
+// state are removed. The caller's own JSON text is not reformatted.
 
 import { Fault } from "../base/fault.ts";
 import { type ParsedRequest, parseRequest } from "../inference/request/parse-request.ts";
@@ -11,9 +11,9 @@ const EXPANDED_MAX_BYTES = 32 * 1_048_576;
 
 export interface RequestExpansion {
   readonly historyItems: readonly JsonObject[];
-  /** The request's own items, where they are not as the caller wrote them. */
+  /** The request's own items, if references in them were resolved. */
   readonly ownItems: readonly JsonObject[] | undefined;
-  /** Raw JSON of members to set, or undefined to take them away. */
+  /** Raw JSON of members to set; undefined removes the member. */
   readonly members: Readonly<Record<string, string | undefined>>;
 }
 
@@ -32,11 +32,11 @@ export function expandRequest(
 
 function inputText(
   request: ParsedRequest,
-  past: readonly JsonObject[],
-  own: readonly JsonObject[] | undefined,
+  historyItems: readonly JsonObject[],
+  ownItems: readonly JsonObject[] | undefined,
 ): string {
-  const before = past.map((item) => JSON.stringify(item)).join(",");
-  const after = own?.map((item) => JSON.stringify(item)).join(",") ?? rawInputItems(request);
+  const before = historyItems.map((item) => JSON.stringify(item)).join(",");
+  const after = ownItems?.map((item) => JSON.stringify(item)).join(",") ?? rawInputItems(request);
   return `[${before}${before !== "" && after !== "" ? "," : ""}${after}]`;
 }
 
@@ -51,37 +51,37 @@ function rawInputItems(request: ParsedRequest): string {
 
 function tooLarge(): Fault {
   return new Fault("payload_too_large", "the expanded request is too large", {
-    message: `With what previous_response_id and item references bring, the request is larger than ${EXPANDED_MAX_BYTES / 1_048_576} MiB. Begin a new conversation with a summary of this one.`,
+    message: `With the items of \`previous_response_id\` and item references, the request is larger than ${EXPANDED_MAX_BYTES / 1_048_576} MiB. Start a new conversation with a summary of this one.`,
     param: "previous_response_id",
   });
 }
 
-/** What is said of the expanded request in terms of the caller's own: so many items came before. */
-export function withCallerPaths(make: () => TransportPlan, pastItems: number): TransportPlan {
+/** Creates the plan with paths of the caller's request instead of the expanded one. */
+export function withCallerPaths(createPlan: () => TransportPlan, pastItems: number): TransportPlan {
   try {
-    const plan = make();
+    const plan = createPlan();
     return { ...plan, dropped: plan.dropped.map((path) => toCallerPath(path, pastItems)) };
   } catch (error) {
     throw error instanceof Fault ? toCallerFault(error, pastItems) : error;
   }
 }
 
-/** The same fault, said of the request as it came. */
+/** The fault with paths of the caller's request. */
 export function toCallerFault(fault: Fault, pastItems: number): Fault {
   const { message, param } = fault.options;
   if (pastItems === 0) return fault;
-  const own = (path: string): string => toCallerPath(path, pastItems);
+  const translate = (path: string): string => toCallerPath(path, pastItems);
   return new Fault(fault.code, fault.message, {
     ...fault.options,
-    ...(param === undefined ? {} : { param: own(param) }),
+    ...(param === undefined ? {} : { param: translate(param) }),
     ...(message === undefined
       ? {}
-      : { message: message.replaceAll(/\binput\[\d+\](?:[.[][\w\]]+)*/g, own) }),
+      : { message: message.replaceAll(/\binput\[\d+\](?:[.[][\w\]]+)*/g, translate) }),
     cause: fault,
   });
 }
 
-// `input[7].content` with five items before it is the caller's `input[2].content`.
+// With five history items, `input[7].content` is the caller's `input[2].content`.
 function toCallerPath(path: string, pastItems: number): string {
   const match = /^input\[(\d+)\](.*)$/s.exec(path);
   if (match === null) return path;

@@ -1,14 +1,13 @@
-// What a request goes on from: the chain of stored responses behind `previous_response_id`, and the stored items that its
-// input refers to, both of the caller's own account.
+// Reads the history that a request refers to: the chain of `previous_response_id` and the stored items referenced in its
+// input, both limited to the caller's account.
 
 import { Fault, invalid, type NextStep } from "../base/fault.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import type { Reader } from "../store/db.ts";
-import { unsealPart, type SealedPart } from "./encryption.ts";
+import { decryptPart, type EncryptedPart } from "./encryption.ts";
 import { itemIds, outputItems, type PastItem, referencedId, publicItems } from "./items.ts";
-import { findChain, findItemOwners, type StoredResponse } from "./rows.ts";
+import { findChain, findResponsesByItems, type StoredResponse } from "./rows.ts";
 
-/** The most responses that a conversation has. */
 const CHAIN_MAX_RESPONSES = 1_000;
 const CHAIN_MAX_BYTES = 48 * 1_048_576;
 const REFERENCES_MAX = 500;
@@ -18,25 +17,25 @@ export interface DecryptedResponse {
   readonly response: () => JsonObject;
 }
 
-/** The parts of a record, each opened when it is asked for. */
+/** The parts of a record, decrypted on access. */
 export function decryptStored(kek: Uint8Array, stored: StoredResponse): DecryptedResponse {
-  const open = (part: SealedPart): unknown => {
+  const decrypt = (part: EncryptedPart): unknown => {
     try {
-      return JSON.parse(unsealPart(kek, stored, part));
+      return JSON.parse(decryptPart(kek, stored, part));
     } catch (cause) {
-      throw new Fault("internal", `stored response ${stored.id} does not open`, {
-        message: `The stored response ${stored.id} cannot be opened. Send the conversation's earlier turns in \`input\`.`,
+      throw new Fault("internal", `stored response ${stored.id} cannot be decrypted`, {
+        message: `The stored response ${stored.id} cannot be decrypted. Send the earlier turns of the conversation in \`input\`.`,
         cause,
       });
     }
   };
   return {
     input: () => {
-      const input = open("input");
+      const input = decrypt("input");
       return Array.isArray(input) ? input.filter(isObject) : [];
     },
     response: () => {
-      const response = open("response");
+      const response = decrypt("response");
       return isObject(response) ? response : {};
     },
   };
@@ -70,13 +69,13 @@ export async function readHistory(
   if (chain.length >= CHAIN_MAX_RESPONSES)
     throw invalid(
       "previous_response_id",
-      `A conversation may have ${CHAIN_MAX_RESPONSES} responses. Begin a new one with a summary of this one.`,
+      `A conversation can have at most ${CHAIN_MAX_RESPONSES} responses. Start a new one with a summary of this one.`,
     );
   const missing = chain[0]?.previousId ?? null;
   if (missing !== null) throw previousNotFound(previousId, missing);
   if (chain.reduce((sum, { bytes }) => sum + bytes, 0) > CHAIN_MAX_BYTES)
-    throw new Fault("payload_too_large", "the chain is too large", {
-      message: `The conversation behind previous_response_id is larger than ${CHAIN_MAX_BYTES / 1_048_576} MiB. Begin a new one with a summary of this one.`,
+    throw new Fault("payload_too_large", "conversation too large", {
+      message: `The conversation of \`previous_response_id\` is larger than ${CHAIN_MAX_BYTES / 1_048_576} MiB. Start a new one with a summary of this one.`,
       param: "previous_response_id",
     });
   const items = chain.flatMap((stored) => {
@@ -89,22 +88,24 @@ export async function readHistory(
 function previousNotFound(previousId: string, missing: string): Fault {
   const message =
     previousId === missing
-      ? `There is no stored response ${previousId} in this account.`
-      : `The conversation of ${previousId} goes on from ${missing}, which was deleted or has expired.`;
+      ? `This account has no stored response ${previousId}.`
+      : `The conversation of ${previousId} continues ${missing}, which was deleted or has expired.`;
   return new Fault("not_found", `no stored response ${missing}`, {
-    message: `${message} Responses are stored only where they were asked for with store: true, for 30 days. Send the conversation's earlier turns in \`input\`.`,
+    message: `${message} ${RETENTION_TEXT} Send the earlier turns of the conversation in \`input\`.`,
     param: "previous_response_id",
     fields: { code: "previous_response_not_found" },
     next: NOT_STORED_NEXT_STEPS,
   });
 }
 
-/** There is no list of stored responses to look one up in. */
+export const RETENTION_TEXT =
+  "Responses are stored only if created with `store: true`, for 30 days.";
+
 export const NOT_STORED_NEXT_STEPS: readonly NextStep[] = [
   {
     method: "POST",
     url: "/v1/responses",
-    why: "Create it again with store: true, or go on without it: send the earlier turns in input.",
+    why: "Create the response again with `store: true`, or send the earlier turns in `input`.",
   },
 ];
 
@@ -113,12 +114,12 @@ function rejectUnfinished({ id, status }: StoredResponse): void {
   throw invalid(
     "previous_response_id",
     status === "in_progress"
-      ? `The response ${id} is still in progress. Wait until GET /v1/responses/${id} says that it is completed.`
-      : `The response ${id} has ${status === "failed" ? "failed" : "been cancelled"}, so there is nothing to go on from.`,
+      ? `The response ${id} is still in progress. Poll GET /v1/responses/${id} until its status is \`completed\`.`
+      : `The response ${id} ${status === "failed" ? "failed" : "was canceled"} and cannot be continued.`,
   );
 }
 
-/** The input with stored items in the places of their references; undefined where it refers to none that is known. */
+/** The input with references replaced by the stored items; undefined if no reference is known. */
 export async function resolveReferences(
   { reader, kek, accountId, now }: HistoryContext,
   input: unknown,
@@ -129,16 +130,16 @@ export async function resolveReferences(
   if (wanted.size > REFERENCES_MAX)
     throw invalid(
       "input",
-      `input may refer to ${REFERENCES_MAX} items. Send the items themselves.`,
+      `\`input\` can reference at most ${REFERENCES_MAX} stored items. Send the items themselves.`,
     );
-  const owners = await findItemOwners(reader, accountId, {
+  const owners = await findResponsesByItems(reader, accountId, {
     itemIds: [...wanted],
     now,
     maxBytes: CHAIN_MAX_BYTES,
   });
   if (owners === undefined)
-    throw new Fault("payload_too_large", "the items' responses are too large", {
-      message: "The stored responses that input refers to are too large together. Send the items.",
+    throw new Fault("payload_too_large", "referenced responses too large", {
+      message: `The stored responses that \`input\` references are larger than ${CHAIN_MAX_BYTES / 1_048_576} MiB in total. Send the items themselves.`,
       param: "input",
     });
   const known = new Map<string, PastItem>();

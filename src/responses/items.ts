@@ -1,41 +1,40 @@
-// The items of a conversation: what a turn's input holds, under which ids its items are found and shown, and in which
-// form they go back to a provider.
+// The items of a conversation: their ids, their API form, and the form in which they are sent back to a provider.
 
 import type { Candidate } from "../inference/routing/candidates.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { decodeBlob } from "../inference/canonical/reasoning.ts";
 
-/** An item that was stored, with whose reasoning it is; without an origin it is the request's own. */
+/** An input item. Stored items have the origin of their reasoning; items of the request itself have none. */
 export interface PastItem {
   readonly item: JsonObject;
   readonly origin: string | undefined;
-  /** Whether it is of a reply, and no request brought it. */
+  /** Whether it is model output, not input of a request. */
   readonly isReply: boolean;
 }
 
 const ITEM_ID = /^[\x21-\x7e]{1,128}$/;
 const INDEXED_ITEMS_MAX = 1_000;
 
-/** Whose reasoning a reply holds: it can be read there and nowhere else. */
+/** The provider account and model of a reply: only they can read its encrypted reasoning. */
 export function originOf({ credential, upstreamName }: Candidate): string {
   return `${credential.provider.id} ${credential.label} ${upstreamName}`;
 }
 
-/** The items that a request brings itself. */
+/** The input items of a request. */
 export function inputItems({ json }: ParsedRequest): readonly JsonObject[] {
   const { input } = json;
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   return Array.isArray(input) ? input.filter(isObject) : [];
 }
 
-/** The items of a reply. */
+/** The output items of a response. */
 export function outputItems(response: JsonObject): readonly JsonObject[] {
   const { output } = response;
   return Array.isArray(output) ? output.filter(isObject) : [];
 }
 
-/** The items as they are shown: each with an id and a type, and a message's text as a part. */
+/** The items in API form: each with id and type, and message text as a content part. */
 export function publicItems(
   items: readonly JsonObject[],
   responseId: string,
@@ -53,7 +52,7 @@ export function publicItems(
   });
 }
 
-/** The ids by which a turn's items can be referred to later. */
+/** The ids by which later requests can reference these items. */
 export function itemIds(items: readonly JsonObject[]): readonly string[] {
   const ids = items
     .map(({ id }) => id)
@@ -61,7 +60,7 @@ export function itemIds(items: readonly JsonObject[]): readonly string[] {
   return [...new Set(ids)].slice(0, INDEXED_ITEMS_MAX);
 }
 
-/** The id that an item refers to, where it is a reference and nothing else. */
+/** The referenced id, if the item is only a reference. */
 export function referencedId(item: unknown): string | undefined {
   if (!isObject(item)) return undefined;
   const { type, id, role } = item;
@@ -70,17 +69,17 @@ export function referencedId(item: unknown): string | undefined {
 }
 
 /**
- * Earlier items as they go to this candidate. On another wire the canonical form decides what can be said; on the same
- * one the text is relayed, so that reasoning goes back only to who made it, and ids that no provider has stored stay here.
+ * The history items to send to this candidate. On another wire, translation filters them. On the Responses wire the text is
+ * passed through, so reasoning goes only to its origin, and ids that the provider did not store are removed.
  */
 export function itemsForCandidate(
   candidate: Candidate,
-  past: readonly PastItem[],
+  items: readonly PastItem[],
 ): readonly JsonObject[] {
-  if (candidate.wires[0] !== "responses") return past.map(({ item }) => item);
+  if (candidate.wires[0] !== "responses") return items.map(({ item }) => item);
   const target = originOf(candidate);
-  return past
-    .filter((one) => canSendTo(one, target))
+  return items
+    .filter((item) => canSendTo(item, target))
     .map(({ item, origin }) => (origin === undefined ? item : withoutId(item)));
 }
 
@@ -88,11 +87,11 @@ function canSendTo({ item, origin }: PastItem, target: string): boolean {
   if (origin === undefined || typeOf(item) !== "reasoning") return true;
   const data = item["encrypted_content"];
   if (typeof data !== "string" || data === "" || origin !== target) return false;
-  // What was sealed for the way through this API came from another one.
+  // A blob with an origin was encoded for this API from another wire.
   return decodeBlob(data, "responses", "encrypted").origin === undefined;
 }
 
-/** Other items are known by their ids, or demand one. */
+/** Types whose id may be omitted; others are identified by it. */
 const ID_OPTIONAL_TYPES: ReadonlySet<string> = new Set([
   "message",
   "reasoning",
@@ -121,7 +120,7 @@ const ID_PREFIXES: Readonly<Record<string, string>> = {
   custom_tool_call_output: "ctco",
 };
 
-// As hard to guess as the response's own id, and the same whenever it is asked for.
+// Stable across reads, and as hard to guess as the response id.
 function deriveItemId(type: string, responseId: string, index: number): string {
   return `${ID_PREFIXES[type] ?? "item"}_${responseId.slice(responseId.indexOf("_") + 1)}in${index}`;
 }

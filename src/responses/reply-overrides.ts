@@ -1,23 +1,23 @@
-// The reply of a call with state: it bears our id and says what is stored here, whatever the provider says, on the whole
-// reply and on every event of a stream that carries it. The response that ends a call is kept in hand for its record.
+// Overrides fields of a stateful call's reply with our own: id, `store`, `previous_response_id`. Applies to whole replies and
+// to every stream event with a response object. The final response is captured for its record.
 
 import { isObject, type JsonObject } from "../base/json.ts";
 import type { TransportPlan } from "../inference/translate/plan.ts";
 import type { StreamTransform } from "../inference/translate/stream-transform.ts";
 
 export interface ReplyOverrides {
-  /** Our id, where the reply is stored. */
+  /** Our id, if the reply is stored. */
   readonly id: string | undefined;
   readonly previousId: string | undefined;
   readonly background: boolean;
-  /** Whether a reply of so many characters is kept; without an id it never is. */
+  /** Whether a reply of this many characters fits the storage limit. */
   readonly canStore: (length: number) => boolean;
 }
 
 export interface CapturedResult {
-  /** The response that ended the call, as the caller sees it. */
+  /** The final response, as sent to the caller. */
   response: JsonObject | undefined;
-  /** What the last event of a stream that broke said. */
+  /** The error of a failed stream's last event. */
   failure: JsonObject | undefined;
 }
 
@@ -38,10 +38,10 @@ export function withReplyOverrides(
   return {
     ...plan,
     writeReply: (reply, usage, costUsd) => {
-      const answer = plan.writeReply(reply, usage, costUsd);
-      const json: unknown = JSON.parse(answer.text);
-      if (!isObject(json)) return answer;
-      const { text, dropped } = answer;
+      const written = plan.writeReply(reply, usage, costUsd);
+      const json: unknown = JSON.parse(written.text);
+      if (!isObject(json)) return written;
+      const { text, dropped } = written;
       const response = applyOverrides(json, overrides, text.length);
       if (response["store"] === true) captured.response = response;
       return { text: JSON.stringify(response), dropped };
@@ -80,8 +80,8 @@ function transformWithOverrides(
         if (event?.["type"] === "response.output_item.done" && isObject(event["item"]))
           items.push(event["item"]);
         if (!isObject(event?.["response"])) return line;
-        const whole = withOutput(event["response"], items, TERMINAL_EVENTS.has(event["type"]));
-        const response = applyOverrides(whole, overrides, data.length);
+        const complete = withOutput(event["response"], items, TERMINAL_EVENTS.has(event["type"]));
+        const response = applyOverrides(complete, overrides, data.length);
         if (TERMINAL_EVENTS.has(event["type"]))
           captureTerminalResponse(event["type"], response, captured);
         return `data: ${JSON.stringify({ ...event, response })}`;
@@ -111,7 +111,7 @@ function captureTerminalResponse(
   else if (response["store"] === true) captured.response = response;
 }
 
-// Some providers send the items of a stream once, and leave them out of its end.
+// Some providers leave the output items out of the terminal event.
 function withOutput(
   response: JsonObject,
   items: readonly JsonObject[],

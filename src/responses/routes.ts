@@ -1,9 +1,14 @@
-// /v1/responses/{id}: the HTTP face of the stored responses. They are made by POST /v1/responses.
+// Routes of /v1/responses/{id}. Stored responses are created by POST /v1/responses.
 
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { InputItemList, showInputItems, showResponse, StoredResponseRecord } from "./record.ts";
+import {
+  InputItemList,
+  toInputItemList,
+  toResponseRecord,
+  StoredResponseRecord,
+} from "./api-record.ts";
 import type { Responses } from "./responses.ts";
 
 export interface ResponsesRouteDeps {
@@ -59,17 +64,17 @@ function retrieveRoute(responses: Responses): Route {
     path: "/v1/responses/{id}",
     id: "getResponse",
     tag: TAG,
-    summary: "Read a stored response",
+    summary: "Get a stored response",
     description:
-      "Responses are stored where they were asked for with `store: true`, encrypted, for 30 days, and are seen by the account that made them alone. One that runs in the background is `in_progress` until it is `completed`, `incomplete`, `failed` or `cancelled`.",
+      "Responses created with `store: true` are stored encrypted for 30 days and are visible only to the account that created them. A background response is `in_progress` until it is `completed`, `incomplete`, `failed` or `cancelled`.",
     dialect: "openai",
     params,
-    // Official clients send fields of their own, such as `include`: what there is to include is in the answer anyway.
+    // Loose: official clients send further parameters, such as `include`, which change nothing here.
     query: z.looseObject({
       stream: z
         .enum(["true", "false"])
         .optional()
-        .meta({ description: "Stored responses are not streamed: `true` is refused." }),
+        .meta({ description: "Stored responses cannot be streamed: `true` is rejected." }),
     }),
     responses: {
       200: { description: "The response.", schema: StoredResponseRecord, example: EXAMPLE },
@@ -79,10 +84,14 @@ function retrieveRoute(responses: Responses): Route {
       if (query.stream === "true")
         throw invalid(
           "stream",
-          "A stored response is not streamed. Leave stream out; where it is in progress, ask again in a moment.",
+          "Stored responses cannot be streamed. Remove `stream`, and poll while the status is `in_progress`.",
         );
       const found = await responses.find(caller.accountId, id, now);
-      return { status: 200, body: showResponse(found), headers: { "cache-control": "no-store" } };
+      return {
+        status: 200,
+        body: toResponseRecord(found),
+        headers: { "cache-control": "no-store" },
+      };
     },
   });
 }
@@ -95,12 +104,12 @@ function deleteRoute(responses: Responses): Route {
     tag: TAG,
     summary: "Delete a stored response",
     description:
-      "The reply and its input are gone at once, also where later responses go on from it: those can be read, and gone on from no more. What runs in the background is stopped.",
+      "Deletes the response and its input immediately. Later responses of the same conversation can still be read, but not continued. A running background response is stopped.",
     dialect: "openai",
     params,
     responses: {
       200: {
-        description: "What was deleted.",
+        description: "The response was deleted.",
         schema: z
           .object({ id: z.string(), object: z.literal("response"), deleted: z.literal(true) })
           .meta({ id: "DeletedResponse" }),
@@ -121,24 +130,28 @@ function inputItemsRoute(responses: Responses): Route {
     path: "/v1/responses/{id}/input_items",
     id: "listInputItems",
     tag: TAG,
-    summary: "List the input of a stored response",
+    summary: "List the input items of a stored response",
     description:
-      "The items that its own request brought; those of earlier turns are listed with the responses before it.",
+      "Lists the items of the request that created the response. Items of earlier turns are listed by the earlier responses.",
     dialect: "openai",
     params,
     query: z.looseObject({
       limit: z.coerce.number().int().min(1).max(100).default(20).meta({
-        description: "Items on a page.",
+        description: "Number of items per page.",
       }),
       order: z
         .enum(["asc", "desc"])
         .default("desc")
-        .meta({ description: "`asc` for the order of the request, `desc` for its reverse." }),
-      after: z.string().max(200).optional().meta({ description: "`last_id` of the page before." }),
+        .meta({ description: "`asc` for the order of the request, `desc` for the reverse." }),
+      after: z
+        .string()
+        .max(200)
+        .optional()
+        .meta({ description: "`last_id` of the previous page." }),
     }),
     responses: {
       200: {
-        description: "A page of items.",
+        description: "A page of input items.",
         schema: InputItemList,
         example: {
           object: "list",
@@ -153,7 +166,7 @@ function inputItemsRoute(responses: Responses): Route {
     run: async ({ caller, params: { id }, query, now }) => {
       const found = await responses.find(caller.accountId, id, now);
       const { limit, order, after } = query;
-      return { status: 200, body: showInputItems(found, { limit, order, after }) };
+      return { status: 200, body: toInputItemList(found, { limit, order, after }) };
     },
   });
 }
@@ -164,14 +177,14 @@ function cancelRoute(responses: Responses): Route {
     path: "/v1/responses/{id}/cancel",
     id: "cancelResponse",
     tag: TAG,
-    summary: "Cancel a response that runs in the background",
+    summary: "Cancel a background response",
     description:
-      "The provider is stopped, and what it metered until then is charged. Its `usage` is there as soon as it is known, which may be after this answer. Repeating the call gives the same answer.",
+      "Stops the provider and charges the usage so far. `usage` may still be null in this response; read the response again to get it. Canceling a canceled response changes nothing.",
     dialect: "openai",
     params,
     responses: {
       200: {
-        description: "The cancelled response.",
+        description: "The canceled response.",
         schema: StoredResponseRecord,
         example: { ...EXAMPLE, status: "cancelled", output: [], usage: null, background: true },
       },
@@ -179,7 +192,7 @@ function cancelRoute(responses: Responses): Route {
     faults: ["not_found"],
     run: async ({ caller, params: { id }, now }) => {
       const found = await responses.cancel(caller.accountId, id, now);
-      return { status: 200, body: showResponse(found) };
+      return { status: 200, body: toResponseRecord(found) };
     },
   });
 }

@@ -1,5 +1,5 @@
-// The tables of the room, stored_response and stored_item, as they are written and read. Every look-up names the account,
-// so that another's id finds nothing, and the time, so that what has expired is gone before it is swept.
+// Queries of stored_response and stored_item. Every lookup filters by account, so ids of other accounts are not found, and
+// by expiry, so expired rows are not found before they are deleted.
 
 import { toNano, usdText } from "../base/money.ts";
 import type { JsonObject } from "../base/json.ts";
@@ -13,7 +13,7 @@ import {
   type Value,
   integer,
 } from "../store/db.ts";
-import { KEK_VERSION, type SealedResponse } from "./encryption.ts";
+import { KEK_VERSION, type EncryptedResponse } from "./encryption.ts";
 
 export const RESPONSE_STATUSES = [
   "in_progress",
@@ -24,13 +24,13 @@ export const RESPONSE_STATUSES = [
 ] as const;
 type ResponseStatus = (typeof RESPONSE_STATUSES)[number];
 
-export interface StoredResponse extends SealedResponse {
+export interface StoredResponse extends EncryptedResponse {
   readonly previousId: string | null;
   readonly status: ResponseStatus;
   readonly background: boolean;
-  /** The hold of the call: while it stands, the call may still end well. */
+  /** The call's hold: while it exists, the call may still complete. */
   readonly holdId: string;
-  /** Whose reasoning it holds: provider, account there and model. */
+  /** Provider, provider account and model that created its reasoning. */
   readonly origin: string | null;
   readonly bytes: number;
   readonly createdAt: number;
@@ -38,7 +38,7 @@ export interface StoredResponse extends SealedResponse {
 }
 
 export async function insertResponse(tx: Tx, record: StoredResponse): Promise<void> {
-  // A settle may be written again whose commit was not heard of.
+  // A settlement is retried if the outcome of its commit is unknown.
   await tx.run(
     `insert into stored_response (id, account_id, previous_id, status, background, hold_id, origin, bytes,
        sealed_input, sealed_response, data_key, kek_version, created_at, expires_at)
@@ -62,21 +62,21 @@ export async function insertResponse(tx: Tx, record: StoredResponse): Promise<vo
   );
 }
 
-/** Ends what ran in the background; false where it was cancelled or deleted meanwhile. */
-export async function endResponse(
+/** Stores the result of a background response; false if it was canceled or deleted meanwhile. */
+export async function finishResponse(
   tx: Tx,
   { id, accountId, status, response, origin, bytes }: StoredResponse,
 ): Promise<boolean> {
-  // A call that a sweep took for dead may have lived: its end says more.
-  const ended = await tx.run(
+  // 'failed' too: failOrphaned() may have failed a call that was still running.
+  const updated = await tx.run(
     `update stored_response set status = ?, sealed_response = ?, origin = ?, bytes = ?
      where id = ? and account_id = ? and status in ('in_progress', 'failed')`,
     [status, response, origin, bytes, id, accountId],
   );
-  return ended === 1;
+  return updated === 1;
 }
 
-/** What never ended is failed or cancelled; false where it has ended by itself. */
+/** Fails or cancels a response in progress; false if it has already ended. */
 export async function stopResponse(
   tx: Tx,
   { id, accountId, status }: Pick<StoredResponse, "id" | "accountId" | "status">,
@@ -91,7 +91,7 @@ export async function stopResponse(
   return stopped === 1;
 }
 
-/** Makes items findable by their ids, each named once; an id that is used again names the newer item. */
+/** Indexes items by id. Ids must be distinct; a reused id refers to the newer item. */
 export async function insertItems(
   tx: Tx,
   { id, accountId }: Pick<StoredResponse, "id" | "accountId">,
@@ -121,7 +121,7 @@ export async function findResponse(
   return row && toStoredResponse(row);
 }
 
-/** What a call used and was charged, as this API counts; undefined where nothing was metered, or not yet. */
+/** The usage and cost of a call in this API's format; undefined if there is none yet. */
 export async function findUsage(
   reader: Reader,
   { accountId, holdId }: StoredResponse,
@@ -154,7 +154,7 @@ export interface ChainRequest {
   readonly maxLength: number;
 }
 
-/** A response and those before it, oldest first, as far as they are there. */
+/** A response and its predecessors, oldest first, up to the first missing one. */
 export async function findChain(
   reader: Reader,
   { accountId, id, now, maxLength }: ChainRequest,
@@ -175,21 +175,21 @@ export async function findChain(
   return rows.map(toStoredResponse);
 }
 
-/** The responses that hold these items, but for more than so many bytes of them: then undefined. */
-export async function findItemOwners(
+/** The responses that contain these items; undefined if they are larger than `maxBytes` in total. */
+export async function findResponsesByItems(
   reader: Reader,
   accountId: string,
   { itemIds, now, maxBytes }: { itemIds: readonly string[]; now: number; maxBytes: number },
 ): Promise<readonly StoredResponse[] | undefined> {
-  const owners = `from stored_response where account_id = ? and expires_at > ? and id in
+  const matching = `from stored_response where account_id = ? and expires_at > ? and id in
     (select response_id from stored_item where account_id = ? and id in (${itemIds.map(() => "?").join(", ")}))`;
   const params = [accountId, now, accountId, ...itemIds];
   const sum = await reader.get(
-    `select cast(coalesce(sum(bytes), 0) as bigint) as bytes ${owners}`,
+    `select cast(coalesce(sum(bytes), 0) as bigint) as bytes ${matching}`,
     params,
   );
   if (sum !== undefined && integer(sum, "bytes") > maxBytes) return undefined;
-  return (await reader.all(`select ${COLUMNS} ${owners}`, params)).map(toStoredResponse);
+  return (await reader.all(`select ${COLUMNS} ${matching}`, params)).map(toStoredResponse);
 }
 
 export async function deleteResponse(tx: Tx, accountId: string, id: string): Promise<boolean> {
@@ -219,7 +219,7 @@ export async function accountStorageUsage(
     : { responses: integer(row, "responses"), bytes: integer(row, "bytes") };
 }
 
-/** Deletes some of what has expired; answers how many. */
+/** Deletes up to `limit` expired responses and returns their number. */
 export async function deleteExpired(tx: Tx, now: number, limit: number): Promise<number> {
   const rows = await tx.all(
     "select id from stored_response where expires_at <= ? order by expires_at limit ?",
@@ -232,7 +232,7 @@ export async function deleteExpired(tx: Tx, now: number, limit: number): Promise
   return ids.length;
 }
 
-/** Fails what runs by its record and holds nothing: its process died. */
+/** Fails responses in progress without a hold: their process died. */
 export function failOrphaned(tx: Tx, startedBefore: number): Promise<number> {
   return tx.run(
     `update stored_response set status = 'failed' where status = 'in_progress' and created_at < ?
@@ -241,7 +241,7 @@ export function failOrphaned(tx: Tx, startedBefore: number): Promise<number> {
   );
 }
 
-/** Those of the ids that are neither cancelled nor deleted. */
+/** The ids that are neither canceled nor deleted. */
 export async function findNotCanceled(
   reader: Reader,
   ids: readonly string[],

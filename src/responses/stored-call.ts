@@ -1,5 +1,5 @@
-// One turn of a conversation on its way through the life of a call: what is asked, with all that came before it; how each
-// candidate is asked; and the record that is written with the charge.
+// A call that stores or continues responses: the request with its history, the request for each candidate, and the record
+// that is written in the transaction of the settlement.
 
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
@@ -28,7 +28,7 @@ import {
 import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
 import { withCallerPaths, toCallerFault, expandRequest } from "./expand-request.ts";
 import {
-  endResponse,
+  finishResponse,
   insertItems,
   insertResponse,
   RESPONSE_STATUSES,
@@ -40,11 +40,11 @@ const INPUT_MAX_BYTES = 16 * 1_048_576;
 const STORED_MAX_BYTES = 32 * 1_048_576;
 const ENCRYPTED_REASONING = "reasoning.encrypted_content";
 
-export interface NewStoredCall {
+export interface StoredCallOptions {
   readonly request: ParsedRequest;
   readonly input: CallInput;
   readonly history: History | undefined;
-  /** The request's own items with stored ones in the places of references, where there were any. */
+  /** The request's own items with references resolved; undefined if there were none. */
   readonly resolvedItems: readonly PastItem[] | undefined;
   readonly kek: Uint8Array;
   readonly shouldStore: boolean;
@@ -55,16 +55,16 @@ export interface StoredCall {
   readonly id: string;
   readonly call: StatefulCall;
   readonly captured: CapturedResult;
-  /** What was asked, as the caller wrote it. */
+  /** The caller's request, before expansion. */
   readonly requestJson: JsonObject;
   readonly createdAt: number;
   readonly previousId: string | undefined;
-  /** Its record while it has this response and no other. */
+  /** The record with this status and response. */
   readonly toRecord: (status: StoredResponse["status"], response: JsonObject) => StoredResponse;
-  readonly seal: Envelope["seal"];
+  readonly encrypt: Envelope["encrypt"];
 }
 
-export function createStoredCall(options: NewStoredCall): StoredCall {
+export function createStoredCall(options: StoredCallOptions): StoredCall {
   const { request, input, history, resolvedItems, shouldStore, isBackground } = options;
   const { accountId } = input.caller;
   const id = newId("resp", input.now);
@@ -77,7 +77,7 @@ export function createStoredCall(options: NewStoredCall): StoredCall {
   const items = resolvedItems?.map(({ item }) => item) ?? inputItems(request);
   const inputText = shouldStore ? inputTextOf(items) : "";
   const envelope = newEnvelope(options.kek, { id, accountId });
-  const sealedInput = envelope.seal("input", inputText);
+  const sealedInput = envelope.encrypt("input", inputText);
   const captured: CapturedResult = { response: undefined, failure: undefined };
   let origin: string | null = null;
 
@@ -93,7 +93,7 @@ export function createStoredCall(options: NewStoredCall): StoredCall {
       origin,
       bytes: inputText.length + text.length,
       input: sealedInput,
-      response: envelope.seal("response", text),
+      response: envelope.encrypt("response", text),
       dataKey: envelope.dataKey,
       createdAt: input.now,
       expiresAt: input.now + RETENTION_MS,
@@ -131,37 +131,36 @@ export function createStoredCall(options: NewStoredCall): StoredCall {
     createdAt: input.now,
     previousId: history?.parent.id,
     toRecord,
-    seal: envelope.seal,
+    encrypt: envelope.encrypt,
   };
 }
 
-// Where the account's own replies ran code.
-function replyContainers({ history, resolvedItems }: NewStoredCall): ReadonlySet<string> {
-  const replied = [...(history?.items ?? []), ...(resolvedItems ?? [])].filter(
+// Containers in which code ran for earlier responses of this account.
+function replyContainers({ history, resolvedItems }: StoredCallOptions): ReadonlySet<string> {
+  const modelOutput = [...(history?.items ?? []), ...(resolvedItems ?? [])].filter(
     ({ isReply }) => isReply,
   );
-  return new Set(replied.flatMap(({ item }) => containersIn(item).map(({ id }) => id)));
+  return new Set(modelOutput.flatMap(({ item }) => containersIn(item).map(({ id }) => id)));
 }
 
 type MemberEdits = Readonly<Record<string, string | undefined>>;
 
-function memberEdits({ history, shouldStore, isBackground }: NewStoredCall): MemberEdits {
+function memberEdits({ history, shouldStore, isBackground }: StoredCallOptions): MemberEdits {
   return {
     ...(history === undefined ? {} : { previous_response_id: undefined }),
     ...(shouldStore ? { store: undefined } : {}),
-    // A call that nobody waits for is streamed all the same: it can be metered when it is cancelled.
+    // Streamed, so that its usage is known when it is canceled.
     ...(isBackground ? { background: undefined, stream: "true" } : {}),
   };
 }
 
 interface RewriteContext {
-  readonly options: NewStoredCall;
+  readonly options: StoredCallOptions;
   readonly expanded: ParsedRequest;
   readonly members: MemberEdits;
 }
 
-// On the caller's own wire the text is relayed as it is here, so it must be fit for that provider; on another wire it is
-// read and written again.
+// On the Responses wire the text is passed through, so it must suit the provider; on another wire it is translated.
 function requestFor(
   candidate: Candidate,
   { options, expanded, members }: RewriteContext,
@@ -190,7 +189,7 @@ function requestFor(
   return { sent, pastItems: kept.length, dropped };
 }
 
-// Only encrypted reasoning can be given back by us: a provider that stored nothing knows no other.
+// Asks for encrypted reasoning: without provider-side storage, nothing else can be sent back in the next turn.
 function includeFor({ model }: Candidate, { json }: ParsedRequest): string | undefined {
   if (abilitiesOf(model).reasoning === "none") return undefined;
   const requested = json["include"] ?? [];
@@ -201,15 +200,15 @@ function includeFor({ model }: Candidate, { json }: ParsedRequest): string | und
 function inputTextOf(items: readonly JsonObject[]): string {
   const text = JSON.stringify(items);
   if (text.length <= INPUT_MAX_BYTES) return text;
-  throw new Fault("payload_too_large", "the input is too large to be stored", {
-    message: `An input of more than ${INPUT_MAX_BYTES / 1_048_576} MiB is not stored. Leave store out, or send less.`,
+  throw new Fault("payload_too_large", "input too large to store", {
+    message: `Inputs larger than ${INPUT_MAX_BYTES / 1_048_576} MiB cannot be stored. Remove \`store\`, or send less.`,
     param: "store",
   });
 }
 
 async function writeStoredCall(tx: Tx, one: StoredResponse, ids: readonly string[]): Promise<void> {
   if (!one.background) await insertResponse(tx, one);
-  else if (!(await endResponse(tx, one))) return;
+  else if (!(await finishResponse(tx, one))) return;
   await insertItems(tx, one, ids);
 }
 

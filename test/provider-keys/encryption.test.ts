@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from "
 import { inspect } from "node:util";
 import { secret } from "../../src/base/secret.ts";
 import { UNCHECKED } from "../../src/provider-keys/key-check.ts";
-import { deriveKek, unsealKey, sealKey } from "../../src/provider-keys/encryption.ts";
+import { deriveKek, decryptKey, encryptKey } from "../../src/provider-keys/encryption.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
@@ -21,22 +21,22 @@ describe("an envelope", () => {
   const binding = { id: "pk_1", accountId: "acct_1", provider: "openai" };
 
   test("opens with the key and the binding that it was made with", () => {
-    const envelope = sealKey(kek, binding, secret(GOOD_KEY));
-    expect(unsealKey(kek, binding, envelope).reveal()).toBe(GOOD_KEY);
+    const envelope = encryptKey(kek, binding, secret(GOOD_KEY));
+    expect(decryptKey(kek, binding, envelope).reveal()).toBe(GOOD_KEY);
   });
 
   test("has a data key and a nonce of its own every time", () => {
-    const made = Array.from({ length: 50 }, () => sealKey(kek, binding, secret(GOOD_KEY)));
+    const made = Array.from({ length: 50 }, () => encryptKey(kek, binding, secret(GOOD_KEY)));
     expect(new Set(made.map(({ sealed }) => sealed)).size).toBe(50);
     expect(new Set(made.map(({ dataKey }) => dataKey)).size).toBe(50);
     const [one, other] = made;
     if (one === undefined || other === undefined) throw new Error("none were made");
     const mixed = { sealed: one.sealed, dataKey: other.dataKey };
-    expect(() => unsealKey(kek, binding, mixed)).toThrow();
+    expect(() => decryptKey(kek, binding, mixed)).toThrow();
   });
 
   test("opens for no other record, account, provider or master secret, and not when changed", () => {
-    const envelope = sealKey(kek, binding, secret(GOOD_KEY));
+    const envelope = encryptKey(kek, binding, secret(GOOD_KEY));
     for (const change of [
       { id: "pk_2" },
       { accountId: "acct_2" },
@@ -44,15 +44,15 @@ describe("an envelope", () => {
       // The parts of a binding cannot be pushed against one another.
       { id: "pk_1|openai", provider: "" },
     ])
-      expect(() => unsealKey(kek, { ...binding, ...change }, envelope)).toThrow();
-    expect(() => unsealKey(deriveKek(secret("another")), binding, envelope)).toThrow();
+      expect(() => decryptKey(kek, { ...binding, ...change }, envelope)).toThrow();
+    expect(() => decryptKey(deriveKek(secret("another")), binding, envelope)).toThrow();
     for (const part of ["sealed", "dataKey"] as const) {
       const bytes = Buffer.from(envelope[part], "base64");
       for (const place of [0, 12, bytes.length - 1]) {
         const changed = Buffer.from(bytes);
         changed.writeUInt8(changed.readUInt8(place) ^ 1, place);
         const forged = { ...envelope, [part]: changed.toString("base64") };
-        expect(() => unsealKey(kek, binding, forged)).toThrow();
+        expect(() => decryptKey(kek, binding, forged)).toThrow();
       }
     }
   });

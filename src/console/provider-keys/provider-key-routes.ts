@@ -15,7 +15,7 @@ import {
   type NewProviderKey,
   type ProviderKeys,
 } from "../../provider-keys/provider-keys.ts";
-import { NewProviderKeyRequest } from "../../provider-keys/record.ts";
+import { NewProviderKeyRequest } from "../../provider-keys/api-record.ts";
 import type { ProviderKeyChange } from "../../provider-keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";

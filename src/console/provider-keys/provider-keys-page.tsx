@@ -7,7 +7,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { ProviderKey } from "../../provider-keys/provider-keys.ts";
-import { API_KEY_MAX, NAME_MAX } from "../../provider-keys/record.ts";
+import { API_KEY_MAX, NAME_MAX } from "../../provider-keys/api-record.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { formatDateTime } from "../../base/format.ts";

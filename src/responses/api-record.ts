@@ -1,10 +1,18 @@
-// A stored response as it is shown, and a page of its input.
+// API records of stored responses and their input items.
 
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import type { JsonObject } from "../base/json.ts";
 import { publicItems } from "./items.ts";
-import type { StoredResponseView } from "./responses.ts";
+import type { DecryptedResponse } from "./history.ts";
+import type { StoredResponse } from "./rows.ts";
+
+export interface StoredResponseView {
+  readonly stored: StoredResponse;
+  readonly decrypted: DecryptedResponse;
+  /** What a stopped call was charged for, which its own response does not contain. */
+  readonly usage: JsonObject | undefined;
+}
 
 export const StoredResponseRecord = z
   .looseObject({
@@ -15,7 +23,7 @@ export const StoredResponseRecord = z
     previous_response_id: z.string().nullable(),
     store: z.boolean(),
   })
-  .meta({ id: "StoredResponse", description: "The response as it was answered." });
+  .meta({ id: "StoredResponse", description: "The response as it was returned on creation." });
 
 export const InputItemList = z
   .object({
@@ -27,15 +35,15 @@ export const InputItemList = z
   })
   .meta({ id: "InputItemList" });
 
-/** Why a response failed whose process ended. */
+/** The error of a background response whose process ended. */
 export const PROCESS_DIED_ERROR = {
   code: "server_error",
   message: "The gateway stopped while this response was in progress. Create it again.",
 };
 
-/** The record's status wins: a process that died, or a cancellation, left the reply as it was begun. */
-export function showResponse({ stored, opened, usage }: StoredResponseView): JsonObject {
-  const response = opened.response();
+/** The status column takes precedence: after a crash or a cancellation, the encrypted response is still `in_progress`. */
+export function toResponseRecord({ stored, decrypted, usage }: StoredResponseView): JsonObject {
+  const response = decrypted.response();
   if (!stored.background) return response;
   const charged = { usage: response["usage"] ?? usage ?? null };
   if (response["status"] === stored.status) return { ...response, ...charged };
@@ -53,15 +61,15 @@ export interface ItemPageRequest {
   readonly after?: string | undefined;
 }
 
-export function showInputItems(
-  { stored, opened }: StoredResponseView,
+export function toInputItemList(
+  { stored, decrypted }: StoredResponseView,
   { limit, order, after }: ItemPageRequest,
 ): JsonObject {
-  const all = publicItems(opened.input(), stored.id);
+  const all = publicItems(decrypted.input(), stored.id);
   const items = order === "asc" ? all : all.toReversed();
   const start = after === undefined ? 0 : items.findIndex(({ id }) => id === after) + 1;
   if (after !== undefined && start === 0)
-    throw invalid("after", "after must be the id of an item of this response's input.");
+    throw invalid("after", "`after` must be the id of an input item of this response.");
   const data = items.slice(start, start + limit);
   return {
     object: "list",

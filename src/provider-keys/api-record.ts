@@ -76,7 +76,7 @@ export const PROVIDER_KEY_EXAMPLE = {
   status: "active",
 };
 
-export function showProviderKey(key: ProviderKey): z.infer<typeof ProviderKeyRecord> {
+export function toProviderKeyRecord(key: ProviderKey): z.infer<typeof ProviderKeyRecord> {
   return {
     id: key.id,
     object: "provider_key",
