@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Runs the project's own Bun: `node bin/bun.js test`. npm may have refused Bun's install script, and then only the
-// platform's package holds the program; so that package is looked at first. Plain Node, no dependencies.
+// Runs the Bun of node_modules: `node bin/bun.js test`. If npm skipped Bun's install script, only the package of the platform
+// contains the executable, so that package is searched first. Uses Node alone, without dependencies.
 
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
@@ -11,62 +11,62 @@ import { fileURLToPath } from "node:url";
 
 export const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
-/** Bun lets 256 calls out at once unless this is set before it starts; a gateway has one open for every stream. */
+/** Bun limits concurrent fetches to 256 unless this is set before it starts; a gateway has one open per stream. */
 const FETCHES_MAX = "65336";
-/** Without its install script, Bun's own package holds a short text in place of the program. */
-const PROGRAM_LEAST_BYTES = 1_000_000;
+/** Without its install script, Bun's package contains a short text file instead of the executable. */
+const EXECUTABLE_MIN_BYTES = 1_000_000;
 
-/** The file of the Bun program, or undefined where it is not installed. */
+/** Path of the Bun executable, or undefined if it is not installed. */
 export function findBun() {
   const platform = process.platform === "win32" ? "windows" : process.platform;
   const arch = process.arch === "arm64" ? "aarch64" : process.arch;
-  const plain = `bun-${platform}-${arch}`;
-  const names = isMusl() ? [`${plain}-musl`, plain] : [plain, `${plain}-musl`];
-  const program = process.platform === "win32" ? "bun.exe" : "bun";
+  const baseName = `bun-${platform}-${arch}`;
+  const names = isMusl() ? [`${baseName}-musl`, baseName] : [baseName, `${baseName}-musl`];
+  const executable = process.platform === "win32" ? "bun.exe" : "bun";
   const candidates = [
-    ...names.map((name) => path.join("@oven", name, "bin", program)),
+    ...names.map((name) => path.join("@oven", name, "bin", executable)),
     path.join("bun", "bin", "bun.exe"),
   ];
   return candidates
     .map((candidate) => path.join(root, "node_modules", candidate))
-    .find((file) => existsSync(file) && statSync(file).size >= PROGRAM_LEAST_BYTES);
+    .find((file) => existsSync(file) && statSync(file).size >= EXECUTABLE_MIN_BYTES);
 }
 
-/** Runs Bun with these arguments in this process' place: its input, output, signals and exit code are ours. */
-export function runBun(args, wishes = {}) {
+/** Replaces this process with Bun, or runs Bun as a child with the same input, output, signals and exit code. */
+export function runBun(args, defaults = {}) {
   const bun = findBun();
   if (bun === undefined) {
     process.stderr.write(
-      `Postern is not installed here: there is no Bun for ${process.platform} ${process.arch} in ${path.join(root, "node_modules")}.\n` +
-        "Run `npm ci` in that folder. Where it already ran, check that it did not leave out optional dependencies.\n",
+      `Bun for ${process.platform} ${process.arch} is not installed in ${path.join(root, "node_modules")}.\n` +
+        `Run \`npm ci\` in ${root}. If it already ran, check that it did not omit optional dependencies.\n`,
     );
     process.exit(1);
   }
   const settings = {
-    ...wishes,
+    ...defaults,
     ...env,
     BUN_CONFIG_MAX_HTTP_REQUESTS: env.BUN_CONFIG_MAX_HTTP_REQUESTS ?? FETCHES_MAX,
   };
-  if (process.execve === undefined) runBeside(bun, args, settings);
-  else runInPlace(bun, args, settings);
+  if (process.execve === undefined) runAsChild(bun, args, settings);
+  else execInPlace(bun, args, settings);
 }
 
-// Newer Nodes can become another program: nothing is left between the caller and Bun.
-function runInPlace(bun, args, settings) {
-  // Node says that this is experimental, to everybody who starts the program.
+// Node 22.15 and newer can replace the process, so that nothing is between the caller and Bun.
+function execInPlace(bun, args, settings) {
+  // Suppresses Node's warning that execve is experimental.
   process.emitWarning = () => {};
   process.execve(bun, [bun, ...args], settings);
 }
 
-// The child decides how to end; this process waits for it, passes signals on, and ends the same way. Nobody can pass on what
-// kills this process itself, but then the channel between the two is closed, and the child stops by that (`main.ts`).
-function runBeside(bun, args, settings) {
+// Forwards signals to the child and exits with its exit code. SIGKILL cannot be forwarded: it closes the IPC channel, on which
+// the child shuts down (`main.ts`).
+function runAsChild(bun, args, settings) {
   const stdio = ["inherit", "inherit", "inherit", "ipc"];
   const child = spawn(bun, args, { stdio, env: settings });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"])
     process.on(signal, () => child.kill(signal));
   child.on("error", (error) => {
-    process.stderr.write(`Bun could not be started: ${error.message}\n`);
+    process.stderr.write(`Cannot start Bun: ${error.message}\n`);
     process.exit(1);
   });
   child.on("exit", (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 0)));

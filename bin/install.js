@@ -1,5 +1,5 @@
-// Installs what is missing, and nothing where nothing is: `npm start` and `npm test` run this first, so that each works
-// from a clean clone. The lock file that npm leaves in node_modules tells when that folder is older than the project's.
+// Installs the dependencies if they are missing or older than package-lock.json. `npm start` and `npm test` run this first, so
+// that they work from a clean clone. npm writes node_modules/.package-lock.json, whose time is compared.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
@@ -8,7 +8,7 @@ import { env } from "node:process";
 import { findBun, root } from "./bun.js";
 
 if (!isInstalled()) {
-  process.stderr.write("Installing the dependencies (npm ci) …\n");
+  process.stderr.write("Installing dependencies (npm ci) …\n");
   const npm = env.npm_execpath;
   const options = { cwd: root, stdio: ["ignore", 2, 2] };
   const { status, error } =
@@ -19,9 +19,7 @@ if (!isInstalled()) {
         })
       : spawnSync(process.execPath, [npm, "ci", "--no-fund", "--no-audit"], options);
   if (status !== 0) {
-    process.stderr.write(
-      `The dependencies could not be installed${error === undefined ? "" : `: ${error.message}`}.\n`,
-    );
+    process.stderr.write(`npm ci failed${error === undefined ? "" : `: ${error.message}`}.\n`);
     process.exit(status ?? 1);
   }
 }

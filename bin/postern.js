@@ -1,15 +1,15 @@
 #!/usr/bin/env node
-// The `postern` command: starts the program under the project's own Bun.
+// The `postern` command: runs src/main.ts with the Bun of node_modules.
 
 import path from "node:path";
 import { root, runBun } from "./bun.js";
 
-// Bun looks for the compiler's settings in the folder that it is started in, which may be any.
-const settings = path.join(root, "tsconfig.json");
-/** How much memory the collector takes the machine to have: it lets garbage grow to a share of that. */
+// Bun looks for tsconfig.json in the working directory, which can be any folder.
+const tsconfig = path.join(root, "tsconfig.json");
+/** Assumed memory size of the machine: JavaScriptCore's heap grows to a share of it before it collects garbage. */
 const MEMORY_BYTES = "536870912";
 
 runBun(
-  [`--tsconfig-override=${settings}`, path.join(root, "src", "main.ts"), ...process.argv.slice(2)],
+  [`--tsconfig-override=${tsconfig}`, path.join(root, "src", "main.ts"), ...process.argv.slice(2)],
   { BUN_JSC_forceRAMSize: MEMORY_BYTES },
 );

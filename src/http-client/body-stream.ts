@@ -1,42 +1,41 @@
-// The body of a reply as it comes in: asked for piece by piece, or handed on at once as each piece comes. A reader that
-// cannot take more pauses it, and then nothing more is read from the connection.
+// A reply body with backpressure, read chunk by chunk or piped to a handler. While it is paused, nothing is read from the
+// connection.
 
 import { startDeadline } from "../base/deadline.ts";
 
 export interface BodyHandler {
   readonly onData: (bytes: Uint8Array) => void;
-  /** `whole`: it came to its end, and was not cut. */
-  readonly onEnd: (whole: boolean) => void;
+  /** `isComplete` is false if the body was truncated. */
+  readonly onEnd: (isComplete: boolean) => void;
 }
 
-/** What an inflow does to where it comes from. */
+/** How a stream controls its source. */
 export interface FlowControl {
   readonly pause: () => void;
   readonly resume: () => void;
-  readonly cancel: (inflow: BodyStream) => void;
+  readonly cancel: (stream: BodyStream) => void;
 }
 
-/** So much is kept of what nobody has asked for yet. */
+/** Above this size, unread chunks pause the stream. */
 const UNREAD_MAX_BYTES = 262_144;
 const DRAIN_MAX_BYTES = 65_536;
 const DRAIN_MAX_MS = 500;
 
-const TRUNCATED = "the reply was cut";
+export const TRUNCATED = "the reply was truncated";
 
-/** Its state, which the functions of this file alone read and change: every call has one, so it is nothing but data. */
+/** Plain data, because every call has one. Only the functions of this file access it. */
 export interface BodyStream {
   readonly flowControl: FlowControl;
   readonly unreadChunks: Uint8Array[];
   unreadBytes: number;
-  ended: "whole" | "cut" | undefined;
+  ended: "complete" | "truncated" | undefined;
   handler: BodyHandler | undefined;
-  /** Whoever waits for the next piece. */
   pendingRead: PendingRead | undefined;
   isPaused: boolean;
 }
 
 interface PendingRead {
-  readonly resolve: (piece: Uint8Array | undefined) => void;
+  readonly resolve: (chunk: Uint8Array | undefined) => void;
   readonly reject: (error: Error) => void;
 }
 
@@ -52,7 +51,7 @@ export function createBodyStream(flowControl: FlowControl): BodyStream {
   };
 }
 
-/** A piece has come. */
+/** Adds a received chunk. */
 export function push(stream: BodyStream, bytes: Uint8Array): void {
   const { handler, pendingRead } = stream;
   if (handler !== undefined) handler.onData(bytes);
@@ -66,14 +65,14 @@ export function push(stream: BodyStream, bytes: Uint8Array): void {
   }
 }
 
-/** Nothing more comes. `whole`: it came to its end, and was not cut. */
-export function endBodyStream(stream: BodyStream, whole: boolean): void {
+/** Ends the stream; `isComplete` is false if the body was truncated. */
+export function endBodyStream(stream: BodyStream, isComplete: boolean): void {
   if (stream.ended !== undefined) return;
-  stream.ended = whole ? "whole" : "cut";
+  stream.ended = isComplete ? "complete" : "truncated";
   const { handler, pendingRead } = stream;
-  if (handler !== undefined) return handler.onEnd(whole);
+  if (handler !== undefined) return handler.onEnd(isComplete);
   stream.pendingRead = undefined;
-  if (whole) pendingRead?.resolve(undefined);
+  if (isComplete) pendingRead?.resolve(undefined);
   else pendingRead?.reject(new Error(TRUNCATED));
 }
 
@@ -87,7 +86,7 @@ export function resumeBodyStream(stream: BodyStream): void {
   if (stream.ended === undefined) stream.flowControl.resume();
 }
 
-/** The next piece, or undefined at the end; rejects where the reply was cut. */
+/** The next chunk, or undefined at the end; rejects if the body was truncated. */
 export function nextChunk(stream: BodyStream): Promise<Uint8Array | undefined> {
   const chunk = stream.unreadChunks.shift();
   if (chunk !== undefined) {
@@ -95,17 +94,17 @@ export function nextChunk(stream: BodyStream): Promise<Uint8Array | undefined> {
     if (stream.isPaused && stream.unreadBytes <= UNREAD_MAX_BYTES) resumeBodyStream(stream);
     return Promise.resolve(chunk);
   }
-  if (stream.ended === "whole") return Promise.resolve(undefined);
-  if (stream.ended === "cut") return Promise.reject(new Error(TRUNCATED));
+  if (stream.ended === "complete") return Promise.resolve(undefined);
+  if (stream.ended === "truncated") return Promise.reject(new Error(TRUNCATED));
   return new Promise((resolve, reject) => {
     stream.pendingRead = { resolve, reject };
   });
 }
 
-/** All of it, where it has come already, and is no more than so many bytes; nothing is left then. */
+/** Takes the whole body if it has fully arrived and has at most `maxBytes`; otherwise undefined. */
 export function takeIfComplete(stream: BodyStream, maxBytes: number): Uint8Array | undefined {
   const { unreadChunks, unreadBytes, ended, handler } = stream;
-  if (ended !== "whole" || handler !== undefined || unreadBytes > maxBytes) return undefined;
+  if (ended !== "complete" || handler !== undefined || unreadBytes > maxBytes) return undefined;
   const [first] = unreadChunks;
   const bytes =
     unreadChunks.length === 1 && first !== undefined ? first : Buffer.concat(unreadChunks);
@@ -114,14 +113,14 @@ export function takeIfComplete(stream: BodyStream, maxBytes: number): Uint8Array
   return bytes;
 }
 
-/** Nobody waits for the next piece any more: it is kept for whoever asks after. */
+/** Abandons a pending nextChunk(); the chunk is kept for the next reader. */
 export function cancelRead(stream: BodyStream): void {
   stream.pendingRead = undefined;
 }
 
 /**
- * From here on every piece goes to this reader as it comes, first those that waited. A reader that is given what waited may
- * pause, hang up, or be followed by another in the midst of it.
+ * Sends every chunk to the handler, first the unread ones. Meanwhile the handler may pause or cancel the stream, or pipe it to
+ * another handler.
  */
 export function pipeTo(stream: BodyStream, handler: BodyHandler): void {
   stream.handler = handler;
@@ -135,28 +134,28 @@ export function pipeTo(stream: BodyStream, handler: BodyHandler): void {
   )
     stream.handler.onData(chunk);
   if (stream.ended !== undefined && stream.handler === handler)
-    handler.onEnd(stream.ended === "whole");
+    handler.onEnd(stream.ended === "complete");
 }
 
-/** Hangs up. Nothing is handed on any more. */
+/** Cancels the stream and closes its connection; the handler is not called anymore. */
 export function cancelBodyStream(stream: BodyStream): void {
   stream.handler = DISCARD;
   stream.unreadChunks.length = 0;
   if (stream.ended !== undefined) return;
-  stream.ended = "cut";
+  stream.ended = "truncated";
   stream.flowControl.cancel(stream);
   stream.pendingRead?.reject(new Error(TRUNCATED));
   stream.pendingRead = undefined;
 }
 
-/** Nothing more is of interest; what is about to end may do so, in order that its connection can be used again. */
+/** Discards the rest of the body. A short rest is read, so that the connection can be reused; otherwise it is closed. */
 export function drainOrCancel(stream: BodyStream): void {
   if (stream.ended !== undefined) return cancelBodyStream(stream);
   let bytes = 0;
   const cancelTimeout = startDeadline(DRAIN_MAX_MS, () => cancelBodyStream(stream));
   pipeTo(stream, {
-    onData: (more) => {
-      bytes += more.length;
+    onData: (chunk) => {
+      bytes += chunk.length;
       if (bytes <= DRAIN_MAX_BYTES) return;
       cancelTimeout();
       cancelBodyStream(stream);
@@ -167,7 +166,7 @@ export function drainOrCancel(stream: BodyStream): void {
 
 const DISCARD: BodyHandler = { onData: () => {}, onEnd: () => {} };
 
-/** The inflow of a body that the runtime reads. */
+/** Adapts the body of a fetch response. */
 export function bodyStreamFrom(body: ReadableStream<Uint8Array> | null): BodyStream {
   const source = body?.getReader();
   let isPaused = false;

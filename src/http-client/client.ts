@@ -1,5 +1,4 @@
-// Carries requests to providers and their replies back, on connections that are kept for the next. Why this is not the
-// runtime's `fetch` is told in docs/decisions/0015-own-http-client.md.
+// HTTP/1.1 client for providers, with connection reuse. docs/decisions/0015-own-http-client.md says why it is not `fetch`.
 
 import { startDeadline } from "../base/deadline.ts";
 import { memoize } from "../base/memoize.ts";
@@ -25,17 +24,17 @@ export interface OutgoingRequest {
   readonly signal: AbortSignalLike;
 }
 
-/** Sends a POST and resolves when the headers of its reply are there; rejects where there is none. */
+/** Sends a POST request and resolves when the reply's headers have arrived. */
 export type Send = (outgoing: OutgoingRequest) => Promise<UpstreamResponse>;
 
 export interface HttpClient {
   readonly send: Send;
-  /** Closes the connections that nobody uses. */
+  /** Closes idle connections. */
   readonly close: () => void;
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
-/** Shorter than the minute after which most servers close a silent connection. */
+/** Shorter than the minute after which most servers close idle connections. */
 const IDLE_TIMEOUT_MS = 50_000;
 const IDLE_PER_ORIGIN_MAX = 512;
 const STALE_CONNECTION_RETRY_MS = 1_000;
@@ -61,7 +60,7 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
     );
     const aborted = Promise.withResolvers<never>();
     const cancelTimeout = startDeadline(CONNECT_TIMEOUT_MS, () => {
-      aborted.reject(new Error(`no connection within ${CONNECT_TIMEOUT_MS / 1_000} seconds`));
+      aborted.reject(new Error(`connect timeout after ${CONNECT_TIMEOUT_MS / 1_000} s`));
       cancelDial();
     });
     const onAbort = (): void => {
@@ -89,8 +88,8 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
       try {
         return decompressed(await withAbort(exchange, signal));
       } catch (error) {
-        // A kept connection may have been closed at its other end just then: that says nothing about the provider. One
-        // that is closed later may have been heard.
+        // The server may have closed the idle connection at the same moment: retry on a new one. After a longer time it may
+        // have processed the request.
         const isLate = performance.now() - sentAt > STALE_CONNECTION_RETRY_MS;
         if (isLate || exchange.hasReplyBytes || signal.aborted) throw error;
       }
@@ -108,7 +107,7 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
   };
 }
 
-/** Keeps what is free, so that the next call to the same place finds it. */
+/** Keeps idle connections for the next request to the same origin. */
 function createPoolHooks(idle: Map<string, IdleConnection[]>): PoolHooks {
   return {
     onIdle: (connection) => {
@@ -124,15 +123,15 @@ function createPoolHooks(idle: Map<string, IdleConnection[]>): PoolHooks {
     onClosed: (connection) => {
       const { origin } = connection;
       const all = idle.get(origin);
-      const at = all?.findIndex((one) => one.connection === connection) ?? -1;
-      if (all === undefined || at === -1) return;
-      all.splice(at, 1)[0]?.cancelTimeout();
+      const index = all?.findIndex((entry) => entry.connection === connection) ?? -1;
+      if (all === undefined || index === -1) return;
+      all.splice(index, 1)[0]?.cancelTimeout();
       if (all.length === 0) idle.delete(origin);
     },
   };
 }
 
-/** The runtime's own client, which finds its way through a proxy that the environment names. */
+/** Sends with `fetch`, which supports the proxy settings of the environment. */
 export const sendByFetch: Send = async ({ url, headers, body, signal }) =>
   fromFetchResponse(
     await fetch(url, {
@@ -141,12 +140,12 @@ export const sendByFetch: Send = async ({ url, headers, body, signal }) =>
       body,
       signal: toAbortSignal(signal),
       redirect: "manual",
-      // The runtime's own limit of five minutes is the caller's to set.
+      // Disables Bun's timeout of five minutes; the caller has its own.
       timeout: false,
     }),
   );
 
-// The signal ends the exchange, its body included, and is let go when that is over.
+// Aborts the exchange, including its body, on the signal; removes the listener when the exchange ends.
 function withAbort(exchange: HttpExchange, signal: AbortSignalLike): Promise<UpstreamResponse> {
   const onAbort = (): void => abortExchange(exchange);
   signal.addEventListener("abort", onAbort);
@@ -162,22 +161,22 @@ interface Target {
   readonly path: string;
 }
 
-/** The addresses of calls are few, and taking one apart is not for nothing. */
+/** Memoized: there are few URLs, and parsing one is not free. */
 const parseTarget = memoize((url: string): Target => {
   const { protocol, hostname, host, port, pathname, search, origin } = new URL(url);
-  const secure = protocol === "https:";
-  if (!secure && protocol !== "http:") throw new Error(`no address of HTTP: ${protocol}`);
+  const isSecure = protocol === "https:";
+  if (!isSecure && protocol !== "http:") throw new Error(`unsupported protocol ${protocol}`);
   const address = {
     host: hostname.replace(/^\[(.*)\]$/, "$1"),
-    port: port === "" ? (secure ? 443 : 80) : Number(port),
-    isSecure: secure,
+    port: port === "" ? (isSecure ? 443 : 80) : Number(port),
+    isSecure,
   };
   return { origin, address, host, path: pathname + search };
 });
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~\w]+$/;
 const INVALID_HEADER_VALUE_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
-/** Headers that say where a request goes and where it ends: they are said here, and once. */
+/** Routing and framing headers, which only this client sets. */
 const RESERVED_HEADERS = new Set([
   "host",
   "content-length",
@@ -197,10 +196,10 @@ function encodeRequest({ host, path }: Target, { headers, body }: OutgoingReques
 
 const headerLinesCache = new WeakMap<OutgoingRequest["headers"], string>();
 
-// Headers that are frozen are the same for many calls, and are looked at once.
+// Frozen header objects are shared by many calls: they are validated and encoded once.
 function headerLines(headers: OutgoingRequest["headers"]): string {
-  const known = headerLinesCache.get(headers);
-  if (known !== undefined) return known;
+  const cached = headerLinesCache.get(headers);
+  if (cached !== undefined) return cached;
   let lines = "";
   for (const name in headers) {
     const value = headers[name] ?? "";
@@ -209,7 +208,7 @@ function headerLines(headers: OutgoingRequest["headers"]): string {
       INVALID_HEADER_VALUE_CHARACTER.test(value) ||
       RESERVED_HEADERS.has(name.toLowerCase())
     )
-      throw new Error(`the header ${JSON.stringify(name)} cannot be sent`);
+      throw new Error(`invalid header ${JSON.stringify(name)}`);
     lines += `${name}: ${value}\r\n`;
   }
   if (Object.isFrozen(headers)) headerLinesCache.set(headers, lines);

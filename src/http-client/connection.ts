@@ -1,5 +1,5 @@
-// One connection and the requests that follow one another on it, one at a time. Every call has an exchange and every
-// stream a connection, so both are nothing but data, which the functions of this file alone change.
+// One HTTP/1.1 connection, which carries one exchange at a time. Connections and exchanges are plain data, because there is
+// one per call; only the functions of this file change them.
 
 import {
   createBodyStream,
@@ -18,9 +18,11 @@ import {
 import type { UpstreamResponse } from "./reply.ts";
 import type { Socket, SocketEvents } from "./socket.ts";
 
+const CLOSED = "the connection was closed";
+
 export interface Connection {
   readonly socket: Socket;
-  /** Where it goes to, by whatever name its owner keeps it. */
+  /** Key in the connection pool. */
   readonly origin: string;
   readonly poolHooks: PoolHooks;
   readonly flowControl: FlowControl;
@@ -31,17 +33,17 @@ export interface Connection {
 
 export interface HttpExchange {
   readonly connection: Connection;
-  /** Resolves when the headers of the reply are there. */
+  /** Resolves when the reply's headers have arrived. */
   readonly reply: PromiseWithResolvers<UpstreamResponse>;
   readonly parser: ReplyParser;
   unsentBytes: Uint8Array | undefined;
-  /** Whether any byte of the reply has come. */
+  /** Whether any byte of the reply has arrived. */
   hasReplyBytes: boolean;
   body: BodyStream | undefined;
   onEnd: (() => void) | undefined;
 }
 
-/** What becomes of a connection: free for another request when a reply has ended well, or gone. */
+/** Notifies the pool when a connection becomes idle or is closed. */
 export interface PoolHooks {
   readonly onIdle: (connection: Connection) => void;
   readonly onClosed: (connection: Connection) => void;
@@ -58,9 +60,9 @@ export function createConnection(socket: Socket, origin: string, poolHooks: Pool
         socket.pause();
       },
       resume: () => resumeConnection(connection),
-      cancel: (inflow) => {
-        if (connection.activeExchange?.body === inflow)
-          failConnection(connection, new Error("hung up"));
+      cancel: (stream) => {
+        if (connection.activeExchange?.body === stream)
+          failConnection(connection, new Error("canceled"));
       },
     },
     activeExchange: undefined,
@@ -73,7 +75,7 @@ export function createConnection(socket: Socket, origin: string, poolHooks: Pool
 export const CONNECTION_EVENTS: SocketEvents<Connection> = {
   onData: (connection, bytes) => {
     const { activeExchange } = connection;
-    // What comes unasked belongs to nobody.
+    // Bytes without a request: the connection is unusable.
     if (activeExchange === undefined) return destroy(connection);
     activeExchange.hasReplyBytes = true;
     try {
@@ -86,12 +88,12 @@ export const CONNECTION_EVENTS: SocketEvents<Connection> = {
     if (activeExchange?.unsentBytes !== undefined)
       activeExchange.unsentBytes = writeToSocket(socket, activeExchange.unsentBytes);
   },
-  onClose: (connection, clean) => {
-    const last = detachExchange(connection);
+  onClose: (connection, isClean) => {
+    const exchange = detachExchange(connection);
     markClosed(connection);
-    if (last === undefined) return;
-    if (clean && isEndedByClose(last.parser)) endExchangeBody(last);
-    else failExchange(last, new Error("the connection was closed"));
+    if (exchange === undefined) return;
+    if (isClean && isEndedByClose(exchange.parser)) endExchangeBody(exchange);
+    else failExchange(exchange, new Error(CLOSED));
   },
 };
 
@@ -102,22 +104,22 @@ const REPLY_HANDLER: ReplyHandler<Connection> = {
     activeExchange.body = createBodyStream(flowControl);
     activeExchange.reply.resolve({ status, headers, body: activeExchange.body });
   },
-  // Of an exchange that was broken off in the midst of a slice nothing is handed on.
+  // The exchange may have been aborted while a chunk was parsed.
   onData: ({ activeExchange }, bytes) => {
     if (activeExchange?.body !== undefined) push(activeExchange.body, bytes);
   },
-  onEnd: (connection, reusable) => {
-    const last = detachExchange(connection);
+  onEnd: (connection, isReusable) => {
+    const exchange = detachExchange(connection);
     if (connection.isPaused) resumeConnection(connection);
-    // A reply that came before all of its request was sent leaves the connection in the midst of it.
-    if (reusable && last?.unsentBytes === undefined && !connection.isClosed)
+    // If the reply arrived before the request was fully sent, the connection cannot be reused.
+    if (isReusable && exchange?.unsentBytes === undefined && !connection.isClosed)
       connection.poolHooks.onIdle(connection);
     else destroy(connection);
-    if (last !== undefined) endExchangeBody(last);
+    if (exchange !== undefined) endExchangeBody(exchange);
   },
 };
 
-/** Sends a request. One at a time. */
+/** Sends a request on an idle connection. */
 export function sendRequest(connection: Connection, request: Uint8Array): HttpExchange {
   const exchange: HttpExchange = {
     connection,
@@ -129,17 +131,17 @@ export function sendRequest(connection: Connection, request: Uint8Array): HttpEx
     onEnd: undefined,
   };
   connection.activeExchange = exchange;
-  if (connection.isClosed) failConnection(connection, new Error("the connection was closed"));
+  if (connection.isClosed) failConnection(connection, new Error(CLOSED));
   else exchange.unsentBytes = writeToSocket(connection.socket, request);
   return exchange;
 }
 
 export function abortExchange(exchange: HttpExchange): void {
   const { connection } = exchange;
-  if (connection.activeExchange === exchange) failConnection(connection, new Error("hung up"));
+  if (connection.activeExchange === exchange) failConnection(connection, new Error("aborted"));
 }
 
-/** Calls back when nothing more comes of an exchange, at once where that is so already. */
+/** Calls back when the exchange ends, or immediately if it has ended. */
 export function onExchangeEnd(exchange: HttpExchange, onEnd: () => void): void {
   if (exchange.connection.activeExchange === exchange) exchange.onEnd = onEnd;
   else onEnd();
@@ -151,10 +153,10 @@ export function destroy(connection: Connection): void {
 }
 
 function detachExchange(connection: Connection): HttpExchange | undefined {
-  const last = connection.activeExchange;
+  const exchange = connection.activeExchange;
   connection.activeExchange = undefined;
-  last?.onEnd?.();
-  return last;
+  exchange?.onEnd?.();
+  return exchange;
 }
 
 function markClosed(connection: Connection): void {
@@ -164,10 +166,10 @@ function markClosed(connection: Connection): void {
 }
 
 function failConnection(connection: Connection, error: unknown): void {
-  const last = detachExchange(connection);
+  const exchange = detachExchange(connection);
   destroy(connection);
-  if (last !== undefined)
-    failExchange(last, error instanceof Error ? error : new Error(String(error)));
+  if (exchange !== undefined)
+    failExchange(exchange, error instanceof Error ? error : new Error(String(error)));
 }
 
 function resumeConnection(connection: Connection): void {
@@ -184,7 +186,7 @@ function endExchangeBody({ body }: HttpExchange): void {
   if (body !== undefined) endBodyStream(body, true);
 }
 
-/** What could not be written yet. */
+/** Writes as much as the socket accepts and returns the rest. */
 function writeToSocket(socket: Socket, bytes: Uint8Array): Uint8Array | undefined {
   const written = Math.max(0, socket.write(bytes));
   return written >= bytes.length ? undefined : bytes.subarray(written);

@@ -1,18 +1,18 @@
-// Reads one HTTP/1.1 reply (RFC 9112) out of the bytes of a connection, however they are sliced. It is strict, because
-// what two readers understand differently is how replies get mixed up: whatever is not plainly right ends the connection.
+// Incremental parser of one HTTP/1.1 reply (RFC 9112). It is strict, because lenient parsing enables response smuggling: any
+// deviation closes the connection.
 
 export interface ReplyHead {
   readonly status: number;
-  /** By their names in lower case; those of one name are joined by a comma. */
+  /** By lowercase name; repeated headers are joined by a comma. */
   readonly headers: ReadonlyMap<string, string>;
 }
 
-/** Whom a parser tells what it has read. One reader serves all parsers of its kind, and is told whose reply it is. */
+/** Callbacks of a parser. One handler object serves all parsers and receives the owner of each. */
 export interface ReplyHandler<Owner> {
-  onHead(owner: Owner, onHead: ReplyHead): void;
+  onHead(owner: Owner, head: ReplyHead): void;
   onData(owner: Owner, bytes: Uint8Array): void;
-  /** The reply is whole. `reusable`: another request may follow on its connection. */
-  onEnd(owner: Owner, reusable: boolean): void;
+  /** The reply is complete. `isReusable`: the connection can carry another request. */
+  onEnd(owner: Owner, isReusable: boolean): void;
 }
 
 const HEAD_MAX_BYTES = 65_536;
@@ -27,27 +27,27 @@ const SPACE = 32;
 const TAB = 9;
 const EMPTY: Buffer = Buffer.alloc(0);
 
-/** What the next bytes are. */
+/** What the next bytes are expected to be. */
 type ParserState =
   | "head"
-  | "sized"
-  | "chunk size"
+  | "content-length"
+  | "chunk-size"
   | "chunk"
-  | "chunk end"
+  | "chunk-end"
   | "trailers"
-  | "rest"
+  | "until-close"
   | "done";
 
-/** Its state, which the functions of this file alone read and change. */
+/** Plain data; only the functions of this file access it. */
 export interface ReplyParser {
   readonly handler: ReplyHandler<unknown>;
   readonly owner: unknown;
   state: ParserState;
-  /** The beginning of a head that is not whole yet. */
+  /** The received part of an incomplete head. */
   partialHead: Buffer;
-  /** The beginning of a line that is not whole yet. */
+  /** The received part of an incomplete line. */
   partialLine: string;
-  /** How much of the body, or of a chunk, is still to come. */
+  /** Missing bytes of the body or the current chunk. */
   remainingBytes: number;
   isReusable: boolean;
   interimReplies: number;
@@ -68,12 +68,12 @@ export function createReplyParser<Owner>(handler: ReplyHandler<Owner>, owner: Ow
   };
 }
 
-/** The connection is closed: true where that is how the reply ends, false where it was cut. */
+/** Whether the reply is complete if the connection closes now. */
 export function isEndedByClose({ state }: ReplyParser): boolean {
-  return state === "done" || state === "rest";
+  return state === "done" || state === "until-close";
 }
 
-/** Throws where the reply is broken; nothing may follow then. */
+/** Throws if the reply is malformed; the parser must not be used afterwards. */
 export function parseBytes(parser: ReplyParser, chunk: Buffer): void {
   let at = 0;
   let bytes = chunk;
@@ -84,23 +84,23 @@ export function parseBytes(parser: ReplyParser, chunk: Buffer): void {
     if (at === bytes.length) return;
   }
   if (parser.state === "done") throw malformedReply("bytes after the end of the reply");
-  if (parser.state === "rest")
+  if (parser.state === "until-close")
     parser.handler.onData(parser.owner, at === 0 ? bytes : bytes.subarray(at));
-  else if (parser.state === "sized")
-    readSized(parser, at === 0 ? bytes : copyOrView(bytes, at, bytes.length));
+  else if (parser.state === "content-length")
+    readContentLength(parser, at === 0 ? bytes : copyOrView(bytes, at, bytes.length));
   else readChunks(parser, bytes, at);
 }
 
-/** Where the body begins; the end of the bytes where the head is not whole yet. */
+/** Returns the offset of the body, or the end of the bytes if the head is incomplete. */
 function readHeads(parser: ReplyParser, bytes: Buffer): number {
   let at = 0;
   for (;;) {
     const end = bytes.indexOf(HEAD_END, at, "latin1");
     if ((end === -1 ? bytes.length : end) - at > HEAD_MAX_BYTES)
-      throw malformedReply("headers beyond the limit");
+      throw malformedReply("headers above the size limit");
     if (end === -1) {
       if (!VERSION.startsWith(bytes.toString("latin1", at, at + VERSION.length)))
-        throw malformedReply("no HTTP/1.1 reply");
+        throw malformedReply("not an HTTP/1.1 reply");
       parser.partialHead = at === 0 ? bytes : bytes.subarray(at);
       return bytes.length;
     }
@@ -121,7 +121,7 @@ function beginBody(parser: ReplyParser, head: ParsedHead): void {
   parser.remainingBytes = framing.bytes;
   parser.state = framing.state;
   parser.handler.onHead(parser.owner, head);
-  if (parser.state === "sized" && parser.remainingBytes === 0) finishReply(parser);
+  if (parser.state === "content-length" && parser.remainingBytes === 0) finishReply(parser);
 }
 
 function finishReply(parser: ReplyParser): void {
@@ -129,17 +129,17 @@ function finishReply(parser: ReplyParser): void {
   parser.handler.onEnd(parser.owner, parser.isReusable);
 }
 
-function readSized(parser: ReplyParser, bytes: Buffer): void {
-  if (bytes.length > parser.remainingBytes) throw malformedReply("more bytes than the reply said");
+function readContentLength(parser: ReplyParser, bytes: Buffer): void {
+  if (bytes.length > parser.remainingBytes) throw malformedReply("more bytes than content-length");
   parser.remainingBytes -= bytes.length;
   parser.handler.onData(parser.owner, bytes);
   if (parser.remainingBytes === 0) finishReply(parser);
 }
 
-// What came in one slice is handed on as one piece: each would cost a write of its own.
+// The chunks of one read are passed on as one, because each costs a write.
 function readChunks(parser: ReplyParser, bytes: Buffer, from: number): void {
-  let only: Buffer | undefined;
-  let more: Buffer[] | undefined;
+  let first: Buffer | undefined;
+  let all: Buffer[] | undefined;
   let at = from;
   while (at < bytes.length && parser.state !== "done") {
     if (parser.state !== "chunk") {
@@ -147,15 +147,15 @@ function readChunks(parser: ReplyParser, bytes: Buffer, from: number): void {
       continue;
     }
     const end = Math.min(bytes.length, at + parser.remainingBytes);
-    const piece = copyOrView(bytes, at, end);
-    if (only === undefined) only = piece;
-    else (more ??= [only]).push(piece);
+    const chunk = copyOrView(bytes, at, end);
+    if (first === undefined) first = chunk;
+    else (all ??= [first]).push(chunk);
     parser.remainingBytes -= end - at;
     at = end;
-    if (parser.remainingBytes === 0) parser.state = "chunk end";
+    if (parser.remainingBytes === 0) parser.state = "chunk-end";
   }
-  if (only !== undefined)
-    parser.handler.onData(parser.owner, more === undefined ? only : Buffer.concat(more));
+  if (first !== undefined)
+    parser.handler.onData(parser.owner, all === undefined ? first : Buffer.concat(all));
   if (parser.state !== "done") return;
   if (at < bytes.length) throw malformedReply("bytes after the end of the reply");
   parser.handler.onEnd(parser.owner, parser.isReusable);
@@ -163,7 +163,7 @@ function readChunks(parser: ReplyParser, bytes: Buffer, from: number): void {
 
 const COPY_MAX_BYTES = 2_048;
 
-/** A copy where that is cheaper than a view, as it is of a short piece. */
+/** Copies short slices, which is cheaper than a view. */
 function copyOrView(bytes: Buffer, start: number, end: number): Buffer {
   if (end - start > COPY_MAX_BYTES) return bytes.subarray(start, end);
   const copy = Buffer.allocUnsafe(end - start);
@@ -171,11 +171,11 @@ function copyOrView(bytes: Buffer, start: number, end: number): Buffer {
   return copy;
 }
 
-/** The end of a chunk, or a size of a few digits, where it lies there whole, as it nearly always does. */
+/** Parses a chunk end or a short chunk size that is complete in `bytes`, as nearly all are. */
 function readFastPath(parser: ReplyParser, bytes: Buffer, from: number): number | undefined {
   if (parser.partialLine !== "") return undefined;
   let at = from;
-  if (parser.state === "chunk size") {
+  if (parser.state === "chunk-size") {
     let size = 0;
     let digit = DIGITS[bytes[at] ?? 0] ?? NO_DIGIT;
     while (digit !== NO_DIGIT && at - from < FAST_PATH_DIGITS_MAX) {
@@ -185,8 +185,8 @@ function readFastPath(parser: ReplyParser, bytes: Buffer, from: number): number 
     if (at === from || bytes[at] !== CR || bytes[at + 1] !== LF) return undefined;
     beginChunk(parser, size);
   } else {
-    if (parser.state !== "chunk end" || bytes[at] !== CR || bytes[at + 1] !== LF) return undefined;
-    parser.state = "chunk size";
+    if (parser.state !== "chunk-end" || bytes[at] !== CR || bytes[at + 1] !== LF) return undefined;
+    parser.state = "chunk-size";
   }
   return at + 2;
 }
@@ -195,10 +195,10 @@ function readLine(parser: ReplyParser, bytes: Buffer, from: number): number {
   const end = bytes.indexOf(LF, from);
   const until = end === -1 ? bytes.length : end;
   if (parser.partialLine.length + until - from > LINE_MAX_BYTES)
-    throw malformedReply("a line too long");
+    throw malformedReply("line above the size limit");
   parser.partialLine += bytes.toString("latin1", from, until);
   if (end === -1) return until;
-  if (!parser.partialLine.endsWith("\r")) throw malformedReply("a line without its end");
+  if (!parser.partialLine.endsWith("\r")) throw malformedReply("line does not end with CRLF");
   const text = parser.partialLine.slice(0, -1);
   parser.partialLine = "";
   parseLine(parser, text);
@@ -206,10 +206,10 @@ function readLine(parser: ReplyParser, bytes: Buffer, from: number): number {
 }
 
 function parseLine(parser: ReplyParser, text: string): void {
-  if (parser.state === "chunk size") beginChunk(parser, parseChunkSize(text));
-  else if (parser.state === "chunk end") {
-    if (text !== "") throw malformedReply("a chunk longer than it said");
-    parser.state = "chunk size";
+  if (parser.state === "chunk-size") beginChunk(parser, parseChunkSize(text));
+  else if (parser.state === "chunk-end") {
+    if (text !== "") throw malformedReply("chunk longer than its size");
+    parser.state = "chunk-size";
   } else if (text === "") parser.state = "done";
   else if (++parser.trailers > TRAILERS_MAX) throw malformedReply("too many trailers");
 }
@@ -221,30 +221,30 @@ function beginChunk(parser: ReplyParser, size: number): void {
 
 const NO_DIGIT = 255;
 const FAST_PATH_DIGITS_MAX = 6;
-/** What a byte is as a hexadecimal digit. */
+/** Value of a byte as a hexadecimal digit. */
 const DIGITS = Uint8Array.from({ length: 256 }, (_, byte) => {
   const digit = Number.parseInt(String.fromCharCode(byte), 16);
   return Number.isNaN(digit) ? NO_DIGIT : digit;
 });
 
-function malformedReply(why: string): Error {
-  return new Error(`a broken reply: ${why}`);
+function malformedReply(reason: string): Error {
+  return new Error(`malformed reply: ${reason}`);
 }
 
 interface ParsedHead extends ReplyHead {
-  /** Of HTTP/1.1, which keeps connections unless it says otherwise. */
+  /** HTTP/1.1, whose connections are persistent by default. */
   readonly isPersistent: boolean;
 }
 
 const VERSION = "HTTP/1.";
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\r\n\0]*)?$/;
-/** A name, and a value without control characters; a folded line has no name. */
+/** Name, and value without control characters. Folded lines do not match. */
 const FIELD = /^([!#$%&'*+\-.^_`|~\w]+):([\t\x20-\x7e\x80-\xff]*)$/;
 
 function parseHead(text: string): ParsedHead {
   let end = lineEnd(text, 0);
   const status = STATUS_LINE.exec(text.slice(0, end));
-  if (status === null) throw malformedReply("no HTTP/1.1 reply");
+  if (status === null) throw malformedReply("not an HTTP/1.1 reply");
   const headers = new Map<string, string>();
   while (end < text.length) {
     const start = end + LINE_END.length;
@@ -270,12 +270,12 @@ const CACHED_FIELDS_MAX = 256;
 const CACHED_FIELD_MAX_BYTES = 256;
 const fieldCache = new Map<string, Field>();
 
-// Most lines of a head are those of the head before.
+// Cached, because most header lines repeat from reply to reply.
 function parseField(line: string): Field {
-  const known = fieldCache.get(line);
-  if (known !== undefined) return known;
+  const cached = fieldCache.get(line);
+  if (cached !== undefined) return cached;
   const [, name, value] = FIELD.exec(line) ?? [];
-  if (name === undefined || value === undefined) throw malformedReply("a header that is none");
+  if (name === undefined || value === undefined) throw malformedReply("invalid header line");
   const field = { name: name.toLowerCase(), value: trimPadding(value) };
   if (line.length > CACHED_FIELD_MAX_BYTES) return field;
   if (fieldCache.size >= CACHED_FIELDS_MAX) fieldCache.clear();
@@ -283,7 +283,7 @@ function parseField(line: string): Field {
   return field;
 }
 
-// By hand: a pattern for the end of a text takes the square of its length where there are many spaces within.
+// Not a regular expression: one for trailing spaces takes quadratic time on values with many inner spaces.
 function trimPadding(value: string): string {
   let start = 0;
   let end = value.length;
@@ -307,22 +307,22 @@ function parseFraming({ status, headers, isPersistent }: ParsedHead): Framing {
   const isReusable = isPersistent && !/\bclose\b/i.test(headers.get("connection") ?? "");
   const coding = headers.get("transfer-encoding");
   const length = headers.get("content-length");
-  if (status === 204 || status === 304) return { state: "sized", bytes: 0, isReusable };
+  if (status === 204 || status === 304) return { state: "content-length", bytes: 0, isReusable };
   if (coding !== undefined) {
-    // Of an older version, or with a length besides, it is how one reply is smuggled into another's place.
+    // In HTTP/1.0 or together with content-length, this is a response-smuggling vector (RFC 9112 §6.1).
     if (!isPersistent || length !== undefined || coding.toLowerCase() !== "chunked")
       throw malformedReply(`transfer-encoding ${coding}`);
-    return { state: "chunk size", bytes: 0, isReusable };
+    return { state: "chunk-size", bytes: 0, isReusable };
   }
-  if (length === undefined) return { state: "rest", bytes: 0, isReusable: false };
+  if (length === undefined) return { state: "until-close", bytes: 0, isReusable: false };
   if (!/^\d{1,15}$/.test(length)) throw malformedReply(`content-length ${length}`);
-  return { state: "sized", bytes: Number(length), isReusable };
+  return { state: "content-length", bytes: Number(length), isReusable };
 }
 
 const CHUNK_SIZE = /^([\da-f]{1,8})[ \t]*(?:;[^\r\n\0]*)?$/i;
 
 function parseChunkSize(line: string): number {
   const size = CHUNK_SIZE.exec(line)?.[1];
-  if (size === undefined) throw malformedReply("a chunk without its size");
+  if (size === undefined) throw malformedReply("invalid chunk size");
   return Number.parseInt(size, 16);
 }

@@ -1,4 +1,4 @@
-// A provider's reply, wherever it came from.
+// A provider's reply, from our own client or from `fetch`.
 
 import type { Transform } from "node:stream";
 import {
@@ -17,19 +17,20 @@ import {
   pauseBodyStream,
   push,
   resumeBodyStream,
+  TRUNCATED,
 } from "./body-stream.ts";
 
 export interface UpstreamResponse {
   readonly status: number;
-  /** By their names in lower case. */
+  /** By lowercase name. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: BodyStream;
 }
 
-/** The reply that the runtime's own client, or something in this process, has given. */
+/** Adapts a response of `fetch`, or of a handler in this process. */
 export function fromFetchResponse(response: Response): UpstreamResponse {
   const headers = new Map(response.headers);
-  // The runtime has unpacked the body, and left the headers of the packed one.
+  // `fetch` decompresses the body but keeps the headers of the compressed one.
   if (headers.delete("content-encoding")) headers.delete("content-length");
   return { status: response.status, headers, body: bodyStreamFrom(response.body) };
 }
@@ -42,14 +43,14 @@ const DECOMPRESSORS: ReadonlyMap<string, () => Transform> = new Map<string, () =
   ["zstd", () => createZstdDecompress()],
 ]);
 
-/** The reply with its body unpacked: some pack what was asked for as it is. */
+/** Decompresses the body: some providers compress even if not asked to. */
 export function decompressed(reply: UpstreamResponse): UpstreamResponse {
   const coding = reply.headers.get("content-encoding")?.toLowerCase();
   if (coding === undefined || coding === "identity" || hasNoBody(reply)) return reply;
   const createDecompressor = DECOMPRESSORS.get(coding);
   if (createDecompressor === undefined) {
     cancelBodyStream(reply.body);
-    throw new Error(`the reply is packed as ${coding}`);
+    throw new Error(`unsupported content-encoding ${coding}`);
   }
   const headers = new Map(reply.headers);
   headers.delete("content-encoding");
@@ -83,8 +84,8 @@ function decompressBody(decompressor: Transform, compressed: BodyStream): BodySt
       hasData = true;
       if (!decompressor.write(bytes)) pauseBodyStream(compressed);
     },
-    onEnd: (whole) => {
-      if (!whole) decompressor.destroy(new Error("the reply was cut"));
+    onEnd: (isComplete) => {
+      if (!isComplete) decompressor.destroy(new Error(TRUNCATED));
       else if (hasData) decompressor.end();
       else endBodyStream(stream, true);
     },

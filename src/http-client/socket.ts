@@ -1,9 +1,7 @@
-// Opens a connection to a provider. One of the few files that know the runtime: the rest of this room sees a socket as
-// something to write on, to pause and to end.
+// Opens TCP and TLS connections. The only file of this folder that uses Bun's socket API.
 
 import { MINUTE_MS } from "../base/time.ts";
 
-/** Where a connection goes to; one that is kept may serve whatever goes to the same place. */
 export interface SocketAddress {
   readonly host: string;
   readonly port: number;
@@ -11,22 +9,22 @@ export interface SocketAddress {
 }
 
 export interface Socket {
-  /** How many bytes were taken; the rest has to wait until the socket has drained. */
+  /** Returns the number of bytes accepted; the rest can be written after `onDrain`. */
   write(bytes: Uint8Array): number;
   pause(): void;
   resume(): void;
   terminate(): void;
 }
 
-/** What happens to a socket, told to whom it belongs. One such object serves all sockets of a kind. */
+/** Callbacks of a socket. One object serves all sockets and receives the owner of each. */
 export interface SocketEvents<Owner> {
   onData(owner: Owner, bytes: Buffer): void;
   onDrain(owner: Owner): void;
-  /** `clean`: the other end closed it in good order. */
-  onClose(owner: Owner, clean: boolean): void;
+  /** `isClean`: the server closed the connection without an error. */
+  onClose(owner: Owner, isClean: boolean): void;
 }
 
-/** Connects, and gives the socket away as soon as a request may be written on it. */
+/** Connects; resolves when a request can be written. */
 export type Dial = <Owner extends object>(
   address: SocketAddress,
   events: SocketEvents<Owner>,
@@ -35,17 +33,17 @@ export type Dial = <Owner extends object>(
 
 export interface PendingDial<Owner> {
   readonly connected: Promise<Owner>;
-  /** Leaves nothing behind of a connection that has not come about. */
+  /** Closes a connection that is not established yet. */
   readonly cancel: () => void;
 }
 
 interface SocketState {
   readonly events: SocketEvents<unknown>;
-  /** Whom the socket belongs to, once it stands. */
+  /** Set once the connection is established. */
   owner: object | undefined;
-  /** Of the connection below. */
+  /** The TCP connection, which TLS may still be negotiated on. */
   rawSocket: RawSocket | undefined;
-  /** Until it stands, or has failed. */
+  /** Set until the connection is established or has failed. */
   pending:
     | { readonly ready: (socket: RawSocket) => void; readonly failed: (error: Error) => void }
     | undefined;
@@ -62,7 +60,7 @@ const HANDLERS: Bun.SocketHandler<SocketState> = {
   },
   data: (socket, bytes) => {
     const { owner, events } = socket.data;
-    // Whoever speaks before he is asked does not speak HTTP.
+    // An HTTP server does not send before a request.
     if (owner === undefined) socket.terminate();
     else events.onData(owner, bytes);
   },
@@ -85,10 +83,10 @@ const SECURE_HANDLERS: Bun.SocketHandler<SocketState> = {
   open: (socket) => {
     onTcpConnect(socket);
   },
-  // Nothing is written before the certificate is known to be good, and to be that host's.
+  // Nothing is written before the certificate is verified for the host.
   handshake: (socket, success, problem) => {
     if (success && problem === null && socket.authorized) return resolveDial(socket);
-    rejectDial(socket.data, problem ?? new Error("the other end is not to be trusted"));
+    rejectDial(socket.data, problem ?? new Error("the server's certificate is not trusted"));
     socket.terminate();
   },
 };

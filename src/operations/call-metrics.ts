@@ -1,4 +1,4 @@
-// What model calls came to, by provider: how they ended, what went in and out, and what was charged.
+// Metrics of model calls by provider: outcomes, tokens and charges.
 
 import { usdText } from "../base/money.ts";
 import type { Outcome, UsageRecord } from "../usage/usage.ts";
@@ -11,31 +11,31 @@ export interface CallMetrics {
 
 interface CallTotals {
   readonly byOutcome: Map<Outcome, number>;
-  input: number;
-  output: number;
+  inputTokens: number;
+  outputTokens: number;
   charged: bigint;
 }
 
 export function createCallMetrics(): CallMetrics {
   const providers = new Map<string, CallTotals>();
-  const samples = (of: (sums: CallTotals) => readonly Sample[]): readonly Sample[] =>
-    [...providers].flatMap(([provider, sums]) =>
-      of(sums).map(({ labels, value }) => ({ labels: { provider, ...labels }, value })),
+  const samples = (toSamples: (totals: CallTotals) => readonly Sample[]): readonly Sample[] =>
+    [...providers].flatMap(([provider, totals]) =>
+      toSamples(totals).map(({ labels, value }) => ({ labels: { provider, ...labels }, value })),
     );
   return {
     recordCall: ({ provider, outcome, inputTokens, outputTokens, cost }) => {
-      let sums = providers.get(provider);
-      if (sums === undefined) providers.set(provider, (sums = emptyTotals()));
-      sums.byOutcome.set(outcome, (sums.byOutcome.get(outcome) ?? 0) + 1);
-      sums.input += inputTokens;
-      sums.output += outputTokens;
-      sums.charged += cost;
+      let totals = providers.get(provider);
+      if (totals === undefined) providers.set(provider, (totals = emptyTotals()));
+      totals.byOutcome.set(outcome, (totals.byOutcome.get(outcome) ?? 0) + 1);
+      totals.inputTokens += inputTokens;
+      totals.outputTokens += outputTokens;
+      totals.charged += cost;
     },
     families: () => [
       renderFamily(
         "postern_calls_total",
         "counter",
-        "Model calls that were held, by how they ended.",
+        "Model calls with a hold, by outcome.",
         samples(({ byOutcome }) =>
           [...byOutcome].map(([outcome, value]) => ({ labels: { outcome }, value })),
         ),
@@ -43,16 +43,16 @@ export function createCallMetrics(): CallMetrics {
       renderFamily(
         "postern_call_tokens_total",
         "counter",
-        "Tokens of model calls; the cached ones count as input, the thoughts as output.",
-        samples(({ input, output }) => [
-          { labels: { kind: "input" }, value: input },
-          { labels: { kind: "output" }, value: output },
+        "Tokens of model calls. Cached tokens count as input, reasoning tokens as output.",
+        samples((totals) => [
+          { labels: { kind: "input" }, value: totals.inputTokens },
+          { labels: { kind: "output" }, value: totals.outputTokens },
         ]),
       ),
       renderFamily(
         "postern_call_charges_usd_total",
         "counter",
-        "US dollars charged for model calls; nothing for those on callers' own keys.",
+        "US dollars charged for model calls. Calls with callers' own provider keys are free.",
         samples(({ charged }) => [{ value: Number(usdText(charged)) }]),
       ),
     ],
@@ -60,5 +60,5 @@ export function createCallMetrics(): CallMetrics {
 }
 
 function emptyTotals(): CallTotals {
-  return { byOutcome: new Map(), input: 0, output: 0, charged: 0n };
+  return { byOutcome: new Map(), inputTokens: 0, outputTokens: 0, charged: 0n };
 }

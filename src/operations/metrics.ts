@@ -1,4 +1,4 @@
-// What is counted for Prometheus. Labels have few values: a route's name, never a path or an account.
+// Prometheus metrics of the server. Labels have few values: a route id, never a path or an account.
 
 import type { UsageRecord } from "../usage/usage.ts";
 import { createCallMetrics } from "./call-metrics.ts";
@@ -14,7 +14,7 @@ export interface MetricsDeps {
   readonly version: string;
   readonly ledgerQueueDepth: () => number;
   readonly openCircuits: () => number;
-  /** Spans of calls that a collector took, and that it never got; absent where there is none. */
+  /** Spans sent to and dropped before the OTLP collector; absent without one. */
   readonly spanCounts?: (() => { readonly sent: number; readonly dropped: number }) | undefined;
 }
 
@@ -24,10 +24,10 @@ const LATENCY_BUCKETS_SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 ];
 
-/** What was answered on one route. */
+/** Requests of one route. */
 interface RouteStats {
   readonly byStatus: Map<number, number>;
-  /** How many took no longer than each bucket and longer than the one before; the last takes the rest. */
+  /** Requests per latency bucket, not cumulative; the last one is +Inf. */
   readonly byBucket: number[];
   seconds: number;
   count: number;
@@ -41,7 +41,7 @@ export function createMetrics(deps: MetricsDeps): Metrics {
     recordRequest: (route, status, ms) => {
       let stats = routes.get(route);
       if (stats === undefined) routes.set(route, (stats = emptyStats()));
-      // The clock may have been set back meanwhile, and a sum that falls looks like a restart.
+      // The clock may step back; a falling sum would look like a restart.
       addRequest(stats, status, Math.max(0, ms) / 1_000);
     },
     recordCall: calls.recordCall,
@@ -51,38 +51,41 @@ export function createMetrics(deps: MetricsDeps): Metrics {
         renderFamily(
           "postern_requests_total",
           "counter",
-          "Requests answered.",
+          "HTTP requests by route and status.",
           requestSamples(routes),
         ),
         renderFamily(
           "postern_request_seconds",
           "histogram",
-          "Time from a request's arrival to the start of its answer.",
+          "Time from the arrival of a request to the start of its response, in seconds.",
           latencySamples(routes),
         ),
         ...calls.families(),
         renderFamily(
           "postern_open_circuits",
           "gauge",
-          "Providers' models that calls are kept away from.",
+          "Circuit breakers that are open, by which calls skip a provider's model.",
           [{ value: openCircuits() }],
         ),
-        renderFamily("postern_info", "gauge", "The version that runs.", [
+        renderFamily("postern_info", "gauge", "Version of the server.", [
           { labels: { version }, value: 1 },
         ]),
         renderFamily(
           "postern_ledger_queue",
           "gauge",
-          "Operations that wait for the ledger's next commit.",
+          "Operations waiting for the next commit of the ledger.",
           [{ value: ledgerQueueDepth() }],
         ),
         ...(spanCounts === undefined ? [] : [spanFamily(spanCounts())]),
-        renderFamily("process_resident_memory_bytes", "gauge", "Resident memory.", [
+        renderFamily("process_resident_memory_bytes", "gauge", "Resident memory size in bytes.", [
           { value: process.memoryUsage.rss() },
         ]),
-        renderFamily("process_cpu_seconds_total", "counter", "CPU time, user and system.", [
-          { value: (user + system) / 1e6 },
-        ]),
+        renderFamily(
+          "process_cpu_seconds_total",
+          "counter",
+          "User and system CPU time in seconds.",
+          [{ value: (user + system) / 1e6 }],
+        ),
       ].join("\n");
     },
   };
@@ -95,7 +98,7 @@ function spanFamily({
   readonly sent: number;
   readonly dropped: number;
 }): string {
-  return renderFamily("postern_spans_total", "counter", "Spans of calls, by what became of them.", [
+  return renderFamily("postern_spans_total", "counter", "OpenTelemetry spans sent and dropped.", [
     { labels: { fate: "sent" }, value: sent },
     { labels: { fate: "dropped" }, value: dropped },
   ]);

@@ -1,9 +1,9 @@
-// The text format 0.0.4 of Prometheus.
+// Renders the Prometheus text format, version 0.0.4.
 
 type Labels = Readonly<Record<string, string | number>>;
 
 export interface Sample {
-  /** What the family's name is continued by. */
+  /** Suffix of the family's name. */
   readonly suffix?: "_bucket" | "_sum" | "_count";
   readonly labels?: Labels;
   readonly value: number;

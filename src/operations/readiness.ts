@@ -1,11 +1,11 @@
-// Whether the store takes writes, for those who ask in order to send traffic here. A full disk, a store that became
-// read-only and a PostgreSQL that is only a standby go on answering what is read, while every call would fail.
+// Readiness check of the store, by a write: with a full disk, a read-only store or a PostgreSQL standby, reads still work
+// while every call fails.
 
-/** How long an answer stands: however often anybody asks, the store is written to no more often than this. */
+/** A result is reused for this time, which bounds the number of writes. */
 const RESULT_TTL_MS = 1_000;
 const WRITE_TIMEOUT_MS = 2_000;
 
-/** Resolves with whether the write was made, in two seconds at most; all who ask meanwhile share one write. */
+/** Resolves to whether the write succeeded in time. Concurrent checks share one write. */
 export function createReadinessCheck(
   write: () => Promise<unknown>,
   timeoutMs = WRITE_TIMEOUT_MS,

@@ -1,4 +1,4 @@
-// /healthz, /readyz and /metrics: for whoever runs the service.
+// Routes of /healthz, /readyz and /metrics.
 
 import { z } from "zod";
 import { publicRoute, type Route } from "../http/route.ts";
@@ -10,7 +10,7 @@ const Health = z
 
 export interface OperationsDeps {
   readonly metrics: Metrics;
-  /** Whether the store takes writes. */
+  /** Whether the store accepts writes. */
   readonly isWritable: () => Promise<boolean>;
   readonly isDraining: () => boolean;
 }
@@ -22,9 +22,11 @@ export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
       path: "/healthz",
       id: "isAlive",
       tag: "Operations",
-      summary: "Whether the process is alive",
+      summary: "Check liveness",
       dialect: "openai",
-      responses: { 200: { description: "It is.", schema: Health, example: { status: "ok" } } },
+      responses: {
+        200: { description: "The process is alive.", schema: Health, example: { status: "ok" } },
+      },
       faults: [],
       run: () => ({
         status: 200,
@@ -37,17 +39,17 @@ export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
       path: "/readyz",
       id: "isReady",
       tag: "Operations",
-      summary: "Whether the process takes work",
+      summary: "Check readiness",
       dialect: "openai",
       responses: {
         200: {
           description:
-            "The store takes writes, as seen in the last second, and the process is not shutting down.",
+            "The store accepted a write in the last second, and the process is not shutting down.",
           schema: Health,
           example: { status: "ok" },
         },
         503: {
-          description: "Send work elsewhere.",
+          description: "The process is shutting down or cannot write to the store.",
           schema: Health,
           example: { status: "draining" },
         },
@@ -67,10 +69,13 @@ export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
       path: "/metrics",
       id: "readMetrics",
       tag: "Operations",
-      summary: "Counters for Prometheus",
+      summary: "Get Prometheus metrics",
       dialect: "openai",
       responses: {
-        200: { description: "Prometheus' text format.", contentType: "text/plain; version=0.0.4" },
+        200: {
+          description: "Metrics in the Prometheus text format.",
+          contentType: "text/plain; version=0.0.4",
+        },
       },
       faults: [],
       run: () =>

@@ -1,4 +1,4 @@
-// What a provider key is asked for with, how it is shown, and one example for the documents.
+// API schemas of provider keys: the request to add one, and the record.
 
 import { z } from "zod";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/safe-text.ts";
@@ -10,7 +10,7 @@ const PROVIDER_MAX = 100;
 const API_KEY_MIN = 16;
 export const API_KEY_MAX = 2_048;
 
-/** The form of this gateway's own keys, which must not be sent to a provider by mistake. */
+/** The format of this gateway's own keys, which must not be sent to a provider by mistake. */
 const GATEWAY_KEY = /-rt-[0-9A-Za-z]{49}$/;
 
 export const NewProviderKeyRequest = z
@@ -18,29 +18,26 @@ export const NewProviderKeyRequest = z
     provider: z
       .string()
       .min(1, "must not be empty")
-      .max(PROVIDER_MAX, `must have ${PROVIDER_MAX} characters or fewer`)
+      .max(PROVIDER_MAX, `must have at most ${PROVIDER_MAX} characters`)
       .meta({
         description:
-          "The provider's id, the part of its models' ids before the slash. A wrong one is answered with the list of those that exist.",
+          "The provider's id: the part of a model id before the slash. An unknown id is rejected with the list of supported ones.",
       }),
     api_key: z
       .string()
-      .min(API_KEY_MIN, `must have ${API_KEY_MIN} characters or more`)
-      .max(API_KEY_MAX, `must have ${API_KEY_MAX} characters or fewer`)
-      .regex(
-        /^[\x21-\x7e]+$/,
-        "must be printable ASCII without spaces or line breaks, just as the provider gave it",
-      )
+      .min(API_KEY_MIN, `must have at least ${API_KEY_MIN} characters`)
+      .max(API_KEY_MAX, `must have at most ${API_KEY_MAX} characters`)
+      .regex(/^[\x21-\x7e]+$/, "must be printable ASCII without spaces or line breaks")
       .refine(
         (key) => !GATEWAY_KEY.test(key),
-        "is a key of this gateway; send the one that the provider gave you",
+        "is a key of this gateway. Send the key that the provider issued",
       )
-      .meta({ description: "The raw key. It is kept sealed and never shown again." }),
+      .meta({ description: "The raw key. It is stored encrypted and never shown again." }),
     name: z
       .string()
       .trim()
-      .min(1, "must not be empty; send null for no name")
-      .max(NAME_MAX, `must have ${NAME_MAX} characters or fewer`)
+      .min(1, "must not be empty. Send null for no name")
+      .max(NAME_MAX, `must have at most ${NAME_MAX} characters`)
       .refine(isSafeText, UNSAFE_TEXT_MESSAGE)
       .nullable()
       .optional(),
@@ -49,18 +46,20 @@ export const NewProviderKeyRequest = z
 
 export const ProviderKeyRecord = z
   .object({
-    id: z.string().meta({ description: "Begins with `pk_`." }),
+    id: z.string().meta({ description: "Starts with `pk_`." }),
     object: z.literal("provider_key"),
-    provider: z.string().meta({ description: "The provider's id, as in its models' ids." }),
+    provider: z
+      .string()
+      .meta({ description: "The provider's id: the part of a model id before the slash." }),
     name: z.string().nullable(),
     last4: z
       .string()
-      .meta({ description: "The key's last four characters; the rest is never shown." }),
+      .meta({ description: "The last four characters of the key. The rest is never shown." }),
     created_at: z.string(),
-    last_used_at: z.string().nullable().meta({ description: "Within a minute of the last use." }),
+    last_used_at: z.string().nullable().meta({ description: "Accurate to one minute." }),
     status: z.enum(PROVIDER_KEY_STATUSES).meta({
       description:
-        "`active`: the provider took the key when it was added. `unchecked`: it could not be asked, and the key is used all the same. `deleted`: it is used no more.",
+        "`active`: the provider accepted the key when it was added. `unchecked`: the key could not be verified, and is used anyway. `deleted`: the key is no longer used.",
     }),
   })
   .meta({ id: "ProviderKey" });

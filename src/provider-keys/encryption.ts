@@ -1,5 +1,5 @@
-// How a provider key rests: sealed under a data key of its own, which is wrapped by a key derived from the master secret.
-// Both are bound to the record, so that neither opens in another account's record, or for another provider.
+// Envelope encryption of provider keys: each has its own data key, wrapped by a key derived from the master secret. The
+// associated data binds both to the record, so they cannot be decrypted for another account or provider.
 
 import { randomBytes } from "node:crypto";
 import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
@@ -7,7 +7,7 @@ import { type Secret, secret } from "../base/secret.ts";
 
 const DATA_KEY_BYTES = 32;
 
-/** Goes up when the wrapping key, or what an envelope is bound to, changes. */
+/** Incremented when the wrapping key or the associated data changes. */
 export const KEK_VERSION = 1;
 
 export interface EncryptionBinding {
@@ -31,22 +31,22 @@ export function encryptKey(
   apiKey: Secret,
 ): EncryptedKey {
   const dataKey = randomBytes(DATA_KEY_BYTES);
-  const bound = associatedData(binding);
+  const data = associatedData(binding);
   return {
-    sealed: encrypt(dataKey, bound, apiKey.reveal()),
-    dataKey: encrypt(kek, bound, dataKey.toString("base64")),
+    sealed: encrypt(dataKey, data, apiKey.reveal()),
+    dataKey: encrypt(kek, data, dataKey.toString("base64")),
   };
 }
 
-/** Throws where the envelope was changed, is another record's, or was made under another master secret. */
+/** Throws if the key was modified, belongs to another record, or was encrypted with another master secret. */
 export function decryptKey(
   kek: Uint8Array,
   binding: EncryptionBinding,
-  envelope: EncryptedKey,
+  encrypted: EncryptedKey,
 ): Secret {
-  const bound = associatedData(binding);
-  const dataKey = Buffer.from(decrypt(kek, bound, envelope.dataKey), "base64");
-  return secret(decrypt(dataKey, bound, envelope.sealed));
+  const data = associatedData(binding);
+  const dataKey = Buffer.from(decrypt(kek, data, encrypted.dataKey), "base64");
+  return secret(decrypt(dataKey, data, encrypted.sealed));
 }
 
 function associatedData({ id, accountId, provider }: EncryptionBinding): string {

@@ -1,5 +1,5 @@
-// Asks a provider whether it takes a key, with its cheapest read. Only a plain refusal counts against the key: a provider
-// that is silent, slow or in trouble says nothing about it.
+// Checks a new provider key with a cheap read at the provider. Only an explicit rejection counts: a provider that is slow or
+// unavailable says nothing about the key.
 
 import type { Secret } from "../base/secret.ts";
 import { refusalMessage } from "./refusal-message.ts";
@@ -7,7 +7,7 @@ import { refusalMessage } from "./refusal-message.ts";
 const CHECK_TIMEOUT_MS = 5_000;
 const READ_MAX_BYTES = 8_192;
 
-/** Where a provider is, by the operator's word; a caller never names an address. */
+/** A provider's endpoint from the operator's configuration; callers cannot set URLs. */
 export interface ProviderEndpoint {
   readonly provider: {
     readonly id: string;
@@ -15,19 +15,19 @@ export interface ProviderEndpoint {
     readonly auth: "bearer" | "x-api-key" | "api-key";
     readonly headers: Readonly<Record<string, string>>;
     readonly paths: { readonly chat?: string; readonly messages?: string };
-    /** Runs beside the gateway and needs no key. */
+    /** Runs on the gateway's machine without a key. */
     readonly isLocal: boolean;
-    /** False where a caller cannot bring a key. */
+    /** False if callers cannot add keys for it. */
     readonly allowsCallerKeys?: false;
-    /** A read that needs a key, where the list of models does not. */
+    /** A read that requires a key, for providers whose list of models is public. */
     readonly keyCheckPath?: string;
   };
   readonly baseUrl: string;
-  /** The gateway's own account there. */
+  /** The gateway's own account at the provider. */
   readonly credential:
     | {
         readonly apiKey: Secret | undefined;
-        /** The gateway signs its requests, so that a key is asked for there all the same. */
+        /** Signs requests instead of sending an API key. */
         readonly authorizer?: object;
         readonly inProcess?: (request: Request) => Promise<Response>;
       }
@@ -37,11 +37,11 @@ export interface ProviderEndpoint {
 export type KeyCheckResult =
   | { readonly kind: "accepted"; readonly status: "active" | "unchecked" }
   | {
-      readonly kind: "refused";
-      /** What the provider calls itself. */
+      readonly kind: "rejected";
+      /** The provider's display name. */
       readonly name: string;
       readonly status: number;
-      /** The provider's sentence, without anything of the key. */
+      /** The provider's error message, without parts of the key. */
       readonly message: string;
     };
 
@@ -50,8 +50,8 @@ export type CheckKey = (provider: string, apiKey: Secret) => Promise<KeyCheckRes
 export const UNCHECKED: KeyCheckResult = { kind: "accepted", status: "unchecked" };
 
 /**
- * Calls on an own key cost no credits. Where the gateway itself needs no key, any text would pass for one, and every call
- * would be free.
+ * Calls with a caller's own key cost no credits. For a provider that needs no key, any text would pass as one and make calls
+ * free, so no keys can be added for it.
  */
 export function canAddKey(
   { provider, credential }: ProviderEndpoint,
@@ -100,7 +100,7 @@ async function checkKeyAt(
   const reply = await requestModels(endpoint, apiKey, signal);
   if (reply.ok) {
     await discardBody(reply);
-    // A list that is open to everybody proves nothing about a key.
+    // A list that can be read without a key proves nothing about the key.
     const anonymousReply = await requestModels(endpoint, undefined, signal);
     await discardBody(anonymousReply);
     return [400, 401, 403].includes(anonymousReply.status)
@@ -111,14 +111,14 @@ async function checkKeyAt(
   if (!isKeyRefusal(reply.status, errorBody)) return UNCHECKED;
   const { name } = endpoint.provider;
   return {
-    kind: "refused",
+    kind: "rejected",
     name,
     status: reply.status,
     message: refusalMessage(errorBody, apiKey),
   };
 }
 
-// Some providers say 400 to a wrong key. A 403 for want of a scope is a restricted key, which may well call models.
+// Some providers answer 400 to a wrong key. A 403 that names a scope is a restricted key, which may be able to call models.
 function isKeyRefusal(status: number, errorBody: string): boolean {
   if (status === 401) return true;
   if (status === 403) return !/\bscopes?\b/i.test(errorBody);
@@ -140,13 +140,13 @@ function requestModels(
     headers["authorization"] = `Bearer ${apiKey.reveal()}`;
   else if (apiKey !== undefined) headers[provider.auth] = apiKey.reveal();
   const url = baseUrl + checkPathOf(provider);
-  const outgoing = { method: "GET", headers, redirect: "manual", signal } as const;
+  const init = { method: "GET", headers, redirect: "manual", signal } as const;
   return credential?.inProcess === undefined
-    ? fetch(url, outgoing)
-    : credential.inProcess(new Request(url, outgoing));
+    ? fetch(url, init)
+    : credential.inProcess(new Request(url, init));
 }
 
-// The list of models lies beside the endpoint that generates.
+// The list of models is a sibling of the generation endpoint.
 function checkPathOf({ paths, keyCheckPath }: ProviderEndpoint["provider"]): string {
   if (keyCheckPath !== undefined) return keyCheckPath;
   const generationPath = paths.chat ?? paths.messages ?? "";

@@ -1,5 +1,5 @@
-// What was last read of each account's keys, for seconds: also that there is none, so that a call without an own key
-// costs no read.
+// Caches each account's newest key per provider for a few seconds, including its absence, so that calls without an own key
+// cost no read.
 
 import type { Secret } from "../base/secret.ts";
 
@@ -9,24 +9,24 @@ export interface DecryptedKey {
 }
 
 const CACHE_TTL_MS = 5_000;
-/** Outlives the check and the commit of the write that it announces. */
+/** Longer than the key check and the commit of the write. */
 const WRITE_BLOCK_MS = 20_000;
 const ENTRIES_MAX = 50_000;
 
 type Entry =
-  | { readonly kind: "kept"; readonly until: number; readonly key: DecryptedKey | undefined }
-  | { readonly kind: "barred"; readonly until: number };
+  | { readonly kind: "cached"; readonly until: number; readonly key: DecryptedKey | undefined }
+  | { readonly kind: "blocked"; readonly until: number };
 
 export interface ProviderKeyCache {
   readonly get: (
     cacheKey: string,
     now: number,
   ) => { readonly key: DecryptedKey | undefined } | undefined;
-  /** `now` is the time before the read that found it. */
+  /** `now` is the time before the read. */
   readonly set: (cacheKey: string, key: DecryptedKey | undefined, now: number) => void;
   /**
-   * Called inside the transaction that changes a slot. Nothing is kept for a while, because a read that began before the
-   * commit may end after it.
+   * Called in the transaction that changes a key. Blocks caching for a while, because a read that began before the commit may
+   * end after it.
    */
   readonly block: (cacheKey: string, now: number) => void;
   readonly size: () => number;
@@ -34,7 +34,7 @@ export interface ProviderKeyCache {
 
 export function createProviderKeyCache(entriesMax = ENTRIES_MAX): ProviderKeyCache {
   const entries = new Map<string, Entry>();
-  // A slot that is set anew becomes the youngest, so the first one is the oldest.
+  // Reinserting moves an entry to the end, so the first one is the oldest.
   const put = (cacheKey: string, entry: Entry): void => {
     entries.delete(cacheKey);
     const [oldest] = entries.keys();
@@ -48,13 +48,13 @@ export function createProviderKeyCache(entriesMax = ENTRIES_MAX): ProviderKeyCac
   return {
     get: (cacheKey, now) => {
       const entry = current(cacheKey, now);
-      return entry?.kind === "kept" ? entry : undefined;
+      return entry?.kind === "cached" ? entry : undefined;
     },
     set: (cacheKey, key, now) => {
-      if (current(cacheKey, now)?.kind === "barred") return;
-      put(cacheKey, { kind: "kept", until: now + CACHE_TTL_MS, key });
+      if (current(cacheKey, now)?.kind === "blocked") return;
+      put(cacheKey, { kind: "cached", until: now + CACHE_TTL_MS, key });
     },
-    block: (cacheKey, now) => put(cacheKey, { kind: "barred", until: now + WRITE_BLOCK_MS }),
+    block: (cacheKey, now) => put(cacheKey, { kind: "blocked", until: now + WRITE_BLOCK_MS }),
     size: () => entries.size,
   };
 }

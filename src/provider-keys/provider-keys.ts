@@ -1,5 +1,5 @@
-// The caller's own keys at model providers: added, listed, deleted, and opened for a call. It owns the table
-// provider_key. A raw key comes in once and never leaves but to its provider.
+// Callers' own API keys at model providers (BYOK). Owns the table provider_key. A raw key is received once and sent only to
+// its provider.
 
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
@@ -48,9 +48,9 @@ export interface NewProviderKey {
 }
 
 export interface ProviderKeys {
-  /** The providers that a key may be brought for now. */
+  /** The providers that keys can be added for. */
   readonly providers: () => readonly string[];
-  /** Asks the provider about a key before it is added; belongs before the transaction. */
+  /** Checks a key at the provider; called before the transaction that adds it. */
   readonly check: CheckKey;
   readonly add: (
     tx: Tx,
@@ -58,15 +58,15 @@ export interface ProviderKeys {
     newKey: NewProviderKey,
     now: number,
   ) => Promise<ProviderKey>;
-  /** Final, and the same when repeated: the sealed key is destroyed, the record stays. */
+  /** Destroys the encrypted key and keeps the record. Idempotent. */
   readonly remove: (tx: Tx, accountId: string, id: string, now: number) => Promise<ProviderKey>;
-  /** The account's newest key at the provider, as it was at most five seconds ago. */
+  /** The account's newest key at the provider, cached for up to five seconds. */
   readonly findNewestKey: (
     accountId: string,
     provider: string,
     now: number,
   ) => DecryptedKey | undefined | Promise<DecryptedKey | undefined>;
-  /** Writes down when keys were last used; kept in memory between calls. */
+  /** Writes the last-used times, which are buffered in memory. */
   readonly flushLastUsed: () => Promise<void>;
 }
 
@@ -92,7 +92,7 @@ export function createProviderKeys({
     await rejectOverLimit(tx, accountId);
     const { provider, apiKey, name, checkResult } = newKey;
     const id = newId("pk", now);
-    const envelope = encryptKey(kek, { id, accountId, provider }, apiKey);
+    const encrypted = encryptKey(kek, { id, accountId, provider }, apiKey);
     const status = checkResult.kind === "accepted" ? checkResult.status : "unchecked";
     cache.block(cacheKeyOf(accountId, provider), now);
     await tx.run(
@@ -105,8 +105,8 @@ export function createProviderKeys({
         name,
         apiKey.reveal().slice(-4),
         status,
-        envelope.sealed,
-        envelope.dataKey,
+        encrypted.sealed,
+        encrypted.dataKey,
         KEK_VERSION,
         now,
       ],
@@ -131,7 +131,7 @@ export function createProviderKeys({
   };
   return {
     providers,
-    // A key is sent nowhere but to a provider that it may be added for.
+    // A key is only sent to a provider that it can be added for.
     check: async (provider, apiKey) =>
       providers().includes(provider) ? check(provider, apiKey) : UNCHECKED,
     add,
@@ -143,24 +143,24 @@ export function createProviderKeys({
   };
 }
 
-// At once where it was read a moment ago, as it was for most calls.
+// Without a promise on a cache hit, as for most calls.
 function createKeyFinder(
   cache: ProviderKeyCache,
   lastUsed: Map<string, number>,
   read: (accountId: string, provider: string) => Promise<DecryptedKey | undefined>,
 ): ProviderKeys["findNewestKey"] {
-  const markUsed = (ownKey: DecryptedKey | undefined, now: number): DecryptedKey | undefined => {
-    if (ownKey !== undefined) lastUsed.set(ownKey.id, now);
-    return ownKey;
+  const markUsed = (key: DecryptedKey | undefined, now: number): DecryptedKey | undefined => {
+    if (key !== undefined) lastUsed.set(key.id, now);
+    return key;
   };
   const readThrough = async (
     accountId: string,
     provider: string,
     now: number,
   ): Promise<DecryptedKey | undefined> => {
-    const ownKey = await read(accountId, provider);
-    cache.set(cacheKeyOf(accountId, provider), ownKey, now);
-    return markUsed(ownKey, now);
+    const key = await read(accountId, provider);
+    cache.set(cacheKeyOf(accountId, provider), key, now);
+    return markUsed(key, now);
   };
   return (accountId, provider, now) => {
     const cached = cache.get(cacheKeyOf(accountId, provider), now);
@@ -180,7 +180,7 @@ export async function listProviderKeys(
   return toPage(rows.map(toProviderKey), page.limit);
 }
 
-/** All that are not deleted, newest first: an account has only so many. */
+/** All keys that are not deleted, newest first. Their number is limited per account. */
 export async function listLiveProviderKeys(
   reader: Reader,
   accountId: string,
@@ -192,7 +192,7 @@ export async function listLiveProviderKeys(
   return rows.map(toProviderKey);
 }
 
-/** Those that are deleted, of which there is no end, newest first; `from` is the first of them. */
+/** Deleted keys from the id `from` on, newest first. Their number is unlimited. */
 export async function listDeletedProviderKeys(
   reader: Reader,
   accountId: string,
@@ -205,7 +205,7 @@ export async function listDeletedProviderKeys(
   return rows.map(toProviderKey);
 }
 
-/** The record as it is, and stays until the transaction ends. */
+/** Reads the record and locks it until the transaction ends. */
 export async function lockProviderKey(tx: Tx, accountId: string, id: string): Promise<ProviderKey> {
   await tx.lockMany("provider_key", "id", [id]);
   return getProviderKey(tx, accountId, id);
@@ -215,13 +215,14 @@ async function getProviderKey(reader: Reader, accountId: string, id: string): Pr
   const row = await reader.get(`${SELECT_RECORD} where account_id = ? and id = ?`, [accountId, id]);
   if (row === undefined)
     throw new Fault("not_found", "no such provider key", {
-      message: "There is no provider key with that id. List them with GET /v1/provider-keys.",
+      message:
+        "This account has no provider key with this id. List provider keys with GET /v1/provider-keys.",
       param: "id",
       next: [
         {
           method: "GET",
           url: "/v1/provider-keys",
-          why: "List the provider keys that there are.",
+          why: "List your provider keys.",
         },
       ],
     });
@@ -242,14 +243,18 @@ async function readNewestKey(
   if (row === undefined) return undefined;
   const id = text(row, "id");
   try {
-    const envelope = { sealed: text(row, "sealed"), dataKey: text(row, "data_key") };
-    return { id, apiKey: decryptKey(kek, { id, accountId, provider }, envelope) };
+    const encrypted = { sealed: text(row, "sealed"), dataKey: text(row, "data_key") };
+    return { id, apiKey: decryptKey(kek, { id, accountId, provider }, encrypted) };
   } catch (cause) {
-    // The call must not go on the gateway's account instead: its owner chose not to pay for it here.
-    throw new Fault("internal", `provider key ${id} does not open`, {
-      message: `Your own key at ${provider} cannot be opened. Delete it with DELETE /v1/provider-keys/${id} and add it again.`,
+    // Not charged to the gateway's account instead: the owner chose to pay the provider.
+    throw new Fault("internal", `provider key ${id} cannot be decrypted`, {
+      message: `Your provider key for ${provider} cannot be decrypted. Delete it with DELETE /v1/provider-keys/${id} and add it again.`,
       next: [
-        { method: "DELETE", url: `/v1/provider-keys/${id}`, why: "Delete the unreadable key." },
+        {
+          method: "DELETE",
+          url: `/v1/provider-keys/${id}`,
+          why: "Delete the key, then add it again.",
+        },
       ],
       cause,
     });
@@ -264,17 +269,21 @@ function rejectInvalid(
     throw invalid(
       "provider",
       supported.length === 0
-        ? "This gateway takes no provider keys: no provider is set up for them."
-        : `provider must be one of ${supported.join(", ")}.`,
+        ? "Provider keys cannot be added: no provider on this gateway supports them."
+        : `\`provider\` must be one of ${supported.map((id) => `\`${id}\``).join(", ")}.`,
     );
-  if (checkResult.kind === "refused") {
+  if (checkResult.kind === "rejected") {
     const { name, status, message } = checkResult;
-    throw new Fault("invalid_request", `${provider} refused a new key with ${status}`, {
-      message: `${name} refused this key${message === "" ? "" : `: ${message}`} (status ${status}). It was not stored.`,
+    throw new Fault("invalid_request", `${provider} rejected a new key with ${status}`, {
+      message: `${asSentence(`${name} rejected this key (status ${status})${message === "" ? "" : `: ${message}`}`)} The key was not stored.`,
       param: "api_key",
       fields: { provider, provider_status: status },
     });
   }
+}
+
+function asSentence(text: string): string {
+  return /[.!?…]$/.test(text) ? text : `${text}.`;
 }
 
 async function rejectOverLimit(tx: Tx, accountId: string): Promise<void> {
@@ -284,7 +293,7 @@ async function rejectOverLimit(tx: Tx, accountId: string): Promise<void> {
   );
   if (row !== undefined && integer(row, "count") >= KEYS_PER_ACCOUNT_MAX)
     throw new Fault("conflict", "too many provider keys", {
-      message: `An account may have ${KEYS_PER_ACCOUNT_MAX} provider keys. Delete one first.`,
+      message: `An account can have at most ${KEYS_PER_ACCOUNT_MAX} provider keys. Delete one first.`,
     });
 }
 

@@ -1,9 +1,9 @@
-// A provider's sentence about a key that it refuses, fit to be shown: short, one line, and without anything of the key.
+// Sanitizes a provider's error message about a rejected key: one short line without any part of the key.
 
 import type { Secret } from "../base/secret.ts";
 
 const MESSAGE_MAX_CHARACTERS = 300;
-/** So many characters in a row that a word shares with the key are no chance. */
+/** A word that shares this many consecutive characters with the key is redacted. */
 const KEY_FRAGMENT_MIN_CHARACTERS = 6;
 
 export function refusalMessage(errorBody: string, apiKey: Secret): string {
@@ -23,10 +23,10 @@ function errorMessageIn(errorBody: string): string {
   const body: unknown = Array.isArray(outer) ? outer[0] : outer;
   const error = fieldOf(body, "error");
   const candidates = [fieldOf(error, "message"), error, fieldOf(body, "message")];
-  return [...candidates, fieldOf(body, "detail")].find((place) => typeof place === "string") ?? "";
+  return [...candidates, fieldOf(body, "detail")].find((value) => typeof value === "string") ?? "";
 }
 
-// Providers echo a key whole, in part, or with its middle starred out.
+// Providers echo keys in full, in part, or with asterisks in the middle.
 function revealsKey(word: string, raw: string): boolean {
   if (/\*{2}|\.{3}[^.]|…./.test(word)) return true;
   for (let start = 0; start + KEY_FRAGMENT_MIN_CHARACTERS <= word.length; start++)

@@ -1,4 +1,4 @@
-// /v1/provider-keys: the HTTP face of the provider-keys room.
+// Routes of /v1/provider-keys.
 
 import { z } from "zod";
 import { secret } from "../base/secret.ts";
@@ -22,14 +22,13 @@ import {
 export interface ProviderKeyRouteDeps {
   readonly db: Db;
   readonly providerKeys: ProviderKeys;
-  /** Told in the transaction of the change. */
+  /** Called in the transaction of the change. */
   readonly onProviderKeyChange?: (tx: Tx, change: ProviderKeyChange) => Promise<void>;
 }
 
 export interface ProviderKeyChange {
   readonly kind: "provider_key.added" | "provider_key.deleted";
   readonly key: ProviderKey;
-  /** Whoever changed it: a key's id, or a person's. */
   readonly actor: { readonly type: "key" | "person"; readonly id: string };
   readonly clientIp: string;
   readonly now: number;
@@ -44,22 +43,23 @@ export function providerKeyRoutes(deps: ProviderKeyRouteDeps): readonly Route[] 
 }
 
 function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Route {
-  // The check only notes its verdict: a repeated request must get its first answer, whatever the provider says by then.
+  // The result is only stored here and used in the transaction, so that a repeated request gets its first response whatever
+  // the provider says now.
   const checkResults = new WeakMap<Request, KeyCheckResult>();
   return keyWriteRoute({
     method: "POST",
     path: "/v1/provider-keys",
     id: "addProviderKey",
     tag: "Provider keys",
-    summary: "Bring your own key at a provider",
+    summary: "Add a provider key",
     description:
-      "Calls to that provider's models then go on your own account there and cost no credits. The provider is asked about the key first, for at most five seconds; a key that it refuses is not stored. Where several keys for one provider exist, the newest is used: to change a key without a gap, add the new one, then delete the old one.",
+      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
     dialect: "openai",
     body: NewProviderKeyRequest,
     requestExample: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
     responses: {
       201: {
-        description: "The record. The raw key is in no answer.",
+        description: "The provider key's record. The raw key is never returned.",
         schema: ProviderKeyRecord,
         example: PROVIDER_KEY_EXAMPLE,
       },
@@ -90,7 +90,7 @@ function listRoute(db: Db): Route {
     id: "listProviderKeys",
     tag: "Provider keys",
     summary: "List your provider keys",
-    description: "Newest first, deleted ones included.",
+    description: "Lists provider keys, newest first, including deleted ones.",
     dialect: "openai",
     query: z.strictObject({ ...PageQuery, cursor: cursorSchema("pk") }),
     responses: {
@@ -121,7 +121,7 @@ function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
     tag: "Provider keys",
     summary: "Delete a provider key",
     description:
-      "The sealed key is destroyed; its record stays, so that past usage can be told apart. Calls that start within the next five seconds may still use it where the gateway runs in several processes. Repeating the call gives the same answer. Afterwards calls go on your next newest key for that provider, or, where there is none, on the gateway's account for credits.",
+      "Destroys the encrypted key and keeps its record for past usage. If the gateway runs in several processes, calls may use the key for another five seconds. Later calls use your next newest key for the provider, or credits if there is none. Deleting a deleted key changes nothing.",
     dialect: "openai",
     params: z.object({
       id: z
@@ -130,7 +130,7 @@ function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
     }),
     responses: {
       200: {
-        description: "The deleted key's record.",
+        description: "The record of the deleted key.",
         schema: ProviderKeyRecord,
         example: { ...PROVIDER_KEY_EXAMPLE, status: "deleted" },
       },

@@ -1,4 +1,4 @@
-// One export, and what the collector says to it.
+// Exports spans to an OTLP collector and classifies its response.
 
 import { readBoundedText } from "../base/streams/bounded-body.ts";
 import type { Secret } from "../base/secret.ts";
@@ -10,13 +10,16 @@ export interface OtlpEndpoint {
 }
 
 export type ExportResult =
-  | { readonly kind: "taken"; readonly rejected: number }
-  /** `later`: the same may be taken then. */
-  | { readonly kind: "later" | "never"; readonly reason: string; readonly retryAfterMs?: number };
+  | { readonly kind: "accepted"; readonly rejectedSpans: number }
+  | {
+      readonly kind: "retryable" | "rejected";
+      readonly reason: string;
+      readonly retryAfterMs?: number;
+    };
 
 export const BACKOFF_MAX_MS = MINUTE_MS;
 const RESPONSE_MAX_BYTES = 65_536;
-/** By OTLP's own list, these alone are worth another try. */
+/** The retryable statuses of the OTLP specification. */
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export async function exportSpans(
@@ -28,7 +31,9 @@ export async function exportSpans(
     const response = await fetch(url, {
       method: "POST",
       headers: {
-        ...Object.fromEntries(Object.entries(headers).map(([name, its]) => [name, its.reveal()])),
+        ...Object.fromEntries(
+          Object.entries(headers).map(([name, value]) => [name, value.reveal()]),
+        ),
         "content-type": "application/json",
       },
       body,
@@ -36,19 +41,19 @@ export async function exportSpans(
       signal: AbortSignal.timeout(timeoutMs),
     });
     const text = await readBoundedText(response.body, RESPONSE_MAX_BYTES);
-    if (response.ok) return { kind: "taken", rejected: rejectedSpanCount(text) };
+    if (response.ok) return { kind: "accepted", rejectedSpans: rejectedSpanCount(text) };
     const waitSeconds = Number(response.headers.get("retry-after"));
     return {
-      kind: RETRYABLE_STATUSES.has(response.status) ? "later" : "never",
+      kind: RETRYABLE_STATUSES.has(response.status) ? "retryable" : "rejected",
       reason: `status ${response.status}`,
       ...(waitSeconds > 0 ? { retryAfterMs: Math.min(BACKOFF_MAX_MS, waitSeconds * 1_000) } : {}),
     };
   } catch (error) {
-    return { kind: "later", reason: error instanceof Error ? error.message : String(error) };
+    return { kind: "retryable", reason: error instanceof Error ? error.message : String(error) };
   }
 }
 
-/** How many spans the collector says that it did not take. */
+/** Spans rejected by the collector, from OTLP's `partialSuccess`. */
 function rejectedSpanCount(text: string): number {
   return Number(/"rejectedSpans"\s*:\s*"?(\d{1,15})/.exec(text)?.[1] ?? 0);
 }

@@ -1,4 +1,4 @@
-// Spans as OTLP has them in JSON: identifiers in hexadecimal, whole numbers of 64 bits as text.
+// Encodes spans as OTLP JSON: ids in hexadecimal, 64-bit integers as strings.
 
 import type { AttributeValue, Span } from "./span.ts";
 
@@ -8,7 +8,7 @@ const ERROR_STATUS = 2;
 export interface Resource {
   readonly serviceName: string;
   readonly version: string;
-  /** Which process of several. */
+  /** Id of this process. */
   readonly instance: string;
 }
 
@@ -51,12 +51,12 @@ function attributesOf(values: Span["attributes"]): readonly object[] {
   );
 }
 
-// A cost is a fraction also where it is 0: a collector keeps the two kinds of numbers apart.
+// Costs are always doubles, also 0: collectors distinguish the two number types.
 function valueOf(key: string, value: AttributeValue): object {
   if (typeof value === "string") return { stringValue: value };
   if (typeof value === "boolean") return { boolValue: value };
   if (typeof value !== "number")
-    return { arrayValue: { values: value.map((one) => ({ stringValue: one })) } };
+    return { arrayValue: { values: value.map((item) => ({ stringValue: item })) } };
   return Number.isInteger(value) && !key.endsWith("_usd")
     ? { intValue: String(value) }
     : { doubleValue: value };

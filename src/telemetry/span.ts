@@ -1,5 +1,5 @@
-// A model call as OpenTelemetry tells it: what its usage record says, under the names of the conventions for generative
-// AI. No word of a prompt or a reply is in it.
+// Builds the OpenTelemetry span of a model call from its usage record, by the semantic conventions for generative AI.
+// Prompts and replies are not included.
 
 import { randomBytes } from "node:crypto";
 import { usdText } from "../base/money.ts";
@@ -7,12 +7,12 @@ import type { UsageRecord } from "../usage/usage.ts";
 
 export interface CallTrace {
   readonly record: UsageRecord;
-  /** The model as its caller named it. */
+  /** The model id as requested. */
   readonly requestedModel: string;
   readonly parent: TraceParent | undefined;
 }
 
-/** The trace that a caller's own work is part of. */
+/** The caller's span, from the `traceparent` header. */
 export interface TraceParent {
   readonly traceId: string;
   readonly spanId: string;
@@ -29,7 +29,7 @@ export interface Span {
   readonly startedAt: number;
   readonly endedAt: number;
   readonly attributes: Readonly<Record<string, AttributeValue | undefined>>;
-  /** What went wrong that was not the caller's doing. */
+  /** The outcome of a failed call that the caller did not abort. */
   readonly error: string | undefined;
 }
 
@@ -46,7 +46,7 @@ const HTTP_ROUTES = {
   embeddings: "/v1/embeddings",
 } as const satisfies Record<UsageRecord["api"], string>;
 
-/** The conventions' names for providers, where they are not ours. */
+/** Provider names of the conventions that differ from our ids. */
 const OTEL_PROVIDER_NAMES: Readonly<Record<string, string>> = {
   azure: "azure.ai.openai",
   bedrock: "aws.bedrock",
@@ -57,7 +57,7 @@ const OTEL_PROVIDER_NAMES: Readonly<Record<string, string>> = {
   xai: "x_ai",
 };
 
-/** Undefined where a header is none by the W3C's trace context, which is then as good as not sent. */
+/** Undefined if the header is invalid, which W3C Trace Context says to ignore. */
 export function parseTraceParent(header: string | null): TraceParent | undefined {
   const [, traceId, spanId, flags] =
     (header === null ? null : TRACEPARENT.exec(header.trim())) ?? [];

@@ -1,5 +1,5 @@
-// Tells a collector of each model call. A call never waits for it: spans are gathered, sent in batches, kept for a while
-// where the collector is away, and let go of and counted where that lasts.
+// Sends a span of each model call to an OTLP collector, in batches and without delaying calls. While the collector is
+// unavailable, spans are queued; above the queue limit they are dropped and counted.
 
 import type { Log } from "../base/log.ts";
 import { otlpJson, type Resource } from "./otlp.ts";
@@ -10,21 +10,21 @@ export interface TelemetryOptions extends OtlpEndpoint {
   readonly shouldContinueTraces: boolean;
   readonly resource: Resource;
   readonly log: Log;
-  /** Shorter for tests. */
+  /** Overridden by tests. */
   readonly shutdownTimeoutMs?: number;
 }
 
 export interface Telemetry {
   readonly recordCall: (call: Omit<CallTrace, "parent">, headers: Headers) => void;
-  /** Sends what there is, unless the collector was away a moment ago. */
+  /** Sends queued spans, except during a backoff. */
   readonly flush: () => Promise<void>;
-  /** Sends what there is once more, and waits for no more than two seconds. */
+  /** Sends queued spans, for up to two seconds. */
   readonly shutdown: () => Promise<void>;
   readonly counts: () => { readonly sent: number; readonly dropped: number };
 }
 
 const BATCH_MAX_SPANS = 512;
-/** Some three megabytes. */
+/** About 3 MB. */
 const QUEUE_MAX_SPANS = 4_096;
 const EXPORT_TIMEOUT_MS = 10_000;
 const SHUTDOWN_TIMEOUT_MS = 2_000;
@@ -41,19 +41,20 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   const sendAll = async (timeoutMs: number): Promise<void> => {
     while (queue.length > 0) {
       const batch = queue.slice(0, BATCH_MAX_SPANS);
-      const sent = await exportSpans(options, otlpJson(options.resource, batch), timeoutMs);
-      if (sent.kind === "later") {
-        outageLog.onFailure(sent.reason);
-        backoff.start(sent.retryAfterMs);
+      const result = await exportSpans(options, otlpJson(options.resource, batch), timeoutMs);
+      if (result.kind === "retryable") {
+        outageLog.onFailure(result.reason);
+        backoff.start(result.retryAfterMs);
         return;
       }
       backoff.reset();
       queue.splice(0, batch.length);
-      const rejected = sent.kind === "taken" ? Math.min(sent.rejected, batch.length) : batch.length;
+      const rejected =
+        result.kind === "accepted" ? Math.min(result.rejectedSpans, batch.length) : batch.length;
       counts.sent += batch.length - rejected;
       counts.dropped += rejected;
-      if (sent.kind === "never") {
-        outageLog.onFailure(sent.reason);
+      if (result.kind === "rejected") {
+        outageLog.onFailure(result.reason);
         return;
       }
       outageLog.onSuccess();
@@ -99,7 +100,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   };
 }
 
-// What is being sent may have begun before the last calls ended.
+// An export in flight may not include the last spans.
 async function finalFlush(
   inFlight: () => Promise<void> | undefined,
   flush: () => Promise<void>,
@@ -108,7 +109,7 @@ async function finalFlush(
   await flush();
 }
 
-// Each pause is twice as long as the one before, unless the collector says how long.
+// Exponential backoff, unless the collector sends `retry-after`.
 function createBackoff(): {
   readonly start: (retryAfterMs: number | undefined) => void;
   readonly reset: () => void;
@@ -128,7 +129,7 @@ function createBackoff(): {
   };
 }
 
-// The log is told once of a trouble that lasts.
+// Logs an outage once.
 function createOutageLog({ url, log }: TelemetryOptions): {
   readonly onFailure: (detail: string) => void;
   readonly onSuccess: () => void;
@@ -136,8 +137,7 @@ function createOutageLog({ url, log }: TelemetryOptions): {
   let isLogged = false;
   return {
     onFailure: (detail) => {
-      if (!isLogged)
-        log.warn("a collector does not take spans", { collector: new URL(url).host, detail });
+      if (!isLogged) log.warn("failed to export spans", { collector: new URL(url).host, detail });
       isLogged = true;
     },
     onSuccess: () => {

@@ -105,7 +105,9 @@ describeEachStore((store) => {
       const refused = await send(wrong);
       expect([refused.status, textOf(refused)]).toEqual([
         400,
-        expect.stringMatching(/OpenAI refused this key: .* \(status 401\)\. It was not stored\./),
+        expect.stringMatching(
+          /OpenAI rejected this key \(status 401\): .*\. The key was not stored\./,
+        ),
       ]);
       expect(refused.text).toContain('value="to keep"');
       expect(refused.text).toMatch(/<option value="openai" selected/);
@@ -115,11 +117,11 @@ describeEachStore((store) => {
 
     test("what cannot be a key, or is one of this gateway, is refused by the name of its field", async () => {
       for (const [change, said] of [
-        [{ api_key: "short" }, "The key must have 16 characters or more"],
-        [{ api_key: place.account.key }, "The key is a key of this gateway"],
+        [{ api_key: "short" }, "The API key must have at least 16 characters"],
+        [{ api_key: place.account.key }, "The API key is a key of this gateway"],
         [{ provider: "nobody" }, "The provider must be one of openai,"],
         [{ provider: "" }, "The provider must not be empty."],
-        [{ name: "x".repeat(101) }, "The name must have 100 characters or fewer."],
+        [{ name: "x".repeat(101) }, "The name must have at most 100 characters."],
       ] as const) {
         const refused = await send({ ...ADD_FORM, ...change });
         expect([refused.status, textOf(refused)]).toEqual([400, expect.stringContaining(said)]);

@@ -83,15 +83,15 @@ describe("an inflow that is asked", () => {
     tap.push("a");
     tap.end(false);
     expect(await next(tap)).toBe("a");
-    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was cut");
-    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was cut");
+    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was truncated");
+    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was truncated");
   });
 
   test("says to whoever waits that it was cut", async () => {
     const tap = openStreamHarness();
     const waiting = next(tap);
     tap.end(false);
-    expect(await rejectionMessage(waiting)).toBe("the reply was cut");
+    expect(await rejectionMessage(waiting)).toBe("the reply was truncated");
   });
 
   test("keeps to its first end", async () => {
@@ -279,14 +279,14 @@ describe("an inflow that is cancelled", () => {
     cancelBodyStream(tap.stream);
     cancelBodyStream(tap.stream);
     expect(tap.done).toEqual(["hang up"]);
-    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was cut");
+    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was truncated");
   });
 
   test("does not leave anybody waiting", async () => {
     const tap = openStreamHarness();
     const waiting = next(tap);
     cancelBodyStream(tap.stream);
-    expect(await rejectionMessage(waiting)).toBe("the reply was cut");
+    expect(await rejectionMessage(waiting)).toBe("the reply was truncated");
   });
 
   test("has nothing to hang up when it has ended", () => {
@@ -375,7 +375,7 @@ describe("the inflow of a body that the runtime reads", () => {
   test("is cut where the body breaks", async () => {
     const inflow = bodyStreamFrom(bodyOf(["a"], true));
     expect(Buffer.from((await nextChunk(inflow)) ?? []).toString()).toBe("a");
-    expect(await rejectionMessage(nextChunk(inflow))).toBe("the reply was cut");
+    expect(await rejectionMessage(nextChunk(inflow))).toBe("the reply was truncated");
   });
 
   test("reads nothing more while it is paused", async () => {
@@ -417,7 +417,7 @@ describe("the inflow of a body that the runtime reads", () => {
       if (isPaused) pauseBodyStream(inflow);
       cancelBodyStream(inflow);
       expect(await waitUntil(() => isCancelled)).toBe(true);
-      expect(await rejectionMessage(nextChunk(inflow))).toBe("the reply was cut");
+      expect(await rejectionMessage(nextChunk(inflow))).toBe("the reply was truncated");
     }
   });
 });

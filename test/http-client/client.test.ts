@@ -352,7 +352,7 @@ for (const [name, create] of CLIENTS)
         const { body } = await carry(requestTo(server.url));
         await nextChunk(body);
         cancelBodyStream(body);
-        expect(await rejectionMessage(nextChunk(body))).toBe("the reply was cut");
+        expect(await rejectionMessage(nextChunk(body))).toBe("the reply was truncated");
         expect(await waitUntil(() => server.connections[0]?.isOpen() === false)).toBe(true);
       });
     });

@@ -363,7 +363,7 @@ describe("bytes that nobody asked for", () => {
     const { send: carry } = createHttpClient();
     const server = await startServer(({ send }) => send("220 mail.example ready\r\n"));
     const greeted = carry(requestTo(server.url, { signal: AbortSignal.timeout(1_000) }));
-    expect(await rejectionMessage(greeted)).toMatch(/broken reply|closed/);
+    expect(await rejectionMessage(greeted)).toMatch(/malformed reply|closed/);
     expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });
 });
@@ -598,7 +598,7 @@ describe("a reply that lasts until the connection closes", () => {
       await Bun.sleep(20);
       socket.resetAndDestroy();
     });
-    expect(await rejectionMessage(call(carry, server))).toBe("the reply was cut");
+    expect(await rejectionMessage(call(carry, server))).toBe("the reply was truncated");
   });
 });
 
@@ -621,7 +621,7 @@ describe("a packed reply", () => {
       await request();
       send("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 99\r\n\r\nplain text");
     });
-    expect(await rejectionMessage(call(carry, server))).toBe("the reply was cut");
+    expect(await rejectionMessage(call(carry, server))).toBe("the reply was truncated");
     expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });
 
@@ -663,7 +663,7 @@ describe("headers", () => {
     for (const name of ["Host", "content-length", "Transfer-Encoding", "connection"])
       expect(
         await rejectionMessage(send(requestTo(server.url, { headers: { [name]: "5" } }))),
-      ).toContain("cannot be sent");
+      ).toContain("invalid header");
     await Bun.sleep(20);
     expect(server.connections.length).toBe(0);
   });
@@ -799,7 +799,7 @@ describe("a connection that does not come about", () => {
     expect(errors).toEqual([]);
     await advanceClock(10_001);
     await Promise.all(calls);
-    expect(errors).toEqual(Array(2).fill("no connection within 10 seconds"));
+    expect(errors).toEqual(Array(2).fill("connect timeout after 10 s"));
     expect(givenUp).toBe(1);
     expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });

@@ -339,7 +339,7 @@ describe("what is no reply", () => {
         ways.push([bytes.subarray(0, at), bytes.subarray(at)]);
       for (const way of ways) {
         const seen = parseSlices(way);
-        expect(seen.error).toMatch(/^Error: a broken reply: /);
+        expect(seen.error).toMatch(/^Error: malformed reply: /);
         expect(body.startsWith(seen.body)).toBe(true);
         expect(seen.ends).toBe(0);
         expect(seen.mayClose).toBe(false);
@@ -353,11 +353,11 @@ describe("what is no reply", () => {
         const seen = parseSlices(
           at === 0 ? bytewise(bytes) : [bytes.subarray(0, at), bytes.subarray(at)],
         );
-        expect(seen.error).toMatch(/^Error: a broken reply: /);
+        expect(seen.error).toMatch(/^Error: malformed reply: /);
         expect(body.startsWith(seen.body)).toBe(true);
       }
       const whole = parseSlices([bytes]);
-      expect(whole.error).toMatch(/^Error: a broken reply: /);
+      expect(whole.error).toMatch(/^Error: malformed reply: /);
       expect(body.startsWith(whole.body)).toBe(true);
     });
 
@@ -387,7 +387,7 @@ describe("what is no reply", () => {
           parseSlices(sliceAt(bytes, places)),
           parseSlices(bytewise(bytes)),
         ]) {
-          if (seen.error !== undefined) expect(seen.error).toMatch(/^Error: a broken reply: /);
+          if (seen.error !== undefined) expect(seen.error).toMatch(/^Error: malformed reply: /);
           expect(seen.ends).toBeLessThanOrEqual(1);
           // However it is sliced, it is either a reply or none.
           expect(seen.error).toBe(whole.error);

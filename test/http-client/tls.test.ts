@@ -196,7 +196,7 @@ describe("a secure reply that lasts until the connection closes", () => {
   test("is cut where somebody on the way resets the connection", async () => {
     const { server } = await speaking(() => {});
     const way = await between(server);
-    expect(await call("own", urlByName(way))).toBe("error Error: the reply was cut");
+    expect(await call("own", urlByName(way))).toBe("error Error: the reply was truncated");
   });
 
   async function speaking(close: (line: ServerConnection) => void) {

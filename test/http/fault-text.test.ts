@@ -6,7 +6,7 @@ test.each([
   ["amount_usd", "`amount_usd` must be at least 5.", "The amount must be at least 5."],
   ["limit_usd", "limit_usd must be positive", "The limit must be positive."],
   ["url", "`url` and `name` are required.", "The URL and the name are required."],
-  ["email", "`email` must be an email address.", "`email` must be an email address."],
+  ["email", "`email` must be an email address.", "Email must be an email address."],
 ])("replaces API names with form labels: %s", (param, message, text) => {
   expect(faultText(invalid(param, message))).toBe(text);
 });

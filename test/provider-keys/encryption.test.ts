@@ -119,13 +119,13 @@ describeEachStore((kind, open) => {
       const bob = await add("bob", "openai");
       const sim = await add("bob", "sim");
       await move(alice, bob);
-      expect(await refused("acct_bob", "openai")).toBe(`provider key ${bob} does not open`);
+      expect(await refused("acct_bob", "openai")).toBe(`provider key ${bob} cannot be decrypted`);
       await move(alice, sim);
-      expect(await refused("acct_bob", "sim")).toBe(`provider key ${sim} does not open`);
+      expect(await refused("acct_bob", "sim")).toBe(`provider key ${sim} cannot be decrypted`);
       await store.db.write((tx) =>
         tx.run("update provider_key set account_id = 'acct_bob' where id = ?", [alice]),
       );
-      expect(await refused("acct_bob", "openai")).toContain("does not open");
+      expect(await refused("acct_bob", "openai")).toContain("cannot be decrypted");
     });
 
     test("nothing opens under another master secret, and the call fails instead of costing credits", async () => {
@@ -143,7 +143,7 @@ describeEachStore((kind, open) => {
         status: "rejected",
         reason: {
           code: "internal",
-          publicMessage: `Your own key at openai cannot be opened. Delete it with DELETE /v1/provider-keys/${id} and add it again.`,
+          publicMessage: `Your provider key for openai cannot be decrypted. Delete it with DELETE /v1/provider-keys/${id} and add it again.`,
         },
       });
     });

@@ -76,7 +76,7 @@ describe("a key that the provider refuses", () => {
   test("is refused on 401, in the provider's words, without the key", async () => {
     const verdict = await check(provider.endpoint(), WRONG_KEY);
     expect(verdict).toEqual({
-      kind: "refused",
+      kind: "rejected",
       name: "OpenAI",
       status: 401,
       message: "Incorrect API key provided: [key]",
@@ -106,7 +106,7 @@ describe("a key that the provider refuses", () => {
     test(`is refused with ${title}`, async () => {
       providerResponds(status, body);
       expect(await check(provider.endpoint(), WRONG_KEY)).toEqual({
-        kind: "refused",
+        kind: "rejected",
         name: "OpenAI",
         status,
         message,
@@ -124,12 +124,12 @@ describe("a key that the provider refuses", () => {
         ),
     );
     expect(await check(provider.endpoint(), WRONG_KEY)).toMatchObject({
-      kind: "refused",
+      kind: "rejected",
       message: "",
     });
     providerResponds(401, { error: { message: "long ".repeat(500) } });
     const verdict = await check(provider.endpoint(), WRONG_KEY);
-    expect(verdict.kind === "refused" && verdict.message.length).toBe(301);
+    expect(verdict.kind === "rejected" && verdict.message.length).toBe(301);
   });
 });
 
@@ -200,7 +200,7 @@ describe("the simulator in this process", () => {
   test("is asked without a network", async () => {
     expect(await check(placeWith(GOOD_KEY), GOOD_KEY)).toEqual(ACTIVE);
     expect(await check(placeWith(GOOD_KEY), WRONG_KEY)).toMatchObject({
-      kind: "refused",
+      kind: "rejected",
       status: 401,
     });
     expect(await check(placeWith(false), GOOD_KEY)).toEqual(UNCHECKED);

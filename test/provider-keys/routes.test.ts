@@ -48,7 +48,7 @@ describeEachStore((kind, open) => {
       const answer = await room.call("alice", "POST", PATH, { body });
       expect([answer.status, JSON.stringify(answer.body)]).toEqual([
         400,
-        expect.stringContaining("name: must not hold control characters"),
+        expect.stringContaining("`name` must not hold control characters"),
       ]);
     });
 
@@ -75,7 +75,7 @@ describeEachStore((kind, open) => {
       expect(status).toBe(400);
       expect(body["error"]).toMatchObject({
         message:
-          "OpenAI refused this key: Incorrect API key provided: [key] (status 401). It was not stored.",
+          "OpenAI rejected this key (status 401): Incorrect API key provided: [key]. The key was not stored.",
         code: "invalid_request",
         param: "api_key",
         provider: "openai",
@@ -93,7 +93,7 @@ describeEachStore((kind, open) => {
         });
         expect(status).toBe(400);
         expect(body["error"]).toMatchObject({
-          message: "provider must be one of openai, sim.",
+          message: "`provider` must be one of `openai`, `sim`.",
           param: "provider",
         });
       }

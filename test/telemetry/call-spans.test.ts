@@ -207,7 +207,7 @@ describe("the settings of a collector", () => {
       "OTEL_EXPORTER_OTLP_ENDPOINT must be an http:// or https:// address",
     ]);
     expect(mistakesOf({ OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" })).toEqual([
-      "OTEL_EXPORTER_OTLP_PROTOCOL must be http/json, which is what Postern speaks: name the collector's HTTP port, mostly 4318",
+      "OTEL_EXPORTER_OTLP_PROTOCOL must be http/json, the only protocol that Postern supports; use the collector's HTTP port, usually 4318",
     ]);
     for (const headers of ["abc", "=x", "a b=c", "a=%", "a=%00"])
       expect(mistakesOf({ OTEL_EXPORTER_OTLP_HEADERS: headers })).toEqual([

@@ -12,7 +12,7 @@ export async function checkTelemetry({ telemetry }: Config): Promise<readonly Fi
   if (telemetry === undefined) return [];
   const place = `the collector at ${new URL(telemetry.url).host}`;
   const sent = await exportSpans(telemetry, '{"resourceSpans":[]}', TIMEOUT_MS);
-  if (sent.kind === "taken")
+  if (sent.kind === "accepted")
     return [{ status: "ok", check: CHECK, message: `${place} takes spans` }];
   // Calls go on without it, so it is no failure of the gateway's.
   return [

@@ -31,7 +31,9 @@ export function faultText({ publicMessage, options }: Fault): string {
   const sentences = text.split(/(?<=\.) (?=[A-Z])/);
   const forPeople = sentences.filter((sentence) => !API_ONLY.test(sentence));
   const shown = forPeople.length === 0 ? text : forPeople.join(" ");
-  return /[.!?]$/.test(shown) ? shown : `${shown}.`;
+  const unquoted = shown.replaceAll("`", "");
+  const sentence = unquoted.charAt(0).toUpperCase() + unquoted.slice(1);
+  return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
 }
 
 function labelOf(name: string, article: string): string | undefined {
