@@ -314,10 +314,17 @@ test("holds for the larger of two output limits if the provider chooses", async 
 
 test("holds the search fee of models that search in every call", async () => {
   const reply = completion({ prompt_tokens: 20, completion_tokens: 1 });
-  await open("OPENAI", { ...reply, cuts: [10], pauseMs: 500 }, 0n);
+  await open("OPENAI", { ...reply, ending: "silence" }, 0n);
   const body = { model: "openai/gpt-4o-search-preview", max_tokens: 16, messages: MESSAGES };
-  const responses = await Promise.all([1, 2, 3].map(() => send("chat", body)));
-  expect(responses.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 402, 402]);
+  const client = openSocketClient(gateway, account, "chat", body);
+  const { held } = await waitUntil(
+    () => readWallet(gateway.server.db, account.id),
+    (wallet) => wallet.held > 0n,
+  );
+  // More than half of the balance of $0.05, so a second call is rejected.
+  expect(held).toBeGreaterThan(25_000_000n);
+  expect((await send("chat", body)).status).toBe(402);
+  client.disconnect();
 });
 
 test("holds for an advisor model at its own price, and rejects one without a known price", async () => {

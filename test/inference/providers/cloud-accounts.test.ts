@@ -1,5 +1,5 @@
-// The clouds' accounts against servers that check what they are sent: AWS's signature worked out again from its
-// description, Google's statement verified with the public key.
+// Cloud accounts against servers that verify what they receive: AWS signatures are recomputed from the specification,
+// Google's JWT assertions are verified with the public key.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { createHash, createHmac, generateKeyPairSync, verify } from "node:crypto";
@@ -19,6 +19,7 @@ import {
   STREAMED_APIS,
   USD,
 } from "../support/harness.ts";
+import { MINUTE_MS } from "../../../src/base/time.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -38,9 +39,9 @@ afterEach(async () => {
   for (const stop of running.splice(0).toReversed()) await stop();
 });
 
-/** A simulator behind a door: what `refuse` answers is sent instead. */
-function startCloud(refuse: (request: Request, body: string) => Response | undefined): Cloud {
-  const host = startFaultyProvider();
+/** A simulator behind an authentication check: a response of `reject` is sent instead of the simulator's. */
+function startCloud(reject: (request: Request, body: string) => Response | undefined): Cloud {
+  const simulator = startFaultyProvider();
   const requests: Cloud["requests"] = [];
   const server = Bun.serve({
     hostname: "127.0.0.1",
@@ -51,9 +52,9 @@ function startCloud(refuse: (request: Request, body: string) => Response | undef
       const body = await request.text();
       const url = new URL(request.url);
       requests.push({ url, headers: request.headers, body });
-      const refused = refuse(request, body);
-      if (refused !== undefined) return refused;
-      return fetch(host.url + simulated(url), {
+      const rejection = reject(request, body);
+      if (rejection !== undefined) return rejection;
+      return fetch(simulator.url + simulatorPath(url), {
         method: "POST",
         headers: request.headers,
         body: withModel(url, body),
@@ -62,7 +63,7 @@ function startCloud(refuse: (request: Request, body: string) => Response | undef
   });
   const stop = async (): Promise<void> => {
     await server.stop(true);
-    await host.stop();
+    await simulator.stop();
   };
   running.push(stop);
   return { url: `http://127.0.0.1:${server.port}`, requests, stop };
@@ -70,8 +71,8 @@ function startCloud(refuse: (request: Request, body: string) => Response | undef
 
 const RAW_PREDICT = /\/publishers\/anthropic\/models\/([^/:]+):(rawPredict|streamRawPredict)$/;
 
-// The simulator knows Anthropic's own address; Vertex puts the model into the path.
-function simulated(url: URL): string {
+// The simulator has Anthropic's own paths; Vertex puts the model into the path.
+function simulatorPath(url: URL): string {
   const match = RAW_PREDICT.exec(url.pathname);
   if (match === null) return url.pathname + url.search;
   return match[1] === "count-tokens" ? "/v1/messages/count_tokens" : "/v1/messages";
@@ -107,7 +108,7 @@ function awsSignature(request: Request, body: string, secretKey: string): string
   const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
   const hmac = (key: string | Buffer, text: string): Buffer =>
     createHmac("sha256", key).update(text).digest();
-  // Each segment of the path as it is sent is encoded once more, for every service but S3.
+  // Each path segment is encoded a second time, for every service but S3.
   const canonicalPath = url.pathname
     .split("/")
     .map((part) => encodeURIComponent(part))
@@ -144,10 +145,10 @@ describe("AWS Bedrock", () => {
 
   function startBedrock(): Cloud {
     return startCloud((request, body) => {
-      const told = /Signature=([0-9a-f]{64})$/.exec(
+      const signature = /Signature=([0-9a-f]{64})$/.exec(
         request.headers.get("authorization") ?? "",
       )?.[1];
-      const isSigned = told === awsSignature(request, body, SECRET);
+      const isSigned = signature === awsSignature(request, body, SECRET);
       return isSigned
         ? undefined
         : Response.json(
@@ -157,7 +158,7 @@ describe("AWS Bedrock", () => {
     });
   }
 
-  function signed(cloud: Cloud, more: Json = {}): Record<string, string> {
+  function awsEnv(cloud: Cloud, more: Json = {}): Record<string, string> {
     return {
       BEDROCK_BASE_URL: cloud.url,
       BEDROCK_REGION: "eu-central-1",
@@ -169,9 +170,9 @@ describe("AWS Bedrock", () => {
 
   for (const api of STREAMED_APIS)
     for (const stream of [false, true])
-      test(`${api}${stream ? ", streamed in binary frames" : ""} is signed, and answered in the caller's own API`, async () => {
+      test(`signs ${api}${stream ? " streams in binary frames" : " calls"}, and answers in the caller's API`, async () => {
         const cloud = startBedrock();
-        const { gateway, account } = await open(signed(cloud));
+        const { gateway, account } = await open(awsEnv(cloud));
         const response = await postCall(
           gateway,
           account,
@@ -191,10 +192,10 @@ describe("AWS Bedrock", () => {
         );
       });
 
-  test("temporary credentials send their token, which is signed as well", async () => {
+  test("sends and signs the session token of temporary credentials", async () => {
     const cloud = startBedrock();
     const { gateway, account } = await open(
-      signed(cloud, { BEDROCK_SESSION_TOKEN: "session-token-1" }),
+      awsEnv(cloud, { BEDROCK_SESSION_TOKEN: "session-token-1" }),
     );
     const response = await postCall(
       gateway,
@@ -208,10 +209,10 @@ describe("AWS Bedrock", () => {
     expect(headers?.get("authorization")).toContain("x-amz-security-token");
   });
 
-  test("a secret that is wrong is the gateway's trouble, and is not told to the caller", async () => {
+  test("a wrong secret is a 503 that does not reveal the signature error", async () => {
     const cloud = startBedrock();
     const { gateway, account } = await open(
-      signed(cloud, { BEDROCK_SECRET_ACCESS_KEY: "something-else-altogether" }),
+      awsEnv(cloud, { BEDROCK_SECRET_ACCESS_KEY: "something-else-altogether" }),
     );
     const response = await postCall(
       gateway,
@@ -227,7 +228,7 @@ describe("AWS Bedrock", () => {
     expect(text).not.toContain("signature");
   });
 
-  test("a Bedrock API key goes as a bearer token, and no signature is made", async () => {
+  test("sends a Bedrock API key as a bearer token, without signing", async () => {
     const cloud = startCloud((request) =>
       request.headers.get("authorization") === "Bearer bedrock-api-key-1"
         ? undefined
@@ -246,10 +247,10 @@ describe("AWS Bedrock", () => {
     expect(response.status).toBe(200);
   });
 
-  test("Claude asked for at Anthropic goes to Bedrock where the caller puts it first", async () => {
+  test("routes an Anthropic model to Bedrock if the caller's `order` says so", async () => {
     const cloud = startBedrock();
     const { gateway, account } = await open({
-      ...signed(cloud),
+      ...awsEnv(cloud),
       ANTHROPIC_API_KEY: "k",
       ANTHROPIC_BASE_URL: cloud.url,
     });
@@ -269,10 +270,10 @@ describe("AWS Bedrock", () => {
     ]);
   });
 
-  test("without a base URL the region makes the address", async () => {
+  test("derives the base URL from the region", async () => {
     const { providerBaseUrl } = await import("../../../src/inference/providers/cloud-accounts.ts");
     const bedrock = PROVIDERS.find(({ id }) => id === "bedrock");
-    if (bedrock === undefined) throw new Error("no such row");
+    if (bedrock === undefined) throw new Error("no provider bedrock");
     expect(providerBaseUrl(bedrock, undefined)).toBe(
       "https://bedrock-runtime.us-east-1.amazonaws.com",
     );
@@ -292,8 +293,8 @@ describe("Google Vertex AI", () => {
     client_email: "gateway@project.iam.gserviceaccount.com",
     token_uri: "https://oauth2.googleapis.com/token",
   };
-  let minted: { readonly claims: Json; readonly header: Json }[] = [];
-  let refusal: number | undefined;
+  let issued: { readonly claims: Json; readonly header: Json }[] = [];
+  let tokenErrorStatus: number | undefined;
   let tokenUrl = "";
   let stopTokens: () => Promise<void> = async () => {};
 
@@ -312,13 +313,13 @@ describe("Google Vertex AI", () => {
           Buffer.from(signature, "base64url"),
         );
         const isGrant = form.get("grant_type") === "urn:ietf:params:oauth:grant-type:jwt-bearer";
-        if (refusal !== undefined || !isOurs || !isGrant)
-          return Response.json({ error: "invalid_grant" }, { status: refusal ?? 400 });
+        if (tokenErrorStatus !== undefined || !isOurs || !isGrant)
+          return Response.json({ error: "invalid_grant" }, { status: tokenErrorStatus ?? 400 });
         const read = (part: string): Json =>
           JSON.parse(Buffer.from(part, "base64url").toString()) as Json;
-        minted.push({ claims: read(claims), header: read(header) });
+        issued.push({ claims: read(claims), header: read(header) });
         return Response.json({
-          access_token: `token-${minted.length}`,
+          access_token: `token-${issued.length}`,
           expires_in: 3_599,
           token_type: "Bearer",
         });
@@ -329,11 +330,11 @@ describe("Google Vertex AI", () => {
   });
   afterAll(() => stopTokens());
   afterEach(() => {
-    minted = [];
-    refusal = undefined;
+    issued = [];
+    tokenErrorStatus = undefined;
   });
 
-  function startVertex(valid: () => string = () => `token-${minted.length}`): Cloud {
+  function startVertex(valid: () => string = () => `token-${issued.length}`): Cloud {
     return startCloud((request) =>
       request.headers.get("authorization") === `Bearer ${valid()}`
         ? undefined
@@ -359,7 +360,7 @@ describe("Google Vertex AI", () => {
   for (const api of STREAMED_APIS)
     for (const stream of [false, true])
       for (const model of ["gemini-2.5-flash", "claude-sonnet-4-5"])
-        test(`${api}${stream ? ", streamed" : ""}, to ${model}`, async () => {
+        test(`calls ${model} with ${api}${stream ? ", streamed" : ""}`, async () => {
           const cloud = startVertex();
           const { gateway, account } = await open(env(cloud));
           const response = await postCall(
@@ -387,7 +388,7 @@ describe("Google Vertex AI", () => {
           }
         });
 
-  test("the statement says who, for what and for how long, and names its key", async () => {
+  test("the assertion has issuer, scope, audience and lifetime, and names its key", async () => {
     const at = Date.parse("2026-11-21T12:00:00Z");
     const cloud = startVertex();
     const { gateway, account } = await open(env(cloud), () => at);
@@ -399,7 +400,7 @@ describe("Google Vertex AI", () => {
         bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
       )
     ).text();
-    expect(minted).toEqual([
+    expect(issued).toEqual([
       {
         header: { alg: "RS256", typ: "JWT", kid: "key-7" },
         claims: {
@@ -413,10 +414,10 @@ describe("Google Vertex AI", () => {
     ]);
   });
 
-  test("a token serves many calls at once, and is renewed shortly before it expires", async () => {
-    let ahead = 0;
+  test("shares one access token between calls, and renews it shortly before it expires", async () => {
+    let clockOffsetMs = 0;
     const cloud = startVertex();
-    const { gateway, account } = await open(env(cloud), () => Date.now() + ahead);
+    const { gateway, account } = await open(env(cloud), () => Date.now() + clockOffsetMs);
     const call = (): Promise<Response> =>
       postCall(
         gateway,
@@ -426,16 +427,16 @@ describe("Google Vertex AI", () => {
       );
     const first = await Promise.all(Array.from({ length: 8 }, call));
     expect(first.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 200));
-    expect(minted).toHaveLength(1);
-    ahead = 55 * 60_000;
+    expect(issued).toHaveLength(1);
+    clockOffsetMs = 55 * MINUTE_MS;
     expect((await call()).status).toBe(200);
-    expect(minted).toHaveLength(1);
-    ahead = 58.5 * 60_000;
+    expect(issued).toHaveLength(1);
+    clockOffsetMs = 58.5 * MINUTE_MS;
     expect((await call()).status).toBe(200);
-    expect(minted).toHaveLength(2);
+    expect(issued).toHaveLength(2);
   });
 
-  test("a token that is refused before its time is not used again", async () => {
+  test("drops an access token that the provider rejects", async () => {
     let valid = "token-1";
     const cloud = startVertex(() => valid);
     const { gateway, account } = await open(env(cloud));
@@ -452,7 +453,7 @@ describe("Google Vertex AI", () => {
     expect((await call()).status).toBe(200);
   });
 
-  test("an account that Google refuses is the gateway's trouble; an endpoint in trouble is tried again", async () => {
+  test("returns 503 if Google rejects the account, 502 if the token endpoint fails, and recovers", async () => {
     const cloud = startVertex();
     const { gateway, account } = await open(env(cloud));
     const call = (): Promise<Response> =>
@@ -462,21 +463,21 @@ describe("Google Vertex AI", () => {
         "chat",
         bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
       );
-    refusal = 400;
-    const refused = await call();
-    expect([refused.status, errorOf(await refused.json())["code"]]).toEqual([
+    tokenErrorStatus = 400;
+    const rejected = await call();
+    expect([rejected.status, errorOf(await rejected.json())["code"]]).toEqual([
       503,
       "provider_not_configured",
     ]);
-    refusal = 500;
+    tokenErrorStatus = 500;
     const failed = await call();
     expect([failed.status, errorOf(await failed.json())["code"]]).toEqual([502, "upstream_error"]);
     expect(cloud.requests).toEqual([]);
-    refusal = undefined;
+    tokenErrorStatus = undefined;
     expect((await call()).status).toBe(200);
   });
 
-  test("a relayed message keeps its bytes but for the model and the version", async () => {
+  test("a passthrough message keeps its bytes, except for model and version", async () => {
     const cloud = startVertex();
     const { gateway, account } = await open(env(cloud));
     const text = `{"model": "vertex/claude-sonnet-4-5@20250929",  "max_tokens": 50, "messages": [ {"role": "user", "content": "hi"} ]}`;
@@ -494,7 +495,7 @@ describe("Google Vertex AI", () => {
     );
   });
 
-  test("tokens are counted there, too", async () => {
+  test("counts tokens at Vertex", async () => {
     const cloud = startVertex();
     const { gateway, account } = await open(env(cloud));
     const response = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
@@ -515,7 +516,7 @@ describe("Google Vertex AI", () => {
     });
   });
 
-  test("nobody can bring a key of their own there", async () => {
+  test("rejects callers' own keys", async () => {
     const cloud = startVertex();
     const { gateway, account } = await open(env(cloud));
     const response = await fetch(`${gateway.url}/v1/provider-keys`, {
@@ -526,10 +527,10 @@ describe("Google Vertex AI", () => {
     expect(response.status).toBe(400);
   });
 
-  test("the address says location and project; a location decides on the host", async () => {
+  test("derives host and path from location and project", async () => {
     const { providerBaseUrl } = await import("../../../src/inference/providers/cloud-accounts.ts");
     const vertex = PROVIDERS.find(({ id }) => id === "vertex");
-    if (vertex === undefined) throw new Error("no such row");
+    if (vertex === undefined) throw new Error("no provider vertex");
     const at = (location?: string): string =>
       providerBaseUrl(vertex, {
         plain: { PROJECT: "p", ...(location === undefined ? {} : { LOCATION: location }) },
@@ -542,7 +543,7 @@ describe("Google Vertex AI", () => {
     expect(providerBaseUrl(vertex, undefined)).toBe("");
   });
 
-  test("doctor asks for a token, and says what is wrong where there is none", async () => {
+  test("doctor requests a token, and reports what is wrong", async () => {
     const settings = (value: Record<string, string>): Parameters<typeof checkProviders>[0] => {
       const read = readConfig({ env: value, hostName: "test", providers: PROVIDERS });
       if (!read.ok) throw new Error(read.errors.join());
@@ -554,7 +555,7 @@ describe("Google Vertex AI", () => {
     };
     const whole = { VERTEX_CREDENTIALS: JSON.stringify(credentials), VERTEX_TOKEN_URL: tokenUrl };
     expect(await of(whole)).toBe("ok Google Vertex AI takes the service account");
-    refusal = 401;
+    tokenErrorStatus = 401;
     expect(await of(whole)).toStartWith("fail Google Vertex AI refuses the service account");
     expect(await of({ VERTEX_PROJECT: "p" })).toBe(
       "warn Google Vertex AI has settings and no account",
@@ -566,7 +567,7 @@ describe("Google Vertex AI", () => {
     expect(await of({ BEDROCK_API_KEY: "k" })).toStartWith("note AWS Bedrock is set up");
   });
 
-  test("credentials may be a file; what is none stops the start with a sentence that says so", () => {
+  test("reads credentials from a file, and rejects invalid ones at the start", () => {
     const folder = mkdtempSync(path.join(tmpdir(), "postern-vertex-"));
     const file = path.join(folder, "account.json");
     writeFileSync(file, JSON.stringify(credentials));
@@ -576,17 +577,17 @@ describe("Google Vertex AI", () => {
         hostName: "test",
         providers: PROVIDERS,
       });
-    const fine = read(file);
-    expect(fine.ok && fine.config.providers["vertex"]?.secrets?.["CREDENTIALS"]?.reveal()).toBe(
+    const valid = read(file);
+    expect(valid.ok && valid.config.providers["vertex"]?.secrets?.["CREDENTIALS"]?.reveal()).toBe(
       JSON.stringify(credentials),
     );
-    const wrong = [
+    const invalid = [
       read(path.join(folder, "none.json")),
       read('{"client_email":"x"}'),
       read(file, { BEDROCK_ACCESS_KEY_ID: "a" }),
     ];
     rmSync(folder, { recursive: true });
-    expect(wrong.map((one) => (one.ok ? [] : one.errors))).toEqual([
+    expect(invalid.map((result) => (result.ok ? [] : result.errors))).toEqual([
       ["VERTEX_CREDENTIALS must be JSON or the path of a readable file"],
       [
         "VERTEX_CREDENTIALS must be a Google service account key file (JSON) with `client_email` and a valid `private_key`",
@@ -598,7 +599,7 @@ describe("Google Vertex AI", () => {
 
 describe("Azure OpenAI", () => {
   for (const api of ["chat", "responses", "embeddings"] as const)
-    test(`${api} goes to the resource's own address with its key in api-key`, async () => {
+    test(`${api} is sent to the resource's URL with the key in the api-key header`, async () => {
       const cloud = startCloud((request) =>
         request.headers.get("api-key") === "azure-key-1"
           ? undefined
@@ -625,7 +626,7 @@ describe("Azure OpenAI", () => {
 });
 
 describe("Google Gemini", () => {
-  test("takes its key in x-goog-api-key, and never in the address", async () => {
+  test("sends the key in `x-goog-api-key`, never in the URL", async () => {
     const cloud = startCloud((request) =>
       request.headers.get("x-goog-api-key") === "gemini-key-1"
         ? undefined

@@ -1,12 +1,13 @@
-// What is learnt from earlier calls: who answered a conversation, how quick each provider is, and who is down.
+// Routing by earlier calls: sticky conversations, provider statistics, and providers that are down.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { bodyOf, grantCredits, type Json, postCall, USD } from "../support/harness.ts";
+import { MINUTE_MS } from "../../../src/base/time.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
 import { startRoutingHarness, type RoutingHarness } from "../support/routing-harness.ts";
 
 const ANY = { provider: { allow_fallbacks: true } };
-const LONG = "A long rule that every provider keeps in its cache. ".repeat(120);
+const LONG_PROMPT = "A long rule that every provider keeps in its cache. ".repeat(120);
 
 let harness: RoutingHarness;
 let account: TestAccount;
@@ -17,19 +18,23 @@ beforeAll(async () => {
 afterAll(() => harness.stop());
 beforeEach(async () => {
   await harness.resetProviders();
-  // Half an hour later nothing of the test before is remembered.
-  harness.advanceClock(31 * 60_000);
+  // After half an hour the statistics and conversations of the previous test have expired.
+  harness.advanceClock(31 * MINUTE_MS);
   account = await registerAccount(harness.gateway);
   await grantCredits(harness.gateway, account, USD);
 });
 
-interface Answered {
+interface ChatResult {
   readonly provider: string | null;
   readonly cached: number;
 }
 
-async function say(messages: readonly Json[], more: Json = ANY, who = account): Promise<Answered> {
-  const response = await postCall(harness.gateway, who, "chat", {
+async function chat(
+  messages: readonly Json[],
+  more: Json = ANY,
+  caller = account,
+): Promise<ChatResult> {
+  const response = await postCall(harness.gateway, caller, "chat", {
     model: "alpha/echo",
     messages,
     max_tokens: 50,
@@ -64,9 +69,9 @@ async function endpointsOf(id: string): Promise<readonly Endpoint[]> {
   return data;
 }
 
-describe("a conversation", () => {
+describe("sticky routing", () => {
   const opening = [
-    { role: "system", content: LONG },
+    { role: "system", content: LONG_PROMPT },
     { role: "user", content: "first" },
   ];
   const later = [
@@ -75,58 +80,58 @@ describe("a conversation", () => {
     { role: "user", content: "second" },
   ];
 
-  test("stays with the provider that answered it, and reads its cache there", async () => {
+  test("keeps a conversation at the provider that answered it, where its prompt is cached", async () => {
     harness.providers.alpha.failure = { status: 503 };
-    expect(await say(opening)).toEqual({ provider: "beta", cached: 0 });
+    expect(await chat(opening)).toEqual({ provider: "beta", cached: 0 });
     harness.providers.alpha.failure = undefined;
-    const second = await say(later);
+    const second = await chat(later);
     expect(second.provider).toBe("beta");
     expect(second.cached).toBeGreaterThan(1_000);
   });
 
-  test("begins anew for another account, another beginning, and after half an hour", async () => {
+  test("does not apply to another account, another conversation, or after half an hour", async () => {
     harness.providers.alpha.failure = { status: 503 };
-    await say(opening);
+    await chat(opening);
     harness.providers.alpha.failure = undefined;
     const other = await registerAccount(harness.gateway);
     await grantCredits(harness.gateway, other, USD);
-    expect((await say(later, ANY, other)).provider).toBe("alpha");
-    expect((await say([{ role: "user", content: "first" }])).provider).toBe("alpha");
-    harness.advanceClock(31 * 60_000);
-    expect((await say(later)).provider).toBe("alpha");
+    expect((await chat(later, ANY, other)).provider).toBe("alpha");
+    expect((await chat([{ role: "user", content: "first" }])).provider).toBe("alpha");
+    harness.advanceClock(31 * MINUTE_MS);
+    expect((await chat(later)).provider).toBe("alpha");
   });
 
-  test("goes where order says, whoever answered before", async () => {
+  test("yields to `order`", async () => {
     harness.providers.alpha.failure = { status: 503 };
-    await say(opening);
+    await chat(opening);
     harness.providers.alpha.failure = undefined;
     const order = { provider: { order: ["gamma"] } };
-    expect((await say(later, order)).provider).toBe("gamma");
-    expect((await say(later)).provider).toBe("gamma");
+    expect((await chat(later, order)).provider).toBe("gamma");
+    expect((await chat(later)).provider).toBe("gamma");
   });
 
-  test("leaves a provider that fails, and stays with the next", async () => {
+  test("moves to the next provider after a failure, and stays there", async () => {
     harness.providers.alpha.failure = { status: 503 };
-    await say(opening);
+    await chat(opening);
     harness.providers.alpha.failure = undefined;
     harness.providers.beta.failure = { status: 503 };
-    expect((await say(later)).provider).toBe("alpha");
+    expect((await chat(later)).provider).toBe("alpha");
     harness.providers.beta.failure = undefined;
-    expect((await say(later)).provider).toBe("alpha");
+    expect((await chat(later)).provider).toBe("alpha");
   });
 
-  test("asked plainly it is nobody's but the model's own provider's", async () => {
+  test("does not apply without preferences: the call goes to the model's own provider", async () => {
     harness.providers.alpha.failure = { status: 503 };
-    await say(opening);
+    await chat(opening);
     harness.providers.alpha.failure = undefined;
-    expect((await say(later, {})).provider).toBe("alpha");
+    expect((await chat(later, {})).provider).toBe("alpha");
   });
 });
 
 describe("a provider that is down", () => {
   async function breakAlpha(): Promise<void> {
     harness.providers.alpha.failure = { status: 503 };
-    // Where another provider is next, a failure is not waited out.
+    // With another candidate left, a failed attempt is not retried.
     const next = { model: "alpha/echo", provider: { order: ["alpha", "gamma"] } };
     for (let call = 0; call < 5; call++)
       await postCall(harness.gateway, account, "chat", bodyOf("chat", `fail ${call}`, next));
@@ -134,34 +139,34 @@ describe("a provider that is down", () => {
     harness.providers.alpha.requests.length = 0;
   }
 
-  test("is not asked while its circuit is open, and is again when that time is over", async () => {
+  test("is not called while its circuit is open, and is called again afterwards", async () => {
     await breakAlpha();
-    expect((await say([{ role: "user", content: "a" }])).provider).toBe("beta");
+    expect((await chat([{ role: "user", content: "a" }])).provider).toBe("beta");
     expect(harness.providers.alpha.requests).toEqual([]);
     harness.advanceClock(31_000);
-    expect((await say([{ role: "user", content: "b" }])).provider).toBe("alpha");
+    expect((await chat([{ role: "user", content: "b" }])).provider).toBe("alpha");
   });
 
-  test("is not the one that a call without fall-backs is given to", async () => {
+  test("is not chosen for a call without fallbacks", async () => {
     await breakAlpha();
     const alone = { provider: { allow_fallbacks: false, ignore: ["gamma"] } };
-    expect((await say([{ role: "user", content: "c" }], alone)).provider).toBe("beta");
+    expect((await chat([{ role: "user", content: "c" }], alone)).provider).toBe("beta");
   });
 
-  test("is passed at once where order names it first", async () => {
+  test("is skipped without a request if it is first in `order`", async () => {
     await breakAlpha();
     const order = { provider: { order: ["alpha", "gamma"] } };
-    expect((await say([{ role: "user", content: "d" }], order)).provider).toBe("gamma");
+    expect((await chat([{ role: "user", content: "d" }], order)).provider).toBe("gamma");
     expect(harness.providers.alpha.requests).toEqual([]);
   });
 
-  test("is listed as down, then as degraded, with its uptime", async () => {
+  test("is listed as down, later as degraded, with its uptime", async () => {
     await breakAlpha();
     const [alpha, beta] = await endpointsOf("alpha/echo");
     expect([alpha?.status, alpha?.uptime]).toEqual(["down", 0]);
     expect([beta?.status, beta?.uptime]).toEqual(["up", null]);
     harness.advanceClock(31_000);
-    await say([{ role: "user", content: "e" }], {});
+    await chat([{ role: "user", content: "e" }], {});
     const [after] = await endpointsOf("alpha/echo");
     expect([after?.status, after?.uptime]).toEqual(["degraded", 0.1667]);
   });
@@ -183,31 +188,31 @@ describe("sort", () => {
       ).text();
   }
 
-  test("by latency asks the quickest first", async () => {
+  test("by latency calls the fastest provider first", async () => {
     await measure(false);
-    const quickest = async (): Promise<string[]> =>
+    const byLatency = async (): Promise<string[]> =>
       (await endpointsOf("alpha/echo"))
         .toSorted((left, right) => (left.reply_ms ?? 0) - (right.reply_ms ?? 0))
         .map(({ provider }) => provider);
-    const [first = ""] = await quickest();
+    const [first = ""] = await byLatency();
     const sorted = { provider: { sort: "latency" } };
-    expect((await say([{ role: "user", content: "q1" }], sorted)).provider).toBe(first);
-    const second = (await quickest()).find((provider) => provider !== first);
+    expect((await chat([{ role: "user", content: "q1" }], sorted)).provider).toBe(first);
+    const second = (await byLatency()).find((provider) => provider !== first);
     const left = { provider: { sort: "latency", ignore: [first] } };
-    expect((await say([{ role: "user", content: "q2" }], left)).provider).toBe(second ?? "");
+    expect((await chat([{ role: "user", content: "q2" }], left)).provider).toBe(second ?? "");
   });
 
-  test("by latency asks one that nobody knows lately first, so that it is known", async () => {
+  test("by latency calls a provider without recent samples first", async () => {
     await measure(false);
-    harness.advanceClock(31 * 60_000);
+    harness.advanceClock(31 * MINUTE_MS);
     const sorted = { provider: { sort: "latency" } };
-    const asked: (string | null)[] = [];
+    const answeredBy: (string | null)[] = [];
     for (const name of ["r1", "r2", "r3"])
-      asked.push((await say([{ role: "user", content: name }], sorted)).provider);
-    expect(asked).toEqual(["alpha", "beta", "gamma"]);
+      answeredBy.push((await chat([{ role: "user", content: name }], sorted)).provider);
+    expect(answeredBy).toEqual(["alpha", "beta", "gamma"]);
   });
 
-  test("by throughput asks the fastest first", async () => {
+  test("by throughput calls the fastest provider first", async () => {
     const pace = { alpha: 6, beta: 2, gamma: 1 } as const;
     for (const [id, ms] of Object.entries(pace)) {
       const body = bodyOf("chat", `[[sim: tokens=30 chunks=10 pace=${ms * 3}]] go`, {
@@ -220,12 +225,12 @@ describe("sort", () => {
       (left, right) => (right.throughput ?? 0) - (left.throughput ?? 0),
     );
     const sorted = { provider: { sort: "throughput" } };
-    const answered = await say([{ role: "user", content: "t1" }], sorted);
-    expect(answered.provider).toBe(best[0]?.provider ?? "");
+    const result = await chat([{ role: "user", content: "t1" }], sorted);
+    expect(result.provider).toBe(best[0]?.provider ?? "");
     expect(best[0]?.throughput).toBeGreaterThan(best[2]?.throughput ?? Number.MAX_VALUE);
   });
 
-  test("a stream is compared by its first byte, a reply by its whole", async () => {
+  test("measures the first byte of a stream, and the complete reply without streaming", async () => {
     await measure(true);
     const [alpha] = await endpointsOf("alpha/echo");
     expect(alpha?.latency_ms).toBeGreaterThanOrEqual(55);
@@ -236,7 +241,7 @@ describe("sort", () => {
 });
 
 describe("GET /v1/models/{id}/endpoints", () => {
-  test("lists every provider of a model for anybody, the model's own first", async () => {
+  test("lists every provider of a model without an API key, the model's own provider first", async () => {
     const listed = await endpointsOf("gamma/echo");
     expect(listed.map(({ provider, model }) => [provider, model])).toEqual([
       ["gamma", "gamma/echo"],
@@ -251,7 +256,7 @@ describe("GET /v1/models/{id}/endpoints", () => {
     expect(listed.every(({ available }) => available)).toBe(true);
   });
 
-  test("lists those that have no account here as not available, and takes a name without a provider", async () => {
+  test("lists providers without an account as unavailable, and accepts a name without a provider", async () => {
     const listed = await endpointsOf("claude-sonnet-4-5");
     expect(listed.map(({ provider }) => provider)).toEqual([
       "anthropic",
@@ -265,7 +270,7 @@ describe("GET /v1/models/{id}/endpoints", () => {
     ).toEqual(["anthropic", "bedrock", "openrouter", "vertex"]);
   });
 
-  test("an id that is not there is a 404", async () => {
+  test("returns 404 for an unknown id", async () => {
     const response = await fetch(`${harness.gateway.url}/v1/models/alpha/ekko/endpoints`);
     expect(response.status).toBe(404);
   });

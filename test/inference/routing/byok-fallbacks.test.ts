@@ -1,5 +1,5 @@
-// A caller's own key comes first at its provider, wherever that stands in the order, and costs nothing; what it fails goes
-// on to the gateway's accounts, which are paid for.
+// The caller's own provider key is tried first at its provider and costs nothing. If it fails, the call falls back to the
+// gateway's accounts, which are charged.
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
 import {
@@ -42,7 +42,7 @@ afterAll(async () => {
   await Promise.all([openai.stop(), azure.stop()]);
 });
 beforeEach(async () => {
-  for (const host of [openai, azure]) host.failure = undefined;
+  for (const provider of [openai, azure]) provider.failure = undefined;
   account = await registerAccount(gateway);
   const added = await fetch(`${gateway.url}/v1/provider-keys`, {
     method: "POST",
@@ -54,9 +54,13 @@ beforeEach(async () => {
 
 const ORDER = { provider: { order: ["azure", "openai"] } };
 
-async function call(
-  more: Json,
-): Promise<{ status: number; provider: unknown; byok: unknown; cost: bigint; tries: number }> {
+async function call(more: Json): Promise<{
+  status: number;
+  provider: unknown;
+  byok: unknown;
+  cost: bigint;
+  attemptCount: number;
+}> {
   const body = bodyOf("chat", "hello", { model: "openai/gpt-5-mini", ...more });
   const response = await postCall(gateway, account, "chat", body);
   await response.text();
@@ -68,32 +72,29 @@ async function call(
     provider: row["provider"],
     byok: Number(row["byok"]),
     cost: BigInt(String(row["cost_nano"])),
-    tries: attempts.length,
+    attemptCount: attempts.length,
   };
 }
 
-test("an own key costs nothing, also for an account that could not pay the others", async () => {
-  // Nothing is held for the key's own leg, so a call that nobody could pay for goes through.
-  const answered = await call({ ...ORDER, max_tokens: 100_000 });
-  expect(answered).toEqual({ status: 200, provider: "azure", byok: 1, cost: 0n, tries: 1 });
+test("a call with the caller's key costs nothing, and needs no balance", async () => {
+  // Nothing is held for the caller's key, so a call above the balance is accepted.
+  const result = await call({ ...ORDER, max_tokens: 100_000 });
+  expect(result).toEqual({ status: 200, provider: "azure", byok: 1, cost: 0n, attemptCount: 1 });
 });
 
-test("where all accounts of that provider fail, the next provider is paid, once", async () => {
+test("charges the next provider once if all accounts of the first fail", async () => {
   await grantCredits(gateway, account, USD);
   azure.failure = { status: 503 };
-  const answered = await call(ORDER);
-  expect([answered.status, answered.provider, answered.byok]).toEqual([200, "openai", 0]);
-  // Its own key twice, since the gateway's account is at the same place; that one once, since the next is elsewhere.
-  expect(answered.tries).toBe(4);
+  const result = await call(ORDER);
+  expect([result.status, result.provider, result.byok]).toEqual([200, "openai", 0]);
+  // Two attempts with the caller's key, because the next candidate is at the same provider, then one per account.
+  expect(result.attemptCount).toBe(4);
   const wallet = await readWallet(gateway.server.db, account.id);
-  expect(answered.cost).toBeGreaterThan(0n);
-  expect([wallet.promo + wallet.paid, wallet.held]).toEqual([
-    USD + 50_000_000n - answered.cost,
-    0n,
-  ]);
+  expect(result.cost).toBeGreaterThan(0n);
+  expect([wallet.promo + wallet.paid, wallet.held]).toEqual([USD + 50_000_000n - result.cost, 0n]);
 });
 
-test("calls on it say nothing about the provider to others", async () => {
+test("calls with a caller's key do not count in the provider's statistics", async () => {
   azure.failure = { status: 500 };
   const alone = { provider: { only: ["azure"] } };
   await call(alone).catch(() => undefined);

@@ -3,7 +3,7 @@ import { createCircuitBreaker } from "../../../src/inference/routing/circuit-bre
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 
-test("an open circuit stays open however many others come and go", () => {
+test("evicts closed circuits before open ones", () => {
   const breaker = createCircuitBreaker();
   for (let count = 0; count < 5; count++)
     breaker.recordFailure("openai gateway gpt-5", `acct_${count}`, NOW);
@@ -15,21 +15,21 @@ test("an open circuit stays open however many others come and go", () => {
 
 const CIRCUIT = "openai gateway gpt-5";
 
-test("what one account alone provokes opens the circuit for that account, and for no other", () => {
+test("failures of one account open the circuit only for that account", () => {
   const breaker = createCircuitBreaker();
   for (let count = 0; count < 20; count++) breaker.recordFailure(CIRCUIT, "acct_one", NOW);
   expect(breaker.admit(CIRCUIT, "acct_one", NOW + 1)).toBeGreaterThan(0);
   expect(breaker.admit(CIRCUIT, "acct_other", NOW + 1)).toBe(0);
   expect(breaker.isOpen(CIRCUIT, NOW + 1, "acct_one")).toBe(true);
   expect(breaker.isOpen(CIRCUIT, NOW + 1, "acct_other")).toBe(false);
-  // Another's stumble leaves room for its second try, and what answers that one closes the circuit.
+  // One failure of another account does not block it, and its success closes the circuit.
   breaker.recordFailure(CIRCUIT, "acct_other", NOW + 2);
   expect(breaker.admit(CIRCUIT, "acct_other", NOW + 3)).toBe(0);
   breaker.recordSuccess(CIRCUIT);
   expect(breaker.admit(CIRCUIT, "acct_one", NOW + 4)).toBe(0);
 });
 
-test("what two accounts run into opens the circuit for all, and one call tries it again", () => {
+test("failures of two accounts open the circuit for all, and one probe is let through later", () => {
   const breaker = createCircuitBreaker();
   for (let count = 0; count < 3; count++) breaker.recordFailure(CIRCUIT, "acct_one", NOW);
   for (let count = 0; count < 2; count++) breaker.recordFailure(CIRCUIT, "acct_other", NOW);
@@ -40,7 +40,7 @@ test("what two accounts run into opens the circuit for all, and one call tries i
   expect(breaker.admit(CIRCUIT, "acct_one", NOW + 30_000)).toBe(0);
 });
 
-test("an account that goes on provoking failures keeps nobody else away, whatever another ran into before", () => {
+test("one account's failures never block others, even after a failure of another account", () => {
   const breaker = createCircuitBreaker();
   for (let count = 0; count < 20; count++) breaker.recordFailure(CIRCUIT, "acct_one", NOW);
   breaker.recordFailure(CIRCUIT, "acct_other", NOW + 1);
@@ -50,20 +50,20 @@ test("an account that goes on provoking failures keeps nobody else away, whateve
   expect(breaker.admit(CIRCUIT, "acct_third", NOW + 3)).toBe(0);
 });
 
-test("a failed try of an open circuit keeps away who made it, and all once another's has failed as well", () => {
+test("a failed probe blocks its account, and all accounts after a second one fails", () => {
   const breaker = createCircuitBreaker();
   for (let count = 0; count < 3; count++) breaker.recordFailure(CIRCUIT, "acct_one", NOW);
   for (let count = 0; count < 2; count++) breaker.recordFailure(CIRCUIT, "acct_other", NOW);
-  const over = NOW + 30_000;
-  expect(breaker.admit(CIRCUIT, "acct_one", over)).toBe(0);
-  breaker.recordFailure(CIRCUIT, "acct_one", over + 1);
-  expect(breaker.admit(CIRCUIT, "acct_one", over + 2)).toBe(29_999);
-  expect(breaker.admit(CIRCUIT, "acct_third", over + 2)).toBe(0);
-  // One tries at a time.
-  expect(breaker.admit(CIRCUIT, "acct_other", over + 3)).toBeGreaterThan(0);
-  breaker.recordFailure(CIRCUIT, "acct_third", over + 3);
-  expect(breaker.admit(CIRCUIT, "acct_other", over + 4)).toBeGreaterThan(0);
-  expect(breaker.admit(CIRCUIT, "acct_other", over + 30_001)).toBe(0);
+  const reopenAt = NOW + 30_000;
+  expect(breaker.admit(CIRCUIT, "acct_one", reopenAt)).toBe(0);
+  breaker.recordFailure(CIRCUIT, "acct_one", reopenAt + 1);
+  expect(breaker.admit(CIRCUIT, "acct_one", reopenAt + 2)).toBe(29_999);
+  expect(breaker.admit(CIRCUIT, "acct_third", reopenAt + 2)).toBe(0);
+  // Only one probe at a time.
+  expect(breaker.admit(CIRCUIT, "acct_other", reopenAt + 3)).toBeGreaterThan(0);
+  breaker.recordFailure(CIRCUIT, "acct_third", reopenAt + 3);
+  expect(breaker.admit(CIRCUIT, "acct_other", reopenAt + 4)).toBeGreaterThan(0);
+  expect(breaker.admit(CIRCUIT, "acct_other", reopenAt + 30_001)).toBe(0);
   breaker.recordSuccess(CIRCUIT);
-  expect(breaker.admit(CIRCUIT, "acct_one", over + 30_002)).toBe(0);
+  expect(breaker.admit(CIRCUIT, "acct_one", reopenAt + 30_002)).toBe(0);
 });

@@ -1,5 +1,5 @@
-// A call that one provider fails goes on to the next, inside one hold: enough for the dearest of them is held, the leg that
-// answered is charged at its own price, and the record lists every try.
+// Fallbacks between providers within one hold: the hold covers the most expensive candidate, the candidate that answered is
+// charged at its own price, and the usage record lists every attempt.
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { nanoFromUsd } from "../../../src/base/money.ts";
@@ -28,7 +28,6 @@ import {
 } from "../support/routing-harness.ts";
 
 const ORDER = { provider: { order: ["alpha", "beta", "gamma"] } };
-/** "hello" in the simulator's tokens: the text and the role's frame are whatever it says; the reply repeats it. */
 const UNAVAILABLE = { status: 503 };
 
 interface Detail {
@@ -65,7 +64,7 @@ for (const store of STORE_KINDS)
       return JSON.parse(String(row["detail"])) as Detail;
     }
 
-    /** What was charged is what the provider that answered takes for what it counted. */
+    /** The charge is the reported usage at the price of the provider that answered. */
     async function expectCharged(id: string | null, name: ProviderId): Promise<void> {
       const { db } = harness.gateway.server;
       const row = await usageRecordOf(db, id);
@@ -102,26 +101,28 @@ for (const store of STORE_KINDS)
             ["beta", 200],
           ]);
           await expectCharged(id, "beta");
-          // A provider that fails is not waited for where another one is next.
+          // With another candidate left, a failed attempt is not retried.
           expect(harness.providers.alpha.requests).toHaveLength(1);
         });
 
-    test("what is held is enough for the dearest, though a cheaper one answers", async () => {
-      harness.providers.beta.delayMs = 300;
-      const quick = call({ provider: { order: ["beta", "gamma", "alpha"] } });
+    test("the hold covers the most expensive candidate, even if a cheaper one answers", async () => {
+      const gate = Promise.withResolvers<void>();
+      harness.providers.beta.gate = gate.promise;
+      const pending = call({ provider: { order: ["beta", "gamma", "alpha"] } });
       const { held } = await waitUntil(
         () => readWallet(harness.gateway.server.db, account.id),
         (wallet) => wallet.held > 0n,
       );
-      const response = await quick;
+      gate.resolve();
+      const response = await pending;
       await response.text();
-      // 200 tokens of output at 20 US dollars a million are the dearest part by far.
+      // Mainly 200 output tokens at $20 per million.
       expect(held).toBeGreaterThan(200n * 20n * 1_000n);
       expect(held).toBeLessThan(2n * 200n * 20n * 1_000n);
       await expectCharged(response.headers.get("x-request-id"), "beta");
     });
 
-    test("plainly asked, only its own price is held, and nobody else is tried", async () => {
+    test("without preferences, only the model's own provider is tried", async () => {
       harness.providers.alpha.failure = UNAVAILABLE;
       const response = await call({});
       expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "alpha"]);
@@ -129,9 +130,9 @@ for (const store of STORE_KINDS)
       expect([...harness.providers.beta.requests, ...harness.providers.gamma.requests]).toEqual([]);
     });
 
-    test("an account that cannot pay the dearest is told so before anything is sent", async () => {
+    test("rejects a call whose most expensive candidate the balance does not cover, before any request", async () => {
       const poor = await registerAccount(harness.gateway);
-      // 0.05 US dollars: enough for 5,000 tokens at 8 a million, and not at 20.
+      // A balance of $0.05: enough for 3,600 output tokens at $8 per million, but not at $20.
       const body = bodyOf("chat", "hello", { model: "gamma/other", max_tokens: 40_000 });
       const alone = await postCall(harness.gateway, poor, "chat", body);
       expect(alone.status).toBe(200);
@@ -156,7 +157,7 @@ for (const store of STORE_KINDS)
       expect(one.status).toBe(200);
     });
 
-    test("an output limit that was left open is what each leg's own price affords", async () => {
+    test("an open output limit becomes what the balance covers at each candidate's price", async () => {
       const poor = await registerAccount(harness.gateway);
       harness.providers.alpha.failure = UNAVAILABLE;
       const { max_tokens: _, ...open } = bodyOf("chat", "hello ".repeat(1_000), {
@@ -169,14 +170,14 @@ for (const store of STORE_KINDS)
       await response.text();
       const sent = (name: ProviderId): Json =>
         JSON.parse(harness.providers[name].requests[0]?.body ?? "") as Json;
-      // 0.05 US dollars less the input, at 8 a million for each of four choices; beta's own price affords its maximum.
+      // $0.05 less the input, at $8 per million for each of four choices. At beta's price it covers the maximum.
       expect(Number(sent("alpha")["max_tokens"])).toBeGreaterThan(700);
       expect(Number(sent("alpha")["max_tokens"])).toBeLessThan(850);
       expect(sent("beta")["max_tokens"]).toBeUndefined();
       expect(response.headers.get("x-postern-max-tokens")).toBeNull();
     });
 
-    test("models are tried one after the other, each at its own provider", async () => {
+    test("tries `models` in order, each at its own provider", async () => {
       harness.providers.alpha.failure = UNAVAILABLE;
       const response = await call({ models: ["beta/echo", "gamma/other"] });
       expect([response.status, response.headers.get("x-postern-model")]).toEqual([
@@ -194,21 +195,22 @@ for (const store of STORE_KINDS)
       ]);
     });
 
-    const falls: readonly (readonly [what: string, status: number, body?: unknown])[] = [
-      ["a rate limit", 429],
-      ["a timeout", 408],
-      ["an error of the provider", 500],
-      ["an overload", 529],
-      ["the gateway's account being refused", 401],
-      ["a model that is not there", 404],
+    const fallbackFailures: readonly (readonly [title: string, status: number, body?: unknown])[] =
       [
-        "a model that is not there, said with 400",
-        400,
-        { error: { message: "no such model", code: "model_not_found" } },
-      ],
-    ];
-    for (const [what, status, body] of falls)
-      test(`${what} sends it on`, async () => {
+        ["a rate limit", 429],
+        ["a timeout", 408],
+        ["a server error", 500],
+        ["an overload", 529],
+        ["a rejected gateway account", 401],
+        ["an unknown model", 404],
+        [
+          "an unknown model with status 400",
+          400,
+          { error: { message: "no such model", code: "model_not_found" } },
+        ],
+      ];
+    for (const [title, status, body] of fallbackFailures)
+      test(`falls back after ${title}`, async () => {
         harness.providers.alpha.failure = body === undefined ? { status } : { status, body };
         const response = await call(ORDER);
         expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
@@ -218,7 +220,7 @@ for (const store of STORE_KINDS)
       });
 
     for (const status of [400, 413, 422])
-      test(`the caller's own fault, a ${status}, does not`, async () => {
+      test(`does not fall back after ${status}, an error in the request`, async () => {
         harness.providers.alpha.failure = { status };
         const response = await call(ORDER);
         expect(response.status).toBe(status);
@@ -227,7 +229,7 @@ for (const store of STORE_KINDS)
         expect([record?.["provider"], String(record?.["cost_nano"])]).toEqual(["alpha", "0"]);
       });
 
-    test("with allow_fallbacks: false nobody but the first is tried", async () => {
+    test("with `allow_fallbacks: false`, only the first provider is tried", async () => {
       harness.providers.alpha.failure = UNAVAILABLE;
       const response = await call({ provider: { allow_fallbacks: false } });
       expect(response.status).toBe(503);
@@ -236,7 +238,7 @@ for (const store of STORE_KINDS)
         provider: { order: ["alpha", "gamma"], allow_fallbacks: false },
       });
       expect(listed.headers.get("x-postern-provider")).toBe("gamma");
-      const text = "a conversation of its own";
+      const text = "another conversation";
       const open = await postCall(
         harness.gateway,
         account,
@@ -246,8 +248,8 @@ for (const store of STORE_KINDS)
       expect(open.headers.get("x-postern-provider")).toBe("beta");
     });
 
-    test("where all fail, the last failure is told, nothing is charged and every try is on record", async () => {
-      for (const host of Object.values(harness.providers)) host.failure = UNAVAILABLE;
+    test("if all candidates fail, returns the last error, charges nothing and records every attempt", async () => {
+      for (const provider of Object.values(harness.providers)) provider.failure = UNAVAILABLE;
       const response = await call(ORDER);
       const id = response.headers.get("x-request-id");
       expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "gamma"]);
@@ -256,7 +258,7 @@ for (const store of STORE_KINDS)
       expect((await readWallet(harness.gateway.server.db, account.id)).held).toBe(0n);
     });
 
-    test("a stream that fails after it began is not begun again elsewhere", async () => {
+    test("does not fall back after a stream has begun", async () => {
       const response = await postCall(
         harness.gateway,
         account,
@@ -272,7 +274,7 @@ for (const store of STORE_KINDS)
       expect(harness.providers.beta.requests).toEqual([]);
     });
 
-    test("an error that comes with status 200 sends it on like any other", async () => {
+    test("falls back after an error with status 200", async () => {
       const failing = { model: "alpha/echo", ...ORDER };
       const response = await postCall(
         harness.gateway,

@@ -17,6 +17,8 @@ export interface FaultyProvider {
   /** While set, it is returned instead of the simulator's reply. */
   failure: { readonly status: number; readonly body?: unknown } | undefined;
   delayMs: number;
+  /** While set, requests wait for it. */
+  gate: Promise<void> | undefined;
   /** Requests received so far. */
   readonly requests: { readonly path: string; readonly body: string }[];
   readonly stop: () => Promise<void>;
@@ -35,6 +37,7 @@ export function startFaultyProvider(): FaultyProvider {
       const body = await request.text();
       requests.push({ path: new URL(request.url).pathname, body });
       if (provider.delayMs > 0) await Bun.sleep(provider.delayMs);
+      await provider.gate;
       const { failure } = provider;
       if (failure !== undefined)
         return Response.json(failure.body ?? { error: { message: "injected failure" } }, {
@@ -49,6 +52,7 @@ export function startFaultyProvider(): FaultyProvider {
     url: `http://127.0.0.1:${server.port}`,
     failure: undefined,
     delayMs: 0,
+    gate: undefined,
     requests,
     stop: () => server.stop(true),
   };
@@ -130,6 +134,7 @@ export async function startRoutingHarness(options: GatewayOptions = {}): Promise
       for (const id of PROVIDER_IDS) {
         faultyProviders[id].failure = undefined;
         faultyProviders[id].delayMs = 0;
+        faultyProviders[id].gate = undefined;
         await postCall(
           gateway,
           account,
