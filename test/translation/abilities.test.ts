@@ -1,4 +1,4 @@
-// What the main models of each provider can take, as their documents and recorded refusals say.
+// The abilities of each provider's main models, from their documentation and recorded errors.
 
 import { describe, expect, test } from "bun:test";
 import { abilitiesOf } from "../../src/inference/translate/abilities.ts";

@@ -1,4 +1,4 @@
-// The official clients, unmodified, against every pair of an API that comes in and a wire that goes out.
+// The official clients, unmodified, over every pair of API and wire.
 
 import { generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -18,7 +18,7 @@ import {
   WIRES,
 } from "./support/harness.ts";
 
-/** Models without a field for a schema, that think by a budget. */
+/** Models without JSON schema support that reason by budget. */
 const OLDER_MODELS = [
   olderModel("messages", "claude-sonnet-4-20250514"),
   olderModel("converse", "anthropic.claude-sonnet-4-20250514-v1:0"),
@@ -62,12 +62,12 @@ for (const api of APIS)
       const client = () => createSdkClients(harness)[api];
 
       test("returns the same text streamed or not", async () => {
-        const asked = { model, text: "hello there" };
-        const whole = await client().complete(asked);
-        expect(whole).toMatchObject({ text: "You said: hello there", finish: "stop", calls: [] });
-        const streamed = await client().stream(asked);
-        expect({ ...streamed, raw: undefined }).toEqual({ ...whole, raw: undefined });
-        expect(whole.usage.output).toBe(6);
+        const prompt = { model, text: "hello there" };
+        const reply = await client().complete(prompt);
+        expect(reply).toMatchObject({ text: "You said: hello there", finish: "stop", calls: [] });
+        const streamed = await client().stream(prompt);
+        expect({ ...streamed, raw: undefined }).toEqual({ ...reply, raw: undefined });
+        expect(reply.usage.output).toBe(6);
       });
 
       test("streams chunk by chunk", async () => {
@@ -82,18 +82,18 @@ for (const api of APIS)
       });
 
       test("truncates at the output limit", async () => {
-        const said = await client().complete({
+        const reply = await client().complete({
           model,
           text: "[[sim: tokens=300]] hello",
           maxTokens: 20,
         });
-        expect(said.finish).toBe("length");
-        expect(said.usage.output).toBe(20);
+        expect(reply.finish).toBe("length");
+        expect(reply.usage.output).toBe(20);
       });
 
-      for (const way of ["complete", "stream"] as const)
-        test(`calls tools and replies to their results (${way})`, async () => {
-          const forced = await client()[way]({
+      for (const method of ["complete", "stream"] as const)
+        test(`calls tools and replies to their results (${method})`, async () => {
+          const forced = await client()[method]({
             model,
             text: "what is the weather",
             tools: { weather: CITY },
@@ -103,14 +103,14 @@ for (const api of APIS)
           expect(forced.calls).toMatchObject([
             { name: "weather", arguments: { days: expect.any(Number) } },
           ]);
-          const parallel = await client()[way]({
+          const parallel = await client()[method]({
             model,
             text: "use weather and clock, both",
             tools: { weather: CITY, clock: CITY },
           });
           expect(parallel.calls.map((call) => call.name).toSorted()).toEqual(["clock", "weather"]);
           expect(new Set(parallel.calls.map((call) => call.id)).size).toBe(2);
-          const answered = await client()[way]({
+          const answered = await client()[method]({
             model,
             text: "use weather and clock, both",
             tools: { weather: CITY, clock: CITY },
@@ -122,30 +122,30 @@ for (const api of APIS)
         });
 
       test("returns structured output as text", async () => {
-        for (const way of ["complete", "stream"] as const) {
-          const said = await client()[way]({ model, text: "weather", schema: CITY });
-          expect(JSON.parse(said.text)).toEqual({
+        for (const method of ["complete", "stream"] as const) {
+          const reply = await client()[method]({ model, text: "weather", schema: CITY });
+          expect(JSON.parse(reply.text)).toEqual({
             city: expect.any(String),
             days: expect.any(Number),
           });
-          expect([said.finish, said.calls]).toEqual(["stop", []]);
+          expect([reply.finish, reply.calls]).toEqual(["stop", []]);
         }
       });
 
       test("sends an image as base64", async () => {
-        const said = await client().complete({ model, text: "look", image: PIXEL });
-        expect(said.text).toContain("look");
+        const reply = await client().complete({ model, text: "look", image: PIXEL });
+        expect(reply.text).toContain("look");
         expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).toContain(PIXEL);
       });
 
       test("requests, returns and counts reasoning", async () => {
-        for (const way of ["complete", "stream"] as const) {
-          const said = await client()[way]({ model, text: "why", effort: "low" });
-          expect(said.text).toContain("why");
-          // Chat has no word to ask for a summary, without which Responses shows none.
-          if (!(api === "chat" && wire === "responses")) expect(said.reasoning).not.toBe("");
+        for (const method of ["complete", "stream"] as const) {
+          const reply = await client()[method]({ model, text: "why", effort: "low" });
+          expect(reply.text).toContain("why");
+          // Chat cannot request a summary, without which Responses returns none.
+          if (!(api === "chat" && wire === "responses")) expect(reply.reasoning).not.toBe("");
           if (api !== "messages" && wire !== "messages" && wire !== "converse")
-            expect(said.usage.reasoning).toBeGreaterThan(0);
+            expect(reply.usage.reasoning).toBeGreaterThan(0);
         }
       });
 
@@ -168,14 +168,14 @@ for (const api of APIS)
       });
 
       test("ends a stream that the provider interrupts with an error", async () => {
-        for (const order of ["fail=3", "cut=3"]) {
+        for (const directive of ["fail=3", "cut=3"]) {
           const error = await client()
-            .stream({ model, text: `[[sim: tokens=30 chunks=10 ${order}]] x` })
+            .stream({ model, text: `[[sim: tokens=30 chunks=10 ${directive}]] x` })
             .then(
               () => undefined,
               (caught: unknown) => caught,
             );
-          expect([order, error]).toEqual([order, expect.any(Error)]);
+          expect([directive, error]).toEqual([directive, expect.any(Error)]);
         }
       });
 
@@ -189,9 +189,9 @@ for (const api of APIS)
           prompt: "[[sim: tokens=30 chunks=10]] hello",
           maxRetries: 0,
         });
-        let pieces = 0;
-        for await (const _ of stream.textStream) pieces += 1;
-        expect(pieces).toBeGreaterThan(3);
+        let chunks = 0;
+        for await (const _ of stream.textStream) chunks += 1;
+        expect(chunks).toBeGreaterThan(3);
         expect([await stream.finishReason, (await stream.usage).outputTokens]).toEqual([
           "stop",
           30,
@@ -237,21 +237,21 @@ describe("older models", () => {
   for (const { id: model } of OLDER_MODELS)
     for (const api of APIS) {
       if (model.startsWith(`on-${api}`)) continue;
-      for (const way of ["complete", "stream"] as const)
-        test(`${model} over ${api} (${way}) returns an object and takes a thinking budget`, async () => {
+      for (const method of ["complete", "stream"] as const)
+        test(`${model} over ${api} (${method}) returns an object and takes a thinking budget`, async () => {
           const client = createSdkClients(harness)[api];
-          const said = await client[way]({ model, text: "weather", schema: CITY });
-          expect(JSON.parse(said.text)).toMatchObject({ days: expect.any(Number) });
-          expect([said.finish, said.calls]).toEqual(["stop", []]);
-          // With tools beside it, the model may call one of them instead.
-          const called = await client[way]({
+          const reply = await client[method]({ model, text: "weather", schema: CITY });
+          expect(JSON.parse(reply.text)).toMatchObject({ days: expect.any(Number) });
+          expect([reply.finish, reply.calls]).toEqual(["stop", []]);
+          // With other tools, the model may call one of them instead.
+          const called = await client[method]({
             model,
             text: "use clock",
             schema: CITY,
             tools: { clock: CITY },
           });
           expect(["stop", "tool_calls"]).toContain(called.finish);
-          const thought = await client[way]({ model, text: "why", effort: "high" });
+          const thought = await client[method]({ model, text: "why", effort: "high" });
           expect(thought.reasoning).not.toBe("");
           expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).toMatch(
             /"(budget_tokens|thinkingBudget)":\d{4}/,
@@ -273,12 +273,12 @@ describe("a provider error mid-stream", () => {
           ].join("\n\n"),
           { headers: { "content-type": "text/event-stream" } },
         );
-      const answer = await callApi(harness, api, {
+      const response = await callApi(harness, api, {
         ...minimalBody(api, "chat", "x"),
         stream: true,
       });
       harness.providerResponse = undefined;
-      expect(answer.text).toContain("is over its limit");
-      expect(answer.text).not.toContain(secret);
+      expect(response.text).toContain("is over its limit");
+      expect(response.text).not.toContain(secret);
     });
 });

@@ -1,4 +1,4 @@
-// Conversations that go on with another provider: what the one before has left in them hinders nobody.
+// Conversations that continue at another provider, with fields that the previous provider added.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { bodyOf, grantCredits, type Json, postCall, USD } from "../inference/support/harness.ts";
@@ -38,9 +38,9 @@ let account: TestAccount;
 beforeAll(async () => {
   provider = await startRawProvider(() => ({ body: OK }));
   const env: Record<string, string> = {};
-  for (const stem of ["MISTRAL", "GROQ", "CEREBRAS", "DEEPSEEK"]) {
-    env[`${stem}_API_KEY`] = "a-key-for-tests";
-    env[`${stem}_BASE_URL`] = provider.url;
+  for (const envPrefix of ["MISTRAL", "GROQ", "CEREBRAS", "DEEPSEEK"]) {
+    env[`${envPrefix}_API_KEY`] = "a-key-for-tests";
+    env[`${envPrefix}_BASE_URL`] = provider.url;
   }
   gateway = await startGateway({ providers: ["anthropic"], env });
   account = await registerAccount(gateway);
@@ -59,14 +59,14 @@ async function callModel(model: string): Promise<{ messages: unknown; dropped: s
   return { messages, dropped: response.headers.get("x-postern-dropped") };
 }
 
-for (const [model, kept] of [
+for (const [model, keptFields] of [
   ["groq/llama-3.3-70b-versatile", { reasoning: "hm" }],
   ["cerebras/gpt-oss-120b", { reasoning: "hm" }],
   ["mistral/mistral-large-latest", {}],
 ] as const)
   test(`drops and lists reasoning fields that ${model} rejects`, async () => {
     const { messages, dropped } = await callModel(model);
-    const reply = { role: "assistant", content: null, ...kept, tool_calls: [CALL] };
+    const reply = { role: "assistant", content: null, ...keptFields, tool_calls: [CALL] };
     expect(messages).toEqual([MESSAGES[0], reply, MESSAGES[2]]);
     expect(dropped).toContain("messages[1].reasoning_content, messages[1].reasoning_details");
     expect(dropped).toContain("messages[1].tool_calls[0].extra_content");
@@ -78,8 +78,8 @@ test("keeps reasoning fields that the provider accepts", async () => {
 });
 
 test("bounds the x-postern-dropped header for a thousand losses", async () => {
-  const turns = Array.from({ length: 1_000 }, (_, place) => [
-    { role: "user", content: `turn ${place}` },
+  const turns = Array.from({ length: 1_000 }, (_, index) => [
+    { role: "user", content: `turn ${index}` },
     { role: "assistant", content: "so", reasoning_content: "hm" },
   ]).flat();
   const messages = [...turns, { role: "user", content: "now" }];

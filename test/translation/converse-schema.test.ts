@@ -1,5 +1,4 @@
-// The checker that holds Converse requests against Amazon's description: it lets pass what was really sent, and what
-// Postern makes of random requests, and finds every kind of mistake.
+// Tests the Converse schema validator: it accepts recorded requests and Postern's own, and finds every kind of violation.
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
@@ -23,21 +22,21 @@ const VALID_REQUEST = {
 const user = (block: unknown) => ({ messages: [{ role: "user", content: [block] }] });
 
 describe("valid requests", () => {
-  test.skipIf(skipWithoutRecordings("Converse by its description"))(
-    "accepts every successful recorded request",
+  test.skipIf(skipWithoutRecordings("Converse schema"))(
+    "accepts every successful recorded request (requires ../shared/recordings)",
     () => {
       let checked = 0;
       for (const recording of recordings(
-        // Other files hold what a client was given, whose bytes are no text.
+        // Other files have the client's input, whose bytes are not base64.
         ({ endpoint, file }) =>
           endpoint.startsWith("bedrock.converse") && file.startsWith("cassettes/"),
       )) {
         const where = `${recording.file}#${recording.interaction}`;
         if (recording.status !== 200) continue;
         checked += 1;
-        const asked = parsed(recording.requestBody);
-        if (asked !== undefined)
-          expect([where, validateConverseRequest(asked)]).toEqual([where, []]);
+        const request = parsed(recording.requestBody);
+        if (request !== undefined)
+          expect([where, validateConverseRequest(request)]).toEqual([where, []]);
       }
       console.log(`» ${checked} recorded requests of Converse are valid`);
       expect(checked).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-// What no provider could take is a 400 that names the caller's own path, on all three APIs, and nothing is sent or charged.
+// Invalid requests get a 400 that names the caller's field, on all three APIs, before anything is sent or charged.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { checkExchanges } from "./support/check-exchanges.ts";
@@ -399,25 +399,25 @@ const FIELDS: readonly InvalidCase[] = [
   },
 ];
 
-/** Where the wire is the caller's own, the provider says what it does not take. */
+/** The wires that need translation; a passthrough request is validated by the provider. */
 const otherWires = (api: Api): readonly Wire[] => WIRES.filter((wire) => wire !== api);
 
-for (const { title, bodies: said } of [...CONVERSATIONS, ...FIELDS])
+for (const { title, bodies } of [...CONVERSATIONS, ...FIELDS])
   describe(title, () => {
     for (const api of APIS) {
-      const [body, path] = said[api] ?? [];
+      const [body, path] = bodies[api] ?? [];
       if (body === undefined || path === undefined) continue;
       test(`over ${api} gets a 400 that names ${path}`, async () => {
         for (const wire of otherWires(api)) {
           const before = harness.upstreamRequests.length;
-          const answer = await callApi(harness, api, {
+          const response = await callApi(harness, api, {
             ...minimalBody(api, wire, "hello"),
             ...body,
           });
-          const error = answer.json["error"] as Json;
+          const error = response.json["error"] as Json;
           expect([
             wire,
-            answer.status,
+            response.status,
             String(error["param"]),
             harness.upstreamRequests.length,
           ]).toEqual([wire, 400, expect.stringContaining(path), before]);
@@ -428,17 +428,17 @@ for (const { title, bodies: said } of [...CONVERSATIONS, ...FIELDS])
   });
 
 describe("postern.lossy", () => {
-  const SAID: Readonly<Record<Api, readonly [body: Json, path: string, wire: Wire]>> = {
+  const LOSSY_CASES: Readonly<Record<Api, readonly [body: Json, path: string, wire: Wire]>> = {
     chat: [{ seed: 7, logit_bias: { "1": 1 } }, "seed", "messages"],
     responses: [{ max_tool_calls: 2 }, "max_tool_calls", "chat"],
     messages: [{ top_k: 5 }, "top_k", "responses"],
   };
   for (const api of APIS)
     test(`over ${api} drops the field and lists it`, async () => {
-      const [body, path, wire] = SAID[api];
+      const [body, path, wire] = LOSSY_CASES[api];
       const asked = { ...minimalBody(api, wire, "hello"), ...body };
-      const refused = await callApi(harness, api, asked);
-      expect([refused.status, (refused.json["error"] as Json)["param"]]).toEqual([400, path]);
+      const rejected = await callApi(harness, api, asked);
+      expect([rejected.status, (rejected.json["error"] as Json)["param"]]).toEqual([400, path]);
       const lossy = await callApi(harness, api, { ...asked, postern: { lossy: true } });
       expect(lossy.status).toBe(200);
       expect(lossy.headers.get("x-postern-dropped")?.split(", ")).toContain(path);
@@ -540,14 +540,14 @@ describe("provider errors", () => {
   for (const { wire, status, body, expected } of REPLIES)
     for (const api of APIS)
       test(`${status} on ${wire} over ${api} is ${expected.join(" ")}`, async () => {
-        // A good answer closes the circuit that the failures before it may have opened.
+        // A success closes the circuit breaker, which earlier failures may have opened.
         await callApi(harness, api, minimalBody(api, wire, "hello"));
         harness.providerResponse = () => Response.json(body, { status });
-        const answer = await callApi(harness, api, minimalBody(api, wire, "hello"));
+        const response = await callApi(harness, api, minimalBody(api, wire, "hello"));
         harness.providerResponse = undefined;
-        const error = answer.json["error"] as Json;
-        expect([answer.status, error["code"]]).toEqual([...expected]);
-        // The provider names a field of its own request, which is not the caller's.
+        const error = response.json["error"] as Json;
+        expect([response.status, error["code"]]).toEqual([...expected]);
+        // The provider's `param` names a field of the translated request, not of the caller's.
         if (api !== wire) expect(error["param"] ?? null).toBeNull();
       });
 });

@@ -1,5 +1,4 @@
-// What a provider's reply holds and the caller's API cannot say is told to the caller: in a header where there still is
-// one, and beside the cost in the usage, whole and streamed.
+// Reply content that the caller's API cannot express is listed in x-postern-dropped and in the usage object.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { sseEvents } from "../wires/stream-helpers.ts";
@@ -31,7 +30,7 @@ interface LossCase {
   readonly wire: Wire;
   readonly replyBody: Json;
   readonly events: readonly Json[];
-  /** By the API that was called, without the one that is relayed. */
+  /** The expected paths by API, without the wire's own API. */
   readonly dropped: Readonly<Partial<Record<Api, readonly string[]>>>;
 }
 
@@ -225,16 +224,16 @@ function respondWith({ wire, replyBody, events }: LossCase): (request: Request) 
 
 let isStreaming = false;
 
-async function ask(told: LossCase, api: Api, more: Json): Promise<RawResponse> {
+async function callWithLosses(testCase: LossCase, api: Api, more: Json): Promise<RawResponse> {
   isStreaming = more["stream"] === true;
-  harness.providerResponse = respondWith(told);
-  const raw = await callApi(harness, api, minimalBody(api, told.wire, "hello", more));
+  harness.providerResponse = respondWith(testCase);
+  const raw = await callApi(harness, api, minimalBody(api, testCase.wire, "hello", more));
   harness.providerResponse = undefined;
   expect([raw.status, raw.text.slice(0, 400)]).toEqual([200, raw.text.slice(0, 400)]);
   return raw;
 }
 
-/** The usage of the event of a stream that has one. */
+/** The last usage object in a stream. */
 function usageIn(text: string): Json | undefined {
   return sseEvents(text)
     .filter(({ data }) => data !== "[DONE]")
@@ -243,76 +242,76 @@ function usageIn(text: string): Json | undefined {
     .findLast((usage) => usage !== undefined && usage !== null);
 }
 
-for (const told of LOSS_CASES)
-  describe(`${told.title}, on ${told.wire}`, () => {
+for (const testCase of LOSS_CASES)
+  describe(`${testCase.title}, on ${testCase.wire}`, () => {
     for (const api of APIS) {
-      if (api === told.wire) continue;
-      const dropped = told.dropped[api];
-      test(`${dropped === undefined ? "are shown" : "are told to be left out"} on ${api}, whole and streamed`, async () => {
-        const whole = await ask(told, api, {});
-        expect(whole.headers.get("x-postern-dropped")).toBe(dropped?.join(", ") ?? null);
-        expect((whole.json["usage"] as Json)["dropped"]).toEqual(dropped);
-        const streamed = await ask(told, api, {
+      if (api === testCase.wire) continue;
+      const dropped = testCase.dropped[api];
+      test(`are ${dropped === undefined ? "returned" : "dropped and listed"} on ${api}`, async () => {
+        const reply = await callWithLosses(testCase, api, {});
+        expect(reply.headers.get("x-postern-dropped")).toBe(dropped?.join(", ") ?? null);
+        expect((reply.json["usage"] as Json)["dropped"]).toEqual(dropped);
+        const streamed = await callWithLosses(testCase, api, {
           stream: true,
           ...(api === "chat" ? { stream_options: { include_usage: true } } : {}),
         });
         expect(usageIn(streamed.text)?.["dropped"]).toEqual(dropped);
-        expect(usageIn(streamed.text)?.["cost"]).toEqual((whole.json["usage"] as Json)["cost"]);
+        expect(usageIn(streamed.text)?.["cost"]).toEqual((reply.json["usage"] as Json)["cost"]);
       });
     }
   });
 
-describe("a field of any name that is dropped", () => {
+describe("a dropped field with an unusual name", () => {
   const long = "x".repeat(5_000);
-  const cases: readonly (readonly [title: string, name: string, told: string])[] = [
-    ["of other letters than English ones", "größe😀", "gr\\u00f6\\u00dfe\\ud83d\\ude00"],
-    ["with a line's end", "a\r\nset-cookie: b", "a\\u000d\\u000aset-cookie: b"],
-    ["that is long", long, `${long.slice(0, 500)}...`],
+  const cases: readonly (readonly [title: string, name: string, expected: string])[] = [
+    ["non-ASCII letters", "größe😀", "gr\\u00f6\\u00dfe\\ud83d\\ude00"],
+    ["a line break", "a\r\nset-cookie: b", "a\\u000d\\u000aset-cookie: b"],
+    ["5,000 characters", long, `${long.slice(0, 500)}...`],
   ];
-  for (const [title, name, told] of cases)
+  for (const [title, name, expected] of cases)
     for (const stream of [false, true])
-      test(`is told in a header that can be sent: one ${title}, ${stream ? "streamed" : "whole"}`, async () => {
+      test(`is escaped in the header: ${title}${stream ? " (stream)" : ""}`, async () => {
         const more = { [name]: 1, stream, postern: { lossy: true } };
         const { status, headers } = await callApi(
           harness,
           "responses",
           minimalBody("responses", "messages", "hello", more),
         );
-        expect([status, headers.get("x-postern-dropped")]).toEqual([200, told]);
+        expect([status, headers.get("x-postern-dropped")]).toEqual([200, expected]);
       });
 });
 
-describe("a chat stream whose usage nobody asked for", () => {
-  test("tells in a comment before its end what was left out", async () => {
-    const [told] = LOSS_CASES;
-    if (told === undefined) throw new Error("nothing is told");
-    const { text } = await ask(told, "chat", { stream: true });
+describe("a chat stream without usage", () => {
+  test("lists the dropped paths in a comment before [DONE]", async () => {
+    const [testCase] = LOSS_CASES;
+    if (testCase === undefined) throw new Error("no case");
+    const { text } = await callWithLosses(testCase, "chat", { stream: true });
     expect(text).toEndWith(
-      `: x-postern-dropped: ${told.dropped.chat?.join(", ")}\n\ndata: [DONE]\n\n`,
+      `: x-postern-dropped: ${testCase.dropped.chat?.join(", ")}\n\ndata: [DONE]\n\n`,
     );
     expect(usageIn(text)).toBeUndefined();
   });
 });
 
-describe("what has a place", () => {
+describe("content with an equivalent", () => {
   const ofGemini = LOSS_CASES[1];
-  test("a picture of Gemini's is an image of the chat message, and an image call on Responses", async () => {
-    if (ofGemini === undefined) throw new Error("nothing is told");
-    const chat = await ask(ofGemini, "chat", {});
+  test("returns Gemini's image in the chat message, and as an image call on Responses", async () => {
+    if (ofGemini === undefined) throw new Error("no case");
+    const chat = await callWithLosses(ofGemini, "chat", {});
     expect(chat.json).toMatchObject({
       choices: [{ message: { content: "done", images: [IMAGE] } }],
     });
-    const streamed = await ask(ofGemini, "chat", { stream: true });
+    const streamed = await callWithLosses(ofGemini, "chat", { stream: true });
     expect(streamed.text).toContain(`"images":[${JSON.stringify(IMAGE)}]`);
-    const responses = await ask(ofGemini, "responses", {});
+    const responses = await callWithLosses(ofGemini, "responses", {});
     expect(responses.json).toMatchObject({
       output: [{ type: "image_generation_call", result: PIXEL }, { type: "message" }],
     });
   });
 
-  test("a picture goes back to the model with the message that brought it", async () => {
-    if (ofGemini === undefined) throw new Error("nothing is told");
-    const { json } = await ask(ofGemini, "chat", {});
+  test("sends the image back to the model with its message", async () => {
+    if (ofGemini === undefined) throw new Error("no case");
+    const { json } = await callWithLosses(ofGemini, "chat", {});
     const [choice] = json["choices"] as readonly { readonly message: Json }[];
     const hello = { role: "user", content: "hello" };
     const again = { role: "user", content: "make it bigger" };
@@ -331,10 +330,10 @@ describe("what has a place", () => {
     ]);
   });
 
-  test("the pages that a searching model read are cited", async () => {
+  test("returns search results as citations", async () => {
     const message = { role: "assistant", content: "It rained [1]." };
     const found = { search_results: [{ title: "Rain", url: "https://example.com/rain" }] };
-    const told: LossCase = {
+    const testCase: LossCase = {
       title: "",
       wire: "chat",
       replyBody: {
@@ -352,9 +351,9 @@ describe("what has a place", () => {
       dropped: {},
     };
     const cited = { url: "https://example.com/rain", title: "Rain" };
-    const messages = await ask(told, "messages", {});
+    const messages = await callWithLosses(testCase, "messages", {});
     expect(messages.json).toMatchObject({ content: [{ citations: [cited] }] });
-    const responses = await ask(told, "responses", { stream: true });
+    const responses = await callWithLosses(testCase, "responses", { stream: true });
     expect(responses.text).toContain("response.output_text.annotation.added");
     expect(responses.text).toContain('"url":"https://example.com/rain","title":"Rain"');
   });

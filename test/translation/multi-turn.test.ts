@@ -1,5 +1,5 @@
-// Two turns with tools and reasoning through every pair: the second turn carries what the first returned, and the provider
-// gets back, byte for byte, what it alone can read.
+// Two turns with tools and reasoning over every pair. The second turn sends back what the first returned, and the provider
+// receives its own signatures and encrypted reasoning unchanged.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createSdkClients } from "./support/sdk-clients.ts";
@@ -38,21 +38,21 @@ const LOCATION_SCHEMA = {
 
 for (const api of APIS)
   for (const wire of WIRES)
-    for (const way of ["complete", "stream"] as const)
-      test(`${api} to ${wire} (${way})`, async () => {
-        const asked = {
+    for (const method of ["complete", "stream"] as const)
+      test(`${api} to ${wire} (${method})`, async () => {
+        const prompt = {
           model: modelOn(wire),
           text: "[[sim: preamble reasoning=12]] use weather and clock, both",
           tools: { weather: LOCATION_SCHEMA, clock: LOCATION_SCHEMA },
           effort: "low",
         } as const;
         const client = createSdkClients(harness)[api];
-        const first = await client[way](asked);
+        const first = await client[method](prompt);
         expect(first.finish).toBe("tool_calls");
         expect(first.calls.length).toBe(2);
         const before = harness.upstreamRequests.length;
-        const second = await client[way]({
-          ...asked,
+        const second = await client[method]({
+          ...prompt,
           previousReply: first,
           toolResults: ["rain", "noon"],
         });
@@ -66,13 +66,16 @@ for (const api of APIS)
           first.calls.map((call) => call.arguments),
         );
         expect(results).toEqual(["rain", "noon"]);
-        // Where a provider signs or encrypts what it thought, it is given it back as it was.
-        const given = signaturesIn(wire, (await harness.upstreamRequests[before - 1]?.reply) ?? "");
-        expect(signatures).toEqual(given);
-        expect(given.length > 0).toBe(wire !== "chat");
+        // The provider gets its own signatures and encrypted reasoning back.
+        const issued = signaturesIn(
+          wire,
+          (await harness.upstreamRequests[before - 1]?.reply) ?? "",
+        );
+        expect(signatures).toEqual(issued);
+        expect(issued.length > 0).toBe(wire !== "chat");
         await recordedExchanges();
         const dropped = harness.exchanges.at(-1)?.headers.get("x-postern-dropped") ?? "";
-        // Google wants its signatures back and not the text; the text of an unknown chat server goes nowhere.
+        // Gemini takes back signatures but not reasoning text; a plain chat server takes no reasoning back.
         if (wire !== "gemini" && wire !== "chat") expect(dropped).toBe("");
         else expect(dropped).toMatch(/^((messages|input)\[1\][^,]*|reasoning|thinking|, )*$/);
       });
@@ -80,24 +83,24 @@ for (const api of APIS)
 describe("reasoning from another model", () => {
   for (const api of APIS)
     test(`over ${api} is dropped and listed`, async () => {
-      const asked = {
+      const prompt = {
         model: modelOn("messages"),
         text: "[[sim: reasoning=12]] use weather",
         tools: { weather: LOCATION_SCHEMA },
         effort: "low",
       } as const;
       const client = createSdkClients(harness)[api];
-      const first = await client.complete(asked);
+      const first = await client.complete(prompt);
       for (const other of ["gemini", "converse", "responses", "chat"] as const) {
         const second = await client.complete({
-          ...asked,
+          ...prompt,
           model: modelOn(other),
           previousReply: first,
           toolResults: ["rain"],
         });
         expect([other, second.text.includes("rain")]).toEqual([other, true]);
         await recordedExchanges();
-        // A same-wire relay leaves the caller's bytes as they are.
+        // Passthrough does not change the caller's request.
         if (other !== api)
           expect(harness.exchanges.at(-1)?.headers.get("x-postern-dropped")).toMatch(
             /^(messages|input)\[1\]/,
@@ -115,7 +118,7 @@ const IMAGE_REPLY = {
   usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 3, totalTokenCount: 6 },
 };
 
-/** What the model said, as a caller keeps it and sends it back. */
+/** The reply's messages or items, as a caller sends them back. */
 async function generateImage(api: Api, isStream: boolean): Promise<readonly Json[]> {
   harness.providerResponse = () =>
     isStream
@@ -131,16 +134,16 @@ async function generateImage(api: Api, isStream: boolean): Promise<readonly Json
   harness.providerResponse = undefined;
   const events = isStream ? sseEvents(text).map(({ data }) => parsed(data)) : [];
   if (api === "responses") {
-    const whole = isStream ? (events.at(-1)?.["response"] as Json) : json;
-    return whole["output"] as readonly Json[];
+    const response = isStream ? (events.at(-1)?.["response"] as Json) : json;
+    return response["output"] as readonly Json[];
   }
   if (api === "messages") return [{ role: "assistant", content: json["content"] }];
   const choices = isStream ? events.flatMap((event) => partsOf(event["choices"])) : [];
   if (!isStream) return partsOf(json["choices"]).map((choice) => choice["message"] as Json);
   const deltas = choices.map((choice) => choice["delta"] as Json);
-  const gathered = (field: string) => deltas.flatMap((delta) => partsOf(delta[field]));
+  const collected = (field: string) => deltas.flatMap((delta) => partsOf(delta[field]));
   const content = deltas.map((delta) => (delta["content"] as string | undefined) ?? "").join("");
-  const [images, details] = [gathered("images"), gathered("reasoning_details")];
+  const [images, details] = [collected("images"), collected("reasoning_details")];
   return [{ role: "assistant", content, images, reasoning_details: details }];
 }
 
@@ -148,10 +151,10 @@ function parsed(data: string): Json {
   return data === "[DONE]" ? {} : (JSON.parse(data) as Json);
 }
 
-function followUpBody(api: Api, model: string, said: readonly Json[], more: Json = {}): Json {
+function followUpBody(api: Api, model: string, replyItems: readonly Json[], more: Json = {}): Json {
   const turns = [
     { role: "user", content: "paint" },
-    ...said,
+    ...replyItems,
     { role: "user", content: "make it bigger" },
   ];
   return api === "responses"
@@ -162,28 +165,36 @@ function followUpBody(api: Api, model: string, said: readonly Json[], more: Json
 describe("a signed image from Gemini", () => {
   for (const api of ["chat", "responses"] as const)
     for (const isStream of [false, true])
-      test(`${api}: goes back with its signature, and so does the text${isStream ? " (stream)" : ""}`, async () => {
-        const said = await generateImage(api, isStream);
-        const second = await callApi(harness, api, followUpBody(api, modelOn("gemini"), said));
+      test(`over ${api} is sent back with its signature and the text's${isStream ? " (stream)" : ""}`, async () => {
+        const replyItems = await generateImage(api, isStream);
+        const second = await callApi(
+          harness,
+          api,
+          followUpBody(api, modelOn("gemini"), replyItems),
+        );
         expect([second.status, second.headers.get("x-postern-dropped")]).toEqual([200, null]);
         const contents = harness.upstreamRequests.at(-1)?.body["contents"];
         expect(partsOf(contents)[1]).toEqual({ role: "model", parts: IMAGE_PARTS });
       });
 
   test("over messages is dropped, and the text's signature is sent back", async () => {
-    const said = await generateImage("messages", false);
+    const replyItems = await generateImage("messages", false);
     expect(harness.exchanges.at(-1)?.headers.get("x-postern-dropped")).toBe(
       "reply.content[2].image",
     );
-    await callApi(harness, "messages", followUpBody("messages", modelOn("gemini"), said));
+    await callApi(harness, "messages", followUpBody("messages", modelOn("gemini"), replyItems));
     const contents = harness.upstreamRequests.at(-1)?.body["contents"];
     expect(partsOf(contents)[1]).toEqual({ role: "model", parts: IMAGE_PARTS.slice(0, 1) });
   });
 
   test("is sent to another model without its signature", async () => {
-    const said = await generateImage("chat", false);
+    const replyItems = await generateImage("chat", false);
     for (const wire of ["messages", "converse"] as const) {
-      const second = await callApi(harness, "chat", followUpBody("chat", modelOn(wire), said));
+      const second = await callApi(
+        harness,
+        "chat",
+        followUpBody("chat", modelOn(wire), replyItems),
+      );
       expect([wire, second.status]).toEqual([wire, 200]);
       expect(second.headers.get("x-postern-dropped")).toContain("messages[1].images[0]");
       expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).not.toContain("aW1hZ2U=");
@@ -218,10 +229,10 @@ function turnsOf(wire: Wire, body: Json): SentTurns {
   const signatures = signaturesIn(wire, JSON.stringify(body));
   const calls: { name: string; arguments: unknown }[] = [];
   const results: string[] = [];
-  const call = (name: unknown, held: unknown) =>
+  const call = (name: unknown, args: unknown) =>
     calls.push({
       name: String(name),
-      arguments: typeof held === "string" ? (JSON.parse(held) as unknown) : held,
+      arguments: typeof args === "string" ? (JSON.parse(args) as unknown) : args,
     });
   const visit = (value: unknown): void => {
     if (Array.isArray(value)) return value.forEach(visit);

@@ -1,4 +1,4 @@
-// Structured output from models that have no field for a schema, by every API, also the provider's own.
+// Structured output from models without JSON schema support, over every API including the provider's own.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { grantCredits, lastSimulatorRequest, USD } from "../inference/support/harness.ts";
@@ -36,7 +36,7 @@ const CITY = {
   additionalProperties: false,
 } as const;
 const VALID = { city: expect.any(String), days: expect.any(Number) };
-/** What DeepSeek answers to a schema in its field, and to a forced call while it thinks. */
+/** DeepSeek rejects a JSON schema, and a required tool call while it reasons. */
 const LIMITED_DIRECTIVE = "[[sim: no-schema no-forced-call]]";
 const INSTRUCTED_MODELS = ["deepseek/deepseek-v4-pro", "zai/glm-5.3", "moonshot/kimi-k3"] as const;
 const TOOL_MODEL = "openai/gpt-4-turbo";
@@ -72,7 +72,7 @@ function requestBody(api: Api, model: string, strict: boolean): Json {
 
 describe("a Messages schema, which is always strict", () => {
   const OPEN = { type: "object", properties: { city: { type: "string" } } };
-  const asked = (schema: Json): Json => ({
+  const bodyWith = (schema: Json): Json => ({
     model: "openai/gpt-5-mini",
     max_tokens: 1_000,
     messages: [{ role: "user", content: "weather" }],
@@ -82,13 +82,13 @@ describe("a Messages schema, which is always strict", () => {
     /"strict":(true|false)/.exec((await lastSimulatorRequest(harness.gateway)).body)?.[1];
 
   test("is sent as strict if it is closed", async () => {
-    const { status, headers } = await callApi(harness, "messages", asked(CITY));
+    const { status, headers } = await callApi(harness, "messages", bodyWith(CITY));
     expect([status, await strictSent()]).toEqual([200, "true"]);
     expect(headers.get("x-postern-dropped")).toBeNull();
   });
 
   test("is listed as dropped if it cannot be strict", async () => {
-    const { status, headers } = await callApi(harness, "messages", asked(OPEN));
+    const { status, headers } = await callApi(harness, "messages", bodyWith(OPEN));
     expect([status, await strictSent()]).not.toContain("true");
     expect(headers.get("x-postern-dropped")).toBe("output_config.format");
   });
@@ -99,15 +99,15 @@ for (const api of APIS) {
     const client = () => createSdkClients(harness)[api];
 
     for (const model of INSTRUCTED_MODELS)
-      for (const way of ["complete", "stream"] as const)
-        test(`${model} replies with the schema (${way})`, async () => {
-          const said = await client()[way]({
+      for (const method of ["complete", "stream"] as const)
+        test(`${model} replies with the schema (${method})`, async () => {
+          const reply = await client()[method]({
             model,
             text: `weather ${LIMITED_DIRECTIVE}`,
             schema: CITY,
           });
-          expect(JSON.parse(said.text)).toEqual(VALID);
-          expect([said.finish, said.calls]).toEqual(["stop", []]);
+          expect(JSON.parse(reply.text)).toEqual(VALID);
+          expect([reply.finish, reply.calls]).toEqual(["stop", []]);
           expect(await lastSentBody()).toMatchObject({ response_format: { type: "json_object" } });
         });
 
@@ -135,21 +135,21 @@ for (const api of APIS) {
       expect(loose.headers.get("x-postern-dropped")).toBeNull();
     });
 
-    for (const way of ["complete", "stream"] as const)
-      test(`still calls the caller's own tools (${way})`, async () => {
-        const asked = {
+    for (const method of ["complete", "stream"] as const)
+      test(`still calls the caller's own tools (${method})`, async () => {
+        const prompt = {
           model: INSTRUCTED_MODELS[0],
           text: `use clock ${LIMITED_DIRECTIVE}`,
           schema: CITY,
           tools: { clock: CITY },
         };
-        const called = await client()[way](asked);
+        const called = await client()[method](prompt);
         expect([called.finish, called.calls.map(({ name }) => name)]).toEqual([
           "tool_calls",
           ["clock"],
         ]);
-        const answered = await client()[way]({
-          ...asked,
+        const answered = await client()[method]({
+          ...prompt,
           previousReply: called,
           toolResults: ["noon"],
         });
@@ -160,15 +160,15 @@ for (const api of APIS) {
   describe(`${api} to a model without JSON mode`, () => {
     const client = () => createSdkClients(harness)[api];
 
-    for (const way of ["complete", "stream"] as const)
-      test(`returns a tool call's input as text (${way})`, async () => {
-        const said = await client()[way]({
+    for (const method of ["complete", "stream"] as const)
+      test(`returns a tool call's input as text (${method})`, async () => {
+        const reply = await client()[method]({
           model: TOOL_MODEL,
           text: "weather [[sim: no-schema]]",
           schema: CITY,
         });
-        expect(JSON.parse(said.text)).toEqual(VALID);
-        expect([said.finish, said.calls]).toEqual(["stop", []]);
+        expect(JSON.parse(reply.text)).toEqual(VALID);
+        expect([reply.finish, reply.calls]).toEqual(["stop", []]);
         expect(await lastSentBody()).toMatchObject({
           tools: [{ function: { parameters: CITY } }],
           tool_choice: { type: "function" },
@@ -176,13 +176,16 @@ for (const api of APIS) {
       });
 
     test("requires a call of any tool if the caller has tools", async () => {
-      const said = await client().complete({
+      const reply = await client().complete({
         model: TOOL_MODEL,
         text: "clock [[sim: no-schema]]",
         schema: CITY,
         tools: { clock: CITY },
       });
-      expect([said.finish, said.calls.map(({ name }) => name)]).toEqual(["tool_calls", ["clock"]]);
+      expect([reply.finish, reply.calls.map(({ name }) => name)]).toEqual([
+        "tool_calls",
+        ["clock"],
+      ]);
       expect(await lastSentBody()).toMatchObject({ tool_choice: "required" });
     });
 

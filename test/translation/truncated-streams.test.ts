@@ -1,5 +1,5 @@
-// A provider's stream that closes after any of its events: the caller's stream ends whole where nothing of the answer can
-// be missing, and with the API's own error event everywhere else, at no cost where no usage came.
+// Provider streams that close after any of their events. The caller's stream ends normally only if nothing can be missing;
+// otherwise it ends with the API's error event, at no cost.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createSimulator } from "../../src/simulator/simulator.ts";
@@ -28,7 +28,7 @@ afterAll(async () => {
 
 const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
 const TEXT = "[[sim: chunks=4 reasoning=2]] one two three four";
-/** How many of the last events may be missing: the end alone, where usage came before it. */
+/** The number of last events that may be missing: only the terminal event, if usage comes before it. */
 const TRAILING_EVENTS: Readonly<Record<Wire, number>> = {
   chat: 1,
   responses: 0,
@@ -37,7 +37,7 @@ const TRAILING_EVENTS: Readonly<Record<Wire, number>> = {
   converse: 0,
 };
 
-/** The events of a whole answer, as the bytes that each is. */
+/** The events of a complete reply, each as bytes. */
 async function eventsOf(request: Request): Promise<readonly Uint8Array[]> {
   const response = await simulator.fetch(request);
   const bytes = new Uint8Array(await response.arrayBuffer());
@@ -57,17 +57,17 @@ async function eventsOf(request: Request): Promise<readonly Uint8Array[]> {
   return events;
 }
 
-/** Answers with the first events of what the simulator would say; how many it would have been comes back. */
+/** Replies with the first events of the simulator's reply. Sets `complete.events` to the number of all events. */
 function respondTruncated(
   maxEvents: number,
-  seen: { events: number },
+  complete: { events: number },
 ): (request: Request) => Response {
   return (request) => {
     const isFrames = request.url.endsWith("converse-stream");
     const body = new ReadableStream<Uint8Array>({
       start: async (controller) => {
         const events = await eventsOf(request);
-        seen.events = events.length;
+        complete.events = events.length;
         for (const event of events.slice(0, maxEvents)) controller.enqueue(event);
         controller.close();
       },
@@ -81,69 +81,74 @@ for (const api of APIS)
   for (const wire of WIRES)
     describe(`${api} to ${wire}`, () => {
       test("ends a truncated stream with an error at no cost", async () => {
-        const told = { events: Infinity };
-        for (let most = 1; most <= told.events; most++) {
-          harness.providerResponse = respondTruncated(most, told);
+        const complete = { events: Infinity };
+        for (let maxEvents = 1; maxEvents <= complete.events; maxEvents++) {
+          harness.providerResponse = respondTruncated(maxEvents, complete);
           const { status, text, headers } = await callApi(
             harness,
             api,
             minimalBody(api, wire, TEXT, { stream: true }),
           );
-          const isWhole = most >= told.events - TRAILING_EVENTS[wire];
+          const isComplete = maxEvents >= complete.events - TRAILING_EVENTS[wire];
           const record = await usageRecordOf(
             harness.gateway.server.db,
             headers.get("x-request-id"),
           );
-          expect([most, status, isCompleteStream(api, text), record["outcome"]]).toEqual([
-            most,
+          expect([maxEvents, status, isCompleteStream(api, text), record["outcome"]]).toEqual([
+            maxEvents,
             200,
-            isWhole,
-            isWhole ? "completed" : "upstream_error",
+            isComplete,
+            isComplete ? "completed" : "upstream_error",
           ]);
-          expect([most, integer(record, "cost_nano") > 0]).toEqual([most, isWhole]);
-          if (!isWhole)
-            expect([most, text.includes('"code":"upstream_error"')]).toEqual([most, true]);
+          expect([maxEvents, integer(record, "cost_nano") > 0]).toEqual([maxEvents, isComplete]);
+          if (!isComplete)
+            expect([maxEvents, text.includes('"code":"upstream_error"')]).toEqual([
+              maxEvents,
+              true,
+            ]);
         }
         harness.providerResponse = undefined;
-        expect(told.events).toBeGreaterThanOrEqual(5);
+        expect(complete.events).toBeGreaterThanOrEqual(5);
       });
     });
 
 describe("gemini with two candidates", () => {
-  const said = (index: number, text: string, finishReason?: string) => ({
+  const chunk = (index: number, text: string, finishReason?: string) => ({
     candidates: [{ index, content: { role: "model", parts: [{ text }] }, finishReason }],
     usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 4, totalTokenCount: 7 },
   });
-  const EVENTS = [said(0, "one"), said(1, "two"), said(0, "!", "STOP"), said(1, "!", "STOP")];
+  const EVENTS = [chunk(0, "one"), chunk(1, "two"), chunk(0, "!", "STOP"), chunk(1, "!", "STOP")];
 
   test("ends a stream with an unfinished candidate with an error at no cost", async () => {
     for (const api of APIS)
-      for (let most = 1; most <= EVENTS.length; most++) {
-        const text = EVENTS.slice(0, most).map((event) => `data: ${JSON.stringify(event)}\n\n`);
+      for (let maxEvents = 1; maxEvents <= EVENTS.length; maxEvents++) {
+        const text = EVENTS.slice(0, maxEvents).map(
+          (event) => `data: ${JSON.stringify(event)}\n\n`,
+        );
         harness.providerResponse = () =>
           new Response(text.join(""), { headers: { "content-type": "text/event-stream" } });
-        const asked = { stream: true, ...(api === "chat" ? { n: 2 } : {}) };
-        const answer = await callApi(harness, api, minimalBody(api, "gemini", TEXT, asked));
+        const fields = { stream: true, ...(api === "chat" ? { n: 2 } : {}) };
+        const response = await callApi(harness, api, minimalBody(api, "gemini", TEXT, fields));
         harness.providerResponse = undefined;
         const record = await usageRecordOf(
           harness.gateway.server.db,
-          answer.headers.get("x-request-id"),
+          response.headers.get("x-request-id"),
         );
-        const isWhole = most === EVENTS.length;
+        const isComplete = maxEvents === EVENTS.length;
         expect([
           api,
-          most,
-          isCompleteStream(api, answer.text),
-          answer.text.includes('"code":"upstream_error"'),
+          maxEvents,
+          isCompleteStream(api, response.text),
+          response.text.includes('"code":"upstream_error"'),
           record["outcome"],
           integer(record, "cost_nano") > 0,
         ]).toEqual([
           api,
-          most,
-          isWhole,
-          !isWhole,
-          isWhole ? "completed" : "upstream_error",
-          isWhole,
+          maxEvents,
+          isComplete,
+          !isComplete,
+          isComplete ? "completed" : "upstream_error",
+          isComplete,
         ]);
       }
   });

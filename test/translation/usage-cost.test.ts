@@ -1,5 +1,5 @@
-// What a call costs does not depend on how it was asked for: streamed or not, over its own API or another. Each token is
-// priced once, by its kind, and the caller's API, the header and the usage record say the same.
+// A call costs the same streamed or not, over its own API or another. Each token is charged once, by its kind, and the
+// reply and the usage record agree.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { usageRecordOf } from "../inference/support/harness.ts";
@@ -30,7 +30,7 @@ afterAll(async () => {
 interface Case {
   readonly title: string;
   readonly directive: string;
-  /** The tokens by kind, for wires that tell these kinds apart. */
+  /** The tokens by kind, for wires that distinguish these kinds. */
   readonly tokens: Readonly<Partial<Record<keyof typeof PRICES, number>>>;
   readonly wires: readonly Wire[];
 }
@@ -62,7 +62,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-/** The record of the call that was answered last. */
+/** The usage record of the last call. */
 async function lastRecord() {
   await recordedExchanges();
   const id = harness.exchanges.at(-1)?.headers.get("x-request-id");
@@ -77,31 +77,31 @@ function costOf(tokens: Case["tokens"]): number {
   return nanos / 1e9;
 }
 
-function expectUsage(api: Api, said: NormalizedReply, { tokens }: Case): void {
+function expectUsage(api: Api, reply: NormalizedReply, { tokens }: Case): void {
   const { input = 0, cache_read: read = 0, output = 0, reasoning = 0 } = tokens;
   const written = (tokens.cache_write_5m ?? 0) + (tokens.cache_write_1h ?? 0);
-  expect(said.usage).toMatchObject({
+  expect(reply.usage).toMatchObject({
     input: input + read + written,
     cached: read,
     output: output + reasoning,
     cost: costOf(tokens),
   });
-  expect(said.usage.reasoning).toBe(reasoning);
-  if (api === "messages") expect(said.usage.cacheWritten).toBe(written);
+  expect(reply.usage.reasoning).toBe(reasoning);
+  if (api === "messages") expect(reply.usage.cacheWritten).toBe(written);
 }
 
-for (const one of CASES)
-  describe(one.title, () => {
+for (const testCase of CASES)
+  describe(testCase.title, () => {
     for (const api of APIS)
-      for (const wire of one.wires)
+      for (const wire of testCase.wires)
         test(`${api} to ${wire}`, async () => {
           const client = createSdkClients(harness)[api];
-          const asked = { model: modelOn(wire), text: `[[sim: ${one.directive}]] hello` };
-          for (const way of ["complete", "stream"] as const) {
-            const said = await client[way](asked);
-            if (api !== wire || way === "complete") expectUsage(api, said, one);
+          const prompt = { model: modelOn(wire), text: `[[sim: ${testCase.directive}]] hello` };
+          for (const method of ["complete", "stream"] as const) {
+            const reply = await client[method](prompt);
+            if (api !== wire || method === "complete") expectUsage(api, reply, testCase);
             const record = await lastRecord();
-            expect(Number(record["cost_nano"]) / 1e9).toBe(costOf(one.tokens));
+            expect(Number(record["cost_nano"]) / 1e9).toBe(costOf(testCase.tokens));
           }
         });
   });

@@ -1,4 +1,4 @@
-// Amazon's own client for Bedrock, speaking to an address on the loopback instead.
+// The official AWS client for Bedrock with a loopback endpoint.
 
 import { BedrockRuntimeClient } from "@aws-sdk/client-bedrock-runtime";
 
@@ -9,7 +9,7 @@ interface HttpRequestInput {
   readonly body?: string | Uint8Array;
 }
 
-/** The client would speak HTTP/2 without TLS otherwise, which no server here does. */
+/** Sends requests with `fetch`: the client's default handler would use HTTP/2 without TLS. */
 export function bedrockClient(url: string): BedrockRuntimeClient {
   const handle = async ({ method, path, headers, body }: HttpRequestInput) => {
     const { host: _host, ...rest } = headers;

@@ -1,4 +1,4 @@
-// What every test of this folder ends with: all that passed through the gateway is checked, whatever the test looked at.
+// Checks everything that passed through the gateway, at the end of each test file of this folder.
 
 import { expect } from "bun:test";
 import { validateChatStream } from "../../wires/validate-chat-stream.ts";
@@ -18,40 +18,40 @@ import {
 } from "./harness.ts";
 
 export interface CheckOptions {
-  /** Whether a stream of this exchange may be cut by the test itself. */
+  /** Whether to skip this exchange. */
   readonly shouldSkip?: (exchange: ClientExchange) => boolean;
 }
 
 export async function checkExchanges(
-  world: Harness,
+  harness: Harness,
   title: string,
   expected: CheckOptions = {},
 ): Promise<void> {
   await recordedExchanges();
   const specs = hasSpecs ? loadSpecs() : undefined;
-  const wrong: string[] = [];
+  const problems: string[] = [];
   let streams = 0;
   let replies = 0;
-  for (const exchange of world.exchanges) {
+  for (const exchange of harness.exchanges) {
     if (expected.shouldSkip?.(exchange) === true) continue;
     const isStream = exchange.headers.get("content-type")?.includes("event-stream") === true;
     if (isStream) streams += 1;
     else replies += 1;
-    // What is relayed is the provider's own, and not Postern's to vouch for beyond the grammar.
-    const made = exchange.request["model"] === modelOn(exchange.api) ? undefined : specs;
-    const found = isStream ? checkStream(exchange, made) : checkReply(exchange, made);
+    // A passthrough reply is the provider's own, so only its event order is checked.
+    const validators = exchange.request["model"] === modelOn(exchange.api) ? undefined : specs;
+    const found = isStream ? checkStream(exchange, validators) : checkReply(exchange, validators);
     if (found.length > 0)
-      wrong.push(
+      problems.push(
         `${exchange.api} of ${String(exchange.request["model"])}: ${found.slice(0, 3).join("; ")}\n  ${exchange.text.slice(0, 300)}`,
       );
   }
-  const requests = world.upstreamRequests.filter((one) => one.wire !== "count");
+  const requests = harness.upstreamRequests.filter((one) => one.wire !== "count");
   for (const { wire, body, api } of requests) {
-    // What is relayed is the caller's own.
+    // A passthrough request is the caller's own.
     if (wire === "count" || wire === api) continue;
     const found = specs?.request[wire](body) ?? [];
     if (found.length > 0)
-      wrong.push(
+      problems.push(
         `request on ${wire}: ${found.slice(0, 6).join("; ")}\n  ${JSON.stringify(body).slice(0, 700)}`,
       );
   }
@@ -59,13 +59,13 @@ export async function checkExchanges(
     (wire) => `${wire} ${requests.filter((one) => one.wire === wire).length}`,
   );
   const byApi = APIS.map(
-    (api) => `${api} ${world.exchanges.filter((one) => one.api === api).length}`,
+    (api) => `${api} ${harness.exchanges.filter((one) => one.api === api).length}`,
   );
   console.log(
     `» ${title}: ${streams} streams and ${replies} replies checked (${byApi.join(", ")}), ${requests.length} requests to providers (${byWire.join(", ")})`,
   );
-  await expectSettledLedger(world.gateway.server.db);
-  expect([...new Set(wrong)].slice(0, 8)).toEqual([]);
+  await expectSettledLedger(harness.gateway.server.db);
+  expect([...new Set(problems)].slice(0, 8)).toEqual([]);
 }
 
 function checkStream(exchange: ClientExchange, specs: OpenApiSpecs | undefined): readonly string[] {
@@ -76,13 +76,13 @@ function checkStream(exchange: ClientExchange, specs: OpenApiSpecs | undefined):
     responses: () => validateResponsesStream(events),
     messages: () => validateMessagesStream(events),
   };
-  const wrong = [...grammar[api]()];
+  const problems = [...grammar[api]()];
   for (const { name, data } of events) {
     if (data === "[DONE]" || name === "ping" || name === "error" || data.startsWith('{"error"'))
       continue;
-    wrong.push(...(specs?.event[api](JSON.parse(data)) ?? []));
+    problems.push(...(specs?.event[api](JSON.parse(data)) ?? []));
   }
-  return wrong;
+  return problems;
 }
 
 function checkReply(exchange: ClientExchange, specs: OpenApiSpecs | undefined): readonly string[] {
@@ -90,10 +90,12 @@ function checkReply(exchange: ClientExchange, specs: OpenApiSpecs | undefined): 
   const body = JSON.parse(text) as Json;
   if (status === 200) return specs?.reply[api](body) ?? [];
   const error = body["error"] as Json | undefined;
-  const wrong = ["message", "type", "code"].filter((field) => typeof error?.[field] !== "string");
+  const problems = ["message", "type", "code"].filter(
+    (field) => typeof error?.[field] !== "string",
+  );
   if (api === "messages" && (body["type"] !== "error" || typeof body["request_id"] !== "string"))
-    wrong.push("the envelope of Messages");
-  return wrong.map((field) => `error without ${field}`);
+    problems.push("the envelope of Messages");
+  return problems.map((field) => `error without ${field}`);
 }
 
 function wantsUsage(request: Json): boolean {

@@ -1,5 +1,5 @@
-// Bedrock's Converse by Amazon's own description, as its client carries it: every member known, every required one there,
-// of a union exactly one, each of its type, and each word of a list of words among them.
+// Validates Converse requests, replies and events by the schemas in the AWS client: known members, required members,
+// exactly one member of a union, types and enum values.
 
 import { isObject } from "../../../src/base/json.ts";
 import {
@@ -21,7 +21,7 @@ import {
   VideoFormat,
 } from "@aws-sdk/client-bedrock-runtime";
 
-/** The description names no words; which member holds which list of them stands in the client's types alone. */
+/** The schemas have no enum values; only the client's types tell which member has which enum. */
 const ENUM_VALUES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "Message.role": ConversationRole,
   "MessageStartEvent.role": ConversationRole,
@@ -41,7 +41,7 @@ const ENUM_VALUES: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   "MessageStopEvent.stopReason": StopReason,
 };
 
-/** What the service refuses beyond its description's types, by its reference. */
+/** Constraints of the API reference that the schemas lack. */
 const STRING_PATTERNS: Readonly<Record<string, RegExp>> = {
   "ToolUseBlock.toolUseId": /^[a-zA-Z0-9_.:-]{1,64}$/,
   "ToolResultBlock.toolUseId": /^[a-zA-Z0-9_.:-]{1,64}$/,
@@ -53,29 +53,29 @@ const STRING_PATTERNS: Readonly<Record<string, RegExp>> = {
   "ContentBlock.text": /./s,
   "SystemContentBlock.text": /./s,
 };
-const RANGES: Readonly<Record<string, readonly [least: number, most: number]>> = {
+const RANGES: Readonly<Record<string, readonly [min: number, max: number]>> = {
   "InferenceConfiguration.maxTokens": [1, Infinity],
   "InferenceConfiguration.temperature": [0, 1],
   "InferenceConfiguration.topP": [0, 1],
 };
-/** Lists that may not be empty, and neither may the content of a message that is sent. */
+/** Lists that must not be empty. The content of a sent message must not be empty either. */
 const NON_EMPTY_LISTS: ReadonlySet<string> = new Set(["Tools", "Messages"]);
 
 export function validateConverseRequest(body: unknown): readonly string[] {
-  // The model stands in the path.
-  const wrong = check(ConverseRequest$, { modelId: "m", ...Object(body) }, "");
+  // The schema includes the model, which is sent in the path.
+  const problems = check(ConverseRequest$, { modelId: "m", ...Object(body) }, "");
   const messages: unknown = isObject(body) ? body["messages"] : undefined;
   const empty = (Array.isArray(messages) ? (messages as readonly unknown[]) : []).filter(
     (one) => isObject(one) && Array.isArray(one["content"]) && one["content"].length === 0,
   );
-  return [...wrong, ...empty.map(() => "a message without content")];
+  return [...problems, ...empty.map(() => "a message without content")];
 }
 
 export function validateConverseReply(body: unknown): readonly string[] {
   return check(ConverseResponse$, body, "");
 }
 
-/** One event of a stream, as the client sees it: its name is the only member. */
+/** Validates a stream event in the client's form: its name is the only member. */
 export function validateConverseEvent(event: unknown): readonly string[] {
   return check(ConverseStreamOutput$, event, "");
 }
@@ -96,7 +96,7 @@ const BASE64 = /^[A-Za-z0-9+/]+=*$/;
 function check(schema: unknown, value: unknown, at: string, member = ""): readonly string[] {
   const known = resolveSchema(schema);
   if (typeof known === "number") return checkSimple(known, value, at, member);
-  if (!Array.isArray(known)) return [`${at}: a description of an unknown kind`];
+  if (!Array.isArray(known)) return [`${at}: unknown schema type`];
   const [kind, , name, , first, second, required] = known as readonly unknown[];
   switch (kind) {
     case LIST:
@@ -117,7 +117,7 @@ function check(schema: unknown, value: unknown, at: string, member = ""): readon
   }
 }
 
-/** A description may be given by a function, or beside traits that say how it is sent. */
+/** A schema may be wrapped in a function, or in a pair with serialization traits. */
 function resolveSchema(schema: unknown): unknown {
   if (typeof schema === "function") return resolveSchema((schema as () => unknown)());
   const [inner] = Array.isArray(schema) ? (schema as readonly unknown[]) : [undefined];
@@ -183,7 +183,7 @@ interface StructContext {
   readonly name: string;
   readonly names: readonly string[];
   readonly schemas: readonly unknown[];
-  /** So many of the first members must be there. */
+  /** The first `required` members are required. */
   readonly required: number;
   readonly isUnion: boolean;
 }
@@ -198,10 +198,10 @@ function checkMembers(value: unknown, at: string, members: StructContext): reado
     ...missing.map((key) => `${at}.${key} is missing`),
     ...count,
     ...given.flatMap((key) => {
-      const place = names.indexOf(key);
-      return place < 0
+      const index = names.indexOf(key);
+      return index < 0
         ? [`${at}.${key} is unknown to ${name}`]
-        : check(schemas[place], value[key], `${at}.${key}`, `${name}.${key}`);
+        : check(schemas[index], value[key], `${at}.${key}`, `${name}.${key}`);
     }),
   ];
 }

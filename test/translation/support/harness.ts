@@ -1,5 +1,5 @@
-// A gateway with one model for each wire that goes out, each alone on its wire, and a provider behind it that keeps what
-// it was sent. Official clients call through a `fetch` that keeps what they got, so that all of it is checked in the end.
+// A gateway with one model per wire, in front of a simulated provider. Records what the provider and the official clients
+// receive, so that check-exchanges.ts can check all of it at the end.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,19 +23,19 @@ export const WIRES = ["chat", "responses", "messages", "gemini", "converse"] as 
 export type Wire = (typeof WIRES)[number];
 export type Json = Record<string, unknown>;
 
-/** What the provider was sent. */
+/** A request that the provider received. */
 export interface UpstreamRequest {
-  /** The API that was called last, and so the one that led to this: tests call one after the other. */
+  /** The caller's API. Tests make one call at a time, so it is the API called last. */
   readonly api: Api;
   readonly wire: Wire | "count";
   readonly path: string;
   readonly body: Json;
   readonly headers: Headers;
-  /** What it answered, as text: frames too, whose payloads are. */
+  /** The provider's reply decoded as text, even if it is binary frames. */
   readonly reply: Promise<string>;
 }
 
-/** A call as the caller saw it. */
+/** A call as seen by the caller. */
 export interface ClientExchange {
   readonly api: Api;
   readonly request: Json;
@@ -50,19 +50,19 @@ export interface Harness {
   readonly unfundedAccount: TestAccount;
   readonly upstreamRequests: UpstreamRequest[];
   readonly exchanges: ClientExchange[];
-  /** Answers the provider's next calls instead of the simulator, until it is undefined again. */
+  /** While set, replies to the gateway instead of the simulator. */
   providerResponse: ((request: Request) => Response) | undefined;
   readonly stop: () => Promise<void>;
 }
 
-/** The model that can only be reached over this wire. Each kind of token has a price of its own. */
+/** A model with only this wire. Each kind of token has a different price. */
 export function modelOn(wire: Wire): string {
   return `on-${wire}/echo`;
 }
 
-/** The same at a price that nobody can pay who was not given money. */
+/** A model with only this wire that an account without credits cannot afford. */
 export function expensiveModelOn(wire: Wire): string {
-  return `on-${wire}/dear`;
+  return `on-${wire}/expensive`;
 }
 
 export const PRICES = {
@@ -74,7 +74,7 @@ export const PRICES = {
   reasoning: 7_000n,
 } as const;
 
-/** What the providers call the models: the wires read from some names what the model can. */
+/** The upstream model names, from which some wires derive abilities. */
 const MODEL_NAMES: Readonly<Record<Wire, string>> = {
   chat: "echo",
   responses: "echo",
@@ -109,7 +109,7 @@ export async function startHarness(
         headers: request.headers,
         body: text,
       });
-      const response = world.providerResponse?.(again) ?? (await simulator.fetch(again));
+      const response = harness.providerResponse?.(again) ?? (await simulator.fetch(again));
       const reply = response
         .clone()
         .text()
@@ -124,7 +124,7 @@ export async function startHarness(
   const gateway = await startGateway({ providers: [], env: { POSTERN_MODELS_FILE: file } });
   const account = await registerAccount(gateway);
   await grantCredits(gateway, account, 100_000n * USD);
-  const world: Harness = {
+  const harness: Harness = {
     gateway,
     account,
     unfundedAccount: await registerAccount(gateway),
@@ -137,25 +137,25 @@ export async function startHarness(
       rmSync(folder, { recursive: true, force: true });
     },
   };
-  return world;
+  return harness;
 }
 
 function upstreamRequestOf(request: Request, text: string): Omit<UpstreamRequest, "reply" | "api"> {
-  const { pathname: place } = new URL(request.url);
+  const { pathname } = new URL(request.url);
   return {
-    wire: wireOfPath(place),
-    path: place,
+    wire: wireOfPath(pathname),
+    path: pathname,
     body: JSON.parse(text) as Json,
     headers: request.headers,
   };
 }
 
-function wireOfPath(place: string): Wire | "count" {
-  if (/count[-_]?tokens|input_tokens/i.test(place)) return "count";
-  if (place.endsWith("/chat/completions")) return "chat";
-  if (place.endsWith("/responses")) return "responses";
-  if (place.endsWith("/messages")) return "messages";
-  return place.includes("enerateContent") ? "gemini" : "converse";
+function wireOfPath(pathname: string): Wire | "count" {
+  if (/count[-_]?tokens|input_tokens/i.test(pathname)) return "count";
+  if (pathname.endsWith("/chat/completions")) return "chat";
+  if (pathname.endsWith("/responses")) return "responses";
+  if (pathname.endsWith("/messages")) return "messages";
+  return pathname.includes("enerateContent") ? "gemini" : "converse";
 }
 
 function modelsFile(url: string, more: readonly Json[]): Json {
@@ -194,13 +194,16 @@ function modelsFile(url: string, more: readonly Json[]): Json {
 
 let lastApi: Api = "chat";
 
-/** A `fetch` that keeps the exchange; the text of the whole answer is read beside the client. */
-function recordingFetch(world: Harness): typeof fetch {
-  const watched = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
-    const place = new URL(input instanceof Request ? input.url : input).pathname;
-    const api = place.endsWith("/chat/completions")
+/** A `fetch` that records the exchange from a clone of the response. */
+function recordingFetch(harness: Harness): typeof fetch {
+  const recordingFetch = async (
+    input: RequestInfo | URL,
+    init?: RequestInit,
+  ): Promise<Response> => {
+    const pathname = new URL(input instanceof Request ? input.url : input).pathname;
+    const api = pathname.endsWith("/chat/completions")
       ? "chat"
-      : place.endsWith("/messages")
+      : pathname.endsWith("/messages")
         ? "messages"
         : "responses";
     lastApi = api;
@@ -210,7 +213,7 @@ function recordingFetch(world: Harness): typeof fetch {
     pendingReads.push(
       copy.text().then(
         (text) => {
-          world.exchanges.push({
+          harness.exchanges.push({
             api,
             request,
             status: response.status,
@@ -223,37 +226,37 @@ function recordingFetch(world: Harness): typeof fetch {
     );
     return response;
   };
-  return Object.assign(watched, { preconnect: fetch.preconnect });
+  return Object.assign(recordingFetch, { preconnect: fetch.preconnect });
 }
 
 const pendingReads: Promise<void>[] = [];
 
-/** All that was asked so far has been answered, and is among the exchanges. */
+/** Waits until all exchanges so far are recorded. */
 export async function recordedExchanges(): Promise<void> {
   await Promise.all(pendingReads.splice(0));
 }
 
-export function openaiFor(world: Harness, apiKey = world.account.key): OpenAI {
+export function openaiFor(harness: Harness, apiKey = harness.account.key): OpenAI {
   return new OpenAI({
     apiKey,
-    baseURL: `${world.gateway.url}/v1`,
+    baseURL: `${harness.gateway.url}/v1`,
     maxRetries: 0,
-    fetch: recordingFetch(world),
+    fetch: recordingFetch(harness),
   });
 }
 
-export function anthropicFor(world: Harness, apiKey = world.account.key): Anthropic {
+export function anthropicFor(harness: Harness, apiKey = harness.account.key): Anthropic {
   return new Anthropic({
     apiKey,
-    baseURL: world.gateway.url,
+    baseURL: harness.gateway.url,
     maxRetries: 0,
-    fetch: recordingFetch(world),
+    fetch: recordingFetch(harness),
   });
 }
 
 /** The `ai` package's model for this API. */
-export function aiModel(world: Harness, api: Api, model: string, apiKey = world.account.key) {
-  const setting = { apiKey, baseURL: `${world.gateway.url}/v1`, fetch: recordingFetch(world) };
+export function aiModel(harness: Harness, api: Api, model: string, apiKey = harness.account.key) {
+  const setting = { apiKey, baseURL: `${harness.gateway.url}/v1`, fetch: recordingFetch(harness) };
   switch (api) {
     case "chat":
       return createOpenAI(setting).chat(model);
@@ -276,14 +279,14 @@ export interface RawResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The body, or undefined where it is a stream. */
+  /** The body; empty for a stream. */
   readonly json: Json;
 }
 
-export async function callApi(world: Harness, api: Api, body: Json): Promise<RawResponse> {
-  const response = await recordingFetch(world)(world.gateway.url + API_PATHS[api], {
+export async function callApi(harness: Harness, api: Api, body: Json): Promise<RawResponse> {
+  const response = await recordingFetch(harness)(harness.gateway.url + API_PATHS[api], {
     method: "POST",
-    headers: world.account.headers,
+    headers: harness.account.headers,
     body: JSON.stringify(body),
   });
   const text = await response.text();
@@ -296,7 +299,7 @@ export async function callApi(world: Harness, api: Api, body: Json): Promise<Raw
   };
 }
 
-/** The least body of this API that says this. */
+/** A minimal request body of the API with this text. */
 export function minimalBody(api: Api, wire: Wire, text: string, extraFields: Json = {}): Json {
   const model = modelOn(wire);
   if (api === "responses") return { model, input: text, ...extraFields };

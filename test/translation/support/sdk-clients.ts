@@ -1,5 +1,5 @@
-// The official clients of the three APIs behind one small face, so that a test can be written once. They are used as their
-// documentation says; what they understood is told in the same words for all.
+// The official clients of the three APIs behind one interface, so that a test is written once for all. They are used as
+// documented, and their replies are normalized.
 
 import type Anthropic from "@anthropic-ai/sdk";
 import type OpenAI from "openai";
@@ -15,7 +15,7 @@ export interface Prompt {
   /** A PNG in base64. */
   readonly image?: string;
   readonly effort?: "low" | "medium" | "high";
-  /** What this client was told for the same text: it goes back as it came, with these results of its calls. */
+  /** The client's reply to the same text, sent back unchanged with the results of its calls. */
   readonly previousReply?: NormalizedReply;
   readonly toolResults?: readonly string[];
   readonly extraFields?: Json;
@@ -38,15 +38,15 @@ export interface NormalizedReply {
     readonly reasoning: number;
     readonly cost: number;
   };
-  /** The message as the client gave it, to be sent back. */
+  /** The client's own message object, to send back. */
   readonly raw: unknown;
 }
 
 export interface SdkClient {
-  readonly complete: (asked: Prompt) => Promise<NormalizedReply>;
-  readonly stream: (asked: Prompt) => Promise<NormalizedReply>;
+  readonly complete: (prompt: Prompt) => Promise<NormalizedReply>;
+  readonly stream: (prompt: Prompt) => Promise<NormalizedReply>;
   /** The HTTP status of the error that the client throws. */
-  readonly status: (asked: Prompt) => Promise<unknown>;
+  readonly status: (prompt: Prompt) => Promise<unknown>;
 }
 
 export function createSdkClients(
@@ -75,7 +75,7 @@ const resultsOf = ({ previousReply, toolResults = [] }: Prompt) =>
 
 // ---- Chat Completions
 
-function chatBody(asked: Prompt): OpenAI.ChatCompletionCreateParamsNonStreaming {
+function chatBody(prompt: Prompt): OpenAI.ChatCompletionCreateParamsNonStreaming {
   const {
     model,
     text,
@@ -86,7 +86,7 @@ function chatBody(asked: Prompt): OpenAI.ChatCompletionCreateParamsNonStreaming 
     image,
     effort,
     previousReply,
-  } = asked;
+  } = prompt;
   const content: OpenAI.ChatCompletionContentPart[] | string =
     image === undefined
       ? text
@@ -97,7 +97,7 @@ function chatBody(asked: Prompt): OpenAI.ChatCompletionCreateParamsNonStreaming 
   const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content }];
   if (previousReply !== undefined) {
     messages.push(previousReply.raw as OpenAI.ChatCompletionMessageParam);
-    for (const { call, result } of resultsOf(asked))
+    for (const { call, result } of resultsOf(prompt))
       messages.push({ role: "tool", tool_call_id: call.id, content: result });
   }
   return {
@@ -122,22 +122,22 @@ function chatBody(asked: Prompt): OpenAI.ChatCompletionCreateParamsNonStreaming 
           },
         }),
     ...(effort === undefined ? {} : { reasoning_effort: effort }),
-    ...asked.extraFields,
+    ...prompt.extraFields,
   };
 }
 
 function chatClient(client: OpenAI): SdkClient {
-  const complete = async (asked: Prompt) =>
-    normalizeChat(await client.chat.completions.create(chatBody(asked)));
+  const complete = async (prompt: Prompt) =>
+    normalizeChat(await client.chat.completions.create(chatBody(prompt)));
   return {
     complete,
-    stream: async (asked) =>
+    stream: async (prompt) =>
       normalizeChat(
         await client.chat.completions
-          .stream({ ...chatBody(asked), stream: true, stream_options: { include_usage: true } })
+          .stream({ ...chatBody(prompt), stream: true, stream_options: { include_usage: true } })
           .finalChatCompletion(),
       ),
-    status: (asked) => statusOf(complete(asked)),
+    status: (prompt) => statusOf(complete(prompt)),
   };
 }
 
@@ -172,7 +172,7 @@ function normalizeChat(completion: OpenAI.ChatCompletion): NormalizedReply {
 
 // ---- Responses
 
-function responsesBody(asked: Prompt): OpenAI.Responses.ResponseCreateParamsNonStreaming {
+function responsesBody(prompt: Prompt): OpenAI.Responses.ResponseCreateParamsNonStreaming {
   const {
     model,
     text,
@@ -183,7 +183,7 @@ function responsesBody(asked: Prompt): OpenAI.Responses.ResponseCreateParamsNonS
     image,
     effort,
     previousReply,
-  } = asked;
+  } = prompt;
   const input: OpenAI.Responses.ResponseInputItem[] = [
     {
       role: "user",
@@ -202,7 +202,7 @@ function responsesBody(asked: Prompt): OpenAI.Responses.ResponseCreateParamsNonS
   ];
   if (previousReply !== undefined) {
     input.push(...(previousReply.raw as OpenAI.Responses.ResponseInputItem[]));
-    for (const { call, result } of resultsOf(asked))
+    for (const { call, result } of resultsOf(prompt))
       input.push({ type: "function_call_output", call_id: call.id, output: result });
   }
   return {
@@ -239,17 +239,17 @@ function responsesBody(asked: Prompt): OpenAI.Responses.ResponseCreateParamsNonS
           reasoning: { effort, summary: "auto" as const },
           include: ["reasoning.encrypted_content" as const],
         }),
-    ...asked.extraFields,
+    ...prompt.extraFields,
   };
 }
 
 function responsesClient(client: OpenAI): SdkClient {
-  const complete = async (asked: Prompt) =>
-    normalizeResponse(await client.responses.create(responsesBody(asked)));
+  const complete = async (prompt: Prompt) =>
+    normalizeResponse(await client.responses.create(responsesBody(prompt)));
   return {
     complete,
-    stream: async (asked) => {
-      const stream = client.responses.stream({ ...responsesBody(asked), stream: true });
+    stream: async (prompt) => {
+      const stream = client.responses.stream({ ...responsesBody(prompt), stream: true });
       let failed: unknown;
       stream.on("error", (error) => {
         failed = error;
@@ -259,7 +259,7 @@ function responsesClient(client: OpenAI): SdkClient {
       if (final.status === "failed") throw new Error(final.error?.message ?? "failed");
       return normalizeResponse(final);
     },
-    status: (asked) => statusOf(complete(asked)),
+    status: (prompt) => statusOf(complete(prompt)),
   };
 }
 
@@ -307,7 +307,7 @@ function finishOfResponse(response: OpenAI.Responses.Response, calls: number): s
 
 // ---- Messages
 
-function messagesBody(asked: Prompt): Anthropic.MessageCreateParamsNonStreaming {
+function messagesBody(prompt: Prompt): Anthropic.MessageCreateParamsNonStreaming {
   const {
     model,
     text,
@@ -318,7 +318,7 @@ function messagesBody(asked: Prompt): Anthropic.MessageCreateParamsNonStreaming 
     image,
     effort,
     previousReply,
-  } = asked;
+  } = prompt;
   const content: Anthropic.ContentBlockParam[] | string =
     image === undefined
       ? text
@@ -334,7 +334,7 @@ function messagesBody(asked: Prompt): Anthropic.MessageCreateParamsNonStreaming 
     });
     messages.push({
       role: "user",
-      content: resultsOf(asked).map(({ call, result }) => ({
+      content: resultsOf(prompt).map(({ call, result }) => ({
         type: "tool_result" as const,
         tool_use_id: call.id,
         content: result,
@@ -368,26 +368,26 @@ function messagesBody(asked: Prompt): Anthropic.MessageCreateParamsNonStreaming 
     ...(effort === undefined
       ? {}
       : { thinking: { type: "adaptive" as const, display: "summarized" as const } }),
-    ...asked.extraFields,
+    ...prompt.extraFields,
   };
 }
 
 function messagesClient(client: Anthropic): SdkClient {
-  const complete = async (asked: Prompt) =>
-    normalizeMessage(await client.messages.create(messagesBody(asked)));
+  const complete = async (prompt: Prompt) =>
+    normalizeMessage(await client.messages.create(messagesBody(prompt)));
   return {
     complete,
-    stream: async (asked) => {
-      // The client's accumulator keeps what it knows of usage; the cost stands in the event itself.
+    stream: async (prompt) => {
+      // The client's accumulator drops unknown usage fields, so read the cost from the event.
       let cost = -1;
-      const stream = client.messages.stream(messagesBody(asked));
+      const stream = client.messages.stream(messagesBody(prompt));
       stream.on("streamEvent", (event) => {
         if (event.type === "message_delta") cost = costOf(event.usage);
       });
-      const said = normalizeMessage(await stream.finalMessage());
-      return { ...said, usage: { ...said.usage, cost } };
+      const reply = normalizeMessage(await stream.finalMessage());
+      return { ...reply, usage: { ...reply.usage, cost } };
     },
-    status: (asked) => statusOf(complete(asked)),
+    status: (prompt) => statusOf(complete(prompt)),
   };
 }
 

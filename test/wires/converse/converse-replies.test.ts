@@ -1,4 +1,4 @@
-// Replies of Converse, whole and in frames: at random, cut at every byte, and the odd ones.
+// Replies of Converse, streamed and not: random round trips, splits at every byte, and edge cases.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { encodeEventFrame } from "../../../src/base/streams/aws-event-stream.ts";
@@ -18,12 +18,12 @@ import { validateCanonicalStream, collectReply, readEvents } from "../stream-hel
 const context = outboundContext("converse");
 const comparableReply = ({ choices, usage }: CanonicalReply) => {
   const { input = 0, cache_read = 0, output = 0, reasoning = 0 } = usage?.usage.tokens ?? {};
-  const said = choices.map(({ parts, finish: { reason, stopSequence } }) => ({
+  const summary = choices.map(({ parts, finish: { reason, stopSequence } }) => ({
     parts,
     reason,
     stopString: stopSequence,
   }));
-  return stripPaths({ said, tokens: [input, cache_read, output + reasoning] });
+  return stripPaths({ summary, tokens: [input, cache_read, output + reasoning] });
 };
 const event = (name: string, payload: unknown): WireEvent => ({
   name,
@@ -41,7 +41,7 @@ const wholeBody = (stopReason: string, ...content: unknown[]) =>
   );
 
 describe("replies of Converse", () => {
-  test("streams and bodies come back as they were, however their bytes are cut", () => {
+  test("round-trip random replies and streams, split anywhere", () => {
     const streams = outboundReplies("converse").chain((reply) =>
       fc.tuple(
         fc.constant(reply),
@@ -63,7 +63,7 @@ describe("replies of Converse", () => {
     );
   });
 
-  test("a stream cut at every byte gives the same events", () => {
+  test("give the same events for a stream split at any byte", () => {
     const bytes = Buffer.concat(
       [
         event("messageStart", { role: "assistant" }),
@@ -108,7 +108,7 @@ describe("replies of Converse", () => {
     });
   });
 
-  test("the first text is out with its frame, and the finish waits for the metadata", () => {
+  test("emit text with its frame and finish with the metadata", () => {
     const reader = converseWire.createStreamReader(context);
     const types = (one: WireEvent) => reader.push(one).map(({ type }) => type);
     expect(types(delta(0, { text: "" }))).toEqual(["start"]);
@@ -121,7 +121,7 @@ describe("replies of Converse", () => {
     expect(reader.end()).toEqual([]);
   });
 
-  test("a stream that was cut, and exceptions within one", () => {
+  test("report truncated streams and exceptions in streams as errors", () => {
     expect(readStream(delta(0, { text: "a" })).at(-1)).toMatchObject({
       type: "error",
       error: { code: "upstream_error" },
@@ -163,7 +163,7 @@ describe("replies of Converse", () => {
     ]);
   });
 
-  test("reasons to stop", () => {
+  test("map stop reasons", () => {
     const reason = (word: string, ...content: unknown[]) =>
       wholeBody(word, ...content).choices[0]?.finish;
     const use = { toolUse: { toolUseId: "t", name: "f", input: {} } };
@@ -188,7 +188,7 @@ describe("replies of Converse", () => {
     });
   });
 
-  test("the output tool's call becomes text, and no call was made", () => {
+  test("turn the output tool's call into text", () => {
     const emulated = outboundContext("converse", "out");
     const content = [{ toolUse: { toolUseId: "t", name: "out", input: { a: 1 } } }];
     const reply = converseWire.readReply(
@@ -200,7 +200,7 @@ describe("replies of Converse", () => {
     ]);
   });
 
-  test("a call without arguments has an empty object", () => {
+  test("give a call without arguments an empty object", () => {
     const start = event("contentBlockStart", {
       contentBlockIndex: 0,
       start: { toolUse: { toolUseId: "t", name: "f" } },
@@ -216,7 +216,7 @@ describe("replies of Converse", () => {
     ]);
   });
 
-  test("a server tool's call and result come whole, and can go back", () => {
+  test("keep a server tool's call and result as native parts", () => {
     const use = { toolUseId: "t", name: "nova_grounding", type: "server_tool_use" };
     const answer = { toolUseId: "t", type: "nova_grounding_result", status: "success" };
     const content = [
@@ -252,7 +252,7 @@ describe("replies of Converse", () => {
     });
   });
 
-  test("citations stand at the text of their block", () => {
+  test("attach citations to the text of their block", () => {
     const web = { location: { web: { url: "https://a.example", domain: "a.example" } } };
     const document = {
       title: "Doc",
@@ -282,7 +282,7 @@ describe("replies of Converse", () => {
       expect(choices[0]?.parts).toMatchObject([{ type: "text", text: "OneTwo.", citations }]);
   });
 
-  test("usage with cache reads and writes, by their time to live", () => {
+  test("read usage with cache reads, and writes by TTL", () => {
     const usage = {
       inputTokens: 1,
       outputTokens: 2,
@@ -309,7 +309,7 @@ describe("replies of Converse", () => {
     expect(reply).toMatchObject({ usage: report, serviceTier: "flex" });
   });
 
-  test("a provider's errors in our words", () => {
+  test("map provider errors", () => {
     const code = (status: number, message: string, type?: string) =>
       converseWire.readError(status, { message, __type: type });
     expect(code(400, "The provided model identifier is invalid.")).toMatchObject({
@@ -349,9 +349,9 @@ describe("replies of Converse", () => {
     });
   });
 
-  test("a chunk costs less than the budget", () => {
+  test("stay within the CPU budget per chunk", () => {
     const reader = converseWire.createStreamReader(context);
-    const one = encodeFrame(
+    const frame = encodeFrame(
       event("contentBlockDelta", {
         contentBlockIndex: 0,
         delta: { text: "Some words of an answer. " },
@@ -359,13 +359,13 @@ describe("replies of Converse", () => {
       }),
     );
     const runs = 20_000;
-    const bytes = Buffer.concat(Array.from({ length: runs }, () => one));
-    const open: WireStreamReader = { push: (one) => reader.push(one), end: () => [] };
+    const bytes = Buffer.concat(Array.from({ length: runs }, () => frame));
+    const open: WireStreamReader = { push: (wireEvent) => reader.push(wireEvent), end: () => [] };
     readFrames(open, [bytes]);
     const started = process.cpuUsage();
     readFrames(open, [bytes]);
     const { user, system } = process.cpuUsage(started);
-    console.log(`converse: ${((user + system) / runs).toFixed(2)} µs a chunk, frame and all`);
+    console.log(`converse: ${((user + system) / runs).toFixed(2)} µs a chunk, including its frame`);
     expect((user + system) / runs).toBeLessThan(35);
   });
 });

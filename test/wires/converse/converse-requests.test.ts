@@ -1,4 +1,4 @@
-// Requests to Converse: back and forth at random, and the rules one by one.
+// Requests to Converse: random round trips, and one test per rule.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type {
@@ -59,7 +59,7 @@ const toleratedLosses = ({ losses }: Written) =>
   losses.filter((loss) => loss.tolerated === true).map((loss) => loss.path);
 
 describe("requests to Converse", () => {
-  test("come back as they were, without loss", () => {
+  test("round-trip random requests without loss", () => {
     fc.assert(
       fc.property(outboundRequests("converse"), (request) => {
         const written = writeForTarget(request, { ...ORIGIN, model: "anthropic.claude-opus-4-8" });
@@ -71,7 +71,7 @@ describe("requests to Converse", () => {
     );
   });
 
-  test("go to the operation that they ask for", () => {
+  test("use the path of the operation", () => {
     const arn = "arn:aws:bedrock:us-east-1:1:application-inference-profile/x";
     expect(writeForTarget(requestWith(), HAIKU).path).toBe(
       "/model/us.anthropic.claude-haiku-4-5-20251001-v1%3A0/converse",
@@ -81,7 +81,7 @@ describe("requests to Converse", () => {
     );
   });
 
-  test("no choice of tools and no tools: a placeholder stands where the history has calls", () => {
+  test("send a placeholder tool if the history has calls but no tool may be called", () => {
     const turns = [userTurn(textPart("a")), call("x"), result("x"), userTurn(textPart("b"))];
     expect(
       writeForTarget(requestWith({ tools, toolChoice: { type: "none" } })).body.toolConfig,
@@ -106,7 +106,7 @@ describe("requests to Converse", () => {
     });
   });
 
-  test("ids fit the provider's grammar, results stand first, in one message with what follows", () => {
+  test("encode call ids and put results first in the next user message", () => {
     const id = "functions.add:0";
     const { body } = writeForTarget(
       requestWith({
@@ -121,7 +121,7 @@ describe("requests to Converse", () => {
     });
   });
 
-  test("cache marks: where the model takes them, else dropped by rule", () => {
+  test("write cache breakpoints that the model supports and drop others", () => {
     const marked = requestWith({
       turns: [
         { role: "system", parts: [{ type: "text", text: "s", cache: {} }] },
@@ -183,7 +183,7 @@ describe("requests to Converse", () => {
     ]);
   });
 
-  test("a cache mark goes before documents, not behind them", () => {
+  test("move cache points before documents", () => {
     const source = { kind: "text", mediaType: "text/plain", text: "x" } as const;
     const file: Part = { type: "file", source, cache: {} };
     const kinds = (...parts: Part[]) => {
@@ -199,7 +199,7 @@ describe("requests to Converse", () => {
     expect(kinds(file, textPart("a"))).toEqual([["document", "text"], 1]);
   });
 
-  test("media: by bytes or from S3, in the formats that the provider names", () => {
+  test("write media as bytes or from S3 in supported formats", () => {
     const block = (part: Part, to = CLAUDE) => {
       const written = writeForTarget(requestWith({ turns: [userTurn(textPart("see"), part)] }), to);
       return [written.body.messages[0]?.content[1], rejectedLosses(written)] as unknown[];
@@ -251,7 +251,7 @@ describe("requests to Converse", () => {
     expect(block({ type: "file", source: bytes("application/zip") })[1]).toHaveLength(1);
   });
 
-  test("documents have names of their own, and a text beside them", () => {
+  test("give documents unique names and require text with them", () => {
     const file: Part = {
       type: "file",
       name: "a.txt",
@@ -270,7 +270,7 @@ describe("requests to Converse", () => {
     ]);
   });
 
-  test("reasoning goes back to its maker alone", () => {
+  test("send reasoning only to the model that produced it", () => {
     const blob = { wire: "converse", kind: "signature", data: "s" } as const;
     const origin = { provider: "acme", model: CLAUDE.model };
     const parts: Part[] = [
@@ -290,7 +290,7 @@ describe("requests to Converse", () => {
     expect([rejectedLosses(written), toleratedLosses(written).length]).toEqual([[], 2]);
   });
 
-  test("thinking is asked for in each family's own words", () => {
+  test("write reasoning settings for each model family", () => {
     const fields = (reasoning: Reasoning, to: Target, rest: Partial<CanonicalRequest> = {}) => {
       const written = writeForTarget(requestWith({ reasoning, ...rest }), to);
       return [
@@ -357,7 +357,7 @@ describe("requests to Converse", () => {
     ).toMatchObject({ thinking: { type: "enabled" } });
   });
 
-  test("sampling within the provider's bounds", () => {
+  test("keep sampling within the provider's limits", () => {
     const sampled = (rest: Partial<CanonicalRequest>, to = CLAUDE) => {
       const written = writeForTarget(requestWith({ ...rest }), to);
       return [
@@ -392,7 +392,7 @@ describe("requests to Converse", () => {
     });
   });
 
-  test("output by a schema: natively, or through a tool", () => {
+  test("write a JSON schema natively or as a tool", () => {
     const output = { type: "json_schema", schema: { properties: { a: {} } }, name: "out" } as const;
     expect(writeForTarget(requestWith({ output })).body.outputConfig).toEqual({
       textFormat: {
@@ -424,7 +424,7 @@ describe("requests to Converse", () => {
     expect(any.body.system?.at(-1)?.text).toContain("one JSON object");
   });
 
-  test("what cannot be said is a loss that names the caller's field", () => {
+  test("report losses under the caller's field names", () => {
     const written = writeForTarget(
       requestWith({
         seed: 1,

@@ -1,4 +1,4 @@
-// Converse's JSON as far as the tests look at it.
+// The parts of Converse's JSON that the tests read.
 
 type Values = Readonly<Record<string, unknown>>;
 
@@ -92,7 +92,7 @@ export interface ConverseReply {
   readonly message?: string;
 }
 
-/** The payloads of a stream's events, whichever it is. */
+/** The payload of any stream event. */
 export interface ConverseEvent {
   readonly contentBlockIndex?: number;
   readonly start?: ConverseBlock;

@@ -1,5 +1,4 @@
-// Writes a canonical stream as Converse's frames, and a reply as its body: the provider's half of a round trip, for tests
-// alone.
+// Encodes canonical streams as Converse frames, and replies as bodies, for round-trip tests.
 import {
   createEventFrameParser,
   encodeEventFrame,
@@ -33,7 +32,7 @@ export function encodeFrame({ name, data }: WireEvent, kind = "event"): Uint8Arr
   return encodeEventFrame(headers, encoder.encode(data));
 }
 
-/** The events that a stream gives when its bytes come in these pieces. */
+/** The events of a stream whose bytes come in these pieces. */
 export function readFrames(
   reader: WireStreamReader,
   pieces: Iterable<Uint8Array>,
@@ -41,11 +40,11 @@ export function readFrames(
   const parser = createEventFrameParser();
   const out: CanonicalEvent[] = [];
   for (const piece of pieces)
-    for (const one of parser.push(piece)) out.push(...reader.push(frameToEvent(one)));
+    for (const frame of parser.push(piece)) out.push(...reader.push(frameToEvent(frame)));
   return [...out, ...reader.end()];
 }
 
-/** As the provider streams: a text has no start of its own. */
+/** The stream's events. As at the provider, text blocks have no start event. */
 export function eventsOf(events: readonly CanonicalEvent[]): WireEvent[] {
   const out: WireEvent[] = [];
   const push = (name: string, payload: unknown) =>

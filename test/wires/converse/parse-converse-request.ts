@@ -1,4 +1,4 @@
-// Reads a request to Converse back into the canonical form: the other half of a round trip, for tests alone.
+// Parses a Converse request into the canonical form, for round-trip tests.
 import type {
   CacheBreakpoint,
   Part,
@@ -56,7 +56,7 @@ function cacheBreakpointOf(next: ConverseCachePoint | undefined): CacheBreakpoin
   return point.ttl === undefined ? {} : { ttl: point.ttl };
 }
 
-// A mark is a block after the thing that it marks.
+// A cache point is a block after the content that it ends.
 function readBlocks(blocks: readonly ConverseBlock[]): Part[] {
   return blocks.flatMap((block, at) => {
     if (block.cachePoint !== undefined) return [];

@@ -1,4 +1,4 @@
-// Requests and replies at random, as Gemini's and Converse's APIs can carry them whole, and the contexts to read them in.
+// Random requests and replies that Gemini and Converse can express without loss, and read contexts.
 import * as fc from "fast-check";
 import type {
   OpaqueBlob,
@@ -81,7 +81,7 @@ function media(wire: OutboundName, marked: boolean): fc.Arbitrary<Part> {
       );
 }
 
-/** What a model said. Neighbours of one kind would be read as one part, unless the first is signed. */
+/** Random reply parts. Adjacent parts of one kind would be read as one, unless the first is signed. */
 function assistantParts(wire: OutboundName, history: boolean): fc.Arbitrary<Part[]> {
   const thought: fc.Arbitrary<Part> = fc.record({
     type: fc.constant("reasoning" as const),
@@ -179,7 +179,9 @@ function turns(wire: OutboundName): fc.Arbitrary<Turn[]> {
       return [turn].concat(after);
     }),
   );
-  const exchange = fc.tuple(user, assistant).map(([asked, answered]) => [asked].concat(answered));
+  const exchange = fc
+    .tuple(user, assistant)
+    .map(([userTurn, replyTurns]) => [userTurn].concat(replyTurns));
   return fc
     .tuple(system, fc.array(exchange, { maxLength: 3 }), user)
     .map(([first, middle, last]) => first.concat(middle.flat(), last));
@@ -310,7 +312,7 @@ export function outboundReplies(wire: OutboundName): fc.Arbitrary<CanonicalReply
   });
 }
 
-/** A cut of the bytes into pieces of these sizes. */
+/** The bytes in pieces of these sizes. */
 export function splitBytes(bytes: Uint8Array, sizes: Iterator<number>): Uint8Array[] {
   const pieces: Uint8Array[] = [];
   for (let at = 0; at < bytes.length;) {

@@ -1,5 +1,5 @@
-// A caller of each API talks with a model at Gemini and at Converse: the second turn carries what the first returned, and
-// the provider gets its own reasoning and signatures back; another model does not.
+// Two turns over each API with Gemini and Converse. The second turn sends back what the first returned; only the same model
+// gets its reasoning and signatures back.
 import { describe, expect, test } from "bun:test";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { CanonicalRequest } from "../../../src/inference/canonical/request.ts";
@@ -24,7 +24,7 @@ interface Body {
 
 type Calls = readonly { readonly id: string }[];
 
-/** How a caller of each API sends back what it got, with the results of the calls. */
+/** The second request of a caller of each API: the first reply and the tool results. */
 const INBOUND_APIS: readonly (readonly [InboundWire, (body: Body, calls: Calls) => unknown])[] = [
   [
     chatWire,
@@ -85,7 +85,7 @@ interface Case {
   readonly target: Target;
   readonly body: unknown;
   readonly expectedReply: readonly unknown[];
-  /** What the provider got of the assistant's turn. */
+  /** The assistant's turn in the provider's request. */
   readonly sentAssistantTurn: (request: CanonicalRequest, target: Target) => readonly unknown[];
 }
 
@@ -132,11 +132,11 @@ const converse: Case = {
   },
 };
 
-const withoutBlobs = (parts: readonly unknown[]) =>
+const blobsIn = (parts: readonly unknown[]) =>
   JSON.stringify(parts).match(/c2ln|cmVk|Y2FsbA==|dGhvdWdodA==/g);
 
-for (const one of [gemini, converse]) {
-  const { wire, target, body, expectedReply: said, sentAssistantTurn: got } = one;
+for (const testCase of [gemini, converse]) {
+  const { wire, target, body, expectedReply, sentAssistantTurn } = testCase;
   const context = {
     ...outboundContext(wire.name === "gemini" ? "gemini" : "converse"),
     origin: target,
@@ -144,18 +144,18 @@ for (const one of [gemini, converse]) {
   const reply = wire.readReply(body, context);
   describe(wire.name, () => {
     for (const caller of INBOUND_APIS) {
-      test(`gives a ${caller[0].name} caller what it wants back, and gets it`, () => {
-        expect(got(secondTurn(caller, reply), target)).toEqual(said);
+      test(`gets its signatures and calls back from a ${caller[0].name} caller`, () => {
+        expect(sentAssistantTurn(secondTurn(caller, reply), target)).toEqual(expectedReply);
       });
 
-      test(`another model gets none of it from a ${caller[0].name} caller`, () => {
+      test(`sends no signatures to another model for a ${caller[0].name} caller`, () => {
         const other = { ...target, model: `${target.model}-2` };
-        const parts = got(secondTurn(caller, reply), other);
-        expect(withoutBlobs(parts)).toBeNull();
+        const parts = sentAssistantTurn(secondTurn(caller, reply), other);
+        expect(blobsIn(parts)).toBeNull();
         expect(parts.length).toBeGreaterThanOrEqual(2);
       });
 
-      test(`a ${caller[0].name} caller's stream of it is written`, () => {
+      test(`streams the reply to a ${caller[0].name} caller`, () => {
         const writer = caller[0].createStreamWriter(writeContext());
         let text = "";
         for (const event of replyToEvents(reply)) text += writer.push(event);

@@ -1,4 +1,4 @@
-// Whatever a provider sends, the readers give a reply or a stream of the right form, and never throw.
+// For any provider input, the readers return a valid reply or event stream and never throw.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { OutboundWire } from "../../../src/inference/canonical/wire.ts";
@@ -7,7 +7,7 @@ import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
 import { outboundContext } from "./gemini-converse-arbitraries.ts";
 import { validateCanonicalStream, readEvents } from "../stream-helpers.ts";
 
-// The words of each API, so that nonsense reaches every corner.
+// Each API's field names, so that random input reaches all code paths.
 const KEYWORDS = {
   gemini:
     "candidates content parts text thought thoughtSignature functionCall name args partialArgs jsonPath stringValue willContinue inlineData mimeType data executableCode finishReason index usageMetadata promptTokenCount totalTokenCount groundingMetadata groundingChunks groundingSupports groundingChunkIndices segment startIndex endIndex web uri citationMetadata citationSources logprobsResult chosenCandidates topCandidates promptFeedback blockReason responseId modelVersion createTime error code message status details retryDelay reason",
@@ -59,7 +59,7 @@ for (const wire of [geminiWire, converseWire] as const satisfies readonly Outbou
   const value = randomJson(KEYWORDS[name]);
 
   describe(name, () => {
-    test("a reply that is nonsense has a choice", () => {
+    test("reads any reply as one with a choice", () => {
       fc.assert(
         fc.property(value, (body) => {
           const reply = wire.readReply(body, context);
@@ -70,7 +70,7 @@ for (const wire of [geminiWire, converseWire] as const satisfies readonly Outbou
       );
     });
 
-    test("a stream of nonsense obeys the law of streams", () => {
+    test("reads any stream as a valid event sequence", () => {
       const event = fc.record({
         name: name === "gemini" ? fc.constant("") : fc.constantFrom(...NAMES),
         data: fc.oneof(

@@ -1,4 +1,4 @@
-// Writes a canonical stream as Gemini's chunks: the provider's half of a round trip, for tests alone.
+// Encodes canonical streams as Gemini chunks, for round-trip tests.
 import type { CanonicalEvent, PartHead } from "../../../src/inference/canonical/events.ts";
 import type { UsageReport } from "../../../src/inference/canonical/reply.ts";
 import type { GeminiChunk, GeminiPart } from "./gemini-types.ts";
@@ -15,7 +15,7 @@ interface OpenCall {
   args: string;
 }
 
-/** One event a chunk, with a usage in each as the provider has it; only the last is true. */
+/** One event per chunk. As at the provider, each chunk has usage, and only the last one is final. */
 export function encodeChunks(events: readonly CanonicalEvent[]): GeminiChunk[] {
   const chunks: GeminiChunk[] = [];
   const open = new Map<string, OpenCall>();

@@ -1,4 +1,4 @@
-// Replies of Gemini, whole and streamed: at random, cut at every byte, and the odd ones.
+// Replies of Gemini, streamed and not: random round trips, splits at every byte, and edge cases.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
@@ -47,7 +47,7 @@ const candidateChunk = (candidate: GeminiCandidate, rest: GeminiChunk = {}): Gem
 const parts = (...list: GeminiPart[]) => ({ content: { parts: list } });
 
 describe("replies of Gemini", () => {
-  test("streams come back as they were, however their bytes are cut, and as one list of chunks", () => {
+  test("round-trip random streams, split anywhere or as one array of chunks", () => {
     const streams = outboundReplies("gemini").chain((reply) =>
       fc.tuple(
         fc.constant(reply),
@@ -70,7 +70,7 @@ describe("replies of Gemini", () => {
     );
   });
 
-  test("a stream cut at every byte gives the same events", () => {
+  test("give the same events for a stream split at any byte", () => {
     const text = sse([
       candidateChunk(parts({ text: "Hm 🏴‍☠️", thought: true })),
       candidateChunk(parts({ text: "Grüße" })),
@@ -118,7 +118,7 @@ describe("replies of Gemini", () => {
     ]);
   });
 
-  test("the first text is out with the first chunk, and nothing is finished before the end", () => {
+  test("emit text with its chunk and finish at the end", () => {
     const reader = geminiWire.createStreamReader(context);
     const first = reader.push({
       name: "",
@@ -129,7 +129,7 @@ describe("replies of Gemini", () => {
     expect(reader.end()).toEqual([]);
   });
 
-  test("a stream that was cut, and an error within one", () => {
+  test("report truncated streams and errors in streams", () => {
     const cut = readChunks([candidateChunk(parts({ text: "a" }))]);
     expect(cut.at(-1)).toMatchObject({ type: "error", error: { code: "upstream_error" } });
     expect(validateCanonicalStream(cut)).toEqual([]);
@@ -150,7 +150,7 @@ describe("replies of Gemini", () => {
     expect(listed).toMatchObject([{ type: "error", error: { code: "rate_limited", status: 429 } }]);
   });
 
-  test("a prompt that was blocked is a choice without parts", () => {
+  test("read a blocked prompt as a choice without parts", () => {
     const blocked = {
       promptFeedback: { blockReason: "PROHIBITED_CONTENT" },
       usageMetadata: { promptTokenCount: 5, totalTokenCount: 5 },
@@ -168,7 +168,7 @@ describe("replies of Gemini", () => {
     ).toMatchObject([{ parts: [], finish: { reason: "error" } }]);
   });
 
-  test("reasons to finish", () => {
+  test("map finish reasons", () => {
     const reason = (finishReason: string, ...list: GeminiPart[]) =>
       geminiWire.readReply(
         candidateChunk({ ...parts(...list), finishReason, finishMessage: "why" }),
@@ -189,7 +189,7 @@ describe("replies of Gemini", () => {
     expect(reason("A_NEW_WORD")).toMatchObject({ reason: "stop", nativeReason: "A_NEW_WORD" });
   });
 
-  test("the output tool's call becomes text, and no call was made", () => {
+  test("turn the output tool's call into text", () => {
     const reply = geminiWire.readReply(
       candidateChunk({
         ...parts({ functionCall: { name: "out", args: { a: 1 } } }),
@@ -202,7 +202,7 @@ describe("replies of Gemini", () => {
     ]);
   });
 
-  test("code, its result, images and sound come whole", () => {
+  test("read code, its result, images and audio as complete parts", () => {
     const code = { executableCode: { language: "PYTHON", code: "1+1" }, thoughtSignature: "c2ln" };
     const result = { codeExecutionResult: { outcome: "OUTCOME_OK", output: "2" } };
     const image = { inlineData: { mimeType: "image/png", data: "AAAA" }, thoughtSignature: "c2ln" };
@@ -220,7 +220,7 @@ describe("replies of Gemini", () => {
     ]);
   });
 
-  test("what came can go back: the second turn says what the first did, part by part", () => {
+  test("write a reply's parts back unchanged in the next request", () => {
     const list = [
       { text: "Hm.", thought: true, thoughtSignature: "c2ln" },
       { text: "Let me see.", thoughtSignature: "dGV4dA==" },
@@ -237,8 +237,8 @@ describe("replies of Gemini", () => {
         origin,
       },
     );
-    const said = reply.choices[0]?.parts ?? [];
-    const results = said.flatMap((part) =>
+    const replyParts = reply.choices[0]?.parts ?? [];
+    const results = replyParts.flatMap((part) =>
       part.type === "tool_call"
         ? [{ type: "tool_result" as const, callId: part.id, content: [] }]
         : [],
@@ -248,7 +248,7 @@ describe("replies of Gemini", () => {
         model: "m",
         turns: [
           { role: "user", parts: [{ type: "text", text: "hi" }] },
-          { role: "assistant", parts: said },
+          { role: "assistant", parts: replyParts },
           { role: "tool", parts: results },
         ],
       },
@@ -261,7 +261,7 @@ describe("replies of Gemini", () => {
     expect(ids).toEqual([undefined, "own"]);
   });
 
-  test("places of citations are positions of their own text", () => {
+  test("convert citation ranges to positions in their text part", () => {
     const chunks = [
       candidateChunk(parts({ text: "Grüße. " })),
       candidateChunk(parts({ text: "Aus Köln." })),
@@ -300,7 +300,7 @@ describe("replies of Gemini", () => {
     });
   });
 
-  test("arguments that come in pieces are put together", () => {
+  test("merge partial arguments", () => {
     const piece = (...partialArgs: Record<string, unknown>[]) =>
       candidateChunk(parts({ functionCall: { partialArgs, willContinue: true } }));
     const events = readChunks([
@@ -335,7 +335,7 @@ describe("replies of Gemini", () => {
     expect(Object.hasOwn(Object.prototype, "x")).toBe(false);
   });
 
-  test("logprobs stand beside their text", () => {
+  test("attach logprobs to their text", () => {
     const chosenCandidates = [{ token: "Hi", logProbability: -0.5 }];
     const topCandidates = [
       {
@@ -365,7 +365,7 @@ describe("replies of Gemini", () => {
     });
   });
 
-  test("the last usage that counts holds, and searches are charged", () => {
+  test("use the last usage with a total and count searches", () => {
     const events = readChunks([
       candidateChunk(
         { groundingMetadata: { webSearchQueries: ["a", "b"] } },
@@ -389,7 +389,7 @@ describe("replies of Gemini", () => {
     });
   });
 
-  test("a provider's errors in our words", () => {
+  test("map provider errors", () => {
     const code = (status: number, body: unknown) => geminiWire.readError(status, body);
     const error = (code: number, word: string, message: string, details?: unknown[]) => ({
       error: { code, status: word, message, details },
@@ -438,7 +438,7 @@ describe("replies of Gemini", () => {
     expect(code(502, "<html>")).toMatchObject({ code: "upstream_error", status: 502 });
   });
 
-  test("a chunk costs less than the budget", () => {
+  test("stay within the CPU budget per chunk", () => {
     const data = JSON.stringify(
       candidateChunk(
         { index: 0, ...parts({ text: "Some words of an answer. " }) },

@@ -1,4 +1,4 @@
-// Requests to Gemini: back and forth at random, by the published description, and the rules one by one.
+// Requests to Gemini: random round trips, validation by Google's schema, and one test per rule.
 import { describe, expect, test } from "bun:test";
 import { FunctionCallingConfigMode, ThinkingLevel } from "@google/genai";
 import type { Content, GenerationConfig, Tool as SdkTool, ToolConfig } from "@google/genai";
@@ -45,7 +45,7 @@ const toleratedLosses = ({ losses }: Written) =>
   losses.filter((loss) => loss.tolerated === true).map((loss) => loss.path);
 
 describe("requests to Gemini", () => {
-  test("come back as they were, without loss, and are valid by the published description", () => {
+  test("round-trip random requests without loss and match Google's schema", () => {
     fc.assert(
       fc.property(outboundRequests("gemini"), (request) => {
         const { body, losses, path } = writeForTarget(request, {
@@ -59,7 +59,7 @@ describe("requests to Gemini", () => {
     );
   });
 
-  test("a whole one, by the types of the official SDK", () => {
+  test("write a full request that matches the official SDK's types", () => {
     const request = checkRequest({
       model: "m",
       turns: [
@@ -181,7 +181,7 @@ describe("requests to Gemini", () => {
     expect(path).toBe("/models/gemini-3-flash-preview:generateContent");
   });
 
-  test("go to the operation that they ask for", () => {
+  test("use the path of the operation", () => {
     const path = (model: string, stream?: boolean) =>
       writeForTarget(requestWith({ stream }), { provider: "acme", model }).path;
     expect(path("gemini-3-pro", true)).toBe("/models/gemini-3-pro:streamGenerateContent?alt=sse");
@@ -190,7 +190,7 @@ describe("requests to Gemini", () => {
     );
   });
 
-  test("older models get calls without ids, results without media, and JSON through a tool", () => {
+  test("omit call ids and media results and emulate JSON schemas for older models", () => {
     const call: Turn = {
       role: "assistant",
       parts: [{ type: "tool_call", id: "x", name: "f", arguments: "{}" }],
@@ -238,7 +238,7 @@ describe("requests to Gemini", () => {
     expect(plain.body.systemInstruction?.parts?.at(-1)?.text).toContain("one JSON object");
   });
 
-  test("ids that were minted here are left out again, and reused ones are told apart", () => {
+  test("omit generated call ids and distinguish reused ones", () => {
     const call = (id: string): Turn => ({
       role: "assistant",
       parts: [{ type: "tool_call", id, name: "f", arguments: "{}" }],
@@ -262,7 +262,7 @@ describe("requests to Gemini", () => {
     expect(ids).toEqual([undefined, undefined, "call_0", "call_0", "call_0_1", "call_0_1"]);
   });
 
-  test("signatures and reasoning of another maker are dropped by rule", () => {
+  test("drop signatures and reasoning of other models", () => {
     const origin = { provider: "acme", model: "other" };
     const turn: Turn = {
       role: "assistant",
@@ -303,7 +303,7 @@ describe("requests to Gemini", () => {
     ]);
   });
 
-  test("thinking is asked for as the model takes it", () => {
+  test("write reasoning settings for each model generation", () => {
     const config = (reasoning: CanonicalRequest["reasoning"], target: Target) => {
       const written = writeForTarget(requestWith({ reasoning }), target);
       return [
@@ -375,7 +375,7 @@ describe("requests to Gemini", () => {
     ).toEqual([{ thinkingLevel: "LOW", includeThoughts }, 0, 0]);
   });
 
-  test("what cannot be said is a loss that names the caller's field", () => {
+  test("report losses under the caller's field names", () => {
     const names = {
       logitBias: "logit_bias",
       toolChoice: "tool_choice",
@@ -422,7 +422,7 @@ describe("requests to Gemini", () => {
     ]);
   });
 
-  test("media: by bytes, by address, by an own file; another's file is a loss", () => {
+  test("write media as bytes, URL or Google file and reject other files", () => {
     const parts = (part: Part, target = GEMINI_3_FLASH) => {
       const written = writeForTarget(requestWith({ turns: [userTurn(part)] }), target);
       return [written.body.contents[0]?.parts?.[0], rejectedLosses(written)] as unknown[];
@@ -441,7 +441,7 @@ describe("requests to Gemini", () => {
       parts({ type: "file", source: { kind: "text", mediaType: "text/plain", text: "ä" } }),
     ).toEqual([{ inlineData: { mimeType: "text/plain", data: "w6Q=" } }, []]);
     const closed = { ...GEMINI_3_FLASH, abilities: { urlSources: false } };
-    // Nothing is left of the message then, and nothing stands in its place.
+    // The message is dropped, since none of its parts is left.
     const lost = [undefined, ["messages.content[0]", "messages"]];
     expect(parts({ type: "image", source: { kind: "url", url } }, closed)).toEqual(lost);
     expect(
@@ -455,7 +455,7 @@ describe("requests to Gemini", () => {
     ).toEqual(lost);
   });
 
-  test("a schema with its types in capitals goes into the field of that form", () => {
+  test("put a schema with upper-case types in its own field", () => {
     const schema = { type: "OBJECT", properties: { a: { type: "STRING" } } };
     const { body } = writeForTarget(
       requestWith({
@@ -472,7 +472,7 @@ describe("requests to Gemini", () => {
     } as never);
   });
 
-  test("strict tools ask for validated decoding", () => {
+  test("request validated function calls for strict tools", () => {
     const tools = [{ type: "function", name: "f", strict: true } as const];
     const mode = (rest: Partial<CanonicalRequest>) =>
       writeForTarget(requestWith({ tools, ...rest })).body.toolConfig;
@@ -482,7 +482,7 @@ describe("requests to Gemini", () => {
     });
   });
 
-  test("instructions come first or as the user's, empty texts go, and roles alternate", () => {
+  test("place instructions, drop empty text and merge turns of one role", () => {
     const { body, losses } = writeForTarget(
       requestWith({
         turns: [

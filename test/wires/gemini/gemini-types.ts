@@ -1,4 +1,4 @@
-// Gemini's JSON as far as the tests look at it.
+// The parts of Gemini's JSON that the tests read.
 
 type Values = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,4 @@
-// Reads a request to Gemini back into the canonical form: the other half of a round trip, for tests alone.
+// Parses a Gemini request into the canonical form, for round-trip tests.
 import type {
   OpaqueBlob,
   FilePart,
