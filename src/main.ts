@@ -1,4 +1,4 @@
-// The command line's entrance: hands the process' own things (arguments, environment, streams, signals) to the commands.
+// The entry point: passes arguments, environment, streams and signals of the process to the commands.
 
 import { hostname } from "node:os";
 import process, { argv, env } from "node:process";
@@ -12,8 +12,8 @@ const EXECUTABLE_ROOT = "/$bunfs/";
 const MAX_HTTP_REQUESTS = "65336";
 const MEMORY_BYTES = "536870912";
 
-// Bun reads how many calls may be out at once, and how much memory there is, before any code of ours runs. The launcher
-// sets them; the executable, which has no launcher, starts itself again in its own place.
+// Bun reads the limit of concurrent requests and the memory size before any of our code runs. The launcher sets them; the
+// executable has no launcher and re-executes itself.
 if (
   env["BUN_CONFIG_MAX_HTTP_REQUESTS"] === undefined &&
   argv[1]?.startsWith(EXECUTABLE_ROOT) === true
@@ -33,6 +33,6 @@ const cli: CliEnv = {
   printError: (text) => process.stderr.write(`${text}\n`),
   onSignal: (signal, then) => process.on(signal, then),
 };
-// A launcher that could not be replaced by this process, and was killed: who killed it meant this one.
+// Where the launcher could not be replaced by this process: if the launcher is killed, this process stops too.
 process.on("disconnect", () => process.kill(process.pid, "SIGTERM"));
 process.exit(await runCommandLine(argv.slice(2), cli));

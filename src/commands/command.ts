@@ -1,4 +1,4 @@
-// What a command is, and how its line is read. Arguments are checked before anything is opened.
+// The type of a command, and the parsing of its arguments. Arguments are validated before anything is opened.
 
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import type { ConfigResult } from "../config/config.ts";
@@ -6,27 +6,27 @@ import type { ConfigResult } from "../config/config.ts";
 interface Flag {
   readonly type: "string" | "boolean";
   readonly description: string;
-  /** What stands for the value in the help: `<text>`. */
+  /** The value in the help text: `<text>`. */
   readonly placeholder?: string;
   readonly required?: boolean;
 }
 
-/** What a command has of the world around it: nothing below `main.ts` asks the process itself. */
+/** The environment of a command. Only `main.ts` uses the process itself. */
 export interface CliEnv {
   readonly readConfig: () => ConfigResult;
   readonly now: () => number;
   readonly version: string;
   readonly isTerminal: boolean;
-  /** One line, or several, to standard output. */
+  /** Writes to standard output. */
   readonly print: (text: string) => void;
-  /** To standard error. */
+  /** Writes to standard error. */
   readonly printError: (text: string) => void;
   readonly onSignal: (signal: "SIGTERM" | "SIGINT", handler: () => void) => void;
 }
 
 export interface ParsedArgs {
   readonly positionals: readonly string[];
-  /** The value of a string flag that was given. */
+  /** The value of a string flag, if given. */
   readonly value: (name: string) => string | undefined;
   readonly has: (name: string) => boolean;
 }
@@ -34,7 +34,7 @@ export interface ParsedArgs {
 export interface Command {
   readonly summary: string;
   readonly details?: string;
-  /** The names of the arguments, all of which must be given. */
+  /** The names of the arguments, all required. */
   readonly positionals: readonly string[];
   readonly flags: Readonly<Record<string, Flag>>;
   /** Resolves with the exit code. */
@@ -45,9 +45,9 @@ export const EXIT_FAILURE = 1;
 export const EXIT_USAGE = 2;
 
 export type ArgsResult =
-  | { readonly kind: "line"; readonly args: ParsedArgs }
+  | { readonly kind: "args"; readonly args: ParsedArgs }
   | { readonly kind: "help" }
-  | { readonly kind: "mistake"; readonly message: string };
+  | { readonly kind: "error"; readonly message: string };
 
 export function parseCommandArgs(command: Command, args: readonly string[]): ArgsResult {
   const options: ParseArgsOptionsConfig = { help: { type: "boolean", short: "h" } };
@@ -63,7 +63,7 @@ export function parseCommandArgs(command: Command, args: readonly string[]): Arg
     if (values["help"] === true) return { kind: "help" };
     const message =
       positionalsError(command, positionals) ?? missingFlagError(command, Object.keys(values));
-    if (message !== undefined) return { kind: "mistake", message };
+    if (message !== undefined) return { kind: "error", message };
     const line: ParsedArgs = {
       positionals,
       value: (name) => {
@@ -72,15 +72,15 @@ export function parseCommandArgs(command: Command, args: readonly string[]): Arg
       },
       has: (name) => values[name] !== undefined,
     };
-    return { kind: "line", args: line };
+    return { kind: "args", args: line };
   } catch (error) {
-    // `parseArgs` adds advice on `--` to its sentence, which helps nobody here.
+    // `parseArgs` appends advice on `--`, which does not apply here.
     const sentence = error instanceof Error ? error.message.split(". To specify")[0] : undefined;
-    return { kind: "mistake", message: sentence ?? String(error) };
+    return { kind: "error", message: sentence ?? String(error) };
   }
 }
 
-// To `parseArgs` a number below zero is an option that nobody has, so it travels under another sign.
+// `parseArgs` reads a negative number as an unknown option, so its minus is replaced while parsing.
 const ESCAPED_MINUS = "\u2212";
 const LEADING_MINUS = /^-(?=\d)/;
 
@@ -92,7 +92,7 @@ function positionalsError(command: Command, given: readonly string[]): string | 
   const missing = command.positionals[given.length];
   if (missing !== undefined) return `<${missing}> is missing`;
   const surplus = given[command.positionals.length];
-  return surplus === undefined ? undefined : `Nothing is expected at "${surplus}"`;
+  return surplus === undefined ? undefined : `Unexpected argument "${surplus}"`;
 }
 
 function missingFlagError(command: Command, given: readonly string[]): string | undefined {

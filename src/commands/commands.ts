@@ -1,4 +1,4 @@
-// Every command by its name, and how a command line finds its own.
+// All commands by name, and the dispatch of a command line.
 
 import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
@@ -31,7 +31,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...adminReportCommands,
 };
 
-/** Runs what the command line asks for; resolves with the exit code. */
+/** Runs a command line. Resolves with the exit code. */
 export async function runCommandLine(args: readonly string[], cli: CliEnv): Promise<number> {
   const [first] = args;
   if (first === "--version" || first === "-v") {
@@ -53,10 +53,8 @@ export async function runCommandLine(args: readonly string[], cli: CliEnv): Prom
     cli.print(commandHelp(name, command));
     return 0;
   }
-  if (parsed.kind === "mistake") {
-    cli.printError(
-      `postern ${name}: ${parsed.message}. postern ${name} --help says how it is used.`,
-    );
+  if (parsed.kind === "error") {
+    cli.printError(`postern ${name}: ${parsed.message}. See postern ${name} --help.`);
     return EXIT_USAGE;
   }
   try {
@@ -65,7 +63,7 @@ export async function runCommandLine(args: readonly string[], cli: CliEnv): Prom
     const message = errorMessage(error);
     cli.printError(
       isUnavailable(error)
-        ? `postern ${name}: the store cannot be used: ${message}. postern doctor says what to look at.`
+        ? `postern ${name}: the store is not available: ${message}. Run postern doctor for details.`
         : `postern ${name}: ${message}`,
     );
     const isUsageError = error instanceof Fault && error.code === "invalid_request";
@@ -79,7 +77,7 @@ interface CommandMatch {
   readonly rest: readonly string[];
 }
 
-// The longest name wins: `admin grant` before `admin`. Without any name it is `serve`.
+// The longest name wins: `admin grant` before `admin`. Without a name the command is `serve`.
 function findCommand(args: readonly string[]): CommandMatch | undefined {
   if (args[0] === undefined || args[0].startsWith("-"))
     return { name: "serve", command: serve, rest: args };
@@ -93,7 +91,7 @@ function findCommand(args: readonly string[]): CommandMatch | undefined {
 
 function unknownCommandMessage([first = "", second = ""]: readonly string[]): string {
   const family = Object.keys(COMMANDS).filter((name) => name.startsWith(`${first} `));
-  if (family.length === 0) return `postern has no command "${first}". postern --help lists them.`;
+  if (family.length === 0) return `Unknown command "${first}". postern --help lists the commands.`;
   const named = second === "" || second.startsWith("-") ? first : `${first} ${second}`;
-  return `postern has no command "${named}". There is ${family.join(", ")}.`;
+  return `Unknown command "${named}". Did you mean one of ${family.join(", ")}?`;
 }

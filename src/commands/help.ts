@@ -1,4 +1,4 @@
-// The help texts, made out of the commands themselves.
+// The help texts, generated from the commands.
 
 import type { Command } from "./command.ts";
 
@@ -9,16 +9,16 @@ export function helpIndex(commands: Readonly<Record<string, Command>>): string {
     ([name, command]) => `  ${usageLine(name, command).padEnd(width)}   ${command.summary}`,
   );
   return [
-    "Postern, an AI gateway that agents let themselves into.",
+    "Postern, an AI gateway that AI agents can sign up for on their own.",
     "",
     "Usage: postern [command]",
     "",
     ...lines,
     "",
-    "  postern <command> --help says more about one command; postern --version prints the version.",
+    "  postern <command> --help shows the options of a command; postern --version prints the version.",
     "",
-    "Settings are environment variables, also read from a file .env; the README lists them.",
-    "`postern doctor` says which of them are wrong.",
+    "Settings are environment variables, also read from a .env file; see docs/settings.md.",
+    "`postern doctor` checks them.",
   ].join("\n");
 }
 

@@ -1,16 +1,15 @@
-// What an address to listen on means.
+// The address to listen on.
 
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Whether only this machine reaches what listens there. */
 export function isLoopback(host: string): boolean {
   return /^(localhost$|127\.|\[?::1\]?$)/i.test(host);
 }
 
-/** Why nothing can listen there, with what it was set by: the runtime's own words name neither. */
+/** Names the address and its setting, which the runtime's message does not. */
 export function listenError(
   { host, port }: ListenAddress,
   settingNames: { readonly host: string; readonly port: string },
@@ -26,8 +25,8 @@ function listenErrorMessage(
   code: string,
 ): string {
   if (code === "EADDRINUSE")
-    return `${address} is taken: stop what listens there, or set ${settingNames.port}`;
+    return `${address} is in use: stop the process that listens there, or set ${settingNames.port}`;
   if (code === "EACCES")
-    return `${address} is kept for privileged users: set ${settingNames.port} to one above 1023`;
-  return `nothing can listen on ${address}: set ${settingNames.host} to an address of this machine, 127.0.0.1 for itself alone or 0.0.0.0 for all`;
+    return `${address} needs elevated privileges: set ${settingNames.port} to a port above 1023`;
+  return `cannot listen on ${address}: set ${settingNames.host} to an address of this machine, 127.0.0.1 for local access or 0.0.0.0 for all interfaces`;
 }

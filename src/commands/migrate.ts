@@ -1,4 +1,4 @@
-// `postern migrate`: brings the store to this version's schema. `serve` does the same when it starts.
+// `postern migrate`: applies migrations. `serve` does the same at start.
 
 import { openStore } from "../store/open.ts";
 import { migrate } from "../store/migrate.ts";
@@ -6,8 +6,8 @@ import type { Command } from "./command.ts";
 import { withConfig } from "./with-store.ts";
 
 export const migrateStore: Command = {
-  summary: "Bring the store to this version's schema, as serve does when it starts",
-  details: "Forward only, and safe to repeat or to run on several machines at once.",
+  summary: "Apply migrations to the store, as serve does at start",
+  details: "Forward only. Safe to repeat and to run on several machines at once.",
   positionals: [],
   flags: {},
   run: (_line, cli) =>

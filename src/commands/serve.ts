@@ -1,5 +1,4 @@
-// `postern serve`: listens, says what is on, and shuts down in order: no new work, open work to its end or a deadline,
-// money settled, exit 0.
+// `postern serve`: starts the gateway, and shuts it down gracefully: refuse new work, finish work in flight, settle, exit.
 
 import { createLog, type Log } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
@@ -11,15 +10,15 @@ import { type Command, EXIT_FAILURE, type CliEnv } from "./command.ts";
 import { withConfig } from "./with-store.ts";
 
 const DRAIN_POLL_MS = 50;
-/** What was cut off at the end of the drain has this long to be charged for what it did. */
+/** How long calls that the drain cut off may take to be charged. */
 const SETTLE_SECONDS = 10;
-/** One Ctrl-C may arrive several times, by way of npm and the launcher; a person's second one comes later. */
+/** npm and the launcher forward one Ctrl-C several times; a second one by a person comes later. */
 const SIGNAL_DEBOUNCE_MS = 1_000;
 
 export const serve: Command = {
-  summary: "Run the gateway (what postern does without a command)",
+  summary: "Run the gateway; the default command",
   details:
-    "SIGTERM and SIGINT drain: /readyz answers 503, open work finishes within POSTERN_DRAIN_SECONDS, money is settled,\nand the exit code is 0. A second signal does not wait for open work.",
+    "SIGTERM and SIGINT drain: /readyz answers 503, requests in flight finish within POSTERN_DRAIN_SECONDS, calls are\nsettled, and the exit code is 0. A second signal stops without waiting.",
   positionals: [],
   flags: {},
   run: (_line, cli) => withConfig(cli, (config) => serveUntilStopped(config, cli)),
@@ -43,7 +42,7 @@ async function serveWith(
   const { now, version } = cli;
   const log = createLog({ level: config.log.level, isPretty, now, write: cli.print });
   const exit = Promise.withResolvers<number>();
-  // Most of the program, which no other command needs.
+  // Loaded here, because no other command needs most of the program.
   const { createServer } = await import("../server/server.ts");
   const server = await createServer(config, {
     log,
@@ -73,7 +72,7 @@ async function serveWith(
   });
   if (config.development && !isLoopback(config.host))
     log.warn(
-      "in development, and open to the network: set POSTERN_BASE_URL to the public address",
+      "development mode is reachable from the network; set POSTERN_BASE_URL to the public URL",
       {
         host: config.host,
       },
@@ -85,11 +84,11 @@ async function serveWith(
     log.info("stopped", { code });
     return code;
   }
-  log.error("stopped before every call was settled: their holds are given back at the next start");
+  log.error("stopped before every call was settled; their holds are released at the next start");
   return EXIT_FAILURE;
 }
 
-/** In development humans can sign in without any setting: the bundled provider prints their codes here. */
+/** In development the bundled identity provider signs people in and prints their codes here. */
 async function startDevIdentityIfNeeded(
   config: Config,
   cli: CliEnv,
@@ -128,8 +127,7 @@ function stopOnSignal(cli: CliEnv, { log, drain, stopNow }: StopHandlers): void 
   }
 }
 
-// `/readyz` already says no, so a balancer sends nothing new; what is open is given its time. A call may outlive its
-// request, where its client has left and its provider still counts.
+// A call can outlive its request: the client left, and the provider still counts tokens.
 async function drainRequests(server: Server, listener: Listener, seconds: number): Promise<void> {
   const deadline = performance.now() + seconds * 1_000;
   while (listener.openRequests() > 0 && performance.now() < deadline)
@@ -156,11 +154,11 @@ function startupBanner(
     "",
     `    store      ${db.kind === "sqlite" ? `SQLite in ${config.store.dataDir}` : "PostgreSQL"}`,
     ...notes.map((note) => `    ${note}`),
-    `    sign-in    ${signIn ?? "none"}${devIdentity === undefined ? "" : ": any address, the code is printed here"}`,
+    `    sign-in    ${signIn ?? "none"}${devIdentity === undefined ? "" : ": any email address; the code is printed here"}`,
     `    docs       ${config.docsUrl}`,
     `    agents     ${config.baseUrl}/auth.md`,
     "",
-    "  Let an agent in:",
+    "  Create an account:",
     "",
     `    curl -s -X POST ${config.baseUrl}/v1/accounts -H 'content-type: application/json' -d '{}'`,
     "",

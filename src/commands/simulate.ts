@@ -1,4 +1,4 @@
-// `postern simulate`: the simulated provider alone, for tests of other programs and for the bench.
+// `postern simulate`: runs only the simulated provider, for tests of other programs and for benchmarks.
 
 import { listen, type Listener } from "../http/listen.ts";
 import { createSimulator } from "../simulator/simulator.ts";
@@ -9,29 +9,28 @@ const PORT_DEFAULT = 8_788;
 const PORT_MAX = 65_535;
 
 export const simulate: Command = {
-  summary: "Run the simulated provider alone",
-  details:
-    "It speaks every provider API and answers without a model; docs/simulator.md is its manual.",
+  summary: "Run only the simulated provider",
+  details: "Implements every provider API without a model. See docs/simulator.md.",
   positionals: [],
   flags: {
     port: {
       type: "string",
       placeholder: "<port>",
-      description: `The port to listen on; ${PORT_DEFAULT} unless told, 0 for any.`,
+      description: `The port to listen on. Default ${PORT_DEFAULT}; 0 for any free port.`,
     },
     host: {
       type: "string",
       placeholder: "<address>",
-      description: "The address to listen on; 127.0.0.1 unless told.",
+      description: "The address to listen on. Default 127.0.0.1.",
     },
     "require-key": {
       type: "string",
       placeholder: "<key>",
-      description: "Refuse every API key but this one.",
+      description: "Accept only this API key.",
     },
     "any-model": {
       type: "boolean",
-      description: "Answer for every model name, not only for sim/…",
+      description: "Accept every model name, not only sim/….",
     },
   },
   run: async (args, cli) => {
@@ -62,7 +61,7 @@ function listenOrThrow(
   handle: (request: Request) => Promise<Response>,
 ): Listener {
   try {
-    // Its silences are ordered, and as long as they were ordered.
+    // Directives can ask for silence of any length.
     return listen({ ...address, idleSeconds: 0 }, handle);
   } catch (cause) {
     throw listenError(address, { host: "--host", port: "--port" }, cause);

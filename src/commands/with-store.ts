@@ -1,4 +1,4 @@
-// For commands that work on the store: settings first, then the store, which is closed whatever happens.
+// For commands that use the store: reads the settings, opens the store, and always closes it.
 
 import { existsSync } from "node:fs";
 import path from "node:path";
@@ -9,7 +9,7 @@ import type { Db } from "../store/db.ts";
 import { missingMigrations } from "../store/migrate.ts";
 import { EXIT_FAILURE, EXIT_USAGE, type CliEnv } from "./command.ts";
 
-/** Runs the work with settings that are in order; tells every mistake in them otherwise. */
+/** Runs the work with valid settings, or prints every error in them. */
 export async function withConfig(
   cli: CliEnv,
   run: (config: Config) => Promise<number>,
@@ -20,7 +20,7 @@ export async function withConfig(
   return EXIT_USAGE;
 }
 
-/** Runs the work on the store beside a server that may be running on it. */
+/** Runs the work on the store, which a gateway may be using. */
 export function withStore(
   cli: CliEnv,
   run: (db: Db, config: Config) => Promise<number>,
@@ -29,7 +29,7 @@ export function withStore(
     const { databaseUrl, dataDir } = config.store;
     if (databaseUrl === undefined && !existsSync(path.join(dataDir, "postern.db"))) {
       cli.printError(
-        `There is no store in ${path.resolve(dataDir)}: set POSTERN_DATA_DIR to the gateway's data folder. A new store is made by postern migrate, or by the gateway's first start.`,
+        `There is no store in ${path.resolve(dataDir)}: set POSTERN_DATA_DIR to the gateway's data folder. postern migrate and the first start create a new store.`,
       );
       return EXIT_FAILURE;
     }
@@ -38,7 +38,7 @@ export function withStore(
       const missing = await missingMigrations(db);
       if (missing.length === 0) return await run(db, config);
       cli.printError(
-        `The store lacks the migrations ${missing.join(", ")}. Run postern migrate first.`,
+        `Migrations are not applied: ${missing.join(", ")}. Run postern migrate first.`,
       );
       return EXIT_FAILURE;
     } finally {
@@ -50,12 +50,12 @@ export function withStore(
 function describeConfigErrors(errors: readonly string[]): string {
   const head =
     errors.length === 1
-      ? "The settings have a mistake:"
-      : `The settings have ${errors.length} mistakes:`;
+      ? "The settings have an error:"
+      : `The settings have ${errors.length} errors:`;
   return [head, ...errors.map((error) => `  ${error}`)].join("\n");
 }
 
-/** An error as one line for whoever runs the command. */
+/** An error as one line. */
 export function errorMessage(error: unknown): string {
   if (error instanceof Fault) return error.publicMessage;
   return error instanceof Error ? error.message : String(error);

@@ -54,13 +54,13 @@ describe("postern", () => {
 
   test("refuses an unknown command, flag or argument with exit code 2, and says where to look", async () => {
     const cases: readonly (readonly [string, string])[] = [
-      ["frob", 'no command "frob"'],
+      ["frob", 'Unknown command "frob"'],
       ["constructor", 'no command "constructor"'],
       ["admin", "There is admin grant"],
       ["admin frob", 'no command "admin frob"'],
       ["--frob", "Unknown option '--frob'"],
       ["serve --frob", "Unknown option '--frob'"],
-      ["serve now", 'Nothing is expected at "now"'],
+      ["serve now", 'Unexpected argument "now"'],
       ["admin grant acct_1", "<usd> is missing"],
       ["admin grant acct_1 5", "--reason <text> is missing"],
       ["admin grant acct_1 -x --reason x", "Unknown option '-x'"],
@@ -85,7 +85,7 @@ describe("postern", () => {
     });
     expect(code).toBe(2);
     expect(stdout).toBe("");
-    expect(stderr).toStartWith("The settings have 7 mistakes:\n");
+    expect(stderr).toStartWith("The settings have 7 errors:\n");
     for (const name of [
       "POSTERN_PORT",
       "POSTERN_BASE_URL",
@@ -140,7 +140,7 @@ describe("postern", () => {
     const { folder, remove } = createTempFolder();
     writeFileSync(path.join(folder, ".env"), "POSTERN_PORT=not-a-port\n");
     const { code, stderr } = await runPostern(["serve"], {}, folder);
-    expect(`${code} ${stderr}`).toContain("2 The settings have a mistake:\n  POSTERN_PORT ");
+    expect(`${code} ${stderr}`).toContain("2 The settings have an error:\n  POSTERN_PORT ");
     remove();
   });
 });

@@ -126,7 +126,7 @@ describe("postern serve", () => {
       () => "it listens on the same port",
       (error: Error) => error.message,
     );
-    expect(second).toMatch(/port \d+ of 127\.0\.0\.1 is taken/);
+    expect(second).toMatch(/port \d+ of 127\.0\.0\.1 is in use/);
     other.remove();
     await stopPostern(running);
   });
@@ -135,7 +135,7 @@ describe("postern serve", () => {
     for (const POSTERN_HOST of ["no-such-host.invalid", "192.0.2.1"]) {
       const { code, stderr } = await runPostern([], { ...tempFolder.settings, POSTERN_HOST });
       expect(`${code} ${stderr}`).toStartWith(
-        `1 postern serve: nothing can listen on port 0 of ${POSTERN_HOST}`,
+        `1 postern serve: cannot listen on port 0 of ${POSTERN_HOST}`,
       );
       expect(stderr).toContain("set POSTERN_HOST to an address of this machine");
     }

@@ -76,7 +76,7 @@ describeEachStore((kind, openStore) => {
       expect(await listed()).toContain(`If it is not: postern admin mark-absent ${id} --reason`);
       expect(await markedAbsent(id)).toEqual({
         code: 0,
-        stdout: `${id} counts as never made; nothing was credited. No node was asked, so your word stands alone.\n`,
+        stdout: `Marked ${id} as not on chain; nothing was credited. No node is set, so this rests on your decision.\n`,
         stderr: "",
       });
       expect(await findX402Payment(store.db, id)).toMatchObject({ state: "refused", dueAt: null });
@@ -106,7 +106,7 @@ describeEachStore((kind, openStore) => {
       const entries = (await readAudit(store.db, AUDIT_ACTION)).length;
       expect(await markedAbsent(id)).toEqual({
         code: 0,
-        stdout: `${id} was ended before; nothing was changed.\n`,
+        stdout: `${id} was already closed; nothing changed.\n`,
         stderr: "",
       });
       expect((await readAudit(store.db, AUDIT_ACTION)).length).toBe(entries);
@@ -176,17 +176,17 @@ describeEachStore((kind, openStore) => {
       );
       facilitator.chain.advance(2 * (EXPIRED_MS / 1_000));
       const { stdout } = await markedAbsent(id, withNode());
-      expect(stdout).toContain("The node says so, too.");
+      expect(stdout).toContain("The node confirms it.");
       expect((await readAudit(store.db, AUDIT_ACTION)).at(-1)?.detail["chain"]).toBe("absent");
     });
 
-    test("a node that does not answer stands in nobody's way", async () => {
+    test("a node that does not answer does not block it", async () => {
       const { id } = await leave();
       const { stdout } = await markedAbsent(id, {
         ...facilitator.env,
         X402_RPC_URL: "http://127.0.0.1:1/",
       });
-      expect(stdout).toContain("The node could not say");
+      expect(stdout).toContain("The node did not answer");
       expect(await stateOf(id)).toBe("refused");
     });
 

@@ -1,4 +1,4 @@
-// `postern admin …` about accounts: finding and showing them, correcting balances, freezing and unfreezing.
+// `postern admin` commands on accounts: list, show, adjust, freeze, unfreeze.
 
 import { usdText } from "../../base/money.ts";
 import { PAGE_LIMIT_MAX } from "../../base/pagination.ts";
@@ -28,15 +28,15 @@ const BUCKETS = ["promo", "paid"] as const;
 
 export const adminAccountCommands: Readonly<Record<string, Command>> = {
   "admin list": {
-    summary: "List accounts, the newest first",
+    summary: "List accounts, newest first",
     details:
-      "A search is the beginning of an account's or a key's id, an invoice's id, or a member's email address.\nA state is active, frozen (by an operator) or owing (after a dispute).",
+      "--search takes the beginning of an account or key ID, an invoice ID, or a member's email address.\nStates: active, frozen (by an operator), owing (after a dispute).",
     positionals: [],
     flags: {
       search: {
         type: "string",
         placeholder: "<text>",
-        description: "Only accounts that this names.",
+        description: "Only accounts that match.",
       },
       state: {
         type: "string",
@@ -46,7 +46,7 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
       limit: {
         type: "string",
         placeholder: "<n>",
-        description: "So many at most; 20 unless told, 100 at most.",
+        description: "The number of accounts, from 1 to 100. Default 20.",
       },
       cursor: {
         type: "string",
@@ -58,38 +58,38 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
     run: (args, cli) => withStore(cli, (db) => listCommand(db, args, cli)),
   },
   "admin show": {
-    summary: "Show an account: balance, state, keys, members, payments, movements",
+    summary: "Show an account: balance, state, keys, members, payments, transfers",
     positionals: ["account"],
     flags: { json: JSON_FLAG },
     run: (args, cli) => withStore(cli, (db) => showCommand(db, args, cli)),
   },
   "admin adjust": {
-    summary: "Correct an account's balance, upwards or downwards (-2.50)",
+    summary: "Adjust a balance, up or down (-2.50)",
     details:
-      "Upwards it goes to paid credit, after what the account owes; downwards it is taken from promotional credit first, and\nnever more than is there and not held by open calls. --bucket promo or paid touches that bucket alone. With the same\n--id it is done once, however often the command is repeated.",
+      "A positive amount first pays what the account owes, then adds paid credit. A negative amount is taken from promotional\ncredit first, and at most what is not held by calls in flight. --bucket promo or paid adjusts only that bucket. Repeating\nthe command with the same --id adjusts once.",
     positionals: ["account", "usd"],
     flags: {
       reason: REASON_FLAG,
       bucket: {
         type: "string",
         placeholder: "<bucket>",
-        description: "promo or paid, instead of the rule.",
+        description: "promo or paid, instead of the default order.",
       },
       id: ID_FLAG,
     },
     run: (args, cli) => withStore(cli, (db) => adjustCommand(db, args, cli)),
   },
   "admin freeze": {
-    summary: "Stop an account from making calls",
+    summary: "Freeze an account: it can make no calls",
     details:
-      "Calls that run go on, and everything can still be read. Provider keys of its own do not help it.",
+      "Calls in flight finish, and everything can still be read. Calls on its own provider keys are refused too.",
     positionals: ["account"],
     flags: { reason: REASON_FLAG },
     run: (args, cli) => withStore(cli, (db) => freezeCommand(db, args, cli)),
   },
   "admin unfreeze": {
-    summary: "Let an account make calls again",
-    details: "What it owes after a dispute freezes it still: postern admin write-off bears that.",
+    summary: "Unfreeze an account",
+    details: "A debt after a dispute keeps it frozen; use postern admin write-off.",
     positionals: ["account"],
     flags: { reason: REASON_FLAG },
     run: (args, cli) => withStore(cli, (db) => unfreezeCommand(db, args, cli)),
@@ -108,7 +108,7 @@ async function listCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<numbe
       : stateText !== undefined && state === undefined
         ? `--state must be one of ${ACCOUNT_STATES.join(", ")}.`
         : cursor !== undefined && !ACCOUNT_ID.test(cursor)
-          ? "--cursor must be an account's id, as the end of the list before names it."
+          ? "--cursor must be an account ID, as printed at the end of the previous page."
           : undefined;
   if (usageMessage !== undefined) {
     cli.printError(usageMessage);
@@ -155,8 +155,8 @@ async function adjustCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<num
   const done = await db.write((tx) => adjustBalance(tx, act));
   cli.print(
     done.isChanged
-      ? `${accountId} was adjusted by ${usdText(amount)} USD. ${balanceText(done)}`
-      : `That adjustment had already been made; nothing was changed. ${balanceText(done)}`,
+      ? `Adjusted ${accountId} by ${usdText(amount)} USD. ${balanceText(done)}`
+      : `This adjustment was already made; nothing changed. ${balanceText(done)}`,
   );
   return 0;
 }
@@ -173,8 +173,8 @@ async function freezeCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<num
   );
   cli.print(
     isChanged
-      ? `${accountId} is frozen: it makes no calls until postern admin unfreeze.`
-      : `${accountId} is frozen already; nothing was changed.`,
+      ? `Froze ${accountId}. It can make no calls until postern admin unfreeze.`
+      : `${accountId} is already frozen; nothing changed.`,
   );
   return 0;
 }
@@ -185,11 +185,11 @@ async function unfreezeCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<n
     unfreezeAccount(tx, { ...readAction(args, cli), accountId }),
   );
   const debt =
-    after.owed === 0n ? "" : ` It owes ${usdText(after.owed)} USD, which freezes it still.`;
+    after.owed === 0n ? "" : ` It still owes ${usdText(after.owed)} USD, which keeps it frozen.`;
   cli.print(
     isChanged
-      ? `${accountId} is not frozen by an operator any more.${debt}`
-      : `No operator has frozen ${accountId}; nothing was changed.${debt}`,
+      ? `Unfroze ${accountId}.${debt}`
+      : `${accountId} is not frozen by an operator; nothing changed.${debt}`,
   );
   return 0;
 }

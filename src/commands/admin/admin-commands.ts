@@ -1,4 +1,4 @@
-// `postern admin …`: what an operator does by hand, beside a gateway that may be running on the same store.
+// `postern admin` commands: grant, revoke-key, verify-ledger, backup. They work while a gateway uses the same store.
 
 import { existsSync } from "node:fs";
 import path from "node:path";
@@ -20,9 +20,9 @@ import { withStore } from "../with-store.ts";
 
 export const adminCommands: Readonly<Record<string, Command>> = {
   "admin grant": {
-    summary: "Give an account promotional credit",
+    summary: "Grant promotional credit to an account",
     details:
-      "The credit is spent before bought credit and is not refundable. With the same --id the grant is made once,\nhowever often the command is repeated.",
+      "Promotional credit is spent before paid credit and is not refundable. Repeating the command with the same --id grants\nonce.",
     positionals: ["account", "usd"],
     flags: {
       reason: REASON_FLAG,
@@ -31,21 +31,21 @@ export const adminCommands: Readonly<Record<string, Command>> = {
     run: (args, cli) => withStore(cli, (db) => grantCommand(db, args, cli)),
   },
   "admin revoke-key": {
-    summary: "Revoke a key for good, on every process at once",
+    summary: "Revoke a key permanently, on every process",
     positionals: ["key"],
     flags: {},
     run: (args, cli) => withStore(cli, (db) => revokeKeyCommand(db, args, cli)),
   },
   "admin verify-ledger": {
-    summary: "Derive every balance from the transfers again, and print what does not add up",
+    summary: "Recompute every balance from the transfers and print differences",
     details:
-      "Reads one moment's state, beside a running gateway. Exit code 1 where something does not add up.",
+      "Reads a consistent snapshot while the gateway runs. Exit code 1 if there is a difference.",
     positionals: [],
     flags: {},
     run: (_line, cli) => withStore(cli, (db) => verifyLedgerCommand(db, cli)),
   },
   "admin backup": {
-    summary: "Copy the SQLite store to a new file while it is in use",
+    summary: "Back up the SQLite store to a new file while it is in use",
     positionals: ["file"],
     flags: {},
     run: (args, cli) => withStore(cli, (db) => backupCommand(db, args, cli)),
@@ -56,7 +56,7 @@ async function grantCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<numb
   const [accountId = "", usd = ""] = args.positionals;
   const amount = nanoFromUsd(usd);
   if (amount === undefined || amount <= 0n) {
-    cli.printError(`"${usd}" is not an amount of US dollars above zero, such as 5 or 2.50.`);
+    cli.printError(`"${usd}" must be an amount of US dollars above zero, such as 5 or 2.50.`);
     return EXIT_USAGE;
   }
   const act = { ...readAction(args, cli), accountId, amount, id: operationId(args, cli) };
@@ -64,8 +64,8 @@ async function grantCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<numb
   const balance = `Its balance is ${usdText(after.promo + after.paid)} USD.`;
   cli.print(
     isChanged
-      ? `${accountId} was granted ${usdText(amount)} USD. ${balance}`
-      : `That grant had already been made; nothing was changed. ${balance}`,
+      ? `Granted ${usdText(amount)} USD to ${accountId}. ${balance}`
+      : `This grant was already made; nothing changed. ${balance}`,
   );
   return 0;
 }
@@ -75,7 +75,7 @@ async function revokeKeyCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<
   const row = await db.get("select account_id from api_key where id = ?", [keyId]);
   if (row === undefined) {
     cli.printError(
-      `There is no key ${keyId}. postern admin show <account> lists an account's keys.`,
+      `Key ${keyId} not found. postern admin show <account> lists the keys of an account.`,
     );
     return EXIT_FAILURE;
   }
@@ -87,25 +87,25 @@ async function revokeKeyCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<
     if (before.revokedAt === null) await onKeyRevokedByOperator(tx, revoked, now);
     return revoked;
   });
-  cli.print(`${key.id} of ${key.accountId} is revoked.`);
+  cli.print(`Revoked ${key.id} of ${key.accountId}.`);
   return 0;
 }
 
 async function backupCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const [file = ""] = args.positionals;
   if (existsSync(file)) {
-    cli.printError(`${file} is there already; a backup never overwrites one.`);
+    cli.printError(`${file} already exists; a backup does not overwrite files.`);
     return EXIT_FAILURE;
   }
   if (file === "" || !existsSync(path.dirname(file))) {
     cli.printError(
-      `"${file}" cannot be made: name a new file in a folder that is there, such as /backups/postern.db.`,
+      `"${file}" cannot be created: name a new file in an existing folder, such as /backups/postern.db.`,
     );
     return EXIT_FAILURE;
   }
   await db.backup(file);
   cli.print(
-    `The store was copied to ${file}. Keep it as secret as the store; the master secret is not in it.`,
+    `Backed up the store to ${file}. Protect it like the store; it does not contain the master secret.`,
   );
   return 0;
 }
@@ -116,13 +116,13 @@ async function verifyLedgerCommand(db: Db, cli: CliEnv): Promise<number> {
     `Checked ${checked.wallets} wallets, ${checked.keys} keys, ${checked.holds} open holds, ${checked.transfers} transfers and ${checked.usageRecords} usage records.`,
   );
   if (problemCount === 0) {
-    cli.print("Everything adds up.");
+    cli.print("No differences.");
     return 0;
   }
-  const shown = problems.length === problemCount ? "" : `; the first ${problems.length}`;
+  const shown = problems.length === problemCount ? "" : `; the first ${problems.length} of them`;
   cli.printError(
     [
-      `${problemCount} ${problemCount === 1 ? "thing does" : "things do"} not add up${shown}:`,
+      `${problemCount} ${problemCount === 1 ? "difference" : "differences"}${shown}:`,
       ...problems.map((problem) => `  ${problem}`),
     ].join("\n"),
   );

@@ -1,4 +1,4 @@
-// What all commands that change an account have in common: a reason, a name against repetition, and who it was.
+// Flags shared by the commands that change an account.
 
 import { newId } from "../../base/id.ts";
 import {
@@ -11,19 +11,19 @@ import type { ParsedArgs, CliEnv } from "../command.ts";
 export const REASON_FLAG = {
   type: "string",
   placeholder: "<text>",
-  description: "Kept with the change, where the account's owner can read it.",
+  description: "Recorded with the change; the account's owner can read it.",
   required: true,
 } as const;
 
 export const ID_FLAG = {
   type: "string",
   placeholder: "<id>",
-  description: "Makes a repetition harmless; any text.",
+  description: "An idempotency key; any text.",
 } as const;
 
-export const JSON_FLAG = { type: "boolean", description: "Prints JSON, for programs." } as const;
+export const JSON_FLAG = { type: "boolean", description: "Print JSON." } as const;
 
-/** Throws where the reason says nothing. */
+/** Throws if the reason is empty. */
 export function readAction(args: ParsedArgs, cli: CliEnv): Omit<AccountChange, "accountId"> {
   const reason = parseReason(args.value("reason") ?? "");
   return { by: COMMAND_LINE_ACTOR, reason, network: null, now: cli.now() };

@@ -1,5 +1,4 @@
-// `postern admin …` for money that only the operator sees: transfers that came, transfers that went back, debts, and
-// payments that nobody else can make sense of.
+// `postern admin` commands on payments: bank transfers, refunds, debts, unclear payments.
 
 import { newId } from "../../base/id.ts";
 import { createLog } from "../../base/log.ts";
@@ -29,52 +28,52 @@ import { withStore } from "../with-store.ts";
 const REFERENCE_FLAG = {
   type: "string",
   placeholder: "<text>",
-  description: "What the bank calls the transfer; one transfer counts once.",
+  description: "The bank's reference of the transfer; each reference counts once.",
   required: true,
 } as const;
 
 export const adminBillingCommands: Readonly<Record<string, Command>> = {
   "admin mark-paid": {
-    summary: "Say that an invoice's whole amount has arrived by bank transfer",
+    summary: "Mark an invoice as paid by bank transfer",
     details:
-      "The credits are there at once. With the same --reference it is done once, however often it is said.",
+      "Credits the account at once. Repeating the command with the same --reference credits once.",
     positionals: ["invoice"],
     flags: { reference: REFERENCE_FLAG },
     run: (args, cli) => withStore(cli, (db) => markPaidCommand(db, args, cli)),
   },
   "admin mark-refunded": {
-    summary: "Say that you have given back a part, or all, of what came by bank transfer",
+    summary: "Mark a bank transfer as refunded, in part or in full",
     details:
-      "Credits, fee and tax are taken back in proportion; refused where fewer credits are unspent. What was paid with\nStripe is refunded at Stripe, and found there.",
+      "Takes back credits, fee and tax in proportion; refused if fewer credits are unspent. Refund Stripe payments in Stripe;\nPostern applies them.",
     positionals: ["invoice", "usd"],
     flags: { reference: REFERENCE_FLAG },
     run: (args, cli) => withStore(cli, (db) => markRefundedCommand(db, args, cli)),
   },
   "admin payments": {
-    summary: "List the payments that need you",
+    summary: "List payments that need your attention",
     details:
-      "Those that did not fit their invoice, the newest 20, and those by x402 of which nobody can say whether they moved\nmoney, the newest 100: each with how to find out, until it is marked as paid or as absent.",
+      "Payments that do not match their invoice (the newest 20), and x402 payments whose outcome is unknown (the newest 100),\neach with how to find out, until marked as paid or as not on chain.",
     positionals: [],
     flags: {
       unclear: {
         type: "boolean",
-        description: "Only those that may have moved money, or may not.",
+        description: "Only payments whose outcome is unknown.",
       },
       json: JSON_FLAG,
     },
     run: (args, cli) => withStore(cli, (db) => listUnresolvedPaymentsCommand(db, args, cli)),
   },
   "admin mark-absent": {
-    summary: "Say that an unclear payment by x402 is not on the chain",
+    summary: "Mark an x402 payment as not on chain",
     details:
-      "Ends it: nothing is credited, it leaves the list, and its invoice can be paid in another way. Refused where it was\ncredited, and where the node at X402_RPC_URL shows it.",
+      "Closes the payment without credit; its invoice can be paid in another way. Refused if it was credited, or if the node at\nX402_RPC_URL shows it.",
     positionals: ["payment"],
     flags: { reason: REASON_FLAG },
     run: (args, cli) =>
       withStore(cli, (db, config) => markNotOnChainCommand(db, config, { args, cli })),
   },
   "admin write-off": {
-    summary: "Bear what an account owes after a dispute, which unfreezes it",
+    summary: "Write off what an account owes after a dispute, and unfreeze it",
     positionals: ["account"],
     flags: { reason: REASON_FLAG },
     run: (args, cli) => withStore(cli, (db) => writeOffCommand(db, args, cli)),
@@ -88,8 +87,8 @@ async function markPaidCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<n
   const made = await markPaid(billingDeps(db, cli), { invoiceId, reference, now: cli.now() });
   cli.print(
     made
-      ? `${invoiceId} is paid; its credits are in the account.`
-      : `${invoiceId} was marked as paid by ${reference} before; nothing was changed.`,
+      ? `Marked ${invoiceId} as paid and credited the account.`
+      : `${invoiceId} was already marked as paid by ${reference}; nothing changed.`,
   );
   return 0;
 }
@@ -102,14 +101,14 @@ async function markRefundedCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promi
   if (amountCents === undefined || amountCents <= 0)
     return usageError(
       cli,
-      `"${usd}" is not an amount of US dollars above zero, such as 5 or 2.50.`,
+      `"${usd}" must be an amount of US dollars above zero, such as 5 or 2.50.`,
     );
   const refund = { invoiceId, reference, amountCents, now: cli.now() };
   const made = await markRefunded(billingDeps(db, cli), refund);
   cli.print(
     made
-      ? `${formatCents(amountCents)} of ${invoiceId} are given back.`
-      : `The refund ${reference} was known before; nothing was changed.`,
+      ? `Refunded ${formatCents(amountCents)} of ${invoiceId}.`
+      : `Refund ${reference} was already recorded; nothing changed.`,
   );
   return 0;
 }
@@ -132,9 +131,9 @@ async function listUnresolvedPaymentsCommand(
 }
 
 const CHAIN_LOOKUP_TEXT = {
-  absent: "The node says so, too.",
-  "no answer": "The node could not say, so your word stands alone.",
-  "not asked": "No node was asked, so your word stands alone.",
+  absent: "The node confirms it.",
+  "no answer": "The node did not answer, so this rests on your decision.",
+  "not asked": "No node is set, so this rests on your decision.",
 } as const;
 
 async function markNotOnChainCommand(
@@ -148,8 +147,8 @@ async function markNotOnChainCommand(
   const made = await db.write((tx) => markNotOnChain(tx, { ...act, id, chainResult }));
   cli.print(
     made
-      ? `${id} counts as never made; nothing was credited. ${CHAIN_LOOKUP_TEXT[chainResult]}`
-      : `${id} was ended before; nothing was changed.`,
+      ? `Marked ${id} as not on chain; nothing was credited. ${CHAIN_LOOKUP_TEXT[chainResult]}`
+      : `${id} was already closed; nothing changed.`,
   );
   return 0;
 }
@@ -158,10 +157,11 @@ async function writeOffCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<n
   const [accountId = ""] = args.positionals;
   const act = { ...readAction(args, cli), accountId, id: newId("tr", cli.now()) };
   const { isChanged, before, after } = await db.write((tx) => writeOffAccountDebt(tx, act));
-  const rest = after.frozenAt === null ? "which can make calls again" : "which an operator froze";
+  const rest =
+    after.frozenAt === null ? "which can make calls again" : "which an operator has frozen";
   cli.print(
     isChanged
-      ? `The house bears ${usdText(before.owed)} USD of ${accountId}, ${rest}.`
+      ? `Wrote off ${usdText(before.owed)} USD of ${accountId}, ${rest}.`
       : `${accountId} owes nothing.`,
   );
   return 0;

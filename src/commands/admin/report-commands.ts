@@ -1,4 +1,4 @@
-// `postern admin report`: income, costs and liabilities of a period, out of the ledger and the usage records.
+// `postern admin report`: income, costs and liabilities of a period, from the ledger and the usage records.
 
 import { parsePeriod } from "../../operator/report/report-period.ts";
 import { readReport } from "../../operator/report/report.ts";
@@ -12,14 +12,14 @@ export const adminReportCommands: Readonly<Record<string, Command>> = {
   "admin report": {
     summary: "Report grants, purchases, fees, refunds, losses, liabilities and cost per provider",
     details:
-      "Without --from it begins with this UTC month, without --to it ends now. Days are UTC days: --from 2027-01-01\n--to 2027-02-01 is January. It reads one moment's state, beside a running gateway.",
+      "Default: the current UTC month until now. Days are UTC: --from 2027-01-01 --to 2027-02-01 is January. Reads a consistent\nsnapshot while the gateway runs.",
     positionals: [],
     flags: {
-      from: { type: "string", placeholder: "<day>", description: "The first day, or an instant." },
+      from: { type: "string", placeholder: "<day>", description: "The first day, or a timestamp." },
       to: {
         type: "string",
         placeholder: "<day>",
-        description: "The day, or the instant, before which it ends.",
+        description: "The day or timestamp before which the period ends.",
       },
       json: JSON_FLAG,
     },

@@ -1,5 +1,4 @@
-// What `doctor` says about accounts that sign their requests: whether they are whole, and, where there is somebody to ask
-// for a token, whether they are taken.
+// `doctor` on cloud accounts: whether their settings are complete, and whether a token can be fetched.
 
 import { providerBaseUrl, authorizerFor } from "../../inference/providers/cloud-accounts.ts";
 import type { Provider } from "../../inference/providers/providers.ts";
@@ -16,7 +15,7 @@ export async function checkCloudAccount(
     return {
       status: "fail",
       check,
-      message: `${name} has no address: a part of it is not known`,
+      message: `${name} has no URL: a setting is missing`,
       hint: `Set ${missingSettings(provider, setting)}.`,
     };
   const authorize = authorizerFor(provider, setting, Date.now);
@@ -24,32 +23,32 @@ export async function checkCloudAccount(
     return {
       status: "warn",
       check,
-      message: `${name} has settings and no account`,
-      hint: "docs/providers.md says what its account is made of.",
+      message: `${name} has settings but no credentials`,
+      hint: "See docs/providers.md for the settings it needs.",
     };
   if (provider.cloudAuth !== "google" || authorize === undefined)
     return {
       status: "note",
       check,
-      message: `${name} is set up; only a call shows whether its account is taken`,
+      message: `${name} is set up; only a call shows whether it accepts the credentials`,
     };
   try {
     const signed = await authorize.sign({ url, method: "POST", body: "" });
     return signed.kind === "signed"
-      ? { status: "ok", check, message: `${name} takes the service account` }
+      ? { status: "ok", check, message: `${name} accepts the service account` }
       : {
           status: "fail",
           check,
           message: `${name} refuses the service account: ${(await signed.response.text()).slice(0, 200)}`,
-          hint: `Set ${provider.envPrefix}_CREDENTIALS to a key that is valid.`,
+          hint: `Set ${provider.envPrefix}_CREDENTIALS to a valid key.`,
         };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return {
       status: "fail",
       check,
-      message: `${name} gives no token: ${why}`,
-      hint: "See that this machine may call it.",
+      message: `${name} returned no token: ${why}`,
+      hint: "Check that this machine can reach it.",
     };
   }
 }

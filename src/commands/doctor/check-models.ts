@@ -1,4 +1,4 @@
-// What `doctor` says about models: the operator's file and the age of the prices.
+// `doctor` on models: the models file and the age of the prices.
 
 import type { Config } from "../../config/config.ts";
 import { priceAge } from "../../models/catalog.ts";
@@ -14,8 +14,8 @@ export function checkModels(config: Config, now: number): readonly Finding[] {
       {
         status: "fail",
         check: "models",
-        message: `POSTERN_MODELS_FILE names ${modelsFile}, which is not there`,
-        hint: "Make the file or unset the setting.",
+        message: `POSTERN_MODELS_FILE: ${modelsFile} does not exist`,
+        hint: "Create the file or remove the setting.",
       },
     ];
   try {
@@ -31,7 +31,7 @@ export function checkModels(config: Config, now: number): readonly Finding[] {
         status: "warn",
         check: "prices",
         message: `${says}; the oldest are ${age.days} days old`,
-        hint: "Update Postern, or set what has changed in POSTERN_MODELS_FILE.",
+        hint: "Update Postern, or set changed prices in POSTERN_MODELS_FILE.",
       },
     ];
   } catch (error) {

@@ -1,4 +1,4 @@
-// What `doctor` says about providers: which keys are set, and whether they are answered.
+// `doctor` on providers: which keys are set, and whether the providers accept them.
 
 import type { ProviderSetting } from "../../inference/providers/provider-setting.ts";
 import { type Provider, PROVIDERS } from "../../inference/providers/providers.ts";
@@ -20,8 +20,8 @@ export async function checkProviders(
     {
       status: development ? "warn" : "fail",
       check: "providers",
-      message: `no provider's key is set: ${development ? "only the simulator's models" : "no model"} can be called`,
-      hint: "Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another provider's key.",
+      message: `no provider key is set: ${development ? "only simulated models" : "no model"} can be called`,
+      hint: "Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another provider key.",
     },
   ];
 }
@@ -34,14 +34,14 @@ async function checkProvider(provider: Provider, setting: ProviderSetting): Prom
     return {
       status: "fail",
       check,
-      message: `${provider.name} has no address`,
+      message: `${provider.name} has no URL`,
       hint: `Set ${provider.envPrefix}_BASE_URL.`,
     };
   if (setting.apiKey === undefined && !provider.isLocal)
     return {
       status: "warn",
       check,
-      message: `${provider.name} has an address and no key`,
+      message: `${provider.name} has a URL but no key`,
       hint: `Set ${provider.envPrefix}_API_KEY.`,
     };
   try {
@@ -55,7 +55,7 @@ async function checkProvider(provider: Provider, setting: ProviderSetting): Prom
       return {
         status: "note",
         check,
-        message: `${provider.name} answers; its list of models is open to all, so the key was not tried`,
+        message: `${provider.name} answers; its model list needs no key, so the key was not checked`,
       };
     return findingForStatus(provider, response.status);
   } catch (error) {
@@ -64,7 +64,7 @@ async function checkProvider(provider: Provider, setting: ProviderSetting): Prom
       status: "fail",
       check,
       message: `${provider.name} cannot be reached at ${baseUrl}: ${why}`,
-      hint: `See that this machine may call it, or set ${provider.envPrefix}_BASE_URL.`,
+      hint: `Check that this machine can reach it, or set ${provider.envPrefix}_BASE_URL.`,
     };
   }
 }
@@ -79,7 +79,7 @@ async function isModelListPublic(provider: Provider, baseUrl: string): Promise<b
   return response.ok;
 }
 
-// The list of models lies beside the endpoint that generates, where the key is sent in the same way.
+// The model list is next to the generation endpoint and takes the key in the same way.
 function modelsUrl({ paths }: Provider, baseUrl: string): string {
   const beside = paths.chat ?? paths.messages ?? "";
   return `${baseUrl}${beside.replace(/\/(chat\/completions|messages)$/, "")}/models`;
@@ -93,24 +93,24 @@ function authHeaders(provider: Provider, { apiKey }: ProviderSetting): Record<st
 }
 
 function findingForStatus({ id: check, name, envPrefix }: Provider, status: number): Finding {
-  if (status < 300) return { status: "ok", check, message: `${name} answers and takes the key` };
+  if (status < 300) return { status: "ok", check, message: `${name} accepts the key` };
   if (status === 401 || status === 403)
     return {
       status: "fail",
       check,
-      message: `${name} refuses the key (${status})`,
-      hint: `Set ${envPrefix}_API_KEY to a key that is valid.`,
+      message: `${name} rejects the key (${status})`,
+      hint: `Set ${envPrefix}_API_KEY to a valid key.`,
     };
   if (status === 404 || status === 405)
     return {
       status: "note",
       check,
-      message: `${name} answers; it has no list of models to try the key on`,
+      message: `${name} answers; it has no model list, so the key was not checked`,
     };
   return {
     status: "warn",
     check,
-    message: `${name} answers with ${status}`,
-    hint: "Try again later; the provider may have trouble.",
+    message: `${name} answered ${status}`,
+    hint: "Try again later; the provider may have an outage.",
   };
 }

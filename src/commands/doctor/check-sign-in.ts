@@ -1,4 +1,4 @@
-// What doctor looks at for sign-in: the settings, and whether the issuer is what they say.
+// `doctor` on sign-in: the settings and the issuer.
 
 import type { Config } from "../../config/config.ts";
 import { checkIdentity } from "../../people/identity-diagnostics.ts";

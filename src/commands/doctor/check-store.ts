@@ -12,7 +12,7 @@ import type { Finding } from "./finding.ts";
 import { errorMessage } from "../with-store.ts";
 
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;
-/** No process bears this name, so that a heartbeat in its name takes the writer's whole way and changes nothing. */
+/** No process has this name, so its heartbeat tests a write and changes nothing. */
 const PROBE_PROCESS_NAME = "doctor";
 
 export async function checkStore(config: Config, now: number): Promise<readonly Finding[]> {
@@ -40,7 +40,7 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
         status: "fail",
         check: "store",
         message: `${where} cannot be used: ${errorMessage(error)}`,
-        hint: "The gateway needs to read and to write there, with tables of its own version.",
+        hint: "The gateway needs read and write access, with the schema of its own version.",
       },
     ];
   } finally {
@@ -57,8 +57,8 @@ async function checkSchema(db: Db, where: string, now: number): Promise<readonly
       {
         status: "warn",
         check: "store",
-        message: `its schema is older than this version: ${missing.join(", ")} not applied`,
-        hint: "Run postern migrate; postern serve does the same when it starts.",
+        message: `migrations not applied: ${missing.join(", ")}`,
+        hint: "Run postern migrate; postern serve does the same at start.",
       },
     ];
   await heartbeat(db, PROBE_PROCESS_NAME, 0, now);
@@ -66,12 +66,12 @@ async function checkSchema(db: Db, where: string, now: number): Promise<readonly
     {
       status: "ok",
       check: "store",
-      message: `${where} answers and takes writes; its schema is this version's`,
+      message: `${where} is readable and writable, and its schema is current`,
     },
   ];
 }
 
-// Where x402 is off, nobody asks the facilitator and the chain what became of a payment.
+// With x402 off, open payments are not reconciled.
 async function checkOpenX402Payments(db: Db): Promise<readonly Finding[]> {
   const open = await countOpenX402Payments(db);
   if (open === 0) return [];
@@ -79,8 +79,8 @@ async function checkOpenX402Payments(db: Db): Promise<readonly Finding[]> {
     {
       status: "warn",
       check: "x402",
-      message: `x402 is off while payments by wallets are on their way (${open}): nobody asks what became of them`,
-      hint: "Set X402_PAY_TO and its like as they were until they are ended; postern admin payments lists what stays unclear.",
+      message: `x402 is off while ${open} x402 payments are open; they are not reconciled`,
+      hint: "Restore the X402 settings until the payments are closed; postern admin payments lists those that stay unclear.",
     },
   ];
 }
@@ -92,14 +92,14 @@ function checkNewFolder(dataDir: string): Finding {
     return {
       status: "note",
       check: "store",
-      message: `SQLite in ${dataDir}, which is made on the first start`,
+      message: `SQLite in ${dataDir}, created on the first start`,
     };
   } catch {
     return {
       status: "fail",
       check: "store",
-      message: `SQLite in ${dataDir} cannot be made: ${parent} is not writable`,
-      hint: "Set POSTERN_DATA_DIR to a folder that Postern may write to.",
+      message: `SQLite in ${dataDir} cannot be created: ${parent} is not writable`,
+      hint: "Set POSTERN_DATA_DIR to a writable folder.",
     };
   }
 }
@@ -118,8 +118,8 @@ function checkFreeSpace(dataDir: string): readonly Finding[] {
     {
       status: "warn",
       check: "store",
-      message: `only ${Math.floor(free / 1_048_576)} MiB are free beside it`,
-      hint: "Make room: when the disk is full, the gateway refuses every call.",
+      message: `only ${Math.floor(free / 1_048_576)} MiB are free on its disk`,
+      hint: "Free disk space: when the disk is full, the gateway refuses every call.",
     },
   ];
 }

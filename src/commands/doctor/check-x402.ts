@@ -1,4 +1,4 @@
-// What `doctor` says about x402: whether the facilitator settles this chain, and whether the node is of this chain.
+// `doctor` on x402: whether the facilitator and the node serve the configured chain.
 
 import { z } from "zod";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
@@ -10,7 +10,7 @@ import type { Finding } from "./finding.ts";
 const CHECK = "x402";
 const TIMEOUT_MS = 5_000;
 const RESPONSE_MAX_BYTES = 1_048_576;
-/** Chains whose tokens anybody is given for nothing. */
+/** Chains whose tokens have no value. */
 const TEST_NETWORKS = new Set(["eip155:84532", "eip155:11155111", "eip155:43113", "eip155:80002"]);
 
 const Supported = z.object({
@@ -18,7 +18,7 @@ const Supported = z.object({
 });
 const ChainId = z.object({ result: z.string() });
 
-/** Nothing where it is off, which is the default. */
+/** No finding if x402 is off. */
 export async function checkX402({ x402, development }: Config): Promise<readonly Finding[]> {
   if (x402 === undefined) return [];
   const [facilitator, node] = await Promise.all([checkFacilitator(x402), checkNode(x402)]);
@@ -27,7 +27,8 @@ export async function checkX402({ x402, development }: Config): Promise<readonly
 
 async function checkFacilitator(x402: X402Config): Promise<Finding> {
   const { facilitatorUrl, facilitatorKey, network } = x402;
-  const mend = "Set X402_FACILITATOR_URL to one that does, and X402_FACILITATOR_KEY if it asks.";
+  const hint =
+    "Set X402_FACILITATOR_URL to a facilitator that does, and X402_FACILITATOR_KEY if it needs one.";
   try {
     const response = await fetch(`${facilitatorUrl}/supported`, {
       redirect: "error",
@@ -47,12 +48,12 @@ async function checkFacilitator(x402: X402Config): Promise<Finding> {
       ? { status: "ok", check: CHECK, message: `the facilitator settles payments on ${network}` }
       : fail(
           `the facilitator at ${new URL(facilitatorUrl).origin} does not settle payments on ${network}`,
-          mend,
+          hint,
         );
   } catch {
     return fail(
-      `the facilitator at ${new URL(facilitatorUrl).origin} does not say what it settles`,
-      mend,
+      `the facilitator at ${new URL(facilitatorUrl).origin} did not list what it settles`,
+      hint,
     );
   }
 }
@@ -62,9 +63,9 @@ async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
     return {
       status: "note",
       check: CHECK,
-      message: "without X402_RPC_URL, a payment that the facilitator loses sight of is left to you",
+      message: "without X402_RPC_URL, you must look up payments that the facilitator loses",
     };
-  const mend = `Set X402_RPC_URL to a node of ${network}.`;
+  const hint = `Set X402_RPC_URL to a node of ${network}.`;
   try {
     const response = await fetch(rpcUrl.reveal(), {
       method: "POST",
@@ -75,10 +76,10 @@ async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
     });
     const id = BigInt(ChainId.parse(await readJson(response)).result);
     return `eip155:${id}` === network
-      ? { status: "ok", check: CHECK, message: `the node is of ${network}` }
-      : fail(`the node is of eip155:${id}, and payments are on ${network}`, mend);
+      ? { status: "ok", check: CHECK, message: `the node serves ${network}` }
+      : fail(`the node serves eip155:${id}, but payments are on ${network}`, hint);
   } catch {
-    return fail("the node at X402_RPC_URL does not answer", mend);
+    return fail("the node at X402_RPC_URL does not answer", hint);
   }
 }
 
@@ -91,7 +92,7 @@ function checkPaymentSettings(
     findings.push({
       status: "warn",
       check: CHECK,
-      message: `${network} is a test network: its money is worth nothing, and buys real credits here`,
+      message: `${network} is a test network: worthless tokens would buy real credits`,
       hint: "Set X402_NETWORK to eip155:8453, or unset X402_PAY_TO.",
     });
   if (facilitatorUrl.startsWith("http://") && !isLoopback(new URL(facilitatorUrl).hostname))
@@ -99,7 +100,7 @@ function checkPaymentSettings(
       status: "warn",
       check: CHECK,
       message:
-        "the facilitator is asked without TLS: whoever is between can say that a payment was settled",
+        "the facilitator is called without TLS: an attacker in between could fake settlements",
       hint: "Give X402_FACILITATOR_URL an https:// address.",
     });
   return findings;

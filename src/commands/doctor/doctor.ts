@@ -1,4 +1,4 @@
-// `postern doctor`: looks at everything that a gateway needs, changes nothing, and says what is wrong and how to mend it.
+// `postern doctor`: checks everything that a gateway needs, changes nothing, and says how to fix what is wrong.
 
 import type { Finding } from "./finding.ts";
 import type { Config } from "../../config/config.ts";
@@ -14,9 +14,9 @@ import { checkX402 } from "./check-x402.ts";
 const CHECK_WIDTH = 11;
 
 export const doctor: Command = {
-  summary: "Check settings, store, provider keys and prices, and say how to mend what is wrong",
+  summary: "Check settings, store, provider keys and prices",
   details:
-    "Changes nothing. Asks each provider whose key is set for its list of models, which costs nothing.\nExit code 1 where something must be mended.",
+    "Changes nothing. Requests the model list of each provider whose key is set, which is free.\nExit code 1 if something must be fixed.",
   positionals: [],
   flags: {},
   run: async (_line, cli) => {
@@ -28,7 +28,7 @@ export const doctor: Command = {
     const failed = findings.filter(({ status }) => status === "fail").length;
     cli.print(findings.map(formatFinding).join("\n"));
     cli.print(
-      `\n${summaryLine(failed)}${settings.ok ? "" : " The rest is checked once the settings can be read."}`,
+      `\n${summaryLine(failed)}${settings.ok ? "" : " The rest is checked once the settings are valid."}`,
     );
     return failed === 0 ? 0 : EXIT_FAILURE;
   },
@@ -75,8 +75,8 @@ function checkDevelopmentListenAddress({ host }: Config): readonly Finding[] {
     {
       status: "warn",
       check: "address",
-      message: `it listens on ${host} while in development: whoever reaches it has no limits`,
-      hint: "Set POSTERN_BASE_URL to the address that the world uses, or POSTERN_HOST to 127.0.0.1.",
+      message: `listens on ${host} in development mode, where limits are off`,
+      hint: "Set POSTERN_BASE_URL to the public URL, or POSTERN_HOST to 127.0.0.1.",
     },
   ];
 }
@@ -87,15 +87,14 @@ function checkPublicAddress(config: Config): readonly Finding[] {
     findings.push({
       status: "fail",
       check: "address",
-      message: `keys would cross the network in the clear: ${config.baseUrl} is not https`,
-      hint: "Put a proxy with TLS before the gateway and set POSTERN_BASE_URL to its https:// address.",
+      message: `${config.baseUrl} is not https: keys would be sent in clear text`,
+      hint: "Put a TLS proxy in front of the gateway and set POSTERN_BASE_URL to its https:// URL.",
     });
   if (config.trustedProxies.length === 0)
     findings.push({
       status: "warn",
       check: "address",
-      message:
-        "no proxy is trusted: behind one, every client seems to have the proxy's address, and shares its limits",
+      message: "no proxy is trusted: behind a proxy all clients share one address and its limits",
       hint: "Set POSTERN_TRUSTED_PROXIES to the proxy's address or network.",
     });
   return findings;
@@ -107,27 +106,27 @@ function checkSecret(config: Config): Finding {
   return {
     status: "note",
     check: "secret",
-    message: `made on the first start and kept in ${config.store.dataDir}/secret; without that file every key is void`,
+    message: `generated on the first start in ${config.store.dataDir}/secret; without that file every API key stops working`,
   };
 }
 
 function checkPayments({ billing, development }: Config): readonly Finding[] {
   if (billing.stripe !== undefined)
-    return [{ status: "ok", check: "payments", message: "Stripe takes payments for invoices" }];
+    return [{ status: "ok", check: "payments", message: "Stripe is set" }];
   if (development)
     return [
       {
         status: "note",
         check: "payments",
-        message: "the processor of development: its page has a button to pay and one to fail",
+        message: "simulated payments (development)",
       },
     ];
   return [
     {
       status: "warn",
       check: "payments",
-      message: "no processor is set: an invoice is paid by postern admin mark-paid",
-      hint: "Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to take payments by Stripe.",
+      message: "no payment processor is set: mark invoices as paid with postern admin mark-paid",
+      hint: "Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to accept Stripe payments.",
     },
   ];
 }
@@ -138,6 +137,6 @@ function formatFinding({ status, check, message, hint }: Finding): string {
 }
 
 function summaryLine(failed: number): string {
-  if (failed === 0) return "Nothing must be mended.";
-  return failed === 1 ? "1 thing must be mended." : `${failed} things must be mended.`;
+  if (failed === 0) return "No problems found.";
+  return failed === 1 ? "1 problem to fix." : `${failed} problems to fix.`;
 }

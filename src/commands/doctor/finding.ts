@@ -1,6 +1,6 @@
 // One line of `postern doctor`.
 
-/** `note` says how things are where nothing is wrong with it; only `fail` makes the exit code 1. */
+/** `note` is information; only `fail` makes the exit code 1. */
 export interface Finding {
   readonly status: "ok" | "note" | "warn" | "fail";
   readonly check: string;
