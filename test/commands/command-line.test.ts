@@ -55,9 +55,9 @@ describe("postern", () => {
   test("refuses an unknown command, flag or argument with exit code 2, and says where to look", async () => {
     const cases: readonly (readonly [string, string])[] = [
       ["frob", 'Unknown command "frob"'],
-      ["constructor", 'no command "constructor"'],
+      ["constructor", 'Unknown command "constructor"'],
       ["admin", "There is admin grant"],
-      ["admin frob", 'no command "admin frob"'],
+      ["admin frob", 'Unknown command "admin frob"'],
       ["--frob", "Unknown option '--frob'"],
       ["serve --frob", "Unknown option '--frob'"],
       ["serve now", 'Unexpected argument "now"'],
