@@ -53,7 +53,7 @@ describe("recorded requests", () => {
 });
 
 describe("stream statistics", () => {
-  const streaming = (words: string) => JSON.stringify(chatBody(words, { stream: true }));
+  const streaming = (text: string) => JSON.stringify(chatBody(text, { stream: true }));
 
   test("count a completed stream and its tokens", async () => {
     await readAll(await post(streaming("hi")));
@@ -89,9 +89,9 @@ describe("stream statistics", () => {
   test.each([
     ["while it hangs", "hi [[sim: hang=1]]"],
     ["before the first byte", "hi [[sim: latency=5000]]"],
-  ])("count a stream whose client disconnects %s", async (_, words) => {
+  ])("count a stream whose client disconnects %s", async (_, text) => {
     const control = new AbortController();
-    const call = post(streaming(words), { signal: control.signal })
+    const call = post(streaming(text), { signal: control.signal })
       .then(readAll)
       .catch(() => undefined);
     await eventually(async () => (await stats()).open_streams === 1);

@@ -110,7 +110,7 @@ afterAll(() => harness.stop());
 for (const api of APIS) {
   describe(`an overloaded provider, called over ${api}`, () => {
     test.each([...WIRES])(
-      "answers the same error before a stream and within it (%s)",
+      "returns the same error before a stream and within it (%s)",
       async (wire) => {
         const { status, body, stream, providerCode } = OVERLOADS[wire];
         const expected = errorOn(api, {

@@ -21,7 +21,7 @@ beforeAll(async () => {
   harness = await startHarness();
 });
 afterAll(async () => {
-  await checkExchanges(harness, "replies with what no other API can say");
+  await checkExchanges(harness, "reply losses");
   await harness.stop();
 });
 

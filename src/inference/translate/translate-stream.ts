@@ -23,7 +23,7 @@ export interface StreamTranslation {
   /** Whether the caller sees the usage. */
   readonly showsUsage: boolean;
   readonly costUsd: () => string | undefined;
-  /** The error as the caller is told it. */
+  /** The error as the caller sees it. */
   readonly toPublicError: (error: CanonicalError) => PublicError;
 }
 

@@ -206,12 +206,12 @@ export interface ParsedDirectives {
 /** Parses the `[[sim: …]]` directives in a text; undefined if it has none. */
 export function directivesInText(text: string): ParsedDirectives | undefined {
   if (!text.includes(OPENING)) return undefined;
-  const words: [string, string | undefined][] = [];
+  const entries: [string, string | undefined][] = [];
   for (const [, inside = ""] of text.matchAll(INLINE_PATTERN)) {
     for (const [, name = "", quoted, bare] of inside.matchAll(WORD_PATTERN))
-      words.push([name.toLowerCase(), quoted ?? bare]);
+      entries.push([name.toLowerCase(), quoted ?? bare]);
   }
-  return parseDirectives(words);
+  return parseDirectives(entries);
 }
 
 /** The text without its directives, as the reply echoes it. */
@@ -223,18 +223,18 @@ export function withoutDirectives(text: string): string {
 export function directivesInHeaders(
   headers: readonly (readonly [string, string])[],
 ): ParsedDirectives | undefined {
-  const words: [string, string | undefined][] = [];
+  const entries: [string, string | undefined][] = [];
   for (const [name, value] of headers) {
     if (name.startsWith(HEADER_PREFIX))
-      words.push([name.slice(HEADER_PREFIX.length), value === "" ? undefined : value]);
+      entries.push([name.slice(HEADER_PREFIX.length), value === "" ? undefined : value]);
   }
-  return words.length === 0 ? undefined : parseDirectives(words);
+  return entries.length === 0 ? undefined : parseDirectives(entries);
 }
 
-function parseDirectives(words: readonly [string, string | undefined][]): ParsedDirectives {
+function parseDirectives(entries: readonly [string, string | undefined][]): ParsedDirectives {
   const directives: Record<string, number | string | true> = {};
   const errors: string[] = [];
-  for (const [name, value] of words) {
+  for (const [name, value] of entries) {
     const parsed = isDirective(name) ? parseValue(DIRECTIVES[name], value) : undefined;
     if (parsed === undefined) errors.push(value === undefined ? name : `${name}=${value}`);
     else directives[name] = parsed;

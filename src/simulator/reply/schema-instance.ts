@@ -220,10 +220,10 @@ function makeString(schema: JsonObject, context: GenerationContext): string {
   return text.padEnd(minLength, ".").slice(0, maxLength);
 }
 
-function makeNumber(schema: JsonObject, context: GenerationContext, whole: boolean): number {
+function makeNumber(schema: JsonObject, context: GenerationContext, isInteger: boolean): number {
   const above = numberIn(schema["exclusiveMinimum"]);
   const below = numberIn(schema["exclusiveMaximum"]);
-  const step = numberIn(schema["multipleOf"]) ?? (whole ? 1 : undefined);
+  const step = numberIn(schema["multipleOf"]) ?? (isInteger ? 1 : undefined);
   const low = Math.max(numberIn(schema["minimum"]) ?? -Infinity, above ?? -Infinity);
   const high = Math.min(numberIn(schema["maximum"]) ?? Infinity, below ?? Infinity);
   if (step !== undefined)

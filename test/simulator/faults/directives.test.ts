@@ -368,7 +368,7 @@ describe("faults on other wires", () => {
     [
       "gemini",
       "/v1beta/models/echo:streamGenerateContent?alt=sse",
-      (words) => ({ contents: [{ parts: [{ text: words }] }] }),
+      (text) => ({ contents: [{ parts: [{ text: text }] }] }),
     ],
   ];
   test.each(cases)("%s stream", async (_, path, body) => {
