@@ -12,10 +12,10 @@ export const ROLE_PERMISSIONS = {
   "workspace.read": { owner: true, developer: true },
   "workspace.rename": { owner: true, developer: false },
   "workspace.leave": { owner: false, developer: true },
-  "workspace.hand_over": { owner: true, developer: false },
+  "workspace.transfer": { owner: true, developer: false },
   "usage.read": { owner: true, developer: true },
   "keys.read": { owner: true, developer: true },
-  "keys.mint": { owner: true, developer: true },
+  "keys.create": { owner: true, developer: true },
   "keys.change": { owner: true, developer: true },
   "keys.revoke": { owner: true, developer: true },
   "members.read": { owner: true, developer: true },
@@ -71,12 +71,12 @@ export interface MemberChange {
     | "member.removed"
     | "owner.changed";
   readonly accountId: string;
-  readonly by: { readonly personId: string; readonly email: string };
+  readonly actor: { readonly personId: string; readonly email: string };
   /** The person or the invitation. */
   readonly target: string;
   readonly email?: string;
   readonly role?: string;
-  readonly address: string;
+  readonly clientIp: string;
   readonly now: number;
 }
 

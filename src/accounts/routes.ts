@@ -67,7 +67,7 @@ export interface AccountRouteDeps extends AccountDeps {
 export interface AccountCreated {
   readonly account: Account;
   readonly key: Key;
-  readonly address: string;
+  readonly clientIp: string;
   readonly now: number;
 }
 
@@ -114,8 +114,8 @@ function createRoute(deps: AccountRouteDeps): Route {
         { email: body.email ?? null, networks: networksOf(clientIp), now },
         deps,
       );
-      const { key, raw } = await deps.keys.mint(tx, account.id, {}, now);
-      await deps.onAccountCreated?.(tx, { account, key, address: clientIp, now });
+      const { key, raw } = await deps.keys.create(tx, account.id, {}, now);
+      await deps.onAccountCreated?.(tx, { account, key, clientIp, now });
       const wallet = await deps.getWallet(tx, account.id);
       return {
         status: 201,

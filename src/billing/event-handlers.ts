@@ -23,15 +23,15 @@ async function handleInvoicePaid(tx: Tx, { invoice, now }: PaidInvoice): Promise
 export async function handleMemberChange(tx: Tx, change: MemberChange): Promise<void> {
   await onMemberChange(tx, change);
   if (change.kind !== "owner.changed") return;
-  const { accountId, by, address, now } = change;
+  const { accountId, actor, clientIp, now } = change;
   for (const action of await revokeCharging(tx, accountId, now))
     await record(tx, {
       accountId,
-      actor: { type: "person", id: by.personId },
+      actor: { type: "person", id: actor.personId },
       action,
       target: null,
-      detail: { by: by.email },
-      network: networksOf(address)[1],
+      detail: { by: actor.email },
+      network: networksOf(clientIp)[1],
       now,
     });
 }

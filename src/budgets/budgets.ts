@@ -18,22 +18,22 @@ export interface BudgetChange {
   readonly accountId: string;
   /** Only what is named is changed; null takes a budget away. */
   readonly limits: Partial<BudgetLimits>;
-  readonly by: Actor;
+  readonly actor: Actor;
   readonly network: string;
   readonly now: number;
 }
 
 export async function changeBudgets(tx: Tx, change: BudgetChange): Promise<BudgetStates> {
-  const { accountId, limits, by, network, now } = change;
+  const { accountId, limits, actor, network, now } = change;
   const { isClaimed } = await lockWorkspace(tx, accountId);
-  if (isClaimed && by.type === "key") throw ownerOnlyFault();
+  if (isClaimed && actor.type === "key") throw ownerOnlyFault();
   const { before, after, crossings } = await setBudgets(tx, accountId, limits, now);
   const changed = BUDGET_WINDOWS.filter((window) => after[window].limit !== before[window]);
   if (changed.length === 0) return after;
   await emitBudgetEvents(tx, crossings);
   await record(tx, {
     accountId,
-    actor: by,
+    actor,
     action: "budget.changed",
     target: null,
     detail: Object.fromEntries(

@@ -66,7 +66,7 @@ function changeRoute(): Route {
       const after = await changeBudgets(tx, {
         accountId: caller.accountId,
         limits: parseLimits(body),
-        by: { type: "key", id: caller.keyId },
+        actor: { type: "key", id: caller.keyId },
         network: networksOf(clientIp)[1],
         now,
       });

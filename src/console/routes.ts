@@ -84,7 +84,7 @@ function invitationRoute({ db, onMemberChange }: ConsoleRouteDeps): Route {
           const answer = { id: body.invitation, accept, personId, email, now };
           const answered = await respondToInvitation(tx, answer);
           const { role, hasJoined } = answered;
-          const common = { accountId: answered.accountId, by: caller, address: clientIp, now };
+          const common = { accountId: answered.accountId, actor: caller, clientIp, now };
           if (role !== undefined && hasJoined)
             await onMemberChange?.(tx, {
               ...common,

@@ -18,10 +18,10 @@ import { type NewEvent, emitEvent } from "./events.ts";
 
 /** A new account and its first key. It cannot have a webhook yet, so no event is emitted. */
 export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise<void> {
-  const { account, key, address, now } = created;
+  const { account, key, clientIp, now } = created;
   const { id: accountId, email } = account;
   const common = { accountId, actor: { type: "key", id: key.id }, now } as const;
-  const network = coarseNetwork(address);
+  const network = coarseNetwork(clientIp);
   await record(tx, {
     ...common,
     action: "account.created",
@@ -35,11 +35,11 @@ export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise
 }
 
 export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {
-  const { kind, key, by, address, now } = change;
+  const { kind, key, actor, clientIp, now } = change;
   await recordKeyChange(tx, key, {
     action: kind,
-    actor: by,
-    network: coarseNetwork(address),
+    actor,
+    network: coarseNetwork(clientIp),
     now,
   });
 }
@@ -64,14 +64,14 @@ export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Pr
 
 /** A change of the members, made by a person in the console. */
 export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void> {
-  const { kind, accountId, by, target, email, role, address, now } = change;
+  const { kind, accountId, actor, target, email, role, clientIp, now } = change;
   await record(tx, {
     accountId,
-    actor: { type: "person", id: by.personId },
+    actor: { type: "person", id: actor.personId },
     action: kind,
     target,
-    detail: { by: by.email, ...(email === undefined ? {} : { email }) },
-    network: coarseNetwork(address),
+    detail: { by: actor.email, ...(email === undefined ? {} : { email }) },
+    network: coarseNetwork(clientIp),
     now,
   });
   if (kind !== "member.added" || email === undefined || role === undefined) return;

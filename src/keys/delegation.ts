@@ -13,47 +13,47 @@ export interface CallerKey {
   readonly keyId: string;
 }
 
-export interface MintedByKey {
+export interface CreatedKey {
   readonly key: Key;
   readonly raw: string;
   /** The minting key as it is now, where its limit became less. */
-  readonly lowered: Key | undefined;
+  readonly loweredCaller: Key | undefined;
 }
 
 /** Mints a key for a key. */
-export async function mintByKey(
+export async function createKeyForCaller(
   tx: Tx,
   keys: Keys,
   caller: CallerKey,
   { settings, now }: { readonly settings: KeySettings; readonly now: number },
-): Promise<MintedByKey> {
+): Promise<CreatedKey> {
   const { accountId, keyId } = caller;
-  const limits = (await isOwned(tx, accountId))
+  const limits = (await isClaimed(tx, accountId))
     ? await lockDelegationLimits(tx, caller, now)
     : undefined;
   if (limits !== undefined) assertWithinLimits(limits, settings, accountId);
-  const minted = await keys.mint(tx, accountId, settings, now);
+  const minted = await keys.create(tx, accountId, settings, now);
   if (limits === undefined || limits.key.limit === null || minted.key.limit === null)
-    return { ...minted, lowered: undefined };
+    return { ...minted, loweredCaller: undefined };
   const limit = limits.key.limit - minted.key.limit;
-  const lowered = await changeKey(tx, accountId, keyId, { limit, now });
-  return { ...minted, lowered };
+  const loweredCaller = await changeKey(tx, accountId, keyId, { limit, now });
+  return { ...minted, loweredCaller };
 }
 
 /** Changes a key for a key. */
-export async function changeByKey(
+export async function changeKeyForCaller(
   tx: Tx,
   accountId: string,
   id: string,
   change: KeySettings & { readonly now: number },
 ): Promise<Key> {
-  if (await isOwned(tx, accountId))
-    assertNotWidened(await lockKey(tx, accountId, id, change.now), change);
+  if (await isClaimed(tx, accountId))
+    assertNotRaised(await lockKey(tx, accountId, id, change.now), change);
   return await changeKey(tx, accountId, id, change);
 }
 
 /** Locks the account, so that a claim at the same moment comes before or after. */
-async function isOwned(tx: Tx, accountId: string): Promise<boolean> {
+async function isClaimed(tx: Tx, accountId: string): Promise<boolean> {
   const [row] = await tx.lockMany("account", "id", [accountId]);
   return (row?.["claimed_at"] ?? null) !== null;
 }
@@ -107,7 +107,7 @@ function assertWithinLimits(
     );
 }
 
-function assertNotWidened(key: Key, change: KeySettings): void {
+function assertNotRaised(key: Key, change: KeySettings): void {
   const { accountId } = key;
   const isLater = (change.expiresAt ?? Infinity) > (key.expiresAt ?? Infinity);
   if (change.expiresAt !== undefined && key.expiresAt !== null && isLater)

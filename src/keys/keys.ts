@@ -53,7 +53,7 @@ export interface KeySettings {
 }
 
 export interface Keys {
-  readonly mint: (
+  readonly create: (
     tx: Tx,
     accountId: string,
     settings: KeySettings,
@@ -117,7 +117,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     lastUsed.set(liveKey.keyId, now);
     return liveKey;
   };
-  const mint: Keys["mint"] = async (tx, accountId, settings, now) => {
+  const create: Keys["create"] = async (tx, accountId, settings, now) => {
     // Two that mint at once are counted one after the other.
     await tx.lockMany("account", "id", [accountId]);
     const count = await tx.get(
@@ -164,7 +164,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
       throw error;
     }
   };
-  return { mint, find, flushLastUsed };
+  return { create, find, flushLastUsed };
 }
 
 export async function getKey(

@@ -7,7 +7,7 @@ import { LIMIT_WINDOWS } from "../base/spend-window.ts";
 import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { changeByKey, mintByKey } from "./delegation.ts";
+import { changeKeyForCaller, createKeyForCaller } from "./delegation.ts";
 import {
   countLiveKeys,
   getKey,
@@ -21,7 +21,7 @@ import {
 } from "./keys.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "./api-record.ts";
 
-const KeyChange = z
+const KeySettingsBody = z
   .strictObject({
     name: z.string().trim().min(1).max(NAME_MAX).nullable().optional(),
     expires_at: Timestamp.nullable()
@@ -42,8 +42,8 @@ export interface KeyChange {
   readonly kind: "key.created" | "key.changed" | "key.revoked";
   readonly key: Key;
   /** Whoever changed it: a key's id, or a person's. */
-  readonly by: { readonly type: "key" | "person"; readonly id: string };
-  readonly address: string;
+  readonly actor: { readonly type: "key" | "person"; readonly id: string };
+  readonly clientIp: string;
   readonly now: number;
 }
 
@@ -57,7 +57,7 @@ export interface KeyRouteDeps {
 export function keyRoutes({ db, keys, onKeyChange }: KeyRouteDeps): readonly Route[] {
   const notify: OnKeyChange = onKeyChange ?? (async () => {});
   return [
-    mintRoute(keys, notify),
+    createRoute(keys, notify),
     listRoute(db),
     getRoute(db),
     changeRoute(notify),
@@ -67,7 +67,7 @@ export function keyRoutes({ db, keys, onKeyChange }: KeyRouteDeps): readonly Rou
 
 type OnKeyChange = NonNullable<KeyRouteDeps["onKeyChange"]>;
 
-function mintRoute(keys: Keys, notify: OnKeyChange): Route {
+function createRoute(keys: Keys, notify: OnKeyChange): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/v1/keys",
@@ -78,7 +78,7 @@ function mintRoute(keys: Keys, notify: OnKeyChange): Route {
       "The raw key is in this answer and nowhere else. Give each program a key of its own, with a limit. Once a human owns the account, a key that has a limit must give one to what it mints, at most what is left of its own: that much is taken off its own. And what an expiring key mints expires no later. Beyond that, the owner makes keys in the console.",
     dialect: "openai",
     revealsSecret: true,
-    body: KeyChange,
+    body: KeySettingsBody,
     requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
     responses: {
       201: {
@@ -95,10 +95,11 @@ function mintRoute(keys: Keys, notify: OnKeyChange): Route {
     faults: ["forbidden", "conflict"],
     run: async (tx, { caller, body, clientIp, now }) => {
       const request = { settings: parseSettings(body), now };
-      const { key, raw, lowered } = await mintByKey(tx, keys, caller, request);
-      const common = { by: keyActor(caller), address: clientIp, now };
+      const { key, raw, loweredCaller } = await createKeyForCaller(tx, keys, caller, request);
+      const common = { actor: keyActor(caller), clientIp, now };
       await notify(tx, { kind: "key.created", key, ...common });
-      if (lowered !== undefined) await notify(tx, { kind: "key.changed", key: lowered, ...common });
+      if (loweredCaller !== undefined)
+        await notify(tx, { kind: "key.changed", key: loweredCaller, ...common });
       return { status: 201, body: { ...toKeyRecord(key), api_key: raw } };
     },
   });
@@ -162,7 +163,7 @@ function changeRoute(notify: OnKeyChange): Route {
       "Only the fields that are sent are changed; null takes a setting away. Once a human owns the account, a key may lower a limit and bring an expiry forward, on itself and on others, and nothing else of the two: the owner does that in the console.",
     dialect: "openai",
     params: KeyPath,
-    body: KeyChange,
+    body: KeySettingsBody,
     requestExample: { name: "nightly build" },
     responses: {
       200: {
@@ -173,11 +174,17 @@ function changeRoute(notify: OnKeyChange): Route {
     },
     faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
-      const key = await changeByKey(tx, caller.accountId, params.id, {
+      const key = await changeKeyForCaller(tx, caller.accountId, params.id, {
         ...parseSettings(body),
         now,
       });
-      await notify(tx, { kind: "key.changed", key, by: keyActor(caller), address: clientIp, now });
+      await notify(tx, {
+        kind: "key.changed",
+        key,
+        actor: keyActor(caller),
+        clientIp,
+        now,
+      });
       return { status: 200, body: toKeyRecord(key) };
     },
   });
@@ -209,8 +216,8 @@ function revokeRoute(notify: OnKeyChange): Route {
         await notify(tx, {
           kind: "key.revoked",
           key,
-          by: keyActor(caller),
-          address: clientIp,
+          actor: keyActor(caller),
+          clientIp,
           now,
         });
       const isLast = (await countLiveKeys(tx, caller.accountId, now)) === 0;
@@ -225,11 +232,11 @@ function revokeRoute(notify: OnKeyChange): Route {
   });
 }
 
-function keyActor({ keyId }: { readonly keyId: string }): KeyChange["by"] {
+function keyActor({ keyId }: { readonly keyId: string }): KeyChange["actor"] {
   return { type: "key", id: keyId };
 }
 
-function parseSettings(body: z.infer<typeof KeyChange>): KeySettings {
+function parseSettings(body: z.infer<typeof KeySettingsBody>): KeySettings {
   return {
     name: body.name,
     expiresAt: typeof body.expires_at === "string" ? Date.parse(body.expires_at) : body.expires_at,

@@ -108,7 +108,7 @@ describeEachStore((kind, open) => {
 
     test("a role is required for what it may do, and a stranger learns nothing", async () => {
       expect(await requirePermission(store.db, accountId, owner, "billing.buy")).toBe("owner");
-      expect(await requirePermission(store.db, accountId, developer, "keys.mint")).toBe(
+      expect(await requirePermission(store.db, accountId, developer, "keys.create")).toBe(
         "developer",
       );
       const code = (personId: string, at = accountId) =>

@@ -290,7 +290,7 @@ async function createFixture(store: TestStore): Promise<ClaimFixture> {
       { limits: { perHour: 0, grantPerDay: 0n }, openWallet, grantStartingCredit: async () => {} },
     ),
   );
-  const { key } = await store.db.write((tx) => harness.keys.mint(tx, account.id, {}, T0));
+  const { key } = await store.db.write((tx) => harness.keys.create(tx, account.id, {}, T0));
   const bare = {
     harness,
     accountId: account.id,

@@ -152,7 +152,7 @@ describe("in a browser without JavaScript", () => {
       await agent.get("/v1/account");
       await harness.keys.flushLastUsed();
       await harness.db.write((tx) =>
-        harness.keys.mint(tx, agent.accountId, { name: "nightly build" }, harness.clock.now),
+        harness.keys.create(tx, agent.accountId, { name: "nightly build" }, harness.clock.now),
       );
       const attempt = await startFor(agent, email);
       await page.goto(attempt.verification_uri_complete);

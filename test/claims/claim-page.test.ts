@@ -331,7 +331,7 @@ describe("deciding", () => {
     const minted = await Promise.all(
       ["limited", "kept"].map((name) =>
         harness.db.write((tx) =>
-          harness.keys.mint(tx, agent.accountId, { name }, harness.clock.now),
+          harness.keys.create(tx, agent.accountId, { name }, harness.clock.now),
         ),
       ),
     );
@@ -388,7 +388,9 @@ describe("deciding", () => {
 
   test("keys beyond those listed are revoked together", async () => {
     for (let place = 0; place < 14; place++)
-      await harness.db.write((tx) => harness.keys.mint(tx, agent.accountId, {}, harness.clock.now));
+      await harness.db.write((tx) =>
+        harness.keys.create(tx, agent.accountId, {}, harness.clock.now),
+      );
     const long = await browser.visit("/claim");
     expect(long.text).toContain("Revoke the 3 keys not listed here");
     const listed = [...long.text.matchAll(/name="(key\.[^"]+)" value="keep"/g)].map(

@@ -130,7 +130,7 @@ async function begin(store: TestStore): Promise<Run> {
     const account = await store.db.write((tx) =>
       createAccount(tx, { email: null, networks, now: T0 }, parts),
     );
-    const { key } = await store.db.write((tx) => harness.keys.mint(tx, account.id, {}, T0));
+    const { key } = await store.db.write((tx) => harness.keys.create(tx, account.id, {}, T0));
     accounts.push({ id: account.id, keyId: key.id });
   }
   const humans: Claimer[] = [];

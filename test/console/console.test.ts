@@ -212,10 +212,10 @@ for (const store of ["sqlite", "postgres"] as const) {
 
     test("each role may do what the one table says, and nothing else", async () => {
       const forms = [
-        ["keys.mint", "/keys", { do: "mint", name: "from the console" }],
+        ["keys.create", "/keys", { do: "mint", name: "from the console" }],
         ["members.invite", "/members", { do: "invite", email: "guest@example.com" }],
         ["members.remove", "/members", { do: "remove", person: "usr_nobody" }],
-        ["workspace.hand_over", "/members", { do: "hand_over", person: "usr_nobody" }],
+        ["workspace.transfer", "/members", { do: "hand_over", person: "usr_nobody" }],
         ["workspace.leave", "/members", { do: "leave" }],
       ] as const;
       for (const [action, page, form] of forms) {
@@ -244,7 +244,7 @@ for (const store of ["sqlite", "postgres"] as const) {
         Record<string, readonly (readonly [Permission, Record<string, string>])[]>
       > = {
         changeWorkspaceKeys: [
-          ["keys.mint", { do: "mint" }],
+          ["keys.create", { do: "mint" }],
           ["keys.change", { do: "limit", key: "key_none" }],
           ["keys.change", { do: "expiry", key: "key_none" }],
           ["keys.revoke", { do: "revoke", key: "key_none" }],
@@ -253,7 +253,7 @@ for (const store of ["sqlite", "postgres"] as const) {
           ["members.invite", { do: "invite", email: "not an address" }],
           ["members.invite", { do: "withdraw", invitation: "inst_none" }],
           ["members.remove", { do: "remove", person: "usr_none" }],
-          ["workspace.hand_over", { do: "hand_over", person: "usr_none" }],
+          ["workspace.transfer", { do: "hand_over", person: "usr_none" }],
         ],
         changeWorkspaceBudgets: [
           ["budgets.change", { daily_usd: "not an amount", monthly_usd: "" }],

@@ -38,7 +38,7 @@ describeEachStore((kind, open) => {
       await harness.createWebhook("https://example.com/");
       const audited = await count("audit");
       const crash = store.db.write(async (tx) => {
-        const { key } = await harness.keys.mint(
+        const { key } = await harness.keys.create(
           tx,
           "acct_alice",
           { name: "lost" },
@@ -122,7 +122,7 @@ describeEachStore((kind, open) => {
         tx.run("insert into account (id, created_at, created_from) values ('acct_alice', 1, 'n')"),
       );
       const key = await store.db.write(
-        async (tx) => (await harness.keys.mint(tx, "acct_alice", {}, now)).key,
+        async (tx) => (await harness.keys.create(tx, "acct_alice", {}, now)).key,
       );
       const network = "203.0.113.0/24";
       const claim = async (email: string, choices: "revoke" | "keep"): Promise<string> => {
@@ -181,7 +181,7 @@ describeEachStore((kind, open) => {
 
       beforeEach(async () => {
         keyId = await store.db.write(
-          async (tx) => (await harness.keys.mint(tx, "acct_alice", {}, harness.clock.now)).key.id,
+          async (tx) => (await harness.keys.create(tx, "acct_alice", {}, harness.clock.now)).key.id,
         );
       });
 

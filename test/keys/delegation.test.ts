@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { claimWorkspace } from "../../src/accounts/members.ts";
 import { DAY_MS } from "../../src/base/time.ts";
-import { mintByKey } from "../../src/keys/delegation.ts";
+import { createKeyForCaller } from "../../src/keys/delegation.ts";
 import { changeKey, createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { secret } from "../../src/base/secret.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
@@ -256,7 +256,12 @@ describeEachStore((kind, open) => {
         const mint = (limit: bigint) =>
           store.db
             .write((tx) =>
-              mintByKey(tx, keys, { accountId, keyId: parent }, { settings: { limit }, now }),
+              createKeyForCaller(
+                tx,
+                keys,
+                { accountId, keyId: parent },
+                { settings: { limit }, now },
+              ),
             )
             .catch(() => undefined);
         await Promise.all([

@@ -68,7 +68,7 @@ describeEachStore((kind, open) => {
     test("the same key under another master secret is unknown: the hash alone opens nothing", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw, key } = await db.write((tx) => keys.mint(tx, "acct_a", {}, NOW));
+      const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
       expect(await keys.find(raw, NOW, false)).toMatchObject({
         accountId: "acct_a",
         keyId: key.id,
@@ -81,7 +81,7 @@ describeEachStore((kind, open) => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw } = await db.write((tx) =>
-        keys.mint(tx, "acct_a", { expiresAt: NOW + 8_000 }, NOW),
+        keys.create(tx, "acct_a", { expiresAt: NOW + 8_000 }, NOW),
       );
       expect(await keys.find(raw, NOW, true)).toBeDefined();
       await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW]));
@@ -97,7 +97,7 @@ describeEachStore((kind, open) => {
     test("no raw key is kept for longer than until the uses are written down", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw } = await db.write((tx) => keys.mint(tx, "acct_a", {}, NOW));
+      const { raw } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
       // What is known is there at once, and not in a promise.
       expect(keys.find(raw, NOW, true)).toBeInstanceOf(Promise);
       await keys.find(raw, NOW, true);
@@ -111,7 +111,7 @@ describeEachStore((kind, open) => {
     test("when a key was last used is kept in memory and written in one go", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw, key } = await db.write((tx) => keys.mint(tx, "acct_a", {}, NOW));
+      const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
       await keys.find(raw, NOW + 1, false);
       await keys.find(raw, NOW + 2, true);
       expect((await getKey(db, "acct_a", key.id, NOW)).lastUsedAt).toBeNull();
@@ -124,7 +124,7 @@ describeEachStore((kind, open) => {
     test("a use that could not be written is written the next time", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw, key } = await db.write((tx) => keys.mint(tx, "acct_a", {}, NOW));
+      const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
       await keys.find(raw, NOW + 1, false);
       await db.write((tx) => tx.run("alter table api_key rename to gone"));
       const failed = await keys.flushLastUsed().then(

@@ -69,7 +69,7 @@ function changeRoute(deps: BudgetPageDeps): Route {
           await changeBudgets(tx, {
             accountId: account,
             limits,
-            by: { type: "person", id: caller.personId },
+            actor: { type: "person", id: caller.personId },
             network: networksOf(clientIp)[1],
             now,
           });

@@ -84,7 +84,7 @@ const KeyForm = z.discriminatedUnion("do", [
 type KeyForm = z.infer<typeof KeyForm>;
 
 const KEY_PERMISSIONS: Readonly<Record<KeyForm["do"], Permission>> = {
-  mint: "keys.mint",
+  mint: "keys.create",
   limit: "keys.change",
   expiry: "keys.change",
   revoke: "keys.revoke",
@@ -121,8 +121,8 @@ function changeRoute(deps: KeyPageDeps): Route {
       try {
         const newKey = await deps.db.write(async (tx) => {
           await requireAccessForUpdate(tx, account, caller.personId, KEY_PERMISSIONS[body.do]);
-          const by = { type: "person", id: caller.personId } as const;
-          return changeKeys(tx, deps, account, { form: body, by, address: clientIp, now });
+          const actor = { type: "person", id: caller.personId } as const;
+          return changeKeys(tx, deps, account, { form: body, actor, clientIp, now });
         });
         return newKey === undefined
           ? redirect(keysPath(account, { from }))
@@ -152,12 +152,12 @@ async function changeKeys(
           ...parseExpiry(form),
           name: name === "" ? null : name,
         };
-        const { key, raw } = await keys.mint(tx, accountId, settings, now);
+        const { key, raw } = await keys.create(tx, accountId, settings, now);
         await onKeyChange?.(tx, { kind: "key.created", key, ...common });
         return raw;
       };
       if (form.once === undefined) return await mint();
-      const scope = `${accountId} ${common.by.id} console.mint`;
+      const scope = `${accountId} ${common.actor.id} console.mint`;
       return await submitOnce(
         tx,
         idempotency,

@@ -88,7 +88,7 @@ export function keysPage(props: KeysPageProps): PageLayout {
             )}
           </p>
         )}
-        {hasPermission(workspace.role, "keys.mint") ? (
+        {hasPermission(workspace.role, "keys.create") ? (
           <MintForm
             action={action}
             user={user}

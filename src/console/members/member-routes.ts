@@ -67,7 +67,7 @@ const MEMBER_PERMISSIONS: Readonly<Record<MemberForm["do"], Permission>> = {
   invite: "members.invite",
   withdraw: "members.invite",
   remove: "members.remove",
-  hand_over: "workspace.hand_over",
+  hand_over: "workspace.transfer",
   leave: "workspace.leave",
 };
 
@@ -98,7 +98,7 @@ function changeRoute(deps: MemberPageDeps): Route {
             await requireAccessForUpdate(tx, account, caller.personId, MEMBER_PERMISSIONS[body.do]);
             const change = await changeMembers(tx, account, caller, { form: body, now });
             if (change === undefined) return;
-            const common = { accountId: account, by: caller, address: clientIp, now };
+            const common = { accountId: account, actor: caller, clientIp, now };
             await deps.onMemberChange?.(tx, { ...common, ...change });
           });
         } catch (error) {
