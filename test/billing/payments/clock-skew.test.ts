@@ -1,4 +1,4 @@
-// What is left behind by a clock that ran ahead, and was set right again.
+// Times written by a clock that ran ahead and was set back.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { DAY_MS, MINUTE_MS } from "../../../src/base/time.ts";
@@ -37,11 +37,11 @@ describeEachStore((kind, open) => {
     await store.close();
   });
 
-  test(`an invoice's page that was looked at ahead of time is asked after by who reads it on ${kind}`, async () => {
+  test(`a reader reconciles a page whose last check lies in the future on ${kind}`, async () => {
     const invoice = await harness.newInvoice(await harness.newAccount(), 1_000);
-    const begun = await beginPayment(harness.billing, invoice.id, harness.clock.now);
+    const start = await beginPayment(harness.billing, invoice.id, harness.clock.now);
     await tryReconcileInvoice(harness.billing, invoice, (harness.clock.now += MINUTE_MS));
-    stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
+    stripe.pay(stripe.sessionAt(start.kind === "page" ? start.url : null));
     harness.clock.now -= MINUTE_MS / 2;
     expect((await tryReconcileInvoice(harness.billing, invoice, harness.clock.now)).status).toBe(
       "paid",
@@ -49,13 +49,13 @@ describeEachStore((kind, open) => {
     stripe.webhookEvents.length = 0;
   });
 
-  test(`what was to be done a year later is done within minutes on ${kind}`, async () => {
+  test(`work that is due in a year is done within minutes on ${kind}`, async () => {
     const { accountId } = await createBuyer(harness, stripe);
     await saveMethod(harness, stripe, accountId);
     await enableTopUp(harness, accountId);
     await harness.runTopUps();
     const unpaid = await harness.newInvoice(accountId, 1_000);
-    const begun = await beginPayment(harness.billing, unpaid.id, harness.clock.now);
+    const start = await beginPayment(harness.billing, unpaid.id, harness.clock.now);
 
     harness.clock.now += YEAR_MS;
     stripe.fault = "down";
@@ -65,7 +65,7 @@ describeEachStore((kind, open) => {
     harness.clock.now -= YEAR_MS;
     stripe.fault = "fine";
     expect(await listTopUps(harness.db, accountId, 9)).toMatchObject([{ isOpen: true }]);
-    stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
+    stripe.pay(stripe.sessionAt(start.kind === "page" ? start.url : null));
     stripe.webhookEvents.length = 0;
 
     harness.clock.now += MINUTE_MS;

@@ -1,4 +1,4 @@
-// Two processes on one store, one Stripe, one operator at the command line: still one invoice, one charge, one credit.
+// Two processes on one store with Stripe and the operator's command line: each payment is credited once.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -61,12 +61,12 @@ describe("two gateways on one PostgreSQL", () => {
     await stripe.stop();
   });
 
-  test("one key, one page, one charge, one credit, whoever is asked and told", async () => {
+  test("one Idempotency-Key leads to one invoice, one page and one credit on both gateways", async () => {
     const [one, two] = gateways;
-    if (one === undefined || two === undefined) throw new Error("not two");
+    if (one === undefined || two === undefined) throw new Error("two gateways expected");
     const account = await registerAccount(one);
     const headers = { "idempotency-key": "buy-once" };
-    const made = await Promise.all(
+    const created = await Promise.all(
       [one, two, one, two].map((gateway) =>
         api<InvoiceBody>(gateway, account, ["POST", "/v1/billing/invoice"], {
           body: { amount_usd: 10 },
@@ -74,8 +74,8 @@ describe("two gateways on one PostgreSQL", () => {
         }),
       ),
     );
-    expect(new Set(made.map(({ body }) => body.id)).size).toBe(1);
-    const invoice = made[0]?.body;
+    expect(new Set(created.map(({ body }) => body.id)).size).toBe(1);
+    const invoice = created[0]?.body;
     if (invoice === undefined) throw new Error("no invoice");
     const path = new URL(invoice.pay_url).pathname;
     const clicks = await Promise.all(
@@ -86,10 +86,10 @@ describe("two gateways on one PostgreSQL", () => {
     const pages = new Set(clicks.map((click) => click.headers.get("location")));
     expect(pages.size).toBe(1);
     stripe.pay(stripe.sessionAt([...pages][0] ?? null));
-    const letters = stripe.webhookEvents.splice(0);
+    const webhooks = stripe.webhookEvents.splice(0);
     now.value += 3_000;
     await Promise.all([
-      ...letters.flatMap((letter) => gateways.map(({ url }) => stripe.sendWebhook(url, letter))),
+      ...webhooks.flatMap((webhook) => gateways.map(({ url }) => stripe.sendWebhook(url, webhook))),
       ...gateways.map((gateway) => readInvoice(gateway, account, invoice.id)),
     ]);
     expect(await readInvoice(two, account, invoice.id)).toMatchObject({ status: "paid" });
@@ -100,9 +100,9 @@ describe("two gateways on one PostgreSQL", () => {
     await expectLedgerValid(one.server.db);
   });
 
-  test("both ask after open pages at the same time, and each page once", async () => {
+  test("two processes that poll at the same time reconcile each page once", async () => {
     const [one] = gateways;
-    if (one === undefined) throw new Error("none");
+    if (one === undefined) throw new Error("no gateway");
     const harnesses: BillingHarness[] = await Promise.all(
       [1, 2].map(() => createBillingHarness(one.server.db, stripe.env)),
     );
@@ -127,9 +127,9 @@ describe("two gateways on one PostgreSQL", () => {
     await expectLedgerValid(one.server.db);
   });
 
-  test("an invoice that was paid by transfer has its page at Stripe closed", async () => {
+  test("closes the Stripe page of an invoice that was paid by bank transfer", async () => {
     const [one] = gateways;
-    if (one === undefined) throw new Error("none");
+    if (one === undefined) throw new Error("no gateway");
     const [account, harness] = [
       await registerAccount(one),
       await createBillingHarness(one.server.db, stripe.env),
@@ -149,23 +149,24 @@ describe("two gateways on one PostgreSQL", () => {
   });
 });
 
-describe("the operator, beside a gateway that runs", () => {
-  const place = createTempFolder();
+describe("admin commands beside a running gateway", () => {
+  const folder = createTempFolder();
   afterAll(() => {
     stopAll();
-    place.remove();
+    folder.remove();
   });
 
-  test("marks an invoice paid, once; gives a part back; and the ledger adds up", async () => {
-    const gateway = await startPostern(["serve"], place.settings);
+  test("mark-paid and mark-refunded are applied once, and the ledger is valid", async () => {
+    const gateway = await startPostern(["serve"], folder.settings);
     const account: TestAccount = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account);
-    const run = (...args: string[]) => runPostern(["admin", ...args], place.settings);
-    const paid = () => run("mark-paid", invoice.id, "--reference", "wire 7");
-    const both = await Promise.all([paid(), paid()]);
-    expect(both.map(({ code }) => code)).toEqual([0, 0]);
+    const run = (...args: string[]) => runPostern(["admin", ...args], folder.settings);
+    const markPaidTwice = await Promise.all(
+      [1, 2].map(() => run("mark-paid", invoice.id, "--reference", "wire 7")),
+    );
+    expect(markPaidTwice.map(({ code }) => code)).toEqual([0, 0]);
     expect(
-      both
+      markPaidTwice
         .map(({ stdout }) => stdout)
         .sort()
         .join(""),
@@ -182,7 +183,7 @@ describe("the operator, beside a gateway that runs", () => {
     expect(refund.stdout).toContain("$5.25");
     expect([tooMuch.code, tooMuch.stderr]).toEqual([
       1,
-      expect.stringMatching(/Only \$(10\.50|5\.25) of it/),
+      expect.stringMatching(/Only \$(10\.50|5\.25) of this payment/),
     ]);
     expect(nothing.stdout).toContain("owes nothing");
     expect(check.stdout).toContain("No differences");

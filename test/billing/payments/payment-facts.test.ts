@@ -1,4 +1,4 @@
-// The one door for payment facts: every order gives the same books, and what does not fit is kept aside.
+// Payment facts: every order gives the same ledger, and facts that do not match are set aside.
 
 import {
   afterAll,
@@ -41,7 +41,7 @@ setDefaultTimeout(60_000);
 let nextRef = 0;
 
 describeEachStore((kind, open) => {
-  describe(`the door on ${kind}`, () => {
+  describe(`payment facts on ${kind}`, () => {
     let store: TestStore;
     let harness: BillingHarness;
     beforeAll(async () => {
@@ -64,22 +64,22 @@ describeEachStore((kind, open) => {
         at: 1,
       };
       const fact = (
-        kindOf: PaymentFact["kind"],
+        factKind: PaymentFact["kind"],
         amountCents: number,
-        more: Partial<PaymentFact> = {},
+        overrides: Partial<PaymentFact> = {},
       ): PaymentFact => ({
         ...base,
-        kind: kindOf,
+        kind: factKind,
         amountCents,
-        ref: kindOf === "paid" ? payment : `${payment}.${(nextRef += 1)}`,
-        ...more,
+        ref: factKind === "paid" ? payment : `${payment}.${(nextRef += 1)}`,
+        ...overrides,
       });
       return { accountId, invoice, payment, fact, paid: fact("paid", cents + feeOf(cents)) };
     }
 
     const apply = (fact: PaymentFact) => harness.db.write((tx) => applyFact(tx, fact, 1));
     const statesOf = async (fact: PaymentFact) => (await apply(fact)).map(({ state }) => state);
-    const booksOf = async (accountId: string) => {
+    const balancesOf = async (accountId: string) => {
       const rows = await harness.db.all(
         `select account, cast(sum(amount) as text) as total from (
            select to_account as account, amount from transfer where account_id = ?
@@ -92,10 +92,10 @@ describeEachStore((kind, open) => {
         .map(({ account, total }) => `${String(account).replace(accountId, "")} ${String(total)}`);
     };
 
-    test("every order of the same facts, with repetitions, ends in the same books", async () => {
+    test("every order of the same facts, with repetitions, ends in the same balances", async () => {
       const outcomes = new Set<string>();
       const orders = permutations([0, 1, 2, 3, 4]).filter(
-        (_, place) => kind === "sqlite" || place % 6 === 0,
+        (_, index) => kind === "sqlite" || index % 6 === 0,
       );
       for (const order of orders) {
         const { accountId, invoice, fact, paid } = await newPurchase(2_000);
@@ -107,15 +107,15 @@ describeEachStore((kind, open) => {
           fact("dispute_closed", 700, { ref: dispute.ref }),
           fact("refunded", 1_111),
         ];
-        for (const place of [...order, ...order]) {
-          const one = facts[place];
-          if (one !== undefined) await apply(one);
+        for (const index of [...order, ...order]) {
+          const next = facts[index];
+          if (next !== undefined) await apply(next);
         }
         const { status } = (await findInvoice(harness.db, invoice.id)) ?? {};
-        outcomes.add(JSON.stringify([status, await booksOf(accountId)]));
+        outcomes.add(JSON.stringify([status, await balancesOf(accountId)]));
       }
       expect([...outcomes]).toEqual([
-        // 2,100 cents came and 1,444 went: 69 of the fee, 1,375 of the credits.
+        // 2,100 cents were paid and 1,444 returned: 69 of the fee, 1,375 of the credits.
         JSON.stringify([
           "paid",
           [":paid 6250000000", "system:clearing:test -6560000000", "system:fee_revenue 310000000"],
@@ -123,7 +123,7 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("a refund that comes first waits for its payment; a closed dispute waits for its dispute", async () => {
+    test("a refund waits for its payment, and a dispute's closure for its dispute", async () => {
       const { accountId, fact, paid } = await newPurchase();
       const dispute = fact("disputed", 200);
       expect(await statesOf(fact("dispute_closed", 0, { ref: dispute.ref }))).toEqual(["waiting"]);
@@ -133,14 +133,14 @@ describeEachStore((kind, open) => {
       expect(await readWallet(harness.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
     });
 
-    test("many at once, in several transactions, are one credit", async () => {
+    test("concurrent transactions with the same payment credit it once", async () => {
       const { accountId, paid } = await newPurchase();
       const states = await Promise.all(Array.from({ length: 12 }, () => statesOf(paid)));
       expect(states.flat().filter((state) => state === "applied")).toHaveLength(1);
       expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
-    test("a second payment of an invoice is kept aside, and goes back without touching credits", async () => {
+    test("a second payment of an invoice goes to suspense, and its refund takes no credits", async () => {
       const { accountId, invoice, fact, paid } = await newPurchase();
       await apply(paid);
       const suspense = await ledgerBalanceOf(harness.db, "system:suspense");
@@ -156,8 +156,8 @@ describeEachStore((kind, open) => {
       expect((await findInvoice(harness.db, invoice.id))?.status).toBe("paid");
     });
 
-    test("a cent too little, a cent too much, no amount at all, and another currency are never credited", async () => {
-      for (const [amount, more, reason] of [
+    test("does not credit a wrong amount, an invalid amount or another currency", async () => {
+      for (const [amount, overrides, reason] of [
         [1_049, {}, "1049 cents were paid, but 1050 are due"],
         [1_051, {}, "1051 cents were paid, but 1050 are due"],
         [1_050, { taxCents: 10 }, "1050 cents were paid, but 1060 are due"],
@@ -170,15 +170,14 @@ describeEachStore((kind, open) => {
         [1_050, { invoiceId: "inv_none" }, "no invoice has this id"],
       ] as const) {
         const { accountId, fact, invoice } = await newPurchase();
-        const told = fact("paid", amount, more);
-        const [applied] = await apply(told);
+        const [applied] = await apply(fact("paid", amount, overrides));
         expect(applied?.reason).toBe(reason);
         expect((await readWallet(harness.db, accountId)).paid).toBe(0n);
         expect((await findInvoice(harness.db, invoice.id))?.status).toBe("open");
       }
     });
 
-    test("the same fact with another amount changes nothing, and is told to the operator", async () => {
+    test("a known fact with another amount changes nothing and is reported to the operator", async () => {
       const { accountId, paid } = await newPurchase();
       await apply(paid);
       const [applied] = await apply({ ...paid, amountCents: 9_999 });
@@ -189,31 +188,31 @@ describeEachStore((kind, open) => {
       expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
-    test("a payment of one invoice cannot credit another, nor can its refund touch another", async () => {
-      const [mine, other] = [await newPurchase(), await newPurchase()];
-      await apply(mine.paid);
-      await apply(other.paid);
-      expect(await statesOf({ ...mine.paid, invoiceId: other.invoice.id })).toEqual(["known"]);
-      const stray = mine.fact("refunded", 100, { invoiceId: other.invoice.id });
-      expect(await statesOf(stray)).toEqual(["aside"]);
-      for (const { accountId } of [mine, other])
+    test("a payment or refund cannot be applied to another invoice", async () => {
+      const [first, second] = [await newPurchase(), await newPurchase()];
+      await apply(first.paid);
+      await apply(second.paid);
+      expect(await statesOf({ ...first.paid, invoiceId: second.invoice.id })).toEqual(["known"]);
+      const refund = first.fact("refunded", 100, { invoiceId: second.invoice.id });
+      expect(await statesOf(refund)).toEqual(["aside"]);
+      for (const { accountId } of [first, second])
         expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
-    test("more given back than was paid is the house's own loss", async () => {
+    test("refunds above the payment are booked as the operator's loss", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
-      const lost = await ledgerBalanceOf(harness.db, "system:refund_expense");
+      const before = await ledgerBalanceOf(harness.db, "system:refund_expense");
       await apply(fact("refunded", 1_050));
       const [second] = await apply(fact("refunded", 1_050));
-      expect(second?.reason).toContain("more went back than was paid");
+      expect(second?.reason).toContain("more was returned than was paid");
       expect(await readWallet(harness.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
-      expect(lost - (await ledgerBalanceOf(harness.db, "system:refund_expense"))).toBe(
+      expect(before - (await ledgerBalanceOf(harness.db, "system:refund_expense"))).toBe(
         1_050n * NANO_PER_CENT,
       );
     });
 
-    test("a closed dispute cannot bring back more than it took", async () => {
+    test("a dispute's closure cannot return more than the dispute took", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
       const dispute = fact("disputed", 500);
@@ -222,10 +221,10 @@ describeEachStore((kind, open) => {
       expect((await readWallet(harness.db, accountId)).paid).toBeLessThan(10n * NANO_PER_USD);
     });
 
-    test("what a call holds is not taken; it is collected when the call ends", async () => {
+    test("a dispute does not take held credits; they are collected when the call ends", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
-      const letGo = await harness.hold(accountId, 6n * NANO_PER_USD);
+      const release = await harness.hold(accountId, 6n * NANO_PER_USD);
       await apply(fact("disputed", 1_050));
       expect(await getWallet(harness.db, accountId)).toEqual({
         promo: 0n,
@@ -233,39 +232,39 @@ describeEachStore((kind, open) => {
         held: 6n * NANO_PER_USD,
         owed: 6n * NANO_PER_USD,
       });
-      await letGo();
+      await release();
       await harness.runPoll();
       expect(await getWallet(harness.db, accountId)).toEqual({ promo: 0n, paid: 0n, held: 0n });
     });
 
-    test("a frozen account is refused by the hold itself, and a call that costs nothing is not", async () => {
+    test("a frozen account gets no holds except for calls that cost nothing", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
       await harness.spend(accountId, 4n * NANO_PER_USD);
       await apply(fact("disputed", 1_050));
-      const ask = {
+      const call = {
         id: `${accountId}.h`,
         accountId,
         keyId: `${accountId}.k`,
         now: 1,
         expiresAt: 2,
       };
-      expect(await harness.ledger.hold({ ...ask, amount: 1n })).toEqual({
+      expect(await harness.ledger.hold({ ...call, amount: 1n })).toEqual({
         status: "frozen",
         owed: 4n * NANO_PER_USD,
       });
-      expect(await harness.ledger.hold({ ...ask, amount: 0n })).toMatchObject({ status: "held" });
-      await harness.ledger.settle({ ...ask, cost: 0n });
-      const about = { id: `${accountId}.off`, accountId, now: 1, reason: "goodwill" };
-      expect(await harness.db.write((tx) => writeOffDebt(tx, about))).toBe(4n * NANO_PER_USD);
-      expect(await harness.ledger.hold({ ...ask, id: `${accountId}.i`, amount: 1n })).toMatchObject(
-        {
-          status: "insufficient_credits",
-        },
-      );
+      expect(await harness.ledger.hold({ ...call, amount: 0n })).toMatchObject({ status: "held" });
+      await harness.ledger.settle({ ...call, cost: 0n });
+      const writeOff = { id: `${accountId}.off`, accountId, now: 1, reason: "goodwill" };
+      expect(await harness.db.write((tx) => writeOffDebt(tx, writeOff))).toBe(4n * NANO_PER_USD);
+      expect(
+        await harness.ledger.hold({ ...call, id: `${accountId}.i`, amount: 1n }),
+      ).toMatchObject({
+        status: "insufficient_credits",
+      });
     });
 
-    test("a payment that would pass the largest balance is kept aside", async () => {
+    test("a payment that would exceed the largest balance goes to suspense", async () => {
       const { accountId, paid } = await newPurchase();
       await harness.db.write((tx) =>
         deposit(tx, {
@@ -280,84 +279,75 @@ describeEachStore((kind, open) => {
         }),
       );
       const [applied] = await apply(paid);
-      expect(applied?.reason).toContain("pass its limit");
+      expect(applied?.reason).toContain("exceed its limit");
       expect((await readWallet(harness.db, accountId)).paid).toBe(0n);
     });
 
-    test("a payment is stronger than a void, whichever comes first; a void is nothing to a paid invoice", async () => {
+    test("a void invoice is paid by a late payment, and a paid invoice cannot be voided", async () => {
       for (const order of [
         ["voided", "paid"],
         ["paid", "voided"],
       ] as const) {
         const { accountId, invoice, fact, paid } = await newPurchase();
-        for (const one of order) await apply(one === "paid" ? paid : fact("voided", 0));
+        for (const factKind of order) await apply(factKind === "paid" ? paid : fact("voided", 0));
         expect((await findInvoice(harness.db, invoice.id))?.status).toBe("paid");
         expect((await readWallet(harness.db, accountId)).paid).toBe(10n * NANO_PER_USD);
       }
     });
 
-    test("a transfer that the operator has seen is credited once, and counts for one invoice only", async () => {
+    test("markPaid credits a bank transfer once, and its reference pays one invoice only", async () => {
       const [one, other] = [await newPurchase(), await newPurchase()];
-      const told = { invoiceId: one.invoice.id, reference: `bank ${one.payment}`, now: 1 };
+      const transfer = { invoiceId: one.invoice.id, reference: `bank ${one.payment}`, now: 1 };
+      const markPaidError = (changes: Partial<typeof transfer>) =>
+        rejectionMessage(markPaid(harness.billing, { ...transfer, ...changes }));
       expect([
-        await markPaid(harness.billing, told),
-        await markPaid(harness.billing, told),
+        await markPaid(harness.billing, transfer),
+        await markPaid(harness.billing, transfer),
       ]).toEqual([true, false]);
-      expect(
-        await rejectionMessage(markPaid(harness.billing, { ...told, invoiceId: other.invoice.id })),
-      ).toContain("belongs to");
-      expect(
-        await rejectionMessage(markPaid(harness.billing, { ...told, reference: "another" })),
-      ).toContain("paid already");
-      expect(
-        await rejectionMessage(markPaid(harness.billing, { ...told, invoiceId: "inv_none" })),
-      ).toContain("no invoice");
+      expect(await markPaidError({ invoiceId: other.invoice.id })).toContain("already used for");
+      expect(await markPaidError({ reference: "another" })).toContain("already paid");
+      expect(await markPaidError({ invoiceId: "inv_none" })).toContain("No invoice");
       expect((await readWallet(harness.db, one.accountId)).paid).toBe(10n * NANO_PER_USD);
 
       await harness.spend(one.accountId, 3n * NANO_PER_USD);
-      const back = { ...told, reference: `back ${one.payment}` };
-      expect(
-        await rejectionMessage(markRefunded(harness.billing, { ...back, amountCents: 1_050 })),
-      ).toContain("$7.00 are unspent");
-      expect(
-        await rejectionMessage(markRefunded(harness.billing, { ...back, amountCents: 1_051 })),
-      ).toContain("Only $10.50");
-      const some = { ...back, amountCents: 735 };
+      const refund = { ...transfer, reference: `back ${one.payment}`, amountCents: 735 };
+      const markRefundedError = (changes: Partial<typeof refund>) =>
+        rejectionMessage(markRefunded(harness.billing, { ...refund, ...changes }));
+      expect(await markRefundedError({ amountCents: 1_050 })).toContain("which are $7.00");
+      expect(await markRefundedError({ amountCents: 1_051 })).toContain("Only $10.50");
       expect([
-        await markRefunded(harness.billing, some),
-        await markRefunded(harness.billing, some),
+        await markRefunded(harness.billing, refund),
+        await markRefunded(harness.billing, refund),
       ]).toEqual([true, false]);
       expect((await readWallet(harness.db, one.accountId)).paid).toBe(0n);
-      expect(
-        await rejectionMessage(
-          markRefunded(harness.billing, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
-        ),
-      ).toContain("not paid by transfer");
+      expect(await markRefundedError({ invoiceId: other.invoice.id, amountCents: 1 })).toContain(
+        "not paid by bank transfer",
+      );
     });
 
-    test("of two transfers back that are told at once, the second is judged by what the first left: the house bears nothing", async () => {
+    test("concurrent payments and refunds by the operator never exceed the invoice or the balance", async () => {
       const { accountId, invoice, payment } = await newPurchase();
-      const told = { invoiceId: invoice.id, reference: `bank ${payment}`, now: 1 };
+      const transfer = { invoiceId: invoice.id, reference: `bank ${payment}`, now: 1 };
       const suspense = await ledgerBalanceOf(harness.db, "system:suspense");
       const paid = await Promise.allSettled(
-        ["", " again"].map((more) =>
-          markPaid(harness.billing, { ...told, reference: told.reference + more }),
+        ["", " again"].map((suffix) =>
+          markPaid(harness.billing, { ...transfer, reference: transfer.reference + suffix }),
         ),
       );
       expect(paid.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
       expect(await ledgerBalanceOf(harness.db, "system:suspense")).toBe(suspense);
       await harness.spend(accountId, 3n * NANO_PER_USD);
       const loss = await ledgerBalanceOf(harness.db, "system:refund_expense");
-      const back = await Promise.allSettled(
+      const refunds = await Promise.allSettled(
         [1, 2, 3].map((count) =>
           markRefunded(harness.billing, {
-            ...told,
+            ...transfer,
             reference: `back ${count} of ${payment}`,
             amountCents: 420,
           }),
         ),
       );
-      expect(back.map(({ status }) => status).toSorted()).toEqual([
+      expect(refunds.map(({ status }) => status).toSorted()).toEqual([
         "fulfilled",
         "rejected",
         "rejected",
@@ -366,7 +356,7 @@ describeEachStore((kind, open) => {
       expect((await readWallet(harness.db, accountId)).paid).toBe(3n * NANO_PER_USD);
     });
 
-    test("the operator is told of what does not fit, without the house stopping", async () => {
+    test("logs a payment that needs operator action", async () => {
       const { fact } = await newPurchase();
       await ingestFacts(harness.billing, [fact("paid", 1)], 1);
       expect(harness.logged.at(-1)).toContain("payment needs operator action");
@@ -374,7 +364,7 @@ describeEachStore((kind, open) => {
   });
 });
 
-describe("what goes back", () => {
+describe("remainingAmounts", () => {
   const received = record({
     credit: integer({ min: 50, max: 2_500_000 }),
     tax: integer({ min: 0, max: 500_000 }),
@@ -385,19 +375,21 @@ describe("what goes back", () => {
     taxCents: tax,
   }));
 
-  test("is all there is when all goes back, and every step adds up and moves nothing the wrong way", () => {
+  test("decreases monotonically to zero, and every step adds up", () => {
     assert(
-      property(received, array(nat(3_500_000), { maxLength: 8 }), (payment, points) => {
-        const returned = [0, ...points.sort((a, b) => a - b), 4_000_000];
-        for (const [place, after] of returned.entries()) {
-          const before = returned[place - 1] ?? 0;
+      property(received, array(nat(3_500_000), { maxLength: 8 }), (payment, returns) => {
+        const returned = [0, ...returns.sort((a, b) => a - b), 4_000_000];
+        for (const [index, after] of returned.entries()) {
+          const before = returned[index - 1] ?? 0;
           const step = amountsDelta(
             remainingAmounts(payment, before),
             remainingAmounts(payment, after),
           );
-          const parts = [step.credit, step.fee, step.tax, step.excess];
-          expect(parts.every((part) => part >= 0n)).toBe(true);
-          expect(parts.reduce((sum, part) => sum + part, 0n)).toBe(nanoOfCents(after - before));
+          const amounts = [step.credit, step.fee, step.tax, step.excess];
+          expect(amounts.every((amount) => amount >= 0n)).toBe(true);
+          expect(amounts.reduce((sum, amount) => sum + amount, 0n)).toBe(
+            nanoOfCents(after - before),
+          );
         }
         const all = remainingAmounts(payment, payment.amountCents);
         expect([all.credit, all.fee, all.tax, all.excess]).toEqual([0n, 0n, 0n, 0n]);
@@ -405,14 +397,14 @@ describe("what goes back", () => {
     );
   });
 
-  test("cent by cent never moves a part the wrong way", () => {
+  test("never increases an amount when returned cent by cent", () => {
     const payment = { amountCents: 1_299, creditCents: 1_051, feeCents: 53, taxCents: 195 };
     for (let cents = 1; cents <= 1_299; cents++) {
       const step = amountsDelta(
         remainingAmounts(payment, cents - 1),
         remainingAmounts(payment, cents),
       );
-      expect([step.credit, step.fee, step.tax].every((part) => part >= 0n)).toBe(true);
+      expect([step.credit, step.fee, step.tax].every((amount) => amount >= 0n)).toBe(true);
     }
   });
 });

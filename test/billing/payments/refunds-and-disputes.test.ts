@@ -1,5 +1,4 @@
-// Money that goes back, and comes back after all: a refund that fails is undone as it was made, and a balance that a
-// refund lowers is told of as one that a charge lowers.
+// Refunds, failed refunds and disputes: what they do to balance, invoice status, debts and balance events.
 
 import {
   afterAll,
@@ -30,7 +29,7 @@ import {
 setDefaultTimeout(60_000);
 
 describeEachStore((kind, open) => {
-  describe(`money that goes back, on ${kind}`, () => {
+  describe(`refunds and disputes on ${kind}`, () => {
     let store: TestStore;
     let stripe: FakeStripe;
     let harness: BillingHarness;
@@ -49,14 +48,14 @@ describeEachStore((kind, open) => {
     });
 
     const deliver = () => deliverWebhooks(harness, stripe);
-    const bought = () => createBuyer(harness, stripe);
+    const newBuyer = () => createBuyer(harness, stripe);
     const statusOf = async (invoiceId: string) =>
       (await findInvoice(harness.db, invoiceId))?.status;
     const paidOf = async (accountId: string) => (await readWallet(harness.db, accountId)).paid;
-    const housesLoss = () => ledgerBalanceOf(harness.db, "system:refund_expense");
+    const refundExpense = () => ledgerBalanceOf(harness.db, "system:refund_expense");
 
-    test("a refund that fails brings everything back, and the invoice is paid again", async () => {
-      const { accountId, invoiceId, intent } = await bought();
+    test("a failed refund restores the credits and the invoice's status", async () => {
+      const { accountId, invoiceId, intent } = await newBuyer();
       const fees = await ledgerBalanceOf(harness.db, "system:fee_revenue");
       const refund = stripe.refund(intent, 1_050);
       await deliver();
@@ -70,27 +69,27 @@ describeEachStore((kind, open) => {
       expect(await ledgerBalanceOf(harness.db, "system:fee_revenue")).toBe(fees);
     });
 
-    test("what the house bore of it goes back to the house, and the rest to the account", async () => {
-      const { accountId, intent } = await bought();
+    test("a failed refund first repays what the operator lost, then the account", async () => {
+      const { accountId, intent } = await newBuyer();
       await harness.spend(accountId, 6n * NANO_PER_USD);
-      const before = await housesLoss();
+      const before = await refundExpense();
       const refund = stripe.refund(intent, 1_050);
       await deliver();
       expect(await paidOf(accountId)).toBe(0n);
-      expect(before - (await housesLoss())).toBe(6n * NANO_PER_USD);
+      expect(before - (await refundExpense())).toBe(6n * NANO_PER_USD);
       stripe.failRefund(refund);
       await deliver();
       expect(await paidOf(accountId)).toBe(4n * NANO_PER_USD);
-      expect(await housesLoss()).toBe(before);
+      expect(await refundExpense()).toBe(before);
     });
 
-    test("it is heard of once, by webhook, twice, or by asking alone", async () => {
-      for (const hears of [true, false]) {
-        const { accountId, intent } = await bought();
+    test("a failed refund is applied once, by repeated webhooks or by polling alone", async () => {
+      for (const hasWebhooks of [true, false]) {
+        const { accountId, intent } = await newBuyer();
         const refund = stripe.refund(intent, 525);
         await deliver();
         stripe.failRefund(refund);
-        if (hears) {
+        if (hasWebhooks) {
           stripe.webhookEvents.push(...stripe.webhookEvents, ...stripe.webhookEvents);
           await deliver();
         } else {
@@ -102,26 +101,26 @@ describeEachStore((kind, open) => {
       }
     });
 
-    test("it is found without a webhook, also where a slow look took the page for expired after it was paid", async () => {
+    test("a refund is found by polling, even if a slow reconciliation saw the paid page as expired", async () => {
       const { processor } = harness.billing;
-      if (processor.kind !== "hosted") throw new Error("no pages");
+      if (processor.kind !== "hosted") throw new Error("the processor has no pages");
       const { id: invoiceId } = await harness.newInvoice(await harness.newAccount(), 1_000);
-      const begun = await beginPayment(harness.billing, invoiceId, harness.clock.now);
-      const session = stripe.sessionAt(begun.kind === "page" ? begun.url : null);
-      const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const start = await beginPayment(harness.billing, invoiceId, harness.clock.now);
+      const session = stripe.sessionAt(start.kind === "page" ? start.url : null);
+      const [fetching, fetched] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       const slow = {
         ...processor,
         fetchPage: async () => {
-          asked.resolve();
-          await answered.promise;
+          fetching.resolve();
+          await fetched.promise;
           return { state: "expired", url: undefined, facts: [] } as const;
         },
       };
       const late = handleCheckoutWebhook(harness.billing, slow, session.id, harness.clock.now);
-      await asked.promise;
+      await fetching.promise;
       const intent = stripe.pay(session);
       await deliver();
-      answered.resolve();
+      fetched.resolve();
       await late;
       stripe.refund(intent, 1_050);
       stripe.webhookEvents.length = 0;
@@ -132,8 +131,8 @@ describeEachStore((kind, open) => {
       harness.clock.now = today;
     });
 
-    test("one that failed before anybody heard of it changes nothing in the end", async () => {
-      const { accountId, invoiceId, intent } = await bought();
+    test("a refund that failed before it was recorded has no effect", async () => {
+      const { accountId, invoiceId, intent } = await newBuyer();
       stripe.failRefund(stripe.refund(intent, 1_050));
       await deliver();
       expect([await paidOf(accountId), await statusOf(invoiceId)]).toEqual([
@@ -142,8 +141,8 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("of two refunds one may fail: what stays is as if the other had been alone", async () => {
-      const { accountId, invoiceId, intent } = await bought();
+    test("if one of two refunds fails, the other one remains", async () => {
+      const { accountId, invoiceId, intent } = await newBuyer();
       const refunds = [stripe.refund(intent, 333), stripe.refund(intent, 717)];
       await deliver();
       expect(await statusOf(invoiceId)).toBe("refunded");
@@ -157,8 +156,8 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("a debt is paid first by what comes back", async () => {
-      const { accountId, intent } = await bought();
+    test("a failed refund first pays the account's debt", async () => {
+      const { accountId, intent } = await newBuyer();
       const refund = stripe.refund(intent, 525);
       await deliver();
       await harness.spend(accountId, 5n * NANO_PER_USD);
@@ -173,9 +172,9 @@ describeEachStore((kind, open) => {
       expect(await readWallet(harness.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
     });
 
-    test("a refund or a dispute that takes a balance below a mark is told of, once", async () => {
-      const { accountId, intent } = await bought();
-      const told = async () => {
+    test("a refund or dispute that crosses a balance threshold emits one event", async () => {
+      const { accountId, intent } = await newBuyer();
+      const balanceEvents = async () => {
         const rows = await harness.db.all(
           "select type, data from event where account_id = ? and type like 'balance.%' order by created_at, type",
           [accountId],
@@ -184,27 +183,27 @@ describeEachStore((kind, open) => {
       };
       stripe.refund(intent, 525);
       await deliver();
-      expect(await told()).toEqual([]);
+      expect(await balanceEvents()).toEqual([]);
       stripe.refund(intent, 452);
       await deliver();
-      expect(await told()).toEqual([["balance.low", 0.7]]);
+      expect(await balanceEvents()).toEqual([["balance.low", 0.7]]);
       stripe.dispute(intent, 73);
       await deliver();
-      expect(await told()).toEqual([
+      expect(await balanceEvents()).toEqual([
         ["balance.low", 0.7],
         ["balance.empty", 0],
       ]);
     });
 
-    test("credit that a call held pays a debt when the call ends, and that is told of, too", async () => {
-      const { accountId, intent } = await bought();
-      const letGo = await harness.hold(accountId, 10n * NANO_PER_USD);
+    test("credit released by a call pays the debt and emits balance events", async () => {
+      const { accountId, intent } = await newBuyer();
+      const release = await harness.hold(accountId, 10n * NANO_PER_USD);
       stripe.dispute(intent, 1_050);
       await deliver();
       expect(await listDebtors(harness.db, 1)).toEqual([]);
-      await letGo();
-      // However many owe something and have nothing.
-      const idle = await bought();
+      await release();
+      // A debtor without balance is not listed.
+      const idle = await newBuyer();
       await harness.spend(idle.accountId, 10n * NANO_PER_USD);
       stripe.dispute(idle.intent, 1_050);
       await deliver();

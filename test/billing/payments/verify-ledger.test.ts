@@ -1,4 +1,4 @@
-// What can be wrong about payments is made wrong by hand, and `verify-ledger` must find it.
+// Corrupts rows of payments; `verify-ledger` must report each corruption.
 
 import {
   afterAll,
@@ -35,24 +35,24 @@ const TRANSFER =
 const TOP_UP =
   "insert into top_up (id, account_id, invoice_id, method_id, amount_cents, fee_cents, state, created_at)";
 
-const CORRUPTIONS: readonly (readonly [what: string, sql: string, found: RegExp])[] = [
+const CORRUPTIONS: readonly (readonly [label: string, sql: string, problem: RegExp])[] = [
   [
-    "a debt that nobody has",
+    "a debt without a transfer",
     "update wallet set owed = 5",
     /account's debt does not match its transfers.*owed 5/,
   ],
   [
-    "a debt that was written off, and never was",
+    "a write-off without a transfer",
     "update wallet set written_off = 5",
     /written-off debt does not match its transfers.*written_off 5/,
   ],
   [
-    "a payment that moved less than came in",
+    "a payment with a smaller transfer",
     "update payment set amount_cents = amount_cents + 1",
     /payment's transfers do not match what was received/,
   ],
   [
-    "a refund that was not moved",
+    "a refund without a transfer",
     "update payment set refunded_cents = 1",
     /payment's transfers do not match what was received/,
   ],
@@ -62,38 +62,38 @@ const CORRUPTIONS: readonly (readonly [what: string, sql: string, found: RegExp]
     /clearing transfer belongs to no payment/,
   ],
   [
-    "the same payment on another account's statement",
+    "a payment credited to another account",
     `${TRANSFER} ('x', 'b', 'system:clearing:test', 'system:suspense', 5, 'purchase', 'test:pay', 1)`,
     /clearing transfer belongs to no payment of its account: account_id b, ref test:pay/,
   ],
   [
-    "an invoice that says paid and was not",
+    "a paid invoice without a credited payment",
     "update payment set state = 'suspense'",
     /invoice's status does not match its payments/,
   ],
   [
-    "an invoice that was paid and says open",
+    "an open invoice with a credited payment",
     "update invoice set status = 'open'",
     /invoice's status does not match its payments/,
   ],
   [
-    "an invoice that asks for another amount than was paid",
+    "an invoice whose total differs from its payment",
     "update invoice set fee_cents = fee_cents + 1",
     /invoice's status does not match its payments/,
   ],
   [
-    "an invoice that was credited twice",
+    "an invoice with two credited payments",
     `insert into payment (id, invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at)
      select 'test:again', invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at from payment`,
     /invoice's status does not match its payments.*payments 2/,
   ],
   [
-    "an automatic purchase that failed and was credited",
+    "a failed top-up with a paid invoice",
     `${TOP_UP} select 'tup', account_id, id, 'pmt', 1000, 50, 'failed', 1 from invoice`,
     /top-up's state does not match its invoice: id tup/,
   ],
   [
-    "an automatic purchase that has ended and stands in the way of the next",
+    "a paid top-up that is still open",
     `insert into top_up (id, account_id, invoice_id, method_id, amount_cents, fee_cents, state, open_for, created_at)
      select 'tup', account_id, id, 'pmt', 1000, 50, 'paid', account_id, 1 from invoice`,
     /top-up's state does not match its invoice: id tup/,
@@ -129,14 +129,14 @@ describeEachStore((kind, open) => {
       await store.db.write((tx) => applyFact(tx, paid, 1));
     });
 
-    test("what went as it should has no problems", async () => {
+    test("reports no problems in a valid ledger", async () => {
       expect((await verifyLedger(store.db)).problems).toEqual([]);
     });
 
-    for (const [what, sql, found] of CORRUPTIONS)
-      test(`finds ${what}`, async () => {
+    for (const [label, sql, problem] of CORRUPTIONS)
+      test(`reports ${label}`, async () => {
         await store.db.write((tx) => tx.run(sql));
-        expect((await verifyLedger(store.db)).problems.join("\n")).toMatch(found);
+        expect((await verifyLedger(store.db)).problems.join("\n")).toMatch(problem);
       });
   });
 });

@@ -1,5 +1,5 @@
-// A debt that was written off, and a dispute that is won after all: the credit of it was given once already. The same is
-// held against random histories of money that comes, is spent, goes back, is written off and comes back.
+// Write-offs and reversals: a dispute that is won after its debt was written off must not credit the account twice. Also
+// checked with random histories of purchases, spending, refunds, disputes, write-offs and reversals.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
@@ -36,10 +36,10 @@ interface RecordedFact {
 }
 
 describeEachStore((kind, open) => {
-  describe(`debts that were written off, on ${kind}`, () => {
+  describe(`write-offs on ${kind}`, () => {
     let store: TestStore;
     let harness: BillingHarness;
-    let names = 0;
+    let nextRef = 0;
     beforeAll(async () => {
       store = await open();
       harness = await createBillingHarness(store.db);
@@ -49,14 +49,14 @@ describeEachStore((kind, open) => {
       await store.close();
     });
 
-    const tell = ({ kind: what, ref, payment, invoiceId, cents }: RecordedFact) =>
+    const apply = ({ kind: factKind, ref, payment, invoiceId, cents }: RecordedFact) =>
       store.db.write((tx) =>
         applyFact(
           tx,
           {
             processor: "test",
             ref,
-            kind: what,
+            kind: factKind,
             payment,
             invoiceId,
             amountCents: cents,
@@ -67,23 +67,23 @@ describeEachStore((kind, open) => {
           harness.clock.now,
         ),
       );
-    const newRef = (what: string): string => `${what}_${(names += 1)}`;
+    const newRef = (prefix: string): string => `${prefix}_${(nextRef += 1)}`;
 
-    /** Buys for so many cents; responses how to say what becomes of that payment. */
+    /** Buys credits. `returnPayment` refunds or disputes the payment, and returns a function that reverses that. */
     async function buy(accountId: string, cents: number) {
       const invoice = await harness.newInvoice(accountId, cents);
       const payment = newRef("pay");
       const paidCents = invoice.amountCents + invoice.feeCents;
-      const about = { payment, invoiceId: invoice.id };
-      await tell({ ...about, kind: "paid", ref: payment, cents: paidCents });
-      const goesBack = async (way: "refunded" | "disputed", backCents: number) => {
-        const ref = newRef(way);
-        await tell({ ...about, kind: way, ref, cents: backCents });
-        const undone = way === "refunded" ? "refund_failed" : "dispute_closed";
-        return (comesBackCents: number) =>
-          tell({ ...about, kind: undone, ref, cents: comesBackCents });
+      const common = { payment, invoiceId: invoice.id };
+      await apply({ ...common, kind: "paid", ref: payment, cents: paidCents });
+      const returnPayment = async (returnKind: "refunded" | "disputed", cents: number) => {
+        const ref = newRef(returnKind);
+        await apply({ ...common, kind: returnKind, ref, cents });
+        const reversalKind = returnKind === "refunded" ? "refund_failed" : "dispute_closed";
+        return (reversedCents: number) =>
+          apply({ ...common, kind: reversalKind, ref, cents: reversedCents });
       };
-      return { paidCents, goesBack };
+      return { paidCents, returnPayment };
     }
 
     const writeOff = (accountId: string) =>
@@ -97,63 +97,63 @@ describeEachStore((kind, open) => {
           id: newRef("off"),
         }),
       );
-    const losses = async () => -(await ledgerBalanceOf(store.db, "system:refund_expense"));
+    const refundExpense = async () => -(await ledgerBalanceOf(store.db, "system:refund_expense"));
 
-    test("a dispute that is won pays back the write-off, and the account gains nothing", async () => {
-      const before = await losses();
+    test("a won dispute repays the write-off, and the account gains nothing", async () => {
+      const before = await refundExpense();
       const accountId = await harness.newAccount();
-      const { paidCents, goesBack } = await buy(accountId, 1_000);
+      const { paidCents, returnPayment } = await buy(accountId, 1_000);
       await harness.spend(accountId, 10n * NANO_PER_USD);
-      const win = await goesBack("disputed", paidCents);
+      const win = await returnPayment("disputed", paidCents);
       expect(await readWallet(store.db, accountId)).toMatchObject({
         paid: 0n,
         owed: 10n * NANO_PER_USD,
       });
       await writeOff(accountId);
-      expect(await losses()).toBe(before + 10n * NANO_PER_USD);
+      expect(await refundExpense()).toBe(before + 10n * NANO_PER_USD);
       await win(paidCents);
       expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
-      expect(await losses()).toBe(before);
+      expect(await refundExpense()).toBe(before);
     });
 
-    test("what the dispute took of the balance comes back to the account", async () => {
-      const before = await losses();
+    test("a won dispute restores what it took from the balance", async () => {
+      const before = await refundExpense();
       const accountId = await harness.newAccount();
-      const { paidCents, goesBack } = await buy(accountId, 1_000);
+      const { paidCents, returnPayment } = await buy(accountId, 1_000);
       await harness.spend(accountId, 6n * NANO_PER_USD);
-      const win = await goesBack("disputed", paidCents);
+      const win = await returnPayment("disputed", paidCents);
       await writeOff(accountId);
       await win(paidCents);
       expect(await readWallet(store.db, accountId)).toMatchObject({
         paid: 4n * NANO_PER_USD,
         owed: 0n,
       });
-      expect(await losses()).toBe(before);
+      expect(await refundExpense()).toBe(before);
     });
 
-    test("a dispute that took nothing that was spent pays back no other's write-off", async () => {
-      const before = await losses();
+    test("a won dispute of unspent credits does not repay another payment's write-off", async () => {
+      const before = await refundExpense();
       const accountId = await harness.newAccount();
       const spent = await buy(accountId, 1_000);
       await harness.spend(accountId, 10n * NANO_PER_USD);
-      await spent.goesBack("disputed", spent.paidCents);
+      await spent.returnPayment("disputed", spent.paidCents);
       await writeOff(accountId);
       const unspent = await buy(accountId, 500);
-      const win = await unspent.goesBack("disputed", unspent.paidCents);
+      const win = await unspent.returnPayment("disputed", unspent.paidCents);
       await win(unspent.paidCents);
       expect(await readWallet(store.db, accountId)).toMatchObject({
         paid: 5n * NANO_PER_USD,
         owed: 0n,
       });
-      expect(await losses()).toBe(before + 10n * NANO_PER_USD);
+      expect(await refundExpense()).toBe(before + 10n * NANO_PER_USD);
     });
 
-    test("a part of a debt that the account paid itself comes back to the account", async () => {
-      const before = await losses();
+    test("a won dispute restores the part of the debt that the account paid itself", async () => {
+      const before = await refundExpense();
       const accountId = await harness.newAccount();
       const first = await buy(accountId, 1_000);
       await harness.spend(accountId, 10n * NANO_PER_USD);
-      const win = await first.goesBack("disputed", first.paidCents);
+      const win = await first.returnPayment("disputed", first.paidCents);
       await buy(accountId, 300);
       expect(await readWallet(store.db, accountId)).toMatchObject({
         paid: 0n,
@@ -165,33 +165,33 @@ describeEachStore((kind, open) => {
         paid: 3n * NANO_PER_USD,
         owed: 0n,
       });
-      expect(await losses()).toBe(before);
+      expect(await refundExpense()).toBe(before);
     });
 
-    test("two disputes that are written off together are each paid back when they are won", async () => {
-      const before = await losses();
+    test("two disputes that were written off together are repaid one by one when won", async () => {
+      const before = await refundExpense();
       const accountId = await harness.newAccount();
-      const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
+      const purchases = [await buy(accountId, 1_000), await buy(accountId, 500)];
       await harness.spend(accountId, 15n * NANO_PER_USD);
       const wins = [];
-      for (const { goesBack, paidCents } of bought)
-        wins.push({ win: await goesBack("disputed", paidCents), paidCents });
+      for (const { returnPayment, paidCents } of purchases)
+        wins.push({ win: await returnPayment("disputed", paidCents), paidCents });
       await writeOff(accountId);
       for (const { win, paidCents } of wins) {
         await win(paidCents);
         expect((await readWallet(store.db, accountId)).paid).toBe(0n);
       }
-      expect(await losses()).toBe(before);
+      expect(await refundExpense()).toBe(before);
     });
 
-    test("a newer debt stays owed while the older one's dispute is won", async () => {
+    test("a newer debt remains when the dispute of an older one is won", async () => {
       const accountId = await harness.newAccount();
-      const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
+      const purchases = [await buy(accountId, 1_000), await buy(accountId, 500)];
       await harness.spend(accountId, 15n * NANO_PER_USD);
-      const [first, second] = bought;
-      const win = await first?.goesBack("disputed", first.paidCents);
+      const [first, second] = purchases;
+      const win = await first?.returnPayment("disputed", first.paidCents);
       await writeOff(accountId);
-      await second?.goesBack("disputed", second.paidCents);
+      await second?.returnPayment("disputed", second.paidCents);
       await win?.(1_050);
       expect(await readWallet(store.db, accountId)).toMatchObject({
         paid: 0n,
@@ -199,52 +199,52 @@ describeEachStore((kind, open) => {
       });
     });
 
-    test("of more refunds and disputes than there was money, each may be undone first", async () => {
-      for (const ways of [
+    test("refunds and disputes above the payment can be reversed in any order", async () => {
+      for (const kinds of [
         ["disputed", "refunded"],
         ["refunded", "disputed"],
       ] as const)
         for (const order of [0, 1]) {
-          const before = await losses();
+          const before = await refundExpense();
           const accountId = await harness.newAccount();
-          const { paidCents, goesBack } = await buy(accountId, 1_000);
+          const { paidCents, returnPayment } = await buy(accountId, 1_000);
           await harness.spend(accountId, 10n * NANO_PER_USD);
-          const undo = [];
-          for (const way of ways) {
-            undo.push(await goesBack(way, paidCents));
+          const reversals = [];
+          for (const returnKind of kinds) {
+            reversals.push(await returnPayment(returnKind, paidCents));
             await writeOff(accountId);
           }
-          await undo[order]?.(paidCents);
-          await undo[1 - order]?.(paidCents);
+          await reversals[order]?.(paidCents);
+          await reversals[1 - order]?.(paidCents);
           expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
-          expect(await losses()).toBe(before);
+          expect(await refundExpense()).toBe(before);
         }
     });
 
-    test("the report says what was written off and did not come back", async () => {
+    test("the report shows write-offs that were not repaid", async () => {
       const period = { from: harness.clock.now, to: harness.clock.now + 1 };
       const read = () => store.db.snapshot((reader) => readReport(reader, period));
       const before = await read();
       const accountId = await harness.newAccount();
-      const { paidCents, goesBack } = await buy(accountId, 1_000);
+      const { paidCents, returnPayment } = await buy(accountId, 1_000);
       await harness.spend(accountId, 10n * NANO_PER_USD);
-      const win = await goesBack("disputed", paidCents);
+      const win = await returnPayment("disputed", paidCents);
       await writeOff(accountId);
-      const written = await read();
-      expect(written.writtenOff - before.writtenOff).toBe(10n * NANO_PER_USD);
+      const afterWriteOff = await read();
+      expect(afterWriteOff.writtenOff - before.writtenOff).toBe(10n * NANO_PER_USD);
       await win(paidCents);
-      const won = await read();
-      expect(won.writtenOff).toBe(before.writtenOff);
-      expect(won.refundLoss).toBe(before.refundLoss);
+      const afterWin = await read();
+      expect(afterWin.writtenOff).toBe(before.writtenOff);
+      expect(afterWin.refundLoss).toBe(before.refundLoss);
     });
 
-    test("what was written off before the store knew of it is found out when it is migrated", async () => {
+    test("the migration computes write-offs made before the column existed", async () => {
       const accountId = await harness.newAccount();
-      const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
+      const purchases = [await buy(accountId, 1_000), await buy(accountId, 500)];
       await harness.spend(accountId, 15n * NANO_PER_USD);
       const wins = [];
-      for (const { goesBack, paidCents } of bought)
-        wins.push(await goesBack("disputed", paidCents));
+      for (const { returnPayment, paidCents } of purchases)
+        wins.push(await returnPayment("disputed", paidCents));
       await writeOff(accountId);
       await wins[0]?.(1_050);
       await store.db.write(async (tx) => {
@@ -257,57 +257,63 @@ describeEachStore((kind, open) => {
       expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
     });
 
-    test(`${HISTORIES[kind]} histories leave nobody with more than they paid for (seed ${SEED})`, async () => {
-      for (let place = 0; place < HISTORIES[kind]; place++) await live(createRandom(SEED + place));
+    test(`${HISTORIES[kind]} random histories give no account more than it paid for (seed ${SEED})`, async () => {
+      for (let index = 0; index < HISTORIES[kind]; index++)
+        await runHistory(createRandom(SEED + index));
       await expectLedgerValid(store.db);
     });
 
-    async function live(roll: RandomInt): Promise<void> {
+    async function runHistory(random: RandomInt): Promise<void> {
       const accountId = await harness.newAccount();
-      const bought: (Awaited<ReturnType<typeof buy>> & { credit: bigint })[] = [];
-      const open: { readonly undo: (cents: number) => Promise<unknown>; readonly cents: number }[] =
-        [];
-      const told: string[] = [];
-      for (let steps = 4 + roll(16); steps > 0; steps--) {
-        const step = STEPS[roll(STEPS.length)] ?? "buy";
-        const one = bought[roll(Math.max(1, bought.length))];
-        told.push(step);
+      const purchases: (Awaited<ReturnType<typeof buy>> & { credit: bigint })[] = [];
+      const open: {
+        readonly reverse: (cents: number) => Promise<unknown>;
+        readonly cents: number;
+      }[] = [];
+      const steps: string[] = [];
+      for (let left = 4 + random(16); left > 0; left--) {
+        const step = STEPS[random(STEPS.length)] ?? "buy";
+        const purchase = purchases[random(Math.max(1, purchases.length))];
+        steps.push(step);
         if (step === "buy") {
-          const cents = 100 + roll(2_000);
-          bought.push({ ...(await buy(accountId, cents)), credit: BigInt(cents) * NANO_PER_CENT });
+          const cents = 100 + random(2_000);
+          purchases.push({
+            ...(await buy(accountId, cents)),
+            credit: BigInt(cents) * NANO_PER_CENT,
+          });
         } else if (step === "spend") {
           const { paid } = await readWallet(store.db, accountId);
-          const some = roll(3) === 0 ? paid : (paid * BigInt(roll(100))) / 100n;
-          if (some > 0n) await harness.spend(accountId, some);
+          const amount = random(3) === 0 ? paid : (paid * BigInt(random(100))) / 100n;
+          if (amount > 0n) await harness.spend(accountId, amount);
         } else if (step === "write off") await writeOff(accountId);
         else if (step === "refunded" || step === "disputed") {
-          if (one === undefined) continue;
-          const cents = roll(2) === 0 ? one.paidCents : 1 + roll(one.paidCents);
-          open.push({ undo: await one.goesBack(step, cents), cents });
+          if (purchase === undefined) continue;
+          const cents = random(2) === 0 ? purchase.paidCents : 1 + random(purchase.paidCents);
+          open.push({ reverse: await purchase.returnPayment(step, cents), cents });
         } else if (open.length > 0) {
-          const [back] = open.splice(roll(open.length), 1);
-          // A dispute that is lost brings nothing; one that is won in part brings that.
-          const share = step === "undone" ? 1 : roll(2) === 0 ? 0 : roll(100) / 100;
-          if (back !== undefined) await back.undo(Math.floor(back.cents * share));
+          const [returned] = open.splice(random(open.length), 1);
+          // A lost dispute returns nothing, one that is won in part returns a part.
+          const share = step === "reversed" ? 1 : random(2) === 0 ? 0 : random(100) / 100;
+          if (returned !== undefined) await returned.reverse(Math.floor(returned.cents * share));
         }
-        await expectFair(accountId, bought, told);
+        await expectFair(accountId, purchases, steps);
       }
-      const isWhole = !told.includes("undone in part");
-      for (const { undo, cents } of open) await undo(cents);
-      await expectFair(accountId, bought, told);
-      if (!isWhole) return;
-      // All that went back has come back: it is as if nothing had been, and nobody has lost anything.
+      const isAllReversed = !steps.includes("reversed in part");
+      for (const { reverse, cents } of open) await reverse(cents);
+      await expectFair(accountId, purchases, steps);
+      if (!isAllReversed) return;
+      // Every return was reversed in full, so neither the account nor the operator has lost anything.
       const { paid, owed } = await readWallet(store.db, accountId);
-      const all = bought.reduce((total, { credit }) => total + credit, 0n);
-      expect({ told, owed, ...(await moved(accountId)) }).toMatchObject({
+      const total = purchases.reduce((sum, { credit }) => sum + credit, 0n);
+      expect({ steps, owed, ...(await totalsOf(accountId)) }).toMatchObject({
         owed: 0n,
         borne: 0n,
-        spent: all - paid,
+        spent: total - paid,
       });
     }
 
-    /** What of the account's own credit was spent, and what the house has given it on top. */
-    async function moved(accountId: string) {
+    /** What the account spent of its purchased credit, and what the operator bore for it. */
+    async function totalsOf(accountId: string) {
       const row = await store.db.get(
         `select cast(coalesce(sum(case when kind = 'usage' then amount else 0 end), 0) as text) as spent,
            cast(coalesce(sum(case when id like '%.beyond' then 0 when from_account = 'system:refund_expense' then amount
@@ -320,14 +326,14 @@ describeEachStore((kind, open) => {
 
     async function expectFair(
       accountId: string,
-      bought: readonly { readonly credit: bigint }[],
-      told: readonly string[],
+      purchases: readonly { readonly credit: bigint }[],
+      steps: readonly string[],
     ): Promise<void> {
       const { paid, owed } = await readWallet(store.db, accountId);
-      const { spent, borne } = await moved(accountId);
-      const all = bought.reduce((total, { credit }) => total + credit, 0n);
-      const verdict = paid + spent <= all && borne >= 0n && owed >= 0n ? "fair" : "unfair";
-      expect({ verdict, told, paid, spent, owed, borne, all }).toMatchObject({ verdict: "fair" });
+      const { spent, borne } = await totalsOf(accountId);
+      const total = purchases.reduce((sum, { credit }) => sum + credit, 0n);
+      const isFair = paid + spent <= total && borne >= 0n && owed >= 0n;
+      expect({ isFair, steps, paid, spent, owed, borne, total }).toMatchObject({ isFair: true });
     }
   });
 });
@@ -340,7 +346,7 @@ const STEPS = [
   "disputed",
   "disputed",
   "write off",
-  "undone",
-  "undone",
-  "undone in part",
+  "reversed",
+  "reversed",
+  "reversed in part",
 ] as const;
