@@ -1,6 +1,5 @@
-// Random histories of a Stripe account and what becomes of its webhooks: late, twice, out of order, forged, lost. Some
-// owners allow that credits are bought by themselves, from methods that work, or do not, or take days; refunds fail. They
-// all must end with the ledger equal to the processor's own books, to the cent.
+// Random histories of purchases, auto top-ups, refunds and disputes at Stripe, with webhooks that are late, repeated, out
+// of order, forged or lost. In the end the ledger must equal Stripe's balance to the cent.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { voidInvoice } from "../../../src/billing/invoices/invoices.ts";
@@ -34,7 +33,7 @@ const HISTORIES: readonly (readonly [StoreKind, number])[] = [
 const CONCURRENCY = 12;
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 
-describe.each(HISTORIES)("histories on %s", (kind, histories) => {
+describe.each(HISTORIES)("random Stripe histories on %s", (kind, histories) => {
   let store: TestStore;
   let stripe: FakeStripe;
   let harness: BillingHarness;
@@ -48,32 +47,32 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     await store.close();
   });
 
-  test(`${histories} of them end with the ledger equal to the processor, to the cent (seed ${SEED})`, async () => {
+  test(`${histories} histories end with the ledger equal to Stripe's balance (seed ${SEED})`, async () => {
     const accounts: string[] = [];
-    const queue = Array.from({ length: histories }, (_, place) => place);
+    const queue = Array.from({ length: histories }, (_, index) => index);
     await Promise.all(
       Array.from({ length: CONCURRENCY }, async () => {
-        for (let place = queue.pop(); place !== undefined; place = queue.pop())
-          accounts.push(await runHistory(harness, stripe, createRandom(SEED + place)));
+        for (let index = queue.pop(); index !== undefined; index = queue.pop())
+          accounts.push(await runHistory(harness, stripe, createRandom(SEED + index)));
       }),
     );
-    // What was lost is found by asking; whatever is still in the mail arrives last of all.
+    // Lost webhooks are made up for by polling; the remaining ones arrive afterwards.
     const today = harness.clock.now;
     harness.clock.now += 90_000_000;
     for (let due = 1; due > 0; due = await countDue(harness)) {
       await harness.runPoll();
       await harness.runTopUps();
     }
-    for (const letter of stripe.webhookEvents.splice(0).slice(0, 50))
-      await deliverWebhook(harness, stripe, letter.body);
+    for (const webhook of stripe.webhookEvents.splice(0).slice(0, 50))
+      await deliverWebhook(harness, stripe, webhook.body);
 
     const cleared = -(await ledgerBalanceOf(harness.db, "system:clearing:stripe"));
     expect(cleared).toBe(BigInt(stripe.balance()) * NANO_PER_CENT);
     for (const accountId of accounts) {
       const { paid, owed, held } = await readWallet(harness.db, accountId);
       expect(held).toBe(0n);
-      // Whoever owes something has nothing left that was bought.
-      expect(owed === 0n || paid === 0n ? "sound" : { accountId, owed, paid }).toBe("sound");
+      // An account with a debt has no purchased credits.
+      expect(owed === 0n || paid === 0n ? "valid" : { accountId, owed, paid }).toBe("valid");
     }
     await expectLedgerValid(harness.db);
     const rows = await harness.db.all(
@@ -83,157 +82,157 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     const rare = ["disputed applied", "dispute_closed applied", "refund_failed applied"];
     for (const fact of ["paid applied", "refunded applied", ...(kind === "sqlite" ? rare : [])])
       expect(seen).toContain(fact);
-    expect([...seen].filter((one) => one.endsWith("waiting"))).toEqual([]);
-    // Whatever was bought by itself was charged once, and within what its owner allowed.
-    const attempts = await harness.db.all("select * from top_up");
-    const states = new Set(attempts.map(({ state }) => String(state)));
-    // What is rare need not come among few.
-    const wanted = kind === "sqlite" ? ["paid", "failed", "processing"] : ["paid"];
-    for (const state of wanted) expect(states).toContain(state);
-    const marks = [...stripe.intents.values()].map(({ metadata }) => metadata["postern_top_up"]);
-    expect(new Set(marks).size).toBe(marks.length);
-    const beyond = await harness.db.all(
+    expect([...seen].filter((fact) => fact.endsWith("waiting"))).toEqual([]);
+    // Every top-up was charged once, and within its monthly ceiling.
+    const topUps = await harness.db.all("select * from top_up");
+    const states = new Set(topUps.map(({ state }) => String(state)));
+    // Rare states may be missing in the few histories on PostgreSQL.
+    const expectedStates = kind === "sqlite" ? ["paid", "failed", "processing"] : ["paid"];
+    for (const state of expectedStates) expect(states).toContain(state);
+    const charged = [...stripe.intents.values()].map(({ metadata }) => metadata["postern_top_up"]);
+    expect(new Set(charged).size).toBe(charged.length);
+    const aboveCeiling = await harness.db.all(
       `select auto_top_up.account_id from auto_top_up join top_up on top_up.account_id = auto_top_up.account_id
        where top_up.state <> 'failed' and top_up.created_at <= ? group by auto_top_up.account_id, ceiling_cents having sum(top_up.amount_cents) > ceiling_cents`,
       [today],
     );
-    expect(beyond).toEqual([]);
+    expect(aboveCeiling).toEqual([]);
   });
 });
 
-/** One account: it buys, pays, spends; money goes back; and the mail is what it is. */
+/** One account: it buys, pays, spends, is refunded and disputed, while webhooks are delivered unreliably. */
 async function runHistory(
   harness: BillingHarness,
   stripe: FakeStripe,
-  roll: RandomInt,
+  random: RandomInt,
 ): Promise<string> {
   const accountId = await harness.newAccount();
-  const mail: string[] = [];
+  const pending: string[] = [];
   const holds: (() => Promise<unknown>)[] = [];
-  for (let bought = roll(2) + 1; bought > 0; bought--) {
-    const cents = 50 + roll(roll(3) === 0 ? 2_000_000 : 3_000);
+  for (let purchases = random(2) + 1; purchases > 0; purchases--) {
+    const cents = 50 + random(random(3) === 0 ? 2_000_000 : 3_000);
     const invoice = await harness.newInvoice(accountId, cents);
-    const begun = await beginPayment(harness.billing, invoice.id, harness.clock.now);
-    if (begun.kind !== "page") throw new Error(`an open invoice is ${begun.kind}`);
-    const session = stripe.sessionAt(begun.url);
-    if (roll(12) === 0) {
-      const about = { id: invoice.id, accountId, now: harness.clock.now };
-      await cancelOpenCheckout(harness.billing, about);
-      await harness.db.write((tx) => voidInvoice(tx, about));
+    const start = await beginPayment(harness.billing, invoice.id, harness.clock.now);
+    if (start.kind !== "page") throw new Error(`an open invoice is ${start.kind}`);
+    const session = stripe.sessionAt(start.url);
+    if (random(12) === 0) {
+      const request = { id: invoice.id, accountId, now: harness.clock.now };
+      await cancelOpenCheckout(harness.billing, request);
+      await harness.db.write((tx) => voidInvoice(tx, request));
     }
-    if (session.status !== "open" || roll(12) === 0) continue;
-    if (roll(15) === 0) {
+    if (session.status !== "open" || random(12) === 0) continue;
+    if (random(15) === 0) {
       const reference = `bank ${invoice.id}`;
       await markPaid(harness.billing, { invoiceId: invoice.id, reference, now: harness.clock.now });
     }
     const amounts = [
-      { cents: 1 + roll(5_000) },
-      { taxCents: roll(500) },
+      { cents: 1 + random(5_000) },
+      { taxCents: random(500) },
       {},
       {},
       {},
       { currency: "eur" },
     ];
-    const state = roll(8) === 0 ? ("processing" as const) : ("succeeded" as const);
-    const intent = stripe.pay(session, { ...amounts[roll(amounts.length)], state });
-    await deliverShuffled(harness, stripe, mail, roll);
+    const state = random(8) === 0 ? ("processing" as const) : ("succeeded" as const);
+    const intent = stripe.pay(session, { ...amounts[random(amounts.length)], state });
+    await deliverShuffled(harness, stripe, pending, random);
     if (state === "processing")
-      stripe.completePayment(session, roll(3) === 0 ? "requires_payment_method" : "succeeded");
+      stripe.completePayment(session, random(3) === 0 ? "requires_payment_method" : "succeeded");
     if (intent.status !== "succeeded") continue;
-    await deliverShuffled(harness, stripe, mail, roll);
-    if (roll(2) === 0) await harness.spend(accountId, BigInt(roll(cents) + 1) * NANO_PER_CENT);
-    if (roll(4) === 0)
-      holds.push(await harness.hold(accountId, BigInt(roll(cents) + 1) * NANO_PER_CENT));
+    await deliverShuffled(harness, stripe, pending, random);
+    if (random(2) === 0) await harness.spend(accountId, BigInt(random(cents) + 1) * NANO_PER_CENT);
+    if (random(4) === 0)
+      holds.push(await harness.hold(accountId, BigInt(random(cents) + 1) * NANO_PER_CENT));
     const disputes = [];
     let refundable = intent.cents;
-    for (let happenings = roll(4); happenings > 0; happenings--) {
-      const some = roll(3) === 0 ? refundable : 1 + roll(Math.max(1, refundable));
-      const what = roll(3);
-      if (what === 0 && refundable > 0) {
-        const refund = stripe.refund(intent, Math.min(some, refundable));
-        if (roll(4) === 0) {
-          await deliverShuffled(harness, stripe, mail, roll);
+    for (let steps = random(4); steps > 0; steps--) {
+      const refundCents = random(3) === 0 ? refundable : 1 + random(Math.max(1, refundable));
+      const step = random(3);
+      if (step === 0 && refundable > 0) {
+        const refund = stripe.refund(intent, Math.min(refundCents, refundable));
+        if (random(4) === 0) {
+          await deliverShuffled(harness, stripe, pending, random);
           stripe.failRefund(refund);
-        } else refundable -= Math.min(some, refundable);
+        } else refundable -= Math.min(refundCents, refundable);
       }
-      if (what === 1) disputes.push(stripe.dispute(intent, 1 + roll(intent.cents)));
-      if (what === 2) {
+      if (step === 1) disputes.push(stripe.dispute(intent, 1 + random(intent.cents)));
+      if (step === 2) {
         const dispute = disputes.pop();
-        if (dispute !== undefined) stripe.closeDispute(dispute, roll(2) === 0 ? "won" : "lost");
+        if (dispute !== undefined) stripe.closeDispute(dispute, random(2) === 0 ? "won" : "lost");
       }
-      await deliverShuffled(harness, stripe, mail, roll);
-      if (roll(6) === 0)
+      await deliverShuffled(harness, stripe, pending, random);
+      if (random(6) === 0)
         await tryReconcileInvoice(harness.billing, invoice, (harness.clock.now += 2_001));
     }
     expect(
       (await paymentsOfInvoice(harness.db, invoice.id)).filter(
-        ({ state: one }) => one === "credited",
+        (payment) => payment.state === "credited",
       ).length,
     ).toBeLessThan(2);
   }
-  if (roll(3) === 0) await stepAutoTopUp(harness, stripe, accountId, { mail, roll });
-  for (const letGo of holds) await letGo();
+  if (random(3) === 0) await stepAutoTopUp(harness, stripe, accountId, { pending, random });
+  for (const release of holds) await release();
   return accountId;
 }
 
 const METHOD_BEHAVIORS = ["works", "works", "works", "declined", "processing"] as const;
 
-/** An owner allows it; the balance is spent again and again; what was charged goes back, or arrives late. */
+/** An owner enables auto top-up and spends the balance several times; charges fail, take days or are returned. */
 async function stepAutoTopUp(
   harness: BillingHarness,
   stripe: FakeStripe,
   accountId: string,
-  { mail, roll }: { readonly mail: string[]; readonly roll: RandomInt },
+  { pending, random }: { readonly pending: string[]; readonly random: RandomInt },
 ): Promise<void> {
   const method = await saveMethod(harness, stripe, accountId);
-  const amount = 1 + roll(40);
+  const amount = 1 + random(40);
   await enableTopUp(harness, accountId, {
-    threshold_usd: 1 + roll(60),
+    threshold_usd: 1 + random(60),
     amount_usd: amount,
-    monthly_ceiling_usd: amount * (1 + roll(4)),
+    monthly_ceiling_usd: amount * (1 + random(4)),
   });
-  for (let rounds = 2 + roll(4); rounds > 0; rounds--) {
-    method.behavior = METHOD_BEHAVIORS[roll(METHOD_BEHAVIORS.length)] ?? "works";
-    await harness.spend(accountId, BigInt(1 + roll(4_000)) * NANO_PER_CENT);
-    await Promise.all(Array.from({ length: 1 + roll(2) }, () => harness.runTopUps()));
-    const own = [...stripe.intents.values()].filter((intent) => intent.method === method.id);
-    const intent = own[roll(Math.max(1, own.length))];
-    const fate = roll(5);
-    if (intent?.status === "processing" && fate < 3)
-      stripe.completeCharge(intent, fate === 0 ? "requires_payment_method" : "succeeded");
-    else if (intent?.status === "succeeded" && fate === 3)
-      stripe.refund(intent, 1 + roll(Math.max(1, Math.floor(intent.cents / 3))));
-    else if (intent?.status === "succeeded" && fate === 4) stripe.dispute(intent, intent.cents);
-    await deliverShuffled(harness, stripe, mail, roll);
+  for (let rounds = 2 + random(4); rounds > 0; rounds--) {
+    method.behavior = METHOD_BEHAVIORS[random(METHOD_BEHAVIORS.length)] ?? "works";
+    await harness.spend(accountId, BigInt(1 + random(4_000)) * NANO_PER_CENT);
+    await Promise.all(Array.from({ length: 1 + random(2) }, () => harness.runTopUps()));
+    const charges = [...stripe.intents.values()].filter((intent) => intent.method === method.id);
+    const intent = charges[random(Math.max(1, charges.length))];
+    const step = random(5);
+    if (intent?.status === "processing" && step < 3)
+      stripe.completeCharge(intent, step === 0 ? "requires_payment_method" : "succeeded");
+    else if (intent?.status === "succeeded" && step === 3)
+      stripe.refund(intent, 1 + random(Math.max(1, Math.floor(intent.cents / 3))));
+    else if (intent?.status === "succeeded" && step === 4) stripe.dispute(intent, intent.cents);
+    await deliverShuffled(harness, stripe, pending, random);
   }
 }
 
-/** Some of the mail arrives, in any order, some of it twice; some is lost, some is forged, some is kept for later. */
+/** Delivers some pending webhooks in random order: some twice, some forged, some lost, some again later. */
 async function deliverShuffled(
   harness: BillingHarness,
   stripe: FakeStripe,
-  mail: string[],
-  roll: RandomInt,
+  pending: string[],
+  random: RandomInt,
 ): Promise<void> {
-  mail.push(...stripe.webhookEvents.splice(0).map(({ body }) => body));
-  for (let letters = roll(3); letters > 0 && mail.length > 0; letters--) {
-    const [body = ""] = mail.splice(roll(mail.length), 1);
-    const fate = roll(10);
-    if (fate < 4) continue;
-    if (fate === 4) {
-      const signature = stripe.signWebhook(body, undefined, "whsec_of_somebody_else");
+  pending.push(...stripe.webhookEvents.splice(0).map(({ body }) => body));
+  for (let webhooks = random(3); webhooks > 0 && pending.length > 0; webhooks--) {
+    const [body = ""] = pending.splice(random(pending.length), 1);
+    const outcome = random(10);
+    if (outcome < 4) continue;
+    if (outcome === 4) {
+      const signature = stripe.signWebhook(body, undefined, "whsec_forged");
       const forged = handleWebhook(harness.billing, { bodyText: body, signature, now: Date.now() });
       expect(
         await forged.then(
-          () => "heard",
-          () => "refused",
+          () => "accepted",
+          () => "rejected",
         ),
-      ).toBe("refused");
+      ).toBe("rejected");
       continue;
     }
-    const times = fate === 5 ? 2 : 1;
+    const times = outcome === 5 ? 2 : 1;
     await Promise.all(Array.from({ length: times }, () => deliverWebhook(harness, stripe, body)));
-    if (fate === 6) mail.push(body);
+    if (outcome === 6) pending.push(body);
   }
 }
 

@@ -1,4 +1,4 @@
-// Stripe by way of its official package, which talks over HTTP to a Stripe that is not there.
+// Payments with Stripe: the official package talks over HTTP to the fake Stripe.
 
 import {
   afterAll,
@@ -56,22 +56,22 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     await stripe.stop();
   });
 
-  /** The page at Stripe that an invoice's button leads to. */
-  async function toStripe(invoice: InvoiceBody) {
+  /** Submits the invoice page's form and returns the Stripe session that it leads to. */
+  async function openCheckout(invoice: InvoiceBody) {
     const response = await submitForm(invoice.pay_url);
     expect(response.status).toBe(303);
     return stripe.sessionAt(response.headers.get("location"));
   }
 
   async function deliver(): Promise<void> {
-    for (const letter of stripe.webhookEvents.splice(0))
-      expect((await stripe.sendWebhook(gateway.url, letter)).status).toBe(200);
+    for (const webhook of stripe.webhookEvents.splice(0))
+      expect((await stripe.sendWebhook(gateway.url, webhook)).status).toBe(200);
   }
 
-  async function paid(usd = 10) {
+  async function newPaidInvoice(usd = 10) {
     const account = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account, usd);
-    const session = await toStripe(invoice);
+    const session = await openCheckout(invoice);
     const intent = stripe.pay(session);
     await deliver();
     return { account, invoice, session, intent };
@@ -80,9 +80,9 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   const clearing = (): Promise<bigint> =>
     ledgerBalanceOf(gateway.server.db, "system:clearing:stripe");
 
-  test("the button leads to one page with two lines, the credits and the fee", async () => {
+  test("the checkout page has a line for the credits and one for the fee", async () => {
     const invoice = await buyCredits(gateway, await registerAccount(gateway));
-    const session = await toStripe(invoice);
+    const session = await openCheckout(invoice);
     expect(session).toMatchObject({
       cents: 1_050,
       hasAutomaticTax: true,
@@ -94,24 +94,24 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     });
   });
 
-  test("double clicks, retries and lost replies lead to the same page", async () => {
+  test("repeated clicks and lost replies lead to one checkout page", async () => {
     const invoice = await buyCredits(gateway, await registerAccount(gateway));
     stripe.fault = "reply lost";
     const lost = await submitForm(invoice.pay_url);
     expect(lost.status).toBe(503);
     expect(await lost.text()).toContain("Nothing was charged");
     stripe.fault = "fine";
-    const pages = await Promise.all(Array.from({ length: 6 }, () => toStripe(invoice)));
-    pages.push(await toStripe(invoice));
+    const pages = await Promise.all(Array.from({ length: 6 }, () => openCheckout(invoice)));
+    pages.push(await openCheckout(invoice));
     expect(new Set(pages.map(({ id }) => id)).size).toBe(1);
     expect(stripe.sessions().filter(({ reference }) => reference === invoice.id)).toHaveLength(1);
   });
 
-  test("a paid page is credited by its webhook, with the tax that Stripe worked out", async () => {
+  test("a webhook credits a paid checkout, with the tax that Stripe calculated", async () => {
     const account = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account);
     const before = await clearing();
-    stripe.pay(await toStripe(invoice), { taxCents: 200 });
+    stripe.pay(await openCheckout(invoice), { taxCents: 200 });
     await deliver();
     const response = await readInvoice(gateway, account, invoice.id);
     expect(response).toMatchObject({ status: "paid", tax_usd: 2, total_usd: 12.5 });
@@ -122,35 +122,35 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       expect(receipt).toContain(words);
   });
 
-  test("a lost webhook loses nothing: whoever reads the invoice finds it paid", async () => {
+  test("without a webhook, reading the invoice finds the payment", async () => {
     const account = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account);
-    stripe.pay(await toStripe(invoice));
+    stripe.pay(await openCheckout(invoice));
     now += 3_000;
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
     await deliver();
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
   });
 
-  test("the payer who comes back sees at once that it is paid", async () => {
+  test("the payer who returns from Stripe sees a paid invoice", async () => {
     const invoice = await buyCredits(gateway, await registerAccount(gateway));
-    stripe.pay(await toStripe(invoice));
+    stripe.pay(await openCheckout(invoice));
     now += 3_000;
     expect(await pageText(`${invoice.pay_url}?done=1`)).toContain("Invoice paid");
   });
 
-  test("forged, foreign and old webhooks are refused, and nothing is asked for their sake", async () => {
+  test("rejects forged and old webhooks without calling Stripe", async () => {
     const account = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account);
-    stripe.pay(await toStripe(invoice));
-    const [letter] = stripe.webhookEvents;
-    const body = letter?.body ?? "";
-    const asked = stripe.calls.length;
+    stripe.pay(await openCheckout(invoice));
+    const [webhook] = stripe.webhookEvents;
+    const body = webhook?.body ?? "";
+    const callsBefore = stripe.calls.length;
     const seconds = Math.floor(now / 1_000);
     const signatures = [
       "",
       "t=1,v1=00",
-      stripe.signWebhook(body, seconds, "whsec_of_somebody_else"),
+      stripe.signWebhook(body, seconds, "whsec_forged"),
       stripe.signWebhook(`${body} `, seconds),
       stripe.signWebhook(body, seconds - 301),
     ];
@@ -162,15 +162,15 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       });
       expect(response.status).toBe(400);
     }
-    expect(stripe.calls.length).toBe(asked);
+    expect(stripe.calls.length).toBe(callsBefore);
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
   });
 
-  test("what a signed webhook claims is not believed: the page is read back", async () => {
+  test("does not trust a webhook's content: the session is read from Stripe", async () => {
     const account = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account);
-    const session = await toStripe(invoice);
-    const lie = JSON.stringify({
+    const session = await openCheckout(invoice);
+    const body = JSON.stringify({
       id: "evt_x",
       object: "event",
       type: "checkout.session.completed",
@@ -185,12 +185,12 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
         },
       },
     });
-    expect((await stripe.sendWebhook(gateway.url, { type: "", body: lie })).status).toBe(200);
+    expect((await stripe.sendWebhook(gateway.url, { type: "", body })).status).toBe(200);
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
   });
 
-  test("webhooks about what is none of ours are heard and ignored", async () => {
+  test("accepts and ignores webhooks about other objects", async () => {
     const objects = [
       { id: "cs_other", object: "checkout.session", metadata: {} },
       { id: "cs_other", object: "checkout.session", metadata: null, client_reference_id: "inv_x" },
@@ -204,11 +204,11 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     }
   });
 
-  test("another amount is kept aside, never credited, and told to the operator", async () => {
+  test("a wrong amount goes to suspense and is reported to the operator", async () => {
     const account = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account);
     const before = await ledgerBalanceOf(gateway.server.db, "system:suspense");
-    const intent = stripe.pay(await toStripe(invoice), { cents: 1_049 });
+    const intent = stripe.pay(await openCheckout(invoice), { cents: 1_049 });
     await deliver();
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
@@ -223,118 +223,124 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect(await ledgerBalanceOf(gateway.server.db, "system:suspense")).toBe(before);
   });
 
-  test("another currency is kept aside and never credited", async () => {
+  test("a payment in another currency is never credited", async () => {
     const account = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account);
-    const intent = stripe.pay(await toStripe(invoice), { currency: "jpy" });
+    const intent = stripe.pay(await openCheckout(invoice), { currency: "jpy" });
     await deliver();
     stripe.refund(intent, 1_050);
     await deliver();
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
-    expect(gateway.logLines.some((line) => line.includes("it is in jpy"))).toBe(true);
+    expect(gateway.logLines.some((line) => line.includes("the currency is jpy"))).toBe(true);
   });
 
-  test("a Stripe that is down: the page says so, webhooks are asked for again, reading still works", async () => {
+  test("while Stripe is down, paying and webhooks return 503, and reading still works", async () => {
     const account = await registerAccount(gateway);
     const [invoice, fresh] = [
       await buyCredits(gateway, account),
       await buyCredits(gateway, account),
     ];
-    stripe.pay(await toStripe(invoice));
+    stripe.pay(await openCheckout(invoice));
     stripe.fault = "down";
-    const [letter] = stripe.webhookEvents;
-    if (letter === undefined) throw new Error("no webhook");
-    expect((await stripe.sendWebhook(gateway.url, letter)).status).toBe(503);
+    const [webhook] = stripe.webhookEvents;
+    if (webhook === undefined) throw new Error("no webhook");
+    expect((await stripe.sendWebhook(gateway.url, webhook)).status).toBe(503);
     now += 3_000;
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
     const page = await submitForm(fresh.pay_url);
     expect([page.status, await page.text()]).toEqual([
       503,
-      expect.stringContaining("cannot be reached"),
+      expect.stringContaining("payment service is not available"),
     ]);
-    const held = await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
-    expect(held.status).toBe(503);
-    expect(Number(held.headers.get("retry-after"))).toBeGreaterThan(0);
+    const voided = await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
+    expect(voided.status).toBe(503);
+    expect(Number(voided.headers.get("retry-after"))).toBeGreaterThan(0);
     stripe.fault = "fine";
     await deliver();
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
   });
 
-  test("a Stripe that is slow is waited for", async () => {
+  test("waits for a slow Stripe", async () => {
     const invoice = await buyCredits(gateway, await registerAccount(gateway));
     stripe.fault = "slow";
-    expect((await toStripe(invoice)).reference).toBe(invoice.id);
+    expect((await openCheckout(invoice)).reference).toBe(invoice.id);
   });
 
-  test("voiding closes the page at Stripe; a page that was paid at meanwhile wins", async () => {
+  test("voiding an invoice expires its session; a payment made meanwhile is credited", async () => {
     const account = await registerAccount(gateway);
-    const [one, two, never] = [
+    const [one, two, unopened] = [
       await buyCredits(gateway, account),
       await buyCredits(gateway, account),
       await buyCredits(gateway, account),
     ];
-    const [first, second] = [await toStripe(one), await toStripe(two)];
+    const [first, second] = [await openCheckout(one), await openCheckout(two)];
     const voided = (id: string) =>
       api(gateway, account, ["POST", `/v1/billing/invoice/${id}/void`]);
     expect((await voided(one.id)).status).toBe(200);
     expect(first.status).toBe("expired");
     stripe.pay(second);
     expect((await voided(two.id)).status).toBe(409);
-    expect((await voided(never.id)).status).toBe(200);
+    expect((await voided(unopened.id)).status).toBe(200);
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
   });
 
-  test("a page that ran out is followed by another one", async () => {
+  test("an expired session is replaced", async () => {
     const account = await registerAccount(gateway);
     const invoice = await buyCredits(gateway, account);
-    const first = await toStripe(invoice);
+    const first = await openCheckout(invoice);
     stripe.expireSession(first);
-    const second = await toStripe(invoice);
+    const second = await openCheckout(invoice);
     expect(second.id).not.toBe(first.id);
     stripe.pay(second);
     await deliver();
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
   });
 
-  test("a page that Stripe does not know is given up: another can be paid at, and the invoice can be voided", async () => {
+  test("a session unknown to Stripe is replaced, and its invoice can be voided", async () => {
     const account = await registerAccount(gateway);
     const [one, two] = [await buyCredits(gateway, account), await buyCredits(gateway, account)];
-    stripe.forgetSession(await toStripe(one));
-    stripe.forgetSession(await toStripe(two));
-    stripe.pay(await toStripe(one));
+    stripe.forgetSession(await openCheckout(one));
+    stripe.forgetSession(await openCheckout(two));
+    stripe.pay(await openCheckout(one));
     await deliver();
     expect(await readInvoice(gateway, account, one.id)).toMatchObject({ status: "paid" });
-    const gone = await api(gateway, account, ["POST", `/v1/billing/invoice/${two.id}/void`]);
-    expect(gone.status).toBe(200);
+    const voided = await api(gateway, account, ["POST", `/v1/billing/invoice/${two.id}/void`]);
+    expect(voided.status).toBe(200);
   });
 
-  test("a payment that takes days is waited for, not paid twice, and may fail", async () => {
+  test("an invoice with a delayed payment cannot be paid again until the payment fails", async () => {
     const account = await registerAccount(gateway);
-    const [slow, bad] = [await buyCredits(gateway, account), await buyCredits(gateway, account)];
-    for (const [invoice, ending] of [
-      [slow, "succeeded"],
-      [bad, "requires_payment_method"],
+    const [delayed, failing] = [
+      await buyCredits(gateway, account),
+      await buyCredits(gateway, account),
+    ];
+    for (const [invoice, finalStatus] of [
+      [delayed, "succeeded"],
+      [failing, "requires_payment_method"],
     ] as const) {
-      const session = await toStripe(invoice);
+      const session = await openCheckout(invoice);
       stripe.pay(session, { state: "processing" });
       await deliver();
       expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
       const again = await submitForm(invoice.pay_url);
       expect(again.headers.get("location")).toContain("?done=1");
-      const gone = await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
-      expect(gone.status).toBe(409);
-      stripe.completePayment(session, ending);
+      const voided = await api(gateway, account, [
+        "POST",
+        `/v1/billing/invoice/${invoice.id}/void`,
+      ]);
+      expect(voided.status).toBe(409);
+      stripe.completePayment(session, finalStatus);
       await deliver();
     }
-    expect(await readInvoice(gateway, account, slow.id)).toMatchObject({ status: "paid" });
-    expect(await readInvoice(gateway, account, bad.id)).toMatchObject({ status: "open" });
-    expect((await toStripe(bad)).status).toBe("open");
+    expect(await readInvoice(gateway, account, delayed.id)).toMatchObject({ status: "paid" });
+    expect(await readInvoice(gateway, account, failing.id)).toMatchObject({ status: "open" });
+    expect((await openCheckout(failing)).status).toBe("open");
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
   });
 
-  test("a refund takes back credits and fee in proportion, and the invoice is refunded when all is back", async () => {
-    const { account, invoice, intent } = await paid();
+  test("a refund returns credits and fee pro rata; a full refund marks the invoice as refunded", async () => {
+    const { account, invoice, intent } = await newPaidInvoice();
     const fees = await ledgerBalanceOf(gateway.server.db, "system:fee_revenue");
     stripe.refund(intent, 525);
     await deliver();
@@ -352,8 +358,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect(await pageText(invoice.pay_url)).toContain("Payment refunded");
   });
 
-  test("a refund above what is left never takes a balance below zero: the house bears it", async () => {
-    const { account, intent } = await paid();
+  test("a refund of spent credits does not make the balance negative: the operator bears it", async () => {
+    const { account, intent } = await newPaidInvoice();
     await spend(account);
     const left = (await readWallet(gateway.server.db, account.id)).paid;
     expect(left).toBeLessThan(10n * NANO_PER_USD);
@@ -363,8 +369,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect((await call(account)).status).toBe(402);
   });
 
-  test("a dispute takes what is left and freezes the workspace for what is missing, and says so", async () => {
-    const { account, intent } = await paid();
+  test("a dispute of spent credits freezes the workspace until it is won", async () => {
+    const { account, intent } = await newPaidInvoice();
     await spend(account);
     const { paid: left } = await readWallet(gateway.server.db, account.id);
     const dispute = stripe.dispute(intent, 1_050);
@@ -374,11 +380,11 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       paid: 0n,
       owed: missing,
     });
-    const refused = await call(account);
-    const { error } = (await refused.json()) as {
+    const rejected = await call(account);
+    const { error } = (await rejected.json()) as {
       error: { code: string; owed_usd: string; next: readonly unknown[] };
     };
-    expect({ status: refused.status, code: error.code }).toEqual({
+    expect({ status: rejected.status, code: error.code }).toEqual({
       status: 403,
       code: "workspace_frozen",
     });
@@ -394,15 +400,15 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect((await call(account)).status).toBe(200);
   });
 
-  test("after a lost dispute, buying credits makes good for what is missing and unfreezes", async () => {
-    const { account, intent } = await paid();
+  test("after a lost dispute, buying credits pays the debt and unfreezes the workspace", async () => {
+    const { account, intent } = await newPaidInvoice();
     await spend(account);
     const dispute = stripe.dispute(intent, 1_050);
     stripe.closeDispute(dispute, "lost");
     await deliver();
     const { owed } = await readWallet(gateway.server.db, account.id);
     expect(owed).toBeGreaterThan(0n);
-    stripe.pay(await toStripe(await buyCredits(gateway, account)));
+    stripe.pay(await openCheckout(await buyCredits(gateway, account)));
     await deliver();
     expect(await readWallet(gateway.server.db, account.id)).toMatchObject({
       paid: 10n * NANO_PER_USD - owed,
@@ -411,8 +417,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect((await call(account)).status).toBe(200);
   });
 
-  test("a dispute that is only an inquiry takes nothing", async () => {
-    const { account, intent } = await paid();
+  test("an inquiry takes nothing", async () => {
+    const { account, intent } = await newPaidInvoice();
     stripe.dispute(intent, 1_050, "warning_needs_response");
     await deliver();
     expect(await readWallet(gateway.server.db, account.id)).toMatchObject({
@@ -432,8 +438,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       }),
     });
 
-  /** Uses up the gift and a part of what was bought. */
+  /** Spends the starting credit and a part of the purchased credits. */
   async function spend(account: TestAccount): Promise<void> {
-    for (let times = 0; times < 4; times++) expect((await call(account)).status).toBe(200);
+    for (let calls = 0; calls < 4; calls++) expect((await call(account)).status).toBe(200);
   }
 });
