@@ -1,4 +1,4 @@
-// /v1/billing/auto-top-up: a key sees what the owner allowed, may lower it and turn it off, and never allows more.
+// /v1/billing/auto-top-up: a key can read, lower and disable auto top-up, but not enable or raise it.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -7,6 +7,7 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
+import { eventually } from "../../support/eventually.ts";
 import { api } from "../fixtures.ts";
 import { type TestUser, createUser, makeOwner, visitPage } from "../console-user.ts";
 
@@ -29,7 +30,7 @@ interface ErrorBody {
 }
 
 for (const store of ["sqlite", "postgres"] as const)
-  describe(`auto top-up for keys, on ${store}`, () => {
+  describe(`auto top-up on ${store}`, () => {
     let gateway: Gateway;
     let account: TestAccount;
     let owner: TestUser;
@@ -43,9 +44,9 @@ for (const store of ["sqlite", "postgres"] as const)
     });
     afterAll(() => gateway.stop());
 
-    const call = <T = AutoTopUpBody>(method: string, body?: unknown, who = account) =>
-      api<T>(gateway, who, [method, PATH], body === undefined ? {} : { body });
-    const allow = (rules: Readonly<Record<string, string>> = {}) =>
+    const call = <T = AutoTopUpBody>(method: string, body?: unknown, caller = account) =>
+      api<T>(gateway, caller, [method, PATH], body === undefined ? {} : { body });
+    const enable = (rules: Readonly<Record<string, string>> = {}) =>
       visitPage(gateway, page, owner, {
         do: "allow",
         threshold_usd: "0.01",
@@ -62,7 +63,7 @@ for (const store of ["sqlite", "postgres"] as const)
     };
 
     describe(`GET ${PATH}`, () => {
-      test("200: off, with nothing, where the owner never turned it on, and where to do it", async () => {
+      test("returns `off` and the console URL if auto top-up was never enabled", async () => {
         const { status, body } = await call("GET");
         expect(status).toBe(200);
         expect(body).toEqual({
@@ -82,13 +83,13 @@ for (const store of ["sqlite", "postgres"] as const)
         } as unknown as AutoTopUpBody);
       });
 
-      test("401 without a key", async () => {
+      test("returns 401 without a key", async () => {
         expect((await fetch(gateway.url + PATH)).status).toBe(401);
       });
     });
 
     describe(`PATCH ${PATH}`, () => {
-      test("403 where it is off: a key cannot turn it on, and is told where the owner does", async () => {
+      test("returns 403 with the console URL if auto top-up is off", async () => {
         const { status, body } = await call<ErrorBody>("PATCH", { amount_usd: 10 });
         expect(status).toBe(403);
         expect(body.error.code).toBe("forbidden");
@@ -96,9 +97,9 @@ for (const store of ["sqlite", "postgres"] as const)
         expect((await call("GET")).body.status).toBe("off");
       });
 
-      test("200: each amount may be lowered, and what is left out stays", async () => {
+      test("lowers the given amounts and keeps the others", async () => {
         await visitPage(gateway, `${page}/card`, owner, { card: "works" });
-        await allow();
+        await enable();
         const { status, body } = await call("PATCH", { monthly_ceiling_usd: 40 });
         expect(status).toBe(200);
         expect(body).toMatchObject({
@@ -117,50 +118,50 @@ for (const store of ["sqlite", "postgres"] as const)
         ["amount_usd", 5.51],
         ["monthly_ceiling_usd", "40.01"],
       ] as const)
-        test(`403: ${field} may not be raised, and the field is named`, async () => {
+        test(`returns 403 when raising ${field}, and names the field`, async () => {
           const before = (await call("GET")).body;
           const { status, body } = await call<ErrorBody>("PATCH", { [field]: value });
           expect([status, body.error.param]).toEqual([403, field]);
           expect((await call("GET")).body).toEqual(before);
         });
 
-      for (const [why, sent, param] of [
-        ["no amount", { amount_usd: "five" }, "amount_usd"],
+      for (const [label, input, param] of [
+        ["an amount that is not a number", { amount_usd: "five" }, "amount_usd"],
         ["a fraction of a cent", { amount_usd: 1.001 }, "amount_usd"],
-        ["less than may be bought", { amount_usd: 0.5 }, "amount_usd"],
-        ["nothing as a threshold", { threshold_usd: 0 }, "threshold_usd"],
-        ["less than nothing", { threshold_usd: -1 }, "threshold_usd"],
+        ["an amount below the minimum", { amount_usd: 0.5 }, "amount_usd"],
+        ["a threshold of zero", { threshold_usd: 0 }, "threshold_usd"],
+        ["a negative threshold", { threshold_usd: -1 }, "threshold_usd"],
         ["a ceiling below the amount", { monthly_ceiling_usd: 5.49 }, "monthly_ceiling_usd"],
-        ["what is huge", { monthly_ceiling_usd: 1e15 }, "monthly_ceiling_usd"],
+        ["a ceiling above the maximum", { monthly_ceiling_usd: 1e15 }, "monthly_ceiling_usd"],
       ] as const)
-        test(`400: ${why} is refused, and the field is named`, async () => {
-          const { status, body } = await call<ErrorBody>("PATCH", sent);
+        test(`returns 400 for ${label} and names the field`, async () => {
+          const { status, body } = await call<ErrorBody>("PATCH", input);
           expect([status, body.error.param]).toEqual([400, param]);
         });
 
-      test("400: a field that there is none of is refused", async () => {
+      test("returns 400 for an unknown field", async () => {
         expect((await call("PATCH", { status: "on" })).status).toBe(400);
       });
     });
 
     describe(`DELETE ${PATH}`, () => {
-      test("another account's key changes nothing here", async () => {
-        const stranger = await registerAccount(gateway);
-        expect((await call("DELETE", undefined, stranger)).body.status).toBe("off");
+      test("does not affect another account", async () => {
+        const other = await registerAccount(gateway);
+        expect((await call("DELETE", undefined, other)).body.status).toBe("off");
         expect((await call("GET")).body.status).toBe("on");
       });
 
-      test("200: a key turns it off, again and again, and only the owner turns it on", async () => {
+      test("disables auto top-up, also repeatedly; only the owner can enable it again", async () => {
         for (let times = 0; times < 2; times++) {
           const { status, body } = await call("DELETE");
           expect([status, body.status]).toEqual([200, "off"]);
         }
         expect((await call("PATCH", { amount_usd: 1 })).status).toBe(403);
-        await allow();
+        await enable();
         expect((await call("GET")).body.status).toBe("on");
       });
 
-      test("who did what is in the audit log", async () => {
+      test("changes are audited with their actor", async () => {
         expect(await actions()).toEqual([
           "payment_method.saved by person",
           "auto_top_up.changed by person",
@@ -173,14 +174,13 @@ for (const store of ["sqlite", "postgres"] as const)
       });
     });
 
-    test("a running gateway buys by itself, and the key sees it", async () => {
-      await allow({ threshold_usd: "1" });
-      let state = (await call("GET")).body;
-      for (let waits = 0; waits < 100 && state.last_attempt?.state !== "paid"; waits++) {
-        await Bun.sleep(100);
-        state = (await call("GET")).body;
-      }
-      expect(state).toMatchObject({ bought_this_month_usd: 10, last_attempt: { state: "paid" } });
+    test("a running gateway buys credits below the threshold", async () => {
+      await enable({ threshold_usd: "1" });
+      const state = await eventually(async () => {
+        const { body } = await call("GET");
+        return body.last_attempt?.state === "paid" && body;
+      });
+      expect(state.bought_this_month_usd).toBe(10);
       const id = state.last_attempt?.invoice_id ?? "";
       const { body } = await api(gateway, account, ["GET", `/v1/billing/invoice/${id}`]);
       expect(body).toMatchObject({ status: "paid", amount_usd: 10, fee_usd: 0.5 });

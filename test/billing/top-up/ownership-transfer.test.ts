@@ -1,4 +1,4 @@
-// Somebody who owned a workspace a moment ago sends a form while it is handed over, and nothing of it outlives them.
+// Forms that an owner or member submits while tnewOwner role is being removed have no effect.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { transferOwnership } from "../../../src/accounts/members.ts";
@@ -11,6 +11,7 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
+import { eventually } from "../../support/eventually.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
   type TestUser,
@@ -27,72 +28,70 @@ setDefaultTimeout(60_000);
 const RULES = { do: "allow", threshold_usd: "1", amount_usd: "10", monthly_ceiling_usd: "100" };
 
 for (const store of STORE_KINDS)
-  describe(`forms against a handover on ${store}`, () => {
+  describe(`forms during a transfer of ownership on ${store}`, () => {
     let gateway: Gateway;
     let account: TestAccount;
     let console: string;
     let owner: TestUser;
-    let heir: TestUser;
-    let names = 0;
+    let newOwner: TestUser;
+    let nextName = 0;
     beforeAll(async () => {
       gateway = await startGateway({ store });
     });
     afterAll(() => gateway.stop());
 
     async function openWorkspace(): Promise<void> {
-      names += 1;
+      nextName += 1;
       account = await registerAccount(gateway);
       console = `/console/${account.id}`;
-      owner = await createUser(gateway, `owner${names}`);
-      heir = await createUser(gateway, `heir${names}`);
+      owner = await createUser(gateway, `owner${nextName}`);
+      newOwner = await createUser(gateway, `newOwner${nextName}`);
       await makeOwner(gateway, account.id, owner);
-      await makeDeveloper(gateway, account.id, heir);
+      await makeDeveloper(gateway, account.id, newOwner);
     }
 
-    /** On PostgreSQL until so many wait for a lock; SQLite lets one write after the other anyway. */
+    /** Waits until `count` transactions wait for a lock. SQLite shows none, but runs writes one after the other. */
     async function untilWaiting(count: number): Promise<void> {
       if (store === "sqlite") return await Bun.sleep(50);
       const sql =
         "select cast(count(*) as text) as waiting from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-      for (let looks = 0; looks < 400; looks++) {
+      await eventually(async () => {
         const row = await gateway.server.db.get(sql);
-        if (Number(row?.["waiting"]) >= count) return;
-        await Bun.sleep(10);
-      }
-      throw new Error("nobody waits");
+        return Number(row?.["waiting"]) >= count;
+      });
     }
 
-    /** Something else is at the wallet, so that the handover and the form meet there, in this order. */
-    async function meetAtTheWallet(
+    /** Locks the wallet until both requests wait for it, so that they run in this order. */
+    async function queueAtWalletLock(
       first: () => Promise<PageResponse>,
       second: () => Promise<PageResponse>,
     ) {
-      const held = Promise.withResolvers<void>();
+      const locked = Promise.withResolvers<void>();
       const release = Promise.withResolvers<void>();
-      const holder = gateway.server.db.write(async (tx) => {
+      const lock = gateway.server.db.write(async (tx) => {
         await tx.lockMany("wallet", "account_id", [account.id]);
-        held.resolve();
+        locked.resolve();
         await release.promise;
       });
-      await held.promise;
-      const one = first();
+      await locked.promise;
+      const firstResponse = first();
       await untilWaiting(1);
-      const other = second();
+      const secondResponse = second();
       await untilWaiting(2);
       release.resolve();
-      await holder;
-      return [await one, await other] as const;
+      await lock;
+      return [await firstResponse, await secondResponse] as const;
     }
 
-    test("auto top-up that the former owner allows meanwhile stays off", async () => {
+    test("the former owner cannot enable auto top-up", async () => {
       await openWorkspace();
       await visitPage(gateway, `${console}/billing/card`, owner, { card: "works" });
-      const form = { do: "hand_over", person: heir.personId };
-      const [handed, allowed] = await meetAtTheWallet(
+      const form = { do: "hand_over", person: newOwner.personId };
+      const [transferred, enabled] = await queueAtWalletLock(
         () => visitPage(gateway, `${console}/members`, owner, form),
         () => visitPage(gateway, `${console}/billing`, owner, RULES),
       );
-      expect([handed.status, allowed.status]).toEqual([303, 403]);
+      expect([transferred.status, enabled.status]).toEqual([303, 403]);
       expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
       expect((await findAutoTopUp(gateway.server.db, account.id))?.status ?? "off").toBe("off");
       const row = await gateway.server.db.get("select top_up_at from wallet where account_id = ?", [
@@ -102,28 +101,28 @@ for (const store of STORE_KINDS)
     });
 
     const FORMS = [
-      ["budgets", "/budgets", { daily_usd: "500", monthly_usd: "" }],
-      ["a card", "/billing/card", { card: "works" }],
-      ["a purchase", "/billing", { do: "buy", amount_usd: "10", once: "req_once" }],
-      ["a webhook", "/webhooks", { do: "add", url: "https://example.com/hook" }],
-      ["an invitation", "/members", { do: "invite", email: "friend@example.com" }],
+      ["set budgets", "/budgets", { daily_usd: "500", monthly_usd: "" }],
+      ["save a card", "/billing/card", { card: "works" }],
+      ["buy credits", "/billing", { do: "buy", amount_usd: "10", once: "req_once" }],
+      ["create a webhook", "/webhooks", { do: "add", url: "https://example.com/hook" }],
+      ["invite a member", "/members", { do: "invite", email: "friend@example.com" }],
     ] as const;
-    for (const [what, path, form] of FORMS)
-      test(`${what} of the former owner is refused`, async () => {
+    for (const [action, path, form] of FORMS)
+      test(`the former owner cannot ${action}`, async () => {
         await openWorkspace();
-        const begun = Promise.withResolvers<void>();
-        const end = Promise.withResolvers<void>();
-        const handing = gateway.server.db.write(async (tx) => {
-          await transferOwnership(tx, account.id, owner.personId, heir.personId);
-          begun.resolve();
-          await end.promise;
+        const started = Promise.withResolvers<void>();
+        const finish = Promise.withResolvers<void>();
+        const transfer = gateway.server.db.write(async (tx) => {
+          await transferOwnership(tx, account.id, owner.personId, newOwner.personId);
+          started.resolve();
+          await finish.promise;
         });
-        await begun.promise;
-        const sent = visitPage(gateway, console + path, owner, form);
-        await Promise.race([untilWaiting(1), sent]);
-        end.resolve();
-        await handing;
-        expect((await sent).status).toBe(403);
+        await started.promise;
+        const response = visitPage(gateway, console + path, owner, form);
+        await Promise.race([untilWaiting(1), response]);
+        finish.resolve();
+        await transfer;
+        expect((await response).status).toBe(403);
         const { db } = gateway.server;
         expect((await getBudgets(db, account.id, Date.now())).day.limit).toBeNull();
         expect(await findMethod(db, account.id)).toBeUndefined();
@@ -133,25 +132,28 @@ for (const store of STORE_KINDS)
           ).toEqual([]);
       });
 
-    test("a key that somebody mints who is being taken out of the workspace is not made", async () => {
+    test("a member who is being removed cannot create a key", async () => {
       await openWorkspace();
-      const begun = Promise.withResolvers<void>();
-      const end = Promise.withResolvers<void>();
-      const taking = gateway.server.db.write(async (tx) => {
+      const started = Promise.withResolvers<void>();
+      const finish = Promise.withResolvers<void>();
+      const removal = gateway.server.db.write(async (tx) => {
         await tx.lockMany("account", "id", [account.id]);
         await tx.run("delete from membership where account_id = ? and person_id = ?", [
           account.id,
-          heir.personId,
+          newOwner.personId,
         ]);
-        begun.resolve();
-        await end.promise;
+        started.resolve();
+        await finish.promise;
       });
-      await begun.promise;
-      const sent = visitPage(gateway, `${console}/keys`, heir, { do: "mint", name: "mine" });
-      await Promise.race([untilWaiting(1), sent]);
-      end.resolve();
-      await taking;
-      expect((await sent).status).toBe(404);
+      await started.promise;
+      const response = visitPage(gateway, `${console}/keys`, newOwner, {
+        do: "mint",
+        name: "mine",
+      });
+      await Promise.race([untilWaiting(1), response]);
+      finish.resolve();
+      await removal;
+      expect((await response).status).toBe(404);
       const keys = await gateway.server.db.all("select id from api_key where account_id = ?", [
         account.id,
       ]);

@@ -1,5 +1,4 @@
-// A real process is killed while it charges a saved method: another one finds what became of it, and nobody is charged
-// twice.
+// A process is killed while it charges a saved method. Another process finds the charge, and there is no second one.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { listTopUps } from "../../../src/billing/top-up/top-up-rows.ts";
@@ -12,6 +11,7 @@ import {
   stopPostern,
   stopAll,
 } from "../../commands/run-postern.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
 import { testPostgres } from "../../support/stores/postgres.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
@@ -28,10 +28,10 @@ import { enableTopUp, createBillingHarness, saveMethod, type BillingHarness } fr
 // The first test starts PostgreSQL.
 setDefaultTimeout(90_000);
 
-const WAIT_MS = 30_000;
+const WAIT = { timeoutMs: 30_000 };
 const CHARGE = "POST /v1/payment_intents";
 
-const place = createTempFolder();
+const folder = createTempFolder();
 let stripe: FakeStripe;
 let db: Db;
 let harness: BillingHarness;
@@ -40,12 +40,12 @@ beforeAll(async () => {
   stripe = startFakeStripe();
   const databaseUrl = await testPostgres();
   env = {
-    ...place.settings,
+    ...folder.settings,
     ...stripe.env,
     DATABASE_URL: databaseUrl,
     POSTERN_SECRET: "one secret for all of the processes",
   };
-  // The first process brings the store to its schema.
+  // The first process migrates the store.
   await stopPostern(await start("first"));
   db = openPostgres(databaseUrl);
   harness = await createBillingHarness(db, stripe.env);
@@ -54,42 +54,36 @@ afterAll(async () => {
   stopAll();
   await db.close();
   await stripe.stop();
-  place.remove();
+  folder.remove();
 });
 
 const start = (name: string): Promise<RunningProcess> =>
   startPostern(["serve"], { ...env, POSTERN_PROCESS_NAME: name });
-
-async function waitUntil(what: string, isSo: () => Promise<boolean> | boolean): Promise<void> {
-  for (const end = Date.now() + WAIT_MS; Date.now() < end; await Bun.sleep(20))
-    if (await isSo()) return;
-  throw new Error(`it was waited in vain until ${what}`);
-}
 
 async function latestTopUpOf({ id }: TestAccount) {
   const [topUp] = await listTopUps(db, id, 1);
   return topUp;
 }
 
-test("killed while the charge is on its way: one attempt, one charge, one credit", async () => {
+test("a process killed during the charge leaves one top-up, one charge and one credit", async () => {
   const one = await start("one");
   const account = await registerAccount(one);
   await saveMethod(harness, stripe, account.id);
   stripe.fault = "slow";
   harness.clock.now = Date.now();
   await enableTopUp(harness, account.id);
-  await waitUntil("it is charged", () => stripe.calls.includes(CHARGE));
+  await eventually(() => stripe.calls.includes(CHARGE), WAIT);
   process.kill(-(one.process.pid ?? 0), "SIGKILL");
   await one.exited;
   stripe.fault = "fine";
-  await waitUntil("Stripe has made the charge", () => stripe.intents.size === 1);
+  await eventually(() => stripe.intents.size === 1, WAIT);
   expect(await latestTopUpOf(account)).toMatchObject({ state: "charging", isOpen: true });
   expect((await readWallet(db, account.id)).paid).toBe(0n);
 
-  // The lease of the dead process ends, and two others are there at once.
+  // The lease of the dead process expires, and two other processes start at once.
   await db.write((tx) => tx.run("update top_up set due_at = 1 where due_at is not null"));
   const others = await Promise.all([start("two"), start("three")]);
-  await waitUntil("it is paid", async () => (await latestTopUpOf(account))?.state === "paid");
+  await eventually(async () => (await latestTopUpOf(account))?.state === "paid", WAIT);
   expect(stripe.intents.size).toBe(1);
   expect(stripe.calls.filter((call) => call === CHARGE)).toHaveLength(1);
   expect((await readWallet(db, account.id)).paid).toBe(10n * NANO_PER_USD);

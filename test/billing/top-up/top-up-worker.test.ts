@@ -1,5 +1,5 @@
-// Credits that are bought by themselves: as far as the owner allowed, one attempt at a time, and each charged once,
-// whatever crashes, is lost or comes twice.
+// Automatic top-ups: limits, failures and recovery. Every top-up is charged once after crashes, lost replies and repeated
+// webhooks.
 
 import {
   afterAll,
@@ -65,29 +65,29 @@ describeEachStore((kind, open) => {
       await store.close();
     });
 
-    /** An account with 10 USD that were bought, whose owner allows it; Stripe's method does as it is told. */
-    async function allowed(
-      how: Parameters<FakeStripe["completeSetup"]>[1] = {},
+    /** An account with 10 USD of purchased credits, a saved method and auto top-up enabled. */
+    async function newEnabledAccount(
+      methodOptions: Parameters<FakeStripe["completeSetup"]>[1] = {},
       rules: Parameters<typeof enableTopUp>[2] = {},
     ) {
       const { accountId, intent } = await createBuyer(harness, stripe);
-      const method = await saveMethod(harness, stripe, accountId, how);
+      const method = await saveMethod(harness, stripe, accountId, methodOptions);
       await enableTopUp(harness, accountId, rules);
-      await turn();
+      await runJob();
       return { accountId, method, intent };
     }
-    async function turn(): Promise<void> {
+    async function runJob(): Promise<void> {
       harness.clock.now += 1;
       await harness.runTopUps();
     }
     const deliver = () => deliverWebhooks(harness, stripe);
     const charges = () =>
       [...stripe.intents.values()].filter(({ status }) => status === "succeeded");
-    const ofAccount = (accountId: string) => listTopUps(harness.db, accountId, 100);
+    const topUpsOf = (accountId: string) => listTopUps(harness.db, accountId, 100);
     const paidOf = async (accountId: string) => (await readWallet(harness.db, accountId)).paid;
     const settings = async (accountId: string) => {
       const found = await findAutoTopUp(harness.db, accountId);
-      if (found === undefined) throw new Error("never turned on");
+      if (found === undefined) throw new Error("auto top-up was never enabled");
       return found;
     };
     const eventsOf = async (accountId: string) => {
@@ -98,83 +98,84 @@ describeEachStore((kind, open) => {
       return rows.map(({ type, data }) => ({ type, data: JSON.parse(String(data)) }));
     };
 
-    test("a charge that takes the balance below the threshold buys the amount, with its fee, by an ordinary invoice", async () => {
-      const { accountId } = await allowed();
+    test("buys credits with an invoice when a charge takes the balance below the threshold", async () => {
+      const { accountId } = await newEnabledAccount();
       const [before, fees] = [
         charges().length,
         await ledgerBalanceOf(harness.db, "system:fee_revenue"),
       ];
       await harness.spend(accountId, 4n * NANO_PER_USD);
-      await turn();
+      await runJob();
       expect(charges()).toHaveLength(before);
       await harness.spend(accountId, 3n * NANO_PER_USD);
-      await turn();
+      await runJob();
       expect(charges()).toHaveLength(before + 1);
       expect(charges().at(-1)).toMatchObject({ cents: 1_050, currency: "usd" });
       expect(await paidOf(accountId)).toBe(13n * NANO_PER_USD);
       expect((await ledgerBalanceOf(harness.db, "system:fee_revenue")) - fees).toBe(
         50n * NANO_PER_CENT,
       );
-      const [topUp] = await ofAccount(accountId);
+      const [topUp] = await topUpsOf(accountId);
       expect(topUp).toMatchObject({ state: "paid", isOpen: false, amountCents: 1_000 });
       const invoice = await findInvoice(harness.db, topUp?.invoiceId ?? "");
       expect(invoice).toMatchObject({ status: "paid", amountCents: 1_000, feeCents: 50 });
-      for (let turns = 0; turns < 3; turns++) await turn();
+      for (let runs = 0; runs < 3; runs++) await runJob();
       expect(charges()).toHaveLength(before + 1);
     });
 
-    test("it goes on buying until the balance is above the threshold again", async () => {
-      const { accountId } = await allowed({}, { threshold_usd: 15, amount_usd: 4 });
-      for (let turns = 0; turns < 5; turns++) await turn();
+    test("buys until the balance is above the threshold", async () => {
+      const { accountId } = await newEnabledAccount({}, { threshold_usd: 15, amount_usd: 4 });
+      for (let runs = 0; runs < 5; runs++) await runJob();
       expect(await paidOf(accountId)).toBe(18n * NANO_PER_USD);
-      expect(await ofAccount(accountId)).toHaveLength(2);
+      expect(await topUpsOf(accountId)).toHaveLength(2);
     });
 
-    test("nothing is bought where the owner did not allow it, or turned it off", async () => {
+    test("buys nothing if auto top-up was never enabled or is off", async () => {
       const accountId = await harness.newAccount();
       await saveMethod(harness, stripe, accountId);
-      const { accountId: other } = await allowed();
+      const { accountId: other } = await newEnabledAccount();
       await harness.db.write((tx) => disableAutoTopUp(tx, other));
       await harness.spend(other, 9n * NANO_PER_USD);
-      await turn();
+      await runJob();
       await harness.runPoll();
-      await turn();
-      expect(await ofAccount(accountId)).toEqual([]);
-      expect(await ofAccount(other)).toEqual([]);
+      await runJob();
+      expect(await topUpsOf(accountId)).toEqual([]);
+      expect(await topUpsOf(other)).toEqual([]);
       expect((await settings(other)).status).toBe("off");
     });
 
-    test("it cannot be turned on without a payment method", async () => {
+    test("cannot be enabled without a payment method", async () => {
       const accountId = await harness.newAccount();
       expect(await rejectionMessage(enableTopUp(harness, accountId))).toContain(
         "no payment method",
       );
     });
 
-    test("many processes that look at once make one attempt and one charge", async () => {
-      const { accountId } = await allowed();
+    test("concurrent processes make one top-up and one charge", async () => {
+      const { accountId } = await newEnabledAccount();
       const others = await Promise.all(
         [1, 2, 3].map(() => createBillingHarness(store.db, stripe.env)),
       );
       for (const other of others) other.clock.now = harness.clock.now;
       const before = charges().length;
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await Promise.all([harness, ...others, harness, ...others].map((one) => one.runTopUps()));
+      const processes = [harness, ...others, harness, ...others];
+      await Promise.all(processes.map(({ runTopUps }) => runTopUps()));
       expect(charges()).toHaveLength(before + 1);
-      expect(await ofAccount(accountId)).toHaveLength(1);
+      expect(await topUpsOf(accountId)).toHaveLength(1);
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
 
-    test("a process that dies between the attempt and the charge: another charges it, once", async () => {
-      const { accountId } = await allowed();
+    test("a top-up whose process died before the charge is charged once by another process", async () => {
+      const { accountId } = await newEnabledAccount();
       const before = charges().length;
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "down";
-      await turn();
+      await runJob();
       stripe.fault = "fine";
-      const [open] = await ofAccount(accountId);
+      const [open] = await topUpsOf(accountId);
       expect(open).toMatchObject({ state: "charging", isOpen: true });
-      // Meanwhile nobody pays it by hand as well, and nobody withdraws it.
+      // Meanwhile its invoice can neither be paid by hand nor voided.
       const invoiceId = open?.invoiceId ?? "";
       expect(await beginPayment(harness.billing, invoiceId, harness.clock.now)).toEqual({
         kind: "processing",
@@ -184,28 +185,28 @@ describeEachStore((kind, open) => {
           cancelOpenCheckout(harness.billing, { id: invoiceId, accountId, now: harness.clock.now }),
         ),
       ).toContain("a payment is processing");
-      await turn();
+      await runJob();
       expect(charges()).toHaveLength(before);
       harness.clock.now += MINUTE_MS + 1;
       const other = await createBillingHarness(store.db, stripe.env);
       other.clock.now = harness.clock.now;
-      await Promise.all([turn(), other.runTopUps(), turn()]);
+      await Promise.all([runJob(), other.runTopUps(), runJob()]);
       expect(charges()).toHaveLength(before + 1);
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       expect((await settings(accountId)).failures).toBe(0);
     });
 
-    test("a charge whose reply was lost, or whose process died right after it, is found and not made again", async () => {
-      for (const dies of [false, true]) {
-        const { accountId } = await allowed();
+    test("a charge with a lost reply is found and not repeated", async () => {
+      for (const hasCrashed of [false, true]) {
+        const { accountId } = await newEnabledAccount();
         const before = charges().length;
         await harness.spend(accountId, 9n * NANO_PER_USD);
-        stripe.fault = dies ? "down" : "reply lost";
-        await turn();
+        stripe.fault = hasCrashed ? "down" : "reply lost";
+        await runJob();
         stripe.fault = "fine";
-        const [topUp] = await ofAccount(accountId);
-        if (topUp === undefined) throw new Error("no attempt");
-        if (dies) {
+        const [topUp] = await topUpsOf(accountId);
+        if (topUp === undefined) throw new Error("no top-up");
+        if (hasCrashed) {
           const method = await getMethod(harness.db, topUp.methodId);
           await requirePaymentMethods(harness.billing.processor).charge({
             ...topUp,
@@ -217,34 +218,34 @@ describeEachStore((kind, open) => {
         expect(charges()).toHaveLength(before + 1);
         expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
         harness.clock.now += MINUTE_MS + 1;
-        await turn();
+        await runJob();
         expect(charges()).toHaveLength(before + 1);
         expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       }
     });
 
-    test("its webhooks, early, twice and late, change nothing more; without any it is credited all the same", async () => {
-      const { accountId } = await allowed();
+    test("early, repeated and late webhooks credit the payment once", async () => {
+      const { accountId } = await newEnabledAccount();
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "reply lost";
-      await turn();
+      await runJob();
       stripe.fault = "fine";
-      const mail = [...stripe.webhookEvents];
+      const webhooks = [...stripe.webhookEvents];
       await deliver();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
-      expect((await ofAccount(accountId))[0]).toMatchObject({ state: "paid", isOpen: false });
+      expect((await topUpsOf(accountId))[0]).toMatchObject({ state: "paid", isOpen: false });
       harness.clock.now += MINUTE_MS + 1;
-      await turn();
-      stripe.webhookEvents.push(...mail, ...mail);
+      await runJob();
+      stripe.webhookEvents.push(...webhooks, ...webhooks);
       await deliver();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
 
-    test("a dispute is found without a webhook, also where only a webhook told of the payment", async () => {
-      const { accountId } = await allowed();
+    test("a dispute is found by polling, even if the payment was found by a webhook", async () => {
+      const { accountId } = await newEnabledAccount();
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "reply lost";
-      await turn();
+      await runJob();
       stripe.fault = "fine";
       await deliver();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
@@ -257,12 +258,12 @@ describeEachStore((kind, open) => {
       expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
     });
 
-    test("two failures in a row stop it, each is told, and the owner turns it on again", async () => {
+    test("two failures in a row stop auto top-up until the owner enables it again", async () => {
       for (const behavior of ["declined", "authentication_required"] as const) {
-        const { accountId, method } = await allowed({ behavior });
+        const { accountId, method } = await newEnabledAccount({ behavior });
         await harness.spend(accountId, 9n * NANO_PER_USD);
-        await turn();
-        const [failed] = await ofAccount(accountId);
+        await runJob();
+        const [failed] = await topUpsOf(accountId);
         expect(failed).toMatchObject({ state: "failed", reason: behavior, isOpen: false });
         expect((await findInvoice(harness.db, failed?.invoiceId ?? ""))?.status).toBe("void");
         expect((await invoiceAuditEntries(harness.db, accountId)).slice(-2)).toEqual([
@@ -270,13 +271,13 @@ describeEachStore((kind, open) => {
           `invoice.voided ${failed?.invoiceId} system billing`,
         ]);
         expect(await settings(accountId)).toMatchObject({ status: "on", failures: 1 });
-        // Not at once: a bank that refused will refuse again.
-        await turn();
+        // No immediate retry: a bank that declined would decline again.
+        await runJob();
         await harness.runPoll();
-        await turn();
-        expect(await ofAccount(accountId)).toHaveLength(1);
+        await runJob();
+        expect(await topUpsOf(accountId)).toHaveLength(1);
         harness.clock.now += 10 * MINUTE_MS + 1;
-        await turn();
+        await runJob();
         expect(await settings(accountId)).toMatchObject({
           status: "stopped",
           failures: 2,
@@ -284,8 +285,8 @@ describeEachStore((kind, open) => {
         });
         harness.clock.now += DAY_MS;
         await harness.runPoll();
-        await turn();
-        expect(await ofAccount(accountId)).toHaveLength(2);
+        await runJob();
+        expect(await topUpsOf(accountId)).toHaveLength(2);
         expect(
           (await eventsOf(accountId)).filter(({ type }) => type !== "balance.low"),
         ).toMatchObject([
@@ -297,54 +298,54 @@ describeEachStore((kind, open) => {
           { type: "top_up.stopped", data: { reason: "payment_failed", failures_in_a_row: 2 } },
         ]);
         const open = [...stripe.intents.values()].filter(
-          ({ method: one, status }) => one === method.id && status !== "canceled",
+          (intent) => intent.method === method.id && intent.status !== "canceled",
         );
         expect(open).toEqual([]);
         method.behavior = "works";
         await enableTopUp(harness, accountId);
-        await turn();
+        await runJob();
         expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
         expect(await settings(accountId)).toMatchObject({ status: "on", failures: 0 });
       }
     });
 
-    test("a success in between begins the count of failures anew", async () => {
-      const { accountId, method } = await allowed({ behavior: "declined" });
+    test("a success resets the number of failures", async () => {
+      const { accountId, method } = await newEnabledAccount({ behavior: "declined" });
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await turn();
+      await runJob();
       method.behavior = "works";
       harness.clock.now += 10 * MINUTE_MS + 1;
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       expect(await settings(accountId)).toMatchObject({ status: "on", failures: 0 });
     });
 
-    test("a month's ceiling counts what was bought and what is being bought, is told once, and ends with the month", async () => {
-      const { accountId, method } = await allowed({}, { monthly_ceiling_usd: "29.99" });
+    test("the monthly ceiling counts paid and open top-ups, is reported once, and resets monthly", async () => {
+      const { accountId, method } = await newEnabledAccount({}, { monthly_ceiling_usd: "29.99" });
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await turn();
+      await runJob();
       method.behavior = "processing";
       await harness.spend(accountId, 10n * NANO_PER_USD);
-      await turn();
-      const [pending] = await ofAccount(accountId);
-      expect(pending).toMatchObject({ state: "processing", isOpen: true });
+      await runJob();
+      const [pfinalStatus] = await topUpsOf(accountId);
+      expect(pfinalStatus).toMatchObject({ state: "processing", isOpen: true });
       const intent = [...stripe.intents.values()].find(({ status }) => status === "processing");
-      if (intent === undefined) throw new Error("nothing is under way");
+      if (intent === undefined) throw new Error("no payment is processing");
       stripe.completeCharge(intent, "succeeded");
       await deliver();
       method.behavior = "works";
       await harness.spend(accountId, 10n * NANO_PER_USD);
-      for (let turns = 0; turns < 3; turns++) {
-        await turn();
+      for (let runs = 0; runs < 3; runs++) {
+        await runJob();
         await harness.runPoll();
       }
-      expect(await ofAccount(accountId)).toHaveLength(2);
+      expect(await topUpsOf(accountId)).toHaveLength(2);
       expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
-      const told = (await eventsOf(accountId)).filter(
+      const ceilingEvents = (await eventsOf(accountId)).filter(
         ({ type }) => type === "top_up.ceiling_reached",
       );
       const resumesAt = windowEnd("month", harness.clock.now);
-      expect(told).toMatchObject([
+      expect(ceilingEvents).toMatchObject([
         {
           data: {
             monthly_ceiling_usd: 29.99,
@@ -355,17 +356,17 @@ describeEachStore((kind, open) => {
       ]);
       const today = harness.clock.now;
       harness.clock.now = resumesAt + 1;
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       harness.clock.now = today;
     });
 
-    test("a payment that takes days is one attempt: it can neither be paid by hand nor withdrawn, and may fail", async () => {
-      for (const ending of ["succeeded", "requires_payment_method"] as const) {
-        const { accountId } = await allowed({ behavior: "processing" });
+    test("an invoice with a delayed charge can neither be paid by hand nor voided", async () => {
+      for (const finalStatus of ["succeeded", "requires_payment_method"] as const) {
+        const { accountId } = await newEnabledAccount({ behavior: "processing" });
         await harness.spend(accountId, 9n * NANO_PER_USD);
-        await turn();
-        const [topUp] = await ofAccount(accountId);
+        await runJob();
+        const [topUp] = await topUpsOf(accountId);
         const invoiceId = topUp?.invoiceId ?? "";
         expect(await beginPayment(harness.billing, invoiceId, harness.clock.now)).toEqual({
           kind: "processing",
@@ -380,16 +381,16 @@ describeEachStore((kind, open) => {
           ),
         ).toContain("a payment is processing");
         await harness.runPoll();
-        await turn();
-        expect(await ofAccount(accountId)).toHaveLength(1);
+        await runJob();
+        expect(await topUpsOf(accountId)).toHaveLength(1);
         const intent = [...stripe.intents.values()].at(-1);
-        if (intent === undefined) throw new Error("nothing is under way");
-        stripe.completeCharge(intent, ending);
+        if (intent === undefined) throw new Error("no payment is processing");
+        stripe.completeCharge(intent, finalStatus);
         stripe.webhookEvents.length = 0;
         harness.clock.now += 11 * MINUTE_MS;
-        await turn();
-        const after = (await ofAccount(accountId))[0];
-        if (ending === "succeeded") {
+        await runJob();
+        const after = (await topUpsOf(accountId))[0];
+        if (finalStatus === "succeeded") {
           expect(after).toMatchObject({ state: "paid" });
           expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
         } else {
@@ -399,17 +400,17 @@ describeEachStore((kind, open) => {
       }
     });
 
-    test("a Stripe that cannot be asked for long: given up, told, and credited if the charge turns up later", async () => {
-      const { accountId } = await allowed();
+    test("a charge that is found after the top-up was abandoned is credited", async () => {
+      const { accountId } = await newEnabledAccount();
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "down";
-      await turn();
+      await runJob();
       harness.clock.now += 40 * MINUTE_MS;
-      await turn();
-      // As long as nobody can say, nobody gives up.
-      expect((await ofAccount(accountId))[0]).toMatchObject({ isOpen: true });
-      const [topUp] = await ofAccount(accountId);
-      if (topUp === undefined) throw new Error("no attempt");
+      await runJob();
+      // While Stripe is down, its charges cannot be listed, so the top-up stays open.
+      expect((await topUpsOf(accountId))[0]).toMatchObject({ isOpen: true });
+      const [topUp] = await topUpsOf(accountId);
+      if (topUp === undefined) throw new Error("no top-up");
       const method = await getMethod(harness.db, topUp.methodId);
       await harness.db.write((tx) => revokeCharging(tx, accountId, harness.clock.now));
       await harness.db.write((tx) =>
@@ -428,105 +429,105 @@ describeEachStore((kind, open) => {
       stripe.webhookEvents.length = 0;
       const today = harness.clock.now;
       harness.clock.now += DAY_MS + 1;
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
-      expect((await ofAccount(accountId))[0]).toMatchObject({ state: "paid", dueAt: null });
+      expect((await topUpsOf(accountId))[0]).toMatchObject({ state: "paid", dueAt: null });
       harness.clock.now = today;
     });
 
-    test("what was given up counts to the ceiling until it was looked for once more", async () => {
-      const { accountId } = await allowed({}, { monthly_ceiling_usd: "15" });
+    test("an abandoned top-up counts towards the ceiling until its last check", async () => {
+      const { accountId } = await newEnabledAccount({}, { monthly_ceiling_usd: "15" });
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "down";
-      await turn();
+      await runJob();
       stripe.fault = "fine";
-      const [lost] = await ofAccount(accountId);
-      if (lost === undefined) throw new Error("no attempt");
-      const about = { reason: "processor_unreachable", now: harness.clock.now } as const;
-      await harness.db.write((tx) => failTopUp(tx, lost, { ...about, onTopUpEvent: undefined }));
+      const [lost] = await topUpsOf(accountId);
+      if (lost === undefined) throw new Error("no top-up");
+      const failure = { reason: "processor_unreachable", now: harness.clock.now } as const;
+      await harness.db.write((tx) => failTopUp(tx, lost, { ...failure, onTopUpEvent: undefined }));
       const today = harness.clock.now;
       harness.clock.now += 11 * MINUTE_MS;
-      for (let turns = 0; turns < 3; turns++) await turn();
-      expect(await ofAccount(accountId)).toHaveLength(1);
+      for (let runs = 0; runs < 3; runs++) await runJob();
+      expect(await topUpsOf(accountId)).toHaveLength(1);
       harness.clock.now = today + DAY_MS + 1;
-      await turn();
+      await runJob();
       harness.clock.now += MINUTE_MS;
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       expect((await findAutoTopUp(harness.db, accountId))?.ceilingNotifiedMonth).toBe(0);
       harness.clock.now = today;
     });
 
-    test("a process that stood still between the attempt and the charge charges nothing: another may have", async () => {
-      const { accountId } = await allowed();
+    test("a process that stalled before the charge does not charge", async () => {
+      const { accountId } = await newEnabledAccount();
       const before = charges().length;
       await harness.spend(accountId, 9n * NANO_PER_USD);
       const { now } = harness.clock;
       await processTopUps({ ...harness.billing, currentTime: () => now + DAY_MS }, now + 1);
       expect(charges()).toHaveLength(before);
-      expect((await ofAccount(accountId))[0]).toMatchObject({ state: "charging", isOpen: true });
+      expect((await topUpsOf(accountId))[0]).toMatchObject({ state: "charging", isOpen: true });
       harness.clock.now += MINUTE_MS + 2;
-      await turn();
+      await runJob();
       expect(charges()).toHaveLength(before + 1);
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
 
-    test("a method that is gone at Stripe stops it at once", async () => {
-      const { accountId, method } = await allowed();
+    test("a method that was detached at Stripe stops auto top-up at once", async () => {
+      const { accountId, method } = await newEnabledAccount();
       method.isAttached = false;
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await turn();
-      expect((await ofAccount(accountId))[0]).toMatchObject({ reason: "method_gone" });
+      await runJob();
+      expect((await topUpsOf(accountId))[0]).toMatchObject({ reason: "method_gone" });
       expect(await settings(accountId)).toMatchObject({
         status: "stopped",
         stoppedReason: "no_payment_method",
       });
     });
 
-    test("a payment that is not credited stops it at once: an operator has to look", async () => {
-      const { accountId } = await allowed({ behavior: "processing" });
+    test("a payment that is not credited stops auto top-up at once", async () => {
+      const { accountId } = await newEnabledAccount({ behavior: "processing" });
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await turn();
-      const [topUp] = await ofAccount(accountId);
+      await runJob();
+      const [topUp] = await topUpsOf(accountId);
       const intent = [...stripe.intents.values()].at(-1);
-      if (intent === undefined || topUp === undefined) throw new Error("nothing is under way");
-      // Somebody at Stripe took another amount for it.
+      if (intent === undefined || topUp === undefined) throw new Error("no payment is processing");
+      // Stripe captured another amount.
       stripe.completeCharge(Object.assign(intent, { cents: 999 }), "succeeded");
       await deliver();
       harness.clock.now += 11 * MINUTE_MS;
-      await turn();
+      await runJob();
       expect(await settings(accountId)).toMatchObject({ stoppedReason: "payment_not_credited" });
       expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
     });
 
-    test("a refund that leaves the balance below the threshold stops it; one that does not, does not", async () => {
-      const { accountId, intent } = await allowed();
+    test("a refund stops auto top-up only if the balance is below the threshold", async () => {
+      const { accountId, intent } = await newEnabledAccount();
       stripe.refund(intent, 105);
       await deliver();
-      await turn();
+      await runJob();
       expect(await settings(accountId)).toMatchObject({ status: "on" });
       stripe.refund(intent, 630);
       await deliver();
       await harness.runPoll();
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(3n * NANO_PER_USD);
       expect(await settings(accountId)).toMatchObject({
         status: "stopped",
         stoppedReason: "payment_refunded",
       });
-      expect(await ofAccount(accountId)).toEqual([]);
+      expect(await topUpsOf(accountId)).toEqual([]);
     });
 
-    test("a dispute stops it, also of a payment that it made, and what is owed is never charged by itself", async () => {
-      const { accountId } = await allowed();
+    test("a dispute stops auto top-up, and the debt is never charged automatically", async () => {
+      const { accountId } = await newEnabledAccount();
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await turn();
+      await runJob();
       await harness.spend(accountId, 5n * NANO_PER_USD);
       const intent = charges().at(-1);
       if (intent === undefined) throw new Error("nothing was charged");
       stripe.dispute(intent, 1_050);
       stripe.webhookEvents.length = 0;
-      // No webhook came: the payment is asked after all the same.
+      // Without a webhook, polling finds the dispute.
       harness.clock.now += DAY_MS;
       await harness.runPoll();
       expect(await readWallet(harness.db, accountId)).toMatchObject({
@@ -536,55 +537,55 @@ describeEachStore((kind, open) => {
       expect(await settings(accountId)).toMatchObject({ stoppedReason: "payment_disputed" });
       await enableTopUp(harness, accountId);
       const before = charges().length;
-      await turn();
+      await runJob();
       expect(charges()).toHaveLength(before);
     });
 
-    test("open invoices of others do not stand in its way", async () => {
-      const { accountId } = await allowed();
+    test("the limit of open invoices does not block a top-up", async () => {
+      const { accountId } = await newEnabledAccount();
       for (let count = 0; count < 100; count++)
         await harness.db.write((tx) =>
           createInvoice(tx, { accountId, amountCents: 100, now: harness.clock.now }),
         );
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
 
-    test("a workspace that an operator froze is not topped up, until it is free again", async () => {
-      const { accountId } = await allowed();
+    test("a frozen workspace is not topped up until it is unfrozen", async () => {
+      const { accountId } = await newEnabledAccount();
       await harness.db.write((tx) => setFreeze(tx, accountId, { at: 1, reason: "looked into" }));
       await harness.db.write((tx) =>
         tx.run("update auto_top_up set threshold_cents = 2000, due_at = 1 where account_id = ?", [
           accountId,
         ]),
       );
-      await turn();
-      expect(await ofAccount(accountId)).toEqual([]);
+      await runJob();
+      expect(await topUpsOf(accountId)).toEqual([]);
       await harness.db.write((tx) => setFreeze(tx, accountId, null));
       harness.clock.now += DAY_MS;
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(20n * NANO_PER_USD);
     });
 
-    test("what no charge has told of is found by the sweep", async () => {
-      const { accountId } = await allowed();
+    test("polling finds a low balance that no charge reported", async () => {
+      const { accountId } = await newEnabledAccount();
       await harness.spend(accountId, 9n * NANO_PER_USD);
       await harness.db.write((tx) =>
         tx.run("update auto_top_up set due_at = null where account_id = ?", [accountId]),
       );
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(1n * NANO_PER_USD);
       await harness.runPoll();
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
 
-    test("a removed method is not charged any more, and forgotten at Stripe", async () => {
-      const { accountId, method } = await allowed();
+    test("a removed method is not charged and is detached at Stripe", async () => {
+      const { accountId, method } = await newEnabledAccount();
       await harness.db.write((tx) => revokeCharging(tx, accountId, harness.clock.now));
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await turn();
+      await runJob();
       stripe.fault = "down";
       await harness.runPoll();
       expect(method.isAttached).toBe(true);
@@ -592,23 +593,23 @@ describeEachStore((kind, open) => {
       harness.clock.now += MINUTE_MS + 1;
       await harness.runPoll();
       expect(method.isAttached).toBe(false);
-      expect(await ofAccount(accountId)).toEqual([]);
+      expect(await topUpsOf(accountId)).toEqual([]);
     });
 
-    test("another method takes the place of the one before, which is forgotten", async () => {
-      const { accountId, method } = await allowed({ behavior: "declined" });
-      const better = await saveMethod(harness, stripe, accountId);
+    test("a new method replaces the former one, which is detached", async () => {
+      const { accountId, method } = await newEnabledAccount({ behavior: "declined" });
+      const newMethod = await saveMethod(harness, stripe, accountId);
       await harness.runPoll();
-      expect([method.isAttached, better.isAttached]).toEqual([false, true]);
+      expect([method.isAttached, newMethod.isAttached]).toEqual([false, true]);
       await harness.spend(accountId, 9n * NANO_PER_USD);
-      await turn();
+      await runJob();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
     });
   });
 });
 
-describe("where Stripe works out the tax", () => {
-  test("a saved method is charged with the tax of its address, and the books hold it apart", async () => {
+describe("with Stripe's automatic tax", () => {
+  test("a saved method is charged the tax of its address, which the ledger keeps apart", async () => {
     const { openStore } = await import("../../support/stores/stores.ts");
     const store = await openStore("sqlite");
     const stripe = startFakeStripe();
@@ -628,11 +629,11 @@ describe("where Stripe works out the tax", () => {
     expect((await readWallet(store.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     expect(await ledgerBalanceOf(store.db, "system:tax_payable")).toBe(210n * NANO_PER_CENT);
     await expectLedgerValid(store.db);
-    const nowhere = await harness.newAccount();
-    await saveMethod(harness, stripe, nowhere, { country: null });
-    await enableTopUp(harness, nowhere);
+    const withoutAddress = await harness.newAccount();
+    await saveMethod(harness, stripe, withoutAddress, { country: null });
+    await enableTopUp(harness, withoutAddress);
     await harness.runTopUps();
-    expect(await findAutoTopUp(store.db, nowhere)).toMatchObject({
+    expect(await findAutoTopUp(store.db, withoutAddress)).toMatchObject({
       stoppedReason: "no_payment_method",
     });
     await stripe.stop();
