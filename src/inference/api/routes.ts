@@ -7,9 +7,9 @@ import type { CallInput } from "../lifecycle/call.ts";
 import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
 import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
-import { hasPayment, type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
+import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
+import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api } from "../request/parse-request.ts";
-import { validateForwardedHeaders } from "../upstream/request-headers.ts";
 import {
   ChatRequest,
   CountTokensRequest,
@@ -265,30 +265,25 @@ function embeddingsRoute(deps: InferenceRouteDeps): Route {
 
 type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
 
-/** Runs a call; with an `Idempotency-Key` once, and with payments where the gateway takes them. */
 function callHandler(
   { infer: inferDeps, idempotency, payment }: InferenceRouteDeps,
   api: Api,
 ): (input: ModelInput) => Promise<Response> {
   return (routeInput) => {
-    const { url } = routeInput.request;
+    const { headers, request } = routeInput;
     const idempotent = idempotentCallOf(api, routeInput, idempotency.now());
-    const input: CallInput = {
-      ...callInputOf(api, routeInput),
-      idempotent,
-      hasPayment: payment !== undefined && hasPayment(routeInput.headers),
-    };
-    const run = (): Promise<Response> =>
-      payment === undefined
-        ? infer(inferDeps, input)
-        : withPayment(payment, input, url, () => infer(inferDeps, input));
-    return idempotent === undefined ? run() : withIdempotency(idempotency, input, idempotent, run);
+    const hasPayment = payment !== undefined && headers.has("payment-signature");
+    const input = { ...callInputOf(api, routeInput), idempotent, hasPayment };
+    const run = (): Promise<Response> => infer(inferDeps, input);
+    const runPaid = payment && (() => withPayment(payment, input, request.url, run));
+    if (idempotent !== undefined)
+      return withIdempotency(idempotency, input, idempotent, runPaid ?? run);
+    return runPaid === undefined ? infer(inferDeps, input) : runPaid();
   };
 }
 
 function callInputOf(api: Api, input: ModelInput): CallInput {
   const { caller, requestId, now, headers, request, bodyText } = input;
-  validateForwardedHeaders(headers);
   return {
     api,
     text: bodyText,
@@ -296,6 +291,7 @@ function callInputOf(api: Api, input: ModelInput): CallInput {
     requestId,
     now,
     headers,
+    forwardedHeaders: readForwardedHeaders(headers),
     signal: request.signal,
     idempotent: undefined,
   };

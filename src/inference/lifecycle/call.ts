@@ -9,6 +9,7 @@ import type { Tx } from "../../store/db.ts";
 import type { Outcome, ProviderAttempt, UsageRecord } from "../../usage/usage.ts";
 import type { UsageCharge } from "../metering/charge.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
+import type { ForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
 import type { TransportPlan } from "../translate/plan.ts";
@@ -21,6 +22,7 @@ export interface CallInput {
   readonly requestId: string;
   readonly now: number;
   readonly headers: Headers;
+  readonly forwardedHeaders: ForwardedHeaders;
   readonly signal: AbortSignal;
   readonly idempotent: IdempotentCall | undefined;
   /** Whether the request carries an x402 payment: then a lack of credits is an error at once. */

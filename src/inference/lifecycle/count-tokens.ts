@@ -6,7 +6,6 @@ import { inputBound } from "../metering/input-bound.ts";
 import { withMembers } from "../request/json-edit.ts";
 import { type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { GATEWAY_FIELDS } from "../routing/routing-preferences.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
@@ -32,7 +31,7 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
     body: countBody(request, candidate),
     stream: false,
     isTranslated: false,
-    headers: input.headers,
+    forwardedHeaders: input.forwardedHeaders,
     cancelSignal: input.signal,
   } as const;
   const result = await attemptCandidate(candidate, attempt, [], deps.send);
@@ -45,7 +44,7 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
 function countBody(request: ParsedRequest, { upstreamName, credential }: Candidate): string {
   const { messagesVersion } = credential.provider;
   return withMembers(request.text, request.spans, {
-    ...Object.fromEntries(GATEWAY_FIELDS.map((field) => [field, undefined])),
+    ...Object.fromEntries(request.gatewayFields.map((field) => [field, undefined])),
     ...(upstreamName === request.model ? {} : { model: JSON.stringify(upstreamName) }),
     ...(messagesVersion === undefined
       ? {}

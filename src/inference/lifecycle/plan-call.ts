@@ -71,7 +71,7 @@ export function attemptRequestFor(
     body: plan.body,
     stream: request.stream,
     isTranslated: plan.isTranslated,
-    headers: input.headers,
+    forwardedHeaders: input.forwardedHeaders,
     // If closing the connection does not end the bill, the call runs on without its caller for the provider's usage. A stream
     // that has begun learns from its own cancellation that the caller has left.
     cancelSignal: abortStopsBilling(candidate) ? input.signal : shutdownSignal,

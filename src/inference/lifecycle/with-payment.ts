@@ -17,10 +17,6 @@ export interface PayableCall extends Caller {
   readonly now: number;
 }
 
-export function hasPayment(headers: Headers): boolean {
-  return headers.has("payment-signature");
-}
-
 export async function withPayment(
   { payAndRun, trackCall }: PaymentDeps,
   { caller, headers, now }: CallInput,

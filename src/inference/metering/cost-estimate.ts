@@ -25,7 +25,6 @@ import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import type { Provider } from "../providers/providers.ts";
 import {
   ADVISOR_OUTPUT_TOKENS,
-  advisorsOf,
   NO_FEES,
   UNBOUNDED_TOOL_TOKENS,
   toolsOf,
@@ -142,7 +141,7 @@ function advisorCostBound(
 ): Nano {
   if (byok) return 0n;
   let sum = 0n;
-  for (const { model, calls, param } of advisorsOf(request.json)) {
+  for (const { model, calls, param } of request.advisors) {
     const card = cardResolver(catalog, provider, now)(model);
     if (card === undefined)
       throw new Fault("invalid_request", "no price for an advisor", {

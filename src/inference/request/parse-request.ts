@@ -3,14 +3,13 @@
 
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { FeeMeter } from "../../base/usage-meters.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import { type ObjectSpans, memberSpans } from "./json-edit.ts";
-import { maxToolTokens, maxFees } from "./tool-bounds.ts";
+import { toolBounds, type ToolBounds } from "./tool-bounds.ts";
 
 export type Api = "chat" | "responses" | "messages" | "embeddings";
 
-export interface ParsedRequest {
+export interface ParsedRequest extends ToolBounds {
   readonly api: Api;
   readonly text: string;
   readonly spans: ObjectSpans;
@@ -22,9 +21,8 @@ export interface ParsedRequest {
   /** The most output tokens of each choice, where the caller set it. */
   readonly outputMax: number | undefined;
   readonly choices: number;
-  readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
-  /** The most tokens that the provider reads besides what was sent. */
-  readonly toolTokens: number;
+  /** The fields for the gateway itself, which no provider gets. */
+  readonly gatewayFields: readonly string[];
   readonly serviceTier: string | undefined;
   readonly speed: string | undefined;
 }
@@ -57,11 +55,19 @@ export function parseRequest(
     wantsUsage: isObject(options) && options["include_usage"] === true,
     outputMax: purpose === "count" ? undefined : readOutputMax(api, json),
     choices: api === "chat" ? (readCount(json, "n", MAX_CHOICES) ?? 1) : 1,
-    fees: maxFees(json),
-    toolTokens: maxToolTokens(json),
+    ...toolBounds(json),
+    gatewayFields: gatewayFieldsOf(api, json),
     serviceTier: readString(json, "service_tier"),
     speed: readString(json, "speed"),
   };
+}
+
+const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
+const NO_FIELDS: readonly string[] = [];
+
+function gatewayFieldsOf(api: Api, json: JsonObject): readonly string[] {
+  if (api === "embeddings") return NO_FIELDS;
+  return GATEWAY_FIELDS.some((field) => json[field] !== undefined) ? GATEWAY_FIELDS : NO_FIELDS;
 }
 
 function readModel(json: JsonObject): string {

@@ -42,8 +42,24 @@ const ADVISOR_TOOL_TYPE = /^advisor/;
 /** What most requests ask for; this very object, so that it can be told from others at a glance. */
 export const NO_FEES: Readonly<Partial<Record<FeeMeter, number>>> = {};
 
-export function maxFees(json: JsonObject): Readonly<Partial<Record<FeeMeter, number>>> {
+export interface ToolBounds {
+  /** The most pieces that can be charged for. */
+  readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
+  /** The most tokens that the provider reads besides the request. */
+  readonly toolTokens: number;
+  readonly advisors: readonly Advisor[];
+}
+
+export function toolBounds(json: JsonObject): ToolBounds {
   const tools = toolsOf(json);
+  return {
+    fees: maxFees(tools, json),
+    toolTokens: maxToolTokens(tools, json),
+    advisors: advisorsOf(json),
+  };
+}
+
+function maxFees(tools: readonly JsonObject[], json: JsonObject): ToolBounds["fees"] {
   const hasSearch = hasSearchOption(json);
   if (!hasSearch && tools.length === 0) return NO_FEES;
   const fees: Partial<Record<FeeMeter, number>> = {};
@@ -55,24 +71,24 @@ export function maxFees(json: JsonObject): Readonly<Partial<Record<FeeMeter, num
   return fees;
 }
 
-/** The most tokens that the provider reads besides the request; 0 where it reads nothing else. */
-export function maxToolTokens(json: JsonObject): number {
+function maxToolTokens(tools: readonly JsonObject[], json: JsonObject): number {
   let tokens = hasSearchOption(json) ? DEFAULT_TOOL_CALLS * TOKENS_PER_SEARCH : 0;
-  for (const tool of toolsOf(json)) tokens += tokensOfTool(tool, json);
+  for (const tool of tools) tokens += tokensOfTool(tool, json);
   if (hasUnboundedTools(json)) tokens += UNBOUNDED_TOOL_TOKENS;
   return Math.min(tokens, UNBOUNDED_TOOL_TOKENS);
 }
 
+const NO_ADVISORS: readonly Advisor[] = [];
+
+/** Another model that the provider may ask during the call. */
 export interface Advisor {
   readonly model: string;
   readonly calls: number;
   readonly param: string;
 }
 
-/** The other models that the provider may ask while it answers. */
-export function advisorsOf(json: JsonObject): readonly Advisor[] {
-  const { tools } = json;
-  if (!Array.isArray(tools)) return [];
+function advisorsOf({ tools }: JsonObject): readonly Advisor[] {
+  if (!Array.isArray(tools)) return NO_ADVISORS;
   return tools.flatMap((tool: unknown, index): readonly Advisor[] => {
     if (
       !isObject(tool) ||

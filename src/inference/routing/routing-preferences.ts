@@ -33,13 +33,6 @@ const PREFERENCE_FIELDS = [
 ] as const;
 const PRICE_FIELDS = ["prompt", "completion"] as const;
 
-/** Request fields of the gateway itself, which are never sent to a provider. */
-export const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
-
-export function hasGatewayFields({ models, provider, postern }: JsonObject): boolean {
-  return models !== undefined || provider !== undefined || postern !== undefined;
-}
-
 /** The routing preferences of a request; undefined if it has none. */
 export function readPreferences(
   json: JsonObject,

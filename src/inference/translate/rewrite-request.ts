@@ -5,7 +5,6 @@ import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { isObject } from "../../base/json.ts";
 import { withMembers } from "../request/json-edit.ts";
-import { hasGatewayFields, GATEWAY_FIELDS } from "../routing/routing-preferences.ts";
 
 export interface RequestAdjustments {
   /** An end-user ID for the account that reveals nothing about it. */
@@ -57,12 +56,11 @@ export function rewriteRequest(
 // Sets the provider's name for the model and removes the gateway's own fields.
 function setModel(
   changes: Record<string, string | undefined>,
-  { api, json }: ParsedRequest,
+  { api, json, gatewayFields }: ParsedRequest,
   upstreamName: string,
   messagesVersion: string | undefined,
 ): void {
-  if (api !== "embeddings" && hasGatewayFields(json))
-    for (const field of GATEWAY_FIELDS) changes[field] = undefined;
+  for (const field of gatewayFields) changes[field] = undefined;
   if (api === "messages" && messagesVersion !== undefined) {
     changes["model"] = undefined;
     changes["anthropic_version"] = JSON.stringify(messagesVersion);

@@ -1,48 +1,21 @@
-// The headers of a request to a provider: its credential, and the few of the caller's own that are forwarded.
+// The headers of a request to a provider: its credential, and those of the caller that are forwarded.
 
-import { invalid } from "../../base/fault.ts";
 import { memoize } from "../../base/memoize.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-
-const FORWARDED_HEADERS = [
-  "anthropic-beta",
-  "anthropic-version",
-  "openai-beta",
-  "x-grok-conv-id",
-  "accept-language",
-] as const;
-
-/** What no header value may contain (RFC 9110 §5.5); the runtime accepts a DEL. */
-const INVALID_HEADER_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
+import { type ForwardedHeaders, NO_FORWARDED_HEADERS } from "../request/forwarded-headers.ts";
 
 /** Anthropic requires a version; this is sent where the caller named none. */
 const ANTHROPIC_VERSION = "2023-06-01";
 
-/** Rejects a header that could not be forwarded: the caller's mistake must not count as a failure of the provider. */
-export function validateForwardedHeaders(headers: Headers): void {
-  for (const name of FORWARDED_HEADERS) {
-    const value = headers.get(name);
-    if (value !== null && INVALID_HEADER_CHARACTER.test(value))
-      throw invalid(name, `The header \`${name}\` contains a control character. Remove it.`);
-  }
-}
-
-/** Most callers send none of the forwarded headers. */
 export function requestHeaders(
   credential: Credential,
   wire: UpstreamWire,
-  callerHeaders: Headers,
+  forwarded: ForwardedHeaders,
 ): Readonly<Record<string, string>> {
-  const base = cachedHeaders(credential, wire);
-  let headers: Record<string, string> | undefined;
-  for (const name of FORWARDED_HEADERS) {
-    const value = callerHeaders.get(name);
-    if (value === null) continue;
-    headers ??= { ...base };
-    headers[name] = value;
-  }
-  return headers ?? base;
+  const headers = cachedHeaders(credential, wire);
+  // Most callers send none: their headers stay the cached object.
+  return forwarded === NO_FORWARDED_HEADERS ? headers : { ...headers, ...forwarded };
 }
 
 type HeadersForWire = (wire: UpstreamWire) => Readonly<Record<string, string>>;

@@ -6,6 +6,7 @@ import { fromFetchResponse } from "../../http-client/reply.ts";
 import type { Authorizer } from "../providers/authorize.ts";
 import type { Credential } from "../providers/credentials.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
+import type { ForwardedHeaders } from "../request/forwarded-headers.ts";
 import { requestHeaders } from "./request-headers.ts";
 
 export interface UpstreamRequest {
@@ -13,13 +14,12 @@ export interface UpstreamRequest {
   /** What follows the wire's path, for wires that name the model in it. */
   readonly path?: string | undefined;
   readonly body: string;
-  /** The caller's headers. */
-  readonly headers: Headers;
+  readonly forwardedHeaders: ForwardedHeaders;
 }
 
 export function outgoingRequest(
   credential: Credential,
-  { wire, path = "", body, headers }: UpstreamRequest,
+  { wire, path = "", body, forwardedHeaders }: UpstreamRequest,
   signal: AbortSignalLike,
 ): OutgoingRequest {
   const { provider, baseUrl } = credential;
@@ -27,7 +27,7 @@ export function outgoingRequest(
   if (wirePath === undefined) throw new Error(`${provider.id} has no path for ${wire}`);
   return {
     url: baseUrl + wirePath + path,
-    headers: requestHeaders(credential, wire, headers),
+    headers: requestHeaders(credential, wire, forwardedHeaders),
     body,
     signal,
   };

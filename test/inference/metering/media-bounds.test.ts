@@ -3,7 +3,7 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { inputBound, audioSecondsBound } from "../../../src/inference/metering/input-bound.ts";
-import { maxToolTokens } from "../../../src/inference/request/tool-bounds.ts";
+import { toolBounds } from "../../../src/inference/request/tool-bounds.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -193,10 +193,10 @@ describe("input bound", () => {
 
   test("bounds generated images by image, and adds nothing for the standard reasoning mode", () => {
     const image_generation = { tools: [{ type: "image_generation", quality: "low" }] };
-    expect(maxToolTokens(image_generation)).toBe(44_000);
-    expect(maxToolTokens({ ...image_generation, max_tool_calls: 1 })).toBe(8_000);
-    expect(maxToolTokens({ reasoning: { mode: "standard" } })).toBe(0);
-    expect(maxToolTokens({ reasoning: { mode: "pro" } })).toBe(200_000);
+    expect(toolBounds(image_generation).toolTokens).toBe(44_000);
+    expect(toolBounds({ ...image_generation, max_tool_calls: 1 }).toolTokens).toBe(8_000);
+    expect(toolBounds({ reasoning: { mode: "standard" } }).toolTokens).toBe(0);
+    expect(toolBounds({ reasoning: { mode: "pro" } }).toolTokens).toBe(200_000);
   });
 
   test("counts an image as an image, unless the URL is a document or video", () => {

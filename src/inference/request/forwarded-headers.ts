@@ -1,0 +1,33 @@
+// The headers of a caller's request that the provider gets. No other header leaves the gateway.
+
+import { invalid } from "../../base/fault.ts";
+
+export type ForwardedHeaders = Readonly<Record<string, string>>;
+
+/** One object for all callers that send none, so that it can be compared by identity. */
+export const NO_FORWARDED_HEADERS: ForwardedHeaders = {};
+
+const FORWARDED_HEADERS = [
+  "anthropic-beta",
+  "anthropic-version",
+  "openai-beta",
+  "x-grok-conv-id",
+  "accept-language",
+] as const;
+
+/** What no header value may contain (RFC 9110 §5.5); the runtime accepts a DEL. */
+const INVALID_HEADER_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
+
+export function readForwardedHeaders(headers: Headers): ForwardedHeaders {
+  let forwarded: Record<string, string> | undefined;
+  for (const name of FORWARDED_HEADERS) {
+    const value = headers.get(name);
+    if (value === null) continue;
+    // Sending it would fail, and count as a failure of the provider.
+    if (INVALID_HEADER_CHARACTER.test(value))
+      throw invalid(name, `The header \`${name}\` contains a control character. Remove it.`);
+    forwarded ??= {};
+    forwarded[name] = value;
+  }
+  return forwarded ?? NO_FORWARDED_HEADERS;
+}
