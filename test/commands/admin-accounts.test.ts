@@ -197,7 +197,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       expect((await admin("show", account.id)).stdout).toContain(": abuse");
       expect((await admin("list", "--state", "frozen")).stdout).toContain(account.id);
       const lifted = await admin("unfreeze", account.id, "--reason", "talked");
-      expect(lifted.stdout).toBe(`${account.id} is not frozen by an operator any more.\n`);
+      expect(lifted.stdout).toBe(`Unfroze ${account.id}.\n`);
       expect((await echo(account.key)).status).toBe(200);
       expect((await admin("unfreeze", account.id, "--reason", "again")).stdout).toContain(
         "nothing changed",

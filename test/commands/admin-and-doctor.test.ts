@@ -256,7 +256,7 @@ describe("postern doctor", () => {
     });
     await collector.stop(true);
     expect(bad.code).toBe(0);
-    expect(bad.stdout).toContain("does not take spans: status 401");
+    expect(bad.stdout).toContain("does not accept spans: status 401");
     expect(bad.stdout).toContain("OTEL_EXPORTER_OTLP_HEADERS");
     expect(bad.stdout).not.toContain("very-secret");
     const away = await runPostern(["doctor"], settled);

@@ -56,7 +56,7 @@ describe("postern", () => {
     const cases: readonly (readonly [string, string])[] = [
       ["frob", 'Unknown command "frob"'],
       ["constructor", 'Unknown command "constructor"'],
-      ["admin", "There is admin grant"],
+      ["admin", "Did you mean one of admin grant"],
       ["admin frob", 'Unknown command "admin frob"'],
       ["--frob", "Unknown option '--frob'"],
       ["serve --frob", "Unknown option '--frob'"],
