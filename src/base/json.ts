@@ -47,23 +47,26 @@ export function parseObject(text: string): JsonObject | undefined {
 
 export function mustBeObject(value: unknown, path: string): JsonObject {
   if (!isObject(value))
-    throw invalid(path || undefined, `${path || "The body"} must be an object.`);
+    throw invalid(
+      path || undefined,
+      `${path === "" ? "The body" : `\`${path}\``} must be an object.`,
+    );
   return value;
 }
 
 export function mustBeArray(value: unknown, path: string): readonly unknown[] {
-  if (!Array.isArray(value)) throw invalid(path, `${path} must be an array.`);
+  if (!Array.isArray(value)) throw invalid(path, `\`${path}\` must be an array.`);
   return value as readonly unknown[]; // Array.isArray gives any[].
 }
 
 export function mustBeString(value: unknown, path: string): string {
-  if (typeof value !== "string") throw invalid(path, `${path} must be a string.`);
+  if (typeof value !== "string") throw invalid(path, `\`${path}\` must be a string.`);
   return value;
 }
 
 export function mustBeName(value: unknown, path: string): string {
   if (typeof value !== "string" || value === "")
-    throw invalid(path, `${path} must be a non-empty string.`);
+    throw invalid(path, `\`${path}\` must be a non-empty string.`);
   return value;
 }
 
@@ -81,7 +84,7 @@ export function optionalString(value: unknown, path: string): string | undefined
 
 export function optionalBoolean(value: unknown, path: string): boolean | undefined {
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== "boolean") throw invalid(path, `${path} must be true or false.`);
+  if (typeof value !== "boolean") throw invalid(path, `\`${path}\` must be true or false.`);
   return value;
 }
 
@@ -93,7 +96,7 @@ export function optionalNumber(
 ): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "number" || !(value >= min && value <= max))
-    throw invalid(path, `${path} must be a number from ${min} to ${max}.`);
+    throw invalid(path, `\`${path}\` must be a number from ${min} to ${max}.`);
   return value;
 }
 
@@ -105,7 +108,7 @@ export function optionalInteger(
 ): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (!Number.isSafeInteger(value) || Number(value) < min || Number(value) > max)
-    throw invalid(path, `${path} must be a whole number from ${min} to ${max}.`);
+    throw invalid(path, `\`${path}\` must be an integer from ${min} to ${max}.`);
   return Number(value);
 }
 
@@ -115,7 +118,10 @@ export function oneOf<const T extends string>(
   allowed: readonly T[],
 ): T {
   const found = allowed.find((one) => one === value);
-  if (found === undefined) throw invalid(path, `${path} must be one of: ${allowed.join(", ")}.`);
+  if (found === undefined) {
+    const values = allowed.map((one) => `\`${one}\``).join(", ");
+    throw invalid(path, `\`${path}\` must be one of ${values}.`);
+  }
   return found;
 }
 

@@ -1,5 +1,5 @@
-// Tool-call ids have a grammar at some providers. Every id that does not fit is encoded so that it can be decoded again
-// when the caller brings it back; one that is too long for that is replaced by a digest of itself, the same each time.
+// Some providers restrict the format of tool-call ids. An id that does not fit is encoded reversibly; one that is too long
+// to encode is replaced by a digest, which is the same each time.
 
 export type CallIdFormat = "any" | "token64" | "alphanumeric9";
 
@@ -9,7 +9,7 @@ const ENCODED_PREFIX = "pstx_";
 const DIGEST_PREFIX = "psth_";
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** The id in the form `^[A-Za-z0-9_-]{1,64}$`; itself where it has that form already. */
+/** The id in the format `^[A-Za-z0-9_-]{1,64}$`; unchanged if it has that format. */
 export function encodeCallId(id: string): string {
   if (TOKEN64.test(id) && !id.startsWith(ENCODED_PREFIX)) return id;
   const encoded = ENCODED_PREFIX + Buffer.from(id).toString("base64url");
@@ -24,15 +24,15 @@ export function decodeCallId(id: string): string {
   return encodeCallId(decoded) === id ? decoded : id;
 }
 
-/** An id for a call that the provider did not name: of the reply's id, so that ids stay apart over a conversation. */
+/** An id for a call that has none: derived from the reply's id, so that ids are unique over a conversation. */
 export function mintCallId(replyId: string, index: number): string {
   return `call_${replyId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}_${index}`;
 }
 
 export interface CallIds {
-  /** The id to write for a call, in the order of the conversation. A reused id gets one of its own. */
+  /** The id to write for the next call of the conversation. A reused id is replaced by a new one. */
   forCall(id: string): string;
-  /** The id to write for the result of the latest call of that id. */
+  /** The id to write for the result of the latest call with this id. */
   forResult(id: string): string;
 }
 
@@ -56,7 +56,7 @@ function formatCallId(id: string, format: CallIdFormat, salt: number): string {
   return ALPHANUMERIC9.test(id) ? id : shortDigest(id, salt);
 }
 
-/** Nine characters from two FNV-1a hashes. No secret depends on it, and a collision within a request is seen by who asks. */
+/** Nine characters from two FNV-1a hashes. Not secure; callers check for collisions within a request. */
 export function shortDigest(text: string, salt = 0): string {
   let low = 0x811c9dc5 ^ salt;
   let high = 0xcbf29ce4 ^ salt;

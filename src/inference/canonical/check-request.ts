@@ -1,5 +1,4 @@
-// What every inbound reader asks of a request after reading it, whatever API it came over: a conversation that some
-// provider could take. Each refusal is a 400 that names the caller's own path.
+// Validation that all inbound wires share. Each error is a 400 that names the caller's own field.
 import { invalid } from "../../base/fault.ts";
 import type { CanonicalRequest, Tool, ToolChoice, Turn } from "./request.ts";
 import type { ToolResultPart } from "./parts.ts";
@@ -21,20 +20,20 @@ const TOOLS_MAX = 2_048;
 const TOOL_NAME = /^[A-Za-z0-9_.:/-]{1,256}$/;
 
 /**
- * The request with its tool results in place: each directly after the turn that called, and named after its tool.
- * `schemaField` is what the caller's API calls a tool's parameters.
+ * The request with each tool result directly after the turn with its call, and with its tool's name. `schemaField` is the
+ * caller's name for a tool's parameters.
  */
 export function checkRequest(
   request: CanonicalRequest,
   schemaField = "parameters",
 ): CanonicalRequest {
   if (request.turns.length > TURNS_MAX)
-    throw invalid("messages", `A conversation may have at most ${TURNS_MAX} turns.`);
+    throw invalid("messages", `A conversation can have at most ${TURNS_MAX} messages.`);
   for (const turn of request.turns) checkTurn(turn);
   if (request.turns.every((turn) => turn.role === "system" || turn.role === "developer")) {
     throw invalid(
       request.names?.turns ?? "messages",
-      "There must be at least one message that is not an instruction.",
+      "At least one message that is not an instruction is required.",
     );
   }
   checkTools(request, schemaField);
@@ -48,25 +47,25 @@ function checkTurn(turn: Turn): void {
   const calls = new Set<string>();
   for (const part of turn.parts) {
     if ((part.type === "tool_result") !== (turn.role === "tool"))
-      throw invalid(part.path ?? turn.path, "A tool result may stand only in a tool turn.");
+      throw invalid(part.path ?? turn.path, "A tool result is only allowed in a tool message.");
     if (part.type !== "tool_call") continue;
     if (turn.role !== "assistant")
-      throw invalid(part.path ?? turn.path, "Only the assistant calls tools.");
-    if (part.id === "") throw invalid(part.path, `${pathLabel(part.path)} needs an id.`);
+      throw invalid(part.path ?? turn.path, "A tool call is only allowed in an assistant message.");
+    if (part.id === "") throw invalid(part.path, `${pathLabel(part.path)} must have an id.`);
     if (calls.has(part.id))
-      throw invalid(part.path, `The tool call id ${quoted(part.id)} is used twice in one turn.`);
+      throw invalid(part.path, `The tool call id ${quoted(part.id)} is used twice in one message.`);
     calls.add(part.id);
   }
 }
 
 interface PendingCalls {
   readonly calls: Map<string, { readonly name: string; readonly path: string | undefined }>;
-  /** The results that have come for them, in the turn that follows the calls. */
+  /** Their results so far: the parts of the turn after the calls. */
   results: ToolResultPart[];
 }
 
-// Callers send the results of parallel calls in any order, over several messages, with text between them. A result
-// belongs to the latest call of its id; ids may be used again once they are answered.
+// Callers send the results of parallel calls in any order, over several messages and with text between them. A result
+// belongs to the latest call with its id; an id can be reused after its result.
 function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
   const reordered: Turn[] = [];
   const pending: PendingCalls = { calls: new Map(), results: [] };
@@ -101,7 +100,7 @@ function matchResults(pending: PendingCalls, turn: Turn): void {
     if (call === undefined)
       throw invalid(
         part.path ?? turn.path,
-        `${quoted(part.callId)} answers no open tool call of the assistant turn before it.`,
+        `${quoted(part.callId)} matches no pending tool call of the assistant message before it.`,
       );
     pending.calls.delete(part.callId);
     pending.results.push({ ...part, name: call.name });
@@ -116,7 +115,8 @@ function rejectUnansweredCalls(pending: PendingCalls): void {
 function checkTools(request: CanonicalRequest, schemaField: string): void {
   const { tools = [], toolChoice: choice } = request;
   const path = request.names?.tools ?? "tools";
-  if (tools.length > TOOLS_MAX) throw invalid(path, `There may be at most ${TOOLS_MAX} tools.`);
+  if (tools.length > TOOLS_MAX)
+    throw invalid(path, `A request can have at most ${TOOLS_MAX} tools.`);
   const names = new Set<string>();
   for (const tool of tools) {
     checkTool(tool, tool.path ?? path, names);
@@ -129,37 +129,38 @@ function checkTools(request: CanonicalRequest, schemaField: string): void {
 
 function checkChoice(choice: ToolChoice, names: ReadonlySet<string>, path: string): void {
   if (choice.type === "required" && names.size === 0)
-    throw invalid(path, "A tool call cannot be required where there are no tools.");
+    throw invalid(path, "A tool call cannot be required without tools.");
   const wanted =
     choice.type === "tool" ? [choice.name] : choice.type === "allowed" ? choice.names : [];
   for (const name of wanted)
-    if (!names.has(name)) throw invalid(path, `${quoted(name)} is not among the tools.`);
+    if (!names.has(name)) throw invalid(path, `No tool is named ${quoted(name)}.`);
 }
 
 function checkTool(tool: Tool, path: string, names: ReadonlySet<string>): void {
   if (tool.type === "native") return;
   if (!TOOL_NAME.test(tool.name))
     throw invalid(`${path}.name`, `${quoted(tool.name)} is not a valid tool name.`);
-  if (names.has(tool.name)) throw invalid(path, `Two tools are named ${quoted(tool.name)}.`);
+  if (names.has(tool.name))
+    throw invalid(path, `The tool name ${quoted(tool.name)} is used twice.`);
 }
 
 function checkToolSchema(schema: JsonObject, path: string): void {
   checkSchema(schema, path);
   if (schema["type"] !== undefined && schema["type"] !== "object")
-    throw invalid(`${path}.type`, 'The parameters of a tool must be of type "object".');
+    throw invalid(`${path}.type`, `\`${path}.type\` must be "object".`);
 }
 
-/** Refuses what no reading of JSON Schema allows. What only some providers refuse is theirs to say. */
+/** Rejects what is invalid in every draft of JSON Schema; further limits are the provider's to report. */
 export function checkSchema(schema: unknown, path: string, depth = 0): void {
   if (typeof schema === "boolean") return;
-  if (!isObject(schema)) throw invalid(path, `${path} must be a JSON schema: an object.`);
+  if (!isObject(schema)) throw invalid(path, `\`${path}\` must be a JSON schema object.`);
   if (depth > SCHEMA_DEPTH_MAX)
-    throw invalid(path, `The schema is nested deeper than ${SCHEMA_DEPTH_MAX} levels.`);
+    throw invalid(path, `A schema can be nested at most ${SCHEMA_DEPTH_MAX} levels deep.`);
   const { type, required, properties, items, $defs: definitions } = schema;
   if (type !== undefined && !isSchemaType(type))
-    throw invalid(`${path}.type`, `${path}.type is no JSON Schema type.`);
+    throw invalid(`${path}.type`, `\`${path}.type\` must be a JSON Schema type.`);
   if (required !== undefined && !isStringArray(required))
-    throw invalid(`${path}.required`, `${path}.required must be an array of strings.`);
+    throw invalid(`${path}.required`, `\`${path}.required\` must be an array of strings.`);
   if (properties !== undefined) checkSchemas(properties, `${path}.properties`, depth);
   if (definitions !== undefined) checkSchemas(definitions, `${path}.$defs`, depth);
   if (items !== undefined && !Array.isArray(items)) checkSchema(items, `${path}.items`, depth + 1);
@@ -169,17 +170,17 @@ export function checkSchema(schema: unknown, path: string, depth = 0): void {
 
 function checkAlternatives(list: unknown, path: string, depth: number): void {
   if (!Array.isArray(list) || list.length === 0)
-    throw invalid(path, `${path} must be a non-empty array.`);
+    throw invalid(path, `\`${path}\` must be a non-empty array.`);
   for (const [at, schema] of list.entries()) checkSchema(schema, `${path}[${at}]`, depth + 1);
 }
 
 function checkSchemas(schemas: unknown, path: string, depth: number): void {
-  if (!isObject(schemas)) throw invalid(path, `${path} must be an object.`);
+  if (!isObject(schemas)) throw invalid(path, `\`${path}\` must be an object.`);
   for (const [name, schema] of Object.entries(schemas))
     checkSchema(schema, `${path}.${name}`, depth + 1);
 }
 
-// Google's spelling in capitals is let through: callers copy such schemas from one API to another.
+// Google's uppercase types are accepted, because callers copy such schemas between APIs.
 function isSchemaType(type: unknown): boolean {
   return Array.isArray(type)
     ? type.every(isSchemaType)
@@ -191,7 +192,7 @@ function isStringArray(value: unknown): boolean {
 }
 
 function pathLabel(path: string | undefined): string {
-  return path ?? "A message";
+  return path === undefined ? "A message" : `\`${path}\``;
 }
 
 function quoted(text: string): string {

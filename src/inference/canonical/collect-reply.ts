@@ -5,7 +5,7 @@ import type { PartHead, CanonicalEvent } from "./events.ts";
 
 export interface ReplyCollector {
   push(event: CanonicalEvent): void;
-  /** The reply as far as it has come. A choice that never finished has reason "error". */
+  /** The reply so far. A choice without `finish` has the reason "error". */
   reply(): CanonicalReply;
 }
 
@@ -15,7 +15,6 @@ type CollectedPart = { -readonly [K in keyof TextPart]: TextPart[K] } & {
   blob?: TextPart["signature"];
 };
 
-/** Builds the reply that a stream adds up to. */
 export function createReplyCollector(): ReplyCollector {
   let start: Extract<CanonicalEvent, { type: "start" }> | undefined;
   let usage: UsageReport | undefined;

@@ -1,8 +1,8 @@
-// A provider's refusal in our words, as far as its status alone says it. Each wire refines it by the provider's own codes.
+// Providers' errors in canonical form. The status decides unless a wire knows the provider's own code.
 import type { PublicError } from "../../base/error-body.ts";
 import type { FaultCode } from "../../base/fault.ts";
 
-/** A provider's error as the gateway reports it: a provider's 401 or 403 is `provider_not_configured`, never the caller's. */
+/** A provider's error as the gateway reports it. `message` is empty if the provider gave none. */
 export interface CanonicalError extends PublicError {
   readonly status: number;
   /** The provider's own code, such as `context_length_exceeded`. */
@@ -22,11 +22,11 @@ export interface ProviderErrorDetails {
   readonly message: string | undefined;
   readonly nativeCode?: string | undefined;
   readonly param?: string | undefined;
-  /** What the wire's own table says; else the status decides. */
+  /** From the wire's table of provider codes; otherwise the status decides. */
   readonly code?: FaultCode | undefined;
 }
 
-/** The provider's credential is the gateway's affair: its 401, 402 and 403 say that the gateway is not set up, not that the caller may not. */
+/** A 401, 402 or 403 concerns the gateway's credential, not the caller's: it becomes `provider_not_configured`. */
 export function toCanonicalError(error: ProviderErrorDetails): CanonicalError {
   const code = error.code ?? codeOfStatus(error.status);
   const isContextFull =

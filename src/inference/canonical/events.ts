@@ -12,7 +12,7 @@ import type {
 import type { Finish, CanonicalReply, UsageReport } from "./reply.ts";
 import type { CanonicalError } from "./error.ts";
 
-/** How a part begins in a stream. What comes whole (an image, a native part) is given whole and has no deltas. */
+/** The start of a part. A "whole" part, such as an image, has no deltas. */
 export type PartHead =
   | { readonly type: "text" }
   | { readonly type: "refusal" }
@@ -32,9 +32,9 @@ export type PartHead =
   | { readonly type: "whole"; readonly value: ImagePart | MediaPart | FilePart | NativePart };
 
 /**
- * A stream is: start; then for each choice parts, numbered from 0 in the order in which they start, each part_start,
- * deltas, part_end; a finish for each choice after its parts have ended. `usage` may come at any time, the last one holds.
- * `error` ends everything. Parts of one choice may overlap only where the provider interleaves them.
+ * The order of a stream: `start`; for each choice its parts (`part_start`, deltas, `part_end`), numbered from 0 by start,
+ * which overlap only if the provider interleaves them; then the choice's `finish`. `usage` may come at any time, and the
+ * last one is final. `error` ends the stream.
  */
 export type CanonicalEvent =
   | (Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier"> & {
@@ -42,7 +42,7 @@ export type CanonicalEvent =
     })
   | (PartPosition & { readonly type: "part_start"; readonly head: PartHead })
   | (PartPosition & TextDelta)
-  /** The blob of a reasoning or text part, whole, after its text. */
+  /** The complete blob of a reasoning or text part, after its text. */
   | (PartPosition & { readonly type: "blob"; readonly blob: OpaqueBlob })
   | (PartPosition & { readonly type: "citation"; readonly citation: Citation })
   | (PartPosition & { readonly type: "part_end" })
@@ -55,7 +55,7 @@ export interface PartPosition {
   readonly part: number;
 }
 
-/** More of a text, refusal or reasoning part, or of a tool call's arguments. Never "" unless it carries `logprobs`. */
+/** Text of a text, refusal or reasoning part, or of a call's arguments. Empty only with `logprobs`. */
 interface TextDelta {
   readonly type: "delta";
   readonly text: string;

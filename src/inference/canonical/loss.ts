@@ -1,82 +1,112 @@
-// What a target cannot be told: each loss names the caller's field and the reason.
-import type { WireName, NativeFields, Part } from "./parts.ts";
-import type { NativeTool, CanonicalRequest, RequestField } from "./request.ts";
+// Losses: what of a request the target's wire cannot express, each with the caller's field and the reason.
 import { type JsonObject, isObject } from "../../base/json.ts";
+import type { NativeFields, NativePart, Part, WireName } from "./parts.ts";
+import type { CanonicalRequest, NativeTool, RequestField } from "./request.ts";
 
-/** What the target cannot be told. `byRule`: dropped by a documented rule, listed, never refused. `always`: refused even lossy. */
+/** The caller gets a 400 that names the first loss, or allows losses with `postern.lossy`. */
 export interface Loss {
   readonly path: string;
   readonly reason: string;
+  /** Dropped by a documented rule: listed to the caller, never an error. */
   readonly tolerated?: true | undefined;
+  /** An error even if the caller allows losses, because leaving the field out does not help. */
   readonly fatal?: true | undefined;
 }
 
-/** Notes that a field of the request cannot be said, under the name that the caller's API has for it. */
+export function addLoss(losses: Loss[], path: string, reason: string): undefined {
+  losses.push({ path, reason });
+  return undefined;
+}
+
+export function addToleratedLoss(losses: Loss[], path: string, reason: string): undefined {
+  losses.push({ path, reason, tolerated: true });
+  return undefined;
+}
+
+/** A loss of a request field, under the caller's name for it. */
 export function addFieldLoss(
   losses: Loss[],
   request: CanonicalRequest,
   field: RequestField,
   reason: string,
 ): void {
-  losses.push({ path: request.names?.[field] ?? field, reason });
+  losses.push({ path: fieldPath(request, field), reason });
+}
+
+export function fieldPath(request: CanonicalRequest, field: RequestField): string {
+  return request.names?.[field] ?? field;
 }
 
 /**
- * For a provider that cannot forbid parallel calls. Where one single tool must be called, as clients do it that want an
- * object, to forbid them means little, and it is dropped by rule.
+ * For a provider that cannot forbid parallel calls. Clients that want one object force a single tool and forbid parallel
+ * calls; there the setting hardly matters, so its loss is tolerated.
  */
 export function addParallelCallsLoss(losses: Loss[], request: CanonicalRequest): void {
   const { toolChoice: choice, tools = [] } = request;
   if (request.parallelToolCalls !== false) return;
-  const reason = "This provider cannot forbid parallel calls.";
   const isSingleTool =
     choice?.type === "tool" || (choice?.type === "required" && tools.length === 1);
-  if (isSingleTool)
-    losses.push({
-      path: request.names?.parallelToolCalls ?? "parallelToolCalls",
-      reason,
-      tolerated: true,
-    });
-  else addFieldLoss(losses, request, "parallelToolCalls", reason);
+  losses.push({
+    path: fieldPath(request, "parallelToolCalls"),
+    reason: "This provider cannot forbid parallel calls.",
+    tolerated: isSingleTool || undefined,
+  });
+}
+
+/** For a model that rejects a conversation whose last message is the assistant's. */
+export function addPrefillLoss(losses: Loss[], path: string): void {
+  losses.push({
+    path,
+    reason: "This model cannot continue a trailing assistant message.",
+    fatal: true,
+  });
+}
+
+/** For content of another wire in a request. */
+export function addNativePartLoss(losses: Loss[], path: string, { wire }: NativePart): undefined {
+  return addLoss(
+    losses,
+    path,
+    `This content is specific to the ${wire} API and has no equivalent at this model's provider.`,
+  );
 }
 
 const PART_TYPE = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
-/** Notes what a reply holds and the caller's API has no place for: where it would have stood, and what it is. */
+/** For content of a reply that the caller's API cannot express; the path ends in the content's type. */
 export function addPartLoss(losses: Loss[], path: string, part: Part): void {
   const [only] = part.type === "native" ? Object.keys(part.value) : [];
   const type = part.type === "native" ? (part.value["type"] ?? only) : part.type;
   const kind = typeof type === "string" && PART_TYPE.test(type) ? type : part.type;
-  losses.push({ path: `${path}.${kind}`, reason: `This API's replies have no place for it.` });
+  addLoss(losses, `${path}.${kind}`, "Replies of this API cannot contain this content.");
 }
 
-/** Codex sends a search of its own accord, and only who set it up can turn that off. */
+/** Codex sends its web search tool by default; only its configuration turns it off. */
 export function codexWebSearchHint(toolType: unknown): string {
   return toolType === "web_search"
     ? ' With Codex, put this line at the top of its config.toml: web_search = "disabled".'
     : "";
 }
 
-/** Why a tool of one API has no place in another. */
 export function nativeToolLossReason({ name, wire, value }: NativeTool): string {
   if (wire === "responses" && value["type"] === "namespace")
-    return `The namespace ${name} holds more than functions and custom tools, or says more of them than other APIs can.`;
-  const codex = wire === "responses" ? codexWebSearchHint(value["type"]) : "";
-  return `The server tool ${name} runs only at a provider of the ${wire} API.${codex}`;
+    return `The namespace ${name} contains tools or fields that have no equivalent in other APIs.`;
+  const hint = wire === "responses" ? codexWebSearchHint(value["type"]) : "";
+  return `The server tool ${name} runs only at a provider of the ${wire} API.${hint}`;
 }
 
-/** The fields to spread into this wire's own object; another wire's become losses, one a field. */
+/** The fields to spread into this wire's own object; each field of another wire becomes a loss. */
 export function takeNativeFields(
   native: NativeFields | undefined,
   wire: WireName,
-  at: string | undefined,
+  path: string | undefined,
   losses: Loss[],
 ): JsonObject | undefined {
   if (native === undefined || native.wire === wire) return native?.fields;
   for (const [key, value] of Object.entries(native.fields)) {
     losses.push({
-      path: at === undefined || at === "" ? key : `${at}.${key}`,
-      reason: `It belongs to the ${native.wire} API and has no equivalent at this model's provider.`,
+      path: path === undefined || path === "" ? key : `${path}.${key}`,
+      reason: `This field is specific to the ${native.wire} API and has no equivalent at this model's provider.`,
       tolerated: isIgnorable(key, value) || undefined,
     });
   }
@@ -86,8 +116,8 @@ export function takeNativeFields(
 const IGNORABLE_FIELDS: ReadonlySet<string> = new Set(["client_metadata", "eager_input_streaming"]);
 
 /**
- * What clients send with every call, and no answer of another model depends on: notes about the client, in what pieces
- * a call's arguments come, and which of Claude's earlier thoughts stay in the prompt, where another model reads none.
+ * Fields that clients send with every call and that cannot change another model's reply: client metadata, the size of
+ * argument deltas, and which of Claude's earlier thinking stays in the prompt.
  */
 function isIgnorable(key: string, value: unknown): boolean {
   if (IGNORABLE_FIELDS.has(key)) return true;

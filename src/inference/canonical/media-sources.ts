@@ -1,9 +1,8 @@
-// What an image or a file of a caller must be before any provider sees it: bytes that are base64, of a type that some
-// model takes, or an address that something can be fetched from.
+// Validates the images and files of a request: base64 of a known media type, or a URL that a provider can fetch.
 import { invalid } from "../../base/fault.ts";
 import type { Part, Source } from "./parts.ts";
 
-/** The images that every provider takes. */
+/** Supported by every provider. */
 export const COMMON_IMAGE_TYPES: ReadonlySet<string> = new Set([
   "image/png",
   "image/jpeg",
@@ -30,25 +29,22 @@ export function checkMediaSources(parts: readonly Part[], turnPath: string | und
   }
 }
 
-/** Whether it is of a type that only some providers take. */
+/** A type that only some providers support. */
 export function isUncommonImageType(source: Source): boolean {
   return source.kind === "base64" && !COMMON_IMAGE_TYPES.has(source.mediaType);
 }
 
 function checkMediaSource(source: Source, kind: "image" | "file", path: string | undefined): void {
-  const at = path ?? `An ${kind}`;
+  const label = path === undefined ? `The ${kind}` : `\`${path}\``;
   if (source.kind === "url" && !isFetchableUrl(source.url))
-    throw invalid(
-      path,
-      `${at} must have an address that begins with https://, or bytes in base64.`,
-    );
+    throw invalid(path, `${label} must be an \`https:\` URL or base64.`);
   if (source.kind !== "base64") return;
   if (kind === "image" && !KNOWN_IMAGE_TYPES.has(source.mediaType))
     throw invalid(
       path,
-      `${at} is of the type ${source.mediaType.slice(0, 80)}. Send one of: ${[...COMMON_IMAGE_TYPES].join(", ")}.`,
+      `${label} has the unsupported media type ${source.mediaType.slice(0, 80)}. Use one of: ${[...COMMON_IMAGE_TYPES].join(", ")}.`,
     );
-  if (!BASE64.test(source.data)) throw invalid(path, `${at} is not base64.`);
+  if (!BASE64.test(source.data)) throw invalid(path, `${label} is not valid base64.`);
 }
 
 function isFetchableUrl(url: string): boolean {

@@ -1,27 +1,27 @@
-// The content of turns and replies, in no wire's own words. Absent and `undefined` mean the same.
+// Content of turns and replies in canonical form, independent of any wire. Absent and `undefined` mean the same.
 import type { JsonObject } from "../../base/json.ts";
 
 export const WIRE_NAMES = ["chat", "responses", "messages", "gemini", "converse"] as const;
 export type WireName = (typeof WIRE_NAMES)[number];
 
-/** Fields that only one wire has a word for. Its own writer gives them back; every other writer reports each as a loss. */
+/** Fields that only one wire has. Its own writer writes them unchanged; every other writer adds a loss for each. */
 export interface NativeFields {
   readonly wire: WireName;
   readonly fields: JsonObject;
 }
 
-/** Where the caller wrote a thing (`messages[3].content[1]`), so that a refusal can name it. Never part of equality. */
 export interface CanonicalNode {
+  /** The place in the caller's request (`messages[3].content[1]`), for errors. Not part of equality. */
   readonly path?: string | undefined;
   readonly native?: NativeFields | undefined;
 }
 
-/** A prompt cache breakpoint after this thing. Without `ttl` it is the provider's default. */
+/** A prompt cache breakpoint after this content. Without `ttl` the provider's default applies. */
 export interface CacheBreakpoint {
   readonly ttl?: "5m" | "30m" | "1h" | "12h" | undefined;
 }
 
-/** Bytes in base64, an address, or a file that lies with one provider. `mediaType` is absent only where nobody said. */
+/** A `file_id` is valid only at the wire whose provider stores the file. */
 export type Source =
   | { readonly kind: "base64"; readonly mediaType: string; readonly data: string }
   | { readonly kind: "url"; readonly url: string; readonly mediaType?: string | undefined }
@@ -29,8 +29,8 @@ export type Source =
   | { readonly kind: "file_id"; readonly wire: WireName; readonly id: string };
 
 /**
- * What a provider wants back unread. `kind` says what it belongs to: the reasoning part that holds it ("signature" proves
- * its text, "encrypted" is the reasoning itself), or the call, text or image that holds it. Without `origin` it came bare.
+ * Opaque data that a provider expects back unchanged. `kind` is what it belongs to: a reasoning part ("signature" of its
+ * text, or the "encrypted" reasoning itself), or a call, text or image. Without `origin` the producer is unknown.
  */
 export interface OpaqueBlob {
   readonly wire: WireName;
@@ -39,7 +39,7 @@ export interface OpaqueBlob {
   readonly origin?: ModelOrigin | undefined;
 }
 
-/** The provider and the model (as that provider names it) that made a thing. */
+/** A provider and its own name for the model. */
 export interface ModelOrigin {
   readonly provider: string;
   readonly model: string;
@@ -49,10 +49,10 @@ export interface Citation {
   readonly url?: string | undefined;
   readonly title?: string | undefined;
   readonly citedText?: string | undefined;
-  /** UTF-16 positions within the text part that holds the citation. Absent: all of it. */
+  /** UTF-16 offsets in the cited text part. Absent: the whole part. */
   readonly start?: number | undefined;
   readonly end?: number | undefined;
-  /** The citation as its own wire wrote it, in full. */
+  /** The complete citation of its own wire. */
   readonly native?: NativeFields | undefined;
 }
 
@@ -60,7 +60,7 @@ export interface TokenLogprob {
   readonly token: string;
   readonly logprob: number;
   readonly bytes?: readonly number[] | null | undefined;
-  /** The likeliest tokens at this place; these have no `top` of their own. */
+  /** The most likely tokens at this position; they have no `top`. */
   readonly top?: readonly TokenLogprob[] | undefined;
 }
 
@@ -87,19 +87,18 @@ export interface ImagePart extends CanonicalNode {
   readonly signature?: OpaqueBlob | undefined;
 }
 
-/** A document: PDF, plain text and the like. */
+/** A document, such as PDF or plain text. */
 export interface FilePart extends CanonicalNode {
   readonly type: "file";
   readonly source: Source;
   readonly name?: string | undefined;
-  /** What the document is, told to the model beside it. */
+  /** A note to the model about the document. */
   readonly context?: string | undefined;
-  /** True: the model may cite it. */
   readonly citable?: boolean | undefined;
   readonly cache?: CacheBreakpoint | undefined;
 }
 
-/** Sound or moving pictures. `transcript` and `id` come with sound that a model made. */
+/** `transcript` and `id` belong to audio that a model generated. */
 export interface MediaPart extends CanonicalNode {
   readonly type: "audio" | "video";
   readonly source: Source;
@@ -112,7 +111,7 @@ export interface ToolCallPart extends CanonicalNode {
   readonly type: "tool_call";
   readonly id: string;
   readonly name: string;
-  /** JSON text for a function ("{}" for none), free text for a custom tool. Cut short where the reply was. */
+  /** JSON text for a function ("{}" if empty), free text for a custom tool. Incomplete if the reply was cut off. */
   readonly arguments: string;
   readonly custom?: true | undefined;
   readonly signature?: OpaqueBlob | undefined;
@@ -122,7 +121,7 @@ export interface ToolCallPart extends CanonicalNode {
 export interface ToolResultPart extends CanonicalNode {
   readonly type: "tool_result";
   readonly callId: string;
-  /** The called tool's name; `checkRequest` fills it in from the call. */
+  /** The name of the called tool, filled in by `checkRequest`. */
   readonly name?: string | undefined;
   readonly content: readonly (TextPart | ImagePart | FilePart | MediaPart | NativePart)[];
   readonly isError?: boolean | undefined;
@@ -132,15 +131,15 @@ export interface ToolResultPart extends CanonicalNode {
 
 export interface ReasoningPart extends CanonicalNode {
   readonly type: "reasoning";
-  /** What the model thought, as far as its provider shows it. "" with a blob is valid and must survive. */
+  /** Empty if the provider shows none: a part with only a blob is valid and must be kept. */
   readonly text: string;
-  /** True where `text` is a summary by the provider; each paragraph that it keeps apart is a part of its own. */
+  /** `text` is a summary by the provider; each of its paragraphs is a separate part. */
   readonly summary?: true | undefined;
   readonly blob?: OpaqueBlob | undefined;
   readonly id?: string | undefined;
 }
 
-/** Content that only one wire can say: a server tool's call or result, a compaction, executable code. */
+/** Content that only one wire has, such as a server tool's call or result, or a compaction. */
 export interface NativePart {
   readonly type: "native";
   readonly wire: WireName;

@@ -1,7 +1,7 @@
-// The rules of reasoning that hold between all wires: scales of effort, and blobs that only their maker can read.
+// Rules of reasoning that all wires share: effort levels, token budgets, and opaque blobs.
 import { EFFORTS, type Effort } from "./request.ts";
 import { WIRE_NAMES, type OpaqueBlob, type ModelOrigin, type WireName } from "./parts.ts";
-import type { Loss } from "./loss.ts";
+import { addToleratedLoss, type Loss } from "./loss.ts";
 
 const BLOB_PREFIX = "pst1.";
 const BLOB_KINDS = [
@@ -12,7 +12,7 @@ const BLOB_KINDS = [
   "image",
 ] as const satisfies readonly OpaqueBlob["kind"][];
 
-/** Tokens to think with, for a model that takes a budget. The thresholds back are those that other gateways use. */
+/** Token budgets for models that take no effort. `budgetToEffort` has the thresholds that other gateways use. */
 const EFFORT_BUDGETS = {
   none: 0,
   minimal: 1_024,
@@ -34,7 +34,7 @@ export function budgetToEffort(budgetTokens: number): Effort {
   return budgetTokens >= 2_000 ? "low" : "minimal";
 }
 
-/** The nearest effort that a model knows; of two equally near ones, the lower. */
+/** The nearest supported effort; the lower of two equally near ones. */
 export function clampEffort(effort: Effort, supported: readonly Effort[] | undefined): Effort {
   if (supported === undefined || supported.length === 0 || supported.includes(effort))
     return effort;
@@ -45,8 +45,8 @@ export function clampEffort(effort: Effort, supported: readonly Effort[] | undef
 }
 
 /**
- * A blob as it travels through an API that is not its own: `pst1.`, who made it, `.`, the data. Where the caller's API is
- * the blob's own and nobody is named, the data travels bare.
+ * The blob as a string in a field of the caller's API: `pst1.<header>.<data>`, where the header names the blob's wire, kind
+ * and origin. A blob of the caller's own API without an origin is its bare data.
  */
 export function encodeBlob(blob: OpaqueBlob, through: WireName): string {
   if (blob.origin === undefined && blob.wire === through) return blob.data;
@@ -59,14 +59,14 @@ export function encodeBlob(blob: OpaqueBlob, through: WireName): string {
   return `${BLOB_PREFIX}${Buffer.from(header).toString("base64url")}.${blob.data}`;
 }
 
-/** What a caller brought back. Without a seal it is bare: of the API over which it came, of an unknown model. */
+/** Reads a blob that a caller sent back. Without the prefix it is bare data of the caller's API, of unknown origin. */
 export function decodeBlob(text: string, wire: WireName, kind: OpaqueBlob["kind"]): OpaqueBlob {
   return decodePrefixedBlob(text) ?? { wire, kind, data: text };
 }
 
 /**
- * The rule: a blob goes back only to the wire, provider and model that made it; a bare one to its own wire. All others are
- * dropped, with the reasoning that they prove, because no provider can read another's.
+ * A blob is sent only to the wire, provider and model that produced it, and one without origin to its own wire. Others are
+ * dropped with the reasoning they belong to, because no provider can read another's.
  */
 export function canReplay(blob: OpaqueBlob, wire: WireName, target: ModelOrigin): boolean {
   if (blob.wire !== wire) return false;
@@ -76,18 +76,18 @@ export function canReplay(blob: OpaqueBlob, wire: WireName, target: ModelOrigin)
   );
 }
 
-/** Notes that what proves a thing to its maker is left out for another. */
+export function addReasoningLoss(losses: Loss[], path: string): undefined {
+  const reason = "Earlier reasoning is only valid for the provider and model that produced it.";
+  return addToleratedLoss(losses, path, reason);
+}
+
 export function addSignatureLoss(
   losses: Loss[],
   path: string,
   signature: OpaqueBlob | undefined,
 ): void {
-  if (signature !== undefined)
-    losses.push({
-      path,
-      reason: "A signature goes back only to the provider and model that made it.",
-      tolerated: true,
-    });
+  const reason = "A signature is only valid for the provider and model that produced it.";
+  if (signature !== undefined) addToleratedLoss(losses, path, reason);
 }
 
 function decodePrefixedBlob(text: string): OpaqueBlob | undefined {

@@ -19,9 +19,9 @@ export type FinishReason = (typeof FINISH_REASONS)[number];
 
 export interface Finish {
   readonly reason: FinishReason;
-  /** The word that the provider used. */
+  /** The provider's own reason. */
   readonly nativeReason?: string | undefined;
-  /** The stop sequence that was met. */
+  /** The stop sequence that ended the output. */
   readonly stopSequence?: string | undefined;
   /** The provider's explanation of a refusal. */
   readonly detail?: string | undefined;
@@ -36,13 +36,13 @@ export interface CanonicalReply {
   readonly id?: string | undefined;
   readonly model?: string | undefined;
   readonly createdSeconds?: number | undefined;
-  /** Never empty: a reply that was blocked has one choice without parts. */
+  /** Never empty: a blocked reply has one choice without parts. */
   readonly choices: readonly Choice[];
   readonly usage?: UsageReport | undefined;
   readonly serviceTier?: string | undefined;
 }
 
-/** `extras` (the cost) go into the usage object that the caller sees, as they are. */
+/** `extras`, such as the cost, are added unchanged to the caller's usage object. */
 export interface UsageReport {
   readonly usage: Usage;
   readonly extras?: JsonObject | undefined;

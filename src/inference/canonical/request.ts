@@ -1,10 +1,10 @@
-// A model call in canonical form: every inbound wire reads it, every outbound wire writes it.
+// A request in canonical form: every inbound wire reads it, every outbound wire writes it.
 import type { WireName, NativeFields, CanonicalNode, CacheBreakpoint, Part } from "./parts.ts";
 import type { JsonObject } from "../../base/json.ts";
 
 /**
- * One turn. Instructions keep their place and their role. Tool results stand in turns of role "tool", directly after the
- * assistant turn that called, and in nothing else; wires that put them into a user message split and join there.
+ * Instructions keep their position and role. Tool results are only in turns of role "tool", directly after the assistant
+ * turn with the calls; wires that have them in user messages split and join there.
  */
 export interface Turn extends CanonicalNode {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool";
@@ -12,7 +12,7 @@ export interface Turn extends CanonicalNode {
   readonly name?: string | undefined;
 }
 
-/** Where the caller's API keeps a tool, and what it is called and said there: a name that is unique in its namespace alone. */
+/** The namespace of a tool in the caller's API, and its name and description there. The name is unique in the namespace only. */
 export interface NamespaceMembership {
   readonly namespace: { readonly name: string; readonly description?: string | undefined };
   readonly name: string;
@@ -21,7 +21,7 @@ export interface NamespaceMembership {
 
 export interface FunctionTool extends CanonicalNode {
   readonly type: "function";
-  /** Unique among all tools, also for one of a namespace. */
+  /** Unique among all tools, across namespaces. */
   readonly name: string;
   readonly description?: string | undefined;
   readonly parameters?: JsonObject | undefined;
@@ -30,7 +30,7 @@ export interface FunctionTool extends CanonicalNode {
   readonly member?: NamespaceMembership | undefined;
 }
 
-/** A tool whose input is free text, or text of a grammar. */
+/** A tool whose input is free text or follows a grammar. */
 export interface CustomTool extends CanonicalNode {
   readonly type: "custom";
   readonly name: string;
@@ -39,7 +39,7 @@ export interface CustomTool extends CanonicalNode {
   readonly member?: NamespaceMembership | undefined;
 }
 
-/** A tool that runs at the provider. It means nothing elsewhere and is never turned into a function. */
+/** A server tool, which runs at the provider. It is never translated to a function. */
 export interface NativeTool {
   readonly type: "native";
   readonly wire: WireName;
@@ -66,13 +66,11 @@ export type Effort = (typeof EFFORTS)[number];
 export interface Reasoning {
   readonly effort?: Effort | undefined;
   readonly budgetTokens?: number | undefined;
-  /** Absent: the provider's own choice, given the effort. */
+  /** Absent: the provider's default for the effort. */
   readonly mode?: "off" | "on" | "adaptive" | "between_tools" | undefined;
-  /** How much of the reasoning the caller wants to read. */
   readonly summary?: "auto" | "concise" | "detailed" | "none" | undefined;
 }
 
-/** The format that the caller wants the reply in. */
 export type OutputFormat =
   | { readonly type: "text" }
   | { readonly type: "json_object" }
@@ -82,15 +80,16 @@ export type OutputFormat =
       readonly name?: string | undefined;
       readonly description?: string | undefined;
       readonly strict?: boolean | undefined;
+      /** The field of an API that always enforces the schema. Not part of equality. */
       readonly strictPath?: string | undefined;
     };
 
 export interface CanonicalRequest {
-  /** The caller's name for the model. What goes upstream is `Target.model`. */
+  /** The caller's name for the model; `Target.model` is sent upstream. */
   readonly model: string;
   readonly turns: readonly Turn[];
   readonly stream?: boolean | undefined;
-  /** The caller wants to see usage in the stream, where its API lets it choose. */
+  /** The caller wants usage in the stream, if its API has the option. */
   readonly includeUsage?: boolean | undefined;
   readonly tools?: readonly Tool[] | undefined;
   readonly toolChoice?: ToolChoice | undefined;
@@ -111,7 +110,7 @@ export interface CanonicalRequest {
   readonly stop?: readonly string[] | undefined;
   readonly n?: number | undefined;
   readonly serviceTier?: string | undefined;
-  /** Who the end user is, as an opaque name. */
+  /** An opaque end-user ID. */
   readonly user?: string | undefined;
   readonly safetyIdentifier?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
@@ -119,10 +118,10 @@ export interface CanonicalRequest {
   readonly cache?: CacheBreakpoint | undefined;
   readonly cacheKey?: string | undefined;
   readonly cacheRetention?: string | undefined;
-  /** The caller used `functions`, and reads `function_call` in the reply. */
+  /** The caller used `functions` and expects `function_call` in the reply. */
   readonly legacyFunctions?: true | undefined;
   readonly native?: NativeFields | undefined;
-  /** What the caller's API calls the fields above, where that differs from the key here. */
+  /** The caller's names of the fields above that differ from the key here, for errors. */
   readonly names?: FieldNames | undefined;
 }
 

@@ -1,18 +1,17 @@
-// An answer by a JSON schema from a model that has no field for one. Either it must call a tool whose input is the answer,
-// or, where a call cannot be forced, its JSON output is switched on and the schema stands among the instructions.
+// JSON schema output for models that have no field for a schema: by a forced tool call whose input is the output, or, if a
+// call cannot be forced, by JSON mode with the schema in the instructions.
 import type { CanonicalRequest, ToolChoice, OutputFormat } from "./request.ts";
-import { type Loss, addFieldLoss } from "./loss.ts";
+import { type Loss, addFieldLoss, addToleratedLoss, fieldPath } from "./loss.ts";
 import { type JsonObject, isObject } from "../../base/json.ts";
 import type { SchemaEmulation } from "./wire.ts";
 
 const DEFAULT_TOOL_NAME = "structured_output";
-const DEFAULT_TOOL_DESCRIPTION = "Gives the answer.";
-/** What every provider takes as a tool's name, with room for what tells it from others. */
+const DEFAULT_TOOL_DESCRIPTION = "Returns the answer.";
+/** Accepted by every provider, with room for the `_` that make it unique. */
 const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,55}$/;
 
 type SchemaFormat = Extract<OutputFormat, { type: "json_schema" }>;
 
-/** The tool trick: the name of the tool that stands for the answer. */
 export function emulateByTool(
   request: CanonicalRequest,
   output: SchemaFormat,
@@ -25,7 +24,7 @@ export function emulateByTool(
       losses,
       request,
       "output",
-      'This model has no output by JSON schema but through a tool, whose input must be of type "object".',
+      'This model supports only JSON schemas of type "object".',
     );
   const usedNames = new Set((request.tools ?? []).map((tool) => tool.name));
   let outputTool = outputToolName(output.name);
@@ -37,7 +36,6 @@ function outputToolName(name: string | undefined): string {
   return name !== undefined && TOOL_NAME.test(name) ? name : DEFAULT_TOOL_NAME;
 }
 
-/** What the tool that stands for the answer is told to be: its description, and its input's schema. */
 export function outputToolDefinition({
   description = DEFAULT_TOOL_DESCRIPTION,
   schema,
@@ -48,7 +46,7 @@ export function outputToolDefinition({
   return { description, schema: { ...schema, type: "object" } };
 }
 
-/** Beside the caller's own tools one of all must be called; else it is the answer's own. A tool that the caller forces comes first. */
+/** A tool that the caller forces takes precedence. Next to other tools the model must call any of them, else the output tool. */
 export function outputToolChoice(
   { tools = [], toolChoice }: CanonicalRequest,
   { outputTool: name }: SchemaEmulation,
@@ -59,7 +57,7 @@ export function outputToolChoice(
     : { type: "tool", name };
 }
 
-/** The schema as an instruction, for a model whose JSON output is switched on beside it; after the caller's own instructions. */
+/** Adds the schema as an instruction after the caller's own. */
 export function addSchemaInstruction(
   request: CanonicalRequest,
   output: SchemaFormat,
@@ -67,22 +65,21 @@ export function addSchemaInstruction(
 ): CanonicalRequest {
   addStrictnessLoss(output, losses);
   const text = [
-    "Give your answer as JSON, with nothing before or after it, that is valid by this JSON Schema:",
+    "Answer only with JSON, without any other text, that is valid against this JSON Schema:",
     JSON.stringify(output.schema),
-    ...(output.description === undefined ? [] : [`What it is: ${output.description}`]),
+    ...(output.description === undefined ? [] : [`Description: ${output.description}`]),
   ].join("\n");
   return addInstruction(request, text);
 }
 
-/** JSON of any form, for a model that has it by a schema alone: it is asked for, and the field for it is not sent. */
+/** Asks for JSON without a schema, for a model that has no JSON mode. */
 export function addJsonInstruction(request: CanonicalRequest, losses: Loss[]): CanonicalRequest {
-  losses.push({
-    path: request.names?.output ?? "output",
-    reason: "This model is asked for a JSON object; nothing makes it.",
-    tolerated: true,
-  });
-  const text =
-    "Give your answer as one JSON object, with nothing before or after it, and in no code block.";
+  addToleratedLoss(
+    losses,
+    fieldPath(request, "output"),
+    "This model is instructed to return a JSON object; the provider does not enforce it.",
+  );
+  const text = "Answer only with one JSON object, without any other text and without a code block.";
   return { ...addInstruction(request, text), output: undefined };
 }
 
@@ -94,8 +91,8 @@ function addInstruction(request: CanonicalRequest, text: string): CanonicalReque
 }
 
 /**
- * Whether a provider that has the field is told to keep the model to the schema. An API that always does has no word for it
- * (Messages); where the schema is not of the form that may be strict, the promise is not made.
+ * The `strict` flag for a provider that has one. Messages always enforces the schema and has no flag (`strictPath` is set):
+ * it is strict if the schema allows it, otherwise enforcement is a tolerated loss.
  */
 export function strictFlag(output: SchemaFormat, losses: Loss[]): boolean | undefined {
   if (output.strict !== undefined || output.strictPath === undefined) return output.strict;
@@ -104,7 +101,7 @@ export function strictFlag(output: SchemaFormat, losses: Loss[]): boolean | unde
   return undefined;
 }
 
-// OpenAI's rule: every object is closed, and all of its members are required.
+// OpenAI's rule: objects have no additional properties, and every property is required.
 function isStrictCompatible(schema: unknown): boolean {
   if (Array.isArray(schema)) return schema.every(isStrictCompatible);
   if (!isObject(schema)) return true;
@@ -121,13 +118,11 @@ function isStrictCompatible(schema: unknown): boolean {
     .every(isStrictCompatible);
 }
 
-// No provider keeps the model to the schema then, and what was said cannot be taken back: so the promise is not made. Its
-// `strictPath` is where the caller asked for it; like every path, it is no part of equality.
 function addStrictnessLoss(output: SchemaFormat, losses: Loss[]): void {
   if (output.strictPath === undefined) return;
-  losses.push({
-    path: output.strictPath,
-    reason: "This model is asked to keep to the schema; nothing makes it.",
-    tolerated: true,
-  });
+  addToleratedLoss(
+    losses,
+    output.strictPath,
+    "This model is instructed to follow the schema; the provider does not enforce it.",
+  );
 }

@@ -1,4 +1,4 @@
-// What a wire is: the functions by which one API is read into the canonical form and written from it.
+// The interfaces of a wire: the functions that read one API into the canonical form and write it from there.
 import type { WireName, ModelOrigin } from "./parts.ts";
 import type { Effort, CanonicalRequest } from "./request.ts";
 import type { CanonicalReply } from "./reply.ts";
@@ -8,54 +8,54 @@ import type { Loss } from "./loss.ts";
 import { type JsonObject, isObject, parseObject } from "../../base/json.ts";
 import type { Usage } from "../../base/usage-meters.ts";
 
-/** A model at a provider. An ability that is absent is the wire's usual: what its newest models can. */
+/** A model at a provider. An absent ability defaults to that of the newest models on the wire. */
 export interface Target extends ModelOrigin {
-  /** The most that the model can put out; fills in a limit where the wire demands one. */
+  /** The output limit to send if the wire requires one and the caller set none. */
   readonly maxOutputTokens?: number | undefined;
   readonly abilities?: Abilities | undefined;
 }
 
 export interface Abilities {
-  /** Takes the role `developer`. */
+  /** Accepts the role `developer`. */
   readonly developerRole?: boolean | undefined;
-  /** Takes instructions in the midst of a conversation. */
+  /** Accepts instructions after the first message. */
   readonly midConversationInstructions?: boolean | undefined;
-  /** Goes on with a trailing assistant turn. */
+  /** Continues a trailing assistant turn. */
   readonly prefill?: boolean | undefined;
-  /** Takes temperature, top_p, top_k. */
+  /** Accepts `temperature`, `top_p` and `top_k`. */
   readonly sampling?: boolean | undefined;
   /** Has a field for a JSON schema of the output. */
   readonly jsonSchema?: boolean | undefined;
-  /** What stands for that field where it is missing: a tool that must be called, unless the model cannot be made to call one. */
+  /** The substitute for that field: a forced tool call, or instructions if the model cannot be forced. */
   readonly schemaEmulation?: "tool" | "instructions" | undefined;
   readonly strictTools?: boolean | undefined;
-  /** How reasoning is asked for: by effort, by a budget of tokens, or not at all. */
+  /** Reasoning is set by an effort, by a token budget, or not at all. */
   readonly reasoning?: "effort" | "budget" | "none" | undefined;
   readonly efforts?: readonly Effort[] | undefined;
-  /** The field in which a chat provider takes earlier reasoning back. Absent: it takes none. */
+  /** The field in which a chat provider accepts earlier reasoning. Absent: none. */
   readonly reasoningField?: "reasoning_content" | "reasoning" | "content" | undefined;
-  /** Fetches images and files by address. */
+  /** Fetches images and files by URL. */
   readonly urlSources?: boolean | undefined;
-  /** The chat field that limits the output. */
+  /** The name of the output limit on the chat wire. */
   readonly maxTokensField?: "max_tokens" | "max_completion_tokens" | undefined;
-  /** How cache marks are said on the chat wire. Absent: they are left out, and caching is the provider's own affair. */
+  /** The field of cache breakpoints on the chat and responses wires. Absent: the provider caches automatically. */
   readonly cacheBreakpointField?: "cache_control" | "prompt_cache_breakpoint" | undefined;
-  /** Knows `stream_options`. */
+  /** Accepts `stream_options`. */
   readonly streamOptions?: boolean | undefined;
-  /** The form that tool-call ids must have. */
+  /** The required format of tool-call ids. */
   readonly callIdFormat?: "any" | "token64" | "alphanumeric9" | undefined;
-  /** OpenAI's own fields beyond the common ones: `store`, `metadata`, `prompt_cache_key`, `service_tier` and their like. */
+  /** Accepts OpenAI's own fields, such as `store`, `metadata` and `prompt_cache_key`. */
   readonly openaiFields?: boolean | undefined;
 }
 
-/** How a request was bent so that the reply can be bent back: the output schema went out as this tool. */
+/** The tool that carried the output schema; the reply's call of it is turned back into text. */
 export interface SchemaEmulation {
   readonly outputTool: string;
 }
 
 export interface WrittenRequest {
   readonly body: JsonObject;
-  /** Where it is sent, below the provider's address, for a wire that says the model and the operation in the path. */
+  /** The path below the provider's base URL, for wires that have the model in the path. */
   readonly path?: string | undefined;
   readonly losses: readonly Loss[];
   readonly emulation?: SchemaEmulation | undefined;
@@ -63,20 +63,20 @@ export interface WrittenRequest {
 
 export interface ReplyReadContext {
   readonly emulation?: SchemaEmulation | undefined;
-  /** Who answers: put on every blob that the reply holds. */
+  /** Set on every blob of the reply. */
   readonly origin: ModelOrigin;
-  /** The meter. It gets the reply, or for a stream an object of a reply's shape with the usage as merged by this wire. */
+  /** Reads the usage of a reply, or for a stream of an object with the merged usage in a reply's form. */
   readonly readUsage: (reply: JsonObject) => Usage | undefined;
 }
 
 export interface ReplyWriteContext {
-  /** Used where the provider gave no id, model or time. */
+  /** `id`, `model` and `createdSeconds` are defaults for what the provider does not send. `id` is the request id. */
   readonly id: string;
   readonly model: string;
   readonly createdSeconds: number;
-  /** For an API that shows the input's size before the provider has told it. */
+  /** For an API that reports input tokens at the start of a stream. */
   readonly inputTokensEstimate?: number | undefined;
-  /** The request as it was read: what the caller asked to see (usage, legacy functions) and what a reply repeats. */
+  /** Decides what the reply contains (usage, legacy functions), and some of its fields are repeated in it. */
   readonly request: CanonicalRequest;
 }
 
@@ -85,25 +85,25 @@ export interface WrittenReply {
   readonly losses: readonly Loss[];
 }
 
-/** One event as the transport gives it: SSE's `event:` ("" for none) and `data:`, or an AWS frame's type and payload. */
+/** An SSE event (`name` is "" without `event:`), or an AWS frame's type and payload. */
 export interface WireEvent {
   readonly name: string;
   readonly data: string;
-  /** The data as JSON, where somebody parsed it before. */
+  /** The parsed data, if the transport has parsed it. */
   readonly json?: unknown;
 }
 
-/** Gives canonical events in the order of the canonical stream, whatever the provider does. */
+/** Returns canonical events in the order that `CanonicalEvent` documents, whatever the provider sends. */
 export interface WireStreamReader {
   push(event: WireEvent): readonly CanonicalEvent[];
-  /** The upstream has ended: closes what is open; an error where the stream was cut. */
+  /** At the end of the stream: ends open parts, or returns an error if the stream was cut off. */
   end(): readonly CanonicalEvent[];
 }
 
-/** Gives SSE text, possibly several frames or none (""). Text of a delta is never kept back while its part may be shown. */
+/** Returns SSE text of zero or more events. A delta is written at once unless its part has to wait for another. */
 export interface WireStreamWriter {
   push(event: CanonicalEvent): string;
-  /** The terminal events. To be called when the money is settled, and not after `error`. */
+  /** The terminal events. Called after the charge is settled, and not after `error`. */
   end(): string;
   readonly losses: readonly Loss[];
 }
@@ -113,19 +113,18 @@ export interface OutboundWire {
   writeRequest(request: CanonicalRequest, target: Target): WrittenRequest;
   readReply(body: unknown, context: ReplyReadContext): CanonicalReply;
   createStreamReader(context: ReplyReadContext): WireStreamReader;
-  /** `body` is parsed JSON, or text where it was not JSON. */
+  /** `body` is parsed JSON, or text if it is not JSON. */
   readError(status: number, body: unknown): CanonicalError;
 }
 
 export interface InboundWire {
   readonly name: WireName;
-  /** The caller's body, without Postern's own fields. Throws a `Fault` that names the path. */
+  /** Reads the caller's body without Postern's own fields. Throws a `Fault` that names the field. */
   readRequest(body: unknown): CanonicalRequest;
   writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply;
   createStreamWriter(context: ReplyWriteContext): WireStreamWriter;
 }
 
-/** The body of a stream event; `json` is set where the transport parsed it already. */
 export function parseEvent(event: WireEvent): JsonObject | undefined {
   return isObject(event.json) ? event.json : parseObject(event.data);
 }

@@ -472,4 +472,4 @@ describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traf
 
 // OpenAI takes an assistant message without content; no other provider does, and it says nothing.
 const KNOWN_REFUSALS =
-  /multimodalRequest\/chat-completions\/followup-.*messages\[1\] has no content/;
+  /multimodalRequest\/chat-completions\/followup-.*`messages\[1\]` has no content/;

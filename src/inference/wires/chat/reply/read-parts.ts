@@ -1,20 +1,6 @@
 // Readers of the fields that a stream's deltas and a reply's messages have in common.
-import type {
-  OpaqueBlob,
-  Citation,
-  ImagePart,
-  MediaPart,
-  Part,
-  TokenLogprob,
-} from "../../../canonical/parts.ts";
-import {
-  type JsonObject,
-  arrayIn,
-  isObject,
-  numberIn,
-  objectIn,
-  stringIn,
-} from "../../../../base/json.ts";
+import type { OpaqueBlob, Citation, ImagePart, MediaPart, Part } from "../../../canonical/parts.ts";
+import { type JsonObject, arrayIn, isObject, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readThinkingList } from "./read-reasoning.ts";
 
@@ -95,20 +81,4 @@ export function callSignature(
   const google = objectIn(objectIn(call["extra_content"])?.["google"]);
   const signature = stringIn(google?.["thought_signature"]);
   return signature ? { wire: "chat", kind: "call", data: signature, origin } : undefined;
-}
-
-export function readLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
-  const list = arrayIn(value);
-  if (list.length === 0) return undefined;
-  return list.filter(isObject).map((one): TokenLogprob => ({
-    token: stringIn(one["token"]) ?? "",
-    logprob: numberIn(one["logprob"]) ?? 0,
-    bytes:
-      one["bytes"] === undefined
-        ? undefined
-        : Array.isArray(one["bytes"])
-          ? one["bytes"].map(Number)
-          : null,
-    top: Array.isArray(one["top_logprobs"]) ? (readLogprobs(one["top_logprobs"]) ?? []) : undefined,
-  }));
 }

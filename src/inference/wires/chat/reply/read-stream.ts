@@ -19,14 +19,8 @@ import { truncatedStreamError } from "../../../canonical/error.ts";
 import { readError } from "../../openai-errors.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { detailBlob, readAnnotation, readReasoningDetails } from "./read-reasoning.ts";
-import {
-  contentParts,
-  withOrigin,
-  readAudio,
-  readImages,
-  readLogprobs,
-  readSources,
-} from "./read-parts.ts";
+import { contentParts, withOrigin, readAudio, readImages, readSources } from "./read-parts.ts";
+import { readLogprobs } from "../../openai-parts.ts";
 import {
   addAudio,
   addBlob,

@@ -7,7 +7,6 @@ import type {
   MediaPart,
   Part,
   ReasoningPart,
-  Source,
   ToolCallPart,
   ToolResultPart,
 } from "../../../canonical/parts.ts";
@@ -27,6 +26,12 @@ import {
   unknownFields,
 } from "../../../../base/json.ts";
 import { readAnnotation, readReasoningDetails, readThinkingList } from "../reply/read-reasoning.ts";
+import {
+  IMAGE_DETAILS,
+  readCacheBreakpoint,
+  readInputAudio,
+  readUrlSource,
+} from "../../openai-parts.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
@@ -46,7 +51,6 @@ const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set([
   "extra_content",
   "cache_control",
 ]);
-const DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*;base64,/i;
 
 export function readTurns(messages: readonly unknown[]): readonly Turn[] {
   const legacyCalls: string[] = [];
@@ -66,7 +70,7 @@ function readTurn(message: JsonObject, path: string, legacyCalls: string[]): Tur
     role === "assistant"
       ? readAssistant(message, path, legacyCalls)
       : readContent(message["content"], `${path}.content`);
-  const cache = readCache(message, path);
+  const cache = readCacheBreakpoint(message, path);
   const last = parts.at(-1);
   if (cache !== undefined && last !== undefined && "cache" in last)
     parts[parts.length - 1] = { ...last, cache };
@@ -151,7 +155,7 @@ function readCall(call: JsonObject, path: string): ToolCallPart {
       : readArguments(held["arguments"], `${path}.function.arguments`),
     custom: custom || undefined,
     signature: readSignature(call, path, "call"),
-    cache: readCache(call, path),
+    cache: readCacheBreakpoint(call, path),
     native: fields && { wire: "chat", fields },
     path,
   };
@@ -201,7 +205,7 @@ function readResult(
     }
     content.push(part);
   }
-  return { type: "tool_result", callId, content, cache: readCache(message, path), path };
+  return { type: "tool_result", callId, content, cache: readCacheBreakpoint(message, path), path };
 }
 
 // Empty texts are left out: they say nothing, and most providers refuse them.
@@ -217,7 +221,7 @@ function readContent(content: unknown, path: string): Part[] {
 }
 
 function readPart(part: JsonObject, path: string): Part {
-  const cache = readCache(part, path);
+  const cache = readCacheBreakpoint(part, path);
   const type = mustBeName(part["type"], `${path}.type`);
   switch (type) {
     case "text":
@@ -235,31 +239,14 @@ function readPart(part: JsonObject, path: string): Part {
       return {
         type: "image",
         source,
-        detail: optionalOneOf(held["detail"], `${path}.image_url.detail`, [
-          "auto",
-          "low",
-          "high",
-          "original",
-        ]),
+        detail: optionalOneOf(held["detail"], `${path}.image_url.detail`, IMAGE_DETAILS),
         cache,
         signature: readSignature(part, path, "image"),
         path,
       };
     }
-    case "input_audio": {
-      const held = mustBeObject(part["input_audio"], `${path}.input_audio`);
-      const format = mustBeName(held["format"], `${path}.input_audio.format`);
-      return {
-        type: "audio",
-        source: {
-          kind: "base64",
-          mediaType: audioMediaType(format),
-          data: mustBeName(held["data"], `${path}.input_audio.data`),
-        },
-        cache,
-        path,
-      };
-    }
+    case "input_audio":
+      return { type: "audio", source: readInputAudio(part, path), cache, path };
     case "video_url":
       return {
         type: "video",
@@ -297,24 +284,6 @@ function readFile(
   };
 }
 
-function readUrlSource(value: unknown, path: string, mustBe: string): Source {
-  const url = mustBeName(value, path);
-  const match = DATA_URL.exec(url);
-  if (match !== null) {
-    const mediaType = (match[1] ?? "").toLowerCase();
-    if (!mediaType.startsWith(mustBe) || mediaType === "")
-      throw invalid(
-        path,
-        `${path} must be a data: URL of type ${mustBe || "a document's"}…, not ${mediaType || "untyped"}.`,
-      );
-    if (match[0].length === url.length) throw invalid(path, `${path} holds no data.`);
-    return { kind: "base64", mediaType, data: url.slice(match[0].length) };
-  }
-  if (!/^(https?|gs):\/\/./i.test(url))
-    throw invalid(path, `${path} must be an https: URL or a data: URL in base64.`);
-  return { kind: "url", url };
-}
-
 function readOutputAudio(audio: JsonObject, path: string): MediaPart {
   return {
     type: "audio",
@@ -322,20 +291,4 @@ function readOutputAudio(audio: JsonObject, path: string): MediaPart {
     source: { kind: "file_id", wire: "chat", id: mustBeName(audio["id"], `${path}.id`) },
     path,
   };
-}
-
-function audioMediaType(format: string): string {
-  return format === "mp3" ? "audio/mpeg" : `audio/${format}`;
-}
-
-// `cache_control` is what callers of Claude send over this API by convention; `prompt_cache_breakpoint` is OpenAI's own.
-function readCache(holder: JsonObject, path: string): CacheBreakpoint | undefined {
-  const control =
-    optionalObject(holder["cache_control"], `${path}.cache_control`) ??
-    optionalObject(holder["prompt_cache_breakpoint"], `${path}.prompt_cache_breakpoint`);
-  return (
-    control && {
-      ttl: optionalOneOf(control["ttl"], `${path}.cache_control.ttl`, ["5m", "30m", "1h", "12h"]),
-    }
-  );
 }

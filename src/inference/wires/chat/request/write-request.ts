@@ -1,8 +1,14 @@
 import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
-import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/loss.ts";
+import {
+  addFieldLoss,
+  addToleratedLoss,
+  fieldPath,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import { clampEffort, budgetToEffort } from "../../../canonical/reasoning.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { writeCacheKey, writeEffort, writeOpenaiFields } from "../../openai-parameters.ts";
 import { writeResponseFormat } from "./write-response-format.ts";
 import { writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
@@ -19,7 +25,6 @@ const STOPS_MAX = 4;
 export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
   const abilities = target.abilities ?? {};
   const losses: Loss[] = [];
-  const openai = abilities.openaiFields !== false;
   const stream = request.stream === true;
   const output = writeResponseFormat(request, target, losses);
   const body: JsonObject = {
@@ -33,45 +38,34 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     ...writeTools(request, target, output.emulation, losses),
     response_format: output.format,
     reasoning_effort: writeEffort(request, target, losses),
-    ...writeFields(request, openai, losses),
+    ...writeOpenaiFields(OPENAI_ONLY_FIELDS, request, target, losses),
     service_tier: request.serviceTier,
-    prompt_cache_key: openai ? request.cacheKey : undefined,
+    prompt_cache_key: writeCacheKey(request, target, losses),
     user: request.user,
     ...takeNativeFields(request.native, "chat", "", losses),
   };
-  if (request.cache !== undefined)
-    losses.push({
-      path: request.names?.cache ?? "cache",
-      reason: "This provider caches by itself.",
-      tolerated: true,
-    });
-  if (!openai && request.cacheKey !== undefined)
-    losses.push({
-      path: request.names?.cacheKey ?? "cacheKey",
-      reason: "This provider has no cache key.",
-      tolerated: true,
-    });
+  addReasoningLosses(request, losses);
   return { body, losses, emulation: output.emulation };
 }
 
 function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
   const { temperature, topP, topK, stop } = request;
   const openai = target.abilities?.openaiFields !== false;
-  const settable = target.abilities?.sampling !== false;
-  if (!settable) addSamplingLosses(request, losses);
+  const canSample = target.abilities?.sampling !== false;
+  if (!canSample) addSamplingLosses(request, losses);
   if (openai && topK !== undefined)
-    addFieldLoss(losses, request, "topK", "This provider's API has no top_k.");
+    addFieldLoss(losses, request, "topK", "This provider does not support `top_k`.");
   const stops = openai ? stop?.slice(0, STOPS_MAX) : stop;
   if (stops?.length !== stop?.length)
     addFieldLoss(
       losses,
       request,
       "stop",
-      `This provider takes at most ${STOPS_MAX} stop sequences.`,
+      `This provider accepts at most ${STOPS_MAX} stop sequences.`,
     );
   return {
-    temperature: settable ? temperature : undefined,
-    top_p: settable ? topP : undefined,
+    temperature: canSample ? temperature : undefined,
+    top_p: canSample ? topP : undefined,
     top_k: openai ? undefined : topK,
     seed: request.seed,
     frequency_penalty: request.frequencyPenalty,
@@ -87,62 +81,16 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
 function addSamplingLosses(request: CanonicalRequest, losses: Loss[]): void {
   for (const field of ["temperature", "topP"] as const) {
     if ((request[field] ?? 1) !== 1)
-      addFieldLoss(losses, request, field, "This model takes no such setting.");
+      addFieldLoss(losses, request, field, "This model does not support this parameter.");
   }
 }
 
-function writeFields(request: CanonicalRequest, openai: boolean, losses: Loss[]): JsonObject {
-  const fields: Record<string, unknown> = {};
-  for (const [key, name] of OPENAI_ONLY_FIELDS) {
-    const value = request[key];
-    if (value === undefined) continue;
-    if (openai) fields[name] = value;
-    else if (value !== false)
-      addFieldLoss(losses, request, key, "This model's provider has no such field.");
-  }
-  return fields;
-}
-
-function writeEffort(
-  request: CanonicalRequest,
-  target: Target,
-  losses: Loss[],
-): string | undefined {
-  const { reasoning } = request;
-  if (reasoning === undefined) return undefined;
-  const { effort, budgetTokens, mode, summary } = reasoning;
-  const path = request.names?.reasoning ?? "reasoning";
-  const asked =
-    mode === "off"
-      ? "none"
-      : (effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens)));
+function addReasoningLosses(request: CanonicalRequest, losses: Loss[]): void {
+  const { effort, budgetTokens, mode, summary } = request.reasoning ?? {};
+  const path = fieldPath(request, "reasoning");
   if (summary !== undefined)
-    losses.push({
-      path,
-      reason: "This API does not let the caller choose how reasoning is shown.",
-      tolerated: true,
-    });
-  if (asked === undefined) {
-    if (mode !== undefined)
-      losses.push({
-        path,
-        reason: "Without an effort, the model's own way to reason holds.",
-        tolerated: true,
-      });
-    return undefined;
-  }
-  const abilities = target.abilities ?? {};
-  if (abilities.reasoning === "none") {
-    if (asked !== "none")
-      addFieldLoss(losses, request, "reasoning", "This model does not reason by request.");
-    return undefined;
-  }
-  const clamped = clampEffort(asked, abilities.efforts);
-  if (clamped !== asked)
-    losses.push({
-      path,
-      reason: `This model has no effort ${asked}; ${clamped} is the nearest.`,
-      tolerated: true,
-    });
-  return clamped;
+    addToleratedLoss(losses, path, "This API has no parameter for reasoning summaries.");
+  const hasEffort = effort !== undefined || budgetTokens !== undefined || mode === "off";
+  if (mode !== undefined && !hasEffort)
+    addToleratedLoss(losses, path, "Without an effort, the model's default applies.");
 }

@@ -5,7 +5,6 @@ import type {
   ImagePart,
   NativeFields,
   ReasoningPart,
-  TokenLogprob,
 } from "../../../canonical/parts.ts";
 import {
   type JsonObject,
@@ -72,22 +71,6 @@ export function readAnnotations(value: unknown): readonly Citation[] | undefined
     .map(readAnnotation)
     .filter((one): one is Citation => one !== undefined);
   return citations.length > 0 ? citations : undefined;
-}
-
-export function readLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
-  const list = arrayIn(value);
-  return list.length === 0 ? undefined : list.filter(isObject).map(readLogprob);
-}
-
-function readLogprob(one: JsonObject): TokenLogprob {
-  const bytes = one["bytes"];
-  const top = one["top_logprobs"];
-  return {
-    token: stringIn(one["token"]) ?? "",
-    logprob: numberIn(one["logprob"]) ?? 0,
-    bytes: bytes === undefined ? undefined : Array.isArray(bytes) ? bytes.map(Number) : null,
-    top: Array.isArray(top) ? top.filter(isObject).map(readLogprob) : undefined,
-  };
 }
 
 /** GPT-5 marks what it says on the way and what it says in the end, and wants the marks back. */

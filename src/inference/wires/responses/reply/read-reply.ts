@@ -22,9 +22,9 @@ import {
   signsNextPart,
   phaseOf,
   readAnnotations,
-  readLogprobs,
   readReasoningItem,
 } from "../items/read-output-items.ts";
+import { readLogprobs } from "../../openai-parts.ts";
 
 const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set(
   "type id item_id output_index call_id name arguments input status".split(" "),

@@ -10,8 +10,8 @@ import {
   generatedImageOf,
   signsNextPart,
   readAnnotation,
-  readLogprobs,
 } from "../items/read-output-items.ts";
+import { readLogprobs } from "../../openai-parts.ts";
 import { argumentsIn, callHead, mintCallId } from "./read-reply.ts";
 
 /** What a piece of text belongs to within its item. */

@@ -13,13 +13,17 @@ import {
   mustBeName,
   mustBeObject,
   mustBeString,
-  optionalObject,
   optionalOneOf,
   optionalString,
 } from "../../../../base/json.ts";
+import {
+  IMAGE_DETAILS,
+  readCacheBreakpoint,
+  readInputAudio,
+  readUrlSource,
+} from "../../openai-parts.ts";
 import { readAnnotations } from "../items/read-output-items.ts";
 
-const DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*;base64,/i;
 const PDF_BASE64_PREFIX = "JVBER";
 
 /** Empty texts are left out: they say nothing, and most providers refuse them. */
@@ -38,7 +42,7 @@ export function readContent(content: unknown, path: string, native?: NativeField
 
 function readPart(part: JsonObject, path: string): Part {
   const type = mustBeName(part["type"], `${path}.type`);
-  const cache = readCache(part, path);
+  const cache = readCacheBreakpoint(part, path);
   switch (type) {
     case "input_text":
     case "output_text":
@@ -56,24 +60,14 @@ function readPart(part: JsonObject, path: string): Part {
       return {
         type: "image",
         source: readSource(part, "image_url", path),
-        detail: optionalOneOf(part["detail"], `${path}.detail`, [
-          "auto",
-          "low",
-          "high",
-          "original",
-        ]),
+        detail: optionalOneOf(part["detail"], `${path}.detail`, IMAGE_DETAILS),
         cache,
         path,
       };
     case "input_file":
       return readFile(part, path, cache);
-    case "input_audio": {
-      const held = mustBeObject(part["input_audio"], `${path}.input_audio`);
-      const format = mustBeName(held["format"], `${path}.input_audio.format`);
-      const data = mustBeName(held["data"], `${path}.input_audio.data`);
-      const mediaType = format === "mp3" ? "audio/mpeg" : `audio/${format}`;
-      return { type: "audio", source: { kind: "base64", mediaType, data }, cache, path };
-    }
+    case "input_audio":
+      return { type: "audio", source: readInputAudio(part, path), cache, path };
     case "input_video":
       return {
         type: "video",
@@ -123,40 +117,4 @@ function readSource(
   if (id !== undefined && (part[key] === undefined || part[key] === null))
     return { kind: "file_id", wire: "responses", id };
   return readUrlSource(part[key], `${path}.${key}`, key === "image_url" ? "image/" : "");
-}
-
-function readUrlSource(value: unknown, path: string, mustBe: string): Source {
-  const url = mustBeName(value, path);
-  const match = DATA_URL.exec(url);
-  if (match === null) {
-    if (!/^(https?|gs):\/\/./i.test(url))
-      throw invalid(path, `${path} must be an https: URL or a data: URL in base64.`);
-    return { kind: "url", url };
-  }
-  const mediaType = (match[1] ?? "").toLowerCase();
-  if (!mediaType.startsWith(mustBe) || mediaType === "") {
-    throw invalid(
-      path,
-      `${path} must be a data: URL of type ${mustBe || "a document's"}…, not ${mediaType || "untyped"}.`,
-    );
-  }
-  if (match[0].length === url.length) throw invalid(path, `${path} holds no data.`);
-  return { kind: "base64", mediaType, data: url.slice(match[0].length) };
-}
-
-// `prompt_cache_breakpoint` is OpenAI's own; `cache_control` is what callers of Claude send by convention.
-function readCache(part: JsonObject, path: string): CacheBreakpoint | undefined {
-  const mark =
-    optionalObject(part["prompt_cache_breakpoint"], `${path}.prompt_cache_breakpoint`) ??
-    optionalObject(part["cache_control"], `${path}.cache_control`);
-  return (
-    mark && {
-      ttl: optionalOneOf(mark["ttl"], `${path}.prompt_cache_breakpoint.ttl`, [
-        "5m",
-        "30m",
-        "1h",
-        "12h",
-      ]),
-    }
-  );
 }

@@ -1,3 +1,10 @@
+import type { JsonObject } from "../../../../base/json.ts";
+import {
+  addLoss,
+  addNativePartLoss,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
 import type {
   CacheBreakpoint,
   FilePart,
@@ -6,181 +13,124 @@ import type {
   Part,
   Source,
 } from "../../../canonical/parts.ts";
-import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
-import type { JsonObject } from "../../../../base/json.ts";
 import { addSignatureLoss } from "../../../canonical/reasoning.ts";
-import { COMMON_IMAGE_TYPES, isUncommonImageType } from "../../../canonical/media-sources.ts";
 import type { Target } from "../../../canonical/wire.ts";
+import {
+  acceptsImageType,
+  addDocumentLosses,
+  addSourceLoss,
+  fileIdOf,
+  sourceUrl,
+  writeCacheBreakpoint,
+  writeInputAudio,
+} from "../../openai-parts.ts";
 
-/** One part of a user's message or of a tool's output, or undefined with a loss. */
+/** One part of a user message or of a tool's output, or undefined with a loss. */
 export function writePart(
   part: Part,
-  at: string,
+  path: string,
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
   switch (part.type) {
-    case "text":
-      return {
-        type: "input_text",
-        text: part.text,
-        ...writeCache(part.cache, target, at, losses),
-      };
+    case "text": {
+      const cache = writeCache(part.cache, target, path, losses);
+      return { type: "input_text", text: part.text, ...cache };
+    }
     case "image":
-      return writeImage(part, at, target, losses);
+      return writeImage(part, path, target, losses);
     case "file":
-      return writeFile(part, at, target, losses);
+      return writeFile(part, path, target, losses);
     case "audio":
     case "video":
-      return writeMedia(part, at, target, losses);
+      return writeMedia(part, path, target, losses);
     case "native":
-      if (part.wire === "responses") return part.value;
-      return addLoss(
-        losses,
-        at,
-        `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
-      );
+      return part.wire === "responses" ? part.value : addNativePartLoss(losses, path, part);
     case "refusal":
     case "reasoning":
     case "tool_call":
     case "tool_result":
-      return addLoss(losses, at, `A ${part.type.replace("_", " ")} cannot stand here.`);
+      return addLoss(losses, path, `A ${part.type.replace("_", " ")} is not allowed here.`);
   }
 }
 
-/** Where caching is the provider's own affair, a mark changes no answer: it is left out by rule. */
 export function writeCache(
   cache: CacheBreakpoint | undefined,
-  target: Target,
-  at: string,
+  { abilities }: Target,
+  path: string,
   losses: Loss[],
 ): JsonObject | undefined {
-  if (cache === undefined) return undefined;
-  const { ttl } = cache;
-  if (
-    target.abilities?.cacheBreakpointField === "prompt_cache_breakpoint" &&
-    ttl !== "5m" &&
-    ttl !== "1h"
-  )
-    return {
-      prompt_cache_breakpoint: ttl === undefined ? { mode: "explicit" } : { mode: "explicit", ttl },
-    };
-  losses.push({
-    path: `${at}.cache_control`,
-    reason: "This provider has no such cache mark.",
-    tolerated: true,
-  });
-  return undefined;
-}
-
-function addLoss(losses: Loss[], path: string, reason: string): undefined {
-  losses.push({ path, reason });
-  return undefined;
+  const field = abilities?.cacheBreakpointField;
+  const supported = field === "prompt_cache_breakpoint" ? field : undefined;
+  return writeCacheBreakpoint(cache, supported, path, losses);
 }
 
 function writeImage(
   part: ImagePart,
-  at: string,
+  path: string,
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
-  const held = writeFileReference(part.source, "image_url", target);
-  if (held === undefined)
-    return addLoss(
-      losses,
-      at,
-      part.source.kind === "url"
-        ? "This provider does not fetch images. Send the image's bytes."
-        : "The image lies with another provider. Send its bytes.",
-    );
-  if (isUncommonImageType(part.source) && target.abilities?.openaiFields !== false)
-    return addLoss(
-      losses,
-      at,
-      `This provider takes images of ${[...COMMON_IMAGE_TYPES].join(", ")}.`,
-    );
-  addSignatureLoss(losses, at, part.signature);
+  const reference = writeReference(part.source, "image_url", target);
+  if (reference === undefined) return addSourceLoss(losses, path, part);
+  if (!acceptsImageType(part, target, path, losses)) return undefined;
+  addSignatureLoss(losses, path, part.signature);
   return {
     type: "input_image",
-    ...held,
+    ...reference,
     detail: part.detail ?? "auto",
-    ...writeCache(part.cache, target, at, losses),
-    ...takeNativeFields(part.native, "responses", at, losses),
+    ...writeCache(part.cache, target, path, losses),
+    ...takeNativeFields(part.native, "responses", path, losses),
   };
 }
 
 function writeFile(
   part: FilePart,
-  at: string,
+  path: string,
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
   const { source, name } = part;
-  if (part.context !== undefined)
-    addLoss(losses, `${at}.context`, "This provider takes no note beside a document.");
-  if (part.citable === true)
-    addLoss(losses, `${at}.citations`, "This provider does not cite documents.");
+  addDocumentLosses(part, path, losses);
   const key = source.kind === "url" ? "file_url" : "file_data";
-  const held = writeFileReference(source, key, target);
-  if (held === undefined)
-    return addLoss(
-      losses,
-      at,
-      source.kind === "url"
-        ? "This provider does not fetch documents. Send the document's bytes."
-        : "The document lies with another provider. Send its bytes.",
-    );
-  // A document in bytes needs a name here; callers of other APIs need not give one.
-  const filename =
-    name ?? (key === "file_data" && held["file_id"] === undefined ? "document" : undefined);
+  const reference = writeReference(source, key, target);
+  if (reference === undefined) return addSourceLoss(losses, path, part);
+  // This API requires a name for `file_data`; other APIs do not.
+  const filename = name ?? (reference["file_data"] === undefined ? undefined : "document");
   return {
     type: "input_file",
     filename,
-    ...held,
-    ...writeCache(part.cache, target, at, losses),
-    ...takeNativeFields(part.native, "responses", at, losses),
+    ...reference,
+    ...writeCache(part.cache, target, path, losses),
+    ...takeNativeFields(part.native, "responses", path, losses),
   };
 }
 
 function writeMedia(
   part: MediaPart,
-  at: string,
+  path: string,
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
-  const { source } = part;
-  // OpenAI's own models take neither over this API; others that follow it do.
-  if (target.abilities?.openaiFields !== false)
-    return addLoss(losses, at, `This provider takes no ${part.type} over this API.`);
-  const cache = writeCache(part.cache, target, at, losses);
-  if (part.type === "audio" && source.kind === "base64")
-    return {
-      type: "input_audio",
-      input_audio: { data: source.data, format: audioFormat(source.mediaType) },
-      ...cache,
-    };
-  const held = part.type === "video" ? writeFileReference(source, "video_url", target) : undefined;
-  if (held !== undefined) return { type: "input_video", ...held, ...cache };
-  return addLoss(losses, at, `This provider takes no ${part.type} in this form.`);
+  // OpenAI's models support neither on this API; other providers' do.
+  const isSupported = target.abilities?.openaiFields === false;
+  const audio = writeInputAudio(part);
+  const video =
+    part.type === "video" ? writeReference(part.source, "video_url", target) : undefined;
+  if (!isSupported || (audio ?? video) === undefined)
+    return addLoss(losses, path, `This provider does not support this ${part.type} input.`);
+  const cache = writeCache(part.cache, target, path, losses);
+  return { ...(audio ?? { type: "input_video", ...video }), ...cache };
 }
 
-function writeFileReference(source: Source, key: string, target: Target): JsonObject | undefined {
-  switch (source.kind) {
-    case "base64":
-      return { [key]: `data:${source.mediaType};base64,${source.data}` };
-    case "url":
-      return target.abilities?.urlSources === false ? undefined : { [key]: source.url };
-    case "text":
-      return {
-        [key]: `data:${source.mediaType};base64,${Buffer.from(source.text).toString("base64")}`,
-      };
-    case "file_id":
-      return source.wire === "chat" || source.wire === "responses"
-        ? { file_id: source.id }
-        : undefined;
-  }
-}
-
-function audioFormat(mediaType: string): string {
-  return mediaType === "audio/mpeg" ? "mp3" : mediaType.replace(/^audio\/(x-)?/, "");
+function writeReference(
+  source: Source,
+  key: string,
+  { abilities }: Target,
+): JsonObject | undefined {
+  const id = fileIdOf(source);
+  if (id !== undefined) return { file_id: id };
+  const url = sourceUrl(source);
+  const canSend = source.kind !== "url" || abilities?.urlSources !== false;
+  return url === undefined || !canSend ? undefined : { [key]: url };
 }

@@ -1,9 +1,15 @@
 import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
-import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/loss.ts";
+import {
+  addFieldLoss,
+  addToleratedLoss,
+  fieldPath,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
 import { type JsonObject, isObject } from "../../../../base/json.ts";
 import { strictFlag } from "../../../canonical/structured-output.ts";
-import { clampEffort, budgetToEffort } from "../../../canonical/reasoning.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { writeCacheKey, writeEffort, writeOpenaiFields } from "../../openai-parameters.ts";
 import { INCLUDE_ENCRYPTED_REASONING, INCLUDE_LOGPROBS } from "./read-request.ts";
 import { writeItems } from "./write-input-items.ts";
 import { writeTools } from "../items/write-tools.ts";
@@ -11,8 +17,8 @@ import { writeTools } from "../items/write-tools.ts";
 const OUTPUT_TOKENS_MIN = 16;
 
 const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, string])[] = [
-  ["topK", "top_k"],
-  ["seed", "seed"],
+  ["topK", "`top_k`"],
+  ["seed", "`seed`"],
   ["logitBias", "logit bias"],
   ["stop", "stop sequences"],
 ];
@@ -23,7 +29,7 @@ const OPENAI_ONLY_FIELDS: readonly (readonly [RequestField, string])[] = [
   ["cacheRetention", "prompt_cache_retention"],
 ];
 
-// What a provider keeps for one of its accounts is shared by all who use the gateway: none of it is ever referred to.
+// Callers share the gateway's account, so no state that the provider stores for the account is used.
 const STATEFUL_FIELDS: ReadonlySet<string> = new Set([
   "previous_response_id",
   "conversation",
@@ -36,7 +42,12 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   const { items, replaysReasoning } = writeItems(request, target, losses);
   const native = writeNative(request, losses);
   const { text, reasoning, include, ...extra } = native;
-  addToleratedLosses(request, openai, losses);
+  if (request.store === true)
+    addToleratedLoss(
+      losses,
+      fieldPath(request, "store"),
+      "Responses are not stored at the provider, because callers share the gateway's account.",
+    );
   const body: JsonObject = {
     model: target.model,
     input: items,
@@ -47,9 +58,9 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     text: mergeObjects(writeText(request, target, losses), text),
     reasoning: mergeObjects(writeReasoning(request, target, losses), reasoning),
     include: writeInclude(request, target, replaysReasoning, include),
-    ...writeFields(request, openai, losses),
+    ...writeOpenaiFields(OPENAI_ONLY_FIELDS, request, target, losses),
     service_tier: request.serviceTier,
-    prompt_cache_key: openai ? request.cacheKey : undefined,
+    prompt_cache_key: writeCacheKey(request, target, losses),
     user: request.user,
     store: false,
     ...extra,
@@ -64,35 +75,14 @@ function writeNative(request: CanonicalRequest, losses: Loss[]): JsonObject {
   )) {
     const [holder = "", ...rest] = key.split(".");
     if (STATEFUL_FIELDS.has(key))
-      losses.push({ path: key, reason: "Nothing is stored at this model's provider." });
+      losses.push({
+        path: key,
+        reason: "The gateway does not use state that is stored at the provider.",
+      });
     else if (rest.length === 0) out[key] = value;
     else out[holder] = { ...(isObject(out[holder]) ? out[holder] : {}), [rest.join(".")]: value };
   }
   return out;
-}
-
-function addToleratedLosses(request: CanonicalRequest, openai: boolean, losses: Loss[]): void {
-  const { names } = request;
-  const tolerated = true;
-  if (request.cache !== undefined)
-    losses.push({
-      path: names?.cache ?? "cache",
-      reason: "This provider caches by itself.",
-      tolerated,
-    });
-  if (!openai && request.cacheKey !== undefined)
-    losses.push({
-      path: names?.cacheKey ?? "cacheKey",
-      reason: "This provider has no cache key.",
-      tolerated,
-    });
-  if (request.store === true)
-    losses.push({
-      path: names?.store ?? "store",
-      reason:
-        "Replies are never stored at a provider, whose account all users of the gateway share.",
-      tolerated,
-    });
 }
 
 function writeLimit(
@@ -106,7 +96,7 @@ function writeLimit(
     losses,
     request,
     "maxOutputTokens",
-    `This model's provider takes no limit below ${OUTPUT_TOKENS_MIN} tokens.`,
+    `This provider requires an output limit of at least ${OUTPUT_TOKENS_MIN} tokens.`,
   );
   return OUTPUT_TOKENS_MIN;
 }
@@ -125,19 +115,19 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
   if (sampling !== false) return { temperature: request.temperature, top_p: request.topP, ...rest };
   for (const key of ["temperature", "topP"] as const)
     if (request[key] !== undefined && request[key] !== 1)
-      addFieldLoss(losses, request, key, "This model takes no temperature and no top_p.");
+      addFieldLoss(losses, request, key, "This model does not support this parameter.");
   return rest;
 }
 
 function addUnsupportedLosses(request: CanonicalRequest, openai: boolean, losses: Loss[]): void {
   for (const [key, name] of UNSUPPORTED_FIELDS)
     if (request[key] !== undefined)
-      addFieldLoss(losses, request, key, `This model's provider has no ${name} on its API.`);
+      addFieldLoss(losses, request, key, `This provider does not support ${name}.`);
   if (request.n !== undefined && request.n !== 1)
-    addFieldLoss(losses, request, "n", "This model's provider gives one reply to a request.");
+    addFieldLoss(losses, request, "n", "This provider returns one choice per request.");
   for (const key of ["frequencyPenalty", "presencePenalty"] as const)
     if (request[key] !== undefined && request[key] !== 0 && openai)
-      addFieldLoss(losses, request, key, "This model's provider has no penalties on its API.");
+      addFieldLoss(losses, request, key, "This provider does not support penalties.");
 }
 
 function writeText(
@@ -152,7 +142,7 @@ function writeText(
     const strict = strictFlag(output, losses) ?? false;
     format = { type: "json_schema", name, description, schema, strict };
     if (target.abilities?.jsonSchema === false) {
-      addFieldLoss(losses, request, "output", "This model has no output by JSON schema.");
+      addFieldLoss(losses, request, "output", "This model does not support JSON schema output.");
       format = undefined;
     }
   }
@@ -164,57 +154,29 @@ function writeReasoning(
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
-  const { effort, budgetTokens, mode, summary } = request.reasoning ?? {};
-  const asked =
-    effort ??
-    (mode === "off"
-      ? "none"
-      : budgetTokens === undefined
-        ? undefined
-        : budgetToEffort(budgetTokens));
+  const { summary } = request.reasoning ?? {};
   const shown = summary === "none" ? undefined : summary;
-  if (asked === undefined && shown === undefined) return undefined;
-  const { reasoning, efforts } = target.abilities ?? {};
-  if (reasoning === "none") {
-    if (asked !== "none")
-      addFieldLoss(losses, request, "reasoning", "This model does not reason by request.");
-    return undefined;
-  }
-  const clamped = asked && clampEffort(asked, efforts);
-  if (clamped !== asked)
-    losses.push({
-      path: request.names?.reasoning ?? "reasoning",
-      reason: `This model has no effort ${asked}; ${clamped} is the nearest.`,
-      tolerated: true,
-    });
-  return { effort: clamped, summary: shown };
+  const effort = writeEffort(request, target, losses);
+  if (target.abilities?.reasoning === "none" || (effort ?? shown) === undefined) return undefined;
+  return { effort, summary: shown };
 }
 
-// A model that does not reason refuses to be asked for encrypted reasoning.
+// A model that does not reason rejects a request for encrypted reasoning.
 function writeInclude(
   request: CanonicalRequest,
   target: Target,
-  replays: boolean,
+  replaysReasoning: boolean,
   include: unknown,
 ): readonly unknown[] | undefined {
   const { reasoning } = target.abilities ?? {};
   const reasons =
-    reasoning !== "none" && (reasoning !== undefined || request.reasoning !== undefined || replays);
+    reasoning !== "none" &&
+    (reasoning !== undefined || request.reasoning !== undefined || replaysReasoning);
   const list: unknown[] = [];
   if (reasons) list.push(INCLUDE_ENCRYPTED_REASONING);
   if (request.logprobs === true) list.push(INCLUDE_LOGPROBS);
   if (Array.isArray(include)) list.push(...(include as readonly unknown[])); // Array.isArray gives any[].
   return list.length > 0 ? list : undefined;
-}
-
-function writeFields(request: CanonicalRequest, openai: boolean, losses: Loss[]): JsonObject {
-  const fields: Record<string, unknown> = {};
-  for (const [key, name] of OPENAI_ONLY_FIELDS) {
-    if (request[key] === undefined) continue;
-    if (openai) fields[name] = request[key];
-    else addFieldLoss(losses, request, key, "This model's provider has no such field.");
-  }
-  return fields;
 }
 
 function mergeObjects(own: JsonObject | undefined, extra: unknown): JsonObject | undefined {
