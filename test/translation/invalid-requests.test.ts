@@ -436,10 +436,10 @@ describe("postern.lossy", () => {
   for (const api of APIS)
     test(`over ${api} drops the field and lists it`, async () => {
       const [body, path, wire] = LOSSY_CASES[api];
-      const asked = { ...minimalBody(api, wire, "hello"), ...body };
-      const rejected = await callApi(harness, api, asked);
+      const request = { ...minimalBody(api, wire, "hello"), ...body };
+      const rejected = await callApi(harness, api, request);
       expect([rejected.status, (rejected.json["error"] as Json)["param"]]).toEqual([400, path]);
-      const lossy = await callApi(harness, api, { ...asked, postern: { lossy: true } });
+      const lossy = await callApi(harness, api, { ...request, postern: { lossy: true } });
       expect(lossy.status).toBe(200);
       expect(lossy.headers.get("x-postern-dropped")?.split(", ")).toContain(path);
       expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).not.toContain("postern");

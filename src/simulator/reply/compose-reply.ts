@@ -233,11 +233,11 @@ function toolsToCall(request: NormalizedRequest, directives: Directives): readon
       : request.tools;
   const userText = withoutDirectives(request.userText);
   const mentioned = allowed.filter((tool) => mentionsTool(userText, tool.name));
-  const asked =
+  const wantsCall =
     choice.kind !== "auto" ||
     directives.calls !== undefined ||
     /\buse (?:\w+ )?tools?\b/i.test(userText);
-  if (mentioned.length === 0 && !asked) return [];
+  if (mentioned.length === 0 && !wantsCall) return [];
   const pool = mentioned.length > 0 ? mentioned : allowed;
   const many = /\b(?:two|both|twice|parallel)\b/i.test(userText) ? 2 : 1;
   const count = request.allowsParallelCalls
