@@ -14,11 +14,11 @@ export interface Balance {
   readonly promo: Nano;
   readonly paid: Nano;
   readonly held: Nano;
-  /** Absent for nothing. */
+  /** Absent if nothing is owed. */
   readonly owed?: Nano;
 }
 
-/** Where a page is: which workspace, and in which role it is looked at. */
+/** The workspace of a page, and the role of the signed-in person in it. */
 export interface WorkspaceContext {
   readonly accountId: string;
   readonly role: Role;
@@ -30,7 +30,7 @@ export interface ConsoleReadDeps {
   readonly getWallet: (reader: Reader, accountId: string) => Promise<Balance>;
 }
 
-/** The workspace, for a person whose role allows the action; for a stranger it is not there. */
+/** The workspace, if the person's role has the permission. Throws `not_found` for people who are not members. */
 export async function requireAccess(
   deps: ConsoleReadDeps,
   accountId: string,
@@ -42,7 +42,7 @@ export async function requireAccess(
   return { accountId, role, createdAt };
 }
 
-/** Asks for the role again: it may have been taken away a moment ago, and now it stays until the change is done. */
+/** Checks the role again under a lock, so that it cannot change before the transaction ends. */
 export async function requireAccessForUpdate(
   tx: Tx,
   accountId: string,

@@ -1,19 +1,18 @@
 /** @jsxImportSource hono/jsx */
-// What cannot be undone is asked about once more: a link opens the same page with the question in it, and only the
-// question's form does it. No script is needed.
+// Confirmation of actions that cannot be undone, without scripts: a link reloads the page with a confirmation form in it.
 
 import type { Child } from "hono/jsx";
 import type { SessionUser } from "../http/route.ts";
 import { HiddenFields } from "./console-layout.tsx";
 
-/** Where the question stands on its page: there is one at a time. */
+/** A page has at most one confirmation. */
 const CONFIRM_ID = "question";
 
 interface ConfirmLinkProps {
-  /** The page with the question. */
+  /** The page with the confirmation. */
   readonly href: string;
   readonly label: string;
-  /** Of whom or of what, for those who hear the page and do not see it. */
+  /** What the action applies to, for screen readers. */
   readonly subject: string;
   readonly kind?: "danger" | "secondary";
 }
@@ -31,14 +30,13 @@ interface ConfirmProps {
   readonly action: string;
   readonly fields: Readonly<Record<string, string>>;
   readonly confirmLabel: string;
-  readonly cancelLabel: string;
-  /** The page without the question. */
+  /** The page without the confirmation. */
   readonly cancelHref: string;
   readonly children: Child;
 }
 
 export function Confirm(props: ConfirmProps): Child {
-  const { user, action, fields, confirmLabel, cancelLabel, cancelHref, children } = props;
+  const { user, action, fields, confirmLabel, cancelHref, children } = props;
   return (
     <form id={CONFIRM_ID} method="post" action={action}>
       <HiddenFields user={user} fields={fields} />
@@ -50,14 +48,14 @@ export function Confirm(props: ConfirmProps): Child {
           {confirmLabel}
         </button>
         <a class="button secondary" href={cancelHref}>
-          {cancelLabel}
+          Cancel
         </a>
       </div>
     </form>
   );
 }
 
-/** An address with what it asks for, and nothing of what is not there. */
+/** Adds query parameters to a path, leaving out those that are undefined. */
 export function withQuery(
   path: string,
   query: Readonly<Record<string, string | undefined>>,

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The frame of every console page: where one is, who one is, and the way to the other pages.
+// The layout of the console pages: navigation, the current workspace and the signed-in person.
 
 import type { Child } from "hono/jsx";
 import { type Permission, hasPermission } from "../accounts/members.ts";
@@ -19,7 +19,7 @@ const CONSOLE_PAGES = [
   ["/audit", "Audit log"],
 ] as const;
 
-/** The pages that only some roles may see; the others are everybody's. */
+/** Permissions of pages that not every role may see. */
 const REQUIRED_PERMISSIONS: Readonly<Record<string, Permission>> = {
   "/provider-keys": "provider_keys.read",
   "/webhooks": "webhooks.read",
@@ -56,8 +56,7 @@ export function consolePage({
       <>
         <h1>{title}</h1>
         <p class="note">
-          Workspace <code>{workspace.accountId}</code>, where you are{" "}
-          {workspace.role === "owner" ? "the owner" : "a developer"}.{" "}
+          Workspace <code>{workspace.accountId}</code> · Your role: {workspace.role} ·{" "}
           <a href="/console">Switch workspace</a>
         </p>
         {main}
@@ -72,7 +71,7 @@ export function SignedInFooter({ user }: { readonly user: SessionUser }): Child 
     <form method="post" action="/signout">
       <input type="hidden" name="csrf" value={user.csrf} />
       <p>
-        Signed in as {user.email}. <a href="/sessions">Where you are signed in</a>{" "}
+        Signed in as {user.email}. <a href="/sessions">Active sessions</a>{" "}
         <button type="submit" class="secondary">
           Sign out
         </button>
@@ -81,7 +80,7 @@ export function SignedInFooter({ user }: { readonly user: SessionUser }): Child 
   );
 }
 
-/** The hidden fields of a form: who sends it, and what it does. */
+/** The hidden fields of a form, with the CSRF token. */
 export function HiddenFields({
   user,
   fields,

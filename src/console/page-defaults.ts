@@ -1,4 +1,4 @@
-// What the console's routes have in common.
+// Defaults of the console's routes.
 
 import { z } from "zod";
 

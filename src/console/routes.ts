@@ -1,5 +1,4 @@
-// The human pages: the HTTP face of the console. Every page says which action it needs, and `accounts/members.ts` says
-// which role may do it.
+// The routes of the console. Each page requires a permission; `accounts/members.ts` defines the permissions of each role.
 
 import { z } from "zod";
 import { respondToInvitation, listInvitationsForEmail } from "../accounts/invitations.ts";
@@ -53,7 +52,7 @@ function workspacesRoute({ db }: ConsoleRouteDeps): Route {
     method: "GET",
     path: "/console",
     id: "showWorkspaces",
-    summary: "The workspaces of a person",
+    summary: "List your workspaces",
     run: async ({ caller, now }) => {
       const [workspaces, invitations] = await Promise.all([
         listMemberships(db, caller.personId),
@@ -81,10 +80,10 @@ function invitationRoute({ db, onMemberChange }: ConsoleRouteDeps): Route {
       const accept = body.answer === "accept";
       try {
         const { accountId, role } = await db.write(async (tx) => {
-          const answer = { id: body.invitation, accept, personId, email, now };
-          const answered = await respondToInvitation(tx, answer);
-          const { role, hasJoined } = answered;
-          const common = { accountId: answered.accountId, actor: caller, clientIp, now };
+          const decision = { id: body.invitation, accept, personId, email, now };
+          const outcome = await respondToInvitation(tx, decision);
+          const { role, hasJoined } = outcome;
+          const common = { accountId: outcome.accountId, actor: caller, clientIp, now };
           if (role !== undefined && hasJoined)
             await onMemberChange?.(tx, {
               ...common,
@@ -93,11 +92,11 @@ function invitationRoute({ db, onMemberChange }: ConsoleRouteDeps): Route {
               email,
               role,
             });
-          return answered;
+          return outcome;
         });
         return redirect(role === undefined ? "/console" : workspacePath(accountId, ""));
       } catch (error) {
-        // The second of two clicks, or a page that is loaded again.
+        // A double click or a reload: the person has joined already.
         const joined = accept ? await workspaceJoinedVia(db, personId, body.invitation) : undefined;
         if (joined === undefined) throw error;
         return redirect(workspacePath(joined, ""));
@@ -112,7 +111,7 @@ function overviewRoute(deps: ConsoleRouteDeps): Route {
     method: "GET",
     path: "/console/{account}",
     id: "showWorkspace",
-    summary: "The overview of a workspace",
+    summary: "Show the overview of a workspace",
     params: AccountPath,
     run: async ({ caller, params, now }) => {
       const workspace = await requireAccess(
@@ -134,7 +133,7 @@ function usageRoute(deps: ConsoleRouteDeps): Route {
     method: "GET",
     path: "/console/{account}/usage",
     id: "showWorkspaceUsage",
-    summary: "What a workspace spent",
+    summary: "Show the usage of a workspace",
     params: AccountPath,
     query: z.object({
       models: z

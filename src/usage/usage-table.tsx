@@ -1,11 +1,11 @@
 /** @jsxImportSource hono/jsx */
-// A table of usage by model, key or day. The operator's pages use it too.
+// A table of usage by model, key or day, for the console and the operator pages.
 
 import type { Child } from "hono/jsx";
 import { formatInteger, formatUsd } from "../base/format.ts";
 import type { UsageSum } from "./usage.ts";
 
-const GROUP_HEADINGS = { model: "Model", key: "Key", day: "Day, in UTC" } as const;
+const GROUP_HEADINGS = { model: "Model", key: "Key", day: "Day (UTC)" } as const;
 
 export function UsageTable({
   groupBy,
@@ -14,7 +14,7 @@ export function UsageTable({
 }: {
   readonly groupBy: keyof typeof GROUP_HEADINGS;
   readonly sums: readonly UsageSum[];
-  /** How a group is named, where not by itself. */
+  /** Shown instead of the group's id. */
   readonly rowHeading?: (group: string) => Child;
 }): Child {
   return (
@@ -27,10 +27,10 @@ export function UsageTable({
               Calls
             </th>
             <th scope="col" class="number">
-              Tokens in
+              Input tokens
             </th>
             <th scope="col" class="number">
-              Tokens out
+              Output tokens
             </th>
             <th scope="col" class="number">
               Cost

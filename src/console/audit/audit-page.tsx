@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Who did what in a workspace, the newest first.
+// The audit log of a workspace, newest first.
 
 import type { Child } from "hono/jsx";
 import type { AuditEntry } from "../../audit/audit.ts";
@@ -28,7 +28,7 @@ export function auditPage(
     page: "/audit",
     main:
       entries.length === 0 ? (
-        <p>Nothing was changed yet.</p>
+        <p>No entries yet.</p>
       ) : (
         <>
           <div class="scroll" role="region" aria-label="Entries" tabindex={0}>
@@ -36,10 +36,10 @@ export function auditPage(
               <thead>
                 <tr>
                   <th scope="col" class="date">
-                    When
+                    Time
                   </th>
-                  <th scope="col">Who</th>
-                  <th scope="col">What, and on what</th>
+                  <th scope="col">Actor</th>
+                  <th scope="col">Action and target</th>
                 </tr>
               </thead>
               <tbody>

@@ -1,4 +1,4 @@
-// The audit log page.
+// The route of the audit log page.
 
 import { z } from "zod";
 import { listAuditEntries } from "../../audit/audit.ts";
@@ -15,7 +15,7 @@ export function auditRoute(deps: ConsoleReadDeps): Route {
     method: "GET",
     path: "/console/{account}/audit",
     id: "showWorkspaceAudit",
-    summary: "Who did what in a workspace",
+    summary: "Show the audit log of a workspace",
     params: AccountPath,
     query: z.object({ cursor: cursorSchema("aud") }),
     run: async ({ caller, params, query: { cursor } }) => {

@@ -1,4 +1,4 @@
-// What the forms of the billing page do. Each answers where the person goes on to.
+// The forms of the billing page. Each returns the path or URL to redirect to.
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
@@ -88,12 +88,12 @@ export async function handleBillingForm(
       );
       return billingPath;
     case "save_method": {
-      const about = {
+      const setup = {
         accountId,
         personId: user.personId,
         returnUrl: billing.billingPageUrl(accountId),
       };
-      return (await beginMethodSetup(billing, about, now)) ?? `${billingPath}?saved=1`;
+      return (await beginMethodSetup(billing, setup, now)) ?? `${billingPath}?saved=1`;
     }
     case "remove_method":
       await writeAuthorized(async (tx) => {
@@ -117,7 +117,7 @@ export async function handleBillingForm(
   }
 }
 
-/** Two clicks, or a form that is sent again, lead to one invoice. */
+/** Sending the form twice creates one invoice. */
 async function createPurchase(
   tx: Tx,
   { billing, idempotency }: BillingFormDeps,
@@ -147,8 +147,14 @@ async function recordAudit(
 ): Promise<void> {
   const { accountId, now } = context;
   const by = auditAuthor(context);
-  const about = { accountId, action, target: null, now };
-  await record(tx, { ...by, ...about, detail: { ...detail, ...by.detail } });
+  await record(tx, {
+    ...by,
+    accountId,
+    action,
+    target: null,
+    detail: { ...detail, ...by.detail },
+    now,
+  });
 }
 
 function auditAuthor({ user, clientIp }: BillingFormContext): AuditSource {

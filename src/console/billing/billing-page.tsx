@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The billing of a workspace: what is left, how more is bought, by hand or by itself, and every invoice.
+// The billing page: balance, buying credits, auto top-up and invoices.
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
@@ -15,9 +15,10 @@ import { TopUpCard, TopUpNotice, type BillingFormValues } from "./top-up-card.ts
 import { formatUsd } from "../../base/format.ts";
 import type { Balance, WorkspaceContext } from "../authorize.ts";
 
-/** What somebody is about to buy, and the token by which two clicks are one purchase. */
+/** A purchase that awaits confirmation. */
 export interface PendingPurchase {
   readonly amountCents: number;
+  /** Makes a double click one purchase. */
   readonly idempotencyKey: string;
 }
 
@@ -26,18 +27,18 @@ export interface BillingPageProps {
   readonly workspace: WorkspaceContext;
   readonly balance: Balance;
   readonly limits: AmountLimits;
-  /** The tax is worked out while somebody pays. */
+  /** Whether tax is calculated during payment. */
   readonly isTaxDeferred: boolean;
-  /** Whether there is anything that could be charged by itself. */
+  /** Whether payment methods can be saved and charged automatically. */
   readonly canSaveMethods: boolean;
   readonly topUp: AutoTopUpSummary;
   readonly invoices: readonly InvoiceItem[];
-  /** Where older invoices are. */
+  /** The cursor of the older invoices. */
   readonly olderCursor?: string;
   readonly pendingPurchase?: PendingPurchase;
   readonly notice?: string;
   readonly errorMessage?: string;
-  /** What was typed into the form that was refused, by its fields. */
+  /** The values of the rejected form. */
   readonly formValues?: BillingFormValues;
 }
 
@@ -63,14 +64,14 @@ export function billingPage(props: BillingPageProps): PageLayout {
         )}
         <TopUpNotice workspace={workspace} topUp={props.topUp} />
         <section class="card" aria-labelledby="balance">
-          <h2 id="balance">{formatUsd(promo + paid)} left</h2>
+          <h2 id="balance">Balance: {formatUsd(promo + paid)}</h2>
           <p>
-            {formatUsd(paid)} bought and {formatUsd(promo)} given, which is spent first.
+            {formatUsd(paid)} paid and {formatUsd(promo)} promotional, which is spent first.
           </p>
           {owed === 0n ? null : (
             <p class="notice danger">
-              A bank took a payment back whose credits were spent. {formatUsd(owed)} is owed, and
-              calls that cost credits are refused until credits that are bought have paid it.
+              A bank reversed a payment, and {formatUsd(owed)} of its credits were already spent.
+              Calls that cost credits are rejected until new credits have paid this debt.
             </p>
           )}
         </section>
@@ -78,7 +79,7 @@ export function billingPage(props: BillingPageProps): PageLayout {
           <BuyCard {...props} />
         ) : (
           <p class="note">
-            The owner buys credits. Anybody who has the address of an open invoice can pay it.
+            Only the owner can buy credits. Anyone with the link to an open invoice can pay it.
           </p>
         )}
         <TopUpCard {...props} />
@@ -103,7 +104,7 @@ function BuyCard({
     <section class="card" aria-labelledby="buy">
       <h2 id="buy">Buy credits</h2>
       <form method="get" action={action}>
-        <label for="buy-amount">Amount in US dollars</label>
+        <label for="buy-amount">Amount (USD)</label>
         <input
           id="buy-amount"
           name="amount_usd"
@@ -118,12 +119,12 @@ function BuyCard({
           aria-describedby="buy-hint"
         />
         <p id="buy-hint" class="hint">
-          From {formatCents(minCents)} to {formatCents(maxCents)}. A dollar buys 1,000,000 credits;
-          a platform fee of 5 % comes on top.
+          {formatCents(minCents)} to {formatCents(maxCents)}. One dollar buys 1,000,000 credits. A
+          5% platform fee is added.
         </p>
         <div class="actions">
           <button type="submit" class={pendingPurchase === undefined ? undefined : "secondary"}>
-            Show the price
+            Show price
           </button>
         </div>
       </form>
@@ -139,7 +140,7 @@ function BuyCard({
             }}
           />
           <div class="actions">
-            <button type="submit">Go on to pay</button>
+            <button type="submit">Continue to payment</button>
           </div>
         </form>
       )}
@@ -164,8 +165,8 @@ function PriceTable({
         ]}
       />
       <p class="hint">
-        {isTaxDeferred ? "Tax is worked out as you pay." : "No tax is added."} Nothing is charged
-        until you pay.
+        {isTaxDeferred ? "Tax is calculated during payment." : "No tax is added."} You are charged
+        only when you pay.
       </p>
     </>
   );

@@ -1,4 +1,4 @@
-// The billing page of a workspace: everybody sees it, the owner buys, and allows what is bought by itself.
+// The routes of the billing page. All members see it; only the owner buys credits and changes auto top-up.
 
 import { z } from "zod";
 import { listInvoices, parseAmount } from "../../billing/invoices/invoices.ts";
@@ -56,7 +56,7 @@ function showRoute(deps: BillingPageDeps): Route {
     method: "GET",
     path: PATH,
     id: "showWorkspaceBilling",
-    summary: "The billing of a workspace",
+    summary: "Show the billing of a workspace",
     params: AccountPath,
     query: z.object({
       amount_usd: z.string().max(20).optional(),
@@ -82,7 +82,7 @@ function showRoute(deps: BillingPageDeps): Route {
         const formValues = { form: "buy", amount_usd: amountText } as const;
         return billingPageResponse(
           deps,
-          { ...pageProps, errorMessage: userErrorMessage(error), formValues: formValues },
+          { ...pageProps, errorMessage: userErrorMessage(error), formValues },
           400,
         );
       }
@@ -96,7 +96,7 @@ function changeRoute(deps: BillingPageDeps): Route {
     method: "POST",
     path: PATH,
     id: "changeWorkspaceBilling",
-    summary: "Buy credits, withdraw an invoice, or change auto top-up",
+    summary: "Buy credits, void an invoice, or change auto top-up",
     params: AccountPath,
     body: BillingForm,
     requestExample: { do: "turn_off" },
@@ -127,7 +127,7 @@ function showDevelopmentCardRoute(deps: BillingPageDeps): Route {
     method: "GET",
     path: `${PATH}/card`,
     id: "showDevelopmentCards",
-    summary: "The cards of development",
+    summary: "List the development cards",
     params: AccountPath,
     run: async ({ caller, params }) =>
       pageResponse(
@@ -145,7 +145,7 @@ function saveDevelopmentCardRoute(deps: BillingPageDeps): Route {
     method: "POST",
     path: `${PATH}/card`,
     id: "saveDevelopmentCard",
-    summary: "Save a card of development",
+    summary: "Save a development card",
     params: AccountPath,
     body: z.object({ card: z.string().refine(isDevelopmentCard, "must be one of the cards") }),
     requestExample: { card: "works" },
@@ -214,14 +214,14 @@ async function readBilling(
   };
 }
 
-/** Whoever comes back from the processor's page sees what was saved there; where nobody can say, what is known. */
+/** Shows what was just saved on the processor's page. If the processor does not respond in time, shows stored data. */
 async function refreshWithinTimeout(
   billing: BillingDeps,
   accountId: string,
   now: number,
 ): Promise<void> {
   const refresh = reconcileMethods(billing, accountId, now).catch((cause: unknown) =>
-    billing.log.warn("a payment method could not be asked after", { account: accountId, cause }),
+    billing.log.warn("could not refresh payment methods", { account: accountId, cause }),
   );
   await Promise.race([refresh, new Promise((resolve) => setTimeout(resolve, REFRESH_TIMEOUT_MS))]);
 }
@@ -238,6 +238,6 @@ function billingPageResponse(
 
 function savedMethodNotice(isSaved: boolean): string {
   return isSaved
-    ? "The payment method is saved. Set the amounts below to turn auto top-up on."
-    : "The payment method is being confirmed. Load this page again in a moment.";
+    ? "The payment method is saved. To turn on auto top-up, set the amounts below."
+    : "The payment method is being confirmed. Reload this page in a moment.";
 }

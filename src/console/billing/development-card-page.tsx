@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Where a card of development is saved: it is none, and does what its name says.
+// Saves a development card: not a real card, but one that behaves as its name says.
 
 import { DEVELOPMENT_CARDS } from "../../billing/payments/development-cards.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -16,7 +16,7 @@ export function developmentCardPage(user: SessionUser, workspace: WorkspaceConte
     page: "/billing",
     main: (
       <>
-        <p class="notice warn">This is a gateway in development. No money moves.</p>
+        <p class="notice warn">This gateway runs in development mode. No money moves.</p>
         {Object.entries(DEVELOPMENT_CARDS).map(([card, name]) => (
           <form method="post" action={action}>
             <HiddenFields user={user} fields={{ card }} />
@@ -28,7 +28,7 @@ export function developmentCardPage(user: SessionUser, workspace: WorkspaceConte
           </form>
         ))}
         <p>
-          <a href={workspacePath(workspace.accountId, "/billing")}>Back, without saving</a>
+          <a href={workspacePath(workspace.accountId, "/billing")}>Cancel</a>
         </p>
       </>
     ),

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The invoices of a workspace: how each stands, where it is paid, and its receipt.
+// The invoices of a workspace, with links to pay them and to their receipts.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -13,9 +13,9 @@ import type { WorkspaceContext } from "../authorize.ts";
 export interface InvoiceItem {
   readonly invoice: Invoice;
   readonly payUrl: string;
-  /** Bought by itself. */
+  /** Created by auto top-up. */
   readonly isAutoTopUp: boolean;
-  /** A saved method is being charged for it. */
+  /** A saved payment method is being charged for it. */
   readonly isPaymentInFlight: boolean;
 }
 
@@ -31,7 +31,7 @@ export function InvoiceTable({ user, workspace, invoices, olderCursor }: Invoice
     <>
       <h2>Invoices</h2>
       {invoices.length === 0 ? (
-        <p>None yet.</p>
+        <p>No invoices yet.</p>
       ) : (
         <div class="scroll" role="region" aria-label="Invoices" tabindex={0}>
           <table>
@@ -42,7 +42,7 @@ export function InvoiceTable({ user, workspace, invoices, olderCursor }: Invoice
                   Total
                 </th>
                 <th scope="col">Status</th>
-                <th scope="col" aria-label="What can be done" />
+                <th scope="col" aria-label="Actions" />
               </tr>
             </thead>
             <tbody>
@@ -79,11 +79,11 @@ function InvoiceRow({ item, user, workspace }: InvoiceRowProps): Child {
         <code>{`…${id.slice(-6)}`}</code>
         <span class="type">
           {utcDay(createdAt)}
-          {isAutoTopUp ? ", automatic" : ""}
+          {isAutoTopUp ? ", auto top-up" : ""}
         </span>
       </th>
       <td class="number">{formatCents(amountCents + feeCents + taxCents)}</td>
-      <td>{isPaymentInFlight ? "being paid" : status}</td>
+      <td>{isPaymentInFlight ? "processing" : status}</td>
       <td>
         <InvoiceActions item={item} user={user} workspace={workspace} />
       </td>
@@ -102,8 +102,8 @@ function InvoiceActions({ item, user, workspace }: InvoiceRowProps): Child {
       {hasPermission(workspace.role, "billing.buy") ? (
         <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
           <HiddenFields user={user} fields={{ do: "void", invoice: invoice.id }} />
-          <button type="submit" class="secondary" aria-label={`Withdraw the invoice ${invoice.id}`}>
-            Withdraw
+          <button type="submit" class="secondary" aria-label={`Void the invoice ${invoice.id}`}>
+            Void
           </button>
         </form>
       ) : null}

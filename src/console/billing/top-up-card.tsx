@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Buying credits by itself, as the owner allows it: the payment method, the amounts, and how it stands.
+// Auto top-up: its status, the payment method and the rules that the owner sets.
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
@@ -14,20 +14,21 @@ import type { WorkspaceContext } from "../authorize.ts";
 
 const STOP_REASON_TEXT: Readonly<Record<StopReason, string>> = {
   payment_failed: "two payments in a row failed",
-  payment_not_credited: "a payment came that fits no invoice, which the operator looks into",
+  payment_not_credited:
+    "a payment could not be matched to an invoice, and the operator is looking into it",
   no_payment_method: "the saved payment method can no longer be charged",
   payment_disputed: "a payment of this workspace was disputed",
-  payment_refunded: "money was given back, and the balance is below the threshold",
+  payment_refunded: "a payment was refunded, and the balance is below the threshold",
 };
 const FAILURE_TEXT: Readonly<Record<string, string>> = {
   declined: "the payment was declined",
-  authentication_required: "the bank wants its customer to confirm the payment",
-  method_gone: "the payment method is gone",
+  authentication_required: "the bank requires confirmation of the payment",
+  method_gone: "the payment method no longer exists",
   processor_unreachable: "the payment service could not be reached",
-  not_credited: "the payment fits no invoice",
+  not_credited: "the payment could not be matched to an invoice",
 };
 
-/** What somebody has to know without looking for it. */
+/** A warning if auto top-up has failed or stopped. */
 export function TopUpNotice({
   workspace,
   topUp: { settings, lastTopUp },
@@ -35,7 +36,7 @@ export function TopUpNotice({
 }: {
   readonly workspace: WorkspaceContext;
   readonly topUp: AutoTopUpSummary;
-  /** On another page than that of billing. */
+  /** Set on pages other than the billing page. */
   readonly linksToBilling?: boolean;
 }): Child {
   if (settings === undefined || settings.status === "off") return null;
@@ -43,14 +44,15 @@ export function TopUpNotice({
   if (settings.status === "stopped")
     return (
       <p class="notice danger" role="alert">
-        Auto top-up has stopped: {stopReasonText(settings)}
+        Auto top-up stopped: {stopReasonText(settings)}
         {settings.stoppedReason === "payment_failed" && failed !== undefined
-          ? `, the last one because ${failed}`
+          ? ` (last: ${failed})`
           : ""}
         . No credits are bought until the owner turns it on again
         {linksToBilling ? (
           <>
-            , on the <a href={workspacePath(workspace.accountId, "/billing")}>billing page</a>
+            {" "}
+            on the <a href={workspacePath(workspace.accountId, "/billing")}>billing page</a>
           </>
         ) : null}
         .
@@ -59,14 +61,14 @@ export function TopUpNotice({
   if (settings.failures > 0 && settings.dueAt !== null)
     return (
       <p class="notice warn" role="status">
-        The last automatic purchase failed: {failed ?? "the payment failed"}. It is tried once more
-        at {formatDateTime(settings.dueAt)}.
+        The last automatic purchase failed: {failed ?? "the payment failed"}. It will be retried
+        once, on {formatDateTime(settings.dueAt)}.
       </p>
     );
   return null;
 }
 
-/** The amounts of a form that was refused, as they were typed. */
+/** The amounts of a rejected form, as entered. */
 export interface BillingFormValues {
   readonly form: "buy" | "allow";
   readonly amount_usd: string;
@@ -96,7 +98,7 @@ export function TopUpCard({
       <h2 id="auto">Auto top-up is {settings?.status ?? "off"}</h2>
       <TopUpStatus topUp={topUp} />
       {canSaveMethods ? null : (
-        <p>This gateway is paid by bank transfer, so there is nothing that it could charge.</p>
+        <p>Auto top-up is not available: this gateway accepts bank transfers only.</p>
       )}
       {canSaveMethods && mayChange ? (
         <>
@@ -111,13 +113,13 @@ export function TopUpCard({
           )}
         </>
       ) : null}
-      {mayChange ? null : <p class="note">The owner turns it on and off.</p>}
+      {mayChange ? null : <p class="note">Only the owner can change auto top-up.</p>}
       {mayChange && settings !== undefined && settings.status !== "off" ? (
         <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
           <HiddenFields user={user} fields={{ do: "turn_off" }} />
           <div class="actions">
             <button type="submit" class="secondary">
-              Turn it off
+              Turn off auto top-up
             </button>
           </div>
         </form>
@@ -134,8 +136,8 @@ function TopUpStatus({
   if (settings === undefined || settings.status === "off")
     return (
       <p>
-        It buys credits by itself when the balance falls below a threshold, so that agents do not
-        come to a halt.
+        Auto top-up buys credits when the balance falls below a threshold, so that calls keep
+        working.
       </p>
     );
   const { thresholdCents, amountCents, ceilingCents, dueAt } = settings;
@@ -143,14 +145,15 @@ function TopUpStatus({
   return (
     <>
       <p>
-        Below {formatCents(thresholdCents)} it buys credits for {formatCents(amountCents)}, which
-        charges {formatCents(amountCents + feeOf(amountCents))} before tax. This month it has bought
-        for {formatCents(boughtCents)} of {formatCents(ceilingCents)} at most.
+        When the balance falls below {formatCents(thresholdCents)}, auto top-up buys{" "}
+        {formatCents(amountCents)} of credits and charges{" "}
+        {formatCents(amountCents + feeOf(amountCents))} before tax. Bought this month:{" "}
+        {formatCents(boughtCents)} of {formatCents(ceilingCents)}.
       </p>
       {settings.status === "on" && atCeiling ? (
         <p class="note">
-          Another purchase would pass the month's ceiling.
-          {dueAt === null ? "" : ` It goes on at ${formatDateTime(dueAt)}.`}
+          Another purchase would exceed the monthly limit.
+          {dueAt === null ? "" : ` Purchases resume on ${formatDateTime(dueAt)}.`}
         </p>
       ) : null}
     </>
@@ -169,10 +172,10 @@ function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps):
       <HiddenFields user={user} fields={{}} />
       <p>
         {method === null ? (
-          "No payment method is saved."
+          "No payment method saved."
         ) : (
           <>
-            It charges: <strong>{method}</strong>.
+            Payment method: <strong>{method}</strong>
           </>
         )}
       </p>
@@ -183,11 +186,11 @@ function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps):
           value="save_method"
           class={method === null ? undefined : "secondary"}
         >
-          {method === null ? "Save a payment method" : "Save another one"}
+          {method === null ? "Save payment method" : "Replace payment method"}
         </button>
         {method === null ? null : (
           <button type="submit" name="do" value="remove_method" class="danger">
-            Remove it
+            Remove payment method
           </button>
         )}
       </div>
@@ -203,9 +206,9 @@ interface TopUpRulesFormProps {
 }
 
 const RULE_FIELDS = [
-  ["threshold_usd", "Buy when the balance is below, in US dollars", "thresholdCents"],
-  ["amount_usd", "Buy credits for, in US dollars", "amountCents"],
-  ["monthly_ceiling_usd", "In a calendar month for no more than, in US dollars", "ceilingCents"],
+  ["threshold_usd", "Threshold (USD)", "thresholdCents"],
+  ["amount_usd", "Amount per purchase (USD)", "amountCents"],
+  ["monthly_ceiling_usd", "Monthly limit (USD)", "ceilingCents"],
 ] as const;
 
 function TopUpRulesForm({ user, workspace, settings, formValues }: TopUpRulesFormProps): Child {
@@ -230,13 +233,12 @@ function TopUpRulesForm({ user, workspace, settings, formValues }: TopUpRulesFor
         </>
       ))}
       <p id="auto-hint" class="hint">
-        The fee of 5 % and tax come on top of each purchase. Months are those of UTC. Whoever holds
-        a key of this workspace can spend what is bought; keys and the workspace can be limited.
+        Credits are bought when the balance falls below the threshold. The 5% fee and tax are added
+        to each purchase. Months are in UTC. Anyone who has a key can spend these credits; you can
+        limit keys and set budgets.
       </p>
       <div class="actions">
-        <button type="submit">
-          {settings?.status === "on" ? "Change the amounts" : "Turn it on"}
-        </button>
+        <button type="submit">{settings?.status === "on" ? "Save" : "Turn on auto top-up"}</button>
       </div>
     </form>
   );

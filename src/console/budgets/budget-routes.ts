@@ -1,4 +1,4 @@
-// The page of a workspace's budgets: everybody sees them, the owner sets them.
+// The routes of the budgets page. All members see the budgets; only the owner changes them.
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
@@ -31,7 +31,7 @@ function showRoute(deps: BudgetPageDeps): Route {
     method: "GET",
     path: PATH,
     id: "showWorkspaceBudgets",
-    summary: "The budgets of a workspace",
+    summary: "Show the budgets of a workspace",
     params: AccountPath,
     run: async ({ caller, params, now }) => {
       const workspace = await requireAccess(deps, params.account, caller.personId, "budgets.read");
@@ -88,7 +88,7 @@ function changeRoute(deps: BudgetPageDeps): Route {
   });
 }
 
-/** An empty field is no budget. */
+/** An empty field means no budget. */
 function parseBudgetInput(field: Parameters<typeof parseBudget>[0], input: string): Nano | null {
   const text = input.trim();
   return text === "" ? null : (parseBudget(field, text) ?? null);

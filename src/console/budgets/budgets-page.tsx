@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// What a workspace may spend in a day and in a month, how much of it is used, and where it is set.
+// The daily and monthly budgets of a workspace, how much of them is used, and the form to set them.
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
@@ -17,13 +17,13 @@ export interface BudgetsPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly budgets: BudgetStates;
-  /** What was typed and could not be taken. */
+  /** The values of the rejected form. */
   readonly formValues?: Readonly<Partial<Record<BudgetWindow, string>>>;
   readonly errorMessage?: string;
 }
 
 const WINDOW_TITLES = { day: "Today", month: "This month" } as const;
-const WINDOW_LABELS = { day: "A day", month: "A month" } as const;
+const WINDOW_LABELS = { day: "Daily budget (USD)", month: "Monthly budget (USD)" } as const;
 
 export function budgetsPage({
   user,
@@ -45,8 +45,8 @@ export function budgetsPage({
           </p>
         )}
         <p>
-          A budget bounds what all keys of the workspace spend together. A call that does not fit is
-          refused. Days and months are those of UTC.
+          A budget limits what all keys of the workspace spend together. Calls that would exceed it
+          are rejected. Days and months are in UTC.
         </p>
         {BUDGET_WINDOWS.map((window) => (
           <BudgetCard state={budgets[window]} />
@@ -58,7 +58,7 @@ export function budgetsPage({
             values={formValues ?? limitValues(budgets)}
           />
         ) : (
-          <p class="note">The owner sets the budgets.</p>
+          <p class="note">Only the owner can change budgets.</p>
         )}
       </>
     ),
@@ -68,7 +68,7 @@ export function budgetsPage({
 function BudgetCard({ state }: { readonly state: BudgetState }): Child {
   const { window, limit, used, held, remaining, endsAt } = state;
   const percent = limit === null || limit === 0n ? 0 : Number((used * 100n) / limit);
-  const running = held === 0n ? "" : ` ${formatUsd(held)} is held by calls that run now.`;
+  const running = held === 0n ? "" : ` ${formatUsd(held)} is on hold for running calls.`;
   return (
     <section class="card" aria-labelledby={`${window}-title`}>
       <h2 id={`${window}-title`}>
@@ -76,7 +76,7 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
         {limit === null ? "spent" : `of ${formatUsd(limit)}`}
       </h2>
       {limit === null ? (
-        <p>No budget.</p>
+        <p>No budget is set.</p>
       ) : (
         <>
           <progress
@@ -85,11 +85,10 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
             value={Math.min(percent, 100)}
             aria-labelledby={`${window}-title`}
           >
-            {percent} %
+            {percent}%
           </progress>
           <p>
-            {remaining === 0n ? "Nothing is left." : `${formatUsd(remaining ?? 0n)} is left.`}
-            {running} It begins anew on {formatDateTime(endsAt)}.
+            {formatUsd(remaining ?? 0n)} left.{running} Resets on {formatDateTime(endsAt)}.
           </p>
         </>
       )}
@@ -106,12 +105,12 @@ interface BudgetFormProps {
 function BudgetForm({ user, workspace, values }: BudgetFormProps): Child {
   return (
     <section class="card" aria-labelledby="set">
-      <h2 id="set">Set the budgets</h2>
+      <h2 id="set">Set budgets</h2>
       <form method="post" action={workspacePath(workspace.accountId, "/budgets")}>
         <HiddenFields user={user} fields={{}} />
         {BUDGET_WINDOWS.map((window) => (
           <>
-            <label for={`budget-${window}`}>{WINDOW_LABELS[window]}, in US dollars</label>
+            <label for={`budget-${window}`}>{WINDOW_LABELS[window]}</label>
             <input
               id={`budget-${window}`}
               name={BUDGET_FIELDS[window]}
@@ -123,11 +122,11 @@ function BudgetForm({ user, workspace, values }: BudgetFormProps): Child {
           </>
         ))}
         <p id="budget-hint" class="hint">
-          Leave it empty for no budget; 0 stops all calls that cost something. Webhooks hear of
-          half, four fifths and all of a budget.
+          Leave a field empty for no budget. 0 rejects all calls that cost credits. Webhooks fire at
+          50%, 80% and 100% of a budget.
         </p>
         <div class="actions">
-          <button type="submit">Set the budgets</button>
+          <button type="submit">Save budgets</button>
         </div>
       </form>
     </section>

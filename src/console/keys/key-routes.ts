@@ -1,4 +1,4 @@
-// The page of a workspace's keys: everybody sees them, the owner limits and revokes them.
+// The routes of the keys page. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
@@ -23,7 +23,7 @@ export interface KeyPageDeps extends ConsoleReadDeps {
   readonly db: Db;
   readonly keys: Keys;
   readonly idempotency: Idempotency;
-  /** Told in the transaction of the change. */
+  /** Called in the transaction of the change. */
   readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
 }
 
@@ -37,7 +37,7 @@ function showRoute(deps: KeyPageDeps): Route {
     method: "GET",
     path: "/console/{account}/keys",
     id: "showWorkspaceKeys",
-    summary: "The keys of a workspace",
+    summary: "List the keys of a workspace",
     params: AccountPath,
     query: z.object({
       from: cursorSchema("key"),
@@ -48,12 +48,12 @@ function showRoute(deps: KeyPageDeps): Route {
       const { revoke: revokeKeyId, ...cursors } = query;
       const workspace = await requireAccess(deps, params.account, caller.personId, "keys.read");
       const keyLists = await readKeys(deps, params.account, now, cursors);
-      return pageResponse(keysPage({ user: caller, workspace, respond: keyLists, revokeKeyId }));
+      return pageResponse(keysPage({ user: caller, workspace, keyLists, revokeKeyId }));
     },
   });
 }
 
-/** With which key the page begins that the form is on. */
+/** The first key of the page that contains the form. */
 const KeyCursor = cursorSchema("key");
 
 const KeyForm = z.discriminatedUnion("do", [
@@ -63,7 +63,7 @@ const KeyForm = z.discriminatedUnion("do", [
     limit_usd: z.string().optional(),
     limit_window: z.string().optional(),
     last_day: z.string().optional(),
-    /** Absent where the form is not the page's. */
+    /** Absent if the form was not rendered by this page. */
     once: z.string().regex(FORM_TOKEN).optional(),
   }),
   z.object({
@@ -96,7 +96,7 @@ function changeRoute(deps: KeyPageDeps): Route {
     method: "POST",
     path: "/console/{account}/keys",
     id: "changeWorkspaceKeys",
-    summary: "Make, limit, end or revoke a key",
+    summary: "Create, change or revoke a key",
     params: AccountPath,
     body: KeyForm,
     requestExample: { do: "mint", name: "ci" },
@@ -114,8 +114,8 @@ function changeRoute(deps: KeyPageDeps): Route {
         readonly errorMessage?: string;
         readonly formValues?: KeyFormValues | undefined;
       }): Promise<Response> => {
-        const keys = await readKeys(deps, account, now, { from });
-        const page = keysPage({ user: caller, workspace, respond: keys, ...extra });
+        const keyLists = await readKeys(deps, account, now, { from });
+        const page = keysPage({ user: caller, workspace, keyLists, ...extra });
         return pageResponse(page, { status: extra.errorMessage === undefined ? 200 : 400 });
       };
       try {
@@ -135,7 +135,7 @@ function changeRoute(deps: KeyPageDeps): Route {
   });
 }
 
-/** Does what the form asks; answers the raw key where it made one. */
+/** Applies the form. Returns the raw key if it created one. */
 async function changeKeys(
   tx: Tx,
   { keys, idempotency, onKeyChange }: KeyPageDeps,
@@ -145,7 +145,7 @@ async function changeKeys(
   const { now } = common;
   switch (form.do) {
     case "mint": {
-      const mint = async (): Promise<string> => {
+      const create = async (): Promise<string> => {
         const name = form.name?.trim();
         const settings = {
           ...parseLimit(form),
@@ -156,13 +156,13 @@ async function changeKeys(
         await onKeyChange?.(tx, { kind: "key.created", key, ...common });
         return raw;
       };
-      if (form.once === undefined) return await mint();
+      if (form.once === undefined) return await create();
       const scope = `${accountId} ${common.actor.id} console.mint`;
       return await submitOnce(
         tx,
         idempotency,
         { scope, token: form.once, payload: form, now },
-        mint,
+        create,
       );
     }
     case "limit":
@@ -190,14 +190,14 @@ function parseLimit(form: {
   if (limitText === "") return { limit: null, limitWindow: null };
   const limit: Nano | undefined = nanoFromUsd(limitText);
   if (limit === undefined)
-    throw invalid("limit_usd", "The limit must be an amount of US dollars, such as 5 or 2.50.");
+    throw invalid("limit_usd", "The limit must be an amount in US dollars, such as 5 or 2.50.");
   return {
     limit,
     limitWindow: LIMIT_WINDOWS.find((window) => window === form.limit_window) ?? null,
   };
 }
 
-/** A key works to the end of its last day. */
+/** A key works until the end of its last day (UTC). */
 function parseExpiry({
   last_day: lastDay = "",
 }: {
@@ -205,8 +205,8 @@ function parseExpiry({
 }): Pick<KeySettings, "expiresAt"> {
   if (lastDay === "") return { expiresAt: null };
   const startsAt = /^\d{4}-\d\d-\d\d$/.test(lastDay) ? Date.parse(lastDay) : NaN;
-  // The thirtieth of February would be the second of March.
+  // Date.parse reads February 30 as March 2.
   if (Number.isNaN(startsAt) || utcDay(startsAt) !== lastDay)
-    throw invalid("last_day", "The last day must be a date, such as 2027-01-31.");
+    throw invalid("last_day", "The expiry must be a date, such as 2027-01-31.");
   return { expiresAt: startsAt + DAY_MS };
 }

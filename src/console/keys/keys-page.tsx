@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The keys of a workspace: what each may spend, and the means to stop it.
+// The keys of a workspace: their limits, and the forms to create, change and revoke them.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -19,21 +19,21 @@ import type { KeyCursors, KeyLists } from "./read-keys.ts";
 export interface KeysPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
-  readonly respond: KeyLists;
-  /** The key that is asked about once more before it is revoked. */
+  readonly keyLists: KeyLists;
+  /** The key whose revocation needs confirmation. */
   readonly revokeKeyId?: string | undefined;
-  /** A key that was just made, to be shown this once. */
+  /** A new key, which is shown once. */
   readonly newKey?: string;
   readonly errorMessage?: string;
-  /** What was typed into the form that was refused, so that it need not be typed again. */
+  /** The values of the rejected form. */
   readonly formValues?: KeyFormValues | undefined;
 }
 
-/** The fields of the form that makes a key, or of one that changes it. */
+/** The fields of the form that creates a key, or of one that changes a key. */
 export interface KeyFormValues {
-  /** Which form was refused. */
+  /** The rejected form. */
   readonly do: "mint" | "limit" | "expiry";
-  /** The key that was to be changed. */
+  /** The key of the form. */
   readonly key?: string;
   readonly name?: string | undefined;
   readonly limit_usd?: string | undefined;
@@ -41,7 +41,7 @@ export interface KeyFormValues {
   readonly last_day?: string | undefined;
 }
 
-/** The page, from a key on where there are too many for one, and with a question where it asks one. */
+/** The path of the page that begins with the given keys and asks for the given confirmation. */
 export function keysPath(
   accountId: string,
   query: KeyCursors & { readonly revoke?: string },
@@ -51,7 +51,7 @@ export function keysPath(
 }
 
 export function keysPage(props: KeysPageProps): PageLayout {
-  const { user, workspace, respond: keyLists, newKey, errorMessage, formValues } = props;
+  const { user, workspace, keyLists, newKey, errorMessage, formValues } = props;
   const { from } = keyLists.cursors;
   const { next } = keyLists;
   const action = workspacePath(workspace.accountId, "/keys");
@@ -69,12 +69,12 @@ export function keysPage(props: KeysPageProps): PageLayout {
           </p>
         )}
         <p>
-          Whoever holds a key can spend the workspace's balance, up to the key's limit. Limits and
-          expiries are widened here alone: a key can lower them, and hand on a part of its own.
+          Anyone who has a key can spend the workspace's balance, up to the key's limit. Only people
+          can raise limits, on this page.
         </p>
         {keyLists.live.map((key) => (
           <KeyCard
-            key_={key}
+            apiKey={key}
             page={props}
             formValues={formValues?.key === key.id ? formValues : undefined}
           />
@@ -82,14 +82,14 @@ export function keysPage(props: KeysPageProps): PageLayout {
         {next.from === undefined && from === undefined ? null : (
           <p>
             {next.from === undefined ? (
-              <a href={action}>The newest keys</a>
+              <a href={action}>Newest keys</a>
             ) : (
               <a href={keysPath(workspace.accountId, { from: next.from })}>Older keys</a>
             )}
           </p>
         )}
         {hasPermission(workspace.role, "keys.create") ? (
-          <MintForm
+          <CreateKeyForm
             action={action}
             user={user}
             formValues={formValues?.do === "mint" ? formValues : undefined}
@@ -106,39 +106,37 @@ export function keysPage(props: KeysPageProps): PageLayout {
 function NewKeyNotice({ raw }: { readonly raw: string }): Child {
   return (
     <section class="card notice" role="status">
-      <h2>The new key, shown this once</h2>
+      <h2>Your new key</h2>
       <pre>
         <code>{raw}</code>
       </pre>
-      <p>Store it now. Postern keeps only a fingerprint of it.</p>
+      <p>Copy it now. It is not shown again: Postern stores only a hash of it.</p>
     </section>
   );
 }
 
 interface KeyCardProps {
-  readonly key_: Key;
+  readonly apiKey: Key;
   readonly page: KeysPageProps;
-  /** What was typed into a form of this key and could not be taken. */
+  /** The values of the rejected form, if it is one of this key. */
   readonly formValues: KeyFormValues | undefined;
 }
 
-function KeyCard({ key_: key, page, formValues }: KeyCardProps): Child {
-  const { user, workspace, respond: keyLists, revokeKeyId } = page;
+function KeyCard({ apiKey: key, page, formValues }: KeyCardProps): Child {
+  const { user, workspace, keyLists, revokeKeyId } = page;
   const { from } = keyLists.cursors;
   const action = workspacePath(workspace.accountId, "/keys");
   const fields = { key: key.id, ...(from === undefined ? {} : { from }) };
-  const window = key.limitWindow === null ? "in all" : `a ${key.limitWindow}`;
-  const limit = key.limit === null ? "no limit" : `a limit of ${formatUsd(key.limit)} ${window}`;
   return (
     <section class="card" aria-labelledby={key.id}>
       <h2 id={key.id}>
         <bdi>{key.name ?? "Unnamed key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
       </h2>
       <p>
-        Made {utcDay(key.createdAt)},{" "}
-        {key.lastUsedAt === null ? "never used" : `last used ${formatDateTime(key.lastUsedAt)}`};
-        spent {formatUsd(key.spent)}, {limit}
-        {key.expiresAt === null ? "" : `, works until ${formatDateTime(key.expiresAt)}`}.
+        Created {utcDay(key.createdAt)} · Last used{" "}
+        {key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt)} · Spent{" "}
+        {formatUsd(key.spent)} · {limitText(key)}
+        {key.expiresAt === null ? "" : ` · Expires ${formatDateTime(key.expiresAt)}`}
       </p>
       {hasPermission(workspace.role, "keys.change") ? (
         <>
@@ -155,11 +153,11 @@ function KeyCard({ key_: key, page, formValues }: KeyCardProps): Child {
           user={user}
           action={action}
           fields={{ do: "revoke", ...fields }}
-          confirmLabel="Revoke the key"
-          cancelLabel="Keep it"
+          confirmLabel="Revoke key"
           cancelHref={keysPath(workspace.accountId, { from })}
         >
-          Revoke …{key.last4} for good? Whoever holds it is refused from the next request on.
+          Revoke the key that ends in {key.last4}? Requests with it are rejected immediately. This
+          cannot be undone.
         </Confirm>
       ) : (
         <div class="actions">
@@ -174,7 +172,12 @@ function KeyCard({ key_: key, page, formValues }: KeyCardProps): Child {
   );
 }
 
-// What was refused stays in its form, to be mended; the other form shows the key as it is.
+function limitText({ limit, limitWindow }: Key): string {
+  if (limit === null) return "No limit";
+  return `Limit ${formatUsd(limit)}${limitWindow === null ? "" : ` per ${limitWindow}`}`;
+}
+
+// A rejected form keeps its values; the other form shows the key's current ones.
 
 function limitFormValues(
   { limit, limitWindow }: Key,
@@ -193,7 +196,7 @@ function lastDayFormValue(
   return expiresAt === null ? undefined : utcDay(expiresAt - 1);
 }
 
-/** A form that changes one thing of a key. */
+/** A form that changes one setting of a key. */
 function ChangeForm({
   fields,
   action,
@@ -213,7 +216,7 @@ function ChangeForm({
       {children}
       <div class="actions">
         <button type="submit" class="secondary">
-          Set the {setting}
+          Set {setting}
         </button>
       </div>
     </form>
@@ -229,11 +232,13 @@ function ExpiryField({
 }): Child {
   return (
     <>
-      <label for={`${id}-expiry`}>Its last day, in UTC; empty for none</label>
+      <label for={`${id}-expiry`}>Expires after (UTC, optional)</label>
       <input id={`${id}-expiry`} name="last_day" type="date" value={lastDay} />
     </>
   );
 }
+
+const WINDOW_LABELS = { day: "daily", week: "weekly", month: "monthly" } as const;
 
 function LimitFields({
   id,
@@ -246,7 +251,7 @@ function LimitFields({
 }): Child {
   return (
     <>
-      <label for={`${id}-limit`}>Limit in US dollars; empty for none</label>
+      <label for={`${id}-limit`}>Limit (USD, optional)</label>
       <input
         id={`${id}-limit`}
         name="limit_usd"
@@ -254,12 +259,12 @@ function LimitFields({
         pattern="[0-9]{1,7}([.][0-9]{1,9})?"
         value={limit}
       />
-      <label for={`${id}-window`}>It opens again</label>
+      <label for={`${id}-window`}>Resets</label>
       <select id={`${id}-window`} name="limit_window">
         <option value="">never</option>
-        {LIMIT_WINDOWS.map((one) => (
-          <option value={one} selected={one === window}>
-            every {one}
+        {LIMIT_WINDOWS.map((option) => (
+          <option value={option} selected={option === window}>
+            {WINDOW_LABELS[option]}
           </option>
         ))}
       </select>
@@ -267,7 +272,7 @@ function LimitFields({
   );
 }
 
-function MintForm({
+function CreateKeyForm({
   action,
   user,
   formValues,
@@ -278,15 +283,15 @@ function MintForm({
 }): Child {
   return (
     <section class="card" aria-labelledby="mint">
-      <h2 id="mint">Make a key</h2>
+      <h2 id="mint">Create a key</h2>
       <form method="post" action={action}>
         <HiddenFields user={user} fields={{ do: "mint", once: newFormToken() }} />
-        <label for="mint-name">Name</label>
+        <label for="mint-name">Name (optional)</label>
         <input id="mint-name" name="name" maxlength={100} value={formValues?.name} />
         <LimitFields id="mint" limit={formValues?.limit_usd} window={formValues?.limit_window} />
         <ExpiryField id="mint" lastDay={formValues?.last_day} />
         <div class="actions">
-          <button type="submit">Make the key</button>
+          <button type="submit">Create key</button>
         </div>
       </form>
     </section>
@@ -304,19 +309,19 @@ function RevokedKeys({
   const { from } = cursors;
   return (
     <section aria-labelledby="revoked">
-      <h2 id="revoked">Revoked</h2>
+      <h2 id="revoked">Revoked keys</h2>
       <ul>
         {revoked.map((key) => (
           <li>
             <bdi>{key.name ?? "Unnamed key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>,
-            revoked {utcDay(key.revokedAt ?? 0)}
+            revoked on {utcDay(key.revokedAt ?? 0)}
           </li>
         ))}
       </ul>
       {next.revoked === undefined && cursors.revoked === undefined ? null : (
         <p>
           <a href={`${keysPath(workspace.accountId, { from, revoked: next.revoked })}#revoked`}>
-            {next.revoked === undefined ? "The newest revoked keys" : "Older revoked keys"}
+            {next.revoked === undefined ? "Newest revoked keys" : "Older revoked keys"}
           </a>
         </p>
       )}

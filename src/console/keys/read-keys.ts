@@ -5,7 +5,7 @@ import type { ConsoleReadDeps } from "../authorize.ts";
 
 const KEYS_PER_PAGE = 100;
 
-/** With which key each list of the page begins; absent for the newest. */
+/** The first key of each list; absent for the newest. */
 export interface KeyCursors {
   readonly from?: string | undefined;
   readonly revoked?: string | undefined;
@@ -15,7 +15,7 @@ export interface KeyLists {
   readonly live: readonly Key[];
   readonly revoked: readonly Key[];
   readonly cursors: KeyCursors;
-  /** With which the next pages begin. */
+  /** The first keys of the next pages. */
   readonly next: KeyCursors;
 }
 

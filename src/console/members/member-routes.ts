@@ -1,4 +1,4 @@
-// The page of a workspace's members: the owner invites, removes and hands over, a developer leaves.
+// The routes of the members page. The owner invites, removes and transfers ownership; a developer can leave.
 
 import { z } from "zod";
 import { invite, withdrawInvitation } from "../../accounts/invitations.ts";
@@ -19,7 +19,7 @@ import { readMembers } from "./read-members.ts";
 
 export interface MemberPageDeps extends ConsoleReadDeps {
   readonly db: Db;
-  /** Told in the transaction of the change. */
+  /** Called in the transaction of the change. */
   readonly onMemberChange?: (tx: Tx, change: MemberChange) => Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export function memberPageRoutes(deps: MemberPageDeps): readonly Route[] {
   return [showRoute(deps), changeRoute(deps)];
 }
 
-/** With which member the page begins: since when they belong to the workspace, and who they are. */
+/** The first member of the page: when they were added, and their id. */
 const MemberCursor = z
   .string()
   .regex(/^\d{1,15}-usr_[0-9a-z]{26}$/)
@@ -39,7 +39,7 @@ function showRoute(deps: MemberPageDeps): Route {
     method: "GET",
     path: "/console/{account}/members",
     id: "showWorkspaceMembers",
-    summary: "The members of a workspace",
+    summary: "List the members of a workspace",
     params: AccountPath,
     query: z.object({
       from: MemberCursor,
@@ -77,7 +77,7 @@ function changeRoute(deps: MemberPageDeps): Route {
     method: "POST",
     path: "/console/{account}/members",
     id: "changeWorkspaceMembers",
-    summary: "Invite, remove, hand over or leave",
+    summary: "Invite or remove a member, transfer ownership, or leave",
     params: AccountPath,
     body: MemberForm,
     requestExample: { do: "invite", email: "ada@example.com" },
@@ -104,9 +104,9 @@ function changeRoute(deps: MemberPageDeps): Route {
         } catch (error) {
           const errorMessage = userErrorMessage(error);
           const listing = await readMembers(deps, account, now, from);
-          const formValues = body.do === "invite" ? body.email : undefined;
+          const emailValue = body.do === "invite" ? body.email : undefined;
           return pageResponse(
-            membersPage({ user: caller, workspace, listing, errorMessage, formValues }),
+            membersPage({ user: caller, workspace, listing, errorMessage, emailValue }),
             { status: 400 },
           );
         }
@@ -120,8 +120,8 @@ function changeRoute(deps: MemberPageDeps): Route {
 }
 
 /**
- * Whether the first of two clicks has done it, after which the person may do it no more. Who leaves a workspace that is
- * somebody else's learns nothing: they do not belong to it, as they wish.
+ * Whether the form was applied before: after the first of two clicks, the person no longer has the permission. Leaving a
+ * workspace without being a member succeeds, so that it does not reveal whether the workspace exists.
  */
 async function isAlreadyDone(
   { db }: MemberPageDeps,
@@ -135,7 +135,7 @@ async function isAlreadyDone(
   return (await roleOf(db, accountId, form.person)) === "owner";
 }
 
-/** Answers what was changed; undefined for nothing. */
+/** Returns the change, or undefined if nothing changed. */
 async function changeMembers(
   tx: Tx,
   accountId: string,
@@ -160,7 +160,7 @@ async function changeMembers(
     case "remove":
     case "leave": {
       const target = form.do === "leave" ? user.personId : form.person;
-      // The second of two clicks, or another tab.
+      // Already removed, by a double click or in another tab.
       if ((await roleOf(tx, accountId, target)) === undefined) return undefined;
       const email = await removeMember(tx, accountId, target);
       return { kind: "member.removed", target, email };

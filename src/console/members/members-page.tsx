@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Who belongs to a workspace. The owner invites, removes and hands over; a developer may leave.
+// The members of a workspace and their invitations.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -12,12 +12,12 @@ import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx"
 import type { WorkspaceContext } from "../authorize.ts";
 import type { MemberListing } from "./read-members.ts";
 
-/** What the page asks about once more. */
+/** The actions that need confirmation. */
 export const CONFIRMATIONS = ["hand_over", "remove", "leave"] as const;
 
 interface ConfirmQuery {
   readonly ask?: (typeof CONFIRMATIONS)[number] | undefined;
-  /** Whom it is about. */
+  /** The member that the action applies to. */
   readonly person?: string | undefined;
 }
 
@@ -27,11 +27,11 @@ export interface MembersPageProps {
   readonly listing: MemberListing;
   readonly confirm?: ConfirmQuery;
   readonly errorMessage?: string;
-  /** The address that was typed into the form that was refused. */
-  readonly formValues?: string | undefined;
+  /** The email address of a rejected invitation. */
+  readonly emailValue?: string | undefined;
 }
 
-/** The page, from a member on where there are too many for one, and with a question where it asks one. */
+/** The path of the page that begins with the given member and asks for the given confirmation. */
 export function membersPath(
   accountId: string,
   { from, ask, person }: ConfirmQuery & { readonly from?: string | undefined },
@@ -61,7 +61,7 @@ export function membersPage(props: MembersPageProps): PageLayout {
         {next === undefined && from === undefined ? null : (
           <p>
             {next === undefined ? (
-              <a href={membersPath(workspace.accountId, {})}>The first members</a>
+              <a href={membersPath(workspace.accountId, {})}>First members</a>
             ) : (
               <a href={membersPath(workspace.accountId, { from: next })}>More members</a>
             )}
@@ -70,7 +70,7 @@ export function membersPage(props: MembersPageProps): PageLayout {
         {hasPermission(workspace.role, "workspace.leave") ? (
           <LeaveWorkspaceCard {...props} />
         ) : (
-          <p class="note">An owner leaves by handing the workspace over first.</p>
+          <p class="note">To leave this workspace, first transfer ownership.</p>
         )}
       </>
     ),
@@ -94,7 +94,7 @@ function MemberCard({ member, page }: MemberCardProps): Child {
       <h2 id={personId}>{email}</h2>
       <p>
         {member.role === "owner" ? "Owner" : "Developer"} since {utcDay(member.addedAt)}
-        {isOther ? "" : ", and you"}.
+        {isOther ? "" : " (you)"}
       </p>
       {!isOther || !hasPermission(workspace.role, "members.remove") ? null : isConfirming ? (
         <ConfirmMemberAction member={member} page={page} />
@@ -102,7 +102,7 @@ function MemberCard({ member, page }: MemberCardProps): Child {
         <div class="actions">
           <ConfirmLink
             href={confirmHref("hand_over")}
-            label="Hand the workspace over"
+            label="Transfer ownership"
             subject={`to ${email}`}
             kind="secondary"
           />
@@ -126,22 +126,19 @@ function ConfirmMemberAction({ member, page }: MemberCardProps): Child {
     <Confirm
       {...common}
       fields={{ do: "hand_over", person: personId }}
-      confirmLabel="Hand it over"
-      cancelLabel="Keep the workspace"
+      confirmLabel="Transfer ownership"
     >
-      Hand the workspace over to {email}? You become a developer in it, and only they can hand it
-      back. A saved payment method is removed, and auto top-up is turned off.
+      Transfer ownership of this workspace to {email}? You become a developer, and only {email} can
+      transfer it back. The saved payment method is removed, and auto top-up is turned off.
     </Confirm>
   ) : (
     <Confirm
       {...common}
       fields={{ do: "remove", person: personId, ...(from === undefined ? {} : { from }) }}
-      confirmLabel="Remove the member"
-      cancelLabel="Keep them"
+      confirmLabel="Remove member"
     >
-      Remove {email} from this workspace? They see none of its pages from that moment on, and come
-      back by an invitation alone. Keys that they have made go on working: revoke those that should
-      not.
+      Remove {email} from this workspace? They lose access immediately and need an invitation to
+      come back. Keys that they created keep working; revoke those that should not.
     </Confirm>
   );
 }
@@ -150,18 +147,17 @@ function LeaveWorkspaceCard({ user, workspace, listing, confirm }: MembersPagePr
   const { from } = listing;
   return (
     <section class="card" aria-labelledby="leave">
-      <h2 id="leave">Leave this workspace</h2>
+      <h2 id="leave">Leave workspace</h2>
       {confirm?.ask === "leave" ? (
         <Confirm
           user={user}
           action={workspacePath(workspace.accountId, "/members")}
           fields={{ do: "leave" }}
-          confirmLabel="Leave it"
-          cancelLabel="Stay"
+          confirmLabel="Leave workspace"
           cancelHref={membersPath(workspace.accountId, { from })}
         >
-          Leave this workspace for good? You see none of its pages from that moment on, and come
-          back by the owner's invitation alone.
+          Leave this workspace? You lose access immediately and need an invitation from the owner to
+          come back.
         </Confirm>
       ) : (
         <div class="actions">
@@ -176,19 +172,19 @@ function LeaveWorkspaceCard({ user, workspace, listing, confirm }: MembersPagePr
   );
 }
 
-function InviteForm({ user, workspace, listing, formValues }: MembersPageProps): Child {
+function InviteForm({ user, workspace, listing, emailValue }: MembersPageProps): Child {
   const action = workspacePath(workspace.accountId, "/members");
   return (
     <section class="card" aria-labelledby="invite">
       <h2 id="invite">Invite a developer</h2>
       <p>
-        Nothing is mailed: tell them to sign in at /console with this address, and the invitation is
-        there.
+        Postern sends no email. Tell the person to sign in at <code>/console</code> with this
+        address; the invitation is shown there.
       </p>
       <form method="post" action={action}>
         <HiddenFields user={user} fields={{ do: "invite" }} />
         <label for="invite-email">Email address</label>
-        <input id="invite-email" name="email" type="email" required value={formValues} />
+        <input id="invite-email" name="email" type="email" required value={emailValue} />
         <div class="actions">
           <button type="submit">Invite</button>
         </div>
@@ -211,7 +207,7 @@ function InvitationRow({ invitation, action, user }: InvitationRowProps): Child 
     <form method="post" action={action}>
       <HiddenFields user={user} fields={{ do: "withdraw", invitation: invitation.id }} />
       <p>
-        {invitation.email}, invited until {utcDay(invitation.expiresAt)}{" "}
+        {invitation.email} · Expires {utcDay(invitation.expiresAt)}{" "}
         <button type="submit" class="secondary">
           Withdraw <span class="visually-hidden">the invitation of {invitation.email}</span>
         </button>

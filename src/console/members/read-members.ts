@@ -7,11 +7,11 @@ import type { ConsoleReadDeps } from "../authorize.ts";
 const MEMBERS_PER_PAGE = 100;
 
 export interface MemberListing {
-  /** The owner first, a page of them. */
+  /** One page of members, the owner first. */
   readonly members: readonly Member[];
-  /** Where the page begins; absent for the owner. */
+  /** The cursor of this page; absent for the first. */
   readonly from?: string;
-  /** Where the next page begins. */
+  /** The cursor of the next page. */
   readonly next?: string;
   readonly invitations: readonly Invitation[];
 }

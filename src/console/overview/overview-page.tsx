@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The overview of a workspace: what is left, what is spent, and who and what can spend it.
+// The overview of a workspace: balance, recent spending, keys and members.
 
 import type { Child } from "hono/jsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -7,7 +7,7 @@ import type { SessionUser } from "../../http/route.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { TopUpNotice } from "../billing/top-up-card.tsx";
-import { formatInteger, formatDateTime, formatUsd } from "../../base/format.ts";
+import { formatDateTime, formatUsd, pluralize } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import type { Overview } from "./read-overview.ts";
 import { UsageTable } from "../../usage/usage-table.tsx";
@@ -18,7 +18,7 @@ export function overviewPage(
   overview: Overview,
 ): PageLayout {
   const { balance, freeze, topUp, days, liveKeys, members } = overview;
-  const spent = days.reduce((sum, one) => sum + one.cost, 0n);
+  const spent = days.reduce((total, { cost }) => total + cost, 0n);
   return consolePage({
     title: "Overview",
     workspace,
@@ -29,27 +29,27 @@ export function overviewPage(
         {freeze === undefined ? null : <FreezeNotice freeze={freeze} />}
         <TopUpNotice workspace={workspace} topUp={topUp} linksToBilling />
         <section class="card" aria-labelledby="balance">
-          <h2 id="balance">{formatUsd(balance.promo + balance.paid)} left</h2>
+          <h2 id="balance">Balance: {formatUsd(balance.promo + balance.paid)}</h2>
           <p>
-            {formatUsd(balance.paid)} bought and {formatUsd(balance.promo)} given, which is spent
-            first.{" "}
+            {formatUsd(balance.paid)} paid and {formatUsd(balance.promo)} promotional, which is
+            spent first.{" "}
             {balance.held === 0n
-              ? "No call is running."
-              : `${formatUsd(balance.held)} is held by calls that run now.`}
+              ? "No calls are running."
+              : `${formatUsd(balance.held)} is on hold for running calls.`}
           </p>
         </section>
         <p>
           <a href={workspacePath(workspace.accountId, "/keys")}>
-            {formatInteger(liveKeys)} live {liveKeys === 1 ? "key" : "keys"}
+            {pluralize(liveKeys, "active key")}
           </a>{" "}
           and{" "}
           <a href={workspacePath(workspace.accountId, "/members")}>
-            {formatInteger(members)} {members === 1 ? "member" : "members"}
+            {pluralize(members, "member")}
           </a>{" "}
           can spend this balance.
         </p>
-        <h2>{formatUsd(spent)} in the last thirty days</h2>
-        {days.length === 0 ? <p>No model was called.</p> : <UsageTable groupBy="day" sums={days} />}
+        <h2>Spent in the last 30 days: {formatUsd(spent)}</h2>
+        {days.length === 0 ? <p>No calls.</p> : <UsageTable groupBy="day" sums={days} />}
       </>
     ),
   });
@@ -60,7 +60,7 @@ function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
     <p class="notice danger" role="status">
       {freeze.by === "operator"
         ? `The operator of this gateway froze this workspace at ${formatDateTime(freeze.since)}: ${freeze.reason}. It makes no calls until the operator lifts that.`
-        : `This workspace makes no calls: a bank took a payment back, and ${formatUsd(freeze.owed)} of it were spent. Credits that are bought make good for that first.`}
+        : `This workspace is frozen: a bank reversed a payment, and ${formatUsd(freeze.owed)} of its credits were already spent. Calls are rejected until new credits have paid this debt.`}
     </p>
   );
 }

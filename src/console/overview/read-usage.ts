@@ -12,11 +12,11 @@ export interface Spending {
   readonly byModel: Page<UsageSum>;
   readonly byKey: Page<UsageSum>;
   readonly byDay: readonly UsageSum[];
-  /** What tells the keys apart of whose calls the sums are. */
+  /** Labels of the keys in `byKey`. */
   readonly keyLabels: Awaited<ReturnType<typeof getKeyLabels>>;
 }
 
-/** Where the tables go on; absent for their beginning. */
+/** Cursors of the tables; absent for their first page. */
 export interface SpendingCursors {
   readonly models?: string | undefined;
   readonly keys?: string | undefined;

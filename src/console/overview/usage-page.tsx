@@ -1,9 +1,10 @@
 /** @jsxImportSource hono/jsx */
-// What a workspace spent, by model, by key and by day.
+// The usage of a workspace by model, key and day.
 
 import type { Child } from "hono/jsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
+import { withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
 import type { Spending, SpendingCursors } from "./read-usage.ts";
@@ -26,10 +27,12 @@ export function usagePage({ user, workspace, spending, cursors }: UsagePageProps
     page: "/usage",
     main:
       byDay.length === 0 ? (
-        <p>No model was called in the last thirty days.</p>
+        <p>No calls in the last 30 days.</p>
       ) : (
         <>
-          <p>The last thirty days. Single calls are in GET /v1/usage, as JSON or CSV.</p>
+          <p>
+            The last 30 days. For single calls, use <code>GET /v1/usage</code> (JSON or CSV).
+          </p>
           <h2 id="models">By model</h2>
           <UsageTable groupBy="model" sums={byModel.data} />
           <MoreRowsLink path={path} cursors={cursors} table="models" next={byModel.next_cursor} />
@@ -71,22 +74,18 @@ interface MoreRowsLinkProps {
   readonly next: string | null;
 }
 
-/** The way on in one table, which leaves the other one where it is. */
+/** A link to the next page of one table, which keeps the page of the other. */
 function MoreRowsLink({ path, cursors, table, next }: MoreRowsLinkProps): Child {
   if (next === null && cursors[table] === undefined) return null;
   const target = (cursor: string | null): string => {
-    const params = Object.entries({ ...cursors, [table]: cursor ?? undefined });
-    const given = params.filter((one): one is [string, string] => one[1] !== undefined);
-    return `${path}?${new URLSearchParams(given).toString()}#${table}`;
+    return `${withQuery(path, { ...cursors, [table]: cursor ?? undefined })}#${table}`;
   };
   return (
     <p>
       {next === null ? (
-        <a href={target(null)}>The first {table}</a>
+        <a href={target(null)}>First {table}</a>
       ) : (
-        <>
-          There are more. <a href={target(next)}>More {table}</a>
-        </>
+        <a href={target(next)}>More {table}</a>
       )}
     </p>
   );

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The door of the console: the workspaces of a person, and the invitations that wait for them.
+// The workspaces of a person, and their pending invitations.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -39,8 +39,9 @@ export function workspacesPage(props: WorkspacesPageProps): PageLayout {
 function NoWorkspaces(): Child {
   return (
     <p class="notice">
-      You have no workspace yet. An agent opens an account by itself and sends you a link to take it
-      over; what an agent needs to know is in <a href="/auth.md">/auth.md</a>.
+      You have no workspaces yet. You get one by claiming an account that an agent has opened: the
+      agent sends you a link. To get started, give an agent the address of{" "}
+      <a href="/auth.md">auth.md</a>.
     </p>
   );
 }
@@ -52,8 +53,8 @@ function WorkspaceList({ workspaces }: { readonly workspaces: readonly Membershi
         <thead>
           <tr>
             <th scope="col">Workspace</th>
-            <th scope="col">Your role</th>
-            <th scope="col">Since</th>
+            <th scope="col">Role</th>
+            <th scope="col">Member since</th>
           </tr>
         </thead>
         <tbody>
@@ -81,17 +82,17 @@ function InvitationCard({
 }): Child {
   return (
     <section class="card" aria-labelledby={invitation.id}>
-      <h2 id={invitation.id}>{invitation.invitedBy} invites you</h2>
+      <h2 id={invitation.id}>Invitation from {invitation.invitedBy}</h2>
       <p>
-        You would join the workspace <code>{invitation.accountId}</code> as a developer: you could
-        see its usage and make keys that spend its balance. The invitation stands until{" "}
-        {utcDay(invitation.expiresAt)}.
+        You are invited to join the workspace <code>{invitation.accountId}</code> as a developer.
+        Developers can see its usage and create keys that spend its balance. The invitation expires
+        on {utcDay(invitation.expiresAt)}.
       </p>
       <form method="post" action="/console/invitations">
         <HiddenFields user={user} fields={{ invitation: invitation.id }} />
         <div class="actions">
           <button type="submit" name="answer" value="accept" aria-describedby={invitation.id}>
-            Join the workspace
+            Join workspace
           </button>
           <button
             type="submit"

@@ -1,4 +1,4 @@
-// The page of a workspace's own keys at providers: the owner's alone, because calls on them are on the owner's bills there.
+// The routes of the provider keys page. Only the owner has access, because the provider bills the owner for these calls.
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
@@ -33,7 +33,7 @@ export interface ProviderKeyPageDeps extends ConsoleReadDeps {
   readonly db: Db;
   readonly providerKeys: ProviderKeys;
   readonly idempotency: Idempotency;
-  /** Told in the transaction of the change. */
+  /** Called in the transaction of the change. */
   readonly onProviderKeyChange?: (tx: Tx, change: ProviderKeyChange) => Promise<void>;
 }
 
@@ -50,7 +50,7 @@ function showRoute(deps: ProviderKeyPageDeps): Route {
     method: "GET",
     path: PATH,
     id: "showWorkspaceProviderKeys",
-    summary: "The provider keys of a workspace",
+    summary: "List the provider keys of a workspace",
     params: AccountPath,
     query: z.object({ delete: z.string().optional(), deleted: cursorSchema("pk") }),
     run: async ({ caller, params, query }) => {
@@ -91,7 +91,7 @@ const ProviderKeyForm = z.discriminatedUnion("do", [
     provider: z.string(),
     api_key: z.string(),
     name: z.string().optional(),
-    /** Absent where the form is not the page's. */
+    /** Absent if the form was not rendered by this page. */
     once: z.string().regex(FORM_TOKEN).optional(),
   }),
   z.object({ do: z.literal("remove"), provider_key: z.string() }),
@@ -105,7 +105,7 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
     method: "POST",
     path: PATH,
     id: "changeWorkspaceProviderKeys",
-    summary: "Bring or delete a key at a provider",
+    summary: "Add or delete a provider key",
     params: AccountPath,
     body: ProviderKeyForm,
     requestExample: { do: "remove", provider_key: "pk_01kah5t3mq7d2c9w4e6r8t0yax" },
@@ -114,7 +114,7 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
       const workspace = await requireAccess(deps, account, caller.personId, CHANGE_PERMISSION);
       const actor = { type: "person", id: caller.personId } as const;
       try {
-        // The provider is asked before the transaction, which must not wait for it.
+        // The provider verifies the key before the transaction, which must not wait for it.
         const operation =
           body.do === "add"
             ? addOperation(deps, account, { form: body, newKey: await validateNewKey(deps, body) })
@@ -137,7 +137,7 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
   });
 }
 
-/** What was typed and is no secret. */
+/** The form's fields, except the key. */
 function nonSecretFields(form: ProviderKeyForm): ProviderKeyFormValues | undefined {
   return form.do === "add" ? { provider: form.provider, name: form.name } : undefined;
 }

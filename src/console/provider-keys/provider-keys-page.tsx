@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// A workspace's own keys at providers: which there are, which of them is used, and the way to bring and delete one.
+// The provider keys of a workspace: which one is used, and the forms to add and delete one.
 
 import type { Child } from "hono/jsx";
 import { utcDay } from "../../base/time.ts";
@@ -18,12 +18,12 @@ export const DELETED_KEYS_PER_PAGE = 100;
 export interface ProviderKeysPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
-  /** Newest first: the first of each provider is the one that is used. */
+  /** Newest first. The first key of each provider is the one in use. */
   readonly live: readonly ProviderKey[];
   readonly deleted: DeletedKeys;
-  /** For which a key may be brought. */
+  /** The providers that accept keys. */
   readonly providers: readonly string[];
-  /** The key that is asked about once more before it is deleted. */
+  /** The key whose deletion needs confirmation. */
   readonly deleteKeyId?: string | undefined;
   readonly errorMessage?: string;
   readonly formValues?: ProviderKeyFormValues | undefined;
@@ -31,13 +31,13 @@ export interface ProviderKeysPageProps {
 
 interface DeletedKeys {
   readonly keys: readonly ProviderKey[];
-  /** The first of the page; absent for the newest. */
+  /** The first key of this page; absent for the newest. */
   readonly from: string | undefined;
-  /** The first of the next page. */
+  /** The first key of the next page. */
   readonly next: string | undefined;
 }
 
-/** What was typed into the form that was refused, without the key itself. */
+/** The values of the rejected form, without the key itself. */
 export interface ProviderKeyFormValues {
   readonly provider: string;
   readonly name?: string | undefined;
@@ -59,16 +59,16 @@ export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
           </p>
         )}
         <p>
-          Calls to a provider's models go on your own account there while a key for it is here, and
-          cost no credits. Of several keys for one provider the newest is used: to change a key
-          without a gap, add the new one, then delete the old one.
+          Calls with your own provider key are billed by the provider and cost no credits. If you
+          add several keys for one provider, the newest is used. To rotate a key, add the new key,
+          then delete the old one.
         </p>
-        {live.length === 0 ? <p class="note">No provider key is here.</p> : null}
+        {live.length === 0 ? <p class="note">No provider keys yet.</p> : null}
         {live.map((key) => (
-          <ProviderKeyCard key_={key} page={props} action={action} />
+          <ProviderKeyCard providerKey={key} page={props} action={action} />
         ))}
         {providers.length === 0 ? (
-          <p class="note">This gateway takes no provider keys: no provider is set up for them.</p>
+          <p class="note">None of this gateway's providers accepts provider keys.</p>
         ) : (
           <AddKeyForm action={action} user={user} providers={providers} formValues={formValues} />
         )}
@@ -81,12 +81,12 @@ export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
 }
 
 interface ProviderKeyCardProps {
-  readonly key_: ProviderKey;
+  readonly providerKey: ProviderKey;
   readonly page: ProviderKeysPageProps;
   readonly action: string;
 }
 
-function ProviderKeyCard({ key_: key, page, action }: ProviderKeyCardProps): Child {
+function ProviderKeyCard({ providerKey: key, page, action }: ProviderKeyCardProps): Child {
   const newest = page.live.find(({ provider }) => provider === key.provider);
   return (
     <section class="card" aria-labelledby={key.id}>
@@ -95,27 +95,26 @@ function ProviderKeyCard({ key_: key, page, action }: ProviderKeyCardProps): Chi
       </h2>
       <p>
         {newest?.id === key.id
-          ? `Calls to ${key.provider} go on it.`
-          : `It is not used: a newer key for ${key.provider} is.`}{" "}
+          ? `Used for ${key.provider} calls.`
+          : `Not used: there is a newer ${key.provider} key.`}{" "}
         {key.status === "active"
-          ? "The provider took it when it was added."
-          : "The provider could not be asked about it when it was added."}
+          ? "The provider accepted it when it was added."
+          : "The provider could not be reached to verify it when it was added."}
       </p>
       <p class="note">
-        Added {utcDay(key.createdAt)},{" "}
-        {key.lastUsedAt === null ? "never used" : `last used ${formatDateTime(key.lastUsedAt)}`}.
+        Added {utcDay(key.createdAt)} · Last used{" "}
+        {key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt)}
       </p>
       {page.deleteKeyId === key.id ? (
         <Confirm
           user={page.user}
           action={action}
           fields={{ do: "remove", provider_key: key.id }}
-          confirmLabel="Delete the key"
-          cancelLabel="Keep it"
+          confirmLabel="Delete key"
           cancelHref={action}
         >
-          Delete …{key.last4} for good? {fallbackNote(key, page.live)} Calls that run now go on to
-          their end.
+          Delete the key that ends in {key.last4}? {fallbackNote(key, page.live)} Running calls are
+          not affected. This cannot be undone.
         </Confirm>
       ) : (
         <div class="actions">
@@ -130,14 +129,14 @@ function ProviderKeyCard({ key_: key, page, action }: ProviderKeyCardProps): Chi
   );
 }
 
-/** What calls go on when the key is gone. */
+/** What calls use after the key is deleted. */
 function fallbackNote({ id, provider }: ProviderKey, live: readonly ProviderKey[]): string {
-  const [used, next] = live.filter((one) => one.provider === provider);
+  const [used, next] = live.filter((key) => key.provider === provider);
   if (used !== undefined && used.id !== id)
-    return `Calls to ${provider} stay on the key that ends in ${used.last4}.`;
+    return `Calls to ${provider} keep using the key that ends in ${used.last4}.`;
   if (next !== undefined)
-    return `Calls to ${provider} then go on the key that ends in ${next.last4}.`;
-  return `Calls to ${provider} then go on the gateway's account, for credits, where it has one there.`;
+    return `Calls to ${provider} will use the key that ends in ${next.last4}.`;
+  return `Calls to ${provider} will use the gateway's account, if it has one, and cost credits.`;
 }
 
 interface AddKeyFormProps {
@@ -155,14 +154,14 @@ function AddKeyForm({ action, user, providers, formValues }: AddKeyFormProps): C
         <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
         <label for="add-provider">Provider</label>
         <select id="add-provider" name="provider" required>
-          <option value="">Choose one</option>
+          <option value="">Choose a provider</option>
           {providers.map((provider) => (
             <option value={provider} selected={provider === formValues?.provider}>
               {provider}
             </option>
           ))}
         </select>
-        <label for="add-key">Key, as the provider gave it</label>
+        <label for="add-key">API key</label>
         <input
           id="add-key"
           name="api_key"
@@ -173,13 +172,13 @@ function AddKeyForm({ action, user, providers, formValues }: AddKeyFormProps): C
           aria-describedby="add-key-hint"
         />
         <p id="add-key-hint" class="hint">
-          The provider is asked about it first, for five seconds at most. It is kept sealed, and
-          never shown again.
+          Postern verifies the key with the provider, which takes up to five seconds. The key is
+          stored encrypted and never shown again.
         </p>
-        <label for="add-name">Name; empty for none</label>
+        <label for="add-name">Name (optional)</label>
         <input id="add-name" name="name" maxlength={NAME_MAX} value={formValues?.name} />
         <div class="actions">
-          <button type="submit">Add the key</button>
+          <button type="submit">Add key</button>
         </div>
       </form>
     </section>
@@ -195,18 +194,18 @@ function DeletedProviderKeys({
 }): Child {
   return (
     <section aria-labelledby="deleted">
-      <h2 id="deleted">Deleted</h2>
+      <h2 id="deleted">Deleted keys</h2>
       <ul>
         {keys.map((key) => (
           <li>
-            <ProviderKeyTitle providerKey={key} />, added {utcDay(key.createdAt)}
+            <ProviderKeyTitle providerKey={key} />, added on {utcDay(key.createdAt)}
           </li>
         ))}
       </ul>
       {next === undefined && from === undefined ? null : (
         <p>
           <a href={`${withQuery(action, { deleted: next })}#deleted`}>
-            {next === undefined ? "The newest deleted keys" : "Older deleted keys"}
+            {next === undefined ? "Newest deleted keys" : "Older deleted keys"}
           </a>
         </p>
       )}

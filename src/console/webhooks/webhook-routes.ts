@@ -1,4 +1,4 @@
-// The owner's pages about running a workspace: its webhooks, and the log of who did what.
+// The routes of the webhooks page.
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
@@ -44,7 +44,7 @@ function webhooksRoute(deps: WebhookPageDeps): Route {
     method: "GET",
     path: "/console/{account}/webhooks",
     id: "showWorkspaceWebhooks",
-    summary: "The webhooks of a workspace",
+    summary: "List the webhooks of a workspace",
     params: AccountPath,
     query: z.object({ delete: z.string().optional() }),
     run: async ({ caller, params, query }) => {
@@ -73,7 +73,7 @@ const WebhookForm = z.discriminatedUnion("do", [
   z.object({
     do: z.literal("add"),
     url: z.string(),
-    /** Absent where the form is not the page's. */
+    /** Absent if the form was not rendered by this page. */
     once: z.string().regex(FORM_TOKEN).optional(),
   }),
   z.object({ do: z.literal("remove"), webhook: z.string() }),
@@ -90,7 +90,7 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
     method: "POST",
     path: "/console/{account}/webhooks",
     id: "changeWorkspaceWebhooks",
-    summary: "Set up, test, enable or delete a webhook",
+    summary: "Add, test, enable or delete a webhook",
     params: AccountPath,
     body: WebhookForm,
     requestExample: { do: "add", url: "https://example.com/postern" },
@@ -103,7 +103,7 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
         CHANGE_PERMISSION,
       );
       const respond = async (
-        extra: Pick<WebhooksPageProps, "secret" | "errorMessage" | "formValues">,
+        extra: Pick<WebhooksPageProps, "secret" | "errorMessage" | "urlValue">,
       ) =>
         pageResponse(
           webhooksPage({
@@ -121,8 +121,8 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
         });
         if (secret !== undefined) return await respond({ secret });
       } catch (error) {
-        const formValues = body.do === "add" ? body.url : undefined;
-        return await respond({ errorMessage: userErrorMessage(error), formValues });
+        const urlValue = body.do === "add" ? body.url : undefined;
+        return await respond({ errorMessage: userErrorMessage(error), urlValue });
       }
       return redirect(workspacePath(params.account, "/webhooks"));
     },
@@ -131,7 +131,7 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
 
 type WebhookFormInput = RouteInput<{ account: string }, undefined, WebhookForm, SessionUser>;
 
-/** Does what the form asks; answers the signing secret where it made one. */
+/** Applies the form. Returns the signing secret if it created a webhook. */
 async function changeWebhooks(
   tx: Tx,
   { webhooks, idempotency }: WebhookPageDeps,

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The webhooks of a workspace, with their last deliveries.
+// The webhooks of a workspace with their latest deliveries.
 
 import type { Child } from "hono/jsx";
 import type { Delivery } from "../../events/deliveries.ts";
@@ -9,7 +9,7 @@ import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatDateTime } from "../../base/format.ts";
+import { formatDateTime, pluralize } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
 export interface WebhookWithDeliveries {
@@ -21,17 +21,17 @@ export interface WebhooksPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly webhooks: readonly WebhookWithDeliveries[];
-  /** The webhook that is asked about once more before it is deleted. */
+  /** The webhook whose deletion needs confirmation. */
   readonly deleteWebhookId?: string | undefined;
-  /** A signing secret that was just made, to be shown this once. */
+  /** A new signing secret, which is shown once. */
   readonly secret?: string;
   readonly errorMessage?: string;
-  /** The address that was refused. */
-  readonly formValues?: string | undefined;
+  /** The URL of the rejected form. */
+  readonly urlValue?: string | undefined;
 }
 
 export function webhooksPage(props: WebhooksPageProps): PageLayout {
-  const { user, workspace, webhooks, secret, errorMessage, formValues } = props;
+  const { user, workspace, webhooks, secret, errorMessage, urlValue } = props;
   const action = workspacePath(workspace.accountId, "/webhooks");
   return consolePage({
     title: "Webhooks",
@@ -42,7 +42,8 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
       <>
         {secret === undefined ? null : (
           <section class="card notice" role="status">
-            <h2>The signing secret, shown this once</h2>
+            <h2>Signing secret</h2>
+            <p>Copy it now. It is not shown again.</p>
             <pre>
               <code>{secret}</code>
             </pre>
@@ -53,18 +54,18 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
             {errorMessage}
           </p>
         )}
-        <p>Postern posts what happens in this workspace to these addresses, signed.</p>
+        <p>Postern sends the events of this workspace to these URLs as signed POST requests.</p>
         {webhooks.map((item) => (
           <WebhookCard item={item} page={props} />
         ))}
         <section class="card" aria-labelledby="add">
-          <h2 id="add">Add an address</h2>
+          <h2 id="add">Add a webhook</h2>
           <form method="post" action={action}>
             <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
-            <label for="webhook-url">Address, with https://</label>
-            <input id="webhook-url" name="url" type="url" required value={formValues} />
+            <label for="webhook-url">URL (https)</label>
+            <input id="webhook-url" name="url" type="url" required value={urlValue} />
             <div class="actions">
-              <button type="submit">Add the webhook</button>
+              <button type="submit">Add webhook</button>
             </div>
           </form>
         </section>
@@ -88,13 +89,13 @@ function WebhookCard({ item, page }: WebhookCardProps): Child {
       <h2 id={webhook.id}>{webhook.url}</h2>
       <p>{isActive ? "Active." : `Disabled: ${webhook.disabledReason ?? "by request"}.`}</p>
       {deliveries.length === 0 ? (
-        <p class="note">Nothing was sent yet.</p>
+        <p class="note">No deliveries yet.</p>
       ) : (
         <ul>
           {deliveries.map((delivery) => (
             <li>
               {formatDateTime(delivery.createdAt)}: {delivery.eventType}, {delivery.status} after{" "}
-              {delivery.tries} {delivery.tries === 1 ? "try" : "tries"}
+              {pluralize(delivery.tries, "attempt")}
             </li>
           ))}
         </ul>
@@ -104,19 +105,18 @@ function WebhookCard({ item, page }: WebhookCardProps): Child {
           user={user}
           action={action}
           fields={{ do: "remove", webhook: webhook.id }}
-          confirmLabel="Delete the webhook"
-          cancelLabel="Keep it"
+          confirmLabel="Delete webhook"
           cancelHref={action}
         >
-          Delete {webhook.url} for good? Nothing more is sent there, and its signing secret is
-          forgotten. What waits to be tried again is given up.
+          Delete the webhook for {webhook.url}? It receives no more events, pending retries are
+          dropped, and its signing secret is deleted. This cannot be undone.
         </Confirm>
       ) : (
         <form method="post" action={action}>
           <HiddenFields user={user} fields={{ webhook: webhook.id }} />
           <div class="actions">
             <button type="submit" name="do" value={isActive ? "test" : "enable"} class="secondary">
-              {isActive ? "Send a test" : "Enable"}{" "}
+              {isActive ? "Send test event" : "Enable"}{" "}
               <span class="visually-hidden">
                 {isActive ? "to" : ""} {webhook.url}
               </span>
