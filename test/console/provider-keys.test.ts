@@ -1,4 +1,4 @@
-// The console's page of a workspace's own keys at providers. The provider is the simulator, which takes one key.
+// The provider keys page. The provider is the simulator, which accepts one key.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import path from "node:path";
@@ -42,7 +42,7 @@ async function createFixture(store: StoreKind): Promise<ProviderKeysFixture> {
   return { gateway, account, owner, page: `/console/${account.id}/provider-keys` };
 }
 
-/** What these tests read of the API's lists. */
+/** The fields of list items that the tests read. */
 interface ListItem {
   readonly id: string;
   readonly status: string;
@@ -56,79 +56,79 @@ async function list(
   query: string,
 ): Promise<readonly ListItem[]> {
   const response = await fetch(`${gateway.url}/v1/${query}`, { headers: account.headers });
-  // Safe because these lists hold nothing but what the tests read.
+  // Safe because the tests read only fields that the items have.
   return ((await response.json()) as { readonly data: readonly ListItem[] }).data;
 }
 
 describeEachStore((store) => {
-  describe(`the page of provider keys on ${store}`, () => {
-    let place: ProviderKeysFixture;
+  describe(`provider keys page on ${store}`, () => {
+    let fixture: ProviderKeysFixture;
     beforeAll(async () => {
-      place = await createFixture(store);
+      fixture = await createFixture(store);
     });
-    afterAll(() => place.gateway.stop());
+    afterAll(() => fixture.gateway.stop());
 
     const send = (form: Readonly<Record<string, string>>): Promise<PageResponse> =>
-      visitPage(place.gateway, place.page, place.owner, form);
-    const keys = () => list(place, "provider-keys");
+      visitPage(fixture.gateway, fixture.page, fixture.owner, form);
+    const keys = () => list(fixture, "provider-keys");
 
-    test("an owner brings a key, sees it without the key itself, and deletes it; both are written down", async () => {
+    test("adds and deletes a key with audit entries, and never shows the key itself", async () => {
       expect((await send(ADD_FORM)).status).toBe(303);
-      const shown = await visitPage(place.gateway, place.page, place.owner);
-      expect(textOf(shown)).toContain("team , openai …9fQz");
-      expect(textOf(shown)).toContain("Calls to openai go on it. The provider took it");
-      expect(shown.text).not.toContain("canary");
+      const page = await visitPage(fixture.gateway, fixture.page, fixture.owner);
+      expect(textOf(page)).toContain("team , openai …9fQz");
+      expect(textOf(page)).toContain("Used for openai calls. The provider accepted it");
+      expect(page.text).not.toContain("canary");
       const [key] = await keys();
       const remove = { do: "remove", provider_key: key?.id ?? "" };
       for (let click = 0; click < 2; click++) expect((await send(remove)).status).toBe(303);
       expect((await keys()).map(({ status }) => status)).toEqual(["deleted"]);
-      const told = (await list(place, "audit")).filter(({ action }) =>
+      const entries = (await list(fixture, "audit")).filter(({ action }) =>
         action.startsWith("provider_key"),
       );
-      expect(told.map(({ action }) => action)).toEqual([
+      expect(entries.map(({ action }) => action)).toEqual([
         "provider_key.deleted",
         "provider_key.added",
       ]);
-      for (const { actor, detail } of told) {
-        expect(actor).toEqual({ type: "person", id: place.owner.personId });
+      for (const { actor, detail } of entries) {
+        expect(actor).toEqual({ type: "person", id: fixture.owner.personId });
         expect(detail).toEqual({ provider: "openai", name: "team", last4: "9fQz" });
       }
     });
 
-    test("a key that the provider refuses is not stored; the page says why, and keeps all but the key", async () => {
-      const wrong = {
+    test("does not store a key that the provider rejects, and keeps the other fields of the form", async () => {
+      const form = {
         ...ADD_FORM,
         name: "to keep",
         api_key: "sk-wrong-zyxwvutsrqponmlkjihgfedcba",
       };
       const before = await keys();
-      const refused = await send(wrong);
-      expect([refused.status, textOf(refused)]).toEqual([
+      const rejected = await send(form);
+      expect([rejected.status, textOf(rejected)]).toEqual([
         400,
         expect.stringMatching(
           /OpenAI rejected this key \(status 401\): .*\. The key was not stored\./,
         ),
       ]);
-      expect(refused.text).toContain('value="to keep"');
-      expect(refused.text).toMatch(/<option value="openai" selected/);
-      expect(refused.text).not.toContain("zyxw");
+      expect(rejected.text).toContain('value="to keep"');
+      expect(rejected.text).toMatch(/<option value="openai" selected/);
+      expect(rejected.text).not.toContain("zyxw");
       expect(await keys()).toEqual(before);
     });
 
-    test("what cannot be a key, or is one of this gateway, is refused by the name of its field", async () => {
-      for (const [change, said] of [
+    test("rejects invalid fields, and keys of this gateway", async () => {
+      for (const [change, message] of [
         [{ api_key: "short" }, "The API key must have at least 16 characters"],
-        [{ api_key: place.account.key }, "The API key is a key of this gateway"],
-        [{ provider: "nobody" }, "The provider must be one of openai,"],
+        [{ api_key: fixture.account.key }, "The API key is a key of this gateway"],
+        [{ provider: "unknown" }, "The provider must be one of openai,"],
         [{ provider: "" }, "The provider must not be empty."],
         [{ name: "x".repeat(101) }, "The name must have at most 100 characters."],
       ] as const) {
-        const refused = await send({ ...ADD_FORM, ...change });
-        expect([refused.status, textOf(refused)]).toEqual([400, expect.stringContaining(said)]);
+        const rejected = await send({ ...ADD_FORM, ...change });
+        expect([rejected.status, textOf(rejected)]).toEqual([400, expect.stringContaining(message)]);
       }
     });
 
-    test("a form that is sent twice adds one key", async () => {
+    test("adds one key if a form is sent several times", async () => {
       const before = (await keys()).length;
       const form = { ...ADD_FORM, once: "a".repeat(22) };
       for (const { status } of await Promise.all([send(form), send(form), send(form)]))
@@ -136,8 +136,8 @@ describeEachStore((store) => {
       expect((await keys()).length).toBe(before + 1);
     });
 
-    test("a developer finds neither the page nor a link to it, and a key of somebody else's is not there", async () => {
-      const { gateway, account, page } = place;
+    test("is hidden from developers, and does not accept keys of other workspaces", async () => {
+      const { gateway, account, page } = fixture;
       const developer = await createUser(gateway, "dev");
       await makeDeveloper(gateway, account.id, developer);
       for (const form of [undefined, ADD_FORM, { do: "remove", provider_key: "pk_none" }])
@@ -159,26 +159,26 @@ describeEachStore((store) => {
   });
 });
 
-test("in a browser without JavaScript a key is brought, and deleted after one more question", async () => {
-  const place = await createFixture("sqlite");
+test("adds keys and deletes one after a confirmation, in a browser without JavaScript", async () => {
+  const fixture = await createFixture("sqlite");
   const browser = await launchBrowser();
   try {
     const context = await browser.newContext({ javaScriptEnabled: false });
-    const [name = "", value = ""] = place.owner.cookie.split("=");
-    await context.addCookies([{ name, value, url: place.gateway.url }]);
+    const [name = "", value = ""] = fixture.owner.cookie.split("=");
+    await context.addCookies([{ name, value, url: fixture.gateway.url }]);
     const page = await context.newPage();
-    await page.goto(`${place.gateway.url}/console/${place.account.id}`);
+    await page.goto(`${fixture.gateway.url}/console/${fixture.account.id}`);
     await page.click("nav >> text=Provider keys");
-    expect(await page.textContent("main")).toContain("No provider key is here.");
-    for (const called of ["the first", "the second"]) {
+    expect(await page.textContent("main")).toContain("No provider keys yet.");
+    for (const keyName of ["the first", "the second"]) {
       await page.selectOption("#add-provider", "openai");
       await page.fill("#add-key", GOOD_KEY);
-      await page.fill("#add-name", called);
-      await page.click("text=Add the key");
+      await page.fill("#add-name", keyName);
+      await page.click("button:has-text('Add key')");
     }
-    expect(await page.textContent("section:has(h2:has-text('first'))")).toContain("It is not used");
+    expect(await page.textContent("section:has(h2:has-text('first'))")).toContain("Not used");
     await page.click("section:has(h2:has-text('second')) >> text=Delete");
-    expect(await page.textContent("main")).toContain("then go on the key that ends in 9fQz");
+    expect(await page.textContent("main")).toContain("will use the key that ends in 9fQz");
     if (SCREENSHOTS_DIR !== undefined)
       for (const { screen, scheme } of DISPLAY_MODES) {
         await page.setViewportSize({ width: screen === "phone" ? 360 : 1_280, height: 800 });
@@ -186,17 +186,18 @@ test("in a browser without JavaScript a key is brought, and deleted after one mo
         const file = `provider-keys-${screen}-${scheme}.png`;
         await page.screenshot({ path: path.join(SCREENSHOTS_DIR, file), fullPage: true });
       }
-    await page.click("text=Keep it");
+    await page.click("text=Cancel");
     expect(await page.locator("section:has(h2:has-text('second'))").count()).toBe(1);
     await page.click("section:has(h2:has-text('second')) >> text=Delete");
-    await page.click("text=Delete the key");
-    expect(await page.textContent("section:has(h2:has-text('first'))")).toContain("go on it");
+    await page.click("button:has-text('Delete key')");
+    expect(await page.textContent("section:has(h2:has-text('first'))")).toContain(
+      "Used for openai calls",
+    );
     expect(await page.textContent("li:has-text('second')")).toContain("…9fQz");
     await page.goBack();
-    await page.click("text=Delete the key");
     expect(await page.locator("section:has(h2:has-text('second'))").count()).toBe(0);
   } finally {
     await browser.close();
-    await place.gateway.stop();
+    await fixture.gateway.stop();
   }
 });

@@ -206,7 +206,7 @@ interface TopUpRulesFormProps {
 }
 
 const RULE_FIELDS = [
-  ["threshold_usd", "Threshold (USD)", "thresholdCents"],
+  ["threshold_usd", "Balance threshold (USD)", "thresholdCents"],
   ["amount_usd", "Amount per purchase (USD)", "amountCents"],
   ["monthly_ceiling_usd", "Monthly limit (USD)", "ceilingCents"],
 ] as const;

@@ -207,6 +207,6 @@ function parseExpiry({
   const startsAt = /^\d{4}-\d\d-\d\d$/.test(lastDay) ? Date.parse(lastDay) : NaN;
   // Date.parse reads February 30 as March 2.
   if (Number.isNaN(startsAt) || utcDay(startsAt) !== lastDay)
-    throw invalid("last_day", "The expiry must be a date, such as 2027-01-31.");
+    throw invalid("last_day", "Enter the expiry date as YYYY-MM-DD, such as 2027-01-31.");
   return { expiresAt: startsAt + DAY_MS };
 }

@@ -1,0 +1,220 @@
+// Who may see and change what in the console.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Permission, ROLE_PERMISSIONS, roleOf } from "../../src/accounts/members.ts";
+import { consoleRoutes } from "../../src/console/routes.ts";
+import { createUser, makeDeveloper, visitPage } from "../billing/console-user.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
+import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
+
+type Form = Readonly<Record<string, string>>;
+
+/** The permission of each page. */
+const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
+  showWorkspace: "workspace.read",
+  showWorkspaceUsage: "usage.read",
+  showWorkspaceKeys: "keys.read",
+  showWorkspaceMembers: "members.read",
+  showWorkspaceBudgets: "budgets.read",
+  showWorkspaceBilling: "billing.read",
+  showDevelopmentCards: "billing.auto_top_up",
+  showWorkspaceProviderKeys: "provider_keys.read",
+  showWorkspaceWebhooks: "webhooks.read",
+  showWorkspaceAudit: "audit.read",
+};
+
+/** The permission of each form, with form fields that change nothing. */
+const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, Form])[]>> = {
+  changeWorkspaceKeys: [
+    ["keys.create", { do: "mint" }],
+    ["keys.change", { do: "limit", key: "key_none" }],
+    ["keys.change", { do: "expiry", key: "key_none" }],
+    ["keys.revoke", { do: "revoke", key: "key_none" }],
+  ],
+  changeWorkspaceMembers: [
+    ["members.invite", { do: "invite", email: "not an address" }],
+    ["members.invite", { do: "withdraw", invitation: "inst_none" }],
+    ["members.remove", { do: "remove", person: "usr_none" }],
+    ["workspace.transfer", { do: "hand_over", person: "usr_none" }],
+  ],
+  changeWorkspaceBudgets: [["budgets.change", { daily_usd: "not an amount", monthly_usd: "" }]],
+  changeWorkspaceBilling: [
+    ["billing.buy", { do: "buy", amount_usd: "not an amount", once: "x" }],
+    ["billing.buy", { do: "void", invoice: "inv_none" }],
+    ["billing.auto_top_up", { do: "save_method" }],
+    ["billing.auto_top_up", { do: "remove_method" }],
+    [
+      "billing.auto_top_up",
+      { do: "allow", threshold_usd: "5", amount_usd: "x", monthly_ceiling_usd: "50" },
+    ],
+    ["billing.auto_top_up", { do: "turn_off" }],
+  ],
+  saveDevelopmentCard: [["billing.auto_top_up", { card: "works" }]],
+  changeWorkspaceProviderKeys: [
+    ["provider_keys.change", { do: "add", provider: "sim", api_key: "short" }],
+    ["provider_keys.change", { do: "remove", provider_key: "pk_none" }],
+  ],
+  changeWorkspaceWebhooks: [
+    ["webhooks.change", { do: "add", url: "not an address" }],
+    ["webhooks.change", { do: "remove", webhook: "whk_none" }],
+    ["webhooks.change", { do: "test", webhook: "whk_none" }],
+    ["webhooks.change", { do: "enable", webhook: "whk_none" }],
+  ],
+};
+
+describeEachStore((store) => {
+  describe(`access to the console on ${store}`, () => {
+    let fixture: ConsoleFixture;
+    beforeAll(async () => {
+      fixture = await createConsoleFixture(store);
+    });
+    afterAll(() => fixture.gateway.stop());
+
+    test("redirects an anonymous visitor to sign in, and back", async () => {
+      const { gateway, account } = fixture;
+      const response = await fetch(`${gateway.url}/console/${account.id}/keys`, {
+        redirect: "manual",
+      });
+      expect(response.status).toBe(303);
+      expect(response.headers.get("location")).toContain("/signin?return_to=%2Fconsole%2F");
+    });
+
+    test("returns 404 for every page of another workspace", async () => {
+      const { gateway, account, owner, otherAccount, otherOwner } = fixture;
+      for (const page of ["", "/keys", "/usage", "/members"]) {
+        const path = `/console/${account.id}${page}`;
+        expect((await visitPage(gateway, path, otherOwner)).status).toBe(404);
+        const otherPath = `/console/${otherAccount.id}${page}`;
+        expect((await visitPage(gateway, otherPath, owner)).status).toBe(404);
+      }
+    });
+
+    test("returns 404 for every form of another workspace", async () => {
+      const { gateway, account, owner, otherOwner } = fixture;
+      for (const [page, form] of [
+        ["/keys", { do: "mint" }],
+        ["/keys", { do: "revoke", key: "key_x" }],
+        ["/keys", { do: "limit", key: "key_x" }],
+        ["/members", { do: "invite", email: "x@example.com" }],
+        ["/members", { do: "withdraw", invitation: "inst_x" }],
+        ["/members", { do: "remove", person: owner.personId }],
+        ["/members", { do: "hand_over", person: otherOwner.personId }],
+        ["/members", { do: "hand_over", person: owner.personId }],
+      ] as const)
+        expect(
+          (await visitPage(gateway, `/console/${account.id}${page}`, otherOwner, form)).status,
+        ).toBe(404);
+      expect(await roleOf(gateway.server.db, account.id, owner.personId)).toBe("owner");
+    });
+
+    test("does not reveal whether a workspace exists to a person who leaves it without being a member", async () => {
+      const { gateway, account, otherOwner } = fixture;
+      for (const id of [account.id, "acct_none"]) {
+        const path = `/console/${id}/members`;
+        const left = await visitPage(gateway, path, otherOwner, { do: "leave" });
+        expect([left.status, left.location]).toEqual([303, "/console"]);
+      }
+    });
+
+    test("allows each role the forms that its permissions list", async () => {
+      const { gateway, account, owner, developer } = fixture;
+      for (const [permission, page, form] of [
+        ["keys.create", "/keys", { do: "mint", name: "from the console" }],
+        ["members.invite", "/members", { do: "invite", email: "guest@example.com" }],
+        ["members.remove", "/members", { do: "remove", person: "usr_none" }],
+        ["workspace.transfer", "/members", { do: "hand_over", person: "usr_none" }],
+        ["workspace.leave", "/members", { do: "leave" }],
+      ] as const)
+        for (const [role, user] of [["owner", owner] as const, ["developer", developer] as const]) {
+          if (permission === "workspace.leave" && role === "developer") continue;
+          const { status } = await visitPage(gateway, `/console/${account.id}${page}`, user, form);
+          expect([permission, role, status === 403]).toEqual([
+            permission,
+            role,
+            !ROLE_PERMISSIONS[permission][role],
+          ]);
+        }
+    });
+
+    test("checks the permission of every route for every role, and returns 404 to people who are not members", async () => {
+      const { gateway, account, owner, developer, otherOwner } = fixture;
+      const routes = gateway.server.routes.filter((route) =>
+        route.path.startsWith("/console/{account}"),
+      );
+      expect(routes.map((route) => route.id).sort()).toEqual(
+        [...Object.keys(PAGE_PERMISSIONS), ...Object.keys(FORM_PERMISSIONS)].sort(),
+      );
+      for (const route of routes) {
+        const path = route.path.replace("{account}", account.id);
+        const permission = PAGE_PERMISSIONS[route.id];
+        const requests =
+          permission === undefined
+            ? (FORM_PERMISSIONS[route.id] ?? [])
+            : [[permission, undefined] as const];
+        for (const [needed, form] of requests) {
+          const foreign = await visitPage(gateway, path, otherOwner, form);
+          expect([route.id, foreign.status]).toEqual([route.id, 404]);
+          for (const [role, user] of [
+            ["owner", owner] as const,
+            ["developer", developer] as const,
+          ]) {
+            const { status } = await visitPage(gateway, path, user, form);
+            expect([route.id, needed, role, status === 403]).toEqual([
+              route.id,
+              needed,
+              role,
+              !ROLE_PERMISSIONS[needed][role],
+            ]);
+          }
+        }
+      }
+    });
+
+    test("hides webhooks and the audit log from developers", async () => {
+      const { gateway, otherAccount } = fixture;
+      const helper = await createUser(gateway, "helper");
+      await makeDeveloper(gateway, otherAccount.id, helper);
+      const overview = `/console/${otherAccount.id}`;
+      for (const page of ["/webhooks", "/audit"])
+        expect((await visitPage(gateway, overview + page, helper)).status).toBe(403);
+      expect((await visitPage(gateway, overview, helper)).text).not.toContain("Audit log");
+    });
+
+    test("rejects a key of another account", async () => {
+      const { gateway, account, owner, otherAccount } = fixture;
+      const { headers } = otherAccount;
+      const response = await fetch(`${gateway.url}/v1/keys`, { headers });
+      // Safe because the list of keys has this shape.
+      const { data } = (await response.json()) as { data: { id: string }[] };
+      const form = { do: "revoke", key: data[0]?.id ?? "" };
+      const path = `/console/${account.id}/keys`;
+      expect((await visitPage(gateway, path, owner, form)).status).toBe(404);
+      expect((await fetch(`${gateway.url}/v1/account`, { headers })).status).toBe(200);
+    });
+
+    test("rejects a form from another site or with a wrong CSRF token", async () => {
+      const { gateway, otherAccount, otherOwner } = fixture;
+      const send = (headers: Readonly<Record<string, string>>, csrf: string) =>
+        fetch(`${gateway.url}/console/${otherAccount.id}/keys`, {
+          method: "POST",
+          headers: {
+            "content-type": "application/x-www-form-urlencoded",
+            cookie: otherOwner.cookie,
+            ...headers,
+          },
+          body: new URLSearchParams({ do: "mint", csrf }).toString(),
+          redirect: "manual",
+        });
+      const crossSite = { origin: "https://evil.example", "sec-fetch-site": "cross-site" };
+      expect((await send(crossSite, otherOwner.csrf)).status).toBe(403);
+      const sameSite = { origin: gateway.url, "sec-fetch-site": "same-origin" };
+      expect((await send(sameSite, "wrong")).status).toBe(403);
+    });
+  });
+});
+
+test("every console route requires a session", () => {
+  const deps = { billing: { processor: { kind: "development" } } } as unknown;
+  for (const route of consoleRoutes(deps as Parameters<typeof consoleRoutes>[0]))
+    expect([route.id, route.auth]).toEqual([route.id, "session"]);
+});

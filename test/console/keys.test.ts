@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type PageResponse, textOf, visitPage } from "../billing/console-user.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
+import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
+
+type Form = Readonly<Record<string, string>>;
+
+interface ApiKey {
+  readonly id: string;
+  readonly name: string;
+  readonly limit_usd: number | null;
+  readonly limit_window: string | null;
+  readonly expires_at: string | null;
+}
+
+const secretOf = ({ text }: PageResponse): string => /pst-rt-[0-9A-Za-z]{49}/.exec(text)?.[0] ?? "";
+const formTokenOf = ({ text }: PageResponse): string =>
+  /name="once" value="(\w{22})"/.exec(text)?.[1] ?? "";
+
+describeEachStore((store) => {
+  describe(`keys page on ${store}`, () => {
+    let fixture: ConsoleFixture;
+    beforeAll(async () => {
+      fixture = await createConsoleFixture(store);
+    });
+    afterAll(() => fixture.gateway.stop());
+
+    const open = (form?: Form): Promise<PageResponse> => {
+      const { gateway, account, owner } = fixture;
+      return visitPage(gateway, `/console/${account.id}/keys`, owner, form);
+    };
+    const readAccount = (secret: string): Promise<Response> =>
+      fetch(`${fixture.gateway.url}/v1/account`, {
+        headers: { authorization: `Bearer ${secret}` },
+      });
+    const readKey = async (secret: string): Promise<ApiKey> =>
+      // Safe because the account's response has this shape.
+      ((await (await readAccount(secret)).json()) as { key: ApiKey }).key;
+    const countKeys = async (): Promise<number> => {
+      const { db } = fixture.gateway.server;
+      const sql = "select id from api_key where account_id = ?";
+      return (await db.all(sql, [fixture.account.id])).length;
+    };
+
+    test("creates a key, shows it once, changes its limit and revokes it", async () => {
+      const created = await open({
+        do: "mint",
+        name: "night",
+        limit_usd: "2.50",
+        limit_window: "day",
+      });
+      expect(created.status).toBe(200);
+      const secret = secretOf(created);
+      const key = await readKey(secret);
+      expect(key).toMatchObject({ name: "night", limit_usd: 2.5, limit_window: "day" });
+      const page = await open();
+      expect(page.text).not.toContain(secret);
+      expect(textOf(page)).toContain("Limit $2.50 per day");
+      const rejected = await open({ do: "limit", key: key.id, limit_usd: "x" });
+      expect(rejected.text).toContain("must be an amount");
+      expect((await open({ do: "revoke", key: key.id })).status).toBe(303);
+      expect((await readAccount(secret)).status).toBe(401);
+    });
+
+    test("raises a limit and an expiry that the key itself must not raise", async () => {
+      const created = await open({
+        do: "mint",
+        name: "short",
+        limit_usd: "1",
+        last_day: "2030-05-01",
+      });
+      const secret = secretOf(created);
+      const { id, ...settings } = await readKey(secret);
+      expect(settings).toMatchObject({ expires_at: "2030-05-02T00:00:00.000Z", limit_usd: 1 });
+      for (const body of [{ limit_usd: 2 }, { expires_at: "2030-05-02T00:00:00.001Z" }]) {
+        const patched = await fetch(`${fixture.gateway.url}/v1/keys/${id}`, {
+          method: "PATCH",
+          headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+          body: JSON.stringify(body),
+        });
+        expect(patched.status).toBe(403);
+      }
+      expect((await open({ do: "limit", key: id, limit_usd: "2" })).status).toBe(303);
+      expect((await open({ do: "expiry", key: id, last_day: "2030-06-30" })).status).toBe(303);
+      expect(await readKey(secret)).toMatchObject({
+        expires_at: "2030-07-01T00:00:00.000Z",
+        limit_usd: 2,
+      });
+      const page = await open();
+      expect(page.text).toContain('value="2030-06-30"');
+      expect(textOf(page)).toContain("Expires 2030-07-01 00:00 UTC");
+      for (const last_day of ["2020-01-01", "tomorrow", "2030-13-45"]) {
+        const rejected = await open({ do: "expiry", key: id, last_day });
+        expect([last_day, rejected.status]).toEqual([last_day, 400]);
+      }
+      expect((await open({ do: "expiry", key: id, last_day: "" })).status).toBe(303);
+      expect(await readKey(secret)).toMatchObject({ expires_at: null, limit_usd: 2 });
+    });
+
+    test("creates one key if a form is sent twice", async () => {
+      const before = await countKeys();
+      const form = { do: "mint", name: "reloaded", once: formTokenOf(await open()) };
+      const [first, repeated] = [await open(form), await open(form)];
+      expect([first.status, repeated.status]).toEqual([200, 200]);
+      expect(secretOf(first)).not.toBe("");
+      expect(secretOf(repeated)).toBe(secretOf(first));
+      expect(await countKeys()).toBe(before + 1);
+      const changed = await open({ ...form, name: "another" });
+      expect([changed.status, changed.text]).toEqual([
+        400,
+        expect.stringContaining("was sent before"),
+      ]);
+      const next = await open({ ...form, once: formTokenOf(repeated) });
+      expect(secretOf(next)).not.toBe(secretOf(first));
+      expect(await countKeys()).toBe(before + 2);
+    });
+
+    test("keeps the values of a rejected form, and names the fields as the page does", async () => {
+      const rejected = await open({
+        do: "mint",
+        name: "typed name",
+        limit_usd: "7",
+        limit_window: "week",
+        last_day: "2020-01-01",
+      });
+      expect(rejected.status).toBe(400);
+      expect(rejected.text).toContain("expiry date");
+      expect(rejected.text).not.toContain("expires_at");
+      for (const value of ['value="typed name"', 'value="7"', 'value="2020-01-01"'])
+        expect(rejected.text).toContain(value);
+      expect(rejected.text).toMatch(/<option value="week" selected/);
+    });
+
+    test("rejects an unknown key without mentioning the API", async () => {
+      const { text } = await open({ do: "revoke", key: "key_none" });
+      expect(text).toContain("key");
+      expect(text).not.toContain("/v1/");
+    });
+  });
+});

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createUser, textOf, visitPage } from "../billing/console-user.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
+import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
+
+describeEachStore((store) => {
+  describe(`console overview on ${store}`, () => {
+    let fixture: ConsoleFixture;
+    beforeAll(async () => {
+      fixture = await createConsoleFixture(store);
+      await fetch(`${fixture.gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: fixture.account.headers,
+        body: JSON.stringify({
+          model: "sim/echo",
+          max_tokens: 20,
+          messages: [{ role: "user", content: "hi" }],
+        }),
+      });
+    });
+    afterAll(() => fixture.gateway.stop());
+
+    test("shows balance, usage, keys and members to a developer", async () => {
+      const { gateway, account, owner, developer } = fixture;
+      const path = `/console/${account.id}`;
+      const overview = await visitPage(gateway, path, developer);
+      expect(overview.status).toBe(200);
+      const text = textOf(overview);
+      expect(text).toContain("Balance: $0.0");
+      expect(text).toContain("1 active key");
+      expect(text).toContain("2 members");
+      expect(overview.headers.get("cache-control")).toBe("no-store");
+      expect(overview.headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
+      const usage = await visitPage(gateway, `${path}/usage`, developer);
+      expect(usage.text).toContain("sim/echo");
+      const members = await visitPage(gateway, `${path}/members`, developer);
+      expect(members.text).toContain(owner.email);
+    });
+
+    test("makes wide tables scrollable by keyboard, with a label", async () => {
+      const { gateway, account, owner } = fixture;
+      for (const page of ["", "/usage", "/audit"]) {
+        const { text } = await visitPage(gateway, `/console/${account.id}${page}`, owner);
+        const regions = text.match(/<div class="scroll"[^>]*>/g) ?? [];
+        expect([page, regions.length]).not.toEqual([page, 0]);
+        for (const region of regions)
+          expect(region).toMatch(/role="region" aria-label="[^"]+" tabindex="0"/);
+      }
+    });
+
+    test("lists a person's workspaces, or redirects to the only one", async () => {
+      const { gateway, account, owner } = fixture;
+      expect((await visitPage(gateway, "/console", owner)).location).toBe(`/console/${account.id}`);
+      const newcomer = await createUser(gateway, "newcomer");
+      const empty = await visitPage(gateway, "/console", newcomer);
+      expect(empty.text).toContain("You have no workspaces yet");
+    });
+  });
+});

@@ -1,0 +1,167 @@
+// Pages of the console with more rows than they show at once.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
+import { freezeAccount } from "../../src/operator/accounts/account-actions.ts";
+import { insertUsage } from "../../src/usage/usage.ts";
+import { textOf, visitPage } from "../billing/console-user.ts";
+import {
+  startWorkspaceHarness,
+  usageRecordOf,
+  type WorkspaceHarness,
+} from "./workspace-harness.ts";
+
+setDefaultTimeout(60_000);
+let harness: WorkspaceHarness;
+beforeAll(async () => {
+  harness = await startWorkspaceHarness();
+});
+afterAll(() => harness.gateway.stop());
+
+const visit = (path: string, form?: Readonly<Record<string, string>>) =>
+  visitPage(harness.gateway, path, harness.owner, form);
+
+const KEY_COLUMNS = [
+  "id:text",
+  "account_id:text",
+  "hash:text",
+  "prefix:text",
+  "last4:text",
+  "created_at:bigint",
+  "revoked_at:bigint",
+] as const;
+
+/** Inserts keys whose ids and last characters are numbered. */
+async function insertKeys(
+  accountId: string,
+  { count, idPrefix, revokedAt }: { count: number; idPrefix: string; revokedAt: number | null },
+): Promise<void> {
+  const keys = Array.from({ length: count }, (_, index) => {
+    const id = idPrefix + String(index).padStart(23, "0");
+    const last4 = String(index).padStart(5, "0");
+    return [id, accountId, `${accountId} ${id}`, "sk-rt-", last4, 1, revokedAt] as const;
+  });
+  await harness.gateway.server.db.write(async (tx) => {
+    await tx.insertMany("api_key", KEY_COLUMNS, keys);
+    for (const [id] of keys) await insertKeySpend(tx, id, accountId, 1);
+  });
+}
+
+describe("keys page", () => {
+  test("shows and counts an active key below 100 newer revoked keys", async () => {
+    const { path, api, claim } = await harness.newWorkspace();
+    const first = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
+    for (let made = 0; made < 100; made++) {
+      const { id } = await api("POST", "/v1/keys", {});
+      await api("DELETE", `/v1/keys/${id}`);
+    }
+    await claim();
+    expect((await api("GET", "/v1/account")).key.id).toBe(first);
+    expect(textOf(await visit(path))).toContain("1 active key");
+    expect((await visit(`${path}/keys`)).text).toContain(first);
+  });
+
+  test("lists 20,000 revoked keys page by page", async () => {
+    const { account, path, api, claim } = await harness.newWorkspace();
+    const first = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
+    await claim();
+    await insertKeys(account.id, { count: 20_000, idPrefix: "key_zzz", revokedAt: 2 });
+    let page = await visit(`${path}/keys`);
+    expect(page.text.length).toBeLessThan(100_000);
+    const seen = new Set<string>();
+    for (let pages = 0; pages < 3; pages++) {
+      expect(page.text).toContain(first);
+      for (const [, last4 = ""] of page.text.matchAll(/<li><bdi>.*?…(\d{5})</g)) seen.add(last4);
+      const older = /href="([^"#]+)#revoked">\s*Older revoked keys/.exec(page.text)?.[1] ?? path;
+      page = await visit(older.replaceAll("&amp;", "&"));
+    }
+    expect(seen.size).toBe(300);
+    expect(textOf(await visit(path))).toContain("1 active key ");
+  });
+
+  test("lists 1,000 active keys page by page, and returns to the same page after a form", async () => {
+    const { account, path, api, claim } = await harness.newWorkspace();
+    const first = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
+    await claim();
+    await insertKeys(account.id, { count: 999, idPrefix: "key_zz0", revokedAt: null });
+    const seen = new Set<string>();
+    let pagePath = `${path}/keys`;
+    for (let pages = 0; pages < 10; pages++) {
+      const { text } = await visit(pagePath);
+      expect(text.length).toBeLessThan(300_000);
+      for (const [, id = ""] of text.matchAll(/<h2 id="(key_\w+)"/g)) seen.add(id);
+      pagePath = /href="([^"]+)">Older keys/.exec(text)?.[1] ?? pagePath;
+    }
+    expect([seen.size, seen.has(first)]).toEqual([1_000, true]);
+    const from = pagePath.slice(pagePath.indexOf("key_"));
+    const form = { do: "limit", key: first, from, limit_usd: "3", limit_window: "" };
+    expect((await visit(`${path}/keys`, form)).location).toBe(pagePath);
+    const rejected = await visit(`${path}/keys`, { ...form, limit_usd: "3 EUR" });
+    expect(rejected.text).toContain('value="3 EUR"');
+  });
+});
+
+describe("webhooks page", () => {
+  test("shows an active webhook below 50 newer deleted ones", async () => {
+    const { path, api, claim } = await harness.newWorkspace();
+    const { id } = await api("POST", "/v1/webhooks", { url: "http://127.0.0.1:21399/old" });
+    for (let made = 0; made < 50; made++) {
+      const created = await api("POST", "/v1/webhooks", { url: "http://127.0.0.1:21399/new" });
+      await api("DELETE", `/v1/webhooks/${created.id}`);
+    }
+    await claim();
+    expect((await api("GET", `/v1/webhooks/${id}`)).status).toBe("active");
+    expect((await visit(`${path}/webhooks`)).text).toContain("21399/old");
+  });
+});
+
+describe("usage page", () => {
+  test("pages through models and keys independently, and shows key names", async () => {
+    const { account, path, api, claim } = await harness.newWorkspace();
+    const key = (await api("GET", "/v1/account")).key.id;
+    await api("PATCH", `/v1/keys/${key}`, { name: "night shift" });
+    await claim();
+    const calls = Array.from({ length: 1_001 }, (_, index) => {
+      const number = String(index).padStart(4, "0");
+      const keyId = index === 0 ? key : `key_zz${number}`;
+      return usageRecordOf(account.id, { id: `req_${number}`, keyId, model: `sim/m-${number}` });
+    });
+    await harness.gateway.server.db.write((tx) => insertUsage(tx, calls));
+    const usage = `${path}/usage`;
+    const first = await visit(usage);
+    expect(textOf(first)).toContain("Day (UTC)");
+    expect(textOf(await visit(path))).toContain("Day (UTC)");
+    expect(first.text).not.toContain("sim/m-0000");
+    const [models = "", keys = ""] = [
+      ...first.text.matchAll(/href="([^"]+)#(?:models|keys)"/g),
+    ].map(([, href = ""]) => href.replaceAll("&amp;", "&"));
+    expect((await visit(models)).text).toContain("sim/m-0000");
+    const last = await visit(keys);
+    expect(textOf(last)).toContain("night shift");
+    expect(last.text).toContain("First keys");
+    expect(last.text).toContain("sim/m-1000");
+    expect((await visit(`${usage}?models=key:x`)).status).toBe(400);
+  });
+});
+
+describe("audit log page", () => {
+  test("lists all entries page by page, without the operator's email address", async () => {
+    const { account, path, api, claim } = await harness.newWorkspace();
+    await claim();
+    const by = { type: "operator", id: "ada@operator.example" } as const;
+    const freeze = { accountId: account.id, network: null, reason: "resells credits", by };
+    await harness.gateway.server.db.write((tx) =>
+      freezeAccount(tx, { ...freeze, now: Date.now() }),
+    );
+    for (let made = 0; made < 50; made++) await api("POST", "/v1/keys", {});
+    const newest = await visit(`${path}/audit`);
+    expect(newest.text).not.toContain("account.frozen");
+    const older = /href="([^"]+)">\s*Older entries/.exec(newest.text)?.[1] ?? path;
+    const oldest = await visit(older);
+    expect(textOf(oldest)).toContain("account.created");
+    expect(textOf(oldest)).toContain("operator account.frozen");
+    expect(textOf(oldest)).toContain("reason: resells credits");
+    expect(oldest.text).not.toContain(by.id);
+    expect(oldest.text).not.toContain("Older entries");
+  });
+});
