@@ -132,12 +132,12 @@ describe("the budgets page", () => {
     await opened.goto(`${gateway.url}/console/${account.id}`);
     await opened.click("nav >> text=Budgets");
     expect(await opened.textContent("h1")).toBe("Budgets");
-    expect(await opened.locator("text=No budget.").count()).toBe(2);
+    expect(await opened.locator("text=No budget is set.").count()).toBe(2);
     expect(await opened.locator("progress").count()).toBe(0);
     await screenshot(opened, "budgets-none");
-    await opened.fill("label:has-text('A day') + input", "0.0010");
-    await opened.fill("label:has-text('A month') + input", "12.5");
-    await opened.click("button:has-text('Set the budgets')");
+    await opened.fill("label:has-text('Daily budget') + input", "0.0010");
+    await opened.fill("label:has-text('Monthly budget') + input", "12.5");
+    await opened.click("button:has-text('Save budgets')");
     expect(opened.url()).toBe(page());
     expect(await opened.inputValue("[name=daily_usd]")).toBe("0.001");
     expect(await opened.inputValue("[name=monthly_usd]")).toBe("12.5");
@@ -154,7 +154,7 @@ describe("the budgets page", () => {
     await opened.goto(page());
     const [day = "", month = ""] = await opened.locator("main section.card").allTextContents();
     expect(day).toMatch(/Today: \$0\.000\d+ of \$0\.001/);
-    expect(day).toMatch(/\$0\.000\d+ is left\. It begins anew on \d{4}-\d\d-\d\d 00:00 UTC\./);
+    expect(day).toMatch(/\$0\.000\d+ left\. Resets on \d{4}-\d\d-\d\d 00:00 UTC\./);
     expect(month).toMatch(/This month: \$0\.000\d+ of \$12\.50/);
     const used = Number(valueAt(await budgets(), "daily.used_usd"));
     expect(used).toBeGreaterThan(0.0003);
@@ -200,7 +200,7 @@ describe("the budgets page", () => {
     await opened.goto(page());
     expect(await opened.locator("main progress").count()).toBe(1);
     expect(await opened.locator("main form").count()).toBe(0);
-    expect(await opened.textContent("main")).toContain("The owner sets the budgets.");
+    expect(await opened.textContent("main")).toContain("Only the owner can change budgets.");
     await context.close();
     expect((await send(developer, form)).status).toBe(403);
     expect((await send(stranger, form)).status).toBe(404);

@@ -79,7 +79,7 @@ describe("invalid forms", () => {
     const { path, claim } = await harness.newWorkspace();
     await claim();
     for (const [form, message] of [
-      [{ name: "x".repeat(101) }, /name must have 100 characters or fewer/],
+      [{ name: "x".repeat(101) }, /name must have at most 100 characters/],
       [{ last_day: "2098-02-30" }, /Enter the expiry date as YYYY-MM-DD/],
     ] as const) {
       const rejected = await visit(`${path}/keys`, { do: "mint", ...form });

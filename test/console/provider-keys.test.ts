@@ -124,7 +124,10 @@ describeEachStore((store) => {
         [{ name: "x".repeat(101) }, "The name must have at most 100 characters."],
       ] as const) {
         const rejected = await send({ ...ADD_FORM, ...change });
-        expect([rejected.status, textOf(rejected)]).toEqual([400, expect.stringContaining(message)]);
+        expect([rejected.status, textOf(rejected)]).toEqual([
+          400,
+          expect.stringContaining(message),
+        ]);
       }
     });
 

@@ -76,15 +76,15 @@ async function screenshot(opened: Page, name: string): Promise<void> {
 test("an owner sees the price, pays and opens the receipt", async () => {
   await page.goto(billing);
   await page.fill("#buy-amount", "33.33");
-  await page.click("text=Show the price");
+  await page.click("text=Show price");
   expect(await page.textContent("main")).toContain("$35.00");
   await screenshot(page, "billing-price");
-  await page.click("text=Go on to pay");
+  await page.click("text=Continue to payment");
   expect(page.url()).toStartWith(`${gateway.url}/pay/`);
   await page.click("button:has-text('Pay $35.00')");
   await page.waitForSelector("text=Invoice paid");
   await page.goto(billing);
-  expect(await page.textContent("h2#balance")).toContain("$33.38 left");
+  expect(await page.textContent("h2#balance")).toContain("Balance: $33.38");
   await page.click("text=Receipt");
   expect(await page.textContent("h1")).toBe("Receipt");
   expect(failures).toEqual([]);
@@ -92,23 +92,23 @@ test("an owner sees the price, pays and opens the receipt", async () => {
 
 test("an owner voids an invoice", async () => {
   await page.goto(`${billing}?amount_usd=12`);
-  await page.click("text=Go on to pay");
+  await page.click("text=Continue to payment");
   await page.goto(billing);
-  await page.click("button:has-text('Withdraw')");
+  await page.click("button:has-text('Void')");
   expect(page.url()).toBe(billing);
   expect(await page.textContent("tbody tr:first-child")).toContain("void");
 });
 
 test("an owner saves a method and enables auto top-up, which buys credits", async () => {
   await page.goto(billing);
-  await page.click("text=Save a payment method");
+  await page.click("text=Save payment method");
   await screenshot(page, "billing-card");
   await page.click("text=Test card that succeeds");
   expect(await page.textContent("[role=status]")).toContain("The payment method is saved");
   await page.fill("#auto-threshold_usd", "50");
   await page.fill("#auto-amount_usd", "20");
   await page.fill("#auto-monthly_ceiling_usd", "60");
-  await page.click("text=Turn it on");
+  await page.click("button:has-text('Turn on auto top-up')");
   await eventually(async () => {
     const { body } = await api<{ last_attempt: { state: string } | null }>(gateway, account, [
       "GET",
@@ -118,8 +118,8 @@ test("an owner saves a method and enables auto top-up, which buys credits", asyn
   });
   await page.goto(billing);
   expect(await page.textContent("h2#auto")).toBe("Auto top-up is on");
-  expect(await page.textContent("h2#balance")).toContain("$53.38 left");
-  expect(await page.textContent("tbody tr:first-child")).toContain("automatic");
+  expect(await page.textContent("h2#balance")).toContain("Balance: $53.38");
+  expect(await page.textContent("tbody tr:first-child")).toContain("auto top-up");
   expect(failures).toEqual([]);
 });
 
@@ -152,7 +152,7 @@ test("the content security policy allows the form to lead to the processor", asy
   await makeOwner(withStripe, stripeAccount.id, stripeOwner);
   const opened = await openPage(withStripe, stripeOwner, SCREENS[0]);
   await opened.goto(`${withStripe.url}/console/${stripeAccount.id}/billing`);
-  await opened.click("text=Save a payment method");
+  await opened.click("text=Save payment method");
   expect(opened.url()).toStartWith(`${stripe.url}/c/setup/`);
   expect(failures).toEqual([]);
   await withStripe.stop();

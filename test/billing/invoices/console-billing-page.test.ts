@@ -70,10 +70,10 @@ for (const store of ["sqlite", "postgres"] as const)
     test("shows the granted and purchased balance, and that auto top-up is off", async () => {
       for (const user of [owner, developer]) {
         const words = textOf(await visitPage(gateway, page, user));
-        expect(words).toContain("$0.05 left");
-        expect(words).toContain("$0.00 bought and $0.05 given");
+        expect(words).toContain("Balance: $0.05");
+        expect(words).toContain("$0.00 paid and $0.05 promotional");
         expect(words).toContain("Auto top-up is off");
-        expect(words).toContain("None yet.");
+        expect(words).toContain("No invoices yet.");
       }
     });
 
@@ -171,7 +171,7 @@ for (const store of ["sqlite", "postgres"] as const)
     test("a developer sees no forms and cannot submit them", async () => {
       const { text } = await visitPage(gateway, `${page}?amount_usd=10`, developer);
       expect(text).not.toContain('action="' + page);
-      expect(text).toContain("The owner buys credits");
+      expect(text).toContain("Only the owner can buy credits");
       const before = (await invoices()).length;
       const form = { do: "buy", amount_usd: "10", once: "x" };
       expect((await visitPage(gateway, page, developer, form)).status).toBe(403);
@@ -194,7 +194,7 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(saved.location).toBe(`${page}?saved=1`);
       const afterSaving = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
       expect(afterSaving).toContain("The payment method is saved");
-      expect(afterSaving).toContain("It charges: Test card that succeeds");
+      expect(afterSaving).toContain("Payment method: Test card that succeeds");
       for (const [rules, message] of [
         [{ amount_usd: "0.10" }, "The amount must be from $1.00"],
         [{ threshold_usd: "0" }, "The balance threshold must be a US dollar amount"],
@@ -209,7 +209,9 @@ for (const store of ["sqlite", "postgres"] as const)
       expect((await enable()).status).toBe(303);
       const words = textOf(await visitPage(gateway, page, owner));
       expect(words).toContain("Auto top-up is on");
-      expect(words).toContain("Below $0.01 it buys credits for $10.00, which charges $10.50");
+      expect(words).toContain(
+        "When the balance falls below $0.01, auto top-up buys $10.00 of credits and charges $10.50",
+      );
       expect(textOf(await visitPage(gateway, page, developer))).toContain("Auto top-up is on");
     });
 
@@ -224,7 +226,7 @@ for (const store of ["sqlite", "postgres"] as const)
         for (const user of [owner, developer]) {
           const response = await visitPage(gateway, path, user);
           expect(response.text).toContain('role="alert"');
-          expect(textOf(response)).toContain("has stopped: two payments in a row failed");
+          expect(textOf(response)).toContain("Auto top-up stopped: two payments in a row failed");
         }
       await visitPage(gateway, page, owner, {
         do: "allow",
@@ -245,7 +247,7 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(await findMethod(gateway.server.db, account.id)).toBeDefined();
       await visitPage(gateway, page, owner, { do: "remove_method" });
       expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
-      expect(textOf(await visitPage(gateway, page, owner))).toContain("No payment method is saved");
+      expect(textOf(await visitPage(gateway, page, owner))).toContain("No payment method saved");
     });
 
     test("a transfer of ownership removes the method and disables auto top-up", async () => {
@@ -337,7 +339,7 @@ describe("the billing page with Stripe", () => {
     // The page reconciles a setup at most every two seconds.
     await eventuallyPasses(async () => {
       const text = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
-      expect(text).toContain("It charges: Visa ending in 4242");
+      expect(text).toContain("Payment method: Visa ending in 4242");
     });
   });
 
@@ -387,7 +389,9 @@ test("with bank transfers, the page says that no method can be saved", async () 
   const owner = await createUser(gateway, "olga");
   await makeOwner(gateway, account.id, owner);
   const page = `/console/${account.id}/billing`;
-  expect(textOf(await visitPage(gateway, page, owner))).toContain("nothing that it could charge");
+  expect(textOf(await visitPage(gateway, page, owner))).toContain(
+    "this gateway accepts bank transfers only",
+  );
   const response = await visitPage(gateway, page, owner, { do: "save_method" });
   expect([response.status, textOf(response)]).toEqual([
     400,
