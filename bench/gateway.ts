@@ -1,5 +1,6 @@
-// The load rig: one table in one run, so that its rows can be compared. A simulated provider, the gateway with its
-// durable ledger on, and the load generator share the machine. Run it with `npm run bench`.
+// Benchmarks model calls, JSON and streamed: directly to a simulated provider, through nginx, and through the gateway with
+// its durable ledger. All of them and the load generator share the machine. Run it with `npm run bench`; compare only the
+// rows of one run.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
@@ -11,6 +12,7 @@ import {
   fundedKey,
   rssMbOf,
   startServer,
+  waitForServer,
 } from "./server-process.ts";
 import {
   generateLoad,
@@ -21,7 +23,7 @@ import {
 } from "./load-generator.ts";
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
-/** The runtime compiles what is busy in the first seconds of a process that is to run for months. */
+/** The runtime compiles hot code in the first seconds of a process. */
 const WARM_UP_SECONDS = 10;
 const SEQUENTIAL_STREAMS = 100;
 const CHAT_PATH = "/v1/chat/completions";
@@ -55,7 +57,7 @@ try {
 
 async function jsonTable(key: string): Promise<void> {
   console.log(
-    "| replies as JSON | connections | req/s | CPU µs a request | p50 ms | p99 ms | failures |",
+    "| JSON calls | connections | requests/s | CPU µs/request | p50 ms | p99 ms | failures |",
   );
   console.log("|---|---|---|---|---|---|---|");
   const headers = { authorization: `Bearer ${key}` };
@@ -68,22 +70,22 @@ async function jsonTable(key: string): Promise<void> {
     printRow("direct to the simulator", connections, direct);
     if (proxy !== undefined) {
       const proxied = await measureCpu(proxy, () => generateLoad({ ...common, url: proxy.url }));
-      printRow("through nginx proxy_pass", connections, proxied);
+      printRow("through nginx `proxy_pass`", connections, proxied);
     }
     const relayed = await measureCpu(gateway, () => generateLoad({ ...common, url: gateway.url }));
-    printRow("through Postern, ledger on", connections, relayed);
+    printRow("through Postern", connections, relayed);
     const added = (name: "p50Ms" | "p99Ms"): string =>
       (relayed.result[name] - direct.result[name]).toFixed(2);
     console.log(
       `| added by Postern | ${connections} | | | ${added("p50Ms")} | ${added("p99Ms")} | |`,
     );
   }
-  console.log(`\nResident memory of the gateway: ${gateway.rssMb().toFixed(0)} MB\n`);
+  console.log(`\nResident memory of Postern: ${gateway.rssMb().toFixed(0)} MB\n`);
 }
 
 async function streamTable(key: string): Promise<void> {
   console.log(
-    "| streams | at once | first token p50 ms | p99 ms | events | CPU µs an event | failures | memory MB |",
+    "| streams | concurrent | first token p50 ms | first token p99 ms | events | CPU µs/event | failures | memory MB |",
   );
   console.log("|---|---|---|---|---|---|---|---|");
   const streams = (
@@ -104,7 +106,7 @@ async function streamTable(key: string): Promise<void> {
     connections,
     timeoutSeconds: 90,
   });
-  const rows: readonly (readonly [at: number, chunks: number, paceMs: number])[] = [
+  const rows: readonly (readonly [connections: number, chunks: number, paceMs: number])[] = [
     [1, 20, 5],
     [500, 200, 50],
     [3_000, 40, 200],
@@ -119,7 +121,7 @@ async function streamTable(key: string): Promise<void> {
         : openStreams(options));
       const cpu = ((target.cpuSeconds() - before) * 1e6) / Math.max(1, result.events);
       console.log(
-        `| ${name}, one event each ${paceMs} ms | ${connections === 1 ? `1, ${SEQUENTIAL_STREAMS} times` : connections} | ${result.firstTokenP50Ms.toFixed(2)} | ${result.firstTokenP99Ms.toFixed(2)} | ${result.events} | ${cpu.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
+        `| ${name}, one event per ${paceMs} ms | ${connections === 1 ? `1 (${SEQUENTIAL_STREAMS} in sequence)` : connections} | ${result.firstTokenP50Ms.toFixed(2)} | ${result.firstTokenP99Ms.toFixed(2)} | ${result.events} | ${cpu.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
       );
     }
   }
@@ -148,7 +150,7 @@ function printRow(name: string, connections: number, { result, cpuMicros }: CpuM
   );
 }
 
-/** For comparison, where it is installed: the least that any proxy costs. */
+/** nginx, if it is installed, for comparison: the lowest cost of any proxy. */
 async function startNginx(upstream: string): Promise<ServerProcess | undefined> {
   if (Bun.which("nginx") === null) return undefined;
   const port = await freePort();
@@ -168,10 +170,11 @@ async function startNginx(upstream: string): Promise<ServerProcess | undefined> 
      }`,
   );
   const child = Bun.spawn(["nginx", "-c", config], { stdout: "ignore", stderr: "ignore" });
-  await Bun.sleep(500);
+  const url = `http://127.0.0.1:${port}`;
+  await waitForServer(url);
   const worker = workerOf(child.pid);
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     cpuSeconds: () => cpuSecondsOf(worker),
     rssMb: () => rssMbOf(worker),
     stop: async () => {

@@ -1,5 +1,5 @@
-// How many calls a second the ledger accounts for, durably: hold, settle and usage record, on both stores.
-// Run with `bun bench/ledger.ts`; it prints a table in Markdown. Both stores are on disk, with every flush on.
+// Benchmarks the ledger: holds, settlements and usage records per second on both stores, on disk and with durable commits.
+// Run it with `node bin/bun.js bench/ledger.ts`.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,25 +34,26 @@ console.log("| store | accounts | callers | calls/s | CPU µs/call | p50 ms | p9
 console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
 for (const kind of ["sqlite", "postgres"] as const) {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
-  const holding = kind === "sqlite" ? bufferHolds(openSqlite({ folder, lock: true })) : undefined;
-  const db = holding ?? openPostgres(await testPostgres());
+  const holdBuffer =
+    kind === "sqlite" ? bufferHolds(openSqlite({ folder, lock: true })) : undefined;
+  const db = holdBuffer ?? openPostgres(await testPostgres());
   await migrate(db, Date.now());
   const epoch = await startEpoch(db, "bench", Date.now());
   for (const accounts of ACCOUNTS) {
     const owners = await openAccounts(db, accounts);
     for (const callers of CALLERS) {
-      const load = { db, holding, epoch, owners, callers };
+      const load = { db, holdBuffer, epoch, owners, callers };
       await measure({ ...load, forMs: WARM_UP_MS });
       printRow(kind, accounts, callers, await measure({ ...load, forMs: MEASURE_MS }));
     }
   }
-  const began = performance.now();
+  const startedAt = performance.now();
   const { problems, checked } = await verifyLedger(db);
   if (problems.length > 0) throw new Error(problems.join("\n"));
-  const seconds = ((performance.now() - began) / 1_000).toFixed(1);
+  const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
   const calls = checked.usageRecords.toLocaleString("en");
   verifications.push(
-    `verify-ledger on ${kind}: ${calls} calls re-derived in ${seconds} s, no problems`,
+    `verify-ledger on ${kind}: verified ${calls} calls in ${seconds} s, no problems`,
   );
   await db.close();
   rmSync(folder, { recursive: true, force: true });
@@ -74,7 +75,7 @@ async function openAccounts(db: Db, count: number): Promise<readonly string[]> {
 
 interface BenchRun {
   readonly db: Db;
-  readonly holding: BufferedDb | undefined;
+  readonly holdBuffer: BufferedDb | undefined;
   readonly epoch: number;
   readonly owners: readonly string[];
   readonly callers: number;
@@ -83,7 +84,7 @@ interface BenchRun {
 
 async function measure({
   db,
-  holding: holdBuffer,
+  holdBuffer,
   epoch,
   owners,
   callers,

@@ -1,4 +1,4 @@
-// A load generator on bare sockets: it costs so little that what it measures is the server. It checks every status.
+// A load generator on plain sockets, cheap enough not to distort the measurements. It checks the status of every response.
 
 export interface LoadOptions {
   readonly url: string;
@@ -24,7 +24,7 @@ interface Connection {
 
 const HEAD_END = "\r\n\r\n";
 
-/** Repeats one request on each connection until the time is over. */
+/** Repeats a request on every connection for the given time. */
 export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
   const { hostname, port } = new URL(options.url);
   const bytes = requestBytes(options, hostname);
@@ -88,14 +88,14 @@ export interface StreamsResult {
   readonly completed: number;
   readonly failures: number;
   readonly events: number;
-  /** How long each stream's first token took, the quickest first. */
+  /** Time to the first token of each stream, in ascending order. */
   readonly firstTokensMs: readonly number[];
   readonly firstTokenP50Ms: number;
   readonly firstTokenP99Ms: number;
   readonly seconds: number;
 }
 
-/** Opens all streams at once and reads each to its end. */
+/** Opens all streams concurrently and reads each to its end. */
 export async function openStreams(options: StreamsOptions): Promise<StreamsResult> {
   const { hostname, port } = new URL(options.url);
   const bytes = requestBytes(options, hostname);
@@ -147,7 +147,7 @@ export async function openStreams(options: StreamsOptions): Promise<StreamsResul
   return { ...all, ...firstTokenStats(firsts), seconds: (performance.now() - startedAt) / 1_000 };
 }
 
-/** Opens one stream after another: what one of them waits for is then not the others. */
+/** Opens one stream after another, so that streams do not wait for each other. */
 export async function openSequentially(
   times: number,
   options: StreamsOptions,

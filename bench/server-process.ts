@@ -1,4 +1,4 @@
-// The processes that a run measures: each a child with a port of its own, whose processor time and memory can be read.
+// The server processes of the benchmarks: children on their own ports, with their CPU time and memory.
 
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -12,14 +12,14 @@ export interface ServerProcess {
   readonly stop: () => Promise<void>;
 }
 
-/** A key of an account that can pay for everything. */
+/** Creates an account with enough credit for the benchmarks, and returns its API key. */
 export async function fundedKey(url: string, folder: string): Promise<string> {
   const response = await fetch(`${url}/v1/accounts`, {
     method: "POST",
     body: "{}",
     headers: { "content-type": "application/json" },
   });
-  // Safe because a failure here ends the run at the next line.
+  // Safe: without an account the next command fails and ends the run.
   const account = (await response.json()) as { account: { id: string }; api_key: string };
   const grant = Bun.spawnSync(
     [
@@ -40,7 +40,7 @@ export async function fundedKey(url: string, folder: string): Promise<string> {
   return account.api_key;
 }
 
-/** Runs a command of ours on a free port, and waits until it answers. */
+/** Runs a Postern command on a free port, and waits until it responds. */
 export async function startServer(
   command: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -53,21 +53,14 @@ export async function startServer(
       ...process.env,
       ...env,
       POSTERN_PORT: String(port),
-      // As the launcher sets them.
+      // The same values as bin/bun.js sets.
       BUN_CONFIG_MAX_HTTP_REQUESTS: "65336",
       BUN_JSC_forceRAMSize: "536870912",
     },
     stdout: "ignore",
     stderr: "inherit",
   });
-  for (let attempt = 0; attempt < 200; attempt++) {
-    const up = await fetch(url).then(
-      () => true,
-      () => false,
-    );
-    if (up) break;
-    await Bun.sleep(25);
-  }
+  await waitForServer(url);
   return {
     url,
     cpuSeconds: () => cpuSecondsOf(child.pid),
@@ -77,6 +70,19 @@ export async function startServer(
       await child.exited;
     },
   };
+}
+
+/** Polls until the server responds, for at most 5 seconds. */
+export async function waitForServer(url: string): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const isUp = await fetch(url).then(
+      () => true,
+      () => false,
+    );
+    if (isUp) return;
+    await Bun.sleep(25);
+  }
+  throw new Error(`${url} does not respond`);
 }
 
 export function cpuSecondsOf(pid: number): number {

@@ -1,5 +1,6 @@
-// `bun bench/soak.ts [clients] [at once]`: clients that leave in the middle of their stream, 30,000 unless told. Gateway,
-// simulator and clients are one process, so what is printed is an upper bound of what the gateway itself keeps.
+// Soak test: 30,000 clients disconnect in the middle of a stream. Run it with `npm run soak`, or with other numbers as
+// `node bin/bun.js bench/soak.ts [clients] [concurrency]`. Gateway, simulator and clients share one process, so the memory
+// printed is an upper bound for the gateway.
 
 import { verifyLedger } from "../src/ledger/verify.ts";
 import { disconnectManyClients } from "../test/inference/support/socket-client.ts";
@@ -18,7 +19,7 @@ await disconnectManyClients(gateway, account, { clients: WARM_UP_CLIENTS, concur
 const result = await disconnectManyClients(gateway, account, {
   clients,
   concurrency,
-  onProgress: (done) => console.log(`${done} left, ${rssMb()} MiB`),
+  onProgress: (done) => console.log(`${done} clients disconnected, ${rssMb()} MiB`),
 });
 await Bun.sleep(1_000);
 Bun.gc(true);
@@ -30,12 +31,12 @@ const mischarged = records.filter(
 const { problems } = await verifyLedger(gateway.server.db);
 console.log(
   [
-    `${clients} clients, ${concurrency} at once, in ${result.seconds.toFixed(1)} s`,
-    `upstream gone and settled ${result.cleanupMs.toFixed(0)} ms after the last`,
+    `${clients} clients, ${concurrency} concurrent, in ${result.seconds.toFixed(1)} s`,
+    `all upstream connections closed and all calls settled ${result.cleanupMs.toFixed(0)} ms after the last client`,
     `memory after each tenth: ${result.memoryMiB.join(" ")} MiB, now ${rssMb()} MiB`,
-    `slope over the second half: ${slope(result.memoryMiB.slice(5)).toFixed(2)} MiB for each tenth`,
+    `slope over the second half: ${slope(result.memoryMiB.slice(5)).toFixed(2)} MiB per tenth`,
     `open files after each tenth: ${result.sockets.join(" ")}`,
-    `${records.length} records, ${mischarged.length} of them not charged as left, ${problems.length} problems in the ledger`,
+    `${records.length} usage records, ${mischarged.length} not charged as aborted, ${problems.length} ledger problems`,
   ].join("\n"),
 );
 await gateway.stop();
@@ -47,7 +48,7 @@ function rssMb(): number {
   return Math.round(process.memoryUsage.rss() / 1_048_576);
 }
 
-/** The least-squares line through the points, a step apart. */
+/** The slope of the least-squares line through equally spaced points. */
 function slope(points: readonly number[]): number {
   const middle = (points.length - 1) / 2;
   const mean = points.reduce((sum, point) => sum + point, 0) / points.length;

@@ -1,6 +1,6 @@
-// What a streamed chunk costs between two APIs: every API that comes in, with every wire that goes out, many streams open
-// at once. The gateway, the simulated provider and the load generator share the machine, and the ledger is on. Run it with
-// `node bin/bun.js bench/translation.ts`; BENCH_PAIRS=chat-gemini,messages-chat picks rows.
+// Benchmarks translated streams: CPU time per chunk for every pair of API and wire, with many concurrent streams. The
+// gateway with its ledger, the simulated provider and the load generator share the machine. Run it with
+// `node bin/bun.js bench/translation.ts`; BENCH_PAIRS=chat-gemini,messages-chat selects rows.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
@@ -43,10 +43,10 @@ const gateway = await startServer(["serve"], {
 try {
   const key = await fundedKey(gateway.url, folder);
   console.log(
-    `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), Bun ${Bun.version}, ${STREAMS} streams at once, ${CHUNKS} chunks each, one each ${PACE_MS} ms\n`,
+    `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), Bun ${Bun.version}, ${STREAMS} concurrent streams, ${CHUNKS} chunks each, one per ${PACE_MS} ms\n`,
   );
   console.log(
-    "| API | wire | CPU µs a chunk | budget | first token p50 ms | p99 ms | failures | memory MB |",
+    "| API | wire | CPU µs/chunk | budget | first token p50 ms | first token p99 ms | failures | memory MB |",
   );
   console.log("|---|---|---|---|---|---|---|---|");
   for (const api of keysOf(APIS))
@@ -72,7 +72,7 @@ async function measurePair(
     connections: STREAMS,
     timeoutSeconds: 90,
   };
-  // The first streams of a pair compile its code.
+  // Warm-up: the runtime compiles the code of the pair.
   await openStreams({ ...streamOptions, connections: 200, body: requestBody(api, wire, 150, 10) });
   const before = target.cpuSeconds();
   const result = await openStreams({
@@ -98,7 +98,7 @@ function requestBody(api: Api, wire: Wire, chunks: number, paceMs: number): stri
   });
 }
 
-/** A provider for each wire, which has its model on that wire alone. */
+/** One provider per wire, each with a model that only supports this wire. */
 function modelsFile(url: string): object {
   const wires = keysOf(WIRES);
   return {
@@ -120,6 +120,6 @@ function modelsFile(url: string): object {
 }
 
 function keysOf<Key extends string>(record: Readonly<Record<Key, unknown>>): readonly Key[] {
-  // Safe because these records are written above with no other keys.
+  // Safe: the records above have no other keys.
   return Object.keys(record) as Key[];
 }
