@@ -203,8 +203,8 @@ export function possibleCards(catalog: Catalog, model: Model, at: number): Price
       ? catalog.byName.get(XAI_MAY_ANSWER_AS.id)
       : undefined;
   const cards: PriceCard[] = [];
-  for (const one of other === undefined ? [model] : [model, other]) {
-    const card = cardAt(one.prices, at);
+  for (const possible of other === undefined ? [model] : [model, other]) {
+    const card = cardAt(possible.prices, at);
     if (card !== undefined) cards.push(card);
   }
   return cards;

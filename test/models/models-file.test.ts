@@ -190,8 +190,8 @@ describe("models file", () => {
     ],
     [
       "a model of an undeclared provider",
-      { models: [{ id: "nobody/x", pricing: { tokens: { input: "1" } } }] },
-      'the provider "nobody" is unknown',
+      { models: [{ id: "unknown/x", pricing: { tokens: { input: "1" } } }] },
+      'the provider "unknown" is unknown',
     ],
     [
       "an unknown model in `priced_like`",

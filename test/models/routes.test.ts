@@ -184,7 +184,7 @@ describe("GET /v1/models", () => {
       "sim/embed",
       "sim/reason",
     ]);
-    expect(await ids("/v1/models?provider=nobody", headers)).toEqual([]);
+    expect(await ids("/v1/models?provider=unknown", headers)).toEqual([]);
     const model = await (await send("/v1/models/anthropic/claude-opus-5", headers)).json();
     expect(model).toMatchObject({
       type: "model",

@@ -92,7 +92,7 @@ function addMedia(
   depth: number,
 ): void {
   if (depth > DEPTH_MAX) return;
-  if (Array.isArray(value)) for (const one of value) addMedia(one, tokensOf, totals, depth + 1);
+  if (Array.isArray(value)) for (const item of value) addMedia(item, tokensOf, totals, depth + 1);
   else if (isObject(value)) {
     const kind = kindOf(value);
     if (kind !== undefined) {

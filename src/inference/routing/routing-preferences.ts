@@ -107,7 +107,7 @@ function readProviders(
 
 function readSort(sort: unknown): SortKey | undefined {
   if (isAbsent(sort)) return undefined;
-  const known = SORT_KEYS.find((one) => one === sort);
+  const known = SORT_KEYS.find((key) => key === sort);
   if (known === undefined)
     throw invalid("provider.sort", `\`provider.sort\` must be one of ${SORT_KEYS.join(", ")}.`);
   return known;

@@ -138,10 +138,10 @@ test("holds and charges audio by the second if the model does", async () => {
   // 60 seconds at $0.004 per minute, 9 input tokens at $0.10 and 1 output token at $0.40 per million.
   expect(await spent(target, account)).toBe(4_001_301n);
   const poor = await registerAccount(target);
-  const refused = await postCall(target, poor, "chat", body);
-  expect(refused.status).toBe(402);
+  const rejected = await postCall(target, poor, "chat", body);
+  expect(rejected.status).toBe(402);
   // The hold covers as much audio as fits the context, which costs more than the balance of $0.05.
-  expect(await refused.json()).toMatchObject({
+  expect(await rejected.json()).toMatchObject({
     error: { required_credits: expect.any(Number), affordable_max_tokens: 0 },
   });
 });

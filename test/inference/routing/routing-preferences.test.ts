@@ -43,7 +43,7 @@ const INVALID_PREFERENCES: readonly (readonly [path: string, more: Json])[] = [
   ["provider.order", { provider: { order: [] } }],
   ["provider.order[1]", { provider: { order: ["beta", "bedrok"] } }],
   ["provider.only[0]", { provider: { only: [3] } }],
-  ["provider.ignore[0]", { provider: { ignore: ["nobody"] } }],
+  ["provider.ignore[0]", { provider: { ignore: ["unknown"] } }],
   ["provider.sort", { provider: { sort: "cheapest" } }],
   ["provider.allow_fallbacks", { provider: { allow_fallbacks: "yes" } }],
   ["provider.max_price", { provider: { max_price: 3 } }],

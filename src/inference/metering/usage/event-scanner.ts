@@ -179,7 +179,7 @@ function keysByLength(plan: ScanPlan): readonly (readonly Key[] | undefined)[] {
 }
 
 function isOneOf(names: readonly Uint8Array[], name: Uint8Array): boolean {
-  return names.some((one) => one.length === name.length && bytesEqual(name, 0, one));
+  return names.some((known) => known.length === name.length && bytesEqual(name, 0, known));
 }
 
 function bytesEqual(bytes: Uint8Array, start: number, expected: Uint8Array): boolean {

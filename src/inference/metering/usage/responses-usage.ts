@@ -176,7 +176,7 @@ function imageToolUsage(notes: ReadNotes, body: unknown): Usage | undefined {
   const output = readCount(notes, ownMember(usage, "output_tokens"));
   if (input + output === 0) return undefined;
   const tool = arrayIn(ownMember(body, "tools")).find(
-    (one) => ownMember(one, "type") === "image_generation",
+    (definition) => ownMember(definition, "type") === "image_generation",
   );
   const own: ReadNotes = { clamped: false };
   return buildUsage(
