@@ -1,4 +1,4 @@
-// What the tests of x402 share: a wallet that signs by hand, and a counter without a gateway around it.
+// Helpers of the x402 tests: wallets that sign payments, and the x402 service without a gateway.
 
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { readConfig } from "../../../src/config/config.ts";
@@ -31,9 +31,9 @@ export interface SignedHeader {
 export interface SignOverrides {
   readonly authorization?: Partial<Authorization>;
   readonly accepted?: Partial<Accepted>;
-  /** Who signs, where it is not who pays. */
+  /** Signs with another wallet than the payer's. */
   readonly signer?: Wallet;
-  /** Epoch milliseconds, for a clock that was moved. */
+  /** Epoch milliseconds. */
   readonly now?: number;
 }
 
@@ -41,39 +41,39 @@ export function challengeIn(headers: Headers): Challenge {
   return decodePaymentRequiredHeader(headers.get("payment-required") ?? "");
 }
 
-/** Signs what is asked for, or something else. */
+/** Signs a payment that meets the requirements, except for the overrides. */
 export async function signPayment(
   wallet: Wallet,
-  asked: Accepted,
+  requirements: Accepted,
   { authorization = {}, accepted = {}, signer = wallet, now = Date.now() }: SignOverrides = {},
 ): Promise<SignedHeader> {
-  const whole: Authorization = {
+  const message: Authorization = {
     from: wallet.address,
     // Safe because addresses in a challenge are 0x and digits.
-    to: asked.payTo as `0x${string}`,
-    value: BigInt(asked.amount),
+    to: requirements.payTo as `0x${string}`,
+    value: BigInt(requirements.amount),
     validAfter: 0n,
-    validBefore: BigInt(Math.floor(now / 1_000) + asked.maxTimeoutSeconds),
+    validBefore: BigInt(Math.floor(now / 1_000) + requirements.maxTimeoutSeconds),
     nonce: newNonce(),
     ...authorization,
   };
-  const signature = await signAuthorization(signer, whole);
+  const signature = await signAuthorization(signer, message);
   return {
     header: headerOf({
       x402Version: 2,
-      accepted: { ...asked, ...accepted },
-      payload: { signature, authorization: stringifyValues(whole) },
+      accepted: { ...requirements, ...accepted },
+      payload: { signature, authorization: stringifyValues(message) },
     }),
-    transfer: { authorization: whole, signature },
+    transfer: { authorization: message, signature },
   };
 }
 
-/** A payment of a dollar that nobody has heard of, and what it was asked for with. */
+/** A signed payment of 1 USD, and its requirements. */
 export async function createPayment(): Promise<{
-  readonly requirement: PaymentRequirements;
+  readonly requirements: PaymentRequirements;
   readonly signed: SignedPayment;
 }> {
-  const requirement = paymentRequirementsFor(
+  const requirements = paymentRequirementsFor(
     {
       network: "eip155:84532",
       payTo: `0x${"34".repeat(20)}`,
@@ -81,8 +81,8 @@ export async function createPayment(): Promise<{
     },
     100,
   );
-  const { header } = await signPayment(newWallet(), requirement as never);
-  return { requirement, signed: parsePaymentHeader(header) };
+  const { header } = await signPayment(newWallet(), requirements as never);
+  return { requirements, signed: parsePaymentHeader(header) };
 }
 
 export function headerOf(payload: unknown): string {
@@ -105,7 +105,7 @@ export function fundedWallet({ chain }: TestFacilitator, cents: bigint): Wallet 
   return wallet;
 }
 
-/** The counter as the house builds it, on a harness's store and clock. */
+/** The x402 service as the server creates it, on a harness's store and clock. */
 export function createX402Deps(
   harness: BillingHarness,
   env: Readonly<Record<string, string>>,

@@ -1,4 +1,4 @@
-// An invoice that an agent is paying from its wallet is not paid by a human at a page as well, whoever comes first.
+// An invoice cannot be paid with x402 and on a checkout page at the same time, whichever comes first.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { getInvoice } from "../../../src/billing/invoices/invoices.ts";
@@ -27,22 +27,22 @@ import { challengeIn, createX402Deps, fundedWallet, signPayment } from "./wallet
 // The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
-/** After it no signature of these tests can be used any more. */
+/** After this time all signatures of these tests have expired. */
 const AFTER_EXPIRY_MS = 600_000;
 
 describeEachStore((kind, open) => {
-  describe(`an agent's payment and the page at Stripe on ${kind}`, () => {
+  describe(`x402 payments and checkout pages on ${kind}`, () => {
     let store: TestStore;
     let stripe: FakeStripe;
     let facilitator: TestFacilitator;
     let harness: BillingHarness;
-    let counter: X402Deps;
+    let x402: X402Deps;
     beforeAll(async () => {
       store = await open();
       stripe = startFakeStripe();
       facilitator = startFacilitator();
       harness = await createBillingHarness(store.db, stripe.env);
-      counter = { ...createX402Deps(harness, facilitator.env), outcomePollsMax: 1 };
+      x402 = { ...createX402Deps(harness, facilitator.env), outcomePollsMax: 1 };
     });
     afterAll(async () => {
       await expectLedgerValid(store.db);
@@ -52,107 +52,111 @@ describeEachStore((kind, open) => {
       await store.close();
     });
 
-    async function newBill() {
+    async function newPayable() {
       const accountId = await harness.newAccount();
       const invoice = await harness.newInvoice(accountId, 1_000);
       const wallet = fundedWallet(facilitator, 1_050n);
-      const asked = paymentRequirementsFor(counter.paymentTerms, 1_050);
-      const { header } = await signPayment(wallet, asked as never, { now: harness.clock.now });
-      const pay = (by: X402Deps = counter) => acceptPayment(by, { accountId, invoice }, header);
+      const requirements = paymentRequirementsFor(x402.paymentTerms, 1_050) as never;
+      const { header } = await signPayment(wallet, requirements, { now: harness.clock.now });
+      const pay = (deps: X402Deps = x402) => acceptPayment(deps, { accountId, invoice }, header);
       return { accountId, invoice, pay };
     }
 
-    /** Sent to the facilitator, and nobody knows what became of it. */
-    async function payBlindly({ pay }: Awaited<ReturnType<typeof newBill>>): Promise<void> {
+    /** Pays, but loses the facilitator's reply, so that the outcome is unknown. */
+    async function payWithLostReply({
+      pay,
+    }: Awaited<ReturnType<typeof newPayable>>): Promise<void> {
       facilitator.faults.settle = "reply lost";
       expect(await rejectionMessage(pay())).toContain("settlement");
       facilitator.faults.settle = "fine";
     }
 
-    /** As if this had happened just before the store is written to. */
-    function before(db: Db, happening: () => Promise<unknown>): Db {
-      let isOver = false;
+    /** Runs `action` before the first write to the store. */
+    function beforeFirstWrite(db: Db, action: () => Promise<unknown>): Db {
+      let isDone = false;
       return {
         ...db,
         write: async (work) => {
-          if (!isOver) {
-            isOver = true;
-            await happening();
+          if (!isDone) {
+            isDone = true;
+            await action();
           }
           return await db.write(work);
         },
       };
     }
 
-    test("while its outcome is not known, nobody is led to a page", async () => {
-      const bill = await newBill();
-      await payBlindly(bill);
+    test("no page is created while the outcome of an x402 payment is unknown", async () => {
+      const payable = await newPayable();
+      await payWithLostReply(payable);
       const pages = stripe.sessions().length;
-      expect(await beginPayment(harness.billing, bill.invoice.id, harness.clock.now)).toEqual({
+      expect(await beginPayment(harness.billing, payable.invoice.id, harness.clock.now)).toEqual({
         kind: "processing",
       });
       expect(stripe.sessions().length).toBe(pages);
     });
 
-    test("nor where nobody can say what became of it", async () => {
-      const bill = await newBill();
-      await payBlindly(bill);
+    test("no page is created for an unclear x402 payment", async () => {
+      const payable = await newPayable();
+      await payWithLostReply(payable);
       harness.clock.now += AFTER_EXPIRY_MS;
       facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
-      await pollX402(counter);
-      expect(await beginPayment(harness.billing, bill.invoice.id, harness.clock.now)).toEqual({
+      await pollX402(x402);
+      expect(await beginPayment(harness.billing, payable.invoice.id, harness.clock.now)).toEqual({
         kind: "processing",
       });
     });
 
-    test("a page that was being made meanwhile is closed, and a payment that is refused gives way to another", async () => {
-      const bill = await newBill();
+    test("a page that is created during an x402 payment is closed; after a refusal another one opens", async () => {
+      const payable = await newPayable();
       const { processor } = harness.billing;
-      if (processor.kind !== "hosted") throw new Error("there is no Stripe");
-      const till: BillingDeps = {
+      if (processor.kind !== "hosted") throw new Error("the processor has no pages");
+      const billing: BillingDeps = {
         ...harness.billing,
         processor: {
           ...processor,
-          createPage: async (order, attempt) => {
-            const page = await processor.createPage(order, attempt);
-            await payBlindly(bill);
+          createPage: async (request, attempt) => {
+            const page = await processor.createPage(request, attempt);
+            await payWithLostReply(payable);
             return page;
           },
         },
       };
-      expect(await beginPayment(till, bill.invoice.id, harness.clock.now)).toEqual({
+      expect(await beginPayment(billing, payable.invoice.id, harness.clock.now)).toEqual({
         kind: "processing",
       });
-      const made = stripe.sessions().at(-1);
-      expect(made?.status).toBe("expired");
+      const closed = stripe.sessions().at(-1);
+      expect(closed?.status).toBe("expired");
       await store.db.write((tx) =>
         tx.run("update agent_payment set state = 'refused', due_at = null where invoice_id = ?", [
-          bill.invoice.id,
+          payable.invoice.id,
         ]),
       );
-      const begun = await beginPayment(harness.billing, bill.invoice.id, harness.clock.now);
-      const page = stripe.sessionAt(begun.kind === "page" ? begun.url : null);
+      const start = await beginPayment(harness.billing, payable.invoice.id, harness.clock.now);
+      const page = stripe.sessionAt(start.kind === "page" ? start.url : null);
       expect(page.status).toBe("open");
-      expect(page.id).not.toBe(made?.id ?? "");
+      expect(page.id).not.toBe(closed?.id ?? "");
     });
 
-    test("a page that is opened between the look for one and the payment is closed before anything is settled", async () => {
-      const bill = await newBill();
+    test("a page that opens after the check is closed before the payment is settled", async () => {
+      const payable = await newPayable();
       let opened: Awaited<ReturnType<typeof beginPayment>> | undefined;
-      const db = before(store.db, async () => {
-        opened = await beginPayment(harness.billing, bill.invoice.id, harness.clock.now);
+      const db = beforeFirstWrite(store.db, async () => {
+        opened = await beginPayment(harness.billing, payable.invoice.id, harness.clock.now);
       });
-      const taken = await bill.pay({ ...counter, billing: { ...harness.billing, db } });
-      expect(taken.kind).toBe("paid");
+      const result = await payable.pay({ ...x402, billing: { ...harness.billing, db } });
+      expect(result.kind).toBe("paid");
       const page = stripe.sessionAt(opened?.kind === "page" ? opened.url : null);
       expect(page.status).toBe("expired");
-      expect((await getInvoice(store.db, bill.invoice.id, bill.accountId)).status).toBe("paid");
-      expect((await readWallet(store.db, bill.accountId)).paid).toBe(1_000n * NANO_PER_CENT);
+      expect((await getInvoice(store.db, payable.invoice.id, payable.accountId)).status).toBe(
+        "paid",
+      );
+      expect((await readWallet(store.db, payable.accountId)).paid).toBe(1_000n * NANO_PER_CENT);
     });
   });
 });
 
-describe.each(STORE_KINDS)("the page of an invoice that an agent is paying, on %s", (store) => {
+describe.each(STORE_KINDS)("the invoice page during an x402 payment on %s", (store) => {
   let gateway: Gateway;
   let facilitator: TestFacilitator;
   let stripe: FakeStripe;
@@ -167,24 +171,24 @@ describe.each(STORE_KINDS)("the page of an invoice that an agent is paying, on %
     await stripe.stop();
   });
 
-  test("says so and what to do, has no button, and leads nobody on", async () => {
+  test("shows the state of the payment and has no pay button", async () => {
     const account = await registerAccount(gateway);
     const { id, pay_url: payUrl } = await buyCredits(gateway, account);
     expect(await (await fetch(payUrl)).text()).toContain("<button");
     const path = ["POST", `/v1/billing/invoice/${id}/x402`] as const;
-    const [asked] = challengeIn((await api(gateway, account, path)).headers).accepts;
-    if (asked === undefined) throw new Error("nothing is asked for");
-    const { header } = await signPayment(fundedWallet(facilitator, 1_050n), asked);
+    const [requirements] = challengeIn((await api(gateway, account, path)).headers).accepts;
+    if (requirements === undefined) throw new Error("no payment requirements");
+    const { header } = await signPayment(fundedWallet(facilitator, 1_050n), requirements);
     facilitator.faults.settle = "reply lost";
     const headers = { "payment-signature": header };
     expect((await api(gateway, account, path, { headers })).status).toBe(503);
-    const said = await pageText(payUrl);
-    expect(said).toContain("This invoice is being paid");
-    expect(said).toContain("If that payment fails, you can pay here.");
+    const text = await pageText(payUrl);
+    expect(text).toContain("This invoice is being paid");
+    expect(text).toContain("If that payment fails, you can pay here.");
     expect(await (await fetch(payUrl)).text()).not.toContain("<button");
-    const sent = await submitForm(payUrl);
-    expect(sent.status).toBe(303);
-    expect(sent.headers.get("location")).toStartWith("/pay/");
+    const response = await submitForm(payUrl);
+    expect(response.status).toBe(303);
+    expect(response.headers.get("location")).toStartWith("/pay/");
     expect(stripe.sessions().length).toBe(0);
     await gateway.server.db.write((tx) =>
       tx.run("update agent_payment set state = 'unclear', due_at = null where invoice_id = ?", [

@@ -1,5 +1,5 @@
-// What a facilitator may do wrong, and what a process may die of, between an agent's signature and its credits. Whatever
-// it is: money that has moved is credited once, money that has not is not, and nobody is asked to pay twice.
+// Faults between an agent's signature and its credits: of the facilitator, of the node, and crashes. In every case a
+// settled payment is credited once, an unsettled one is not, and the agent is not asked to pay twice.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { decodePaymentResponseHeader } from "@x402/fetch";
@@ -32,6 +32,7 @@ import {
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
+import { eventually } from "../../support/eventually.ts";
 import { testPostgres } from "../../support/stores/postgres.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../../support/stores/stores.ts";
 import {
@@ -60,23 +61,23 @@ setDefaultTimeout(60_000);
 
 const TOP_UP = { amountCents: 95 };
 const PAID_NANO = 95n * NANO_PER_CENT;
-/** After it the next process goes on with a payment. */
+/** After this time another process resumes a payment. */
 const LEASE_MS = 61_000;
-/** After it no signature of these tests can be used any more. */
+/** After this time all signatures of these tests have expired. */
 const AFTER_EXPIRY_MS = 600_000;
 
-describe.each(STORE_KINDS)("the counter on %s", (kind) => {
+describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
   let store: TestStore;
   let facilitator: TestFacilitator;
   let harness: BillingHarness;
-  let blind: X402Deps;
-  let seeing: X402Deps;
+  let withoutNode: X402Deps;
+  let withNode: X402Deps;
   beforeAll(async () => {
     store = await openStore(kind);
     facilitator = startFacilitator();
     harness = await createBillingHarness(store.db);
-    blind = createX402Deps(harness, facilitator.env);
-    seeing = createX402Deps(harness, { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
+    withoutNode = createX402Deps(harness, facilitator.env);
+    withNode = createX402Deps(harness, { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
   });
   afterAll(async () => {
     const cleared = -(await ledgerBalanceOf(store.db, "system:clearing:x402"));
@@ -89,7 +90,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
   });
 
   interface Buyer {
-    readonly bill: Payable;
+    readonly payable: Payable;
     readonly signed: SignedHeader;
     readonly id: string;
     readonly payer: string;
@@ -100,21 +101,21 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     const wallet = fundedWallet(facilitator, 100n);
     const signed = await signPayment(
       wallet,
-      paymentRequirementsFor(blind.paymentTerms, 100) as never,
+      paymentRequirementsFor(withoutNode.paymentTerms, 100) as never,
       {
         now: harness.clock.now,
       },
     );
     return {
-      bill: { accountId, invoice: TOP_UP },
+      payable: { accountId, invoice: TOP_UP },
       signed,
       id: transferIdOf(parsePaymentHeader(signed.header)),
       payer: wallet.address,
     };
   }
 
-  function take(counter: X402Deps, { bill, signed }: Buyer): Promise<PaymentResult> {
-    return acceptPayment(counter, bill, signed.header);
+  function pay(x402: X402Deps, { payable, signed }: Buyer): Promise<PaymentResult> {
+    return acceptPayment(x402, payable, signed.header);
   }
 
   async function faultOf(work: Promise<unknown>): Promise<Fault> {
@@ -123,18 +124,18 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       (thrown: unknown) => thrown,
     );
     if (error instanceof Fault) return error;
-    throw new Error(`no fault: ${String(error)}`);
+    throw new Error(`not a Fault: ${String(error)}`);
   }
 
-  function deathOf(work: Promise<unknown>): Promise<string> {
+  function errorMessageOf(work: Promise<unknown>): Promise<string> {
     return work.then(
-      () => "alive",
+      () => "no error",
       (error: unknown) => (error instanceof Error ? error.message : String(error)),
     );
   }
 
-  async function boughtBy({ bill }: Buyer): Promise<bigint> {
-    return (await readWallet(store.db, bill.accountId)).paid;
+  async function balanceOf({ payable }: Buyer): Promise<bigint> {
+    return (await readWallet(store.db, payable.accountId)).paid;
   }
 
   async function stateOf({ id }: Buyer): Promise<string | undefined> {
@@ -147,103 +148,105 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     return row?.["status"];
   }
 
-  function inWeather<T>(weather: Partial<FacilitatorFaults>, work: () => Promise<T>): Promise<T> {
-    Object.assign(facilitator.faults, weather);
+  function withFaults<T>(faults: Partial<FacilitatorFaults>, work: () => Promise<T>): Promise<T> {
+    Object.assign(facilitator.faults, faults);
     return work().finally(() =>
       Object.assign(facilitator.faults, { verify: "fine", settle: "fine", node: "fine" }),
     );
   }
 
-  function pass(ms: number): void {
+  function advanceTime(ms: number): void {
     harness.clock.now += ms;
     facilitator.chain.advance(Math.floor(ms / 1_000));
   }
 
   for (const verify of ["down", "garbled"] as const)
-    test(`a facilitator that is ${verify} while it should check: 503, and nothing was begun`, async () => {
+    test(`verify fault "${verify}": returns 503 and stores nothing`, async () => {
       const buyer = await newBuyer();
-      const fault = await inWeather({ verify }, () => faultOf(take(blind, buyer)));
+      const fault = await withFaults({ verify }, () => faultOf(pay(withoutNode, buyer)));
       expect([fault.code, fault.status]).toEqual(["overloaded", 503]);
       expect(fault.publicMessage).toContain("Nothing was charged");
       expect(await stateOf(buyer)).toBeUndefined();
-      expect((await take(blind, buyer)).kind).toBe("paid");
+      expect((await pay(withoutNode, buyer)).kind).toBe("paid");
     });
 
   for (const settle of ["down", "garbled", "liar"] as const)
-    test(`a facilitator that is ${settle} while it should settle: 503, and the same payment goes on`, async () => {
+    test(`settle fault "${settle}": returns 503, and the same payment can be sent again`, async () => {
       const buyer = await newBuyer();
-      const fault = await inWeather({ settle }, () => faultOf(take(blind, buyer)));
+      const fault = await withFaults({ settle }, () => faultOf(pay(withoutNode, buyer)));
       expect([fault.code, fault.status]).toEqual(["overloaded", 503]);
       expect(fault.publicMessage).toContain("Do not sign another payment");
-      expect(await boughtBy(buyer)).toBe(0n);
-      // Not at once, and not twice.
-      expect((await faultOf(take(blind, buyer))).status).toBe(503);
-      pass(5_001);
-      expect((await take(blind, buyer)).kind).toBe("paid");
-      expect(await boughtBy(buyer)).toBe(PAID_NANO);
+      expect(await balanceOf(buyer)).toBe(0n);
+      // The outcome is polled after a delay, and the payment is not settled a second time.
+      expect((await faultOf(pay(withoutNode, buyer))).status).toBe(503);
+      advanceTime(5_001);
+      expect((await pay(withoutNode, buyer)).kind).toBe("paid");
+      expect(await balanceOf(buyer)).toBe(PAID_NANO);
       expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
     });
 
-  test("a settlement that takes too long is not known, and found later", async () => {
+  test("a settlement that times out is found later on the chain", async () => {
     const buyer = await newBuyer();
     facilitator.slowMs = 400;
-    const hasty = {
-      ...seeing,
+    const withShortTimeout = {
+      ...withNode,
       facilitator: createFacilitatorClient({ url: facilitator.url, settleTimeoutMs: 100 }),
     };
-    const fault = await inWeather({ settle: "slow" }, async () => {
-      const thrown = await faultOf(take(hasty, buyer));
-      await new Promise((resolve) => setTimeout(resolve, 600));
+    const fault = await withFaults({ settle: "slow" }, async () => {
+      const thrown = await faultOf(pay(withShortTimeout, buyer));
+      await eventually(() => facilitator.chain.balanceOf(buyer.payer) === 0n);
       return thrown;
     });
     expect(fault.status).toBe(503);
-    expect(await boughtBy(buyer)).toBe(0n);
-    pass(5_001);
-    await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    expect(await balanceOf(buyer)).toBe(0n);
+    advanceTime(5_001);
+    await pollX402(withNode);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
-  test("a facilitator that hears everything twice settles once", async () => {
+  test("a facilitator that handles requests twice settles once", async () => {
     const buyer = await newBuyer();
     const before = facilitator.chain.transfers();
-    const taken = await inWeather({ settle: "twice" }, () => take(blind, buyer));
-    expect(taken.kind).toBe("paid");
+    const result = await withFaults({ settle: "twice" }, () => pay(withoutNode, buyer));
+    expect(result.kind).toBe("paid");
     expect(facilitator.chain.transfers() - before).toBe(1);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
-  test("a transaction that was sent and not seen to arrive is asked after, and credited", async () => {
+  test("an unconfirmed transaction is polled and credited", async () => {
     const buyer = await newBuyer();
-    const fault = await inWeather({ settle: "out of sight" }, () => faultOf(take(blind, buyer)));
+    const fault = await withFaults({ settle: "out of sight" }, () =>
+      faultOf(pay(withoutNode, buyer)),
+    );
     expect(fault.status).toBe(503);
     expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
-    expect(await boughtBy(buyer)).toBe(0n);
-    pass(5_001);
-    await pollX402(blind);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
-    expect((await take(blind, buyer)).kind).toBe("paid");
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    expect(await balanceOf(buyer)).toBe(0n);
+    advanceTime(5_001);
+    await pollX402(withoutNode);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
+    expect((await pay(withoutNode, buyer)).kind).toBe("paid");
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
   test("a lost reply is found on the chain", async () => {
     const buyer = await newBuyer();
-    await inWeather({ settle: "reply lost" }, () => faultOf(take(seeing, buyer)));
-    expect(await boughtBy(buyer)).toBe(0n);
-    pass(5_001);
-    const taken = await take(seeing, buyer);
-    expect(taken.kind).toBe("paid");
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    await withFaults({ settle: "reply lost" }, () => faultOf(pay(withNode, buyer)));
+    expect(await balanceOf(buyer)).toBe(0n);
+    advanceTime(5_001);
+    const result = await pay(withNode, buyer);
+    expect(result.kind).toBe("paid");
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
     const row = await findX402Payment(store.db, buyer.id);
     expect(row).toMatchObject({ state: "paid", dueAt: null });
-    expect(taken.kind === "paid" ? taken.settleResponse.transaction : "").toBe(
+    expect(result.kind === "paid" ? result.settleResponse.transaction : "").toBe(
       row?.transaction ?? "?",
     );
   });
 
-  test("what is refused at once is refused, and its invoice goes with it", async () => {
+  test("an immediate refusal is final, and its invoice is voided", async () => {
     const buyer = await newBuyer();
-    const taken = await inWeather({ settle: "refuses" }, () => take(blind, buyer));
-    expect(taken).toEqual({
+    const result = await withFaults({ settle: "refuses" }, () => pay(withoutNode, buyer));
+    expect(result).toEqual({
       kind: "refused",
       reason: "insufficient_funds",
       settleResponse: {
@@ -254,72 +257,77 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
         errorReason: "insufficient_funds",
       },
     });
-    expect(await take(blind, buyer)).toEqual(taken);
-    expect(await boughtBy(buyer)).toBe(0n);
+    expect(await pay(withoutNode, buyer)).toEqual(result);
+    expect(await balanceOf(buyer)).toBe(0n);
     expect(await invoiceStatusOf(buyer)).toBe("void");
-    const told = await invoiceAuditEntries(store.db, buyer.bill.accountId);
-    expect(told.map((line) => line.split(" ")[0])).toEqual(["invoice.created", "invoice.voided"]);
+    const entries = await invoiceAuditEntries(store.db, buyer.payable.accountId);
+    expect(entries.map((entry) => entry.split(" ")[0])).toEqual([
+      "invoice.created",
+      "invoice.voided",
+    ]);
   });
 
-  test("what is refused after a lost reply is not believed: the first one may have moved money", async () => {
+  test("a refusal after a lost reply is not final, because the first request may have been settled", async () => {
     const buyer = await newBuyer();
-    await inWeather({ settle: "reply lost" }, () => faultOf(take(blind, buyer)));
-    pass(5_001);
-    await inWeather({ settle: "refuses" }, () => pollX402(blind));
+    await withFaults({ settle: "reply lost" }, () => faultOf(pay(withoutNode, buyer)));
+    advanceTime(5_001);
+    await withFaults({ settle: "refuses" }, () => pollX402(withoutNode));
     expect(await stateOf(buyer)).toBe("open");
     expect(await invoiceStatusOf(buyer)).toBe("open");
-    pass(5_001);
-    await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    advanceTime(5_001);
+    await pollX402(withNode);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
-  test("who stood still before settling, while another settled, is not believed that it was refused", async () => {
+  test("a refusal is not final for a process that lost its lease before settling", async () => {
     const buyer = await newBuyer();
-    const still: X402Deps = {
-      ...blind,
+    const stalled: X402Deps = {
+      ...withoutNode,
       facilitator: {
-        ...blind.facilitator,
-        settle: async (...asked) => {
-          pass(LEASE_MS);
-          await inWeather({ settle: "reply lost" }, () => pollX402(blind));
-          return await inWeather({ settle: "refuses" }, () => blind.facilitator.settle(...asked));
+        ...withoutNode.facilitator,
+        settle: async (...args) => {
+          advanceTime(LEASE_MS);
+          await withFaults({ settle: "reply lost" }, () => pollX402(withoutNode));
+          return await withFaults({ settle: "refuses" }, () =>
+            withoutNode.facilitator.settle(...args),
+          );
         },
       },
     };
-    expect((await faultOf(take(still, buyer))).code).toBe("overloaded");
+    expect((await faultOf(pay(stalled, buyer))).code).toBe("overloaded");
     expect(await stateOf(buyer)).toBe("open");
     expect(await invoiceStatusOf(buyer)).toBe("open");
-    pass(5_001);
-    await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    advanceTime(5_001);
+    await pollX402(withNode);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
-  test("a chain whose clock is behind is waited for", async () => {
+  test("a payment stays open until the chain's clock has passed its expiry", async () => {
     const buyer = await newBuyer();
-    await inWeather({ settle: "dropped" }, () => faultOf(take(seeing, buyer)));
+    await withFaults({ settle: "dropped" }, () => faultOf(pay(withNode, buyer)));
     harness.clock.now += AFTER_EXPIRY_MS;
-    await pollX402(seeing);
+    await pollX402(withNode);
     expect(await stateOf(buyer)).toBe("open");
     await facilitator.chain.mine([buyer.signed.transfer]);
     facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
-    pass(AFTER_EXPIRY_MS + 1_000);
-    await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    advanceTime(AFTER_EXPIRY_MS + 1_000);
+    await pollX402(withNode);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
-  test("a payment of long ago is looked for as far back", async () => {
+  test("the lookup searches back to the time of an old payment", async () => {
     const buyer = await newBuyer();
-    await inWeather({ settle: "reply lost" }, () => faultOf(take(seeing, buyer)));
-    pass(100_000_000);
-    await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    await withFaults({ settle: "reply lost" }, () => faultOf(pay(withNode, buyer)));
+    advanceTime(100_000_000);
+    await pollX402(withNode);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
-  test("what is paid stays paid, whatever a slower process has to say", async () => {
+  test("`paid` is final for later updates of slower processes", async () => {
     const buyer = await newBuyer();
-    await take(blind, buyer);
+    await pay(withoutNode, buyer);
     const row = await findX402Payment(store.db, buyer.id);
-    if (row === undefined) throw new Error("it is gone");
+    if (row === undefined) throw new Error("no payment");
     const late = { reason: "no_answer", dueAt: 1, now: harness.clock.now };
     for (const state of ["open", "refused", "unclear"] as const)
       await store.db.write((tx) => updateX402Payment(tx, row, { ...late, state }));
@@ -327,26 +335,26 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await invoiceStatusOf(buyer)).toBe("paid");
   });
 
-  test("without a node, a lost reply is for the operator: it is never guessed", async () => {
+  test("without a node, a payment with a lost reply becomes unclear and is reported to the operator", async () => {
     const buyer = await newBuyer();
-    await inWeather({ settle: "reply lost" }, () => faultOf(take(blind, buyer)));
-    pass(5_001);
-    await pollX402(blind);
+    await withFaults({ settle: "reply lost" }, () => faultOf(pay(withoutNode, buyer)));
+    advanceTime(5_001);
+    await pollX402(withoutNode);
     expect(await stateOf(buyer)).toBe("open");
-    expect(await boughtBy(buyer)).toBe(0n);
-    pass(AFTER_EXPIRY_MS);
+    expect(await balanceOf(buyer)).toBe(0n);
+    advanceTime(AFTER_EXPIRY_MS);
     harness.logged.length = 0;
-    await pollX402(blind);
+    await pollX402(withoutNode);
     expect(await stateOf(buyer)).toBe("unclear");
     expect(
       harness.logged.filter((line) => line.includes("payment needs operator action")),
     ).toHaveLength(1);
     expect(harness.logged.join("\n")).toContain(buyer.id);
-    expect((await faultOf(take(blind, buyer))).code).toBe("conflict");
-    expect(await boughtBy(buyer)).toBe(0n);
-    // The invoice is there for `mark-paid`.
+    expect((await faultOf(pay(withoutNode, buyer))).code).toBe("conflict");
+    expect(await balanceOf(buyer)).toBe(0n);
+    // The operator can still use `mark-paid`.
     expect(await invoiceStatusOf(buyer)).toBe("open");
-    // So that the books of this file end even.
+    // Keeps the ledger equal to the chain for afterAll.
     await creditByHand(buyer);
   });
 
@@ -354,158 +362,163 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     await store.db.write((tx) =>
       tx.run("update agent_payment set state = 'open', due_at = 1 where id = ?", [buyer.id]),
     );
-    await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    await pollX402(withNode);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   }
 
-  test("a transaction that never arrives is over when its signature is", async () => {
+  test("a dropped transaction is refused when its signature has expired", async () => {
     const buyer = await newBuyer();
-    await inWeather({ settle: "dropped" }, async () => {
-      await faultOf(take(seeing, buyer));
-      pass(AFTER_EXPIRY_MS);
-      await pollX402(seeing);
+    await withFaults({ settle: "dropped" }, async () => {
+      await faultOf(pay(withNode, buyer));
+      advanceTime(AFTER_EXPIRY_MS);
+      await pollX402(withNode);
     });
     expect(await stateOf(buyer)).toBe("refused");
-    expect(await boughtBy(buyer)).toBe(0n);
+    expect(await balanceOf(buyer)).toBe(0n);
     expect(facilitator.chain.balanceOf(buyer.payer)).toBe(100n);
-    expect((await take(seeing, buyer)).kind).toBe("refused");
+    expect((await pay(withNode, buyer)).kind).toBe("refused");
     expect(await invoiceStatusOf(buyer)).toBe("void");
   });
 
   for (const node of ["down", "elsewhere"] as const)
-    test(`a node that is ${node} is asked again, and nothing is given up meanwhile`, async () => {
+    test(`node fault "${node}": the payment stays open until the node works again`, async () => {
       const buyer = await newBuyer();
-      await inWeather({ settle: "reply lost" }, () => faultOf(take(seeing, buyer)));
-      await inWeather({ node }, async () => {
-        pass(AFTER_EXPIRY_MS);
-        await pollX402(seeing);
+      await withFaults({ settle: "reply lost" }, () => faultOf(pay(withNode, buyer)));
+      await withFaults({ node }, async () => {
+        advanceTime(AFTER_EXPIRY_MS);
+        await pollX402(withNode);
         expect(await stateOf(buyer)).toBe("open");
       });
-      pass(AFTER_EXPIRY_MS + 1_000);
-      await pollX402(seeing);
-      expect(await boughtBy(buyer)).toBe(PAID_NANO);
+      advanceTime(AFTER_EXPIRY_MS + 1_000);
+      await pollX402(withNode);
+      expect(await balanceOf(buyer)).toBe(PAID_NANO);
     });
 
-  test("a facilitator that settles and says it did not is overruled by the chain", async () => {
+  test("the chain overrules a facilitator that settles but reports a failure", async () => {
     const buyer = await newBuyer();
-    const taken = await inWeather({ settle: "silent failure" }, () => take(seeing, buyer));
-    expect(taken).toMatchObject({ kind: "refused", reason: "settle_failed" });
-    expect(await boughtBy(buyer)).toBe(0n);
-    pass(AFTER_EXPIRY_MS);
-    await pollX402(seeing);
+    const result = await withFaults({ settle: "silent failure" }, () => pay(withNode, buyer));
+    expect(result).toMatchObject({ kind: "refused", reason: "settle_failed" });
+    expect(await balanceOf(buyer)).toBe(0n);
+    advanceTime(AFTER_EXPIRY_MS);
+    await pollX402(withNode);
     expect(await stateOf(buyer)).toBe("paid");
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
-  describe("a used nonce is no proof of a payment", () => {
-    test("where its owner cancelled it after the check", async () => {
+  describe("a used nonce is not credited", () => {
+    test("if the payer canceled it after verification", async () => {
       const buyer = await newBuyer();
-      await inWeather({ settle: "down" }, () => faultOf(take(seeing, buyer)));
+      await withFaults({ settle: "down" }, () => faultOf(pay(withNode, buyer)));
       facilitator.chain.cancel(buyer.payer, buyer.signed.transfer.authorization.nonce);
-      pass(5_001);
-      await pollX402(seeing);
-      await pollX402(blind);
-      expect(await boughtBy(buyer)).toBe(0n);
-      pass(AFTER_EXPIRY_MS);
-      await pollX402(seeing);
+      advanceTime(5_001);
+      await pollX402(withNode);
+      await pollX402(withoutNode);
+      expect(await balanceOf(buyer)).toBe(0n);
+      advanceTime(AFTER_EXPIRY_MS);
+      await pollX402(withNode);
       expect(await stateOf(buyer)).toBe("refused");
-      expect(await boughtBy(buyer)).toBe(0n);
+      expect(await balanceOf(buyer)).toBe(0n);
     });
 
-    test("where it was used for a smaller payment to the same payee", async () => {
+    test("if it was used for a smaller payment to the same payee", async () => {
       const wallet = fundedWallet(facilitator, 200n);
-      const requirement = paymentRequirementsFor(seeing.paymentTerms, 100) as never;
-      const about = { now: harness.clock.now };
+      const requirements = paymentRequirementsFor(withNode.paymentTerms, 100) as never;
+      const options = { now: harness.clock.now };
       const nonce = newNonce();
-      const pay = await signPayment(wallet, requirement, { ...about, authorization: { nonce } });
-      const little = await signPayment(wallet, requirement, {
-        ...about,
+      const payment = await signPayment(wallet, requirements, {
+        ...options,
+        authorization: { nonce },
+      });
+      const smallPayment = await signPayment(wallet, requirements, {
+        ...options,
         authorization: { nonce, value: 10_000n },
       });
-      const bill = { accountId: await harness.newAccount(), invoice: TOP_UP };
-      await inWeather({ settle: "down" }, () => faultOf(acceptPayment(seeing, bill, pay.header)));
-      await facilitator.chain.mine([little.transfer]);
-      pass(AFTER_EXPIRY_MS);
-      await pollX402(seeing);
-      expect((await readWallet(store.db, bill.accountId)).paid).toBe(0n);
+      const payable = { accountId: await harness.newAccount(), invoice: TOP_UP };
+      await withFaults({ settle: "down" }, () =>
+        faultOf(acceptPayment(withNode, payable, payment.header)),
+      );
+      await facilitator.chain.mine([smallPayment.transfer]);
+      advanceTime(AFTER_EXPIRY_MS);
+      await pollX402(withNode);
+      expect((await readWallet(store.db, payable.accountId)).paid).toBe(0n);
       facilitator.chain.fund(facilitator.payTo, -1n);
     });
 
-    test("where it was used for a transfer to somebody else, beside another payment of the same amount", async () => {
+    test("if it was used for a transfer to another payee, next to an unrelated payment", async () => {
       const wallet = fundedWallet(facilitator, 300n);
       const [one, two] = [newNonce(), newNonce()];
-      const requirement = paymentRequirementsFor(seeing.paymentTerms, 100) as never;
-      const about = { now: harness.clock.now };
-      const pay = await signPayment(wallet, requirement, {
-        ...about,
+      const requirements = paymentRequirementsFor(withNode.paymentTerms, 100) as never;
+      const options = { now: harness.clock.now };
+      const payment = await signPayment(wallet, requirements, {
+        ...options,
         authorization: { nonce: one },
       });
-      const honest = await signPayment(wallet, requirement, {
-        ...about,
+      const unrelated = await signPayment(wallet, requirements, {
+        ...options,
         authorization: { nonce: two },
       });
-      const toSelf = await signPayment(wallet, requirement, {
-        ...about,
+      const toSelf = await signPayment(wallet, requirements, {
+        ...options,
         authorization: { nonce: one, to: wallet.address },
       });
-      const bill = { accountId: await harness.newAccount(), invoice: TOP_UP };
-      const fault = await inWeather({ settle: "down" }, () =>
-        faultOf(acceptPayment(seeing, bill, pay.header)),
+      const payable = { accountId: await harness.newAccount(), invoice: TOP_UP };
+      const fault = await withFaults({ settle: "down" }, () =>
+        faultOf(acceptPayment(withNode, payable, payment.header)),
       );
       expect(fault.status).toBe(503);
-      await facilitator.chain.mine([toSelf.transfer, honest.transfer]);
-      pass(AFTER_EXPIRY_MS);
-      await pollX402(seeing);
-      expect((await readWallet(store.db, bill.accountId)).paid).toBe(0n);
-      // That other transfer was never presented: it stands for the operator's own money.
+      await facilitator.chain.mine([toSelf.transfer, unrelated.transfer]);
+      advanceTime(AFTER_EXPIRY_MS);
+      await pollX402(withNode);
+      expect((await readWallet(store.db, payable.accountId)).paid).toBe(0n);
+      // Keeps the ledger equal to the chain for afterAll: the unrelated transfer is not credited.
       facilitator.chain.fund(facilitator.payTo, -100n);
     });
   });
 
-  test("an authorization that somebody else brought to the chain is credited to who presented it", async () => {
+  test("a transfer submitted by another party is credited to the account that presented it", async () => {
     const buyer = await newBuyer();
-    await inWeather({ settle: "down" }, () => faultOf(take(seeing, buyer)));
+    await withFaults({ settle: "down" }, () => faultOf(pay(withNode, buyer)));
     await facilitator.chain.mine([buyer.signed.transfer]);
-    pass(5_001);
-    await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    advanceTime(5_001);
+    await pollX402(withNode);
+    expect(await balanceOf(buyer)).toBe(PAID_NANO);
   });
 
-  test("several processes go on with the same payments, and each is credited once", async () => {
+  test("several processes that resume the same payments credit each once", async () => {
     const buyers = await Promise.all(Array.from({ length: 6 }, newBuyer));
-    await inWeather({ settle: "out of sight" }, async () => {
-      for (const buyer of buyers) await faultOf(take(blind, buyer));
+    await withFaults({ settle: "out of sight" }, async () => {
+      for (const buyer of buyers) await faultOf(pay(withoutNode, buyer));
     });
-    pass(5_001);
+    advanceTime(5_001);
     facilitator.calls.length = 0;
     await Promise.all([
-      pollX402(blind),
-      pollX402(seeing),
+      pollX402(withoutNode),
+      pollX402(withNode),
       pollX402(createX402Deps(harness, facilitator.env)),
-      ...buyers.map((buyer) => take(blind, buyer).catch(() => undefined)),
+      ...buyers.map((buyer) => pay(withoutNode, buyer).catch(() => undefined)),
     ]);
-    pass(LEASE_MS);
-    await pollX402(seeing);
-    for (const buyer of buyers) expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    advanceTime(LEASE_MS);
+    await pollX402(withNode);
+    for (const buyer of buyers) expect(await balanceOf(buyer)).toBe(PAID_NANO);
     expect(facilitator.calls.length).toBeLessThanOrEqual(buyers.length);
   });
 
-  describe("a process that dies", () => {
+  describe("a process that crashes", () => {
     const WRITES = 5;
     for (const when of ["before", "after"] as const)
       for (let write = 1; write <= WRITES; write++)
-        test(`${when} its ${write}. write loses nothing and credits once`, async () => {
+        test(`${when} write ${write} loses nothing and credits once`, async () => {
           const buyer = await newBuyer();
-          const dying = {
-            ...seeing,
-            billing: { ...seeing.billing, db: failAtWrite(store.db, write, when) },
+          const crashing = {
+            ...withNode,
+            billing: { ...withNode.billing, db: failAtWrite(store.db, write, when) },
           };
-          await take(dying, buyer).catch(() => undefined);
-          pass(LEASE_MS);
-          await pollX402(seeing);
-          const taken = await take(seeing, buyer);
-          expect(taken.kind).toBe("paid");
-          expect(await boughtBy(buyer)).toBe(PAID_NANO);
+          await pay(crashing, buyer).catch(() => undefined);
+          advanceTime(LEASE_MS);
+          await pollX402(withNode);
+          const result = await pay(withNode, buyer);
+          expect(result.kind).toBe("paid");
+          expect(await balanceOf(buyer)).toBe(PAID_NANO);
           expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
           expect(await findX402Payment(store.db, buyer.id)).toMatchObject({
             state: "paid",
@@ -513,80 +526,83 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
           });
         });
 
-    test("between the settlement and the credit: whoever sends the payment again finishes it", async () => {
+    test("between settlement and credit: sending the payment again credits it", async () => {
       const buyer = await newBuyer();
-      const dying = {
-        ...blind,
-        billing: { ...blind.billing, db: failAtWrite(store.db, 2, "after") },
+      const crashing = {
+        ...withoutNode,
+        billing: { ...withoutNode.billing, db: failAtWrite(store.db, 2, "after") },
       };
-      expect(await deathOf(take(dying, buyer))).toBe("killed");
+      expect(await errorMessageOf(pay(crashing, buyer))).toBe("crashed");
       expect(await stateOf(buyer)).toBe("paid");
-      expect(await boughtBy(buyer)).toBe(0n);
-      expect((await take(blind, buyer)).kind).toBe("paid");
-      expect(await boughtBy(buyer)).toBe(PAID_NANO);
+      expect(await balanceOf(buyer)).toBe(0n);
+      expect((await pay(withoutNode, buyer)).kind).toBe("paid");
+      expect(await balanceOf(buyer)).toBe(PAID_NANO);
     });
 
-    test("between the settlement and everything else is found on the chain", async () => {
+    test("right after the settlement: the payment is found on the chain", async () => {
       const buyer = await newBuyer();
-      const dying: X402Deps = {
-        ...seeing,
+      const crashing: X402Deps = {
+        ...withNode,
         facilitator: {
-          ...seeing.facilitator,
-          settle: async (...asked) => {
-            await seeing.facilitator.settle(...asked);
-            throw new Error("killed");
+          ...withNode.facilitator,
+          settle: async (...args) => {
+            await withNode.facilitator.settle(...args);
+            throw new Error("crashed");
           },
         },
       };
-      expect(await deathOf(take(dying, buyer))).toBe("killed");
+      expect(await errorMessageOf(pay(crashing, buyer))).toBe("crashed");
       expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
-      pass(LEASE_MS);
-      await pollX402(seeing);
-      expect(await boughtBy(buyer)).toBe(PAID_NANO);
+      advanceTime(LEASE_MS);
+      await pollX402(withNode);
+      expect(await balanceOf(buyer)).toBe(PAID_NANO);
     });
 
-    test("before the settlement: the next one settles", async () => {
+    test("before the settlement: another process settles the payment", async () => {
       const buyer = await newBuyer();
-      const dying: X402Deps = {
-        ...blind,
-        facilitator: { ...blind.facilitator, settle: () => Promise.reject(new Error("killed")) },
+      const crashing: X402Deps = {
+        ...withoutNode,
+        facilitator: {
+          ...withoutNode.facilitator,
+          settle: () => Promise.reject(new Error("crashed")),
+        },
       };
-      expect(await deathOf(take(dying, buyer))).toBe("killed");
-      pass(LEASE_MS);
-      await pollX402(blind);
-      expect(await boughtBy(buyer)).toBe(PAID_NANO);
+      expect(await errorMessageOf(pay(crashing, buyer))).toBe("crashed");
+      advanceTime(LEASE_MS);
+      await pollX402(withoutNode);
+      expect(await balanceOf(buyer)).toBe(PAID_NANO);
     });
   });
 });
 
-describe("what a facilitator says of a settlement", () => {
+describe("settle responses of the facilitator", () => {
   const transaction = `0x${"ab".repeat(32)}`;
   const good = { success: true, transaction, network: "eip155:84532" };
-  const ANSWERS: readonly (readonly [string, number, unknown, string])[] = [
-    ["what was asked for", 200, good, "paid"],
+  const RESPONSES: readonly (readonly [string, number, unknown, string])[] = [
+    ["a matching settlement", 200, good, "paid"],
     ["another payer", 200, { ...good, payer: `0x${"12".repeat(20)}` }, "unknown"],
     ["another chain", 200, { ...good, network: "eip155:1" }, "unknown"],
     ["another amount", 200, { ...good, amount: "1" }, "unknown"],
-    ["no transaction", 200, { ...good, transaction: "" }, "unknown"],
-    ["success, with an error's status", 500, good, "unknown"],
-    ["nothing", 204, undefined, "unknown"],
-    ["another form", 202, { paymentId: "1", status: "pending" }, "unknown"],
-    ["a plain refusal", 200, { ...good, success: false, transaction: "" }, "unknown"],
-    ["a reason", 200, refusal("invalid_exact_evm_insufficient_balance"), "refused"],
-    ["a reason, as a 400", 400, refusal("insufficient_funds"), "refused"],
-    ["a reason, as a 500", 500, refusal("insufficient_funds"), "unknown"],
-    ["a reason, and a transaction", 200, refusal("reverted", transaction), "unknown"],
+    ["a success without transaction", 200, { ...good, transaction: "" }, "unknown"],
+    ["a success with status 500", 500, good, "unknown"],
+    ["an empty response", 204, undefined, "unknown"],
+    ["another JSON object", 202, { paymentId: "1", status: "pending" }, "unknown"],
+    ["a refusal without reason", 200, { ...good, success: false, transaction: "" }, "unknown"],
+    ["a refusal with reason", 200, refusal("invalid_exact_evm_insufficient_balance"), "refused"],
+    ["a refusal with status 400", 400, refusal("insufficient_funds"), "refused"],
+    ["a refusal with status 500", 500, refusal("insufficient_funds"), "unknown"],
+    ["a refusal with transaction", 200, refusal("reverted", transaction), "unknown"],
     ["a used nonce", 200, refusal("invalid_exact_evm_nonce_already_used"), "unknown"],
-    ["a transaction that is under way", 200, refusal("settlement_pending", transaction), "unknown"],
-    ["a page of a reason", 200, refusal(`<b>${"no ".repeat(500)}`), "refused"],
+    ["a pending transaction", 200, refusal("settlement_pending", transaction), "unknown"],
+    ["a long reason with markup", 200, refusal(`<b>${"no ".repeat(500)}`), "refused"],
   ];
 
   function refusal(errorReason: string, hash = ""): object {
     return { ...good, success: false, errorReason, transaction: hash };
   }
 
-  for (const [what, status, body, kind] of ANSWERS)
-    test(`${what} is ${kind}`, async () => {
+  for (const [label, status, body, kind] of RESPONSES)
+    test(`${label} counts as ${kind}`, async () => {
       const server = Bun.serve({
         port: 0,
         fetch: () =>
@@ -595,22 +611,22 @@ describe("what a facilitator says of a settlement", () => {
           }),
       });
       try {
-        const { requirement, signed } = await createPayment();
-        const place = createFacilitatorClient({ url: `http://127.0.0.1:${server.port}` });
-        const settled = await place.settle(signed, requirement);
-        expect(settled.kind).toBe(kind as never);
-        if (settled.kind !== "paid") expect(settled.reason).toMatch(/^[\w .:-]{1,120}$/);
+        const { requirements, signed } = await createPayment();
+        const client = createFacilitatorClient({ url: `http://127.0.0.1:${server.port}` });
+        const outcome = await client.settle(signed, requirements);
+        expect(outcome.kind).toBe(kind as never);
+        if (outcome.kind !== "paid") expect(outcome.reason).toMatch(/^[\w .:-]{1,120}$/);
       } finally {
         await server.stop(true);
       }
     });
 });
 
-describe("an response that does not end", () => {
+describe("a response without end", () => {
   let server: ReturnType<typeof Bun.serve>;
   let sentBytes = 0;
   beforeAll(() => {
-    const some = new Uint8Array(65_536).fill(0x20);
+    const chunk = new Uint8Array(65_536).fill(0x20);
     server = Bun.serve({
       port: 0,
       fetch: () => {
@@ -618,9 +634,10 @@ describe("an response that does not end", () => {
         return new Response(
           new ReadableStream({
             pull: async (body) => {
+              // Slow enough that buffers do not hide when the client stops reading.
               await Bun.sleep(1);
-              sentBytes += some.length;
-              body.enqueue(some);
+              sentBytes += chunk.length;
+              body.enqueue(chunk);
             },
           }),
         );
@@ -629,17 +646,17 @@ describe("an response that does not end", () => {
   });
   afterAll(() => server.stop(true));
 
-  const place = () =>
+  const newClient = () =>
     createFacilitatorClient({
       url: server.url.origin,
       verifyTimeoutMs: 3_000,
       settleTimeoutMs: 3_000,
     });
 
-  test("of a facilitator's check is given up long before the time is over: 503", async () => {
-    const { requirement, signed } = await createPayment();
-    const fault = await place()
-      .verify(signed, requirement)
+  test("of verify is aborted at the size limit and returns 503", async () => {
+    const { requirements, signed } = await createPayment();
+    const fault = await newClient()
+      .verify(signed, requirements)
       .catch((error: unknown) => error);
     expect(fault).toBeInstanceOf(Fault);
     expect((fault as Fault).status).toBe(503);
@@ -648,17 +665,17 @@ describe("an response that does not end", () => {
     );
   });
 
-  test("of a settlement is given up, and what became of the payment is not known", async () => {
-    const { requirement, signed } = await createPayment();
-    expect(await place().settle(signed, requirement)).toEqual({
+  test("of settle is aborted at the size limit, and the outcome is unknown", async () => {
+    const { requirements, signed } = await createPayment();
+    expect(await newClient().settle(signed, requirements)).toEqual({
       kind: "unknown",
-      reason: "AnswerTooLarge",
+      reason: "ResponseTooLarge",
     });
-    // What is under way in the machine's own buffers is not ours to bound.
+    // The operating system's buffers hold more than the limit.
     expect(sentBytes).toBeLessThan(16 * 1_048_576);
   });
 
-  test("of a node is given up, and the node is asked again later", async () => {
+  test("of the node is aborted at the size limit", async () => {
     const chain = createChainClient(secret(server.url.origin));
     const { signed } = await createPayment();
     const error = await chain.findPayment(signed, 0).catch((thrown: unknown) => thrown);
@@ -666,7 +683,7 @@ describe("an response that does not end", () => {
   });
 });
 
-/** A store whose process dies at one of its writes: nothing more is done, and what was done stays. */
+/** A store that fails before or after one of its writes, and at all later writes, as if the process had crashed. */
 function failAtWrite(db: Db, write: number, when: "before" | "after"): Db {
   let writes = 0;
   return {
@@ -676,9 +693,9 @@ function failAtWrite(db: Db, write: number, when: "before" | "after"): Db {
     get: (sql, params) => db.get(sql, params),
     write: async (work) => {
       writes += 1;
-      if (writes > write || (writes === write && when === "before")) throw new Error("killed");
+      if (writes > write || (writes === write && when === "before")) throw new Error("crashed");
       const result = await db.write(work);
-      if (writes === write) throw new Error("killed");
+      if (writes === write) throw new Error("crashed");
       return result;
     },
   };
@@ -730,20 +747,20 @@ describe("two gateways on one PostgreSQL", () => {
   }
 
   async function payment(): Promise<{ readonly header: string; readonly payer: string }> {
-    const [requirement] = challengeIn((await call(gateways[0])).headers).accepts;
-    if (requirement === undefined) throw new Error("nothing is asked for");
+    const [requirements] = challengeIn((await call(gateways[0])).headers).accepts;
+    if (requirements === undefined) throw new Error("no payment requirements");
     const wallet = fundedWallet(facilitator, 100n);
     const now = Date.now() + clock.ahead;
     return {
-      header: (await signPayment(wallet, requirement, { now })).header,
+      header: (await signPayment(wallet, requirements, { now })).header,
       payer: wallet.address,
     };
   }
 
-  test("the same payment at both at once is settled once, and both calls run on it", async () => {
+  test("a payment sent to both at once is settled once, and both calls may use its credits", async () => {
     const { header, payer } = await payment();
     const responses = await Promise.all(
-      [0, 1, 0, 1].map((place) => call(gateways[place === 0 ? 0 : 1], header)),
+      [0, 1, 0, 1].map((index) => call(gateways[index === 0 ? 0 : 1], header)),
     );
     expect(facilitator.calls.filter((step) => step === "settle")).toHaveLength(1);
     expect(responses.some(({ status }) => status === 200)).toBe(true);
@@ -753,7 +770,7 @@ describe("two gateways on one PostgreSQL", () => {
     expect([...facilitator.authorizationHeaders]).toEqual(["Bearer a token for the facilitator"]);
   });
 
-  test("the other one finds what the first one's facilitator has lost: 503, then 200 with the same payment", async () => {
+  test("after a 503 of one gateway, the other one finds the payment on the chain and returns 200", async () => {
     account = await registerAccount(gateways[0]);
     const { header, payer } = await payment();
     facilitator.faults.settle = "reply lost";
@@ -766,28 +783,28 @@ describe("two gateways on one PostgreSQL", () => {
     clock.ahead += 5_001;
     const found = await call(gateways[1], header);
     expect(found.status).toBe(200);
-    const receipt = decodePaymentResponseHeader(found.headers.get("payment-response") ?? "");
-    expect(receipt).toMatchObject({ success: true, payer: payer.toLowerCase() });
+    const settled = decodePaymentResponseHeader(found.headers.get("payment-response") ?? "");
+    expect(settled).toMatchObject({ success: true, payer: payer.toLowerCase() });
     expect((await readWallet(gateways[0].server.db, account.id)).paid).toBe(PAID_NANO);
   });
 
-  test("one invoice, two wallets, two processes: one of them pays", async () => {
+  test("two wallets that pay one invoice at two gateways: one is settled", async () => {
     account = await registerAccount(gateways[0]);
     const invoice = await buyCredits(gateways[0], account, 1);
     const route = `/v1/billing/invoice/${invoice.id}/x402`;
     const headers = await Promise.all(
       gateways.map(async (gateway) => {
-        const refused = await api(gateway, account, ["POST", route]);
-        const [requirement] = challengeIn(refused.headers).accepts;
-        if (requirement === undefined) throw new Error("nothing is asked for");
+        const response = await api(gateway, account, ["POST", route]);
+        const [requirements] = challengeIn(response.headers).accepts;
+        if (requirements === undefined) throw new Error("no payment requirements");
         const wallet = fundedWallet(facilitator, 105n);
-        return (await signPayment(wallet, requirement, { now: Date.now() + clock.ahead })).header;
+        return (await signPayment(wallet, requirements, { now: Date.now() + clock.ahead })).header;
       }),
     );
     const responses = await Promise.all(
-      gateways.map((gateway, place) =>
+      gateways.map((gateway, index) =>
         api(gateway, account, ["POST", route], {
-          headers: { "payment-signature": headers[place] ?? "" },
+          headers: { "payment-signature": headers[index] ?? "" },
         }),
       ),
     );

@@ -1,5 +1,4 @@
-// An agent with a wallet and no human: the official client, as it is published, meets a 402, pays, and is answered.
-// Then what an agent does by hand, and everything that it may send instead of the payment that is asked for.
+// x402 payments with the official client and by hand, rejected payments, the settings, and `postern doctor`.
 
 import {
   afterAll,
@@ -57,7 +56,7 @@ import {
 setDefaultTimeout(30_000);
 
 const MODEL = "openai/gpt-5";
-/** These cost up to sixty cents: more than an account begins with, and less than one payment buys. */
+/** Costs up to 0.60 USD: more than the starting credit, less than one payment buys. */
 const TOKENS = 60_000;
 const TEXT = "[[sim: tokens=20]] hello";
 const messages = [{ role: "user", content: TEXT }];
@@ -81,10 +80,10 @@ type ErrorBody = {
 
 function createPayingFetch(
   wallet: Wallet,
-  more: { readonly isUnbounded?: boolean } = {},
+  options: { readonly isUnbounded?: boolean } = {},
 ): PayingFetch {
   const client = new x402Client().register("eip155:*", new ExactEvmScheme(wallet));
-  if (more.isUnbounded === true) client.setSpendControls(false);
+  if (options.isUnbounded === true) client.setSpendControls(false);
   return wrapFetchWithPayment(fetch, client);
 }
 
@@ -127,31 +126,31 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     });
   }
 
-  async function asked(more: object = {}) {
-    const [requirement] = challengeIn((await call(undefined, more)).headers).accepts;
-    if (requirement === undefined) throw new Error("nothing is asked for");
-    return requirement;
+  async function requirementsFor(more: object = {}) {
+    const [requirements] = challengeIn((await call(undefined, more)).headers).accepts;
+    if (requirements === undefined) throw new Error("no payment requirements");
+    return requirements;
   }
 
-  async function expectNothingTaken(): Promise<void> {
+  async function expectNothingPaid(): Promise<void> {
     expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
     expect(facilitator.chain.balanceOf(wallet.address)).toBe(500n);
   }
 
-  describe("the official client, unmodified", () => {
+  describe("the official client", () => {
     for (const name of ["chat", "responses", "messages"] as const) {
-      test(`pays for a call by itself, on ${name}`, async () => {
+      test(`pays for a call on ${name}`, async () => {
         const response = await createPayingFetch(wallet)(...request(name));
         expect(response.status).toBe(200);
         expect(await response.text()).toContain("the sim can say");
-        const receipt = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
-        expect(receipt).toMatchObject({
+        const settled = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
+        expect(settled).toMatchObject({
           success: true,
           amount: "1000000",
           network: "eip155:84532",
           payer: wallet.address.toLowerCase(),
         });
-        expect(receipt.transaction).toMatch(/^0x[0-9a-f]{64}$/);
+        expect(settled.transaction).toMatch(/^0x[0-9a-f]{64}$/);
         expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
         const { paid, promo, held } = await readWallet(gateway.server.db, account.id);
         expect(held).toBe(0n);
@@ -160,7 +159,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         expect(facilitator.calls).toEqual(["verify", "settle"]);
       });
 
-      test(`pays for a stream by itself, on ${name}`, async () => {
+      test(`pays for a stream on ${name}`, async () => {
         const response = await createPayingFetch(wallet)(...request(name, { stream: true }));
         expect(response.status).toBe(200);
         expect(response.headers.get("content-type")).toContain("text/event-stream");
@@ -173,7 +172,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       });
     }
 
-    test("pays for a response that runs in the background, and for one that is stored", async () => {
+    test("pays for background responses and stored responses", async () => {
       const background = await createPayingFetch(wallet)(
         ...request("responses", { background: true, store: true }),
       );
@@ -189,38 +188,44 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(300n);
     });
 
-    test("is what OpenAI's SDK fetches with", async () => {
+    test("works as fetch of OpenAI's SDK", async () => {
       const openai = new OpenAI({
         baseURL: `${gateway.url}/v1`,
         apiKey: account.key,
         fetch: createPayingFetch(wallet),
         maxRetries: 0,
       });
-      const about = { model: MODEL, max_tokens: TOKENS, stream: true } as const;
-      const asked = [{ role: "user" as const, content: TEXT }];
-      const stream = await openai.chat.completions.create({ ...about, messages: asked });
+      const stream = await openai.chat.completions.create({
+        model: MODEL,
+        max_tokens: TOKENS,
+        stream: true,
+        messages: [{ role: "user", content: TEXT }],
+      });
       let text = "";
       for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
       expect(text).toContain("the sim can say");
       expect(facilitator.calls).toEqual(["verify", "settle"]);
     });
 
-    test("is what Anthropic's SDK fetches with", async () => {
+    test("works as fetch of Anthropic's SDK", async () => {
       const anthropic = new Anthropic({
         baseURL: gateway.url,
         apiKey: account.key,
         fetch: createPayingFetch(wallet),
         maxRetries: 0,
       });
-      const asked = [{ role: "user" as const, content: TEXT }];
       const message = await anthropic.messages
-        .stream({ model: MODEL, max_tokens: TOKENS, messages: asked })
+        .stream({
+          model: MODEL,
+          max_tokens: TOKENS,
+          messages: [{ role: "user", content: TEXT }],
+        })
         .finalText();
       expect(message).toContain("the sim can say");
       expect(facilitator.calls).toEqual(["verify", "settle"]);
     });
 
-    test("pays nothing while what it bought lasts", async () => {
+    test("pays nothing while the balance covers the calls", async () => {
       const pay = createPayingFetch(wallet);
       await pay(...request("chat"));
       const again = await pay(...request("chat"));
@@ -229,15 +234,15 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect(facilitator.calls).toEqual(["verify", "settle"]);
     });
 
-    test("pays an invoice at the address that the invoice names", async () => {
+    test("pays an invoice at the URL in its challenge", async () => {
       const invoice = await api<InvoiceBody>(gateway, account, ["POST", "/v1/billing/invoice"], {
         body: { amount_usd: 4 },
       });
       const challenge = challengeIn(invoice.headers);
       expect(challenge.accepts[0]?.amount).toBe("4200000");
       const pay = createPayingFetch(wallet, { isUnbounded: true });
-      const sent = { method: "POST", headers: account.headers };
-      const response = await pay(challenge.resource.url, sent);
+      const init = { method: "POST", headers: account.headers };
+      const response = await pay(challenge.resource.url, init);
       expect(response.status).toBe(200);
       expect(response.headers.get("payment-response")).not.toBeNull();
       expect(await response.json()).toMatchObject({
@@ -247,30 +252,30 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       });
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(400n * NANO_PER_CENT);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(80n);
-      // Asked again it pays nothing again.
-      expect((await pay(challenge.resource.url, sent)).status).toBe(200);
+      // A repeated request pays nothing.
+      expect((await pay(challenge.resource.url, init)).status).toBe(200);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(80n);
     });
 
-    test("keeps to its own limit, and is told the amount of a call that costs more", async () => {
-      const more = { max_tokens: 120_000 };
+    test("keeps its own spending limit, and pays more for a more expensive call", async () => {
+      const expensive = { max_tokens: 120_000 };
       const pay = createPayingFetch(wallet);
-      const refusal = await pay(...request("chat", more)).then(
+      const error = await pay(...request("chat", expensive)).then(
         () => "paid",
-        (error: unknown) => String(error),
+        (thrown: unknown) => String(thrown),
       );
-      expect(refusal).toContain("spendControls");
+      expect(error).toContain("spendControls");
       const response = await createPayingFetch(wallet, { isUnbounded: true })(
-        ...request("chat", more),
+        ...request("chat", expensive),
       );
       expect(response.status).toBe(200);
-      const receipt = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
-      expect(Number(receipt.amount)).toBeGreaterThan(1_200_000);
+      const settled = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
+      expect(Number(settled.amount)).toBeGreaterThan(1_200_000);
     });
 
-    test("makes ten calls at once, and one payment covers as many as it can", async () => {
-      const poor = fundedWallet(facilitator, 1_000n);
-      const pay = createPayingFetch(poor);
+    test("pays for concurrent calls with as few payments as possible", async () => {
+      const payer = fundedWallet(facilitator, 1_000n);
+      const pay = createPayingFetch(payer);
       const responses = await Promise.all(
         Array.from({ length: 10 }, () => pay(...request("chat", { max_tokens: 9_000 }))),
       );
@@ -278,16 +283,16 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const payments = facilitator.calls.filter((step) => step === "settle").length;
       expect(payments).toBeGreaterThan(0);
       expect(payments).toBeLessThan(4);
-      expect(facilitator.chain.balanceOf(poor.address)).toBe(1_000n - 100n * BigInt(payments));
+      expect(facilitator.chain.balanceOf(payer.address)).toBe(1_000n - 100n * BigInt(payments));
     });
   });
 
   describe("a 402", () => {
     for (const name of ["chat", "responses", "messages"] as const)
-      test(`says on ${name} what to sign, and that the same request goes with it`, async () => {
-        const refused = await call(undefined, {}, name);
-        expect(refused.status).toBe(402);
-        const challenge = challengeIn(refused.headers);
+      test(`contains the challenge and the next step on ${name}`, async () => {
+        const rejected = await call(undefined, {}, name);
+        expect(rejected.status).toBe(402);
+        const challenge = challengeIn(rejected.headers);
         expect(challenge).toEqual({
           x402Version: 2,
           error: "PAYMENT-SIGNATURE header is required",
@@ -308,7 +313,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
             },
           ],
         });
-        const { error } = refused.body;
+        const { error } = rejected.body;
         expect(error.code).toBe("insufficient_credits");
         expect(error.next?.[0]?.url).toBe("/v1/billing/invoice");
         expect(error.next?.at(-1)?.url).toBe(CALLS[name][0]);
@@ -316,8 +321,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         expect(facilitator.calls).toEqual([]);
       });
 
-    test("is paid by hand with the same request and one header", async () => {
-      const { header } = await signPayment(wallet, await asked());
+    test("can be paid by hand by repeating the request with one header", async () => {
+      const { header } = await signPayment(wallet, await requirementsFor());
       const response = await call(header);
       expect(response.status).toBe(200);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
@@ -332,8 +337,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         fee_usd: 0.05,
         total_usd: 1,
       });
-      const [told = "", ...more] = await invoiceAuditEntries(gateway.server.db, account.id);
-      expect([told.slice(0, told.lastIndexOf("_")), more]).toEqual([
+      const [entry = "", ...others] = await invoiceAuditEntries(gateway.server.db, account.id);
+      expect([entry.slice(0, entry.lastIndexOf("_")), others]).toEqual([
         `invoice.created ${body.data[0]?.id} key key`,
         [],
       ]);
@@ -343,29 +348,29 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   });
 
   describe("a payment", () => {
-    test("that is sent again buys nothing again, and the call runs on what it bought", async () => {
-      const { header } = await signPayment(wallet, await asked());
+    test("that is sent again is settled once, and the calls use its credits", async () => {
+      const { header } = await signPayment(wallet, await requirementsFor());
       const responses = [await call(header), await call(header), await call(header)];
       expect(responses.map(({ status }) => status)).toEqual([200, 200, 200]);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
     });
 
-    test("that is sent again when its credits are spent is answered 402, with its receipt", async () => {
-      const { header } = await signPayment(wallet, await asked());
+    test("that is sent again after its credits are spent returns 402 with PAYMENT-RESPONSE", async () => {
+      const { header } = await signPayment(wallet, await requirementsFor());
       await call(header);
-      // This one may cost more than is left.
+      // Costs more than the remaining balance.
       const again = await call(header, { max_tokens: 110_000 });
       expect(again.status).toBe(402);
       expect(challengeIn(again.headers).error).toBe("already used");
-      const receipt = decodePaymentResponseHeader(again.headers.get("payment-response") ?? "");
-      expect(receipt.success).toBe(true);
+      const settled = decodePaymentResponseHeader(again.headers.get("payment-response") ?? "");
+      expect(settled.success).toBe(true);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
     });
 
-    test("that is sent ten times at once is settled once", async () => {
-      const { header } = await signPayment(wallet, await asked());
+    test("that is sent ten times concurrently is settled once", async () => {
+      const { header } = await signPayment(wallet, await requirementsFor());
       const responses = await Promise.all(Array.from({ length: 10 }, () => call(header)));
       expect(facilitator.calls.filter((step) => step === "settle")).toHaveLength(1);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
@@ -373,46 +378,46 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect(responses.some(({ status }) => status === 200)).toBe(true);
     });
 
-    test("buys for whoever presents it first, and for nobody else", async () => {
-      const { header } = await signPayment(wallet, await asked());
+    test("buys credits only for the account that presents it first", async () => {
+      const { header } = await signPayment(wallet, await requirementsFor());
       expect((await call(header)).status).toBe(200);
       const first = account.id;
       account = await registerAccount(gateway);
-      const stolen = await call(header);
-      expect(stolen.status).toBe(402);
-      expect(stolen.body.error.payment_error).toBe("already used for something else");
+      const response = await call(header);
+      expect(response.status).toBe(402);
+      expect(response.body.error.payment_error).toBe("already used for something else");
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
       expect((await readWallet(gateway.server.db, first)).paid).toBe(TOP_UP_NANO);
     });
 
-    test("that is not needed is not taken", async () => {
-      const { header } = await signPayment(wallet, await asked());
+    test("is ignored if the balance covers the call", async () => {
+      const { header } = await signPayment(wallet, await requirementsFor());
       const response = await call(header, { max_tokens: 100 });
       expect(response.status).toBe(200);
       expect(response.headers.get("payment-response")).toBeNull();
       expect(facilitator.calls).toEqual([]);
-      await expectNothingTaken();
+      await expectNothingPaid();
     });
 
-    test("stays in the account where the call fails after it", async () => {
-      const { header } = await signPayment(wallet, await asked());
+    test("stays in the account if the call fails", async () => {
+      const { header } = await signPayment(wallet, await requirementsFor());
       const failing = [{ role: "user", content: "[[sim: status=500]] hello" }];
       const response = await call(header, { messages: failing });
       expect(response.status).toBeGreaterThanOrEqual(500);
-      const receipt = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
-      expect(receipt.success).toBe(true);
+      const settled = decodePaymentResponseHeader(response.headers.get("payment-response") ?? "");
+      expect(settled.success).toBe(true);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
     });
 
-    test("and an Idempotency-Key: the repetition is the first response, and pays nothing", async () => {
-      const { header } = await signPayment(wallet, await asked());
+    test("with an Idempotency-Key: a repetition replays the response and pays nothing", async () => {
+      const { header } = await signPayment(wallet, await requirementsFor());
       const [path, body] = CALLS.chat;
-      const sent = {
+      const options = {
         body,
         headers: { "payment-signature": header, "idempotency-key": "once" },
       };
-      const first = await api(gateway, account, ["POST", path], sent);
-      const second = await api(gateway, account, ["POST", path], sent);
+      const first = await api(gateway, account, ["POST", path], options);
+      const second = await api(gateway, account, ["POST", path], options);
       expect([first.status, second.status]).toEqual([200, 200]);
       expect(second.headers.get("idempotent-replayed")).toBe("true");
       expect(second.body).toEqual(first.body);
@@ -420,8 +425,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     });
   });
 
-  describe("what is refused, with nothing taken and nothing credited", () => {
-    const WRONG: Readonly<Record<string, [string, SignOverrides]>> = {
+  describe("rejects without settling or crediting", () => {
+    const REJECTED: Readonly<Record<string, [string, SignOverrides]>> = {
       "another amount in the signature": [
         "invalid_exact_evm_payload_authorization_value_mismatch",
         { authorization: { value: 10_000n } },
@@ -430,7 +435,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         "invalid_exact_evm_payload_authorization_value_mismatch",
         { authorization: { value: 2_000_000n }, accepted: { amount: "2000000" } },
       ],
-      "another amount in words only": [
+      "another amount in `accepted`": [
         "invalid_exact_evm_payload_authorization_value_mismatch",
         { accepted: { amount: "1" } },
       ],
@@ -440,7 +445,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         "invalid_payment_requirements",
         { accepted: { asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913" } },
       ],
-      "another name of the token": [
+      "another token name": [
         "invalid_payment_requirements",
         { accepted: { extra: { name: "USD Coin", version: "2" } } },
       ],
@@ -448,15 +453,15 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         "invalid_exact_evm_payload_recipient_mismatch",
         { authorization: { to: newWallet().address } },
       ],
-      "another payee in words": [
+      "another payee in `accepted`": [
         "invalid_exact_evm_payload_recipient_mismatch",
         { accepted: { payTo: newWallet().address } },
       ],
-      "a signature that has expired": [
+      "an expired signature": [
         "invalid_exact_evm_payload_authorization_valid_before",
         { now: Date.now() - 400_000 },
       ],
-      "a signature that lives for days": [
+      "a signature that is valid for days": [
         "invalid_exact_evm_payload_authorization_valid_before",
         { now: Date.now() + DAY_MS },
       ],
@@ -464,37 +469,39 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         "invalid_exact_evm_payload_authorization_valid_after",
         { authorization: { validAfter: BigInt(Math.floor(Date.now() / 1_000) + 200) } },
       ],
-      "somebody else's signature": ["invalid_exact_evm_signature", { signer: newWallet() }],
+      "a signature of another wallet": ["invalid_exact_evm_signature", { signer: newWallet() }],
     };
-    for (const [what, [reason, otherwise]] of Object.entries(WRONG))
-      test(`402: ${what}`, async () => {
-        const { header } = await signPayment(wallet, await asked(), otherwise);
+    for (const [label, [reason, overrides]] of Object.entries(REJECTED))
+      test(`402: ${label}`, async () => {
+        const { header } = await signPayment(wallet, await requirementsFor(), overrides);
         const response = await call(header);
         expect(response.status).toBe(402);
         expect(response.body.error.payment_error).toBe(reason);
         expect(challengeIn(response.headers)).toMatchObject({ error: reason });
         expect(facilitator.calls).not.toContain("settle");
-        await expectNothingTaken();
+        await expectNothingPaid();
       });
 
-    test("402: a wallet without money", async () => {
-      const { header } = await signPayment(newWallet(), await asked());
+    test("402: a wallet without funds", async () => {
+      const { header } = await signPayment(newWallet(), await requirementsFor());
       const response = await call(header);
       expect(response.status).toBe(402);
       expect(response.body.error.payment_error).toBe("invalid_exact_evm_insufficient_balance");
-      await expectNothingTaken();
+      await expectNothingPaid();
     });
 
-    test("402: a nonce that its owner has cancelled", async () => {
+    test("402: a nonce that the payer has canceled", async () => {
       const nonce = newNonce();
       facilitator.chain.cancel(wallet.address, nonce);
-      const { header } = await signPayment(wallet, await asked(), { authorization: { nonce } });
+      const { header } = await signPayment(wallet, await requirementsFor(), {
+        authorization: { nonce },
+      });
       const response = await call(header);
       expect(response.body.error.payment_error).toBe("invalid_exact_evm_nonce_already_used");
-      await expectNothingTaken();
+      await expectNothingPaid();
     });
 
-    test("402: a payment of another invoice of the same amount", async () => {
+    test("402: a payment for another invoice of the same amount", async () => {
       const [one, other] = [
         await buyCredits(gateway, account, 1),
         await buyCredits(gateway, account, 1),
@@ -503,12 +510,12 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         api(gateway, account, ["POST", `/v1/billing/invoice/${id}/x402`], {
           headers: header === undefined ? {} : { "payment-signature": header },
         });
-      const refused = await pay(one.id);
-      expect(refused.status).toBe(402);
-      expect(refused.body.error.code).toBe("payment_required");
-      const [requirement] = challengeIn(refused.headers).accepts;
-      if (requirement === undefined) throw new Error("nothing is asked for");
-      const { header } = await signPayment(wallet, requirement);
+      const rejected = await pay(one.id);
+      expect(rejected.status).toBe(402);
+      expect(rejected.body.error.code).toBe("payment_required");
+      const [requirements] = challengeIn(rejected.headers).accepts;
+      if (requirements === undefined) throw new Error("no payment requirements");
+      const { header } = await signPayment(wallet, requirements);
       expect((await pay(one.id, header)).status).toBe(200);
       expect((await pay(other.id, header)).body.error.payment_error).toBe(
         "already used for something else",
@@ -517,9 +524,9 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);
     });
 
-    for (const [what, header] of Object.entries({
-      "no base64": "{}",
-      "no JSON": "aGVsbG8=",
+    for (const [label, header] of Object.entries({
+      "not base64": "{}",
+      "not JSON": "aGVsbG8=",
       "an array": headerOf([]),
       "version 1": headerOf({ x402Version: 1, scheme: "exact", network: "base", payload: {} }),
       "a Permit2 payment": headerOf({
@@ -527,9 +534,9 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         accepted: {},
         payload: { signature: "0x", permit2Authorization: {} },
       }),
-      "a huge one": "A".repeat(9_000),
+      "a header that is too long": "A".repeat(9_000),
     }))
-      test(`400: ${what}`, async () => {
+      test(`400: ${label}`, async () => {
         const response = await call(header);
         expect(response.status).toBe(400);
         expect(response.body.error).toMatchObject({
@@ -537,37 +544,37 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
           param: "payment-signature",
         });
         expect(facilitator.calls).toEqual([]);
-        await expectNothingTaken();
+        await expectNothingPaid();
       });
   });
 
   describe("POST /v1/billing/invoice/{id}/x402", () => {
-    const pay = (id: string, header?: string, who = account): Promise<ApiResponse<ErrorBody>> =>
-      api(gateway, who, ["POST", `/v1/billing/invoice/${id}/x402`], {
+    const pay = (id: string, header?: string, caller = account): Promise<ApiResponse<ErrorBody>> =>
+      api(gateway, caller, ["POST", `/v1/billing/invoice/${id}/x402`], {
         headers: header === undefined ? {} : { "payment-signature": header },
       });
 
-    async function paymentFor(id: string, who = wallet): Promise<string> {
-      const [requirement] = challengeIn((await pay(id, undefined, account)).headers).accepts;
-      if (requirement === undefined) throw new Error("nothing is asked for");
-      return (await signPayment(who, requirement)).header;
+    async function paymentFor(id: string, payer = wallet): Promise<string> {
+      const [requirements] = challengeIn((await pay(id, undefined, account)).headers).accepts;
+      if (requirements === undefined) throw new Error("no payment requirements");
+      return (await signPayment(payer, requirements)).header;
     }
 
-    test("404: another account's invoice", async () => {
+    test("returns 404 for another account's invoice", async () => {
       const invoice = await buyCredits(gateway, await registerAccount(gateway), 1);
       expect((await pay(invoice.id, undefined, account)).status).toBe(404);
     });
 
-    test("409: an invoice that was withdrawn", async () => {
+    test("returns 409 for a void invoice", async () => {
       const invoice = await buyCredits(gateway, account, 1);
       const header = await paymentFor(invoice.id);
       await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
       expect((await pay(invoice.id, undefined, account)).status).toBe(409);
       expect((await pay(invoice.id, header, account)).status).toBe(409);
-      await expectNothingTaken();
+      await expectNothingPaid();
     });
 
-    test("409: an invoice that was paid otherwise, and the wallet keeps its money", async () => {
+    test("returns 409 for an invoice that was paid in another way, and moves no money", async () => {
       const invoice = await buyCredits(gateway, account, 1);
       const header = await paymentFor(invoice.id);
       await submitForm(invoice.pay_url, { decision: "pay" });
@@ -577,7 +584,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);
     });
 
-    test("503: a facilitator that cannot be asked, and the invoice stays open", async () => {
+    test("returns 503 if the facilitator is down, and the invoice stays open", async () => {
       const invoice = await buyCredits(gateway, account, 1);
       const header = await paymentFor(invoice.id);
       facilitator.faults.verify = "down";
@@ -586,11 +593,11 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect(response.status).toBe(503);
       expect(response.body.error.code).toBe("overloaded");
       expect((await readInvoice(gateway, account, invoice.id)).status).toBe("open");
-      await expectNothingTaken();
+      await expectNothingPaid();
       expect((await pay(invoice.id, header, account)).status).toBe(200);
     });
 
-    test("two wallets at once: one of them pays", async () => {
+    test("of two concurrent payments one is settled", async () => {
       const invoice = await buyCredits(gateway, account, 1);
       const other = fundedWallet(facilitator, 500n);
       const headers = [await paymentFor(invoice.id), await paymentFor(invoice.id, other)];
@@ -600,13 +607,13 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect(responses.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
         200, 409,
       ]);
-      const left = [wallet, other].map(({ address }) => facilitator.chain.balanceOf(address));
-      expect(left.reduce((sum, one) => sum + one)).toBe(895n);
+      const balances = [wallet, other].map(({ address }) => facilitator.chain.balanceOf(address));
+      expect(balances.reduce((sum, balance) => sum + balance)).toBe(895n);
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);
     });
   });
 
-  test("the documents tell an agent how it pays", async () => {
+  test("the discovery documents describe x402 payments", async () => {
     const page = async (path: string): Promise<string> =>
       await (await fetch(gateway.url + path)).text();
     expect(await page("/openapi.yaml")).toContain("/v1/billing/invoice/{id}/x402");
@@ -618,7 +625,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   });
 });
 
-describe("the operator's settings", () => {
+describe("x402 settings", () => {
   let facilitator: TestFacilitator;
   let gateway: Gateway;
   beforeAll(async () => {
@@ -637,13 +644,13 @@ describe("the operator's settings", () => {
     await facilitator.stop();
   });
 
-  const refusal = async (more: object): Promise<ApiResponse> =>
+  const callWithoutCredits = async (changes: object): Promise<ApiResponse> =>
     api(gateway, await registerAccount(gateway), ["POST", CALLS.chat[0]], {
-      body: { ...CALLS.chat[1], ...more },
+      body: { ...CALLS.chat[1], ...changes },
     });
 
-  test("name the token, the chain and what a payment buys at least", async () => {
-    expect(challengeIn((await refusal({})).headers).accepts).toEqual([
+  test("set the token, the chain and the minimum purchase of a call", async () => {
+    expect(challengeIn((await callWithoutCredits({})).headers).accepts).toEqual([
       {
         scheme: "exact",
         network: "eip155:43114",
@@ -656,13 +663,13 @@ describe("the operator's settings", () => {
     ]);
   });
 
-  test("bound what is asked for: a call that may cost more than one purchase has no challenge", async () => {
-    const refused = await refusal({ model: "openai/o1-pro", max_tokens: 100_000 });
-    expect(refused.status).toBe(402);
-    expect(refused.headers.get("payment-required")).toBeNull();
+  test("the 402 of a call above the largest purchase has no challenge", async () => {
+    const rejected = await callWithoutCredits({ model: "openai/o1-pro", max_tokens: 100_000 });
+    expect(rejected.status).toBe(402);
+    expect(rejected.headers.get("payment-required")).toBeNull();
   });
 
-  const MISTAKES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  const ERRORS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "X402_PAY_TO must be 0x and 40 hexadecimal digits": { X402_PAY_TO: "0x12" },
     "X402_FACILITATOR_URL must be set": { X402_PAY_TO: newWallet().address },
     "X402_PAY_TO must be set": { X402_FACILITATOR_URL: "https://facilitator.example" },
@@ -675,11 +682,11 @@ describe("the operator's settings", () => {
       X402_NETWORK: "eip155:10",
     },
   };
-  for (const [mistake, env] of Object.entries(MISTAKES))
-    test(`are refused where they make no sense: ${mistake}`, () => {
+  for (const [message, env] of Object.entries(ERRORS))
+    test(`reports an invalid setting: ${message}`, () => {
       const read = readConfig({ env, hostName: "test", providers: [] });
-      expect(read.ok ? [] : read.errors.map((one) => one.slice(0, mistake.length))).toEqual([
-        mistake,
+      expect(read.ok ? [] : read.errors.map((error) => error.slice(0, message.length))).toEqual([
+        message,
       ]);
     });
 });
@@ -691,42 +698,42 @@ describe("postern doctor", () => {
   });
   afterAll(() => facilitator.stop());
 
-  async function says(env: Readonly<Record<string, string>>): Promise<readonly string[]> {
+  async function findingsOf(env: Readonly<Record<string, string>>): Promise<readonly string[]> {
     const read = readConfig({ env, hostName: "test", providers: [] });
     if (!read.ok) throw new Error(read.errors.join("; "));
     return (await checkX402(read.config)).map(({ status, message }) => `${status}: ${message}`);
   }
 
-  test("says nothing where x402 is off", async () => {
-    expect(await says({})).toEqual([]);
+  test("reports nothing if x402 is off", async () => {
+    expect(await findingsOf({})).toEqual([]);
   });
 
-  test("asks the facilitator and the node", async () => {
+  test("checks the facilitator and the node", async () => {
     const env = { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl };
-    expect(await says(env)).toEqual([
+    expect(await findingsOf(env)).toEqual([
       "ok: the facilitator settles payments on eip155:84532",
       "ok: the node is of eip155:84532",
     ]);
   });
 
-  test("finds a facilitator and a node of another chain", async () => {
+  test("reports a facilitator and a node of another chain", async () => {
     facilitator.faults.node = "elsewhere";
     const env = { ...facilitator.env, X402_NETWORK: "eip155:8453" };
-    expect(await says({ ...env, X402_RPC_URL: facilitator.rpcUrl })).toEqual([
+    expect(await findingsOf({ ...env, X402_RPC_URL: facilitator.rpcUrl })).toEqual([
       `fail: the facilitator at ${facilitator.url} does not settle payments on eip155:8453`,
       "fail: the node is of eip155:1, and payments are on eip155:8453",
     ]);
     facilitator.faults.node = "fine";
   });
 
-  test("warns of play money, of what crosses the network in the clear, and of no node", async () => {
-    const found = await says({
+  test("warns about a test network, an unencrypted facilitator URL and a missing node", async () => {
+    const findings = await findingsOf({
       ...facilitator.env,
       POSTERN_BASE_URL: "https://gateway.example",
       POSTERN_SECRET: "a secret of thirty-two characters or more",
       X402_FACILITATOR_URL: "http://facilitator.invalid",
     });
-    expect(found.map((line) => line.slice(0, 35))).toEqual(
+    expect(findings.map((line) => line.slice(0, 35))).toEqual(
       [
         "fail: the facilitator at http://faci",
         "note: without X402_RPC_URL, a payme",
@@ -737,21 +744,21 @@ describe("postern doctor", () => {
   });
 });
 
-describe("where x402 is off", () => {
+describe("without x402", () => {
   let gateway: Gateway;
   beforeAll(async () => {
     gateway = await startGateway({ providers: ["sim", "openai"] });
   });
   afterAll(() => gateway.stop());
 
-  test("a 402 has no challenge, and a payment is not looked at", async () => {
+  test("a 402 has no challenge, and payments are ignored", async () => {
     const account = await registerAccount(gateway);
     const [path, body] = CALLS.chat;
     for (const headers of [{}, { "payment-signature": "whatever" }]) {
-      const refused = await api<ErrorBody>(gateway, account, ["POST", path], { body, headers });
-      expect(refused.status).toBe(402);
-      expect(refused.headers.get("payment-required")).toBeNull();
-      expect(JSON.stringify(refused.body)).not.toContain("x402");
+      const rejected = await api<ErrorBody>(gateway, account, ["POST", path], { body, headers });
+      expect(rejected.status).toBe(402);
+      expect(rejected.headers.get("payment-required")).toBeNull();
+      expect(JSON.stringify(rejected.body)).not.toContain("x402");
     }
     const invoice = await api<InvoiceBody>(gateway, account, ["POST", "/v1/billing/invoice"], {
       body: { amount_usd: 1 },
@@ -761,7 +768,7 @@ describe("where x402 is off", () => {
     expect((await api(gateway, account, ["POST", route])).status).toBe(404);
   });
 
-  test("no document speaks of it", async () => {
+  test("the discovery documents do not mention x402", async () => {
     for (const path of ["/auth.md", "/llms.txt"])
       expect(await (await fetch(gateway.url + path)).text()).not.toContain("x402");
     expect(await (await fetch(`${gateway.url}/openapi.yaml`)).text()).not.toContain(

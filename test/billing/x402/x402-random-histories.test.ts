@@ -1,5 +1,5 @@
-// Random histories of agents that pay, of a facilitator in every weather, and of processes that die. They all must end
-// with the ledger equal to what the chain says the operator was paid, to the cent.
+// Random histories of x402 payments with a faulty facilitator and node and crashing processes. In the end the ledger must
+// equal what the operator received on the chain, to the cent.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -50,47 +50,49 @@ const SETTLE_BEHAVIORS: readonly FacilitatorFaults["settle"][] = [
   "silent failure",
 ];
 
-describe.each(HISTORIES)("histories on %s", (kind, histories) => {
+describe.each(HISTORIES)("random x402 histories on %s", (kind, histories) => {
   let store: TestStore;
   let facilitator: TestFacilitator;
   let harness: BillingHarness;
-  let counters: readonly X402Deps[];
+  let processes: readonly X402Deps[];
   beforeAll(async () => {
     store = await openStore(kind);
     facilitator = startFacilitator();
     harness = await createBillingHarness(store.db);
     const env = { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl };
-    const impatient = { ...createX402Deps(harness, env), outcomePollsMax: 2 };
-    counters = [impatient, { ...impatient }];
+    const x402 = { ...createX402Deps(harness, env), outcomePollsMax: 2 };
+    processes = [x402, { ...x402 }];
   });
   afterAll(async () => {
     await facilitator.stop();
     await store.close();
   });
 
-  test(`${histories} of them end with the ledger equal to the chain, to the cent (seed ${SEED})`, async () => {
-    const bought = new Map<string, bigint>();
-    const queue = Array.from({ length: histories }, (_, place) => place);
+  test(`${histories} histories end with the ledger equal to the chain (seed ${SEED})`, async () => {
+    const accounts: string[] = [];
+    const queue = Array.from({ length: histories }, (_, index) => index);
     await Promise.all(
       Array.from({ length: CONCURRENCY }, async () => {
-        for (let place = queue.pop(); place !== undefined; place = queue.pop()) {
-          const [accountId, paid] = await live(createRandom(SEED + place));
-          bought.set(accountId, paid());
-        }
+        for (let index = queue.pop(); index !== undefined; index = queue.pop())
+          accounts.push(await runHistory(createRandom(SEED + index)));
       }),
     );
     Object.assign(facilitator.faults, { verify: "fine", settle: "fine", node: "fine" });
-    pass(AFTER_EXPIRY_MS);
-    for (let due = 1; due > 0; due = await dueNow()) await pollX402(at(0));
+    advanceTime(AFTER_EXPIRY_MS);
+    for (let due = 1; due > 0; due = await countDue()) await pollX402(processAt(0));
 
-    const got = facilitator.chain.balanceOf(facilitator.payTo);
-    expect(got).toBeGreaterThan(0n);
-    expect(-(await ledgerBalanceOf(store.db, "system:clearing:x402"))).toBe(got * NANO_PER_CENT);
-    for (const [accountId, paid] of bought) {
-      const wallet = await readWallet(store.db, accountId);
-      expect({ accountId, paid: wallet.paid }).toEqual({ accountId, paid: await truth(accountId) });
-      expect(wallet.held).toBe(0n);
-      expect(paid).toBeGreaterThanOrEqual(0n);
+    const received = facilitator.chain.balanceOf(facilitator.payTo);
+    expect(received).toBeGreaterThan(0n);
+    expect(-(await ledgerBalanceOf(store.db, "system:clearing:x402"))).toBe(
+      received * NANO_PER_CENT,
+    );
+    for (const accountId of accounts) {
+      const { paid, held } = await readWallet(store.db, accountId);
+      expect({ accountId, paid, held }).toEqual({
+        accountId,
+        paid: creditSentBy(accountId),
+        held: 0n,
+      });
     }
     await expectLedgerValid(store.db);
     const rows = await store.db.all(
@@ -103,99 +105,102 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     expect(Number(open?.["count"])).toBe(0);
   });
 
-  /** What the wallets of an account have sent, less the fees. */
-  async function truth(accountId: string): Promise<bigint> {
-    const sent = wallets.get(accountId) ?? [];
-    return sent.reduce(
-      (sum, { address, had, credit }) =>
-        facilitator.chain.balanceOf(address) === had ? sum : sum + credit,
+  /** The credits that the account's wallets paid for on the chain. */
+  function creditSentBy(accountId: string): bigint {
+    const funded = wallets.get(accountId) ?? [];
+    return funded.reduce(
+      (sum, { address, initialBalance, credit }) =>
+        facilitator.chain.balanceOf(address) === initialBalance ? sum : sum + credit,
       0n,
     );
   }
 
-  interface Purse {
+  interface FundedWallet {
     readonly address: string;
-    readonly had: bigint;
+    readonly initialBalance: bigint;
     readonly credit: bigint;
   }
-  const wallets = new Map<string, Purse[]>();
+  const wallets = new Map<string, FundedWallet[]>();
 
-  /** One account: it pays for calls and for invoices, again and again, with a wallet for each payment. */
-  async function live(roll: RandomInt): Promise<readonly [string, () => bigint]> {
+  /** One account pays for calls and invoices, with a new wallet for each payment. Returns its id. */
+  async function runHistory(random: RandomInt): Promise<string> {
     const accountId = await harness.newAccount();
-    const purses: Purse[] = [];
-    wallets.set(accountId, purses);
-    for (let payments = roll(3) + 1; payments > 0; payments--) {
-      const amountCents = roll(2) === 0 ? 95 : 100 + roll(3_000);
+    const funded: FundedWallet[] = [];
+    wallets.set(accountId, funded);
+    for (let payments = random(3) + 1; payments > 0; payments--) {
+      const amountCents = random(2) === 0 ? 95 : 100 + random(3_000);
       const invoice =
-        roll(3) === 0 ? await harness.newInvoice(accountId, amountCents) : { amountCents };
-      const bill: Payable = { accountId, invoice };
+        random(3) === 0 ? await harness.newInvoice(accountId, amountCents) : { amountCents };
+      const payable: Payable = { accountId, invoice };
       const total = amountCents + Math.floor((amountCents * 5 + 50) / 100);
-      const wallet = fundedWallet(facilitator, BigInt(total) + (roll(8) === 0 ? -1n : 0n));
-      purses.push({
+      const wallet = fundedWallet(facilitator, BigInt(total) + (random(8) === 0 ? -1n : 0n));
+      funded.push({
         address: wallet.address,
-        had: facilitator.chain.balanceOf(wallet.address),
+        initialBalance: facilitator.chain.balanceOf(wallet.address),
         credit: BigInt(amountCents) * NANO_PER_CENT,
       });
-      const requirement = paymentRequirementsFor(at(0).paymentTerms, total) as never;
-      const signed = await signPayment(wallet, requirement, { now: harness.clock.now });
-      for (let tries = roll(4) + 1; tries > 0; tries--) {
-        change(roll);
-        const counter = roll(6) === 0 ? dying(at(roll(2)), roll(5) + 1) : at(roll(2));
-        const tried = (): Promise<unknown> =>
-          acceptPayment(counter, bill, signed.header).catch(() => undefined);
-        await Promise.all(roll(4) === 0 ? [tried(), tried()] : [tried()]);
-        // Whoever has seen a signature may bring it to the chain; nobody sees it before it was taken.
-        const seen = await findX402Payment(
+      const requirements = paymentRequirementsFor(processAt(0).paymentTerms, total) as never;
+      const signed = await signPayment(wallet, requirements, { now: harness.clock.now });
+      for (let attempts = random(4) + 1; attempts > 0; attempts--) {
+        setRandomFaults(random);
+        const x402 =
+          random(6) === 0
+            ? crashingAfter(processAt(random(2)), random(5) + 1)
+            : processAt(random(2));
+        const attempt = (): Promise<unknown> =>
+          acceptPayment(x402, payable, signed.header).catch(() => undefined);
+        await Promise.all(random(4) === 0 ? [attempt(), attempt()] : [attempt()]);
+        // Anyone who has seen a signature can submit it to the chain, but only after it was sent to the facilitator.
+        const stored = await findX402Payment(
           store.db,
           transferIdOf(parsePaymentHeader(signed.header)),
         );
-        if (roll(10) === 0 && seen !== undefined)
+        if (random(10) === 0 && stored !== undefined)
           await facilitator.chain.mine([signed.transfer]).catch(() => undefined);
-        if (roll(25) === 0)
+        if (random(25) === 0)
           facilitator.chain.cancel(wallet.address, signed.transfer.authorization.nonce);
-        if (roll(3) === 0) pass(roll(70_000));
-        if (roll(4) === 0) await pollX402(at(roll(2)));
+        if (random(3) === 0) advanceTime(random(70_000));
+        if (random(4) === 0) await pollX402(processAt(random(2)));
       }
     }
-    return [accountId, () => purses.reduce((sum, { credit }) => sum + credit, 0n)];
+    return accountId;
   }
 
-  function change(roll: RandomInt): void {
-    facilitator.faults.settle = SETTLE_BEHAVIORS[roll(SETTLE_BEHAVIORS.length)] ?? "fine";
-    facilitator.faults.verify = roll(12) === 0 ? "down" : "fine";
-    facilitator.faults.node = roll(6) === 0 ? "down" : "fine";
+  function setRandomFaults(random: RandomInt): void {
+    facilitator.faults.settle = SETTLE_BEHAVIORS[random(SETTLE_BEHAVIORS.length)] ?? "fine";
+    facilitator.faults.verify = random(12) === 0 ? "down" : "fine";
+    facilitator.faults.node = random(6) === 0 ? "down" : "fine";
   }
 
-  function pass(ms: number): void {
+  function advanceTime(ms: number): void {
     const seconds = Math.ceil(ms / 1_000);
     harness.clock.now += seconds * 1_000;
     facilitator.chain.advance(seconds);
   }
 
-  function at(place: number): X402Deps {
-    const counter = counters[place];
-    if (counter === undefined) throw new Error("no such counter");
-    return counter;
+  function processAt(index: number): X402Deps {
+    const x402 = processes[index];
+    if (x402 === undefined) throw new Error(`no process ${index}`);
+    return x402;
   }
 
-  /** A process that dies at one of its writes. */
-  function dying(counter: X402Deps, writesLeft: number): X402Deps {
-    const { db } = counter.billing;
+  /** A process whose writes fail after the given number. */
+  function crashingAfter(x402: X402Deps, writesLeft: number): X402Deps {
+    const { db } = x402.billing;
     let left = writesLeft;
     const write: typeof db.write = (work) => {
       left -= 1;
-      return left < 0 ? Promise.reject(new Error("killed")) : db.write(work);
+      return left < 0 ? Promise.reject(new Error("crashed")) : db.write(work);
     };
-    return { ...counter, billing: { ...counter.billing, db: { ...db, kind: db.kind, write } } };
+    return { ...x402, billing: { ...x402.billing, db: { ...db, kind: db.kind, write } } };
   }
 
-  async function dueNow(): Promise<number> {
+  async function countDue(): Promise<number> {
     const row = await store.db.get(
       "select count(*) as count from agent_payment where due_at <= ?",
       [harness.clock.now],
     );
-    pass(61_000);
+    advanceTime(61_000);
     return Number(row?.["count"] ?? 0);
   }
 });

@@ -1,4 +1,4 @@
-// Payments that may have moved money, or may not: an operator finds them, finds out, and enters what was found.
+// `postern admin payments`: unclear x402 payments, and what the operator does about them.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { applyFact } from "../../../src/billing/payments/payment-facts.ts";
@@ -19,7 +19,7 @@ import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 // The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
-/** After it no signature of these tests can be used any more. */
+/** After this time all signatures of these tests have expired. */
 const AFTER_EXPIRY_MS = 600_000;
 
 describeEachStore((kind, open) => {
@@ -27,12 +27,12 @@ describeEachStore((kind, open) => {
     let store: TestStore;
     let facilitator: TestFacilitator;
     let harness: BillingHarness;
-    let counter: X402Deps;
+    let x402: X402Deps;
     beforeAll(async () => {
       store = await open();
       facilitator = startFacilitator();
       harness = await createBillingHarness(store.db);
-      counter = createX402Deps(harness, facilitator.env);
+      x402 = createX402Deps(harness, facilitator.env);
     });
     afterAll(async () => {
       await expectLedgerValid(store.db);
@@ -48,18 +48,18 @@ describeEachStore((kind, open) => {
     const unclear = async (): Promise<readonly { readonly id: string }[]> =>
       JSON.parse((await payments("--unclear", "--json")).stdout).unclear;
 
-    /** A payment whose reply was lost, where no node can be asked. */
+    /** A payment with a lost reply, without a node to look it up. */
     async function lostPayment() {
       const accountId = await harness.newAccount();
       const wallet = fundedWallet(facilitator, 100n);
-      const asked = paymentRequirementsFor(counter.paymentTerms, 100);
-      const { header, transfer } = await signPayment(wallet, asked as never, {
+      const requirements = paymentRequirementsFor(x402.paymentTerms, 100);
+      const { header, transfer } = await signPayment(wallet, requirements as never, {
         now: harness.clock.now,
       });
       facilitator.faults.settle = "reply lost";
-      const bill = { accountId, invoice: { amountCents: 95 } };
-      const refused = rejectionMessage(acceptPayment(counter, bill, header));
-      expect(await refused).toContain("settlement");
+      const payable = { accountId, invoice: { amountCents: 95 } };
+      const error = rejectionMessage(acceptPayment(x402, payable, header));
+      expect(await error).toContain("settlement");
       facilitator.faults.settle = "fine";
       return {
         accountId,
@@ -69,13 +69,13 @@ describeEachStore((kind, open) => {
       };
     }
 
-    async function passTheirTime(): Promise<void> {
+    async function expirePayments(): Promise<void> {
       harness.clock.now += AFTER_EXPIRY_MS;
       facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
-      await pollX402(counter);
+      await pollX402(x402);
     }
 
-    test("says so where there is none; one whose time is not over is none yet", async () => {
+    test("shows no payment before its signature has expired", async () => {
       await lostPayment();
       expect(await payments()).toEqual({
         code: 0,
@@ -85,11 +85,11 @@ describeEachStore((kind, open) => {
       expect(await unclear()).toEqual([]);
     });
 
-    test("shows all that is needed to find one on the chain, and what to do then", async () => {
-      await passTheirTime();
-      const began = new Date(harness.clock.now).toISOString();
+    test("shows what is needed to find a payment on the chain, and the next command", async () => {
+      await expirePayments();
+      const createdAt = new Date(harness.clock.now).toISOString();
       const lost = await lostPayment();
-      await passTheirTime();
+      await expirePayments();
       const { code, stdout } = await payments("--unclear");
       expect(code).toBe(0);
       const [newest = ""] = stdout.split("\n\n");
@@ -100,7 +100,7 @@ describeEachStore((kind, open) => {
         "network    eip155:84532",
         `payer      ${lost.payer}`,
         `nonce      ${lost.nonce}`,
-        `when       ${began}; its signature expired 20`,
+        `when       ${createdAt}; its signature expired 20`,
       ])
         expect(newest).toContain(line);
       expect(newest).toMatch(/^invoice {4}inv_\w+ {2}open$/m);
@@ -117,15 +117,15 @@ describeEachStore((kind, open) => {
         payer: lost.payer,
         pay_to: facilitator.payTo.toLowerCase(),
         nonce: lost.nonce,
-        created_at: began,
+        created_at: createdAt,
         next: expect.stringContaining("mark-paid"),
       });
       expect(second?.id).not.toBe(lost.id);
     });
 
-    test("does not show one that an operator has entered", async () => {
+    test("does not show a payment that was marked as paid", async () => {
       const lost = await lostPayment();
-      await passTheirTime();
+      await expirePayments();
       const before = await unclear();
       expect(before.map(({ id }) => id)).toContain(lost.id);
       const { stdout } = await payments("--unclear");
@@ -137,9 +137,9 @@ describeEachStore((kind, open) => {
       );
     });
 
-    test("does not ask to mark an invoice as paid that was paid otherwise", async () => {
+    test("does not suggest mark-paid for an invoice that was paid in another way", async () => {
       const lost = await lostPayment();
-      await passTheirTime();
+      await expirePayments();
       await store.db.write((tx) =>
         tx.run("update invoice set status = 'paid' where account_id = ?", [lost.accountId]),
       );
@@ -154,7 +154,7 @@ describeEachStore((kind, open) => {
       );
     });
 
-    test("shows what did not fit its invoice, too, unless only these are asked for", async () => {
+    test("shows payments that were set aside, except with --unclear", async () => {
       const accountId = await harness.newAccount();
       const { id: invoiceId } = await harness.newInvoice(accountId, 1_000);
       await store.db.write((tx) =>
@@ -190,7 +190,7 @@ describeEachStore((kind, open) => {
       );
     });
 
-    test("refuses flags that there are none of", async () => {
+    test("rejects unknown flags", async () => {
       expect((await payments("--open")).code).toBe(2);
     });
   });

@@ -1,4 +1,4 @@
-// The address of a rented node has its key in it, and a facilitator's may: whatever goes wrong there, no log says one.
+// URLs of nodes and facilitators can contain an API key, so no error or log contains them.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { describeError } from "../../../src/base/log.ts";
@@ -11,9 +11,9 @@ import { createPayment } from "./wallet.ts";
 
 setDefaultTimeout(60_000);
 
-const KEY = "a-key-that-nobody-else-may-read";
+const KEY = "an-api-key-in-the-url";
 
-describe("an address that is to stay unknown", () => {
+describe("a URL with an API key", () => {
   let server: Bun.Server<undefined>;
   beforeAll(() => {
     server = Bun.serve({
@@ -22,9 +22,9 @@ describe("an address that is to stay unknown", () => {
       development: false,
       fetch: (request) => {
         const { pathname } = new URL(request.url);
-        if (pathname.startsWith("/away"))
+        if (pathname.startsWith("/redirect"))
           return Response.redirect(`http://127.0.0.1:1/${KEY}`, 302);
-        return pathname.startsWith("/mute")
+        return pathname.startsWith("/hang")
           ? new Promise<Response>(() => {})
           : new Response("no", { status: 500 });
       },
@@ -32,15 +32,15 @@ describe("an address that is to stay unknown", () => {
   });
   afterAll(() => server.stop(true));
 
-  const places = (): readonly string[] => [
-    `${server.url.origin}/away/${KEY}`,
+  const urls = (): readonly string[] => [
+    `${server.url.origin}/redirect/${KEY}`,
     `${server.url.origin}/broken/${KEY}`,
     `http://127.0.0.1:1/${KEY}`,
     `http://name.invalid/${KEY}`,
     `https://${server.url.host}/${KEY}`,
   ];
 
-  async function thrownBy(work: Promise<unknown>): Promise<string> {
+  async function describeRejection(work: Promise<unknown>): Promise<string> {
     const error = await work.then(
       () => undefined,
       (thrown: unknown) => thrown,
@@ -49,40 +49,40 @@ describe("an address that is to stay unknown", () => {
     return describeError(error) + JSON.stringify(error) + Bun.inspect(error);
   }
 
-  test("is in no error of a node", async () => {
+  test("is not in errors of the node", async () => {
     const { signed } = await createPayment();
-    for (const place of places()) {
-      const said = await thrownBy(createChainClient(secret(place)).findPayment(signed, 0));
-      expect(said).not.toContain(KEY);
+    for (const url of urls()) {
+      const error = await describeRejection(createChainClient(secret(url)).findPayment(signed, 0));
+      expect(error).not.toContain(KEY);
     }
-    const away = await thrownBy(
-      createChainClient(secret(places()[0] ?? "")).findPayment(signed, 0),
+    const redirected = await describeRejection(
+      createChainClient(secret(urls()[0] ?? "")).findPayment(signed, 0),
     );
-    expect(away).toContain("the request failed: UnexpectedRedirect");
+    expect(redirected).toContain("the request failed: UnexpectedRedirect");
   });
 
-  test("is in no error of a facilitator, nor in what it is said to have answered", async () => {
-    const { requirement, signed } = await createPayment();
-    for (const url of [...places(), `${server.url.origin}/mute/${KEY}`]) {
+  test("is not in errors or outcomes of the facilitator", async () => {
+    const { requirements, signed } = await createPayment();
+    for (const url of [...urls(), `${server.url.origin}/hang/${KEY}`]) {
       const facilitator = createFacilitatorClient({
         url,
         verifyTimeoutMs: 300,
         settleTimeoutMs: 300,
       });
-      expect(await thrownBy(facilitator.verify(signed, requirement))).not.toContain(KEY);
-      const settled = await facilitator.settle(signed, requirement);
+      expect(await describeRejection(facilitator.verify(signed, requirements))).not.toContain(KEY);
+      const settled = await facilitator.settle(signed, requirements);
       expect(settled.kind).toBe("unknown");
       expect(JSON.stringify(settled)).not.toContain(KEY);
     }
   });
 
-  test("is in no line of postern doctor, and not in the settings as they print", async () => {
-    for (const place of places()) {
+  test("is not in the output of postern doctor or in printed settings", async () => {
+    for (const url of urls()) {
       const read = readConfig({
         env: {
           X402_PAY_TO: `0x${"34".repeat(20)}`,
-          X402_FACILITATOR_URL: place,
-          X402_RPC_URL: place,
+          X402_FACILITATOR_URL: url,
+          X402_RPC_URL: url,
         },
         hostName: "test",
         providers: [],
