@@ -1,74 +1,102 @@
-// Large bodies that are not answered yet, of one caller and of all: memory is bounded, and who waits is told so.
+// The memory quota of large request bodies in flight, per caller and in total.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createBodyQuota } from "../../src/http/request/body-quota.ts";
+import { type BodyQuota, createBodyQuota } from "../../src/http/request/body-quota.ts";
+import { eventually } from "../support/eventually.ts";
 import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
 import { startShortTimeoutGateway } from "./short-timeout-gateway.ts";
-import { openRawConnection } from "./raw-client.ts";
+import { openRawConnection, type RawConnection } from "./raw-client.ts";
 
 const MIB = 1_048_576;
 const BODY_BYTES = 3 * MIB;
-const WITHIN_MS = 10_000;
+const BODY_TIMEOUT_MS = 10_000;
 
 let gateway: Gateway;
 let accounts: readonly TestAccount[];
+let usedBytes = 0;
 
 beforeAll(async () => {
+  const quota = createBodyQuota({ perCallerBytes: 4 * MIB, totalBytes: 7 * MIB });
+  const bodyQuota: BodyQuota = {
+    acquire: (caller, bytes) => {
+      quota.acquire(caller, bytes);
+      usedBytes += bytes;
+    },
+    release: (caller, bytes) => {
+      quota.release(caller, bytes);
+      usedBytes -= bytes;
+    },
+  };
   gateway = await startShortTimeoutGateway(
     {},
     {
-      bodyQuota: createBodyQuota({ perCallerBytes: 4 * MIB, totalBytes: 7 * MIB }),
-      bodyTimeouts: { smallBodyMs: WITHIN_MS, largeBodyMs: WITHIN_MS },
+      bodyQuota,
+      bodyTimeouts: { smallBodyMs: BODY_TIMEOUT_MS, largeBodyMs: BODY_TIMEOUT_MS },
     },
   );
   accounts = await Promise.all([1, 2, 3].map(() => registerAccount(gateway)));
 });
 afterAll(() => gateway.stop());
 
-/** Sends so much of a body of 3 MiB, by its length or in chunks. */
-async function send(account: TestAccount | undefined, bytes: number, chunked = false) {
-  const line = await openRawConnection(gateway);
-  const size = chunked ? "transfer-encoding: chunked" : `content-length: ${BODY_BYTES}`;
-  line.socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account?.key ?? ""}\r\ncontent-type: application/json\r\n${size}\r\n\r\n`,
-  );
-  const part = "x".repeat(bytes);
-  line.socket.write(chunked ? `${bytes.toString(16)}\r\n${part}\r\n` : part);
-  return line;
+interface SendOptions {
+  readonly isChunked?: boolean;
+  readonly headers?: string;
 }
 
-const responseOf = async (line: Awaited<ReturnType<typeof openRawConnection>>): Promise<string> =>
-  (await line.until(/HTTP\/1.1 \d+[^]*\r\n\r\n[^]+/, WITHIN_MS)).text;
+/** Sends the first bytes of a body of 3 MiB. */
+async function sendPart(
+  account: TestAccount | undefined,
+  bytes: number,
+  { isChunked = false, headers = "" }: SendOptions = {},
+): Promise<RawConnection> {
+  const connection = await openRawConnection(gateway);
+  const framing = isChunked ? "transfer-encoding: chunked" : `content-length: ${BODY_BYTES}`;
+  connection.socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account?.key ?? ""}\r\ncontent-type: application/json\r\n${headers}${framing}\r\n\r\n`,
+  );
+  const part = "x".repeat(bytes);
+  connection.socket.write(isChunked ? `${bytes.toString(16)}\r\n${part}\r\n` : part);
+  return connection;
+}
+
+async function responseTo(connection: RawConnection): Promise<string> {
+  const { text } = await connection.until(/HTTP\/1.1 [2-5]\d\d[^]*\r\n\r\n[^]+/);
+  connection.socket.destroy();
+  return text;
+}
 
 describe("large bodies", () => {
-  test("are counted as they come: the caller's own share first, then all of them, and given back", async () => {
+  test("are limited per caller first, then in total, and release their bytes when they end", async () => {
     const [one, two, three] = accounts;
-    const first = await send(one, BODY_BYTES - 1);
-    await Bun.sleep(300);
-    const refused = await responseOf(await send(one, BODY_BYTES - 1));
-    expect(refused).toContain("HTTP/1.1 429");
-    expect(refused).toContain("rate_limited");
-    expect(refused.toLowerCase()).toContain("retry-after: 1");
+    const first = await sendPart(one, BODY_BYTES - 1);
+    await eventually(() => usedBytes === BODY_BYTES - 1);
+    const overCallerLimit = await responseTo(await sendPart(one, BODY_BYTES - 1));
+    expect(overCallerLimit).toContain("HTTP/1.1 429");
+    expect(overCallerLimit).toContain("rate_limited");
+    expect(overCallerLimit.toLowerCase()).toContain("retry-after: 1");
 
-    const second = await send(two, BODY_BYTES - 1, true);
-    await Bun.sleep(300);
-    const full = await responseOf(await send(three, BODY_BYTES - 1));
-    expect(full).toContain("HTTP/1.1 503");
-    expect(full).toContain("overloaded");
+    const second = await sendPart(two, BODY_BYTES - 1, { isChunked: true });
+    await eventually(() => usedBytes === 2 * (BODY_BYTES - 1));
+    const overTotalLimit = await responseTo(await sendPart(three, BODY_BYTES - 1));
+    expect(overTotalLimit).toContain("HTTP/1.1 503");
+    expect(overTotalLimit).toContain("overloaded");
 
     first.socket.destroy();
     second.socket.destroy();
-    await Bun.sleep(300);
-    // It is no JSON, and that is said only when it was read whole.
+    await eventually(() => usedBytes === 0);
+    // A 400 for invalid JSON shows that the whole body was read.
     for (const account of [one, two, three])
-      expect(await responseOf(await send(account, BODY_BYTES))).toContain("HTTP/1.1 400");
+      expect(await responseTo(await sendPart(account, BODY_BYTES))).toContain("HTTP/1.1 400");
   }, 40_000);
 
-  test("that are only announced take nothing", async () => {
+  test("do not count while only their length is announced", async () => {
     const [one] = accounts;
-    const silent = await Promise.all([1, 2, 3, 4].map(() => send(one, 1)));
-    await Bun.sleep(200);
-    expect(await responseOf(await send(one, BODY_BYTES))).toContain("HTTP/1.1 400");
-    for (const line of silent) line.socket.destroy();
+    const announced = await Promise.all(
+      [1, 2, 3, 4].map(() => sendPart(one, 1, { headers: "expect: 100-continue\r\n" })),
+    );
+    for (const connection of announced)
+      expect((await connection.until(/100 Continue/)).isClosed).toBe(false);
+    expect(await responseTo(await sendPart(one, BODY_BYTES))).toContain("HTTP/1.1 400");
+    for (const connection of announced) connection.socket.destroy();
   }, 40_000);
 });

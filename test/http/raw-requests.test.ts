@@ -1,4 +1,4 @@
-// What arrives below HTTP, byte by byte. docs/decisions/0013-http-edge.md says what the runtime answers by itself.
+// Malformed and ambiguous requests as raw bytes. docs/decisions/0013 says which responses come from Bun itself.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
@@ -8,7 +8,13 @@ import {
   startGateway,
 } from "../support/gateway.ts";
 import { valueAt, call, listAt } from "../spec/api-client.ts";
-import { sendRaw, openRawConnection, sleep } from "./raw-client.ts";
+import { eventually } from "../support/eventually.ts";
+import {
+  openRawConnection,
+  type RawConnection,
+  sendRaw,
+  sendRawUntilClosed,
+} from "./raw-client.ts";
 
 let gateway: Gateway;
 let account: TestAccount;
@@ -17,7 +23,7 @@ beforeAll(async () => {
   account = await registerAccount(gateway);
 });
 afterAll(async () => {
-  // Whatever was sent: the process lives, nothing failed inside, and no key was made.
+  // After all malformed requests, the process is ready, logged no error and created no key.
   expect((await call(gateway, "GET /readyz")).status).toBe(200);
   expect(gateway.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   const keys = await call(gateway, "GET /v1/keys", { key: account.key });
@@ -35,7 +41,7 @@ const json = (body: string, headers = ""): string =>
   ) + body;
 const SMUGGLED = `DELETE /v1/keys/x HTTP/1.1\r\n${HOST}\r\n`;
 
-describe("requests of which two readers could make two different things are refused, and the connection is closed", () => {
+describe("ambiguous requests", () => {
   const AMBIGUOUS: readonly (readonly [string, string])[] = [
     [
       "content-length and transfer-encoding",
@@ -50,26 +56,23 @@ describe("requests of which two readers could make two different things are refu
     ["a negative content-length", `Content-Length: -1\r\n\r\n`],
     ["a content-length with a sign", `Content-Length: +0\r\n\r\n`],
     ["a content-length in hexadecimal", `Content-Length: 0x0\r\n\r\n`],
-    ["a content-length above all numbers", `Content-Length: 99999999999999999999999\r\n\r\n`],
+    ["a content-length above 2^64", `Content-Length: 99999999999999999999999\r\n\r\n`],
     [
       "transfer-encoding with a space before the colon",
       `Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`,
     ],
-    ["a transfer-encoding that is none", `Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`],
-    ["chunked, and then identity", `Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`],
+    ["an unknown transfer-encoding", `Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`],
+    ["chunked followed by identity", `Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`],
     [
       "transfer-encoding twice",
       `Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n`,
     ],
     [
-      "a chunk whose length is no number",
+      "a chunk size that is not a number",
       `Transfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n0\r\n\r\n`,
     ],
-    ["a chunk of negative length", `Transfer-Encoding: chunked\r\n\r\n-2\r\nab\r\n0\r\n\r\n`],
-    [
-      "a chunk that is longer than all numbers",
-      `Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\nab\r\n`,
-    ],
+    ["a negative chunk size", `Transfer-Encoding: chunked\r\n\r\n-2\r\nab\r\n0\r\n\r\n`],
+    ["a chunk size above 2^64", `Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\nab\r\n`],
     ["chunks that end in a bare line feed", `Transfer-Encoding: chunked\r\n\r\n2\nab\n0\n\n`],
     ["a header folded over two lines", `X-A: a\r\n b\r\n\r\n`],
     ["a header with a NUL", `X-A: a\0b\r\n\r\n`],
@@ -78,118 +81,122 @@ describe("requests of which two readers could make two different things are refu
     ["a header name with a space", `X A: a\r\n\r\n`],
     ["a header without a colon", `XA\r\n\r\n`],
   ];
-  test.each(AMBIGUOUS)("%s", async (_what, rest) => {
-    const bytes = `POST /v1/keys HTTP/1.1\r\n${HOST}${auth()}Content-Type: application/json\r\n${rest}`;
-    const { answers, closed } = await sendRaw(gateway, bytes + SMUGGLED);
-    expect([answers.map(({ status }) => status), closed]).toEqual([[400], true]);
-    expect(answers[0]?.body).toBe("");
-  });
+  test.each(AMBIGUOUS)(
+    "with %s are rejected, and the connection is closed",
+    async (_name, rest) => {
+      const bytes = `POST /v1/keys HTTP/1.1\r\n${HOST}${auth()}Content-Type: application/json\r\n${rest}`;
+      const { responses, isClosed } = await sendRawUntilClosed(gateway, bytes + SMUGGLED);
+      expect([responses.map(({ status }) => status), isClosed]).toEqual([[400], true]);
+      expect(responses[0]?.body).toBe("");
+    },
+  );
 
-  test("two content-lengths that agree are refused as well, by us: they would slip past the limit of size", async () => {
-    const { answers } = await sendRaw(
+  test("with two equal content-lengths are rejected: they would bypass the size limit", async () => {
+    const response = await sendRaw(
       gateway,
       `POST /v1/keys HTTP/1.1\r\n${HOST}${auth()}Content-Type: application/json\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}`,
     );
-    expect(answers[0]?.status).toBe(400);
-    expect(valueAt(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("content-length");
+    expect(response?.status).toBe(400);
+    expect(valueAt(JSON.parse(response?.body ?? ""), "error.param")).toBe("content-length");
   });
 
-  test("two hosts", async () => {
-    const { answers } = await sendRaw(gateway, head("GET /v1/models", "Host: other\r\n"));
-    expect(answers[0]?.status).toBe(400);
-    expect(valueAt(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("host");
+  test("with two host headers are rejected", async () => {
+    const response = await sendRaw(gateway, head("GET /v1/models", "Host: other\r\n"));
+    expect(response?.status).toBe(400);
+    expect(valueAt(JSON.parse(response?.body ?? ""), "error.param")).toBe("host");
   });
 
-  test("two authorization headers, whether they agree or not", async () => {
+  test("with two authorization headers are rejected, equal or not", async () => {
     const other = await registerAccount(gateway);
     for (const second of [account.key, other.key]) {
-      const { answers } = await sendRaw(
+      const response = await sendRaw(
         gateway,
         head("GET /v1/account", `${auth()}Authorization: Bearer ${second}\r\n`),
       );
-      expect(answers[0]?.status).toBe(400);
-      expect(valueAt(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("authorization");
-      expect(answers[0]?.body.includes(account.key)).toBe(false);
+      expect(response?.status).toBe(400);
+      expect(valueAt(JSON.parse(response?.body ?? ""), "error.param")).toBe("authorization");
+      expect(response?.body.includes(account.key)).toBe(false);
     }
   });
 
-  test("two x-api-keys, which agree or not", async () => {
-    const { answers } = await sendRaw(
+  test("with two equal x-api-key headers are rejected", async () => {
+    const response = await sendRaw(
       gateway,
       head("GET /v1/account", `X-Api-Key: ${account.key}\r\nX-Api-Key: ${account.key}\r\n`),
     );
-    expect(answers[0]?.status).toBe(400);
-    expect(valueAt(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("x-api-key");
+    expect(response?.status).toBe(400);
+    expect(valueAt(JSON.parse(response?.body ?? ""), "error.param")).toBe("x-api-key");
   });
 
-  test("two content-types", async () => {
-    const { answers } = await sendRaw(gateway, json("{}", "Content-Type: text/plain\r\n"));
-    expect([400, 415]).toContain(answers[0]?.status ?? 0);
+  test("with two content-types are rejected", async () => {
+    const response = await sendRaw(gateway, json("{}", "Content-Type: text/plain\r\n"));
+    expect([400, 415]).toContain(response?.status ?? 0);
   });
 
-  test("two idempotency keys", async () => {
-    const { answers } = await sendRaw(
+  test("with two idempotency keys are rejected", async () => {
+    const response = await sendRaw(
       gateway,
       json("{}", "Idempotency-Key: a\r\nIdempotency-Key: b\r\n"),
     );
-    expect(answers[0]?.status).toBe(400);
+    expect(response?.status).toBe(400);
   });
 });
 
-describe("request lines", () => {
-  const REFUSED: readonly (readonly [string, string, number])[] = [
+describe("requests", () => {
+  const REJECTED: readonly (readonly [string, string, number])[] = [
     ["HTTP/0.9", "GET /v1/models\r\n\r\n", 505],
     ["HTTP/2 without its preface", `GET /v1/models HTTP/2.0\r\n${HOST}\r\n`, 505],
     ["HTTP/1.9", `GET /v1/models HTTP/1.9\r\n${HOST}\r\n`, 505],
     ["a space in the target", head("GET /v1/mod els"), 505],
-    ["tabs for spaces", `GET\t/v1/models\tHTTP/1.1\r\n${HOST}\r\n`, 505],
+    ["tabs instead of spaces", `GET\t/v1/models\tHTTP/1.1\r\n${HOST}\r\n`, 505],
     ["a NUL in the target", head("GET /v1/mod\0els"), 505],
     ["no host", "GET /v1/models HTTP/1.1\r\n\r\n", 400],
-    ["a TLS greeting", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400],
+    ["a TLS ClientHello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400],
     ["the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400],
   ];
-  test.each(REFUSED)("%s is refused", async (_what, bytes, status) => {
-    const { answers, closed } = await sendRaw(gateway, bytes);
-    expect([answers[0]?.status, closed]).toEqual([status, true]);
+  test.each(REJECTED)("with %s are rejected", async (_name, bytes, status) => {
+    const { responses, isClosed } = await sendRawUntilClosed(gateway, bytes);
+    expect([responses[0]?.status, isClosed]).toEqual([status, true]);
   });
 
-  test("a method that nobody knows is closed on, or refused", async () => {
+  test("with an unknown method are rejected", async () => {
     for (const method of ["BREW", "get", "G\x80T", "GET/"]) {
-      const { answers, closed } = await sendRaw(gateway, head(`${method} /v1/models`));
-      expect(closed || (answers[0]?.status ?? 0) >= 400).toBe(true);
+      const response = await sendRaw(gateway, head(`${method} /v1/models`));
+      // Bun closes the connection without a response to some of them.
+      expect(response?.status ?? 400).toBeGreaterThanOrEqual(400);
     }
   });
 
-  test("TRACE and CONNECT are 405 and repeat nothing", async () => {
+  test("with TRACE and CONNECT are a 405 that echoes nothing", async () => {
     for (const line of ["TRACE /v1/models", "CONNECT postern.example:443"]) {
-      const { answers } = await sendRaw(gateway, head(line, "X-Canary: canary\r\n"));
-      expect(answers[0]?.status).toBe(405);
-      expect(answers[0]?.body).not.toContain("canary");
+      const response = await sendRaw(gateway, head(line, "X-Canary: canary\r\n"));
+      expect(response?.status).toBe(405);
+      expect(response?.body).not.toContain("canary");
     }
   });
 
-  test("an absolute target is its path, whatever host it names", async () => {
+  test("with an absolute URL use its path, whatever its host", async () => {
     for (const line of ["GET http://evil.example/healthz", "GET http://postern.example/healthz"]) {
-      const { answers } = await sendRaw(gateway, head(line));
-      expect([answers[0]?.status, answers[0]?.body]).toEqual([200, '{"status":"ok"}']);
+      const response = await sendRaw(gateway, head(line));
+      expect([response?.status, response?.body]).toEqual([200, '{"status":"ok"}']);
     }
   });
 
-  test("HTTP/1.0 without a host, as load balancers probe, finds its path, and is closed after", async () => {
-    const ready = await sendRaw(gateway, "GET /readyz HTTP/1.0\r\n\r\n");
-    expect([ready.answers[0]?.body, ready.closed]).toEqual(['{"status":"ok"}', true]);
-    const own = await sendRaw(gateway, `GET /v1/account?a=%20 HTTP/1.0\r\n${auth()}\r\n`);
-    expect(own.answers[0]?.body).toContain(account.id);
+  test("of HTTP/1.0 without a host, such as health checks, are answered and the connection is closed", async () => {
+    const ready = await sendRawUntilClosed(gateway, "GET /readyz HTTP/1.0\r\n\r\n");
+    expect([ready.responses[0]?.body, ready.isClosed]).toEqual(['{"status":"ok"}', true]);
+    const ownAccount = await sendRaw(gateway, `GET /v1/account?a=%20 HTTP/1.0\r\n${auth()}\r\n`);
+    expect(ownAccount?.body).toContain(account.id);
   });
 
-  test("a host that is none is not looked at", async () => {
+  test("with an invalid host header are answered", async () => {
     for (const host of ["", "@@ <>", "x/v1/account?", "[::1", "a".repeat(5_000)]) {
-      const { answers } = await sendRaw(gateway, `GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
-      expect([host.slice(0, 20), answers[0]?.status]).toEqual([host.slice(0, 20), 200]);
+      const response = await sendRaw(gateway, `GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+      expect([host.slice(0, 20), response?.status]).toEqual([host.slice(0, 20), 200]);
     }
   });
 
-  test("dots and doubled slashes lead nowhere that a plain path does not", async () => {
+  test("with dots and double slashes reach no other resources", async () => {
     const targets: readonly (readonly [string, number])[] = [
       ["/v1/../healthz", 200],
       ["/v1/%2e%2e/healthz", 200],
@@ -208,54 +215,60 @@ describe("request lines", () => {
       ["/%zz", 404],
     ];
     for (const [target, status] of targets) {
-      const { answers } = await sendRaw(gateway, head(`GET ${target}`));
-      expect([target, answers[0]?.status]).toEqual([target, status]);
+      const response = await sendRaw(gateway, head(`GET ${target}`));
+      expect([target, response?.status]).toEqual([target, status]);
     }
   });
 
-  test("bytes that are no UTF-8 in a target are a 404", async () => {
+  test("with invalid UTF-8 in the path are a 404", async () => {
     const bytes = Buffer.concat([
       Buffer.from("GET /v1/"),
       Buffer.from([0xc3, 0x28, 0xff]),
       Buffer.from(` HTTP/1.1\r\n${HOST}\r\n`),
     ]);
-    expect((await sendRaw(gateway, bytes)).answers[0]?.status).toBe(404);
+    expect((await sendRaw(gateway, bytes))?.status).toBe(404);
   });
 
-  test("a target of more than 8 KiB is a 400 in our own words, and one beyond the runtime's limit a bare 431", async () => {
+  test("with a URL above 8 KiB are a 400, and above Bun's own limit a 431 without a body", async () => {
     const long = await sendRaw(gateway, head(`GET /v1/models?x=${"a".repeat(9_000)}`));
-    expect(long.answers[0]?.status).toBe(400);
-    expect(long.answers[0]?.body).toContain("at most 8192 characters");
-    const longer = await sendRaw(gateway, head(`GET /v1/models?x=${"a".repeat(90_000)}`));
-    expect([longer.answers[0]?.status, longer.closed]).toEqual([431, true]);
+    expect(long?.status).toBe(400);
+    expect(long?.body).toContain("at most 8192 characters");
+    const longer = await sendRawUntilClosed(
+      gateway,
+      head(`GET /v1/models?x=${"a".repeat(90_000)}`),
+    );
+    expect([longer.responses[0]?.status, longer.isClosed]).toEqual([431, true]);
   });
 
-  test("headers that are too long, or too many, are a 431", async () => {
-    const long = await sendRaw(gateway, head("GET /healthz", `X-A: ${"a".repeat(90_000)}\r\n`));
-    const many = await sendRaw(
+  test("with too long or too many headers are a 431", async () => {
+    const long = await sendRawUntilClosed(
+      gateway,
+      head("GET /healthz", `X-A: ${"a".repeat(90_000)}\r\n`),
+    );
+    const many = await sendRawUntilClosed(
       gateway,
       head("GET /healthz", Array.from({ length: 300 }, (_, n) => `X-${n}: a\r\n`).join("")),
     );
-    for (const { answers, closed } of [long, many])
-      expect([answers[0]?.status, closed]).toEqual([431, true]);
+    for (const { responses, isClosed } of [long, many])
+      expect([responses[0]?.status, isClosed]).toEqual([431, true]);
   });
 });
 
-describe("one connection, many requests", () => {
-  test("pipelined requests are answered in their order, each with its own id", async () => {
-    const line = await openRawConnection(gateway);
-    line.socket.write(
+describe("several requests on a connection", () => {
+  test("are answered in order when pipelined, each with its own id", async () => {
+    const connection = await openRawConnection(gateway);
+    connection.socket.write(
       head("GET /healthz") + json("{") + head("GET /v1/account", auth()) + head("GET /v1/nothing"),
     );
-    const { text } = await line.until(/not_found/, 2_000);
+    const { text } = await connection.until(/not_found/);
     const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
     expect(statuses).toEqual(["200", "400", "200", "404"]);
     const ids = [...text.matchAll(/x-request-id: (\w+)/gi)].map(([, id]) => id);
     expect(new Set(ids).size).toBe(4);
-    line.socket.destroy();
+    connection.socket.destroy();
   });
 
-  describe("beside an open model call", () => {
+  describe("during a model call", () => {
     let gateway: Gateway;
     let account: TestAccount;
     beforeAll(async () => {
@@ -270,7 +283,7 @@ describe("one connection, many requests", () => {
         messages: [
           {
             role: "user",
-            content: `[[sim: ${stream ? "tokens=20 chunks=20 pace=40" : "latency=400"}]] hello`,
+            content: `[[sim: ${stream ? "tokens=20 chunks=20 pace=1000" : "latency=20000"}]] hello`,
           },
         ],
         stream,
@@ -288,121 +301,137 @@ describe("one connection, many requests", () => {
       );
       return rows.map((row) => row["outcome"]);
     };
-    /** What is heard until the connection closes, and how the calls end that this began. */
-    const sent = async (
+    const hasHold = async (): Promise<boolean> =>
+      (await gateway.server.db.all("select id from hold where account_id = ?", [account.id]))
+        .length > 0;
+
+    interface AbortResult {
+      readonly text: string;
+      readonly outcomes: readonly unknown[];
+    }
+
+    /** Sends a call, runs `interrupt` once the call is held, and reads until the connection closes. */
+    const sendUntilClosed = async (
       bytes: string,
-      then: (socket: Awaited<ReturnType<typeof openRawConnection>>["socket"]) => void = () => {},
-    ): Promise<{ text: string; ended: readonly unknown[] }> => {
+      interrupt?: (connection: RawConnection) => Promise<unknown>,
+    ): Promise<AbortResult> => {
       const before = (await outcomes()).length;
-      const line = await openRawConnection(gateway);
-      line.socket.write(bytes);
-      await sleep(60);
-      then(line.socket);
-      const { text, isClosed } = await line.whenClosed(1_000);
+      const connection = await openRawConnection(gateway);
+      connection.socket.write(bytes);
+      if (interrupt !== undefined) {
+        await eventually(hasHold);
+        await interrupt(connection);
+      }
+      const { text, isClosed } = await connection.whenClosed();
       expect(isClosed).toBe(true);
-      for (let tries = 0; tries < 40 && (await outcomes()).length === before; tries++)
-        await sleep(25);
-      return { text, ended: (await outcomes()).slice(before) };
+      await eventually(async () => (await outcomes()).length > before);
+      return { text, outcomes: (await outcomes()).slice(before) };
     };
 
-    test("a second request, pipelined or later, closes the connection without an answer", async () => {
+    test("a second request, pipelined or later, closes the connection and aborts the call", async () => {
       for (const second of [model("length"), head("GET /healthz")]) {
-        const aborted = { text: "", ended: ["client_aborted"] };
-        expect(await sent(model("length") + second)).toEqual(aborted);
-        expect(await sent(model("length"), (socket) => socket.write(second))).toEqual(aborted);
+        const aborted = { text: "", outcomes: ["client_aborted"] };
+        expect(await sendUntilClosed(model("length") + second)).toEqual(aborted);
+        expect(await sendUntilClosed(model("length"), ({ write }) => write(second))).toEqual(
+          aborted,
+        );
       }
     });
 
-    test("so it does where the first streams already, and the stream is cut", async () => {
+    test("a second request truncates a stream", async () => {
       for (const second of [model("length"), head("GET /healthz")]) {
-        const { text, ended } = await sent(model("length", true), (socket) => socket.write(second));
-        expect([...text.matchAll(/HTTP\/1\.1 /g)].length).toBe(1);
-        expect(text).not.toContain("[DONE]");
-        expect(ended).toEqual(["client_aborted"]);
+        const result = await sendUntilClosed(model("length", true), async (connection) => {
+          await connection.until(/data: /);
+          await connection.write(second);
+        });
+        expect([...result.text.matchAll(/HTTP\/1\.1 /g)].length).toBe(1);
+        expect(result.text).not.toContain("[DONE]");
+        expect(result.outcomes).toEqual(["client_aborted"]);
       }
     });
 
-    test("the end of the client's side counts as leaving", async () => {
-      expect(await sent(model("length"), (socket) => socket.end())).toEqual({
+    test("a half-close by the client aborts the call", async () => {
+      const halfClose = async ({ socket }: RawConnection): Promise<void> => void socket.end();
+      expect(await sendUntilClosed(model("length"), halfClose)).toEqual({
         text: "",
-        ended: ["client_aborted"],
+        outcomes: ["client_aborted"],
       });
     });
 
-    test("trailers close the connection with a bare 400, which is all that the call gets", async () => {
-      expect(await sent(model("trailers"))).toEqual({
+    test("trailers abort the call with a 400 without a body", async () => {
+      expect(await sendUntilClosed(model("trailers"))).toEqual({
         text: "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
-        ended: ["client_aborted"],
+        outcomes: ["client_aborted"],
       });
     });
   });
 
-  test("the body of a GET is left aside, and is not taken for the next request", async () => {
-    const line = await openRawConnection(gateway);
+  test("ignore the body of a GET instead of parsing it as a request", async () => {
+    const connection = await openRawConnection(gateway);
     const body = head("GET /metrics");
-    line.socket.write(
+    connection.socket.write(
       head("GET /healthz", `Content-Length: ${body.length}\r\n`) + body + head("GET /readyz"),
     );
-    await line.until(/ok.*ok/s, 1_000);
-    const { text } = line.output();
+    await connection.until(/ok.*ok/s);
+    const { text } = connection.output();
     expect([...text.matchAll(/HTTP\/1\.1 200/g)].length).toBe(2);
     expect(text).not.toContain("postern_requests_total");
-    line.socket.destroy();
+    connection.socket.destroy();
   });
 
-  test("the body of a refused request is not taken for the next request either", async () => {
-    const line = await openRawConnection(gateway);
+  test("ignore the body of a rejected request instead of parsing it as a request", async () => {
+    const connection = await openRawConnection(gateway);
     const body = head("GET /healthz");
-    line.socket.write(
+    connection.socket.write(
       head("POST /v1/keys", `Content-Length: ${body.length}\r\n`) + body + head("GET /v1/x"),
     );
-    const { text } = await line.until(/401.*404/s, 1_000);
+    const { text } = await connection.until(/401.*404/s);
     const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
     expect(statuses).toEqual(["401", "404"]);
-    line.socket.destroy();
+    connection.socket.destroy();
   });
 
-  test("expect: 100-continue is answered before the body is sent", async () => {
-    const line = await openRawConnection(gateway);
-    line.socket.write(
+  test("answer expect: 100-continue before the body is sent", async () => {
+    const connection = await openRawConnection(gateway);
+    connection.socket.write(
       head(
         "POST /v1/accounts",
         "Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 2\r\n",
       ),
     );
-    expect((await line.until(/100 Continue/, 1_000)).text).toStartWith("HTTP/1.1 100 Continue");
-    line.socket.write("{}");
-    expect((await line.until(/api_key/, 2_000)).text).toContain("HTTP/1.1 201");
-    line.socket.destroy();
+    expect((await connection.until(/100 Continue/)).text).toStartWith("HTTP/1.1 100 Continue");
+    connection.socket.write("{}");
+    expect((await connection.until(/api_key/)).text).toContain("HTTP/1.1 201");
+    connection.socket.destroy();
   });
 
-  test("an upgrade is not taken up", async () => {
+  test("ignore an upgrade header", async () => {
     const upgrade =
       "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
-    const { answers } = await sendRaw(gateway, head("GET /healthz", upgrade));
-    expect(answers[0]?.status).toBe(200);
+    const response = await sendRaw(gateway, head("GET /healthz", upgrade));
+    expect(response?.status).toBe(200);
   });
 
-  test("no header of a request comes back in an answer", async () => {
-    const { answers } = await sendRaw(
+  test("do not echo request headers", async () => {
+    const response = await sendRaw(
       gateway,
       head(
         "GET /v1/nothing",
         "X-Canary: canary\r\nX-Request-Id: canary\r\nOrigin: https://canary\r\n",
       ),
     );
-    expect(`${answers[0]?.head}${answers[0]?.body}`).not.toContain("canary");
+    expect(`${response?.head}${response?.body}`).not.toContain("canary");
   });
 
-  test("a client that leaves at any point leaves nothing behind", async () => {
-    const whole = json('{"name":"half"}');
-    for (let length = 0; length < whole.length; length += 23) {
-      const line = await openRawConnection(gateway);
-      line.socket.write(whole.slice(0, length));
-      await sleep(1);
-      line.socket.destroy();
+  test("create nothing if the client disconnects at any point of a request", async () => {
+    const complete = json('{"name":"half"}');
+    for (let length = 0; length < complete.length; length += 23) {
+      const connection = await openRawConnection(gateway);
+      await connection.write(complete.slice(0, length));
+      connection.socket.destroy();
     }
-    await sleep(30);
+    // Time for a request to be processed by mistake.
+    await Bun.sleep(50);
     const { text } = await call(gateway, "GET /v1/keys", { key: account.key });
     expect(text).not.toContain("half");
   });

@@ -1,5 +1,4 @@
-// A second front door to a gateway's own routes and store that waits less than the real one, so that tests of waiting
-// need not wait.
+// A second listener on a gateway's routes and store, with shorter timeouts.
 
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
@@ -12,16 +11,16 @@ import { createKeys } from "../../src/keys/keys.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "../support/gateway.ts";
 
-/** The runtime counts silence in steps of four seconds; below two of them, a stream that moves is cut off as well. */
+/** Bun checks idle connections every four seconds; with less than two checks, active streams are closed as well. */
 export const IDLE_SECONDS = 8;
 const SMALL_BODY_MS = 600;
-export const LARGE_BODY_MS = 900;
+const LARGE_BODY_MS = 900;
 
-const MASTER = "a master secret that only these tests know";
+const MASTER = "a master secret of at least 32 characters";
 
 export async function startShortTimeoutGateway(
   options: GatewayOptions = {},
-  more: Pick<RequestHandlerDeps, "bodyQuota" | "bodyTimeouts"> = {},
+  overrides: Pick<RequestHandlerDeps, "bodyQuota" | "bodyTimeouts"> = {},
 ): Promise<Gateway> {
   const gateway = await startGateway({
     ...options,
@@ -50,7 +49,7 @@ export async function startShortTimeoutGateway(
     clientIpOf: createClientIpResolver([]),
     isDraining: () => false,
     bodyTimeouts: { smallBodyMs: SMALL_BODY_MS, largeBodyMs: LARGE_BODY_MS },
-    ...more,
+    ...overrides,
   });
   const listener = listen({ host: "127.0.0.1", port: 0, idleSeconds: IDLE_SECONDS }, handle);
   return {

