@@ -1,5 +1,3 @@
-// What Prometheus reads, byte for byte where that is its format's word.
-
 import { describe, expect, test } from "bun:test";
 import { HOUR_MS } from "../../src/base/time.ts";
 import { createMetrics, type Metrics } from "../../src/operations/metrics.ts";
@@ -23,7 +21,7 @@ const linesOf = (metrics: Metrics, name: string): readonly string[] =>
     .filter((line) => line.startsWith(name));
 
 describe("the metrics", () => {
-  test("each family is told with its help and its kind before its samples", () => {
+  test("have help and type lines before the samples of each family", () => {
     const text = newMetrics().render();
     const kinds = [...text.matchAll(/^# HELP (\w+) .+\n# TYPE \1 (counter|gauge|histogram)$/gm)];
     expect(kinds.map(([, name, kind]) => `${name} ${kind}`)).toEqual([
@@ -41,7 +39,7 @@ describe("the metrics", () => {
     expect(text).toEndWith("\n");
   });
 
-  test("every line is a comment, a sample or empty", () => {
+  test("consist of comments, samples and empty lines", () => {
     const metrics = newMetrics();
     metrics.recordRequest("readBalance", 200, 3.25);
     const sample = /^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [\d.e+-]+$/;
@@ -49,7 +47,7 @@ describe("the metrics", () => {
       expect(line === "" || line.startsWith("# ") || sample.test(line)).toBe(true);
   });
 
-  test("a clock that is set back takes no time away", () => {
+  test("do not decrease when the clock steps back", () => {
     const metrics = newMetrics();
     metrics.recordRequest("readBalance", 200, 2_000);
     metrics.recordRequest("readBalance", 200, -HOUR_MS);
@@ -58,7 +56,7 @@ describe("the metrics", () => {
     ]);
   });
 
-  test("answers are counted by their route and status", () => {
+  test("count requests by route and status", () => {
     const metrics = newMetrics();
     for (const status of [200, 200, 404]) metrics.recordRequest("readBalance", status, 1);
     metrics.recordRequest("none", 404, 1);
@@ -69,7 +67,7 @@ describe("the metrics", () => {
     ]);
   });
 
-  test("model calls are summed by their provider, to the nano-dollar", () => {
+  test("sum model calls by provider, exact to the nano-dollar", () => {
     const metrics = newMetrics();
     metrics.recordCall({ ...RECORD, cost: 5_000_000_001n });
     metrics.recordCall({ ...RECORD, cost: 2n });
@@ -95,7 +93,7 @@ describe("the metrics", () => {
     expect(linesOf(metrics, "postern_open_circuits")).toEqual(["postern_open_circuits 2"]);
   });
 
-  test("a bucket counts what took as long or less, and the last counts everything", () => {
+  test("have cumulative latency buckets", () => {
     const metrics = newMetrics();
     for (const ms of [0, 1, 2.5, 2.6, 300_000, 300_001]) metrics.recordRequest("r", 200, ms);
     const counts = new Map(
@@ -123,7 +121,7 @@ describe("the metrics", () => {
     ]);
   });
 
-  test("what is measured is measured when it is read, and a label cannot end itself", () => {
+  test("read gauges when rendered, and escape labels", () => {
     const metrics = newMetrics('1"\\\n');
     expect(linesOf(metrics, "postern_info")).toEqual([
       String.raw`postern_info{version="1\"\\\n"} 1`,

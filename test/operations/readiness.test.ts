@@ -1,4 +1,4 @@
-// `/readyz` on a store that still answers, but takes no more writes.
+// `/readyz` while the store can be read but not written.
 
 import { Database } from "bun:sqlite";
 import { SQL } from "bun";
@@ -6,46 +6,47 @@ import { describe, expect, test } from "bun:test";
 import path from "node:path";
 import { createReadinessCheck } from "../../src/operations/readiness.ts";
 import { call } from "../spec/api-client.ts";
+import { eventually } from "../support/eventually.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS, type StoreKind } from "../support/stores/stores.ts";
 
 describe.each([...STORE_KINDS])("on %s", (store) => {
-  test("a gateway whose store takes no writes says so, and is ready when it takes them again", async () => {
+  test("/readyz is 503 while the store rejects writes, and recovers", async () => {
     const gateway = await startGateway({ store });
-    await execute(store, gateway, FULL[store]);
-    const full = await call(gateway, "GET /readyz");
-    expect([full.status, full.body]).toEqual([503, { status: "store unavailable" }]);
+    await execute(store, gateway, REJECT_WRITES[store]);
+    const unready = await call(gateway, "GET /readyz");
+    expect([unready.status, unready.body]).toEqual([503, { status: "store unavailable" }]);
     expect((await call(gateway, "GET /healthz")).status).toBe(200);
-    await execute(store, gateway, ROOM[store]);
-    while ((await call(gateway, "GET /readyz")).status !== 200) await Bun.sleep(50);
+    await execute(store, gateway, ALLOW_WRITES[store]);
+    await eventually(async () => (await call(gateway, "GET /readyz")).status === 200);
     await gateway.stop();
   });
 });
 
-test("however many ask for it, the store is written to once", async () => {
+test("concurrent checks share one write", async () => {
   let writes = 0;
   const isWritable = createReadinessCheck(async () => {
     writes++;
   });
-  const answers = await Promise.all(Array.from({ length: 100 }, isWritable));
-  expect([await isWritable(), ...answers].every(Boolean)).toBe(true);
+  const results = await Promise.all(Array.from({ length: 100 }, isWritable));
+  expect([await isWritable(), ...results].every(Boolean)).toBe(true);
   expect(writes).toBe(1);
 });
 
-test("a store that says nothing is not ready, and has one write before it however many ask", async () => {
+test("a write that does not finish in time is not ready, and is not repeated meanwhile", async () => {
   let writes = 0;
-  const silent = Promise.withResolvers<void>();
+  const write = Promise.withResolvers<void>();
   const isWritable = createReadinessCheck(() => {
     writes++;
-    return silent.promise;
+    return write.promise;
   }, 10);
   expect(await Promise.all([isWritable(), isWritable()])).toEqual([false, false]);
-  silent.resolve();
+  write.resolve();
   expect([await isWritable(), writes]).toEqual([true, 1]);
 });
 
-// What a full disk does to every write, and to nothing that is read.
-const FULL: Readonly<Record<StoreKind, string>> = {
+// Simulates a full disk: writes fail, reads work.
+const REJECT_WRITES: Readonly<Record<StoreKind, string>> = {
   sqlite:
     "create trigger full_disk before update on process begin select raise(abort, 'full'); end",
   postgres: `
@@ -54,7 +55,7 @@ const FULL: Readonly<Record<StoreKind, string>> = {
     create trigger full_disk before update on process for each row execute function refuse();
   `,
 };
-const ROOM: Readonly<Record<StoreKind, string>> = {
+const ALLOW_WRITES: Readonly<Record<StoreKind, string>> = {
   sqlite: "drop trigger full_disk",
   postgres: "drop trigger full_disk on process",
 };

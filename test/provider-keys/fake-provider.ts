@@ -1,4 +1,4 @@
-// A provider on a loopback address that answers a GET as it is told to, and remembers what it was asked.
+// A fake provider on loopback that responds as configured and records requests.
 
 import type { ProviderEndpoint } from "../../src/provider-keys/key-check.ts";
 
@@ -11,8 +11,8 @@ export interface ReceivedRequest {
 export interface FakeProvider {
   readonly url: string;
   readonly requests: readonly ReceivedRequest[];
-  /** Changes what is answered from now on. */
-  readonly respondWith: (by: (request: Request) => Response | Promise<Response>) => void;
+  /** Sets the handler of the next requests. */
+  readonly respondWith: (handler: (request: Request) => Response | Promise<Response>) => void;
   readonly endpoint: (changes?: Partial<ProviderEndpoint["provider"]>) => ProviderEndpoint;
   readonly close: () => Promise<void>;
 }
@@ -21,7 +21,7 @@ export const GOOD_KEY = "sk-canary-0123456789abcdefghijklmnop-9fQz";
 
 export function openFakeProvider(): FakeProvider {
   const requests: ReceivedRequest[] = [];
-  let answerBy: (request: Request) => Response | Promise<Response> = acceptOnly(GOOD_KEY);
+  let handle: (request: Request) => Response | Promise<Response> = acceptOnly(GOOD_KEY);
   const server = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
@@ -31,15 +31,15 @@ export function openFakeProvider(): FakeProvider {
         method: request.method,
         headers: Object.fromEntries(request.headers),
       });
-      return answerBy(request);
+      return handle(request);
     },
   });
   const url = `http://127.0.0.1:${server.port}`;
   return {
     url,
     requests,
-    respondWith: (by) => {
-      answerBy = by;
+    respondWith: (handler) => {
+      handle = handler;
     },
     endpoint: (changes) => ({
       provider: {
@@ -58,17 +58,20 @@ export function openFakeProvider(): FakeProvider {
   };
 }
 
-/** What most providers do: a list of models for one key, and 401 to everything else. */
+/** Like most providers: a list of models for one key, 401 for any other. */
 export function acceptOnly(key: string): (request: Request) => Response {
   return (request) => {
-    const given =
+    const sentKey =
       request.headers.get("authorization")?.replace("Bearer ", "") ??
       request.headers.get("x-api-key") ??
       request.headers.get("api-key");
-    if (given === key) return Response.json({ object: "list", data: [] });
+    if (sentKey === key) return Response.json({ object: "list", data: [] });
     return Response.json(
       {
-        error: { message: `Incorrect API key provided: ${given}.`, type: "invalid_request_error" },
+        error: {
+          message: `Incorrect API key provided: ${sentKey}.`,
+          type: "invalid_request_error",
+        },
       },
       { status: 401 },
     );

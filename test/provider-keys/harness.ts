@@ -1,4 +1,4 @@
-// The provider-keys room behind real guards and idempotency, on a given store, with a fake provider.
+// The provider-key routes behind the real request handler and idempotency, on a given store, with a fake provider.
 
 import { secret } from "../../src/base/secret.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -22,20 +22,20 @@ export interface ApiResponse {
 
 export interface ProviderKeysHarness {
   readonly providerKeys: ProviderKeys;
-  readonly logged: readonly string[];
+  readonly logLines: readonly string[];
   readonly clock: { now: number };
   readonly call: (
-    who: string,
+    caller: string,
     method: string,
     path: string,
-    sent?: { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> },
+    request?: { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> },
   ) => Promise<ApiResponse>;
 }
 
-/** Callers are `alice` and `bob`, each with an account of that name; `openai` and `sim` may be chosen. */
+/** The callers are `alice` and `bob`, with accounts of that name; the providers are `openai` and `sim`. */
 export function openProviderKeysHarness(db: Db, provider: FakeProvider): ProviderKeysHarness {
   const clock = { now: START_MS };
-  const logged: string[] = [];
+  const logLines: string[] = [];
   const providerKeys = createProviderKeys({
     db,
     master: MASTER,
@@ -54,7 +54,7 @@ export function openProviderKeysHarness(db: Db, provider: FakeProvider): Provide
       level: "debug",
       isPretty: false,
       now: () => clock.now,
-      write: (line) => logged.push(line),
+      write: (line) => logLines.push(line),
     }),
     now: () => clock.now,
     authenticate: async (raw) =>
@@ -67,11 +67,16 @@ export function openProviderKeysHarness(db: Db, provider: FakeProvider): Provide
     clientIpOf: (peer) => peer,
     isDraining: () => false,
   });
-  const call: ProviderKeysHarness["call"] = async (who, method, path, { body, headers } = {}) => {
+  const call: ProviderKeysHarness["call"] = async (
+    caller,
+    method,
+    path,
+    { body, headers } = {},
+  ) => {
     const request = new Request(`http://127.0.0.1:8787${path}`, {
       method,
       headers: {
-        ...(who === "" ? {} : { authorization: `Bearer ${who}` }),
+        ...(caller === "" ? {} : { authorization: `Bearer ${caller}` }),
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...headers,
       },
@@ -84,5 +89,5 @@ export function openProviderKeysHarness(db: Db, provider: FakeProvider): Provide
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
   };
-  return { providerKeys, logged, clock, call };
+  return { providerKeys, logLines, clock, call };
 }

@@ -1,5 +1,5 @@
-// Certificates of an authority of our own, written in DER (X.690) as RFC 5280 has them: what no real authority would sign
-// can be made here, and nothing has to be installed or renewed.
+// A test certificate authority, encoding DER (X.690) by RFC 5280: it can issue expired and otherwise invalid certificates,
+// and needs no installed tools.
 
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIP } from "node:net";
@@ -16,7 +16,7 @@ export interface CertificateAuthority {
   /** PEM. */
   readonly cert: string;
   readonly issueCertificate: (options: {
-    /** The names and addresses that it is good for. */
+    /** DNS names and IP addresses of the certificate. */
     readonly hosts: readonly string[];
     readonly validFrom?: Date;
     readonly validUntil?: Date;
@@ -28,12 +28,12 @@ export function createCertificateAuthority(name: string): CertificateAuthority {
   const issue = (
     subject: string,
     publicKeyOfSubject: KeyObject,
-    rest: Validity & { extensions: Buffer[] },
+    fields: Validity & { extensions: Buffer[] },
   ) =>
     pemOf(
       "CERTIFICATE",
       encodeCertificate(
-        { issuer: name, subject, subjectKey: publicKeyOfSubject, ...rest },
+        { issuer: name, subject, subjectKey: publicKeyOfSubject, ...fields },
         privateKey,
       ),
     );
@@ -50,7 +50,7 @@ export function createCertificateAuthority(name: string): CertificateAuthority {
       const serverKeys = generateKeyPairSync("ec", { namedCurve: "P-256" });
       const names = sequence(...hosts.map(generalName));
       return {
-        cert: issue("a server", serverKeys.publicKey, {
+        cert: issue("server", serverKeys.publicKey, {
           from: validFrom,
           until: validUntil,
           extensions: [extension(SUBJECT_ALT_NAMES, names)],
@@ -78,8 +78,8 @@ const ECDSA_WITH_SHA256 = [1, 2, 840, 10_045, 4, 3, 2] as const;
 const BASIC_CONSTRAINTS = [2, 5, 29, 19] as const;
 const SUBJECT_ALT_NAMES = [2, 5, 29, 17] as const;
 
-function encodeCertificate(facts: CertificateFields, authorityKey: KeyObject): Buffer {
-  const { issuer, subject, subjectKey, from, until, extensions } = facts;
+function encodeCertificate(fields: CertificateFields, authorityKey: KeyObject): Buffer {
+  const { issuer, subject, subjectKey, from, until, extensions } = fields;
   const algorithm = sequence(objectId(ECDSA_WITH_SHA256));
   const signed = sequence(
     der(0xa0, integer(Buffer.of(2))),

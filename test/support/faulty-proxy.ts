@@ -1,33 +1,34 @@
-// A wire to PostgreSQL that can be cut at the worst moment: when a commit is on its way and its answer is not yet back.
+// A TCP proxy to PostgreSQL that can fail at a commit whose outcome the client then does not know.
 
 import { connect, createServer, type Socket } from "node:net";
 
 export interface FaultyProxy {
   readonly url: string;
-  /** Cuts the next connection that says `commit`, before or after the server hears of it; resolves when it is cut. */
+  /** Closes the next connection that sends `commit`, before or after forwarding it; resolves when it is closed. */
   readonly cutAtCommit: (when: "before" | "after") => Promise<void>;
-  /** From here on the server's machine is gone: no connection that is open now says anything, not even that it is closed. */
+  /** Simulates a lost host: open connections transfer nothing and are not closed. */
   readonly silence: () => void;
-  /** Nothing comes through any more. */
+  /** Closes all connections and stops listening. */
   readonly stop: () => void;
-  /** Again, at the same address. */
+  /** Listens again on the same port. */
   readonly restart: () => Promise<void>;
 }
 
 const COMMIT = Buffer.from("commit\0");
+/** Time for the server to process the commit before the connection is closed. */
 const REPLY_MS = 30;
 
 export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
   const target = new URL(url);
   const port = Number(target.port);
-  let pendingCut: { readonly when: "before" | "after"; readonly done: () => void } | undefined;
+  let pendingCut: { readonly when: "before" | "after"; readonly resolve: () => void } | undefined;
   const sockets = new Set<Socket>();
-  let silenced = 0;
-  let opened = 0;
+  let silencedUpTo = 0;
+  let openedConnections = 0;
   const server = createServer((client) => {
     const upstream = connect(port, target.hostname);
     let dropsReplies = false;
-    const number = ++opened;
+    const number = ++openedConnections;
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on("error", () => {});
@@ -38,23 +39,23 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
       });
     }
     client.on("data", (chunk: Buffer) => {
-      if (number <= silenced) return;
+      if (number <= silencedUpTo) return;
       if (pendingCut === undefined || !chunk.includes(COMMIT)) {
         upstream.write(chunk);
         return;
       }
-      const { when, done } = pendingCut;
+      const { when, resolve } = pendingCut;
       pendingCut = undefined;
       dropsReplies = true;
       if (when === "after") upstream.write(chunk);
       setTimeout(() => {
         client.destroy();
         upstream.destroy();
-        done();
+        resolve();
       }, REPLY_MS);
     });
     upstream.on("data", (chunk: Buffer) => {
-      if (!dropsReplies && number > silenced) client.write(chunk);
+      if (!dropsReplies && number > silencedUpTo) client.write(chunk);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -63,16 +64,17 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
   return {
     url: target.href,
     cutAtCommit: (when) =>
-      new Promise((done) => {
-        pendingCut = { when, done };
+      new Promise((resolve) => {
+        pendingCut = { when, resolve };
       }),
     silence: () => {
-      silenced = opened;
+      silencedUpTo = openedConnections;
     },
     stop: () => {
       for (const socket of sockets) socket.destroy();
       server.close();
     },
-    restart: () => new Promise((risen) => server.listen(Number(target.port), "127.0.0.1", risen)),
+    restart: () =>
+      new Promise((resolve) => server.listen(Number(target.port), "127.0.0.1", resolve)),
   };
 }

@@ -1,5 +1,4 @@
-// A whole gateway for tests: real HTTP on loopback, a store of its own, the simulator behind a port as its provider, and
-// a clock that moves only when it is told to, or the real one.
+// Starts a complete gateway for tests: HTTP on loopback, its own store, and the simulator behind a port as its provider.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +16,7 @@ export interface GatewayOptions {
   readonly store?: "sqlite" | "postgres";
   readonly databaseUrl?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Providers whose base address becomes the simulator's; `sim` unless told. */
+  /** Providers whose base URL is the simulator's; `sim` by default. */
   readonly providers?: readonly string[];
   readonly timeouts?: Partial<Timeouts>;
   readonly now?: () => number;
@@ -29,7 +28,7 @@ export interface Gateway {
   readonly server: Server;
   readonly config: Config;
   readonly simulatorUrl: string;
-  /** Every line that was logged. */
+  /** All logged lines. */
   readonly logLines: readonly string[];
   readonly stop: () => Promise<void>;
 }
@@ -39,7 +38,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const simulator = startSimulator(options.requireKey);
   const databaseUrl =
     options.databaseUrl ?? (options.store === "postgres" ? await migratedPostgres() : undefined);
-  // The port is taken first: the base URL is part of what the gateway says of itself.
+  // Listens first, because the port is part of the base URL in the configuration.
   let server: Server | undefined;
   const listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) =>
     server === undefined
@@ -110,7 +109,7 @@ interface ConfigInputs {
   readonly options: GatewayOptions;
 }
 
-/** Where each provider's paths begin, relative to the simulator. */
+/** Base paths of providers at the simulator; `/v1` by default. */
 const BASE_PATHS: Readonly<Record<string, string>> = { sim: "", anthropic: "" };
 
 function configFor({ url, folder, simulatorUrl, databaseUrl, options }: ConfigInputs): Config {
@@ -121,9 +120,10 @@ function configFor({ url, folder, simulatorUrl, databaseUrl, options }: ConfigIn
   };
   if (databaseUrl !== undefined) env["DATABASE_URL"] = databaseUrl;
   for (const id of options.providers ?? ["sim"]) {
-    const stem = PROVIDERS.find((provider) => provider.id === id)?.envPrefix ?? id.toUpperCase();
-    env[`${stem}_BASE_URL`] = simulatorUrl + (BASE_PATHS[id] ?? "/v1");
-    env[`${stem}_API_KEY`] = options.requireKey ?? "upstream-test-key";
+    const envPrefix =
+      PROVIDERS.find((provider) => provider.id === id)?.envPrefix ?? id.toUpperCase();
+    env[`${envPrefix}_BASE_URL`] = simulatorUrl + (BASE_PATHS[id] ?? "/v1");
+    env[`${envPrefix}_API_KEY`] = options.requireKey ?? "upstream-test-key";
   }
   const result = readConfig({
     env: { ...env, ...options.env },
@@ -140,7 +140,7 @@ export interface TestAccount {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Registers as an agent would. */
+/** Creates an account through the API. */
 export async function registerAccount(gateway: Pick<Gateway, "url">): Promise<TestAccount> {
   const response = await fetch(`${gateway.url}/v1/accounts`, {
     method: "POST",

@@ -1,4 +1,4 @@
-// The command line in this process, beside whatever else is on the same store: faster than a process of its own.
+// Runs a command of the CLI in this process, which is faster than a child process.
 
 import { runCommandLine } from "../../src/commands/commands.ts";
 import { readConfig } from "../../src/config/config.ts";

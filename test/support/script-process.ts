@@ -1,13 +1,13 @@
-// Runs a script of the tests as a process of its own and reads what it prints, line by line.
+// Runs a test script as a child process and reads its output line by line.
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 
 export interface ScriptProcess {
   readonly process: ChildProcessByStdio<Writable, Readable, null>;
-  /** Every line so far. */
+  /** All lines so far. */
   readonly lines: string[];
-  /** Resolves with the first line from now on that begins so; rejects when the process ends first. */
+  /** Resolves with the next line that starts with `start`; rejects if the process ends before. */
   readonly waitForLine: (start: string) => Promise<string>;
   readonly exitCode: Promise<number | null>;
 }
@@ -37,7 +37,7 @@ export function startScript(
     lines.push(...parts);
     notify();
   });
-  // A killed process may write into a pipe that nobody reads any more, and be written to when it is gone.
+  // Writing to a killed process fails with EPIPE.
   child.stdin.on("error", () => {});
   const exitCode = new Promise<number | null>((resolve) =>
     child.on("close", (code) => {
@@ -53,7 +53,7 @@ export function startScript(
         if (found.startsWith(start)) return found;
       }
       if (hasEnded)
-        throw new Error(`the process ended before it said "${start}": ${lines.join(" | ")}`);
+        throw new Error(`the process ended without printing "${start}": ${lines.join(" | ")}`);
       await changed.promise;
     }
   };

@@ -1,4 +1,4 @@
-// What a collector is told of model calls, by a whole gateway.
+// Spans of model calls, exported by a complete gateway.
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readConfig } from "../../src/config/config.ts";
@@ -26,42 +26,42 @@ interface CallRequest {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Starts a gateway, makes the calls one after another, and stops it, which sends what there is. */
-async function exportedSpans(
+/** Starts a gateway, makes the calls one by one, and stops it, which exports the spans. */
+async function makeCalls(
   calls: readonly CallRequest[],
   env: Readonly<Record<string, string>> = {},
-): Promise<readonly (Response & { readonly said: string })[]> {
+): Promise<readonly (Response & { readonly bodyText: string })[]> {
   gateway = await startGateway({
     env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, POSTERN_PROCESS_NAME: "north", ...env },
   });
-  const { headers: own } = await registerAccount(gateway);
-  const answers = [];
+  const account = await registerAccount(gateway);
+  const responses = [];
   for (const { path = "/v1/chat/completions", body = {}, headers = {} } of calls) {
-    const answer = await fetch(gateway.url + path, {
+    const response = await fetch(gateway.url + path, {
       method: "POST",
-      headers: { ...own, ...headers },
+      headers: { ...account.headers, ...headers },
       body: JSON.stringify({ ...CHAT, ...body }),
     });
-    answers.push(Object.assign(answer, { said: await answer.text() }));
+    responses.push(Object.assign(response, { bodyText: await response.text() }));
   }
   await gateway.stop();
   gateway = undefined;
-  return answers;
+  return responses;
 }
 
 const CHAT = {
   model: "sim/echo",
   max_tokens: 50,
-  messages: [{ role: "user", content: "tell nobody about the zebra" }],
+  messages: [{ role: "user", content: "a story about a zebra" }],
 };
 
-describe("a collector", () => {
-  test("is told of a call as a span in its caller's trace, with its tokens and its cost", async () => {
-    const [answer] = await exportedSpans([{ headers: { traceparent: TRACEPARENT } }]);
+describe("the collector", () => {
+  test("receives a span in the caller's trace with tokens and cost", async () => {
+    const [response] = await makeCalls([{ headers: { traceparent: TRACEPARENT } }]);
     const [span, ...others] = collector.spans();
     expect(others).toEqual([]);
     expect(span).toMatchObject({ traceId: TRACE, parentSpanId: PARENT, name: "chat sim/echo" });
-    const { usage } = JSON.parse(answer?.said ?? "");
+    const { usage } = JSON.parse(response?.bodyText ?? "");
     expect(span?.attributeValues).toMatchObject({
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "sim",
@@ -72,8 +72,8 @@ describe("a collector", () => {
       "http.request.method": "POST",
       "http.route": "/v1/chat/completions",
       "http.response.status_code": 200,
-      "postern.request_id": answer?.headers.get("x-request-id"),
-      "postern.cost_usd": Number(answer?.headers.get("x-postern-cost-usd")),
+      "postern.request_id": response?.headers.get("x-request-id"),
+      "postern.cost_usd": Number(response?.headers.get("x-postern-cost-usd")),
       "postern.outcome": "completed",
       "postern.stream": false,
     });
@@ -88,8 +88,8 @@ describe("a collector", () => {
     });
   });
 
-  test("is told of each API's calls, streamed or not", async () => {
-    await exportedSpans([
+  test("receives spans of all APIs, streamed or not", async () => {
+    await makeCalls([
       { body: { stream: true } },
       {
         path: "/v1/responses",
@@ -101,14 +101,14 @@ describe("a collector", () => {
         body: { model: "sim/embed", input: "hello", messages: undefined, max_tokens: undefined },
       },
     ]);
-    const shown = collector
+    const summaries = collector
       .spans()
       .map(({ name, attributeValues }) => [
         name,
         attributeValues["http.route"],
         attributeValues["postern.stream"],
       ]);
-    expect(shown).toEqual([
+    expect(summaries).toEqual([
       ["chat sim/echo", "/v1/chat/completions", true],
       ["chat sim/echo", "/v1/responses", false],
       ["chat sim/echo", "/v1/messages", true],
@@ -121,11 +121,11 @@ describe("a collector", () => {
       expect(attributeValues["postern.first_token_ms"]).toBeNumber();
   });
 
-  test("is told what a provider failed with, and which were tried", async () => {
-    const [answer] = await exportedSpans([
+  test("receives the error type and all attempts of a failed call", async () => {
+    const [response] = await makeCalls([
       { body: { messages: [{ role: "user", content: "[[sim: status=500]]" }] } },
     ]);
-    expect(answer?.status).toBe(500);
+    expect(response?.status).toBe(500);
     const [span] = collector.spans();
     expect(span?.status).toEqual({ code: 2, message: "upstream_error" });
     expect(span?.attributeValues).toMatchObject({
@@ -139,85 +139,85 @@ describe("a collector", () => {
     ]);
   });
 
-  test("never sees a word of a prompt or a reply, nor a key", async () => {
-    await exportedSpans([{}, { body: { stream: true } }]);
+  test("receives no prompts, replies or keys", async () => {
+    await makeCalls([{}, { body: { stream: true } }]);
     expect(collector.bodies.join("")).not.toContain("zebra");
     expect(collector.bodies.join("")).not.toContain("-rt-");
   });
 
-  test("finds calls of callers without a trace, or with none that is one, in traces of their own", async () => {
+  test("receives a new trace for calls without a valid traceparent", async () => {
     const headers = [
       {},
       { traceparent: "00-zz-01" },
       { traceparent: `00-${"0".repeat(32)}-${PARENT}-01` },
     ];
-    await exportedSpans(headers.map((one) => ({ headers: one })));
+    await makeCalls(headers.map((callHeaders) => ({ headers: callHeaders })));
     const spans = collector.spans();
     expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(3);
     for (const { parentSpanId } of spans) expect(parentSpanId).toBeUndefined();
   });
 
-  test("is not told of what its caller does not sample", async () => {
-    await exportedSpans([{ headers: { traceparent: `00-${TRACE}-${PARENT}-00` } }]);
+  test("receives no span of calls that the caller does not sample", async () => {
+    await makeCalls([{ headers: { traceparent: `00-${TRACE}-${PARENT}-00` } }]);
     expect(collector.bodies).toEqual([]);
   });
 
-  test("finds every call in a trace of its own where OTEL_PROPAGATORS says none", async () => {
-    await exportedSpans([{ headers: { traceparent: `00-${TRACE}-${PARENT}-00` } }], {
+  test("receives a new trace for every call if OTEL_PROPAGATORS is none", async () => {
+    await makeCalls([{ headers: { traceparent: `00-${TRACE}-${PARENT}-00` } }], {
       OTEL_PROPAGATORS: "none",
     });
     expect(collector.spans().map(({ traceId }) => traceId)).not.toContain(TRACE);
     expect(collector.spans()).toHaveLength(1);
   });
 
-  test("gets the headers and the service's name that are set", async () => {
-    await exportedSpans([{}], {
+  test("receives the configured headers and service name", async () => {
+    await makeCalls([{}], {
       OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20abc, x-scope=a%2Cb",
-      OTEL_SERVICE_NAME: "front door",
+      OTEL_SERVICE_NAME: "gateway",
     });
     expect(collector.headers[0]?.get("authorization")).toBe("Bearer abc");
     expect(collector.headers[0]?.get("x-scope")).toBe("a,b");
-    expect(collector.resource()["service.name"]).toBe("front door");
+    expect(collector.resource()["service.name"]).toBe("gateway");
   });
 
-  test("that is away changes no call, and /metrics counts what it did not get", async () => {
+  test("does not affect calls while it is unavailable", async () => {
     await collector.stop();
     gateway = await startGateway({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
     const { headers } = await registerAccount(gateway);
-    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
       headers,
       body: JSON.stringify(CHAT),
     });
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
     expect(metrics).toContain('postern_spans_total{fate="sent"} 0');
     expect(metrics).toContain('postern_spans_total{fate="dropped"} 0');
   });
 });
 
-describe("the settings of a collector", () => {
-  const mistakesOf = (env: Readonly<Record<string, string>>): readonly string[] => {
+describe("collector settings", () => {
+  const configErrors = (env: Readonly<Record<string, string>>): readonly string[] => {
     const read = readConfig({ env, hostName: "test", providers: [] });
     return read.ok ? [] : read.errors;
   };
 
-  test("say what is wrong with them", () => {
-    expect(mistakesOf({ OTEL_EXPORTER_OTLP_ENDPOINT: "127.0.0.1:4318" })).toEqual([
+  test("are validated", () => {
+    expect(configErrors({ OTEL_EXPORTER_OTLP_ENDPOINT: "127.0.0.1:4318" })).toEqual([
       "OTEL_EXPORTER_OTLP_ENDPOINT must be an http:// or https:// address",
     ]);
-    expect(mistakesOf({ OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" })).toEqual([
+    expect(configErrors({ OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" })).toEqual([
       "OTEL_EXPORTER_OTLP_PROTOCOL must be http/json, the only protocol that Postern supports; use the collector's HTTP port, usually 4318",
     ]);
     for (const headers of ["abc", "=x", "a b=c", "a=%", "a=%00"])
-      expect(mistakesOf({ OTEL_EXPORTER_OTLP_HEADERS: headers })).toEqual([
+      expect(configErrors({ OTEL_EXPORTER_OTLP_HEADERS: headers })).toEqual([
         "OTEL_EXPORTER_OTLP_HEADERS must be headers such as api-key=abc, separated by commas; write spaces and commas in a value as %20 and %2C",
       ]);
   });
 
-  test("that others of the machine's programs have are none of ours", () => {
+  test("accept values for other programs on the machine", () => {
     expect(
-      mistakesOf({
+      configErrors({
         OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
         OTEL_PROPAGATORS: "tracecontext,baggage",
         OTEL_SDK_DISABLED: "true",

@@ -1,4 +1,4 @@
-// A collector that keeps what it is told, and answers as it is ordered.
+// A fake OTLP collector that records exports and responds as configured.
 
 import { z } from "zod";
 
@@ -13,7 +13,7 @@ const Value = z.union([
 ]);
 const Attributes = z.array(z.strictObject({ key: z.string(), value: Value }));
 
-/** OTLP 1.x in JSON, as far as spans without events and links go. */
+/** OTLP 1.x JSON for spans without events and links. */
 const Export = z.strictObject({
   resourceSpans: z.array(
     z.strictObject({
@@ -54,13 +54,13 @@ export interface ReceivedSpan extends Readonly<
 
 export interface FakeCollector {
   readonly url: string;
-  /** What was sent, byte for byte. */
+  /** The raw request bodies. */
   readonly bodies: readonly string[];
   readonly headers: readonly Headers[];
   readonly spans: () => readonly ReceivedSpan[];
   /** The resource of the first export. */
   readonly resource: () => Readonly<Record<string, unknown>>;
-  /** How the next requests are answered. */
+  /** Handles the next requests. */
   respond: (request: Request) => Response | Promise<Response>;
   readonly stop: () => Promise<void>;
 }

@@ -1,5 +1,4 @@
-// A real browser out of npm, and a window of it that keeps what went wrong: messages of the console, failed and foreign
-// requests.
+// Starts Chromium from npm, and opens windows that record console messages, failed requests and requests to other sites.
 
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,7 +18,7 @@ const SCREEN_SIZES: Readonly<Record<Screen, { readonly width: number; readonly h
 
 export interface BrowserWindow {
   readonly page: Page;
-  /** What a person would find in the console, and every request that left this site. */
+  /** Console errors and warnings, failed requests, and requests to other sites. */
   readonly problems: readonly string[];
   readonly close: () => Promise<void>;
 }
@@ -27,22 +26,22 @@ export interface BrowserWindow {
 export async function launchBrowser(): Promise<Browser> {
   return await driver.launch({
     executablePath: await prepareBrowser(),
-    // In a single process, the first window that is closed takes the browser with it.
+    // With a single process, closing a window ends the browser.
     args: chromium.args.filter((argument) => argument !== "--single-process"),
     headless: true,
   });
 }
 
-// The package unpacks into the folder for temporary files, where a second process takes the half that it finds for the
-// whole. So it is unpacked aside and moved into its place at once; whoever comes second keeps the first one's.
+// The package unpacks into TMPDIR, where a concurrent process would use an incomplete executable. So it is unpacked into a
+// staging folder, which is renamed; if another process was first, its folder is used.
 export async function prepareBrowser(): Promise<string> {
   const entry = createRequire(import.meta.url).resolve("@sparticuz/chromium");
   const { version } = JSON.parse(
     readFileSync(path.join(path.dirname(entry), "..", "package.json"), "utf8"),
   );
   const folder = path.join(tmpdir(), `postern-browser-${version}-${process.getuid?.() ?? 0}`);
-  const program = path.join(folder, "chromium");
-  if (existsSync(program)) return program;
+  const executable = path.join(folder, "chromium");
+  if (existsSync(executable)) return executable;
   const previousTmpdir = process.env["TMPDIR"];
   const stagingFolder = mkdtempSync(`${folder}-`);
   try {
@@ -51,12 +50,12 @@ export async function prepareBrowser(): Promise<string> {
     renameSync(stagingFolder, folder);
   } catch (error) {
     rmSync(stagingFolder, { recursive: true, force: true });
-    if (!existsSync(program)) throw error;
+    if (!existsSync(executable)) throw error;
   } finally {
     if (previousTmpdir === undefined) delete process.env["TMPDIR"];
     else process.env["TMPDIR"] = previousTmpdir;
   }
-  return program;
+  return executable;
 }
 
 export interface DisplayMode {
@@ -66,7 +65,7 @@ export interface DisplayMode {
 
 export async function openWindow(
   browser: Browser,
-  site: string,
+  baseUrl: string,
   mode: DisplayMode,
 ): Promise<BrowserWindow> {
   const context = await browser.newContext({
@@ -86,7 +85,8 @@ export async function openWindow(
   });
   page.on("request", (request) => {
     const url = request.url();
-    if (!url.startsWith(`${site}/`) && !url.startsWith("data:")) problems.push(`foreign: ${url}`);
+    if (!url.startsWith(`${baseUrl}/`) && !url.startsWith("data:"))
+      problems.push(`other site: ${url}`);
   });
   return { page, problems, close: () => context.close() };
 }

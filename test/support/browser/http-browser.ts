@@ -1,5 +1,5 @@
-// A browser without a screen: it keeps cookies by path, follows redirects over real ports, and posts forms as a browser
-// would. Cookies know no ports, so one jar serves every port of a host.
+// An HTTP client that behaves like a browser: it keeps cookies by path, follows redirects and submits forms. As in browsers,
+// cookies are shared by all ports of a host.
 
 export interface HttpPage {
   readonly status: number;
@@ -9,7 +9,7 @@ export interface HttpPage {
 
 export interface HttpBrowser {
   readonly visit: (url: string) => Promise<HttpPage>;
-  /** Posts the form of a page with its hidden fields and these. */
+  /** Submits the first form of a page with its hidden fields and these fields. */
   readonly submit: (page: HttpPage, fields: Readonly<Record<string, string>>) => Promise<HttpPage>;
 }
 
@@ -22,21 +22,23 @@ interface Cookie {
 const REDIRECTS_MAX = 12;
 
 export function createHttpBrowser(): HttpBrowser {
-  let jar: Cookie[] = [];
+  let cookies: Cookie[] = [];
   const storeCookie = (line: string): void => {
     const [pair = "", ...attributes] = line.split(";").map((part) => part.trim());
     const name = pair.slice(0, pair.indexOf("="));
-    const path = attributes.find((one) => /^path=/i.test(one))?.slice(5) ?? "/";
-    const isExpired = attributes.some((one) => /^max-age=0$/i.test(one) || isPast(one));
-    jar = jar.filter((cookie) => cookie.name !== name || cookie.path !== path);
-    if (!isExpired) jar.push({ name, value: pair.slice(name.length + 1), path });
+    const path = attributes.find((attribute) => /^path=/i.test(attribute))?.slice(5) ?? "/";
+    const isExpired = attributes.some(
+      (attribute) => /^max-age=0$/i.test(attribute) || isPast(attribute),
+    );
+    cookies = cookies.filter((cookie) => cookie.name !== name || cookie.path !== path);
+    if (!isExpired) cookies.push({ name, value: pair.slice(name.length + 1), path });
   };
   const request = async (url: URL, init: RequestInit, hops: number): Promise<HttpPage> => {
-    const cookies = jar.filter(
+    const matching = cookies.filter(
       ({ path }) => url.pathname === path || url.pathname.startsWith(path.replace(/\/?$/, "/")),
     );
     const headers = new Headers(init.headers);
-    headers.set("cookie", cookies.map(({ name, value }) => `${name}=${value}`).join("; "));
+    headers.set("cookie", matching.map(({ name, value }) => `${name}=${value}`).join("; "));
     const response = await fetch(url, { ...init, headers, redirect: "manual" });
     for (const line of response.headers.getSetCookie()) storeCookie(line);
     const location = response.headers.get("location");

@@ -1,4 +1,4 @@
-// What every page owes to whoever opens it, whatever it shows, and the looks in which it owes that.
+// Checks that every page must pass, in all display modes.
 
 import { expect, test } from "bun:test";
 import type { DisplayMode, BrowserWindow } from "./chromium.ts";
@@ -12,11 +12,11 @@ export const DISPLAY_MODES: readonly DisplayMode[] = [
 
 /** Tests the page that a `beforeAll` of the same `describe` opens. */
 export function testPageBasics(openedWindow: () => BrowserWindow): void {
-  test("says nothing in the console and asks nobody else for anything", () => {
+  test("logs nothing to the console and makes no requests to other sites", () => {
     expect(openedWindow().problems).toEqual([]);
   });
 
-  test("has one first-level heading, a title, a language, and a landmark for its content", async () => {
+  test("has one h1, a title, a language and a main landmark", async () => {
     const { page } = openedWindow();
     expect(await page.locator("h1").count()).toBe(1);
     expect(await page.title()).toContain("Postern");
@@ -24,7 +24,7 @@ export function testPageBasics(openedWindow: () => BrowserWindow): void {
     expect(await page.locator("main").count()).toBe(1);
   });
 
-  test("its headings leave no level out", async () => {
+  test("skips no heading level", async () => {
     const levels = await openedWindow()
       .page.locator("h1, h2, h3, h4, h5, h6")
       .evaluateAll((headings) => headings.map((heading) => Number(heading.tagName.slice(1))));
@@ -35,7 +35,7 @@ export function testPageBasics(openedWindow: () => BrowserWindow): void {
     }
   });
 
-  test("does not scroll sideways", async () => {
+  test("does not scroll horizontally", async () => {
     const [content, screenWidth] = await openedWindow().page.evaluate(() => [
       document.documentElement.scrollWidth,
       document.documentElement.clientWidth,

@@ -1,5 +1,5 @@
-// RecordedCost replies that state what their provider charged for them, and the reasons for which that may differ from what is
-// charged here. The recordings are not part of this repository.
+// Recorded replies with the cost that their provider charged, and the known reasons for differences from our price. The
+// recordings are not part of this repository.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,17 +28,17 @@ export type RecordedCost = z.infer<typeof RecordedCost>;
 
 export interface CostComparison {
   readonly call: RecordedCost;
-  /** What this gateway would charge; undefined where it has no price, and so no route. */
+  /** The gateway's price; undefined without a price, and so without a route. */
   readonly usd: number | undefined;
 }
 
-/** Why a recorded cost may differ. The first that fits is the reason; a difference that fits none fails the test. */
+/** Known reasons for a difference; the first match applies. A difference without a match fails the test. */
 const KNOWN_DIFFERENCES: readonly (readonly [string, (of: CostComparison) => boolean])[] = [
   [
-    "the reply states a cost of 0: it was billed to the caller's own key, or elsewhere",
+    "the stated cost is 0: billed to the caller's own key",
     ({ call }) => call.provider_cost_usd === 0,
   ],
-  ["not offered here: no price, no route", ({ usd }) => usd === undefined],
+  ["no price, so no route", ({ usd }) => usd === undefined],
   [
     "Perplexity states each part of its cost rounded to a hundred-thousandth",
     ({ call, usd }) =>
@@ -59,13 +59,13 @@ const KNOWN_DIFFERENCES: readonly (readonly [string, (of: CostComparison) => boo
     ({ call }) => call.path.endsWith("test_openrouter_cache_instructions_gemini_real_api.yaml"),
   ],
   [
-    "OpenRouter routed an open-weight model to a host with a price of its own",
+    "OpenRouter routed an open-weight model to a host with its own price",
     ({ call }) =>
       call.provider === "openrouter" &&
       /^(deepseek|moonshotai|qwen|z-ai|openai\/gpt-oss)/.test(call.request_model),
   ],
   [
-    "OpenRouter's price for it was cut since, and its table has no dates",
+    "OpenRouter has lowered its price since, and its table has no dates",
     ({ call }) => call.provider === "openrouter" && call.request_model === "openai/gpt-5.6-sol",
   ],
 ];
@@ -91,14 +91,14 @@ export function recordedCosts(): readonly RecordedCost[] {
 
 export const EQUAL = "equal";
 
-/** "equal", why it is not, or undefined where nothing explains it. */
+/** "equal", the reason for a difference, or undefined for an unexplained one. */
 export function explainDifference(comparison: CostComparison): string | undefined {
   return isNear(comparison.call.provider_cost_usd, comparison.usd, 1e-9)
     ? EQUAL
     : KNOWN_DIFFERENCES.find(([, fits]) => fits(comparison))?.[0];
 }
 
-/** Equal within a tolerance; a nano more, because a charge is a whole number of them, rounded up. */
+/** Equal within a tolerance of floating-point arithmetic. */
 function isNear(recordedUsd: number, chargedUsd: number | undefined, tolerance: number): boolean {
   return chargedUsd !== undefined && Math.abs(recordedUsd - chargedUsd) <= tolerance + 1e-15;
 }

@@ -1,5 +1,4 @@
-// Recorded traffic of real providers, which lies beside the project and is never part of it. Tests that use it skip with a
-// notice where it is absent.
+// Reads recorded traffic of real providers, which is not part of this repository. Tests that use it are skipped without it.
 
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -13,7 +12,7 @@ import { skipUnless } from "../skip.ts";
 
 export type RecordedWire = "chat" | "responses" | "messages" | "gemini" | "converse";
 
-/** How the body of a reply is kept, and so how its stream is to be read. */
+/** How the body of a reply is stored. */
 export type BodyFormat = "json" | "sse" | "frames" | "payload-lines" | "event-array" | "other";
 
 export interface Recording {
@@ -21,23 +20,23 @@ export interface Recording {
   readonly interaction: number;
   readonly provider: string;
   readonly endpoint: string;
-  /** The wire that the reply is written in, or `undefined` where it is none that is metered. */
+  /** The wire format of the reply; undefined if it is not one that is metered. */
   readonly wire: RecordedWire | undefined;
   readonly model: string;
-  /** Whether the reply is a stream, as its bytes show. */
+  /** Whether the reply is a stream, judged by its bytes. */
   readonly stream: boolean;
   readonly status: number;
   readonly url: string;
   readonly requestBody: string | undefined;
   readonly responseBody: Uint8Array;
   readonly responseHeaders: Readonly<Record<string, string>>;
-  /** "raw" where these are the provider's own bytes; the folder's README says what else there is. */
+  /** "raw" for the provider's own bytes; the README of the recordings lists other forms. */
   readonly bodyForm: string;
   readonly bodyFormat: BodyFormat;
   readonly summary: {
     readonly features: readonly string[];
     readonly stopReasons: readonly string[];
-    /** The usage objects of the reply, merged, the last value of a key winning. */
+    /** The usage objects of the reply, merged; later values win. */
     readonly usage: Readonly<Record<string, unknown>>;
   };
 }
@@ -79,7 +78,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const ROOT = resolve(import.meta.dir, "..", "..", "..");
 
-/** The folder, or `undefined` where it is absent. */
+/** The folder of the recordings; undefined if there is none. */
 export function recordingsFolder(): string | undefined {
   const folder = resolve(
     ROOT,
@@ -96,33 +95,33 @@ export function skipWithoutRecordings(tests: string): boolean {
   );
 }
 
-/** Every recorded interaction, in the order of the manifest. A cassette is read once for all its interactions. */
+/** All recorded interactions in the order of the manifest. Each cassette is read once. */
 export function* recordings(
   accept: (row: { provider: string; endpoint: string; file: string }) => boolean = () => true,
 ): Generator<Recording> {
   const folder = recordingsFolder();
   if (folder === undefined) return;
-  let open = {
+  let current = {
     file: "",
     bytes: new Uint8Array(0) as Uint8Array,
     cassette: undefined as Cassette | undefined,
   };
   for (const row of jsonLines<ManifestRow>(join(folder, "manifest.jsonl"))) {
     if (!accept(row)) continue;
-    if (open.file !== row.file) {
+    if (current.file !== row.file) {
       const bytes = new Uint8Array(readFileSync(join(folder, row.file)));
       const cassette = row.file.startsWith("cassettes/")
         ? (JSON.parse(decoder.decode(bytes)) as Cassette)
         : undefined;
-      open = { file: row.file, bytes, cassette };
+      current = { file: row.file, bytes, cassette };
     }
-    yield open.cassette === undefined
-      ? fromFile(row, folder, open.bytes)
-      : fromCassette(row, open.cassette);
+    yield current.cassette === undefined
+      ? fromFile(row, folder, current.bytes)
+      : fromCassette(row, current.cassette);
   }
 }
 
-/** The events of a recorded stream, whichever form it is kept in. */
+/** The events of a recorded stream in any format. */
 export function eventsOf(recording: Recording): RecordedEvent[] {
   const text = (): string => decoder.decode(recording.responseBody);
   switch (recording.bodyFormat) {
@@ -150,7 +149,7 @@ export function eventsOf(recording: Recording): RecordedEvent[] {
   }
 }
 
-/** The bytes that a provider would send for this reply: its own where they were kept, else made from its events. */
+/** The bytes that the provider sent, or their reconstruction from the recorded events. */
 export function replayBytes(recording: Recording): Uint8Array {
   const { bodyFormat, wire } = recording;
   if (bodyFormat !== "payload-lines" && bodyFormat !== "event-array") return recording.responseBody;
@@ -197,14 +196,14 @@ function fromFile(row: ManifestRow, folder: string, bytes: Uint8Array): Recordin
     status: row.status ?? 200,
     url: "",
     requestBody: request !== "" && existsSync(request) ? readFileSync(request, "utf8") : undefined,
-    responseBody: wholeReply(row, bytes) ?? bytes,
+    responseBody: unwrapSingleReply(row, bytes) ?? bytes,
     responseHeaders: {},
     bodyForm: row.response_body_form ?? "",
   });
 }
 
-// Where a stream was asked for and a whole reply came, the source filed it as a stream of one event.
-function wholeReply(row: ManifestRow, bytes: Uint8Array): Uint8Array | undefined {
+// A non-streamed reply to a streaming request is recorded as a stream with one event.
+function unwrapSingleReply(row: ManifestRow, bytes: Uint8Array): Uint8Array | undefined {
   if (
     !row.file.endsWith("vertex-anthropic/response-streaming.json") &&
     !row.file.endsWith("vertex-anthropic/followup-response-streaming.json")
@@ -245,7 +244,7 @@ function bytesOf({ body, body_encoding: encoding }: CassetteBody): Uint8Array {
     : encoder.encode(body ?? "");
 }
 
-// One source kept its binary streams as base64 text.
+// One source stored binary streams as base64 text.
 function unwrapBody(row: ManifestRow, bytes: Uint8Array): Uint8Array {
   if (!row.endpoint.endsWith("-stream") || bytes[0] !== 65) return bytes;
   return new Uint8Array(Buffer.from(decoder.decode(bytes), "base64"));
@@ -255,7 +254,7 @@ function bodyFormatOf(file: string, body: Uint8Array): BodyFormat {
   if (file.endsWith(".chunks.txt")) return "payload-lines";
   if (file.startsWith("lingua/") && file.endsWith("response-streaming.json") && body[0] === 91)
     return "event-array";
-  // The first byte of a frame is that of its length, which is far below 16 MiB.
+  // A frame starts with its length in four bytes; the first is 0 below 16 MiB.
   if (body[0] === 0) return "frames";
   const text = decoder.decode(body);
   if (/^\s*(?:data|event|id|retry)?:/.test(text)) return "sse";
@@ -284,7 +283,7 @@ const WIRES: ReadonlyMap<string, RecordedWire> = new Map([
   ["bedrock.converse-stream", "converse"],
 ]);
 
-// Fixtures that came without a request were filed by the name of their provider; their bodies know better.
+// Fixtures without a request are labeled by provider; their bodies show the actual wire.
 function wireOf(row: ManifestRow, body: Uint8Array): RecordedWire | undefined {
   const wire = WIRES.get(row.endpoint);
   if (row.file.startsWith("cassettes/")) return wire;
@@ -299,7 +298,7 @@ function wireOf(row: ManifestRow, body: Uint8Array): RecordedWire | undefined {
     : wire;
 }
 
-// A frame's event is named by a header; Bedrock's raw invocations wrap the model's own event in base64.
+// The event name of a frame is a header.
 function fromFrame(frame: {
   headers: ReadonlyMap<string, string>;
   payload: Uint8Array;
@@ -308,7 +307,7 @@ function fromFrame(frame: {
   return { name, data: decoder.decode(frame.payload) };
 }
 
-// A bare payload names its event by `type`, or, on Converse, by its only key.
+// The event name of a payload is its `type`, or its only key on Converse.
 function fromPayload(line: string): RecordedEvent {
   const payload: unknown = isJson(line) ? JSON.parse(line) : undefined;
   if (typeof payload !== "object" || payload === null) return { name: "", data: line };

@@ -1,5 +1,3 @@
-// The tests that keep the house are only as good as what they see of it.
-
 import { describe, expect, test } from "bun:test";
 import { codeLines, importsOf, moduleOf, type SourceFile } from "./source-files.ts";
 
@@ -8,7 +6,7 @@ function fileOf(text: string, path = "src/keys/keys.ts"): SourceFile {
 }
 
 describe("importsOf", () => {
-  test("sees every form of import, and what is of types only", () => {
+  test("finds every form of import and marks type-only ones", () => {
     const file = fileOf(
       [
         'import { readConfig } from "../config/config.ts";',
@@ -40,7 +38,7 @@ describe("importsOf", () => {
 });
 
 describe("codeLines", () => {
-  test("leaves code alone and blanks comments, strings, templates and regular expressions, line for line", () => {
+  test("blanks comments, strings, templates and regular expressions, line by line", () => {
     const file = fileOf(
       [
         'const a = "Bun." + `Bun.',
@@ -56,7 +54,7 @@ describe("codeLines", () => {
 });
 
 describe("moduleOf", () => {
-  test("is the folder below src", () => {
+  test("returns the folder below src", () => {
     expect([
       moduleOf("src/inference/wires/chat/chat.ts"),
       moduleOf("src/server/routes.ts"),

@@ -1,4 +1,4 @@
-// The project's own files as text, for the tests that keep the house.
+// Reads the project's source files for the architecture tests.
 
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
@@ -6,7 +6,7 @@ import path from "node:path";
 export const ROOT = path.resolve(import.meta.dir, "../../..");
 
 export interface SourceFile {
-  /** From the project's folder, with forward slashes: `src/keys/keys.ts`. */
+  /** Relative to the project root, with forward slashes: `src/keys/keys.ts`. */
   readonly path: string;
   readonly text: string;
   readonly lines: readonly string[];
@@ -14,9 +14,9 @@ export interface SourceFile {
 
 export interface Import {
   readonly from: string;
-  /** Only types are imported, so nothing of the other file is run. */
+  /** Whether only types are imported. */
   readonly isTypeOnly: boolean;
-  /** The project's file that is imported; undefined for packages. */
+  /** The imported file of this project; undefined for packages. */
   readonly target: string | undefined;
 }
 
@@ -35,7 +35,7 @@ export function filesUnder(folder: string, pattern = /\.(ts|tsx)$/): readonly So
     });
 }
 
-/** `src/keys/keys.ts` is of the room `keys`; a file directly in `src` is a room of its own. */
+/** The top-level folder: `keys` for `src/keys/keys.ts`. A file directly in `src` is its own module. */
 export function moduleOf(file: string): string {
   return file.split("/")[1] ?? file;
 }
@@ -63,12 +63,12 @@ function hasOnlyTypes(names: string): boolean {
 const NON_CODE =
   /\/\/[^\n]*|\/\*[\s\S]*?\*\/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`|(?<=[(,=:[!&|?{};+\-*%<>~^\n]\s*|return\s+)\/(?![/*])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/g;
 
-/** The code with comments, strings and regular expressions blanked out, line for line. */
+/** The code with comments, strings and regular expressions replaced by spaces, line by line. */
 export function codeLines(file: SourceFile): readonly string[] {
-  return file.text.replaceAll(NON_CODE, (piece) => piece.replaceAll(/[^\n]/g, " ")).split("\n");
+  return file.text.replaceAll(NON_CODE, (match) => match.replaceAll(/[^\n]/g, " ")).split("\n");
 }
 
-/** How many lines hold nothing but a comment. */
+/** The number of lines that contain only a comment. */
 export function commentLines(file: SourceFile): number {
   return file.lines.filter((line) => /^\s*(\/\/|\/\*|\*)/.test(line)).length;
 }

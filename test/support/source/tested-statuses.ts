@@ -1,14 +1,13 @@
-// Which promised statuses the tests have seen. Each test file runs in a process of its own, so the registry is the text
-// of the calls: `expectStatus("createAccount", 201, answer)` fails where the answer has another status, and the test of the
-// route table reads which calls there are.
+// Registry of documented statuses that tests cover. Test files run in several processes, so the registry is the source text:
+// a test of the route table searches it for calls such as `expectStatus("createAccount", 201, response)`.
 
 import { expect } from "bun:test";
 import { filesUnder } from "./source-files.ts";
 
-/** What this process has seen, for loops over the route table, whose calls name no route. */
+/** Covered in this process by loops over the route table, whose calls contain no literal route id. */
 const testedInProcess = new Set<string>();
 
-/** Says that a route gave a status that it promises. */
+/** Expects a documented status of a route. */
 export function expectStatus(
   routeId: string,
   status: number,
@@ -20,7 +19,7 @@ export function expectStatus(
   testedInProcess.add(`${routeId} ${status}`);
 }
 
-/** Every `<route id> <status>` that some test provokes. */
+/** Every `<route id> <status>` that a test covers. */
 export function testedStatuses(): ReadonlySet<string> {
   const written = filesUnder("test", /\.test\.tsx?$/).flatMap(({ text }) =>
     [...text.matchAll(/\bexpectStatus\(\s*"(\w+)",\s*(\d{3})/g)].map(

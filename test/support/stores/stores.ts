@@ -1,4 +1,4 @@
-// One suite for both stores, and the means to open the same store again in this process or another.
+// Opens SQLite and PostgreSQL stores for tests, also a second time from another process.
 
 import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import { migratedPostgres, testPostgres } from "./postgres.ts";
 export const STORE_KINDS = ["sqlite", "postgres"] as const;
 export type StoreKind = (typeof STORE_KINDS)[number];
 
-/** Where a store is: a data folder or a database URL, as text that can be handed to another process. */
+/** The location of a store: a data folder or a database URL. */
 export interface StoreLocation {
   readonly kind: StoreKind;
   readonly address: string;
@@ -24,7 +24,7 @@ export interface TestStore {
   readonly close: () => Promise<void>;
 }
 
-/** Calls the suite once a store; `open` gives a new, migrated store. */
+/** Runs the suite once per kind of store; `open` creates a new store with the current schema. */
 export function describeEachStore(
   suite: (kind: StoreKind, open: () => Promise<TestStore>) => void,
   kinds: readonly StoreKind[] = STORE_KINDS,
@@ -49,7 +49,7 @@ export async function openStore(kind: StoreKind): Promise<TestStore> {
   };
 }
 
-/** A place where nothing is yet. */
+/** The location of a new, empty store. */
 export async function newStoreLocation(kind: StoreKind): Promise<StoreLocation> {
   return { kind, address: kind === "sqlite" ? scratchFolder() : await testPostgres() };
 }
@@ -58,7 +58,7 @@ export function openStoreAt({ kind, address }: StoreLocation): Db {
   return kind === "sqlite" ? openSqlite({ folder: address, lock: false }) : openPostgres(address);
 }
 
-/** A new folder, in memory where the machine offers that: the tests kill processes, not the machine. */
+/** A new folder, in memory if available: the tests do not need it to survive a reboot. */
 export function scratchFolder(): string {
   let base = "/dev/shm";
   try {
