@@ -47,6 +47,8 @@ export interface ProviderAccounts {
   readonly isAvailable: (providerId: string) => boolean;
 }
 
+/** The credential label of the gateway's own accounts. */
+export const GATEWAY_LABEL = "gateway";
 const SIMULATOR_URL = "http://simulator.invalid";
 
 export function createProviderAccounts(deps: ProviderAccountsDeps): ProviderAccounts {
@@ -73,7 +75,7 @@ function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAcc
       provider,
       baseUrl: SIMULATOR_URL,
       apiKey: undefined,
-      label: "gateway",
+      label: GATEWAY_LABEL,
       byok: false,
       inProcess: deps.simulator,
     };
@@ -90,7 +92,7 @@ function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAcc
     provider,
     baseUrl,
     apiKey: setting?.apiKey,
-    label: "gateway",
+    label: GATEWAY_LABEL,
     byok: false,
     ...(authorizer === undefined ? {} : { authorizer }),
   };
@@ -142,7 +144,9 @@ function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps)
   const isReady = declared.api_key_env === undefined || apiKey !== undefined;
   return {
     provider,
-    credential: isReady ? { provider, baseUrl, apiKey, label: "gateway", byok: false } : undefined,
+    credential: isReady
+      ? { provider, baseUrl, apiKey, label: GATEWAY_LABEL, byok: false }
+      : undefined,
     baseUrl,
   };
 }

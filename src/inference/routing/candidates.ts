@@ -6,7 +6,7 @@ import type { Secret } from "../../base/secret.ts";
 import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
 import { datedCard } from "../../models/price-card.ts";
 import type { Provider, RelayedWire, UpstreamWire } from "../providers/providers.ts";
-import type { Credential } from "../providers/credentials.ts";
+import type { Credential, ProviderAccount } from "../providers/credentials.ts";
 
 export interface Candidate {
   /** The wires to call the provider on: the caller's own if the provider has it, otherwise in order of preference. */
@@ -24,12 +24,6 @@ export interface Candidate {
 export interface CallerProviderKey {
   readonly id: string;
   readonly apiKey: Secret;
-}
-
-interface ProviderAccount {
-  readonly provider: Provider;
-  readonly credential: Credential | undefined;
-  readonly baseUrl: string;
 }
 
 export interface CandidateDeps {

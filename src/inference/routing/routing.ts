@@ -22,6 +22,7 @@ import {
   localModel,
   noProviderConfigured,
 } from "./candidates.ts";
+import { GATEWAY_LABEL } from "../providers/credentials.ts";
 import { PROVIDERS, type RelayedWire } from "../providers/providers.ts";
 import { type Endpoint, orderEndpoints, type RoutingState } from "./provider-order.ts";
 import { type RoutingPreferences, readPreferences } from "./routing-preferences.ts";
@@ -36,9 +37,6 @@ export interface RoutingDeps extends CandidateDeps {
 
 /** More candidates would only delay the caller's error and increase the hold. */
 const MAX_CANDIDATES = 12;
-
-/** The credential label of the gateway's own accounts. */
-const GATEWAY_LABEL = "gateway";
 
 const DEFAULT_PREFERENCES: RoutingPreferences = {
   models: [],
