@@ -21,6 +21,7 @@ const result = await disconnectManyClients(gateway, account, {
   concurrency,
   onProgress: (done) => console.log(`${done} clients disconnected, ${rssMb()} MiB`),
 });
+// The sockets of the last clients close before the memory is read.
 await Bun.sleep(1_000);
 Bun.gc(true);
 

@@ -3,6 +3,7 @@
 
 import { findProvider } from "@pydantic/genai-prices";
 import type { ConditionalPrice, MatchLogic, ModelInfo, ModelPrice } from "@pydantic/genai-prices";
+import { HOUR_MS, SECOND_MS } from "../base/time.ts";
 import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
 import { datedCard, picoPerUnit, picoPerToken } from "./price-card.ts";
 import type { DatedCard } from "./price-card.ts";
@@ -73,7 +74,7 @@ const THOUSAND_KEYS: Readonly<Record<string, Meter>> = {
 };
 /** So far every provider counts cached images as cached text, and citations as input. */
 const IGNORED_KEYS = new Set(["cache_image_read_mtok", "output_citation_mtok", "audio_hours"]);
-const SECONDS_PER_HOUR = 3600;
+const SECONDS_PER_HOUR = HOUR_MS / SECOND_MS;
 
 /**
  * Models of endpoints that we do not have: images, speech, live sessions, moderation, documents, legacy completions. Their

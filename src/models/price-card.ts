@@ -1,7 +1,7 @@
 // Converts written prices (decimals, dates, hours) to price cards in integers. Our tables and the operator's models file use
 // this one format.
 
-import { DAY_MS } from "../base/time.ts";
+import { DAY_MS, SECOND_MS } from "../base/time.ts";
 import type { FeeMeter, TokenMeter } from "../base/usage-meters.ts";
 import type { Pico } from "../base/money.ts";
 import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
@@ -54,14 +54,14 @@ export interface DatedCard {
 
 const PICO_DIGITS_PER_MILLION = 6;
 const PICO_DIGITS = 12;
-const DAY_SECONDS = 86_400;
+const DAY_SECONDS = DAY_MS / SECOND_MS;
 const DAYS_PER_WEEK = 7;
 /** 1970-01-01 was a Thursday. */
 const EPOCH_WEEKDAY = 4;
 
 /** The card at a point in time: the last entry that applies, otherwise the first one. */
 export function cardAt(prices: readonly DatedCard[], at: number): PriceCard | undefined {
-  const seconds = Math.floor(at / 1000) % DAY_SECONDS;
+  const seconds = Math.floor(at / SECOND_MS) % DAY_SECONDS;
   const weekday = (Math.floor(at / DAY_MS) + EPOCH_WEEKDAY) % DAYS_PER_WEEK;
   for (let index = prices.length - 1; index >= 0; index--) {
     const price = prices[index];
@@ -140,7 +140,7 @@ function hoursOf({ start, end, weekdays }: PriceHours): NonNullable<DatedCard["h
 
 function secondsOf(timeOfDay: string): number {
   const [hours = 0, minutes = 0, seconds = 0] = timeOfDay.replace("Z", "").split(":").map(Number);
-  return hours * 3600 + minutes * 60 + seconds;
+  return (hours * 60 + minutes) * 60 + seconds;
 }
 
 function parseDecimal(value: Decimal, digits: number): bigint {
