@@ -137,7 +137,7 @@ describe("postern admin backup and verify-ledger", () => {
   });
 
   test("make no store where there is none, and say where they looked", async () => {
-    const elsewhere = path.join(folder, "elsewhere");
+    const elsewhere = path.join(folder, "wrong chain");
     const { code, stderr } = await runPostern(["admin", "list"], {
       ...settings,
       POSTERN_DATA_DIR: elsewhere,

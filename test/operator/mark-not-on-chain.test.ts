@@ -156,7 +156,7 @@ describeEachStore((kind, openStore) => {
       facilitator.faults.settle = "reply lost";
       const bill = { accountId, invoice: { amountCents: 95 } };
       expect(await rejectionMessage(acceptPayment(counter, bill, header))).toContain("settlement");
-      facilitator.faults.settle = "fine";
+      facilitator.faults.settle = "ok";
       shop.clock.now += EXPIRED_MS;
       facilitator.chain.advance(EXPIRED_MS / 1_000);
       await pollX402(counter);

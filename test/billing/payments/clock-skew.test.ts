@@ -63,7 +63,7 @@ describeEachStore((kind, open) => {
     await harness.runTopUps();
     await harness.runPoll();
     harness.clock.now -= YEAR_MS;
-    stripe.fault = "fine";
+    stripe.fault = "ok";
     expect(await listTopUps(harness.db, accountId, 9)).toMatchObject([{ isOpen: true }]);
     stripe.pay(stripe.sessionAt(start.kind === "page" ? start.url : null));
     stripe.webhookEvents.length = 0;

@@ -47,7 +47,7 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     });
   });
   afterEach(async () => {
-    stripe.fault = "fine";
+    stripe.fault = "ok";
     stripe.webhookEvents.length = 0;
     await expectLedgerValid(gateway.server.db);
   });
@@ -100,7 +100,7 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const lost = await submitForm(invoice.pay_url);
     expect(lost.status).toBe(503);
     expect(await lost.text()).toContain("Nothing was charged");
-    stripe.fault = "fine";
+    stripe.fault = "ok";
     const pages = await Promise.all(Array.from({ length: 6 }, () => openCheckout(invoice)));
     pages.push(await openCheckout(invoice));
     expect(new Set(pages.map(({ id }) => id)).size).toBe(1);
@@ -256,7 +256,7 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const voided = await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
     expect(voided.status).toBe(503);
     expect(Number(voided.headers.get("retry-after"))).toBeGreaterThan(0);
-    stripe.fault = "fine";
+    stripe.fault = "ok";
     await deliver();
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
   });

@@ -75,7 +75,7 @@ test("a process killed during the charge leaves one top-up, one charge and one c
   await eventually(() => stripe.calls.includes(CHARGE), WAIT);
   process.kill(-(one.process.pid ?? 0), "SIGKILL");
   await one.exited;
-  stripe.fault = "fine";
+  stripe.fault = "ok";
   await eventually(() => stripe.intents.size === 1, WAIT);
   expect(await latestTopUpOf(account)).toMatchObject({ state: "charging", isOpen: true });
   expect((await readWallet(db, account.id)).paid).toBe(0n);

@@ -56,7 +56,7 @@ describeEachStore((kind, open) => {
       harness = await createBillingHarness(store.db, stripe.env);
     });
     afterEach(async () => {
-      stripe.fault = "fine";
+      stripe.fault = "ok";
       stripe.webhookEvents.length = 0;
       await expectLedgerMatchesStripe(harness, stripe);
     });
@@ -172,7 +172,7 @@ describeEachStore((kind, open) => {
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "down";
       await runJob();
-      stripe.fault = "fine";
+      stripe.fault = "ok";
       const [open] = await topUpsOf(accountId);
       expect(open).toMatchObject({ state: "charging", isOpen: true });
       // Meanwhile its invoice can neither be paid by hand nor voided.
@@ -203,7 +203,7 @@ describeEachStore((kind, open) => {
         await harness.spend(accountId, 9n * NANO_PER_USD);
         stripe.fault = hasCrashed ? "down" : "reply lost";
         await runJob();
-        stripe.fault = "fine";
+        stripe.fault = "ok";
         const [topUp] = await topUpsOf(accountId);
         if (topUp === undefined) throw new Error("no top-up");
         if (hasCrashed) {
@@ -229,7 +229,7 @@ describeEachStore((kind, open) => {
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "reply lost";
       await runJob();
-      stripe.fault = "fine";
+      stripe.fault = "ok";
       const webhooks = [...stripe.webhookEvents];
       await deliver();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
@@ -246,7 +246,7 @@ describeEachStore((kind, open) => {
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "reply lost";
       await runJob();
-      stripe.fault = "fine";
+      stripe.fault = "ok";
       await deliver();
       expect(await paidOf(accountId)).toBe(11n * NANO_PER_USD);
       const intent = charges().at(-1);
@@ -419,7 +419,7 @@ describeEachStore((kind, open) => {
           topUp.id,
         ]),
       );
-      stripe.fault = "fine";
+      stripe.fault = "ok";
       await requirePaymentMethods(harness.billing.processor).charge({
         ...topUp,
         customer: method.customer ?? "",
@@ -440,7 +440,7 @@ describeEachStore((kind, open) => {
       await harness.spend(accountId, 9n * NANO_PER_USD);
       stripe.fault = "down";
       await runJob();
-      stripe.fault = "fine";
+      stripe.fault = "ok";
       const [lost] = await topUpsOf(accountId);
       if (lost === undefined) throw new Error("no top-up");
       const failure = { reason: "processor_unreachable", now: harness.clock.now } as const;
@@ -589,7 +589,7 @@ describeEachStore((kind, open) => {
       stripe.fault = "down";
       await harness.runPoll();
       expect(method.isAttached).toBe(true);
-      stripe.fault = "fine";
+      stripe.fault = "ok";
       harness.clock.now += MINUTE_MS + 1;
       await harness.runPoll();
       expect(method.isAttached).toBe(false);

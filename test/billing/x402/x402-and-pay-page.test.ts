@@ -68,7 +68,7 @@ describeEachStore((kind, open) => {
     }: Awaited<ReturnType<typeof newPayable>>): Promise<void> {
       facilitator.faults.settle = "reply lost";
       expect(await rejectionMessage(pay())).toContain("settlement");
-      facilitator.faults.settle = "fine";
+      facilitator.faults.settle = "ok";
     }
 
     /** Runs `action` before the first write to the store. */

@@ -151,7 +151,7 @@ describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
   function withFaults<T>(faults: Partial<FacilitatorFaults>, work: () => Promise<T>): Promise<T> {
     Object.assign(facilitator.faults, faults);
     return work().finally(() =>
-      Object.assign(facilitator.faults, { verify: "fine", settle: "fine", node: "fine" }),
+      Object.assign(facilitator.faults, { verify: "ok", settle: "ok", node: "ok" }),
     );
   }
 
@@ -160,7 +160,7 @@ describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
     facilitator.chain.advance(Math.floor(ms / 1_000));
   }
 
-  for (const verify of ["down", "garbled"] as const)
+  for (const verify of ["down", "malformed"] as const)
     test(`verify fault "${verify}": returns 503 and stores nothing`, async () => {
       const buyer = await newBuyer();
       const fault = await withFaults({ verify }, () => faultOf(pay(withoutNode, buyer)));
@@ -170,7 +170,7 @@ describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
       expect((await pay(withoutNode, buyer)).kind).toBe("paid");
     });
 
-  for (const settle of ["down", "garbled", "liar"] as const)
+  for (const settle of ["down", "malformed", "wrong transaction"] as const)
     test(`settle fault "${settle}": returns 503, and the same payment can be sent again`, async () => {
       const buyer = await newBuyer();
       const fault = await withFaults({ settle }, () => faultOf(pay(withoutNode, buyer)));
@@ -215,7 +215,7 @@ describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
 
   test("an unconfirmed transaction is polled and credited", async () => {
     const buyer = await newBuyer();
-    const fault = await withFaults({ settle: "out of sight" }, () =>
+    const fault = await withFaults({ settle: "unconfirmed" }, () =>
       faultOf(pay(withoutNode, buyer)),
     );
     expect(fault.status).toBe(503);
@@ -380,7 +380,7 @@ describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
     expect(await invoiceStatusOf(buyer)).toBe("void");
   });
 
-  for (const node of ["down", "elsewhere"] as const)
+  for (const node of ["down", "wrong chain"] as const)
     test(`node fault "${node}": the payment stays open until the node works again`, async () => {
       const buyer = await newBuyer();
       await withFaults({ settle: "reply lost" }, () => faultOf(pay(withNode, buyer)));
@@ -396,7 +396,7 @@ describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
 
   test("the chain overrules a facilitator that settles but reports a failure", async () => {
     const buyer = await newBuyer();
-    const result = await withFaults({ settle: "silent failure" }, () => pay(withNode, buyer));
+    const result = await withFaults({ settle: "false failure" }, () => pay(withNode, buyer));
     expect(result).toMatchObject({ kind: "refused", reason: "settle_failed" });
     expect(await balanceOf(buyer)).toBe(0n);
     advanceTime(AFTER_EXPIRY_MS);
@@ -486,7 +486,7 @@ describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
 
   test("several processes that resume the same payments credit each once", async () => {
     const buyers = await Promise.all(Array.from({ length: 6 }, newBuyer));
-    await withFaults({ settle: "out of sight" }, async () => {
+    await withFaults({ settle: "unconfirmed" }, async () => {
       for (const buyer of buyers) await faultOf(pay(withoutNode, buyer));
     });
     advanceTime(5_001);
@@ -775,7 +775,7 @@ describe("two gateways on one PostgreSQL", () => {
     const { header, payer } = await payment();
     facilitator.faults.settle = "reply lost";
     const lost = await call(gateways[0], header);
-    facilitator.faults.settle = "fine";
+    facilitator.faults.settle = "ok";
     expect(lost.status).toBe(503);
     expect(lost.headers.get("retry-after")).toBe("5");
     expect(lost.headers.get("payment-required")).toBeNull();

@@ -589,7 +589,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const header = await paymentFor(invoice.id);
       facilitator.faults.verify = "down";
       const response = await pay(invoice.id, header, account);
-      facilitator.faults.verify = "fine";
+      facilitator.faults.verify = "ok";
       expect(response.status).toBe(503);
       expect(response.body.error.code).toBe("overloaded");
       expect((await readInvoice(gateway, account, invoice.id)).status).toBe("open");
@@ -712,18 +712,18 @@ describe("postern doctor", () => {
     const env = { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl };
     expect(await findingsOf(env)).toEqual([
       "ok: the facilitator settles payments on eip155:84532",
-      "ok: the node is of eip155:84532",
+      "ok: the node serves eip155:84532",
     ]);
   });
 
   test("reports a facilitator and a node of another chain", async () => {
-    facilitator.faults.node = "elsewhere";
+    facilitator.faults.node = "wrong chain";
     const env = { ...facilitator.env, X402_NETWORK: "eip155:8453" };
     expect(await findingsOf({ ...env, X402_RPC_URL: facilitator.rpcUrl })).toEqual([
       `fail: the facilitator at ${facilitator.url} does not settle payments on eip155:8453`,
-      "fail: the node is of eip155:1, and payments are on eip155:8453",
+      "fail: the node serves eip155:1, but payments are on eip155:8453",
     ]);
-    facilitator.faults.node = "fine";
+    facilitator.faults.node = "ok";
   });
 
   test("warns about a test network, an unencrypted facilitator URL and a missing node", async () => {
@@ -736,9 +736,9 @@ describe("postern doctor", () => {
     expect(findings.map((line) => line.slice(0, 35))).toEqual(
       [
         "fail: the facilitator at http://faci",
-        "note: without X402_RPC_URL, a payme",
+        "note: without X402_RPC_URL, you mus",
         "warn: eip155:84532 is a test networ",
-        "warn: the facilitator is asked with",
+        "warn: the facilitator is called wit",
       ].map((line) => line.slice(0, 35)),
     );
   });

@@ -37,17 +37,17 @@ const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 const AFTER_EXPIRY_MS = 4_000_000;
 
 const SETTLE_BEHAVIORS: readonly FacilitatorFaults["settle"][] = [
-  "fine",
-  "fine",
-  "fine",
+  "ok",
+  "ok",
+  "ok",
   "down",
-  "garbled",
+  "malformed",
   "reply lost",
-  "out of sight",
+  "unconfirmed",
   "dropped",
   "twice",
-  "liar",
-  "silent failure",
+  "wrong transaction",
+  "false failure",
 ];
 
 describe.each(HISTORIES)("random x402 histories on %s", (kind, histories) => {
@@ -77,7 +77,7 @@ describe.each(HISTORIES)("random x402 histories on %s", (kind, histories) => {
           accounts.push(await runHistory(createRandom(SEED + index)));
       }),
     );
-    Object.assign(facilitator.faults, { verify: "fine", settle: "fine", node: "fine" });
+    Object.assign(facilitator.faults, { verify: "ok", settle: "ok", node: "ok" });
     advanceTime(AFTER_EXPIRY_MS);
     for (let due = 1; due > 0; due = await countDue()) await pollX402(processAt(0));
 
@@ -167,9 +167,9 @@ describe.each(HISTORIES)("random x402 histories on %s", (kind, histories) => {
   }
 
   function setRandomFaults(random: RandomInt): void {
-    facilitator.faults.settle = SETTLE_BEHAVIORS[random(SETTLE_BEHAVIORS.length)] ?? "fine";
-    facilitator.faults.verify = random(12) === 0 ? "down" : "fine";
-    facilitator.faults.node = random(6) === 0 ? "down" : "fine";
+    facilitator.faults.settle = SETTLE_BEHAVIORS[random(SETTLE_BEHAVIORS.length)] ?? "ok";
+    facilitator.faults.verify = random(12) === 0 ? "down" : "ok";
+    facilitator.faults.node = random(6) === 0 ? "down" : "ok";
   }
 
   function advanceTime(ms: number): void {

@@ -60,7 +60,7 @@ describeEachStore((kind, open) => {
       const payable = { accountId, invoice: { amountCents: 95 } };
       const error = rejectionMessage(acceptPayment(x402, payable, header));
       expect(await error).toContain("settlement");
-      facilitator.faults.settle = "fine";
+      facilitator.faults.settle = "ok";
       return {
         accountId,
         id: transferIdOf(parsePaymentHeader(header)),

@@ -1,5 +1,4 @@
-// The part of the Stripe that is not there which saves payment methods and charges them while nobody is there: customers,
-// pages in setup mode, payments off session that a bank may refuse, and taxes.
+// The part of the fake Stripe for saved payment methods: customers, setup sessions, off-session payments, taxes.
 
 export type CardBehavior = "works" | "declined" | "authentication_required" | "processing";
 
@@ -33,7 +32,6 @@ export interface SetupSession {
   method: SavedMethod | undefined;
 }
 
-/** A refusal as Stripe answers it. */
 export interface StripeErrorOptions {
   readonly status: number;
   readonly type: string;
@@ -51,7 +49,7 @@ export interface FakePaymentMethodsDeps {
 }
 
 export interface FakePaymentMethods {
-  /** Answers undefined where the call is of another part; throws a problem. */
+  /** Returns undefined if the request is not handled here. Throws an error response. */
   readonly route: (method: string, path: string, form: URLSearchParams) => unknown;
   readonly intents: ReadonlyMap<string, SavedIntent>;
   readonly setupSessions: ReadonlyMap<string, SetupSession>;
@@ -60,7 +58,7 @@ export interface FakePaymentMethods {
     setup: SetupSession,
     options?: { readonly behavior?: CardBehavior; readonly country?: string | null },
   ) => SavedMethod;
-  /** A payment that took days arrives, or does not. */
+  /** Completes or fails a delayed charge. */
   readonly completeCharge: (
     intent: SavedIntent,
     status: "succeeded" | "requires_payment_method",
@@ -102,8 +100,7 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
     },
   });
   const createSetup = (form: URLSearchParams): unknown => {
-    if (form.get("currency") !== "usd")
-      throw declinedResponse("a page in setup mode needs a currency");
+    if (form.get("currency") !== "usd") throw declinedResponse("A setup session needs a currency.");
     const customer = form.get("customer") ?? "";
     if (!customers.has(customer)) throw notFoundResponse("customer", customer);
     const setup: SetupSession = {
@@ -119,7 +116,7 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
   };
   const charge = (form: URLSearchParams): unknown => {
     if (form.get("off_session") !== "true" || form.get("confirm") !== "true")
-      throw declinedResponse("nobody is there");
+      throw declinedResponse("The payment must be off session.");
     const method = methods.get(form.get("payment_method") ?? "");
     const customer = form.get("customer") ?? "";
     if (method === undefined)
@@ -165,7 +162,7 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
       .toReversed();
     return { object: "list", data: found.map(savedIntentJson), has_more: false, url: "/" };
   };
-  const ofIntent = (method: string, id: string, verb: string | undefined): unknown => {
+  const handleIntent = (method: string, id: string, verb: string | undefined): unknown => {
     const intent = intents.get(id);
     if (intent === undefined) throw notFoundResponse("payment_intent", id);
     if (method === "GET" && verb === undefined) return savedIntentJson(intent);
@@ -174,7 +171,7 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
     intent.status = "canceled";
     return savedIntentJson(intent);
   };
-  const ofMethod = (id: string, verb: string | undefined): unknown => {
+  const handleMethod = (id: string, verb: string | undefined): unknown => {
     const method = methods.get(id);
     if (method === undefined) throw notFoundResponse("PaymentMethod", id);
     if (verb !== undefined) method.isAttached = false;
@@ -183,9 +180,9 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
   const calculate = (form: URLSearchParams): unknown => {
     if ((form.get("customer_details[address][country]") ?? "") === "")
       throw declinedResponse("The address has no country.");
-    let [cents, place] = [0, 0];
-    for (; form.has(`line_items[${place}][amount]`); place++)
-      cents += Number(form.get(`line_items[${place}][amount]`));
+    let [cents, index] = [0, 0];
+    for (; form.has(`line_items[${index}][amount]`); index++)
+      cents += Number(form.get(`line_items[${index}][amount]`));
     const id = newId("taxcalc");
     const tax = Math.round((cents * TAX_PERCENT) / 100);
     taxByCalculation.set(id, tax);
@@ -204,9 +201,9 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
     if (setup !== undefined) return showSetup(setup);
     if (path === "/v1/payment_intents") return method === "POST" ? charge(form) : listIntents(form);
     const [, intentId, intentVerb] = /^\/v1\/payment_intents\/(\w+)(\/cancel)?$/.exec(path) ?? [];
-    if (intentId !== undefined) return ofIntent(method, intentId, intentVerb);
+    if (intentId !== undefined) return handleIntent(method, intentId, intentVerb);
     const [, methodId, methodVerb] = /^\/v1\/payment_methods\/(\w+)(\/detach)?$/.exec(path) ?? [];
-    if (methodId !== undefined) return ofMethod(methodId, methodVerb);
+    if (methodId !== undefined) return handleMethod(methodId, methodVerb);
     if (path === "/v1/tax/calculations") return calculate(form);
     return undefined;
   };
@@ -217,7 +214,7 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
     setupSessions,
     methods,
     completeSetup: (setup, { behavior = "works", country = "DE" } = {}) => {
-      if (setup.status !== "open") throw new Error("nobody can save at a page that is not open");
+      if (setup.status !== "open") throw new Error("the session is not open");
       const { customer } = setup;
       const method: SavedMethod = {
         id: newId("pm"),
@@ -271,8 +268,8 @@ function declinedResponse(message: string): Response {
   return stripeErrorResponse({ status: 400, type: "invalid_request_error", message });
 }
 
-function notFoundResponse(what: string, id: string): Response {
-  const message = `No such ${what}: '${id}'`;
+function notFoundResponse(noun: string, id: string): Response {
+  const message = `No such ${noun}: '${id}'`;
   return stripeErrorResponse({
     status: 404,
     type: "invalid_request_error",

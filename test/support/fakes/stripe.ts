@@ -1,6 +1,5 @@
-// A Stripe that is not there: the few calls that billing makes, over real HTTP, with state, idempotency keys and its own
-// books. It really signs its webhooks, and sends them when it is told to: late, twice, out of order, or never. It can be
-// down, slow, and answer with an error after it has done the work.
+// A fake Stripe over HTTP: the calls that billing makes, with state, idempotency keys and a balance. It queues signed
+// webhooks, which tests send late, twice, out of order or never. Faults: down, slow, or an error after the work is done.
 
 import { createHmac } from "node:crypto";
 import {
@@ -10,7 +9,7 @@ import {
   type SavedIntent,
 } from "./stripe-payment-methods.ts";
 
-export type StripeFault = "fine" | "down" | "slow" | "reply lost";
+export type StripeFault = "ok" | "down" | "slow" | "reply lost";
 
 interface CheckoutSession {
   readonly id: string;
@@ -43,7 +42,7 @@ interface Refund {
   status: "succeeded" | "failed";
 }
 
-/** What money can go back of: a payment at a page, or one of a saved method. */
+/** A payment on a checkout page or with a saved method. */
 type RefundablePayment = PaymentIntent | SavedIntent;
 
 interface Dispute {
@@ -70,24 +69,24 @@ export interface FakeStripe extends Omit<FakePaymentMethods, "route"> {
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
   fault: StripeFault;
-  /** The webhooks that were not sent yet. */
+  /** Webhooks that have not been sent yet. */
   readonly webhookEvents: WebhookEvent[];
-  /** `<method> <path>` of every call that arrived. */
+  /** `<method> <path>` of every request. */
   readonly calls: string[];
   readonly sessions: () => readonly CheckoutSession[];
-  /** The page that a human was sent to, by its address. */
+  /** The session of a checkout URL. */
   readonly sessionAt: (url: string | null) => CheckoutSession;
   readonly pay: (session: CheckoutSession, outcome?: PaymentOutcome) => PaymentIntent;
-  /** A payment that took days arrives, or does not. */
+  /** Completes or fails a delayed payment. */
   readonly completePayment: (
     session: CheckoutSession,
     status: "succeeded" | "requires_payment_method",
   ) => void;
   readonly expireSession: (session: CheckoutSession) => void;
-  /** As if it had been another account's. */
+  /** Deletes a session, as if it belonged to another Stripe account. */
   readonly forgetSession: (session: CheckoutSession) => void;
   readonly refund: (intent: RefundablePayment, cents: number) => Refund;
-  /** It comes back after all. */
+  /** Fails a refund after it was reported as succeeded. */
   readonly failRefund: (refund: Refund) => void;
   readonly dispute: (
     intent: RefundablePayment,
@@ -95,7 +94,7 @@ export interface FakeStripe extends Omit<FakePaymentMethods, "route"> {
     status?: Dispute["status"],
   ) => Dispute;
   readonly closeDispute: (dispute: Dispute, status: "won" | "lost") => void;
-  /** What is on this Stripe's account, in cents of US dollars. */
+  /** The balance in US cents. */
   readonly balance: () => number;
   readonly signWebhook: (body: string, at?: number, secret?: string) => string;
   readonly sendWebhook: (
@@ -106,8 +105,8 @@ export interface FakeStripe extends Omit<FakePaymentMethods, "route"> {
   readonly stop: () => Promise<void>;
 }
 
-const WEBHOOK_SECRET = "whsec_of_a_stripe_that_is_not_there";
-const SECRET_KEY = "rk_test_of_a_stripe_that_is_not_there";
+const WEBHOOK_SECRET = "whsec_of_the_fake_stripe";
+const SECRET_KEY = "rk_test_of_the_fake_stripe";
 const SLOW_MS = 400;
 
 export function startFakeStripe(): FakeStripe {
@@ -116,7 +115,7 @@ export function startFakeStripe(): FakeStripe {
   const disputes: Dispute[] = [];
   const idempotentReplies = new Map<
     string,
-    { body: string; handleRequest: string; status: number }
+    { requestBody: string; responseBody: string; status: number }
   >();
   const webhookEvents: WebhookEvent[] = [];
   const calls: string[] = [];
@@ -191,13 +190,13 @@ export function startFakeStripe(): FakeStripe {
 
   const createSession = (form: URLSearchParams): unknown => {
     const lineItems: (readonly [string, number])[] = [];
-    for (let place = 0; form.has(`line_items[${place}][price_data][unit_amount]`); place++) {
-      const at = `line_items[${place}]`;
-      if (form.get(`${at}[price_data][currency]`) !== "usd") throw new Error("not in dollars");
-      const each = Number(form.get(`${at}[price_data][unit_amount]`));
+    for (let index = 0; form.has(`line_items[${index}][price_data][unit_amount]`); index++) {
+      const prefix = `line_items[${index}]`;
+      if (form.get(`${prefix}[price_data][currency]`) !== "usd") throw new Error("not in dollars");
+      const unitAmount = Number(form.get(`${prefix}[price_data][unit_amount]`));
       lineItems.push([
-        form.get(`${at}[price_data][product_data][name]`) ?? "",
-        each * Number(form.get(`${at}[quantity]`)),
+        form.get(`${prefix}[price_data][product_data][name]`) ?? "",
+        unitAmount * Number(form.get(`${prefix}[quantity]`)),
       ]);
     }
     const id = newId("cs_test");
@@ -228,8 +227,8 @@ export function startFakeStripe(): FakeStripe {
     const [, intentId] = /^\/v1\/payment_intents\/(\w+)$/.exec(path) ?? [];
     const paid = [...sessions.values()].find(({ intent }) => intent?.id === intentId)?.intent;
     if (intentId !== undefined && paid !== undefined) return intentJson(paid);
-    const known = saved.route(method, path, form);
-    if (known !== undefined) return known;
+    const response = saved.route(method, path, form);
+    if (response !== undefined) return response;
     if (method === "POST" && path === "/v1/checkout/sessions") return createSession(form);
     const [, id = "", verb] = /^\/v1\/checkout\/sessions\/(\w+)(\/expire)?$/.exec(path) ?? [];
     const session = sessions.get(id);
@@ -253,17 +252,17 @@ export function startFakeStripe(): FakeStripe {
         `No such checkout.session: ${id}`,
         "resource_missing",
       );
-    const wanted = form.get("payment_intent");
+    const intentFilter = form.get("payment_intent");
     if (path === "/v1/checkout/sessions")
       return listJson(
         [...sessions.values()]
-          .filter((one) => one.intent?.id === wanted)
-          .map((one) => sessionJson(one, false)),
+          .filter(({ intent }) => intent?.id === intentFilter)
+          .map((found) => sessionJson(found, false)),
       );
     if (path === "/v1/refunds")
-      return listJson(refunds.filter(({ intent }) => intent.id === wanted).map(refundJson));
+      return listJson(refunds.filter(({ intent }) => intent.id === intentFilter).map(refundJson));
     if (path === "/v1/disputes")
-      return listJson(disputes.filter(({ intent }) => intent.id === wanted).map(disputeJson));
+      return listJson(disputes.filter(({ intent }) => intent.id === intentFilter).map(disputeJson));
     throw errorResponse(
       404,
       "invalid_request_error",
@@ -280,8 +279,8 @@ export function startFakeStripe(): FakeStripe {
     if (request.headers.get("authorization") !== `Bearer ${SECRET_KEY}`)
       return errorResponse(401, "invalid_request_error", "Invalid API Key provided.");
     const key = request.headers.get("idempotency-key");
-    const known = key === null ? undefined : idempotentReplies.get(key);
-    if (known !== undefined && known.body !== sent)
+    const stored = key === null ? undefined : idempotentReplies.get(key);
+    if (stored !== undefined && stored.requestBody !== sent)
       return errorResponse(
         400,
         "idempotency_error",
@@ -289,26 +288,30 @@ export function startFakeStripe(): FakeStripe {
       );
     try {
       const body =
-        known?.handleRequest ??
+        stored?.responseBody ??
         JSON.stringify(route(request.method, pathname, new URLSearchParams(sent)));
       if (key !== null)
         idempotentReplies.set(key, {
-          body: sent,
-          handleRequest: body,
-          status: known?.status ?? 200,
+          requestBody: sent,
+          responseBody: body,
+          status: stored?.status ?? 200,
         });
       if (fake.fault === "reply lost")
         return errorResponse(500, "api_error", "The reply was lost.");
       return new Response(body, {
-        status: known?.status ?? 200,
+        status: stored?.status ?? 200,
         headers: { "content-type": "application/json" },
       });
     } catch (thrown) {
       if (!(thrown instanceof Response)) throw thrown;
-      // A refused charge is remembered under its key as well, as Stripe does it.
+      // Like Stripe, it also stores declined charges under their idempotency key.
       const text = await thrown.text();
       if (key !== null && thrown.status === 402)
-        idempotentReplies.set(key, { body: sent, handleRequest: text, status: thrown.status });
+        idempotentReplies.set(key, {
+          requestBody: sent,
+          responseBody: text,
+          status: thrown.status,
+        });
       return new Response(text, {
         status: thrown.status,
         headers: { "content-type": "application/json" },
@@ -331,17 +334,17 @@ export function startFakeStripe(): FakeStripe {
       STRIPE_WEBHOOK_SECRET: WEBHOOK_SECRET,
       STRIPE_API_BASE: url,
     },
-    fault: "fine",
+    fault: "ok",
     webhookEvents,
     calls,
     sessions: () => [...sessions.values()],
     sessionAt: (address) => {
       const session = sessions.get(address?.split("/").at(-1) ?? "");
-      if (session === undefined) throw new Error(`no page at ${address}`);
+      if (session === undefined) throw new Error(`no session at ${address}`);
       return session;
     },
     pay: (session, { cents, taxCents = 0, currency = "usd", state = "succeeded" } = {}) => {
-      if (session.status !== "open") throw new Error("nobody can pay at a page that is not open");
+      if (session.status !== "open") throw new Error("the session is not open");
       const intent: PaymentIntent = {
         id: newId("pi"),
         metadata: session.metadata,
@@ -358,7 +361,7 @@ export function startFakeStripe(): FakeStripe {
       return intent;
     },
     completePayment: (session, status) => {
-      if (session.intent === undefined) throw new Error("nothing is under way");
+      if (session.intent === undefined) throw new Error("the session has no payment");
       session.intent.status = status;
       const ending = status === "succeeded" ? "succeeded" : "failed";
       emitEvent(`checkout.session.async_payment_${ending}`, sessionJson(session, false));

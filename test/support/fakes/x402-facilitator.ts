@@ -1,6 +1,5 @@
-// An x402 facilitator over real HTTP: the official one, on a chain that is not there. The chain's token really checks
-// signatures, keeps balances and used nonces, and answers a node's questions. The facilitator can be down, slow, lose
-// its replies, hear twice, lie, and lose sight of what it has sent.
+// The official x402 facilitator over HTTP, on a fake chain with an RPC node. The chain's token verifies signatures and
+// keeps balances and used nonces. `FacilitatorFaults` lists the faults.
 
 import { x402Facilitator } from "@x402/core/facilitator";
 import { type FacilitatorEvmSigner, toFacilitatorEvmSigner } from "@x402/evm";
@@ -25,7 +24,7 @@ const DOMAIN = { name: "USDC", version: "2", chainId: CHAIN_ID, verifyingContrac
 const UNITS_PER_CENT = 10_000n;
 const RECEIPT_WAIT_MS = 40;
 const BLOCK_SECONDS = 2n;
-/** Nodes answer about so many blocks at once, and no more. */
+/** Like real nodes, limits the range of `eth_getLogs`. */
 const BLOCK_RANGE_MAX = 10_000n;
 
 const TOKEN_ABI = parseAbi([
@@ -72,7 +71,7 @@ export function signAuthorization(wallet: Wallet, message: Authorization): Promi
   });
 }
 
-/** A transfer with its signature, as the token is handed it. */
+/** A transfer with its signature, as the token takes it. */
 export interface SignedTransfer {
   readonly authorization: Authorization;
   readonly signature: Hex;
@@ -98,32 +97,32 @@ export interface TestChain {
   readonly fund: (address: string, cents: bigint) => void;
   /** Mines a transaction of several calls of the token, all of them or none. */
   readonly mine: (transfers: readonly SignedTransfer[]) => Promise<Hex>;
-  /** Uses up a nonce without a transfer, as its owner may. */
+  /** Uses a nonce without a transfer, as its owner can. */
   readonly cancel: (address: string, nonce: string) => void;
   /** Moves the chain's clock. */
   readonly advance: (seconds: number) => void;
   readonly transfers: () => number;
 }
 
-type StepFault = "fine" | "down" | "slow" | "garbled";
+type StepFault = "ok" | "down" | "slow" | "malformed";
 export interface FacilitatorFaults {
   verify: StepFault;
   /**
-   * `reply lost`: it settles, and the reply never comes. `out of sight`: it sends the transaction and does not see it
-   * mined. `dropped`: the same, and it never is. `twice`: it hears every request twice. `liar`: it says that something
-   * else was settled, and moves nothing. `refuses`: it says no, and moves nothing. `silent failure`: it settles, and says that it failed.
+   * `reply lost`: settles, but the reply is lost. `unconfirmed`: sends the transaction, which is mined, but does not see
+   * it. `dropped`: the transaction is never mined. `twice`: handles every request twice. `wrong transaction`: reports
+   * another settlement, moves nothing. `refuses`: refuses, moves nothing. `false failure`: settles, but reports a failure.
    */
   settle:
     | StepFault
     | "reply lost"
-    | "out of sight"
+    | "unconfirmed"
     | "dropped"
     | "twice"
-    | "liar"
+    | "wrong transaction"
     | "refuses"
-    | "silent failure";
-  /** `elsewhere`: it is of another chain. */
-  node: "fine" | "down" | "elsewhere";
+    | "false failure";
+  /** `wrong chain`: the node serves another chain. */
+  node: "ok" | "down" | "wrong chain";
 }
 
 export interface TestFacilitator {
@@ -133,18 +132,18 @@ export interface TestFacilitator {
   readonly rpcUrl: string;
   readonly chain: TestChain;
   readonly faults: FacilitatorFaults;
-  /** `verify` and `settle` as they were asked for. */
+  /** The requests in order: `verify` or `settle`. */
   readonly calls: string[];
-  /** What was sent as `authorization`. */
+  /** The values of the `authorization` header. */
   readonly authorizationHeaders: Set<string | null>;
-  /** How long a slow answer takes. */
+  /** The delay of the fault `slow`. */
   slowMs: number;
   readonly stop: () => Promise<void>;
 }
 
 export function startFacilitator(): TestFacilitator {
   const token = createTestToken();
-  const faults: FacilitatorFaults = { verify: "fine", settle: "fine", node: "fine" };
+  const faults: FacilitatorFaults = { verify: "ok", settle: "ok", node: "ok" };
   const facilitator = new x402Facilitator().register(
     NETWORK,
     new ExactEvmScheme(createSigner(token, faults)),
@@ -204,10 +203,10 @@ async function handleFacilitatorRequest(
     never
   >;
   if (fault === "down") return new Response("no", { status: 503 });
-  if (fault === "garbled") return new Response("<html>hello</html>");
+  if (fault === "malformed") return new Response("<html>hello</html>");
   if (fault === "slow") await new Promise((resolve) => setTimeout(resolve, slowMs));
   if (step === "verify") return json(await facilitator.verify(paymentPayload, paymentRequirements));
-  if (fault === "liar")
+  if (fault === "wrong transaction")
     return json({
       success: true,
       transaction: `0x${"ab".repeat(32)}`,
@@ -230,7 +229,7 @@ async function handleFacilitatorRequest(
   }
   const settled = await facilitator.settle(paymentPayload, paymentRequirements);
   if (fault === "reply lost") return new Response("bad gateway", { status: 502 });
-  if (fault === "silent failure")
+  if (fault === "false failure")
     return json({ ...settled, success: false, errorReason: "settle_failed", transaction: "" });
   return json(settled);
 }
@@ -281,7 +280,7 @@ function createTestToken(): TestToken {
       for (const transfer of transfers) {
         await check(transfer);
         const { from, to, value, nonce } = transfer.authorization;
-        // Nothing may come between this look and the change: the look above waited for a signature.
+        // Checked again without an await before the change: the check above was asynchronous.
         if (used.has(nonceKey(from, nonce)) || balanceOf(from) < value)
           throw new Error("FiatTokenV2: authorization is used or canceled");
         used.add(nonceKey(from, nonce));
@@ -312,7 +311,7 @@ function createTestToken(): TestToken {
       }
       mined.set(hash, { status: "success", logs: logEntries });
     } catch (error) {
-      for (const one of rollbacks.toReversed()) one();
+      for (const rollback of rollbacks.toReversed()) rollback();
       mined.set(hash, { status: "reverted", logs: [] });
       throw error;
     }
@@ -334,15 +333,15 @@ function createTestToken(): TestToken {
       },
       mine,
       cancel: (address, nonce) => used.add(nonceKey(address, nonce)),
-      advance: (more) => {
-        clockOffsetSeconds += more;
+      advance: (secondsAhead) => {
+        clockOffsetSeconds += secondsAhead;
       },
       transfers: () => [...mined.values()].reduce((sum, { logs }) => sum + logs.length / 2, 0),
     },
   };
 }
 
-/** The chain as the official facilitator reaches it. */
+/** Connects the official facilitator to the fake chain. */
 function createSigner(token: TestToken, faults: FacilitatorFaults): FacilitatorEvmSigner {
   let droppedCount = 0;
   return toFacilitatorEvmSigner(
@@ -350,13 +349,13 @@ function createSigner(token: TestToken, faults: FacilitatorFaults): FacilitatorE
       address: newWallet().address,
       getCode: ({ address }) =>
         Promise.resolve(isAddressEqual(address, TOKEN) ? "0x60" : undefined),
-      verifyTypedData: () => Promise.reject(new Error("only plain wallets are known here")),
-      sendTransaction: () => Promise.reject(new Error("nothing is deployed here")),
+      verifyTypedData: () => Promise.reject(new Error("contract wallets are not supported")),
+      sendTransaction: () => Promise.reject(new Error("deployments are not supported")),
       readContract: async ({ functionName, args = [] }) => {
         if (functionName === "tryAggregate")
           return runMulticall(token, args[1] as readonly Multicall[]);
         if (functionName !== "transferWithAuthorization")
-          throw new Error(`nobody answers ${functionName}`);
+          throw new Error(`${functionName} is not supported`);
         await token.check(parseTransfer(args));
         return undefined;
       },
@@ -368,7 +367,7 @@ function createSigner(token: TestToken, faults: FacilitatorFaults): FacilitatorE
       },
       waitForTransactionReceipt: async ({ hash }) => {
         const found = token.mined.get(hash);
-        if (found === undefined || faults.settle === "out of sight") {
+        if (found === undefined || faults.settle === "unconfirmed") {
           await new Promise((resolve) => setTimeout(resolve, RECEIPT_WAIT_MS));
           throw new Error("Timed out while waiting for transaction");
         }
@@ -451,14 +450,14 @@ function rpcResult(
   method: string,
   params: readonly unknown[],
 ): unknown {
-  if (method === "eth_chainId") return hexOf(faults.node === "elsewhere" ? 1n : BigInt(CHAIN_ID));
+  if (method === "eth_chainId") return hexOf(faults.node === "wrong chain" ? 1n : BigInt(CHAIN_ID));
   if (method === "eth_getBlockByNumber") return token.block(String(params[0]));
   if (method === "eth_getTransactionReceipt") {
     const found = token.mined.get(String(params[0]));
     if (found === undefined) return null;
     return { status: found.status === "success" ? "0x1" : "0x0", logs: found.logs };
   }
-  if (method !== "eth_getLogs") throw new Error(`nobody answers ${method}`);
+  if (method !== "eth_getLogs") throw new Error(`${method} is not supported`);
   const { address, topics, fromBlock, toBlock } = params[0] as {
     address: Hex;
     topics: readonly string[];
