@@ -1,17 +1,15 @@
 // An owner's invitations: bound to an email address, which whoever accepts must have verified. It owns the table
 // invitation. Nothing is mailed; the person sees the invitation when they sign in.
 
-import { foldEmail } from "../base/email.ts";
+import { emailError, foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { isSafeText } from "../base/safe-text.ts";
 import { DAY_MS } from "../base/time.ts";
 import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
 import { addDeveloper, lockWorkspace, type Role, roleOf } from "./members.ts";
 
 const LIFETIME_MS = 14 * DAY_MS;
 const OPEN_MAX = 50;
-const EMAIL = /^[^\s@<>"]{1,64}@[^\s@<>"]{1,190}\.[^\s@<>".]{2,}$/;
 
 export interface Invitation {
   readonly id: string;
@@ -34,8 +32,8 @@ export interface NewInvitation {
 export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation> {
   const { accountId, invitedBy, now } = request;
   const trimmed = request.email.trim();
-  if (!EMAIL.test(trimmed) || !isSafeText(trimmed))
-    throw invalid("email", "That is not an email address.");
+  const error = emailError(trimmed);
+  if (error !== undefined) throw invalid("email", `\`email\` ${error}.`);
   const email = foldEmail(trimmed);
   if (email === foldEmail(invitedBy))
     throw invalid("email", "That is your own address, and you belong to this workspace already.");

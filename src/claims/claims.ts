@@ -8,7 +8,7 @@ import {
   roleOf,
   claimWorkspace,
 } from "../accounts/members.ts";
-import { foldEmail } from "../base/email.ts";
+import { emailError, foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Nano } from "../base/money.ts";
@@ -48,7 +48,7 @@ import {
   type BonusRecipient,
 } from "./claim-bonus.ts";
 import { increment, msUntilNextWindow } from "./rate-counters.ts";
-import { emailError, canonicalMailbox } from "./email-address.ts";
+import { canonicalMailbox } from "./email-address.ts";
 import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
 
 const TOKEN_CHARACTERS = 43;
@@ -208,7 +208,7 @@ export function isNamedEmail(attempt: ClaimAttempt, email: string): boolean {
 async function start(tx: Tx, request: StartRequest, deps: ClaimDeps): Promise<StartedClaim> {
   const { accountId, keyId, email, network, now } = request;
   const error = emailError(email);
-  if (error !== undefined) throw invalid("email", `email: ${error}`);
+  if (error !== undefined) throw invalid("email", `\`email\` ${error}.`);
   const emailFolded = foldEmail(email);
   const { isClaimed } = await lockWorkspace(tx, accountId);
   // The address that is named is not counted: then a stranger could use up what its owner's own agent needs.

@@ -1,49 +1,6 @@
-// Email addresses, for two different questions. Is this the address that the agent named? Then letter case alone is
-// forgiven. Is this a human who had the bonus before? Then all spellings of one mailbox are the same.
+// Email addresses of claims: which spellings are one mailbox, and how an address is masked.
 
-import { domainToASCII } from "node:url";
 import { foldEmail } from "../base/email.ts";
-
-const ADDRESS_MAX = 254;
-const LOCAL_MAX = 64;
-const INVISIBLE = /[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]/u;
-const LOCAL_PART = /^[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~.-]+$/u;
-
-/** Scripts that are written together; any other mixture is made to be mistaken for something else. */
-const SCRIPT_GROUPS: readonly RegExp[] = [
-  /^\p{Script=Latin}$/u,
-  /^\p{Script=Greek}$/u,
-  /^\p{Script=Cyrillic}$/u,
-  /^\p{Script=Arabic}$/u,
-  /^\p{Script=Hebrew}$/u,
-  /^\p{Script=Armenian}$/u,
-  /^\p{Script=Georgian}$/u,
-  /^\p{Script=Devanagari}$/u,
-  /^\p{Script=Bengali}$/u,
-  /^\p{Script=Tamil}$/u,
-  /^\p{Script=Thai}$/u,
-  /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]$/u,
-  /^[\p{Script=Han}\p{Script=Hangul}]$/u,
-];
-
-/** Says what is wrong with an address, or undefined where it may be used. */
-export function emailError(address: string): string | undefined {
-  const at = address.lastIndexOf("@");
-  const local = address.slice(0, at);
-  const domain = address.slice(at + 1);
-  if (address.length > ADDRESS_MAX || local.length > LOCAL_MAX) return "is too long";
-  if (INVISIBLE.test(address)) return "has spaces or characters that cannot be seen";
-  if (address.normalize("NFC") !== address) return "is not in Unicode's composed form (NFC)";
-  const isPlausible =
-    at > 0 &&
-    LOCAL_PART.test(local) &&
-    !/^\.|\.\.|\.$/.test(local) &&
-    /^[^.]+(\.[^.]+)+$/.test(domain) &&
-    /^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]+$/.test(domainToASCII(domain));
-  if (!isPlausible) return "is not an email address";
-  if ([local, ...domain.split(".")].some(mixesScripts)) return "mixes letters of different scripts";
-  return undefined;
-}
 
 interface MailboxRules {
   /** The domain that all of its domains are the same as. */
@@ -90,11 +47,4 @@ export function maskEmail(address: string): string {
   const at = address.lastIndexOf("@");
   const [first = ""] = address;
   return `${first}•••@${address.slice(at + 1)}`;
-}
-
-function mixesScripts(part: string): boolean {
-  const letters = [...part.replaceAll(/[^\p{L}]|[\p{Script=Common}\p{Script=Inherited}]/gu, "")];
-  const known = letters.filter((letter) => SCRIPT_GROUPS.some((script) => script.test(letter)));
-  if (known.length === 0) return false;
-  return !SCRIPT_GROUPS.some((script) => letters.every((letter) => script.test(letter)));
 }

@@ -1,7 +1,7 @@
 // Settings of the operator pages.
 
 import { z } from "zod";
-import { foldEmail } from "../base/email.ts";
+import { emailError, foldEmail } from "../base/email.ts";
 
 export const OPERATOR_SETTINGS = {
   POSTERN_OPERATORS: {
@@ -10,8 +10,6 @@ export const OPERATOR_SETTINGS = {
       "Email addresses of the operators, separated by commas, who may sign in at `/operator`, see `docs/operator.md`. Not set: no operator pages.",
   },
 } as const;
-
-const EMAIL = /^[^\s@,]+@[^\s@,]+$/;
 
 export const OPERATOR_ENVIRONMENT = {
   POSTERN_OPERATORS: z
@@ -24,7 +22,7 @@ export const OPERATOR_ENVIRONMENT = {
         .filter((entry) => entry !== ""),
     )
     .refine(
-      (entries) => entries.every((entry) => EMAIL.test(entry)),
+      (entries) => entries.every((entry) => emailError(entry) === undefined),
       "must be email addresses separated by commas",
     )
     .transform((entries) => entries.map(foldEmail)),

@@ -1,13 +1,14 @@
 // Decides whom an identity provider's claims stand for. An email counts only where the provider says that it is proven:
 // some let any administrator write any address into that claim.
 
+import { emailError } from "../base/email.ts";
 import { Fault } from "../base/fault.ts";
+import { isSafeText, replaceUnsafe } from "../base/safe-text.ts";
 import type { Identity } from "./people.ts";
 import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
 
 export type IdClaims = Readonly<Record<string, unknown>>;
 
-const EMAIL_MAX = 320;
 const NAME_MAX = 200;
 
 export interface TenantRule {
@@ -20,12 +21,17 @@ export function identityFromClaims(claims: IdClaims, rule: TenantRule): Identity
   const provider = identityProviderOf(rule.issuer);
   checkTenant(claims, rule, provider);
   const { iss, sub, email, name } = claims;
-  if (typeof iss !== "string" || typeof sub !== "string")
+  if (typeof iss !== "string" || typeof sub !== "string" || !isSafeText(sub))
     throw new Fault("upstream_error", "the ID token names no subject");
-  if (typeof email !== "string" || !/^[^@\s]+@[^@\s]+$/.test(email) || email.length > EMAIL_MAX)
+  if (typeof email !== "string" || email === "")
     throw forbidden(
       "no email in the claims",
       `${provider.name} did not tell your email address. The operator must allow the scope "email".`,
+    );
+  if (emailError(email) !== undefined)
+    throw forbidden(
+      "the email claim is not an email address",
+      `${provider.name} sent an email address that is not valid, so it cannot be used here. Use another account there.`,
     );
   if (!isVerified(claims, provider))
     throw forbidden(
@@ -36,7 +42,7 @@ export function identityFromClaims(claims: IdClaims, rule: TenantRule): Identity
     issuer: iss,
     subject: sub,
     email,
-    name: typeof name === "string" && name !== "" ? name.slice(0, NAME_MAX) : null,
+    name: typeof name === "string" && name !== "" ? replaceUnsafe(name).slice(0, NAME_MAX) : null,
   };
 }
 

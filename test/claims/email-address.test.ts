@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { foldEmail } from "../../src/base/email.ts";
-import { emailError, canonicalMailbox, maskEmail } from "../../src/claims/email-address.ts";
+import { emailError, foldEmail } from "../../src/base/email.ts";
+import { canonicalMailbox, maskEmail } from "../../src/claims/email-address.ts";
 
 describe("addresses that are taken", () => {
   test.each([

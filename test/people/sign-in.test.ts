@@ -137,6 +137,13 @@ describe("refusals", () => {
   const past = Math.floor(Date.now() / 1_000) - 7_200;
   test.each<[string, IssuerOverrides, number]>([
     ["an email that is not verified", { claims: { email_verified: false } }, 403],
+    [
+      "a verified email at a domain that only begins like another",
+      { claims: { email: "ops@example.com/.evil.com" } },
+      403,
+    ],
+    ["a verified email with a NUL", { claims: { email: "ops@example.com\u0000" } }, 403],
+    ["a subject with a NUL", { claims: { sub: "a\u0000b" } }, 502],
     ["an email that nobody calls verified", { claims: { email_verified: undefined } }, 403],
     [
       "an email in the ID token that userinfo calls verified without naming it",

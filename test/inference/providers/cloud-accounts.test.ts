@@ -554,7 +554,7 @@ describe("Google Vertex AI", () => {
       return `${finding?.status} ${finding?.message}`;
     };
     const whole = { VERTEX_CREDENTIALS: JSON.stringify(credentials), VERTEX_TOKEN_URL: tokenUrl };
-    expect(await of(whole)).toBe("ok Google Vertex AI takes the service account");
+    expect(await of(whole)).toBe("ok Google Vertex AI accepts the service account");
     tokenErrorStatus = 401;
     expect(await of(whole)).toStartWith("fail Google Vertex AI refuses the service account");
     expect(await of({ VERTEX_PROJECT: "p" })).toBe(
