@@ -558,11 +558,11 @@ describe("Google Vertex AI", () => {
     tokenErrorStatus = 401;
     expect(await of(whole)).toStartWith("fail Google Vertex AI refuses the service account");
     expect(await of({ VERTEX_PROJECT: "p" })).toBe(
-      "warn Google Vertex AI has settings and no account",
+      "warn Google Vertex AI has settings but no credentials",
     );
     expect(await of({ VERTEX_LOCATION: "eu" })).toStartWith("fail Google Vertex AI has no address");
     expect(await of({ BEDROCK_REGION: "eu-west-3" })).toBe(
-      "warn AWS Bedrock has settings and no account",
+      "warn AWS Bedrock has settings but no credentials",
     );
     expect(await of({ BEDROCK_API_KEY: "k" })).toStartWith("note AWS Bedrock is set up");
   });
