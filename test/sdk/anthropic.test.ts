@@ -7,13 +7,14 @@ import Anthropic, {
   RateLimitError,
 } from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { expectSettledLedger, lastSimulatorRequest } from "../inference/support/harness.ts";
 import {
-  expectSettledLedger,
-  lastSimulatorRequest,
-  simStats,
-  waitUntil,
-} from "../inference/support/harness.ts";
-import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./harness.ts";
+  caughtError,
+  expectNoOpenStreams,
+  type SdkHarness,
+  startSdkHarness,
+  WEATHER_SCHEMA,
+} from "./harness.ts";
 
 let harness: SdkHarness;
 let client: Anthropic;
@@ -35,7 +36,7 @@ const helloMessages = (content: string): Anthropic.MessageParam[] => [{ role: "u
 
 for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
   describe(`the @anthropic-ai/sdk package with ${model}`, () => {
-    test("creates a message, and shows usage and cost", async () => {
+    test("creates a message with usage and cost", async () => {
       const message = await client.messages.create({
         model,
         max_tokens: 100,
@@ -49,7 +50,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       expect(Number((message.usage as { cost?: number }).cost)).toBeGreaterThan(0);
     });
 
-    test("runs tools, where its runner wanted the conversation kept at the provider", async () => {
+    test("runs tools with the tool runner, without provider-side state", async () => {
       const runner = client.beta.messages.toolRunner({
         model,
         max_tokens: 200,
@@ -69,7 +70,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       expect((await lastSimulatorRequest(harness.gateway)).body).not.toContain('"thread"');
     });
 
-    test("streams a message to its end", async () => {
+    test("streams a message", async () => {
       const stream = client.messages.stream({
         model,
         max_tokens: 100,
@@ -83,7 +84,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       expect(message.usage.output_tokens).toBe(30);
     });
 
-    test("calls a tool in a stream, and goes on with its result", async () => {
+    test("streams a tool call and continues with its result", async () => {
       const tools = [
         { name: "weather", input_schema: WEATHER_SCHEMA as unknown as Anthropic.Tool.InputSchema },
       ];
@@ -115,7 +116,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       expect(JSON.stringify(second.content)).toContain("sunny");
     });
 
-    test("counts tokens, at no cost", async () => {
+    test("counts tokens", async () => {
       const { input_tokens: count } = await client.messages.countTokens({
         model,
         messages: helloMessages("hello there"),
@@ -123,7 +124,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       expect(count).toBeGreaterThan(0);
     });
 
-    test("aborts a stream, which ends it upstream", async () => {
+    test("aborts a stream at the provider", async () => {
       const stream = client.messages.stream({
         model,
         max_tokens: 300,
@@ -131,17 +132,13 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       });
       stream.on("text", () => stream.abort());
       expect(await caughtError(stream.finalMessage())).toBeInstanceOf(APIUserAbortError);
-      await waitUntil(
-        () => simStats(harness.gateway),
-        (stats) => stats.open_streams === 0,
-        1_000,
-      );
+      await expectNoOpenStreams(harness.gateway);
     });
   });
 }
 
 describe("the @anthropic-ai/sdk package", () => {
-  test("sends its betas, which travel on", async () => {
+  test("passes beta headers to the provider", async () => {
     await client.beta.messages.create({
       model: "anthropic/claude-haiku-4-5",
       max_tokens: 50,
@@ -153,7 +150,7 @@ describe("the @anthropic-ai/sdk package", () => {
     );
   });
 
-  test("lists the models in its own form", async () => {
+  test("lists models in Anthropic's format", async () => {
     const page = await client.models.list({ limit: 10 });
     expect(page.data[0]).toMatchObject({
       type: "model",
@@ -163,20 +160,20 @@ describe("the @anthropic-ai/sdk package", () => {
     expect((await client.models.retrieve("sim/echo")).id).toBe("sim/echo");
   });
 
-  test("throws its own typed errors: 400, 401, 402, 404, 429, 529", async () => {
-    const ask = { model: "sim/echo", max_tokens: 100, messages: helloMessages("hello") };
-    const unauthorized = await caughtError(clientFor("pst-rt-nonsense").messages.create(ask));
+  test("throws its typed errors for 400, 401, 402, 404, 429 and 529", async () => {
+    const params = { model: "sim/echo", max_tokens: 100, messages: helloMessages("hello") };
+    const unauthorized = await caughtError(clientFor("pst-rt-nonsense").messages.create(params));
     expect(unauthorized).toBeInstanceOf(AuthenticationError);
-    const poor = await caughtError(
+    const unfunded = await caughtError(
       clientFor(harness.unfundedAccount.key).messages.create({
-        ...ask,
+        ...params,
         model: "anthropic/claude-haiku-4-5",
         max_tokens: 60_000,
         stream: true,
       }),
     );
-    expect(poor).toBeInstanceOf(APIError);
-    expect(poor).toMatchObject({
+    expect(unfunded).toBeInstanceOf(APIError);
+    expect(unfunded).toMatchObject({
       status: 402,
       error: {
         type: "error",
@@ -188,28 +185,28 @@ describe("the @anthropic-ai/sdk package", () => {
       },
     });
     expect(
-      await caughtError(client.messages.create({ ...ask, model: "sim/nobody" })),
+      await caughtError(client.messages.create({ ...params, model: "sim/unknown" })),
     ).toBeInstanceOf(NotFoundError);
     const limited = await caughtError(
       client.messages.create({
-        ...ask,
+        ...params,
         messages: helloMessages("[[sim: status=429 retry-after=30]] x"),
       }),
     );
     expect(limited).toBeInstanceOf(RateLimitError);
     const overloaded = await caughtError(
-      client.messages.create({ ...ask, messages: helloMessages("[[sim: status=529]] x") }),
+      client.messages.create({ ...params, messages: helloMessages("[[sim: status=529]] x") }),
     );
     expect(overloaded).toMatchObject({
       status: 529,
       error: { error: { type: "overloaded_error" } },
     });
-    expect(await caughtError(client.messages.create({ ...ask, max_tokens: 0 }))).toBeInstanceOf(
+    expect(await caughtError(client.messages.create({ ...params, max_tokens: 0 }))).toBeInstanceOf(
       BadRequestError,
     );
   });
 
-  test("throws what a stream broke by", async () => {
+  test("throws APIError for a truncated stream", async () => {
     const error = await caughtError(
       client.messages
         .stream({
@@ -223,11 +220,11 @@ describe("the @anthropic-ai/sdk package", () => {
   });
 });
 
-test("a text of another maker's model has a list of citations, which clients that take no null can read", async () => {
-  const asked = { model: "openai/gpt-5-mini", max_tokens: 100, messages: helloMessages("hello") };
+test("returns an empty list of citations for models of other providers, because clients cannot parse null", async () => {
+  const params = { model: "openai/gpt-5-mini", max_tokens: 100, messages: helloMessages("hello") };
   for (const message of [
-    await client.messages.create(asked),
-    await client.messages.stream(asked).finalMessage(),
+    await client.messages.create(params),
+    await client.messages.stream(params).finalMessage(),
   ])
     expect(message.content).toEqual([
       { type: "text", text: expect.stringContaining("hello"), citations: [] },

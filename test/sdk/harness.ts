@@ -1,4 +1,4 @@
-// A gateway for the official clients: its own simulated models, and two providers whose address is the simulator's.
+// A gateway for the official clients, with simulated models and two providers served by the simulator.
 
 import {
   type TestAccount,
@@ -6,7 +6,8 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { grantCredits, USD } from "../inference/support/harness.ts";
+import { grantCredits, simStats, USD } from "../inference/support/harness.ts";
+import { eventually } from "../support/eventually.ts";
 
 export interface SdkHarness {
   readonly gateway: Gateway;
@@ -29,12 +30,17 @@ export const WEATHER_SCHEMA = {
   additionalProperties: false,
 } as const;
 
-/** The error that a promise ends with. */
+/** Waits until the simulator has no open streams. */
+export async function expectNoOpenStreams(gateway: Gateway): Promise<void> {
+  await eventually(async () => (await simStats(gateway)).open_streams === 0);
+}
+
+/** The error of a rejected promise; throws if it is fulfilled. */
 export async function caughtError(promise: PromiseLike<unknown>): Promise<unknown> {
   try {
     await promise;
   } catch (error) {
     return error;
   }
-  throw new Error("nothing was thrown");
+  throw new Error("the promise was fulfilled");
 }
