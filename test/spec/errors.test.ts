@@ -211,9 +211,9 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
 
     test("an endpoint of a provider's API that is not offered is a 404 that says so, and what to use instead", async () => {
       const cases: readonly (readonly [string, RegExp, string | undefined])[] = [
-        ["POST /v1/responses/compact", /summary of the earlier turns/, "/v1/responses"],
+        ["POST /v1/responses/compact", /summarize the earlier turns/, "/v1/responses"],
         ["POST /v1/responses/input_tokens", /count_tokens/, "/v1/messages/count_tokens"],
-        ["POST /v1/messages/batches", /each request by itself/, "/v1/messages"],
+        ["POST /v1/messages/batches", /requests one by one/, "/v1/messages"],
         ["GET /v1/messages/batches/msgbatch_1/results", /no batches/, "/v1/messages"],
         ["GET /v1/batches", /no batches/, "/v1/chat/completions"],
         ["GET /v1/files/file-1/content", /in the request that needs it/, "/v1/responses"],
@@ -223,7 +223,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
         ["POST /v1/conversations", /previous_response_id/, "/v1/responses"],
         ["POST /v1/completions", /as a message/, "/v1/chat/completions"],
         ["POST /v1/complete", /as a message/, "/v1/messages"],
-        ["POST /v1/moderations", /used at the provider/, undefined],
+        ["POST /v1/moderations", /Call the provider directly/, undefined],
       ];
       for (const [line, instead, url] of cases) {
         const { body, status, headers } = await call(gateway, line, { key: account.key });
@@ -235,7 +235,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
           null,
         ]);
         expect(valueAt(body, "type")).toBe(isMessages ? "error" : undefined);
-        expect(textAt(body, "error.message")).toStartWith("This gateway does not offer /v1/");
+        expect(textAt(body, "error.message")).toStartWith("This gateway does not support /v1/");
         expect(textAt(body, "error.message")).toMatch(instead);
         const next = valueAt(body, "error.next.0.url");
         expect(next).toBe(url ?? "/openapi.yaml");

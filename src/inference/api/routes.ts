@@ -1,4 +1,4 @@
-// The model endpoints: the HTTP face of inference.
+// The model endpoints: Chat Completions, Responses, Messages, token counting and embeddings.
 
 import { z } from "zod";
 import { type IdempotentCall, readIdempotencyKey } from "../../http/request/idempotent-call.ts";
@@ -54,12 +54,12 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
   return deps.payment === undefined ? routes : routes.map(documentPayment);
 }
 
-/** Says of a call that holds money that it may bring a payment. */
+/** Documents x402 on the routes that hold credits. */
 function documentPayment(route: Route): Route {
   const { 200: ok, ...others } = route.responses;
   if (route.recheckedByHold !== true || ok === undefined) return route;
-  const description = `${route.description ?? ""} A \`402\` carries the header \`PAYMENT-REQUIRED\` (x402, version 2): the same request with the header \`PAYMENT-SIGNATURE\` buys credits and runs on them.`;
-  const paymentHeader = "What the payment that came with the request has settled: base64 of JSON.";
+  const description = `${route.description ?? ""} A \`402\` response has the header \`PAYMENT-REQUIRED\` (x402, version 2). Repeat the request with the header \`PAYMENT-SIGNATURE\` to buy credits and run it.`;
+  const paymentHeader = "The settlement of the x402 payment: base64-encoded JSON.";
   const headers = { ...ok.headers, "payment-response": paymentHeader };
   return {
     ...route,
@@ -68,15 +68,15 @@ function documentPayment(route: Route): Route {
   };
 }
 
-/** What `upstream.ts` passes on. */
+/** The headers that `reply-headers.ts` returns. */
 const RELAYED_HEADER_DOCS = {
-  "retry-after-ms": "The provider's own, in milliseconds, beside `retry-after`.",
-  "x-should-retry": "The provider's own: whether it would have the request sent again.",
-  "x-ratelimit-*": "The provider's limits, as OpenAI and those who follow it say them.",
-  "anthropic-ratelimit-*": "The provider's limits, as Anthropic says them.",
-  "anthropic-fast-*": "The provider's limits of its fast mode, as Anthropic says them.",
-  "openai-processing-ms": "How long the provider took, as OpenAI says it.",
-  "openai-model": "The provider's own name of the model, as OpenAI says it.",
+  "retry-after-ms": "`retry-after` of the provider, in milliseconds.",
+  "x-should-retry": "Whether the provider recommends a retry.",
+  "x-ratelimit-*": "The provider's rate limits, in OpenAI's form.",
+  "anthropic-ratelimit-*": "The provider's rate limits, in Anthropic's form.",
+  "anthropic-fast-*": "Anthropic's rate limits for fast mode.",
+  "openai-processing-ms": "OpenAI's processing time, in milliseconds.",
+  "openai-model": "OpenAI's own name of the model.",
 } as const;
 
 const CALL_ROUTE = {
@@ -90,15 +90,15 @@ const BILLED_ROUTE = { ...CALL_ROUTE, recheckedByHold: true, idempotent: true } 
 
 const RESPONSE_HEADERS = {
   "x-postern-cost-usd":
-    "What the call cost, on replies that are not streamed; a stream says it in its usage.",
+    "Cost of the call in US dollars. A stream has it in its usage object instead.",
   "x-postern-max-tokens":
-    "The output limit that was set because none was given and the balance does not afford the model's own.",
+    "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
   "x-postern-dropped":
-    "What this model's provider could not be told and, on replies that are not streamed, what of the reply this API cannot say (`reply.…`): paths, with commas; of very many, the first, `and … more`; characters that no header takes as `\\uXXXX`. See docs/translation.md.",
-  "x-postern-byok": "Whether it went on the caller's own provider key, and cost no credits.",
-  "x-postern-provider": "Who answered.",
+    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See docs/translation.md.",
+  "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
+  "x-postern-provider": "The provider that replied.",
   "x-postern-model":
-    "The id of the model that answered: another than was asked for only where `models` names it.",
+    "The id of the model that replied. It differs from the requested one only if `models` names it.",
 };
 
 function chatRoute(deps: InferenceRouteDeps): Route {
@@ -107,9 +107,9 @@ function chatRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/chat/completions",
     id: "createChatCompletion",
-    summary: "Chat Completions, as OpenAI speaks it",
+    summary: "Create a chat completion",
     description:
-      "The body is passed on as it is. `stream: true` answers with server-sent events. The usage object carries `cost`, in US dollars.",
+      "OpenAI's Chat Completions API. The body is forwarded unchanged where the provider has this API, and translated otherwise. `stream: true` responds with server-sent events. The usage object has `cost`, in US dollars.",
     dialect: "openai",
     body: ChatRequest,
     requestExample: EXAMPLES.chat.request,
@@ -140,9 +140,9 @@ function responsesRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/responses",
     id: "createResponse",
-    summary: "Responses, as OpenAI speaks it",
+    summary: "Create a response",
     description:
-      "Nothing is stored unless `store: true` asks for it: then the reply and its input are kept here, encrypted, for 30 days, and never at the provider. `previous_response_id` goes on from a stored response, with any model; otherwise send earlier turns in `input`. With `background: true` the answer comes at once, `in_progress`. `stream: true` answers with server-sent events.",
+      "OpenAI's Responses API. With `store: true` the gateway stores the response and its input, encrypted, for 30 days; providers store nothing. `previous_response_id` continues a stored response, with any model; otherwise send earlier turns in `input`. `background: true` responds at once with status `in_progress`. `stream: true` responds with server-sent events.",
     dialect: "openai",
     body: ResponsesRequest,
     requestExample: EXAMPLES.responses.request,
@@ -173,9 +173,9 @@ function messagesRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/messages",
     id: "createMessage",
-    summary: "Messages, as Anthropic speaks it",
+    summary: "Create a message",
     description:
-      "The body is passed on as it is, and so are `anthropic-version` and `anthropic-beta`. `stream: true` answers with server-sent events.",
+      "Anthropic's Messages API. The body and the headers `anthropic-version` and `anthropic-beta` are forwarded unchanged where the provider has this API; otherwise the body is translated. `stream: true` responds with server-sent events.",
     dialect: "messages",
     body: MessagesRequest,
     requestExample: EXAMPLES.messages.request,
@@ -208,17 +208,17 @@ function countTokensRoute(deps: InferenceRouteDeps): Route {
     id: "countTokens",
     summary: "Count a message's input tokens",
     description:
-      "Costs nothing. Where the model's provider cannot count, the answer is an upper bound, and `x-postern-count: upper-bound` says so.",
+      "Free of charge. If the model's provider cannot count tokens, the result is an upper bound, marked by the header `x-postern-count: upper-bound`.",
     dialect: "messages",
     body: CountTokensRequest,
     requestExample: EXAMPLES.countTokens.request,
     responses: {
       200: {
-        description: "The count.",
+        description: "The token count.",
         schema: z.looseObject({ input_tokens: z.int() }).meta({ id: "TokenCount" }),
         example: EXAMPLES.countTokens.reply,
         headers: {
-          "x-postern-count": "`upper-bound` where the provider cannot count.",
+          "x-postern-count": "`upper-bound` if the provider cannot count tokens.",
         },
       },
     },
@@ -239,13 +239,13 @@ function embeddingsRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/embeddings",
     id: "createEmbeddings",
-    summary: "Embeddings, as OpenAI speaks it",
+    summary: "Create embeddings",
     dialect: "openai",
     body: EmbeddingsRequest,
     requestExample: EXAMPLES.embeddings.request,
     responses: {
       200: {
-        description: "The vectors.",
+        description: "The embeddings.",
         schema: z
           .looseObject({
             object: z.literal("list"),
@@ -297,7 +297,7 @@ function callInputOf(api: Api, input: ModelInput): CallInput {
   };
 }
 
-// `now`: the body may arrive minutes after the request, and the key's age counts from its end.
+// `now` is after the body, which may arrive minutes after the request: the key's age counts from there.
 function idempotentCallOf(
   api: Api,
   { caller, headers, bodyText }: ModelInput,

@@ -1,27 +1,32 @@
-// The model APIs as the documents show them: what the gateway itself reads. Everything else in a body travels on.
+// Request and response schemas of the model APIs, for the OpenAPI document. They list what the gateway itself reads; other
+// fields are forwarded.
 
 import { z } from "zod";
 import { SORT_KEYS } from "../routing/routing-preferences.ts";
 
-const modelField = z
-  .string()
-  .meta({ description: "An id from GET /v1/models: `<provider>/<name>`.", example: "sim/echo" });
-const streamField = z.boolean().optional().meta({ description: "Answer with server-sent events." });
+const modelField = z.string().meta({
+  description: "A model id from GET /v1/models: `<provider>/<name>`.",
+  example: "sim/echo",
+});
+const streamField = z
+  .boolean()
+  .optional()
+  .meta({ description: "Stream the response as server-sent events." });
 
 const ProviderPreferences = z
   .strictObject({
     order: z.array(z.string()).optional().meta({
-      description: "Providers to try first, in this order; stickiness and `sort` yield to it.",
+      description: "Providers to try first, in this order. It overrides `sort` and sticky routing.",
     }),
-    only: z.array(z.string()).optional().meta({ description: "No other provider than these." }),
-    ignore: z.array(z.string()).optional().meta({ description: "None of these." }),
-    sort: z
-      .enum(SORT_KEYS)
-      .optional()
-      .meta({ description: "The cheapest, the quickest to begin, or the fastest first." }),
+    only: z.array(z.string()).optional().meta({ description: "Use only these providers." }),
+    ignore: z.array(z.string()).optional().meta({ description: "Never use these providers." }),
+    sort: z.enum(SORT_KEYS).optional().meta({
+      description:
+        "Try the cheapest provider first, the one with the lowest latency, or the one with the highest throughput.",
+    }),
     allow_fallbacks: z.boolean().optional().meta({
       description:
-        "`false`: no provider but the first, or those of `order`; `true`: any that has the model.",
+        "`false`: use only the first provider, or those in `order`. `true`: use any provider of the model.",
     }),
     max_price: z
       .strictObject({
@@ -29,22 +34,22 @@ const ProviderPreferences = z
         completion: z.union([z.number(), z.string()]).optional(),
       })
       .optional()
-      .meta({ description: "The highest list price, in US dollars for a million tokens." }),
+      .meta({ description: "Maximum list prices, in US dollars per million tokens." }),
   })
   .meta({
     id: "ProviderPreferences",
     example: { order: ["bedrock", "anthropic"], max_price: { prompt: 5 } },
   });
 
-/** Where a call may go: the gateway's own members, on all three APIs. */
+/** The gateway's own routing fields, on all three APIs. */
 const routingFields = {
   models: z.array(z.string()).min(1).optional().meta({
     description:
-      "Models to turn to, in this order, when the one before fails. The one that answered is charged.",
+      "Models to try in this order, each if the one before fails. The model that replies is charged.",
   }),
   provider: ProviderPreferences.optional().meta({
     description:
-      "Among the providers that have the model. Without it a call goes to the model's own provider only.",
+      "Preferences among the providers of the model. Without them, only the model's own provider is used.",
   }),
 };
 
@@ -53,14 +58,14 @@ export const UsageCost = z
     cost: z
       .number()
       .optional()
-      .meta({ description: "What the call cost, in US dollars; the provider's list price." }),
+      .meta({ description: "Cost of the call in US dollars, at the provider's list price." }),
     dropped: z.array(z.string()).optional().meta({
-      description: "Where the provider's reply held what this API cannot say, if it did.",
+      description: "Paths in the provider's reply that this API cannot express, if any.",
     }),
   })
   .meta({
     id: "ProviderUsage",
-    description: "The provider's own usage object, with the cost added.",
+    description: "The provider's usage object, with the cost added.",
   });
 
 const ChatMessage = z
@@ -77,11 +82,9 @@ export const ChatRequest = z
   .looseObject({
     model: modelField,
     messages: z.array(ChatMessage).min(1),
-    max_tokens: z
-      .int()
-      .min(1)
-      .optional()
-      .meta({ description: "Bounds the output, and what is held for the call." }),
+    max_tokens: z.int().min(1).optional().meta({
+      description: "Maximum output tokens. It also limits the credits held for the call.",
+    }),
     max_completion_tokens: z.int().min(1).optional(),
     stream: streamField,
     ...routingFields,
@@ -96,14 +99,15 @@ export const ResponsesRequest = z
     stream: streamField,
     ...routingFields,
     store: z.boolean().optional().meta({
-      description: "Keep the reply and its input here for 30 days. Off unless it is true.",
+      description:
+        "Store the response and its input in this gateway for 30 days. Default: `false`.",
     }),
-    previous_response_id: z
-      .string()
-      .optional()
-      .meta({ description: "A stored response to go on from. Its instructions are not carried." }),
+    previous_response_id: z.string().optional().meta({
+      description: "The stored response to continue from. Its `instructions` are not carried over.",
+    }),
     background: z.boolean().optional().meta({
-      description: "Answer at once and run on; needs `store: true`, and is asked for by its id.",
+      description:
+        "Run in the background and respond at once. Requires `store: true`; poll the response by its id.",
     }),
   })
   .meta({ id: "ModelResponseRequest" });

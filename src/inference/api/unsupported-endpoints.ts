@@ -1,5 +1,5 @@
-// Endpoints of the providers' APIs that clients know and this gateway does not have: what is not there is said, and what to
-// use instead. Without it, the SDK's call of `responses.compact` is told that a stored response takes no POST.
+// 404s for endpoints of the providers' APIs that the gateway does not have, with what to use instead. Without them, the SDK
+// method `responses.compact` would get "method not allowed" from the route of stored responses.
 
 import { Fault, type NextStep } from "../../base/fault.ts";
 
@@ -13,89 +13,99 @@ interface UnsupportedEndpoint {
 const MODELS_STEP: NextStep = {
   method: "GET",
   url: "/v1/models",
-  why: "List the models, with what each takes and puts out.",
+  why: "List the models with their input and output modalities.",
 };
 const RESPONSES_STEP: NextStep = {
   method: "POST",
   url: "/v1/responses",
-  why: "Ask a model, going on from an earlier answer by its id.",
+  why: "Create a response, optionally from an earlier one by its id.",
 };
-const CHAT_STEP: NextStep = { method: "POST", url: "/v1/chat/completions", why: "Ask a model." };
-const MESSAGES_STEP: NextStep = { method: "POST", url: "/v1/messages", why: "Ask a model." };
+const CHAT_STEP: NextStep = {
+  method: "POST",
+  url: "/v1/chat/completions",
+  why: "Create a chat completion.",
+};
+const MESSAGES_STEP: NextStep = {
+  method: "POST",
+  url: "/v1/messages",
+  why: "Create a message.",
+};
 
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
     pattern: pathPattern("responses/compact"),
-    reason: "conversations are not compacted",
-    alternative: "Ask a model for a summary of the earlier turns, and send that in their place.",
+    reason: "it does not compact conversations",
+    alternative:
+      "Ask a model to summarize the earlier turns, and send the summary instead of them.",
     next: RESPONSES_STEP,
   },
   {
     pattern: pathPattern("responses/input_tokens"),
-    reason: "the input of a Responses call is not counted beforehand",
+    reason: "it counts tokens on another endpoint",
     alternative:
-      "POST /v1/messages/count_tokens counts for any model; its body is that of POST /v1/messages.",
+      "Use POST /v1/messages/count_tokens, for any model, with a body as for POST /v1/messages.",
     next: {
       method: "POST",
       url: "/v1/messages/count_tokens",
       body: { model: "<model id>", messages: [{ role: "user", content: "<text>" }] },
-      why: "Count a prompt's tokens; it costs nothing.",
+      why: "Count the tokens of a prompt, free of charge.",
     },
   },
   {
     pattern: pathPattern("messages/batches"),
-    reason: "there are no batches",
-    alternative: "Send each request by itself to POST /v1/messages.",
+    reason: "it has no batches",
+    alternative: "Send the requests one by one to POST /v1/messages.",
     next: MESSAGES_STEP,
   },
   {
     pattern: pathPattern("batches"),
-    reason: "there are no batches",
-    alternative: "Send each request by itself.",
+    reason: "it has no batches",
+    alternative: "Send the requests one by one.",
     next: CHAT_STEP,
   },
   {
     pattern: pathPattern("files|uploads|vector_stores|containers|skills"),
-    reason: "nothing is kept for later calls",
-    alternative: "Send a file's content in the request that needs it.",
+    reason: "it stores no files or other objects for later calls",
+    alternative: "Send the content of a file in the request that needs it.",
     next: RESPONSES_STEP,
   },
   {
     pattern: pathPattern("conversations|threads|assistants"),
-    reason: "there are no conversations by an id of their own",
-    alternative: "Create responses with store: true, and go on from one by previous_response_id.",
+    reason: "it has no conversation objects",
+    alternative:
+      "Create responses with `store: true`, and continue one with `previous_response_id`.",
     next: RESPONSES_STEP,
   },
   {
     pattern: pathPattern("images|videos"),
-    reason: "there is no endpoint for images and videos",
+    reason: "it has no endpoint for images and videos",
     alternative:
-      "Where a model has image among its output_modalities, it answers with images at POST /v1/chat/completions.",
+      "Models with `image` in `output_modalities` return images from POST /v1/chat/completions.",
     next: MODELS_STEP,
   },
   {
     pattern: pathPattern("audio|realtime"),
-    reason: "there is no endpoint for speech",
+    reason: "it has no endpoint for audio",
     alternative:
-      "Where a model has audio among its input_modalities, send the sound in a message to POST /v1/chat/completions.",
+      "Models with `audio` in `input_modalities` accept audio in messages to POST /v1/chat/completions.",
     next: MODELS_STEP,
   },
   {
     pattern: pathPattern("completions"),
-    reason: "there are no completions of bare text",
+    reason: "it has no text completions",
     alternative: "Send the prompt as a message to POST /v1/chat/completions.",
     next: CHAT_STEP,
   },
   {
     pattern: pathPattern("complete"),
-    reason: "there are no completions of bare text",
+    reason: "it has no text completions",
     alternative: "Send the prompt as a message to POST /v1/messages.",
     next: MESSAGES_STEP,
   },
   {
     pattern: pathPattern("moderations|fine_tuning|evals"),
-    reason: "that part of the provider's API is not passed on",
-    alternative: "It needs a key of the provider's, used at the provider.",
+    reason: "it does not forward this part of the provider's API",
+    alternative: "Call the provider directly, with a key of your own.",
   },
 ];
 
@@ -103,13 +113,13 @@ function pathPattern(paths: string): RegExp {
   return new RegExp(`^/v1/(?:${paths})(?:/|$)`);
 }
 
-/** What to answer where no route takes a request; undefined for an address that is nobody's. */
+/** Undefined for a path that no provider API has. */
 export function unsupportedEndpointFault(path: string): Fault | undefined {
   const found = UNSUPPORTED_ENDPOINTS.find(({ pattern }) => pattern.test(path));
   return (
     found &&
-    new Fault("not_found", "an endpoint that is not offered", {
-      message: `This gateway does not offer ${path.slice(0, 80)}: ${found.reason}. ${found.alternative}`,
+    new Fault("not_found", "unsupported endpoint", {
+      message: `This gateway does not support ${path.slice(0, 80)}: ${found.reason}. ${found.alternative}`,
       ...(found.next === undefined ? {} : { next: [found.next] }),
     })
   );

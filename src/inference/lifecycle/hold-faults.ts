@@ -1,7 +1,7 @@
-// What is asked of the ledger for a call, and what is said when it does not fit: a hold is the most that the call can cost;
-// an output limit that the caller left open is lowered to what the balance affords.
+// The errors of a hold that the ledger refused: what is missing, and how the caller can get it.
 
 import { Fault, type NextStep } from "../../base/fault.ts";
+import { formatUsd } from "../../base/format.ts";
 import {
   type Nano,
   NANO_PER_CREDIT,
@@ -22,9 +22,9 @@ interface HoldFaultContext {
   readonly request: ParsedRequest;
   readonly accountId: string;
   readonly keyId: string;
-  /** Whether a human owns the account; asked where the owner is who can mend it. */
+  /** Whether a human owns the account; looked up only where the owner can help. */
   readonly isClaimed: boolean;
-  /** Then no human can take the account over either. */
+  /** Then no human can claim the account. */
   readonly isSignInDisabled: boolean;
   readonly now: number;
 }
@@ -38,12 +38,12 @@ export function holdFault(
     case "key_rejected":
       return new Fault("invalid_api_key", `key is ${outcome.reason}`);
     case "rate_limited":
-      return new Fault("rate_limited", "key calls too often", {
+      return new Fault("rate_limited", "key exceeded its rate limit", {
         retryAfterSeconds: outcome.retryAfterMs / 1_000,
       });
     case "too_many_calls":
       return new Fault("rate_limited", "too many open calls", {
-        message: `This key has ${outcome.open} calls open, which is its limit. Wait for one to end.`,
+        message: `This key has ${outcome.open} open calls, which is its limit. Wait until one has ended.`,
         retryAfterSeconds: 1,
       });
     case "key_limit":
@@ -66,19 +66,19 @@ function keyLimitFault(
     ? {
         method: "GET",
         url: `/console/${accountId}/keys`,
-        why: "A page for humans: there the workspace's owner raises the limit.",
+        why: "A console page where the workspace's owner can raise the limit.",
       }
     : {
         method: "PATCH",
         url: `/v1/keys/${keyId}`,
         body: { limit_usd: null },
-        why: "Take the limit away, or send a greater one.",
+        why: "Remove the limit, or send a higher one.",
       };
   const advice = isClaimed
-    ? "The workspace's owner can raise it in the console."
-    : "Raise it with PATCH /v1/keys/{id}.";
+    ? "The workspace's owner can raise it in the console, or use another key."
+    : "Raise it with PATCH /v1/keys/{id}, or use another key.";
   return new Fault("key_limit_reached", "key limit", {
-    message: `This key has reached its own spending limit. ${advice} Or use another key.`,
+    message: `This key has reached its spending limit. ${advice}`,
     fields: {
       required_credits: ceilCredits(estimate.minimum ?? estimate.amount),
       available_credits: creditsOf(remaining),
@@ -95,52 +95,51 @@ function budgetFault(
 ): Fault {
   const required = estimate.minimum ?? estimate.amount;
   const name = window === "day" ? "daily" : "monthly";
-  const opens = new Date(endsAt).toISOString();
-  const open = held === 0n ? "" : ` and ${usdText(held)} USD are held by open calls`;
+  const resetsAt = new Date(endsAt).toISOString();
+  const holds = held === 0n ? "" : `, ${formatUsd(held)} held by open calls`;
   const advice = isClaimed
-    ? "Wait until then, or ask the workspace's owner to raise the budget in the console."
-    : "Wait until then, or raise the budget with PATCH /v1/account/budgets.";
+    ? "Wait until then, or ask the workspace's owner to raise it in the console."
+    : "Wait until then, or raise it with PATCH /v1/account/budgets.";
   return new Fault("workspace_budget_reached", `${window} budget`, {
-    message: `The workspace's ${name} budget is ${usdText(limit ?? 0n)} USD, of which ${usdText(used)} USD are spent${open}; this call may cost up to ${usdText(required)} USD. The budget opens again at ${opens}. ${advice}`,
+    message: `This call may cost up to ${formatUsdCeil(required)}, more than is left of the workspace's ${name} budget of ${formatUsd(limit ?? 0n)} (${formatUsd(used)} spent${holds}). The budget resets at ${resetsAt}. ${advice}`,
     retryAfterSeconds: (endsAt - now) / 1_000,
     fields: {
       budget_window: window,
       budget_usd: Number(usdText(limit ?? 0n)),
       required_credits: ceilCredits(required),
       available_credits: creditsOf(remaining ?? 0n),
-      budget_resets_at: opens,
+      budget_resets_at: resetsAt,
     },
     next: [
       {
         method: "GET",
         url: "/v1/account/budgets",
-        why: "Read what the workspace may spend, and when that opens again.",
+        why: "Read the budgets, what is spent of them, and when they reset.",
       },
     ],
   });
 }
 
 function debtFreezeFault(owed: Nano): Fault {
-  return new Fault("workspace_frozen", "the account owes", {
-    message: `A bank took back a payment of this workspace, and ${usdText(owed)} USD of it were spent. It makes no calls until that is made good: credits that are bought go to it first.`,
+  return new Fault("workspace_frozen", "the account has a debt", {
+    message: `A bank reversed a payment of this workspace after ${formatUsdCeil(owed)} of it was spent. Model calls are blocked until that debt is paid. Credits that you buy pay it first.`,
     fields: { owed_usd: usdText(owed) },
-    next: [purchaseStep(owed, "Make good for what is missing; a human can pay at the `pay_url`.")],
+    next: [purchaseStep(owed, "Pay the debt. A human can pay at the `pay_url` of the response.")],
   });
 }
 
-/** What no purchase mends. */
 export function operatorFreezeFault(freeze: Freeze & { readonly by: "operator" }): Fault {
   const since = new Date(freeze.since).toISOString();
   return new Fault("workspace_frozen", "frozen by an operator", {
-    message: `The operator of this gateway froze this workspace at ${since}: ${freeze.reason}. It makes no calls until the operator lifts that; everything can still be read.`,
+    message: `The operator of this gateway froze this workspace at ${since}: ${freeze.reason}. Model calls are blocked until the operator unfreezes it. Everything can still be read.`,
     fields: { frozen_by: "operator", frozen_since: since, frozen_reason: freeze.reason },
     next: [
-      { method: "GET", url: "/v1/account", why: "See whether the workspace is frozen still." },
+      { method: "GET", url: "/v1/account", why: "Check whether the workspace is still frozen." },
     ],
   });
 }
 
-/** A purchase after which the same call goes through. */
+/** A purchase that covers what is missing. */
 function purchaseStep(missing: Nano, why: string): NextStep {
   const dollars = (missing + NANO_PER_USD - 1n) / NANO_PER_USD;
   const amount = dollars > MIN_SUGGESTED_PURCHASE_USD ? dollars : MIN_SUGGESTED_PURCHASE_USD;
@@ -165,18 +164,18 @@ function insufficientCreditsFault(
   const affordable = Math.floor(affordableTokens(estimate, available) / request.choices);
   const buy = purchaseStep(
     required - available,
-    "Buy credits; a human can pay at the `pay_url` of the answer.",
+    "Buy credits. A human can pay at the `pay_url` of the response.",
   );
   const claim: NextStep = {
     method: "POST",
     url: "/agent/identity/claim",
     body: { email: "<the human's email>" },
-    why: "Let a human take the account over; the first claim adds 1 USD.",
+    why: "Let a human claim the account. The first claim adds $1.00.",
   };
-  const sentence = `This call may cost up to ${usdText(required)} USD, and ${usdText(maxNano(available, 0n))} USD is available.`;
+  const sentence = `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(maxNano(available, 0n))} is available.`;
   const advice =
     affordable > 0
-      ? ` Ask for at most ${affordable} output tokens, or buy credits with POST /v1/billing/invoice.`
+      ? ` Limit the output to at most ${affordable} tokens, or buy credits with POST /v1/billing/invoice.`
       : " Buy credits with POST /v1/billing/invoice.";
   return new Fault("insufficient_credits", "hold does not fit", {
     message: sentence + advice,
@@ -187,6 +186,12 @@ function insufficientCreditsFault(
     },
     next: isClaimed || isSignInDisabled ? [buy] : [buy, claim],
   });
+}
+
+/** Rounded up, so that the amount is enough. */
+function formatUsdCeil(amount: Nano): string {
+  const step = amount < NANO_PER_USD ? NANO_PER_USD / 1_000_000n : NANO_PER_USD / 100n;
+  return formatUsd(((amount + step - 1n) / step) * step);
 }
 
 function ceilCredits(amount: Nano): number {

@@ -1,6 +1,5 @@
-// All tenants share the gateway's accounts at the providers, so an object inside such an account is nobody's own: its id
-// might be another tenant's. References to them are refused on the gateway's credentials, and so is what the provider alone
-// knows the price of; both are relayed on a caller's own.
+// Rejects what must not run on the gateway's own credentials, which all tenants share: references to objects stored in the
+// provider account, which could belong to another tenant, and features whose price only the provider knows.
 
 import { Fault, type NextStep } from "../../base/fault.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -15,12 +14,12 @@ interface SharedAccountUse {
 }
 
 const OWN_KEY_HINT = "or add your own provider key with POST /v1/provider-keys";
-const SEND_HISTORY_HINT = "Send the conversation's earlier turns in the request";
-const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or create each of them with store: true, so that it is kept here`;
+const SEND_HISTORY_HINT = "Send the earlier turns of the conversation in the request";
+const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or create each of them with \`store: true\`, so that this gateway stores it`;
 
 const NO_CONTAINER_IDS: ReadonlySet<string> = new Set();
 
-/** Why a call cannot be made on the gateway's credentials, if there is a reason. `own`: containers that are known to be the caller's. */
+/** Undefined for a request that may use the gateway's credentials. `ownContainers` are known to be the caller's. */
 export function sharedCredentialsFault(
   request: ParsedRequest,
   ownContainers = NO_CONTAINER_IDS,
@@ -48,7 +47,7 @@ const ADD_PROVIDER_KEY_STEP: NextStep = {
 
 function storedReferenceFault({ path, alternative, fields = {} }: SharedAccountUse): Fault {
   return new Fault("invalid_request", `reference at ${path}`, {
-    message: `${path} refers to something stored in a provider's account, which all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
+    message: `\`${path}\` refers to an object in the provider account that all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
     param: path,
     next: [ADD_PROVIDER_KEY_STEP],
     fields,
@@ -57,7 +56,7 @@ function storedReferenceFault({ path, alternative, fields = {} }: SharedAccountU
 
 function unboundedCostFault({ path, alternative }: SharedAccountUse): Fault {
   return new Fault("invalid_request", `unbounded use at ${path}`, {
-    message: `What ${path} asks for has no price that this gateway could hold credits for. ${alternative}, ${OWN_KEY_HINT}.`,
+    message: `The cost of \`${path}\` is known only to the provider, so this gateway cannot bill it. ${alternative}, ${OWN_KEY_HINT}.`,
     param: path,
     next: [ADD_PROVIDER_KEY_STEP],
   });
@@ -69,17 +68,17 @@ const REFERENCE_FIELDS: FieldHints = [
   ["previous_response_id", SEND_OR_STORE_HINT],
   ["conversation", SEND_HISTORY_HINT],
   ["prompt", "Send the prompt's text in the request"],
-  ["container", "Let the provider make a new container"],
+  ["container", "Let the provider create a new container"],
   ["input_file_id", "Send the file's content in the request"],
   ["cached_content", "Send the content in the request"],
   ["preset", "Send its settings in the request"],
   ["batch_id", "Send the requests one by one"],
-  ["user_profile_id", "Leave it out"],
+  ["user_profile_id", "Remove it"],
 ];
 
 const DEFERRED_FIELDS = [
-  ["background", "Add store: true, so that the reply is kept here instead"],
-  ["deferred", "Leave it out and stream the reply"],
+  ["background", "Add `store: true`, so that this gateway runs it in the background"],
+  ["deferred", "Remove it and stream the reply"],
 ] as const;
 
 function firstPresent(fields: FieldHints, json: JsonObject): SharedAccountUse | undefined {
@@ -100,7 +99,7 @@ function topLevelReference(json: JsonObject): SharedAccountUse | undefined {
   const { extra_body: extra, audio } = json;
   const voice = isObject(audio) ? audio["voice"] : undefined;
   if (isObject(voice) && isPresent(voice["id"]))
-    return { path: "audio.voice.id", alternative: "Name one of the built-in voices" };
+    return { path: "audio.voice.id", alternative: "Use a built-in voice" };
   const google = isObject(extra) ? extra["google"] : undefined;
   if (isObject(google) && isPresent(google["cached_content"]))
     return {
@@ -110,7 +109,7 @@ function topLevelReference(json: JsonObject): SharedAccountUse | undefined {
   return undefined;
 }
 
-/** Earlier replies in the provider's account, with which a new one is compared. */
+/** Fields that name an earlier reply in the provider account. */
 const COMPARISON_FIELDS = [
   ["prompt_cache_options", "comparison_response_id"],
   ["diagnostics", "previous_message_id"],
@@ -120,28 +119,28 @@ function comparisonReference(json: JsonObject): SharedAccountUse | undefined {
   for (const [holder, field] of COMPARISON_FIELDS) {
     const held = json[holder];
     if (isObject(held) && typeof held[field] === "string")
-      return { path: `${holder}.${field}`, alternative: "Leave it out" };
+      return { path: `${holder}.${field}`, alternative: "Remove it" };
   }
   return undefined;
 }
 
 const UNBOUNDED_COST_FIELDS: FieldHints = [
-  ["fallbacks", "Name the models to fall back on in `models`, which this gateway tries itself"],
+  ["fallbacks", "Name the fallback models in `models`"],
   ["plugins", "Use the model's own tools"],
   ["data_sources", "Send the documents in the request"],
 ];
 
-/** What makes the provider ask other models or services, at prices that it alone knows. */
+/** Features with which the provider calls other models or services, at prices that only it knows. */
 function unboundedUse(json: JsonObject): SharedAccountUse | undefined {
   return firstPresent(UNBOUNDED_COST_FIELDS, json) ?? deeperSearch(json["web_search_options"]);
 }
 
-// Perplexity's search in several steps has a fee of its own, and "auto" may be it; no reply says which it was.
+// Perplexity's "pro" search has a fee of its own, and "auto" may choose it; the reply does not say so.
 function deeperSearch(options: unknown): SharedAccountUse | undefined {
   const type = isObject(options) ? (options["search_type"] ?? "fast") : "fast";
   return type === "fast"
     ? undefined
-    : { path: "web_search_options.search_type", alternative: 'Say "fast"' };
+    : { path: "web_search_options.search_type", alternative: 'Use "fast"' };
 }
 
 function referenceInTools(tools: unknown, holder = ""): SharedAccountUse | undefined {
@@ -149,14 +148,14 @@ function referenceInTools(tools: unknown, holder = ""): SharedAccountUse | undef
     if (!isObject(tool)) continue;
     const path = `${holder}tools[${index}]`;
     if (isPresent(tool["tunnel_id"]))
-      return { path: `${path}.tunnel_id`, alternative: "Name the server by its server_url" };
+      return { path: `${path}.tunnel_id`, alternative: "Name the server by its `server_url`" };
     for (const stored of ["vector_store_ids", "collection_ids", "library_ids"]) {
       if (isPresent(tool[stored]))
         return { path: `${path}.${stored}`, alternative: "Send the documents in the request" };
     }
     const container = tool["container"];
     if (typeof container === "string")
-      return { path: `${path}.container`, alternative: 'Use {"type":"auto"}' };
+      return { path: `${path}.container`, alternative: 'Use `{"type":"auto"}`' };
     const inside =
       inContainer(tool["environment"], `${path}.environment`) ??
       inContainer(container, `${path}.container`);
@@ -171,21 +170,21 @@ function referenceInTools(tools: unknown, holder = ""): SharedAccountUse | undef
   return undefined;
 }
 
-// Where a tool runs: a container of its own, with what lies in it from the beginning.
+// The container that a tool runs in, and what is loaded into it.
 function inContainer(container: unknown, path: string): SharedAccountUse | undefined {
   if (!isObject(container)) return undefined;
   if (isPresent(container["container_id"]))
-    return { path: `${path}.container_id`, alternative: "Let the provider make a new container" };
+    return { path: `${path}.container_id`, alternative: "Let the provider create a new container" };
   if (isPresent(container["file_ids"]))
     return { path: `${path}.file_ids`, alternative: "Send the files' content in the request" };
   const { skills } = container;
-  for (const [place, skill] of (Array.isArray(skills) ? skills : []).entries())
+  for (const [index, skill] of (Array.isArray(skills) ? skills : []).entries())
     if (isObject(skill) && isPresent(skill["skill_id"]))
-      return { path: `${path}.skills[${place}].skill_id`, alternative: "Send the skill itself" };
+      return { path: `${path}.skills[${index}].skill_id`, alternative: "Send the skill itself" };
   return undefined;
 }
 
-// A tool that runs code goes on in the container of an earlier call among the items. Without such a tool its name is history.
+// A tool that runs code reuses the container of an earlier call among the items. Without such a tool the id has no effect.
 function containerReference(
   json: JsonObject,
   ownContainers: ReadonlySet<string>,
@@ -198,27 +197,27 @@ function containerReference(
       return {
         path: `input[${index}].${foreign.at}`,
         alternative:
-          "Leave out this item, or go on from a response that was created with store: true",
+          "Remove this item, or continue from a response that was created with `store: true`",
       };
   }
   return undefined;
 }
 
-/** The containers that an item of a conversation names, and where. */
+/** The containers that an item names, and their fields. */
 export function containersIn(
   item: unknown,
 ): readonly { readonly at: string; readonly id: string }[] {
   if (!isObject(item)) return [];
-  const { container_id: own, environment } = item;
-  const around = isObject(environment) ? environment["container_id"] : undefined;
+  const { container_id: direct, environment } = item;
+  const nested = isObject(environment) ? environment["container_id"] : undefined;
   const named = [
-    { at: "container_id", id: own },
-    { at: "environment.container_id", id: around },
+    { at: "container_id", id: direct },
+    { at: "environment.container_id", id: nested },
   ];
   return named.filter((one): one is { at: string; id: string } => typeof one.id === "string");
 }
 
-// Clients write out what they leave empty: null and an empty list refer to nothing.
+// Clients send empty fields: null and an empty list refer to nothing.
 function isPresent(value: unknown): boolean {
   return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0);
 }
@@ -234,7 +233,7 @@ function referenceInList(list: unknown, path: string, depth = 0): SharedAccountU
   return undefined;
 }
 
-// Only the places where the APIs keep references are looked at: a tool's arguments may have a `file_id` of their own.
+// Only where the APIs have references: a tool's arguments may contain a `file_id` of the caller's own.
 function referenceInItem(
   item: JsonObject,
   path: string,
@@ -246,7 +245,7 @@ function referenceInItem(
     return { path, alternative: "Send the file's content in the request" };
   const { audio } = item;
   if (isObject(audio) && typeof audio["id"] === "string")
-    return { path: `${path}.audio.id`, alternative: "Send the text of what was said" };
+    return { path: `${path}.audio.id`, alternative: "Send the transcript as text" };
   return (
     referenceInTools(item["tools"], `${path}.`) ??
     (isPart(item) ? (fileReference(item, path) ?? storageUrlReference(item, path)) : undefined) ??
@@ -262,7 +261,7 @@ function fileReference(part: JsonObject, path: string): SharedAccountUse | undef
   return undefined;
 }
 
-// Providers open these as the account that asks: what lies there may be the gateway's own.
+// Providers read these URLs with the permissions of the account, so they could expose the gateway's own files.
 const PROVIDER_STORAGE_URL =
   /^\s*(?:gs:|s3:|files\/|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
 
@@ -283,14 +282,14 @@ function nestedReference({ output, content, source }: JsonObject, path: string, 
   return (
     inOutput ??
     referenceInList(content, `${path}.content`, depth) ??
-    // A document of several parts, as Anthropic has it.
+    // An Anthropic document may consist of several parts.
     (isObject(source)
       ? referenceInList(source["content"], `${path}.source.content`, depth)
       : undefined)
   );
 }
 
-// An id alone is a reference as well: OpenAI's `type` may be left out there.
+// In OpenAI's API, the `type` of a reference is optional.
 function isBareReference({ type, role, id }: JsonObject): boolean {
   return (type ?? role ?? undefined) === undefined && typeof id === "string";
 }

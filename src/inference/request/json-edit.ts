@@ -1,5 +1,5 @@
-// Changes single members of a JSON object in its text, so that everything else stays the bytes that came. An object that
-// names a member twice is refused: two readers could each take another one, and one of them decides the price.
+// Edits members of a JSON object within its text, so that all other bytes stay as the caller sent them. Duplicate members
+// are rejected: gateway and provider might read different ones, and the gateway's decides the price.
 
 import { invalid } from "../../base/fault.ts";
 
@@ -10,20 +10,20 @@ const COMMA = 0x2c;
 const DEPTH_MAX = 128;
 
 export interface Span {
-  /** Where the member's key begins, quote included. */
+  /** Index of the key's opening quote. */
   readonly keyStart: number;
   readonly start: number;
   readonly end: number;
 }
 
 export interface ObjectSpans {
-  /** Where the object's opening brace stands. */
+  /** Index of the opening brace. */
   readonly start: number;
   readonly end: number;
   readonly members: ReadonlyMap<string, Span>;
 }
 
-/** Finds the members of the object that begins at `from`; the text must be valid JSON from there on. */
+/** Finds the members of the object at `from`; the text must be valid JSON from there on. */
 export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
   const open = skipWhitespace(text, from);
   if (text[open] !== "{") return undefined;
@@ -37,7 +37,7 @@ export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
     if (text.charCodeAt(at) !== COLON) return undefined;
     const start = skipWhitespace(text, at + 1);
     const end = valueEnd(text, start);
-    if (members.has(key)) throw invalid(key, `The field ${key} is given twice.`);
+    if (members.has(key)) throw invalid(key, `Duplicate field \`${key}\`. Send it once.`);
     members.set(key, { keyStart, start, end });
     at = skipWhitespace(text, end);
     if (text.charCodeAt(at) === COMMA) at = skipWhitespace(text, at + 1);
@@ -45,13 +45,13 @@ export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
   return { start: open, end: at + 1, members };
 }
 
-/** Sets members to raw JSON, or takes them away where the new value is undefined. New ones come first. */
+/** Sets members to raw JSON; undefined removes a member. New members come first. */
 export function withMembers(
   text: string,
   spans: ObjectSpans,
   changes: Readonly<Record<string, string | undefined>>,
 ): string {
-  const edits: { at: number; until: number; put: string }[] = [];
+  const edits: { at: number; end: number; text: string }[] = [];
   let added = "";
   for (const key in changes) {
     const value = changes[key];
@@ -59,37 +59,37 @@ export function withMembers(
     if (span === undefined) {
       if (value !== undefined) added += `${JSON.stringify(key)}:${value},`;
     } else if (value === undefined)
-      edits.push({ at: span.keyStart, until: skipComma(text, span.end), put: "" });
-    else edits.push({ at: span.start, until: span.end, put: value });
+      edits.push({ at: span.keyStart, end: skipComma(text, span.end), text: "" });
+    else edits.push({ at: span.start, end: span.end, text: value });
   }
   if (added !== "")
     edits.push({
       at: spans.start + 1,
-      until: spans.start + 1,
-      put: spans.members.size === 0 ? added.slice(0, -1) : added,
+      end: spans.start + 1,
+      text: spans.members.size === 0 ? added.slice(0, -1) : added,
     });
   const [only] = edits;
   if (only === undefined) return text;
-  if (edits.length === 1 && only.put !== "")
-    return text.slice(0, only.at) + only.put + text.slice(only.until);
-  // What is added stands before the first member, also where that one is taken away.
-  edits.sort((left, right) => left.at - right.at || left.until - right.until);
+  if (edits.length === 1 && only.text !== "")
+    return text.slice(0, only.at) + only.text + text.slice(only.end);
+  // An insertion and the removal of the first member start at the same index: the insertion goes first.
+  edits.sort((left, right) => left.at - right.at || left.end - right.end);
   let out = "";
   let from = 0;
-  for (const { at, until, put } of edits) {
-    out += text.slice(from, at) + put;
-    from = until;
+  for (const edit of edits) {
+    out += text.slice(from, edit.at) + edit.text;
+    from = edit.end;
   }
   return withoutDanglingComma(out + text.slice(from), edits);
 }
 
-// A last member that is taken away leaves the comma before it behind.
-function withoutDanglingComma(text: string, edits: readonly { readonly put: string }[]): string {
-  return edits.some((edit) => edit.put === "") ? text.replace(/,(\s*\}\s*)$/, "$1") : text;
+// Removing the last member leaves the comma before it.
+function withoutDanglingComma(text: string, edits: readonly { readonly text: string }[]): string {
+  return edits.some((edit) => edit.text === "") ? text.replace(/,(\s*\}\s*)$/, "$1") : text;
 }
 
 function parseKey(quoted: string): string {
-  // Safe because the caller has parsed the whole text as JSON, and a key is a string.
+  // Safe because the text is valid JSON, and a key is a string.
   return quoted.includes("\\") ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
 }
 
@@ -135,7 +135,7 @@ function valueEnd(text: string, start: number): number {
     if (code === 0x7b || code === 0x5b) depth++;
     else if ((code === 0x7d || code === 0x5d) && --depth === 0) return at + 1;
     if (depth > DEPTH_MAX)
-      throw invalid(undefined, `The JSON body is nested deeper than ${DEPTH_MAX} levels.`);
+      throw invalid(undefined, `The JSON body is nested more than ${DEPTH_MAX} levels deep.`);
     at++;
   }
   return at;

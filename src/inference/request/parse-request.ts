@@ -1,8 +1,14 @@
-// What a model call asks for, as far as the gateway must know it: the model, whether to stream, and what bounds its
-// cost. Everything else in the body is between the caller and the provider.
+// Parses the parts of a request that the gateway itself needs: the model, streaming, and what bounds the cost. All other
+// fields are for the provider.
 
 import { invalid } from "../../base/fault.ts";
-import { isObject, type JsonObject } from "../../base/json.ts";
+import {
+  isObject,
+  type JsonObject,
+  optionalBoolean,
+  optionalInteger,
+  optionalString,
+} from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import { type ObjectSpans, memberSpans } from "./json-edit.ts";
 import { toolBounds, type ToolBounds } from "./tool-bounds.ts";
@@ -16,9 +22,9 @@ export interface ParsedRequest extends ToolBounds {
   readonly json: JsonObject;
   readonly model: string;
   readonly stream: boolean;
-  /** Whether the caller wants to see the usage of a chat stream. */
+  /** Whether the caller asked for the usage of a chat stream. */
   readonly wantsUsage: boolean;
-  /** The most output tokens of each choice, where the caller set it. */
+  /** The caller's output limit, for each choice. */
   readonly outputMax: number | undefined;
   readonly choices: number;
   /** The fields for the gateway itself, which no provider gets. */
@@ -31,7 +37,7 @@ const MAX_CHOICES = 128;
 const MAX_OUTPUT_TOKENS = 100_000_000;
 const MODEL_NAME_MAX_LENGTH = 256;
 
-/** Reads a body; a mere count of tokens needs no limit on the output. */
+/** A token count needs no output limit. */
 export function parseRequest(
   api: Api,
   text: string,
@@ -40,10 +46,11 @@ export function parseRequest(
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
   const spans = memberSpans(text);
-  if (spans === undefined) throw invalid("model", "model is required: an id from GET /v1/models.");
+  if (spans === undefined)
+    throw invalid("model", "`model` is required: an id from GET /v1/models.");
   validateContent(api, json);
-  if (api === "responses") readBoolean(json, "background");
-  const isStream = api !== "embeddings" && readBoolean(json, "stream") === true;
+  if (api === "responses") optionalBoolean(json["background"], "background");
+  const isStream = api !== "embeddings" && optionalBoolean(json["stream"], "stream") === true;
   const options = json["stream_options"];
   return {
     api,
@@ -57,8 +64,8 @@ export function parseRequest(
     choices: api === "chat" ? (readCount(json, "n", MAX_CHOICES) ?? 1) : 1,
     ...toolBounds(json),
     gatewayFields: gatewayFieldsOf(api, json),
-    serviceTier: readString(json, "service_tier"),
-    speed: readString(json, "speed"),
+    serviceTier: optionalString(json["service_tier"], "service_tier"),
+    speed: optionalString(json["speed"], "speed"),
   };
 }
 
@@ -72,16 +79,16 @@ function gatewayFieldsOf(api: Api, json: JsonObject): readonly string[] {
 
 function readModel(json: JsonObject): string {
   const { models } = json;
-  // A list to fall back on may stand alone: its first is then what was asked for.
+  // Without `model`, the first of `models` is the requested one.
   const model: unknown = json["model"] ?? (Array.isArray(models) ? models[0] : undefined);
   if (model === undefined || model === null)
-    throw invalid("model", "model is required: an id from GET /v1/models.");
+    throw invalid("model", "`model` is required: an id from GET /v1/models.");
   if (typeof model !== "string" || model === "")
-    throw invalid("model", "model must be a string: an id from GET /v1/models.");
+    throw invalid("model", "`model` must be a string: an id from GET /v1/models.");
   if (model.length > MODEL_NAME_MAX_LENGTH)
     throw invalid(
       "model",
-      `model must have ${MODEL_NAME_MAX_LENGTH} characters at most: an id from GET /v1/models.`,
+      `\`model\` must have at most ${MODEL_NAME_MAX_LENGTH} characters: an id from GET /v1/models.`,
     );
   return model;
 }
@@ -89,30 +96,30 @@ function readModel(json: JsonObject): string {
 function validateContent(api: Api, json: JsonObject): void {
   if (api === "chat" || api === "messages") {
     const messages = json["messages"];
-    if (messages === undefined) throw invalid("messages", "messages is required.");
+    if (messages === undefined) throw invalid("messages", "`messages` is required.");
     if (!Array.isArray(messages) || messages.length === 0)
-      throw invalid("messages", "messages must be an array with one message or more.");
+      throw invalid("messages", "`messages` must be an array of at least one message.");
     messages.forEach((message: unknown, index) => {
       if (!isObject(message))
-        throw invalid(`messages[${index}]`, `messages[${index}] must be an object.`);
+        throw invalid(`messages[${index}]`, `\`messages[${index}]\` must be an object.`);
       if (typeof message["role"] !== "string")
-        throw invalid(`messages[${index}].role`, `messages[${index}].role must be a string.`);
+        throw invalid(`messages[${index}].role`, `\`messages[${index}].role\` must be a string.`);
     });
     return;
   }
   const input = json["input"];
   if (api === "embeddings" && (input === undefined || input === ""))
-    throw invalid("input", "input is required: a text, or a list of texts.");
+    throw invalid("input", "`input` is required: a string or an array of strings.");
   if (input !== undefined && typeof input !== "string" && !Array.isArray(input))
-    throw invalid("input", "input must be a string or an array.");
+    throw invalid("input", "`input` must be a string or an array.");
   if (api === "responses" && input === undefined && json["prompt"] === undefined)
-    throw invalid("input", "input is required.");
+    throw invalid("input", "`input` is required.");
 }
 
 function readOutputMax(api: Api, json: JsonObject): number | undefined {
   switch (api) {
     case "chat": {
-      // Where both are given, it is the provider that chooses.
+      // Providers differ in which of the two they follow, so the greater one bounds the cost.
       const limit = readCount(json, "max_completion_tokens", MAX_OUTPUT_TOKENS);
       const legacyLimit = readCount(json, "max_tokens", MAX_OUTPUT_TOKENS);
       return limit === undefined || legacyLimit === undefined
@@ -124,7 +131,7 @@ function readOutputMax(api: Api, json: JsonObject): number | undefined {
     case "messages": {
       const limit = readCount(json, "max_tokens", MAX_OUTPUT_TOKENS);
       if (limit === undefined)
-        throw invalid("max_tokens", "max_tokens is required on /v1/messages.");
+        throw invalid("max_tokens", "`max_tokens` is required on POST /v1/messages.");
       return limit;
     }
     case "embeddings":
@@ -133,24 +140,5 @@ function readOutputMax(api: Api, json: JsonObject): number | undefined {
 }
 
 function readCount(json: JsonObject, field: string, max: number): number | undefined {
-  const value = json[field];
-  if (value === undefined || value === null) return undefined;
-  if (typeof value !== "number" || !Number.isInteger(value) || value < 1 || value > max) {
-    throw invalid(field, `${field} must be a whole number from 1 to ${max}.`);
-  }
-  return value;
-}
-
-function readBoolean(json: JsonObject, field: string): boolean | undefined {
-  const value = json[field];
-  if (value === undefined || value === null) return undefined;
-  if (typeof value !== "boolean") throw invalid(field, `${field} must be true or false.`);
-  return value;
-}
-
-function readString(json: JsonObject, field: string): string | undefined {
-  const value = json[field];
-  if (value === undefined || value === null) return undefined;
-  if (typeof value !== "string") throw invalid(field, `${field} must be a string.`);
-  return value;
+  return optionalInteger(json[field], field, 1, max);
 }

@@ -1,28 +1,28 @@
-// What the tools that a provider runs by itself may cost: the most pieces that they can charge for, and the most tokens
-// that they bring to be read, which no text of the request bounds. A provider bounds some of them by a field of the tool;
-// where it does not, a stated number is held, and the reply decides what is charged.
+// Upper bounds for tools that the provider runs: how many uses it can charge for, and how many tokens they add to the input.
+// Some tools have a field that limits them; for the others a fixed number is held, and the provider's usage decides the charge.
 
 import type { FeeMeter } from "../../base/usage-meters.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 
-/** Held for a tool whose request sets no limit of its own. */
+/** For a tool without a limit in the request. */
 const DEFAULT_TOOL_CALLS = 10;
 const MAX_TOOL_CALLS = 1_000;
-/** What one search brings, with what is read again for it. */
+/** Results of one search, and what the model reads again because of it. */
 const TOKENS_PER_SEARCH = 20_000;
-/** What one image that was made counts for where the model sees it again. */
+/** A generated image, when the model reads it again. */
 const TOKENS_PER_IMAGE = 4_000;
-/** The words of the provider's own about a tool of its kind that the caller runs. */
+/** The provider's own instructions for a built-in tool that the caller runs. */
 const TOOL_DESCRIPTION_TOKENS = 4_000;
-/** Held where nothing bounds what comes: as long as most contexts are. */
+/** For tools whose results nothing bounds: the context length of most models. */
 export const UNBOUNDED_TOOL_TOKENS = 200_000;
 
-/** What another model that is asked for advice puts out each time, and how often it is asked where nobody says. */
+/** Output of an advisor model in one call. */
 export const ADVISOR_OUTPUT_TOKENS = 8_000;
+/** For an advisor without `max_uses`. */
 const DEFAULT_ADVISOR_CALLS = 3;
 
 const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
-  // Groq's, OpenRouter's and Moonshot's names for it.
+  // The last two are Groq's and Moonshot's names.
   [/^(openrouter:)?web_search|^browser_search|^builtin_function$/, "web_search"],
   [/^web_fetch/, "web_fetch"],
   [/^(code_execution|code_interpreter)/, "code_execution"],
@@ -31,21 +31,21 @@ const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
   [/^image_generation/, "image_generation"],
   [/^(google_search|url_context)/, "grounding"],
 ];
-/** All that such a tool brings is in the request, or in the next one. */
+/** Results of these tools come with a later request. */
 const CALLER_TOOL_TYPE = /^(function|custom|namespace)$/;
-/** Tools of the provider's making that the caller runs, or that bring nothing but other tools of the request. */
+/** Built-in tools that the caller runs, or that only load other tools of the request. */
 const CLIENT_EXECUTED_TOOL_TYPE =
   /^(local_shell|apply_patch|computer|bash_|text_editor_|memory_|tool_search)/;
 
 const ADVISOR_TOOL_TYPE = /^advisor/;
 
-/** What most requests ask for; this very object, so that it can be told from others at a glance. */
+/** One object for all requests without fees, so that it can be compared by identity. */
 export const NO_FEES: Readonly<Partial<Record<FeeMeter, number>>> = {};
 
 export interface ToolBounds {
-  /** The most pieces that can be charged for. */
+  /** How many uses of each fee can be charged at most. */
   readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
-  /** The most tokens that the provider reads besides the request. */
+  /** How many tokens tools can add to the input at most. */
   readonly toolTokens: number;
   readonly advisors: readonly Advisor[];
 }
@@ -103,12 +103,12 @@ function advisorsOf({ tools }: JsonObject): readonly Advisor[] {
   });
 }
 
-// The chat wire asks for a search by an option beside the tools.
+// Chat Completions enable search by a top-level option.
 function hasSearchOption(json: JsonObject): boolean {
   return isGiven(json["web_search_options"]) || isGiven(json["search_parameters"]);
 }
 
-// Servers that the provider calls, a compaction that reads all once more, and a mode in which it thinks several times.
+// MCP servers that the provider calls, compaction, which reads everything again, and reasoning modes of several passes.
 function hasUnboundedTools({ mcp_servers, context_management, reasoning }: JsonObject): boolean {
   return (
     (Array.isArray(mcp_servers) && mcp_servers.length > 0) ||
@@ -117,7 +117,7 @@ function hasUnboundedTools({ mcp_servers, context_management, reasoning }: JsonO
   );
 }
 
-// Agents ask in every call that old thoughts or results be left out, which only makes the prompt shorter.
+// Agents clear old reasoning and results in every call; that only shortens the prompt.
 function hasCompaction(management: unknown): boolean {
   const edits = isObject(management) ? management["edits"] : management;
   if (!Array.isArray(edits)) return isGiven(edits);
@@ -129,7 +129,7 @@ function hasCompaction(management: unknown): boolean {
 
 const NO_TOOLS: readonly JsonObject[] = [];
 
-/** The tools of a request. The Responses API takes them among the items as well. */
+/** The tools of a request. In the Responses API, items may have tools, too. */
 export function toolsOf({ tools, input }: JsonObject): readonly JsonObject[] {
   const own = Array.isArray(tools) ? tools.filter(isObject) : NO_TOOLS;
   if (!Array.isArray(input)) return own;
@@ -160,12 +160,12 @@ function tokensOfTool(tool: JsonObject, json: JsonObject): number {
 function feeOfTool(tool: JsonObject): FeeMeter | undefined {
   const { type } = tool;
   if (typeof type !== "string") return undefined;
-  // A shell on the caller's own machine costs nothing; one in the provider's container costs that container.
+  // A shell is charged for only if it runs in the provider's container.
   if (type === "shell") return isHosted(tool) ? "code_execution" : undefined;
   return TOOL_FEES.find(([pattern]) => pattern.test(type))?.[1];
 }
 
-/** Whether the provider runs it in a container that lasts from one call to the next. */
+/** Whether the provider runs it in a container that outlives the call. */
 export function isCodeTool(tool: JsonObject): boolean {
   const { type } = tool;
   return type === "code_interpreter" || (type === "shell" && isHosted(tool));
@@ -175,7 +175,7 @@ function isHosted({ environment }: JsonObject): boolean {
   return isObject(environment) && environment["type"] !== "local";
 }
 
-// What the whole request may do at most bounds each of its tools.
+// `max_tool_calls` limits the request as a whole, so also each of its tools.
 function maxUses(
   { max_uses: toolLimit }: JsonObject,
   { max_tool_calls: requestLimit }: JsonObject,

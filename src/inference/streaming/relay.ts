@@ -1,5 +1,5 @@
-// Relays a provider's stream: as it comes, no faster than the caller reads, metered as it goes by. The terminal event
-// waits until the money is settled, so that whoever saw the end is in the ledger after any crash.
+// Relays a provider's stream to the client, no faster than the client reads, and meters it. The terminal event waits for the
+// settlement: a client that has seen the end of its stream is in the ledger, even after a crash.
 
 import { startDeadline, onAborted } from "../../base/deadline.ts";
 import type { JsonObject } from "../../base/json.ts";
@@ -46,41 +46,40 @@ export interface StreamTimeouts {
 }
 
 export interface RelayOptions {
-  /** What the provider sends, after `first`. */
+  /** The provider's stream, after `first`. */
   readonly body: BodyStream;
-  /** What was already read in order to see that the stream begins well. */
+  /** What was read of it in search of the first event. */
   readonly first: Uint8Array | undefined;
-  /** Cuts the provider's bytes into events. */
   readonly parser: SseParser;
   readonly meter: StreamMeter;
-  /** Whether every event is read in full anyway. */
+  /** Whether every event is parsed anyway, because it is translated. */
   readonly parsesAllEvents: boolean;
   readonly transform: StreamTransform;
   readonly timer: SharedTimer;
   readonly timeouts: StreamTimeouts;
   readonly now: () => number;
-  /** Whether the stream's end is its closing: then all from the answer's end on waits for the settle. */
+  /** Whether closing ends this passthrough stream: then everything from the stop reason on waits for the settlement. */
   readonly endsStreamByClosing: boolean;
-  /** Whether a stream of this provider has no event of its own for its end. */
+  /** Whether the provider's streams have no terminal event. */
   readonly lacksTerminalEvent: boolean;
-  /** How long the provider is read on for its count after the reader has left in the midst of the answer. */
+  /** How long the stream is read on, for the provider's usage, after the client has left in the middle of a reply. */
   readonly drainMs: number;
-  /** Aborted when the process ends, and there is no time left for that. */
+  /** Aborted when a shutdown leaves no time for that. */
   readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
-  /** The cost of what the meter knows, as it is shown. */
+  /** The cost so far. */
   readonly costUsd: () => string | undefined;
-  /** Settles, once; the stream's last event waits for it. `isWhole`: the provider said all that it had to say. */
+  /** Called once, when the stream ends. `isWhole`: the provider's reply is complete. */
   readonly settle: (outcome: StreamOutcome, isWhole: boolean) => Promise<void>;
-  /** The body of this API's error event for a stream that broke. */
+  /** The body of the error event for a stream that broke. */
   readonly errorBody: (failure: StreamFailure) => JsonObject;
-  /** Keeps what is sent, for an idempotent repetition. */
+  /** Receives what is sent, for a repetition with the same `Idempotency-Key`. */
   readonly record?: (bytes: Uint8Array) => void;
 }
 
 const KEEP_ALIVE_MS = 15_000;
 const STREAM_MAX_BYTES = 256 * 1_048_576;
 const DRAIN_MAX_BYTES = 32 * 1_048_576;
-/** The provider's count follows the end of the answer at once, or not at all. */
+/** A provider sends its usage right after the reply, or not at all. */
 const USAGE_WAIT_MAX_MS = 10_000;
 
 interface RelayState {
@@ -88,21 +87,20 @@ interface RelayState {
   lastReceivedAt: number;
   lastSentAt: number;
   readonly startedAt: number;
-  /** The reader's end, once it asks for the stream. */
+  /** Undefined until the client reads the response. */
   sink: ResponseSink | undefined;
-  /** Whether the reader is waited for; otherwise it is the provider. */
+  /** Whether the stream waits for the client; otherwise it waits for the provider. */
   isBackpressured: boolean;
-  /** Whether the reader is gone. */
   hasClientLeft: boolean;
   hasEnded: boolean;
-  /** Whether the provider's last event was not ended by a blank line. */
+  /** Whether the last event of the provider lacks its blank line. */
   lacksBlank: boolean;
   readonly heldBack: Uint8Array[];
   stopTimer: () => void;
 }
 
-export function relayStream(deps: RelayOptions): ReadableStream<Uint8Array> {
-  const now = deps.now();
+export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
+  const now = options.now();
   const state: RelayState = {
     bytes: 0,
     lastReceivedAt: now,
@@ -116,62 +114,63 @@ export function relayStream(deps: RelayOptions): ReadableStream<Uint8Array> {
     heldBack: [],
     stopTimer: () => {},
   };
-  state.stopTimer = deps.timer.add((at) => onTick(deps, state, at));
+  state.stopTimer = options.timer.add((at) => onTick(options, state, at));
   return streamResponse({
-    onStart: (outlet) => {
-      if (state.hasClientLeft) return outlet.abort();
-      state.sink = outlet;
-      start(deps, state);
+    onStart: (sink) => {
+      if (state.hasClientLeft) return sink.abort();
+      state.sink = sink;
+      start(options, state);
     },
-    onClientGone: () => void onClientGone(deps, state),
+    onClientGone: () => void onClientGone(options, state),
   });
 }
 
-// The headers leave with the first bytes: where the stream's own are late, a sign of life goes first.
-function start(deps: RelayOptions, state: RelayState): void {
-  if (deps.first === undefined) send(deps, state, deps.transform.keepAlive);
-  else relay(deps, state, deps.first);
+// The headers are sent with the first bytes. If the provider's are late, a keep-alive goes first.
+function start(options: RelayOptions, state: RelayState): void {
+  if (options.first === undefined) send(options, state, options.transform.keepAlive);
+  else relay(options, state, options.first);
   if (state.hasEnded) return;
-  pipeTo(deps.body, {
+  pipeTo(options.body, {
     onData: (bytes) => {
-      state.lastReceivedAt = deps.now();
+      state.lastReceivedAt = options.now();
       state.bytes += bytes.length;
-      relay(deps, state, bytes);
+      relay(options, state, bytes);
     },
-    onEnd: (isWhole) => relayEnd(deps, state, isWhole),
+    onEnd: (isWhole) => relayEnd(options, state, isWhole),
   });
-  if (state.isBackpressured) pauseBodyStream(deps.body);
+  if (state.isBackpressured) pauseBodyStream(options.body);
 }
 
-function relay(deps: RelayOptions, state: RelayState, chunk: Uint8Array): void {
+function relay(options: RelayOptions, state: RelayState, chunk: Uint8Array): void {
   if (state.hasEnded || state.hasClientLeft) return;
-  if (!forward(deps, state, chunk) || state.bytes > STREAM_MAX_BYTES)
-    finish(deps, state, "malformed");
-  else if (deps.meter.finished) finish(deps, state, deps.meter.failed ? "failed" : "completed");
+  if (!forward(options, state, chunk) || state.bytes > STREAM_MAX_BYTES)
+    finish(options, state, "malformed");
+  else if (options.meter.finished)
+    finish(options, state, options.meter.failed ? "failed" : "completed");
 }
 
 /** `isWhole`: the body came to its end; otherwise the connection was lost. */
-function relayEnd(deps: RelayOptions, state: RelayState, isWhole: boolean): void {
+function relayEnd(options: RelayOptions, state: RelayState, isWhole: boolean): void {
   if (state.hasEnded || state.hasClientLeft) return;
-  if (!forward(deps, state, undefined)) finish(deps, state, "malformed");
-  else if (deps.meter.failed) finish(deps, state, "failed");
-  else if (isCompleteAtClose(deps)) finish(deps, state, "completed");
-  else finish(deps, state, isWhole ? "incomplete" : "connection_lost");
+  if (!forward(options, state, undefined)) finish(options, state, "malformed");
+  else if (options.meter.failed) finish(options, state, "failed");
+  else if (isCompleteAtClose(options)) finish(options, state, "completed");
+  else finish(options, state, isWhole ? "incomplete" : "connection_lost");
 }
 
-/** False where it is no stream of events: one beyond the parser's limit is a fault of the provider. */
-function forward(deps: RelayOptions, state: RelayState, chunk: Uint8Array | undefined): boolean {
+/** False if the bytes are not a valid event stream, or an event exceeds the parser's limit. */
+function forward(options: RelayOptions, state: RelayState, chunk: Uint8Array | undefined): boolean {
   let firstBytes: Uint8Array | undefined;
   let allBytes: Uint8Array[] | undefined;
   try {
-    const { parser } = deps;
+    const { parser } = options;
     const single = chunk === undefined ? undefined : parser.parseSingle(chunk);
     if (single !== undefined) {
-      emit(deps, state, transformEvent(deps, state, single));
+      emit(options, state, transformEvent(options, state, single));
       return true;
     }
     for (const event of chunk === undefined ? finalEvents(parser, state) : parser.push(chunk)) {
-      const bytes = transformEvent(deps, state, event);
+      const bytes = transformEvent(options, state, event);
       if (bytes === undefined) continue;
       if (firstBytes === undefined) firstBytes = bytes;
       else (allBytes ??= [firstBytes]).push(bytes);
@@ -179,11 +178,11 @@ function forward(deps: RelayOptions, state: RelayState, chunk: Uint8Array | unde
   } catch {
     return false;
   }
-  emit(deps, state, allBytes === undefined ? firstBytes : Buffer.concat(allBytes));
+  emit(options, state, allBytes === undefined ? firstBytes : Buffer.concat(allBytes));
   return true;
 }
 
-/** What is left without its blank line: of one that was cut nothing is passed on, and before what follows a whole one stands that line. */
+/** Events without their blank line: an incomplete one is dropped, and a complete one gets the line before the next event. */
 function finalEvents(parser: SseParser, state: RelayState): SseEvent[] {
   return parser.end().filter((event) => {
     if (event.isComplete) return true;
@@ -200,56 +199,56 @@ function withBlankLine(state: RelayState, bytes: Uint8Array): Uint8Array {
 
 const BLANK_LINE = new TextEncoder().encode("\n\n");
 
-// The last event goes to `waiting`, and with it whatever comes after: it is sent when the money is settled.
+// The terminal event, and everything after it, is held back until the call is settled.
 function transformEvent(
-  deps: RelayOptions,
+  options: RelayOptions,
   state: RelayState,
   event: SseEvent,
 ): Uint8Array | undefined {
-  const { meter, transform } = deps;
+  const { meter, transform } = options;
   // What comes after the end is not part of the reply: it is neither metered nor translated, and dropped after an error.
   if (meter.finished) {
-    if (!deps.parsesAllEvents && !meter.failed) state.heldBack.push(event.raw);
+    if (!options.parsesAllEvents && !meter.failed) state.heldBack.push(event.raw);
     return undefined;
   }
-  const kind = deps.parsesAllEvents ? parseEvent(meter, event) : scanEvent(meter, event);
+  const kind = options.parsesAllEvents ? parseEvent(meter, event) : scanEvent(meter, event);
   const transformed =
     kind === "usage" && meter.isUsageFinal
-      ? transform.transformUsageEvent(event, deps.costUsd())
+      ? transform.transformUsageEvent(event, options.costUsd())
       : transform.transformEvent(event);
   const bytes =
     transformed !== undefined && meter.failed ? transform.rewriteError(transformed) : transformed;
   const isHeldBack =
     meter.finished ||
     state.heldBack.length > 0 ||
-    (deps.endsStreamByClosing && isReplyComplete(meter));
+    (options.endsStreamByClosing && isReplyComplete(meter));
   if (bytes === undefined || !isHeldBack) return bytes;
   state.heldBack.push(bytes);
   return undefined;
 }
 
-function emit(deps: RelayOptions, state: RelayState, bytes: Uint8Array | undefined): void {
+function emit(options: RelayOptions, state: RelayState, bytes: Uint8Array | undefined): void {
   if (bytes === undefined) return;
-  deps.record?.(bytes);
-  send(deps, state, bytes);
+  options.record?.(bytes);
+  send(options, state, bytes);
 }
 
-function send(deps: RelayOptions, state: RelayState, bytes: Uint8Array): void {
+function send(options: RelayOptions, state: RelayState, bytes: Uint8Array): void {
   if (state.sink === undefined || state.hasClientLeft) return;
-  if (!state.isBackpressured) state.lastSentAt = deps.now();
+  if (!state.isBackpressured) state.lastSentAt = options.now();
   const drained = state.sink.write(bytes);
   if (drained === undefined || state.isBackpressured) return;
   state.isBackpressured = true;
-  pauseBodyStream(deps.body);
+  pauseBodyStream(options.body);
   const resume = (): void => {
     state.isBackpressured = false;
-    if (!state.hasClientLeft) resumeBodyStream(deps.body);
+    if (!state.hasClientLeft) resumeBodyStream(options.body);
   };
   drained.then(resume, resume);
 }
 
 async function settleOnce(
-  deps: RelayOptions,
+  options: RelayOptions,
   state: RelayState,
   outcome: StreamOutcome,
   isWhole: boolean,
@@ -257,20 +256,20 @@ async function settleOnce(
   if (state.hasEnded) return;
   state.hasEnded = true;
   state.stopTimer();
-  await deps.settle(outcome, isWhole);
+  await options.settle(outcome, isWhole);
 }
 
-function finish(deps: RelayOptions, state: RelayState, end: StreamEnd): void {
+function finish(options: RelayOptions, state: RelayState, end: StreamEnd): void {
   const isComplete = end === "completed";
-  recordEnd(deps, state, isComplete);
-  if (isComplete) drainOrCancel(deps.body);
-  else cancelBodyStream(deps.body);
-  void settleOnce(deps, state, outcomeOf(end), isComplete).then(
-    () => closeResponse(deps, state, end),
-    // What could not be settled must not look complete.
+  recordEnd(options, state, isComplete);
+  if (isComplete) drainOrCancel(options.body);
+  else cancelBodyStream(options.body);
+  void settleOnce(options, state, outcomeOf(end), isComplete).then(
+    () => closeResponse(options, state, end),
+    // A call that could not be settled must not look complete.
     () => {
       state.heldBack.length = 0;
-      closeResponse(deps, state, "unsettled");
+      closeResponse(options, state, "unsettled");
     },
   );
 }
@@ -280,21 +279,21 @@ function outcomeOf(end: StreamEnd): StreamOutcome {
   return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }
 
-// What is kept for a repetition is written by the settle, and its last event belongs to it.
-function recordEnd(deps: RelayOptions, state: RelayState, isWhole: boolean): void {
-  const last = isWhole ? deps.transform.finish(deps.meter.finished) : undefined;
+// The settlement stores the recorded reply, so its last event must be recorded before.
+function recordEnd(options: RelayOptions, state: RelayState, isWhole: boolean): void {
+  const last = isWhole ? options.transform.finish(options.meter.finished) : undefined;
   if (last !== undefined) state.heldBack.push(withBlankLine(state, last));
-  for (const bytes of state.heldBack) deps.record?.(bytes);
+  for (const bytes of state.heldBack) options.record?.(bytes);
 }
 
-function closeResponse(deps: RelayOptions, state: RelayState, end: StreamEnd): void {
+function closeResponse(options: RelayOptions, state: RelayState, end: StreamEnd): void {
   const { sink } = state;
   if (sink === undefined || state.hasClientLeft) return;
-  const hasErrorEvent = end === "failed" || (end !== "unsettled" && deps.meter.failed);
+  const hasErrorEvent = end === "failed" || (end !== "unsettled" && options.meter.failed);
   const error =
     end === "completed" || hasErrorEvent
       ? undefined
-      : deps.transform.errorEvent(deps.errorBody(end));
+      : options.transform.errorEvent(options.errorBody(end));
   for (const bytes of error === undefined
     ? state.heldBack
     : [...state.heldBack, withBlankLine(state, error)])
@@ -302,29 +301,30 @@ function closeResponse(deps: RelayOptions, state: RelayState, end: StreamEnd): v
   sink.end();
 }
 
-async function onClientGone(deps: RelayOptions, state: RelayState): Promise<void> {
+async function onClientGone(options: RelayOptions, state: RelayState): Promise<void> {
   state.stopTimer();
   if (state.hasClientLeft) return;
   state.hasClientLeft = true;
   if (state.hasEnded) return;
-  if (state.sink === undefined && deps.first !== undefined) forward(deps, state, deps.first);
-  const ms = usageWaitMs(deps);
-  const hasClosed = ms > 0 && (await readRemaining(deps, state, ms));
-  const { finished, failed } = deps.meter;
-  // What was read to its end is paid for, and can be asked for again; what the provider broke is its failure, as it is for
-  // whoever stays.
-  const isWhole = finished ? !failed : hasClosed && isCompleteAtClose(deps);
+  if (state.sink === undefined && options.first !== undefined)
+    forward(options, state, options.first);
+  const ms = usageWaitMs(options);
+  const hasClosed = ms > 0 && (await readRemaining(options, state, ms));
+  const { finished, failed } = options.meter;
+  // A reply that was read to its end is charged, and can be replayed. A stream that the provider broke is the provider's
+  // failure, as for a client that stays.
+  const isWhole = finished ? !failed : hasClosed && isCompleteAtClose(options);
   const isBroken = failed || (hasClosed && !isWhole);
-  recordEnd(deps, state, isWhole);
-  cancelBodyStream(deps.body);
-  await settleOnce(deps, state, isBroken ? "upstream_error" : "client_aborted", isWhole).catch(
+  recordEnd(options, state, isWhole);
+  cancelBodyStream(options.body);
+  await settleOnce(options, state, isBroken ? "upstream_error" : "client_aborted", isWhole).catch(
     () => {},
   );
 }
 
 /**
- * How long the provider's own count is worth waiting for: also where the answer has ended, since nothing more is made then,
- * and whoever has all of it would otherwise save by leaving before the count what it does not show.
+ * How long to wait for the provider's usage. After the end of the reply too: otherwise a client could avoid paying for
+ * hidden tokens, such as reasoning, by leaving before the usage.
  */
 function usageWaitMs({ meter, drainMs }: RelayOptions): number {
   if (meter.finished) return 0;
@@ -337,20 +337,21 @@ function isCompleteAtClose({ meter, lacksTerminalEvent }: RelayOptions): boolean
   return meter.finished || (meter.hasStopReason && (lacksTerminalEvent || meter.isUsageFinal));
 }
 
-function onTick(deps: RelayOptions, state: RelayState, at: number): void {
-  const { idleMs, streamMs } = deps.timeouts;
+function onTick(options: RelayOptions, state: RelayState, at: number): void {
+  const { idleMs, streamMs } = options.timeouts;
   const isOver = at - state.startedAt > streamMs;
-  // A reader who stops reading, or never began to, has left, though the connection stands.
+  // A client that stops reading, or never started, counts as gone, even if its connection is open.
   if (state.sink === undefined || state.isBackpressured) {
     if (!isOver && at - state.lastSentAt <= idleMs) return;
-    void onClientGone(deps, state);
+    void onClientGone(options, state);
     state.sink?.abort();
-  } else if (isOver || at - state.lastReceivedAt > idleMs) finish(deps, state, "timed_out");
-  else if (at - state.lastSentAt >= KEEP_ALIVE_MS) send(deps, state, deps.transform.keepAlive);
+  } else if (isOver || at - state.lastReceivedAt > idleMs) finish(options, state, "timed_out");
+  else if (at - state.lastSentAt >= KEEP_ALIVE_MS)
+    send(options, state, options.transform.keepAlive);
 }
 
-/** Reads on to the provider's own count where leaving would not end the bill, within bounds; answers whether it has closed. */
-function readRemaining(deps: RelayOptions, state: RelayState, maxMs: number): Promise<boolean> {
+/** Reads on for the provider's usage, within limits. Returns whether the stream has closed. */
+function readRemaining(options: RelayOptions, state: RelayState, maxMs: number): Promise<boolean> {
   const maxBytes = state.bytes + DRAIN_MAX_BYTES;
   return new Promise((resolve) => {
     const done = (hasClosed: boolean): void => {
@@ -359,17 +360,17 @@ function readRemaining(deps: RelayOptions, state: RelayState, maxMs: number): Pr
       resolve(hasClosed);
     };
     const clearDeadline = startDeadline(maxMs, () => done(false));
-    const unsubscribe = onAborted(deps.shutdownSignal, () => done(false));
-    pipeTo(deps.body, {
+    const unsubscribe = onAborted(options.shutdownSignal, () => done(false));
+    pipeTo(options.body, {
       onData: (bytes) => {
         state.bytes += bytes.length;
-        const isRead = forward(deps, state, bytes);
-        if (!isRead || deps.meter.finished || state.bytes > maxBytes) done(false);
+        const isRead = forward(options, state, bytes);
+        if (!isRead || options.meter.finished || state.bytes > maxBytes) done(false);
       },
       onEnd: () => {
-        done(forward(deps, state, undefined));
+        done(forward(options, state, undefined));
       },
     });
-    resumeBodyStream(deps.body);
+    resumeBodyStream(options.body);
   });
 }

@@ -1,7 +1,7 @@
-// One clock for all open streams: thousands of them need not thousands of timers.
+// One timer for all open streams: thousands of streams would otherwise need thousands of timers.
 
 export interface SharedTimer {
-  /** Calls `tick` about once a second until the function that it answers is called. */
+  /** Calls `onTick` about once a second, until the returned function is called. */
   readonly add: (onTick: (now: number) => void) => () => void;
 }
 

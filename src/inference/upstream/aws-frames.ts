@@ -1,5 +1,5 @@
-// Bedrock's binary frames as server-sent events, so that one relay serves every provider. They are always translated, and so
-// need no bytes.
+// Reads Bedrock's binary frames as server-sent events, so that one relay serves all providers. Their replies are always
+// translated, so the events carry no bytes.
 
 import { createEventFrameParser } from "../../base/streams/aws-event-stream.ts";
 import type { SseEvent, SseParser } from "../../base/streams/sse.ts";

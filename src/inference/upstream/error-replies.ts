@@ -1,9 +1,9 @@
-// Recognizes errors that providers send with status 200, in a whole reply or as the first event of a stream.
+// Recognizes errors that providers send with status 200: in a whole reply, or as the first event of a stream.
 
 import type { SseMessage } from "../../base/streams/sse.ts";
 import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 
-/** The statuses that Bedrock's exceptions have outside of a stream. */
+/** The HTTP statuses of Bedrock's exceptions outside a stream. */
 export const BEDROCK_EXCEPTION_STATUSES: Readonly<Record<string, number>> = {
   throttlingException: 429,
   validationException: 400,
@@ -26,7 +26,6 @@ export function statusInError(data: string): number {
   return /overloaded/i.test(data) ? 529 : 502;
 }
 
-/** A reply with status 200 that is an error all the same. */
 export function isErrorReply(json: JsonObject): boolean {
   const { error, output, choices } = json;
   if (json["type"] === "error") return true;
@@ -34,7 +33,7 @@ export function isErrorReply(json: JsonObject): boolean {
   return error !== null && error !== undefined && (output === undefined || isBlank(output));
 }
 
-/** A choice that ended in an error before it said anything, as OpenRouter tells of it. */
+/** OpenRouter reports an error before the first token as a finish reason. */
 function isFailedChoice(choice: unknown): boolean {
   if (!isObject(choice) || choice["finish_reason"] !== "error") return false;
   const { message } = choice;

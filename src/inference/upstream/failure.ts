@@ -26,7 +26,7 @@ export interface FailedAttempt {
   readonly isClientGone: boolean;
 }
 
-/** What nginx logs for a client that left: it counts as nobody's failure. */
+/** As in nginx's log. It counts as a failure of neither side. */
 const CLIENT_CLOSED_STATUS = 499;
 
 export function toFailedAttempt(

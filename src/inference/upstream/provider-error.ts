@@ -1,5 +1,5 @@
-// A provider's own error in the caller's envelope: its status and its sense, without its secrets. What is the gateway's
-// own trouble with the provider, such as a refused key, is not blamed on the caller.
+// Maps a provider's error to the caller's API: status, code and message, without secrets. An error of the gateway's own
+// account, such as a rejected key, is not reported as the caller's.
 
 import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
@@ -14,19 +14,19 @@ const MESSAGE_MAX_LENGTH = 2_000;
 const PROVIDER_KEYS_STEP = {
   method: "GET",
   url: "/v1/provider-keys",
-  why: "See your provider keys; delete the one that fails and add another.",
+  why: "List your provider keys. Delete the rejected one and add another.",
 } as const;
 
 export interface ProviderFailure {
   readonly wire: UpstreamWire;
-  /** Whether the provider was asked in other words than the caller's: then the fields that it names are not the caller's. */
+  /** Whether the request was translated: then the fields that the error names are not the caller's. */
   readonly isTranslated: boolean;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
 }
 
-/** Whether another try, or another provider, may do better. */
+/** Whether a retry, or another provider, may succeed. */
 export function isRetriable(status: number): boolean {
   return status === 408 || status === 409 || status === 429 || status >= 500;
 }
@@ -44,7 +44,7 @@ export function providerErrorFault(failure: ProviderFailure, credential: Credent
   });
 }
 
-/** The error of a stream that had begun: there is no status, and so none of the provider's in the body. */
+/** An error event after the start of a stream, which has no HTTP status. */
 export function streamErrorFault(
   error: CanonicalError,
   credential: Credential,
@@ -69,15 +69,16 @@ function reportedFault(error: CanonicalError, credential: Credential, report: Er
   const nativeCode =
     error.nativeCode === undefined ? undefined : redact(error.nativeCode, credential);
   const fields = providerFields({ ...error, nativeCode }, id, report);
-  const isRefusedText = status === 403 && CONTENT_REFUSED.test(message);
+  const isRejectedContent = status === 403 && REJECTED_CONTENT.test(message);
   const isAccountError =
     error.code === "provider_not_configured" || ACCOUNT_ERROR_STATUSES.has(status ?? 0);
-  if (!isRefusedText && isAccountError) return accountFault(credential, status, message, fields);
-  const [code, callerStatus] = isRefusedText
+  if (!isRejectedContent && isAccountError)
+    return accountFault(credential, status, message, fields);
+  const [code, callerStatus] = isRejectedContent
     ? (["invalid_request", 400] as const)
     : callerStatusOf(status === undefined ? undefined : error.status, error.code);
   const sentence = message === "" ? defaultMessage(code, name) : `${name}: ${message}`;
-  // A provider's words may quote the prompt, which no log does.
+  // The provider's message may quote the prompt, so only its code is logged.
   return new Fault(code, `${id} answered ${status ?? "in a stream"}${codeSuffix(nativeCode)}`, {
     ...(sentence === undefined ? {} : { message: sentence }),
     ...(error.param === undefined || isTranslated ? {} : { param: error.param }),
@@ -101,16 +102,15 @@ function providerFields(
   };
 }
 
-/** A code as the log tells it: one word, and no sentence. */
+/** Only a single word is logged as a code. */
 function codeSuffix(code: string | undefined): string {
   return code !== undefined && /^[\w.-]{1,64}$/.test(code) ? ` (${code})` : "";
 }
 
-/** What callers of these codes are told to wait where the provider does not say. */
+/** `retry-after` for callers if the provider sends none. */
 const WAIT_DEFAULT_SECONDS = 5;
 
-// The wait that a provider asks for is a header, which the gateway's own tries keep to; the one that it does not ask for
-// is the caller's alone.
+// Only a wait that the provider asks for becomes a header here: the gateway's own retries follow it.
 function retryAfterOptions(
   code: FaultCode,
   headers: ProviderFailure["headers"],
@@ -125,24 +125,24 @@ function retryAfterOptions(
   return isPromised ? { headers, retryAfterSeconds: WAIT_DEFAULT_SECONDS } : { headers };
 }
 
-/** What a provider means that says it with a status alone, where the table's sentence would be about the gateway. */
+/** For errors without a message, where the default message would speak of the gateway. */
 function defaultMessage(code: FaultCode, name: string): string | undefined {
-  const again = "Wait for `retry-after` seconds and try again, or use another model.";
-  if (code === "overloaded") return `${name} is overloaded, or down for a while. ${again}`;
-  if (code === "rate_limited") return `${name} takes no more requests for now. ${again}`;
+  const retry = "Wait for `retry-after` seconds and try again, or use another model.";
+  if (code === "overloaded") return `${name} is overloaded or unavailable. ${retry}`;
+  if (code === "rate_limited") return `${name} is rate limiting requests. ${retry}`;
   return undefined;
 }
 
-/** Whatever its words, a provider that refuses an account refuses the gateway, and not the caller. */
+/** Errors of the account at the provider, whatever their message. */
 const ACCOUNT_ERROR_STATUSES = new Set([401, 402, 403]);
 
-/** OpenRouter and xAI say 403 where it is the request's own text that they refuse. */
-const CONTENT_REFUSED = /\binput was flagged\b|\bviolates usage guidelines\b/i;
+/** OpenRouter and xAI use 403 for a prompt that they reject. */
+const REJECTED_CONTENT = /\binput was flagged\b|\bviolates usage guidelines\b/i;
 
-/** What clients look for to shorten a conversation. */
+/** Clients look for this code to compact a conversation. */
 const CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded";
 
-// A status does not say it all: a key that is refused is a 400 at some providers, a quota that is used up a 429.
+// The status alone is ambiguous: some providers reject a key with 400, and an exhausted quota with 429.
 function canonicalErrorOf({ wire, status, text }: ProviderFailure): CanonicalError {
   const outbound =
     wire === "embeddings"
@@ -161,34 +161,34 @@ function accountFault(
   if (!credential.byok)
     return new Fault(
       "provider_not_configured",
-      `the gateway's account at ${name} was refused${status === undefined ? "" : ` with ${status}`}: ${message}`,
+      `${name} rejected the gateway's account${status === undefined ? "" : ` with ${status}`}: ${message}`,
       { fields: { provider: credential.provider.id } },
     );
-  return new Fault("forbidden", `own key refused by ${name}`, {
-    message: `${name} refused your own provider key: ${message}`,
+  return new Fault("forbidden", `${name} rejected the caller's provider key`, {
+    message: `${name} rejected your provider key: ${message}`,
     fields,
     next: [PROVIDER_KEYS_STEP],
   });
 }
 
-/** Without a status, as within a stream, the provider's code decides alone. */
+/** Within a stream there is no status, and the provider's code decides alone. */
 function callerStatusOf(
   status: number | undefined,
-  sense: FaultCode,
+  providerCode: FaultCode,
 ): readonly [code: FaultCode, status: number] {
-  if (status === undefined) return [sense, FAULTS[sense][0]];
+  if (status === undefined) return [providerCode, FAULTS[providerCode][0]];
   if (status === 404) return ["model_not_found", 404];
   if (status === 413) return ["payload_too_large", 413];
   if (status === 429) return ["rate_limited", 429];
   if (status === 408 || status === 504) return ["upstream_timeout", 504];
   if (status === 503 || status === 529) return ["overloaded", status];
   if (status >= 500) return ["upstream_error", status];
-  if (sense === "model_not_found") return [sense, 404];
+  if (providerCode === "model_not_found") return [providerCode, 404];
   if (status >= 400) return ["invalid_request", status === 422 ? 422 : 400];
   return ["upstream_error", 502];
 }
 
-/** Finds the words in the many forms that providers give errors in. */
+/** Reads the error objects of all providers, which differ in form. */
 function errorDetails(text: string): {
   readonly message: string;
   readonly code?: string;

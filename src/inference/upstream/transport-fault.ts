@@ -1,4 +1,4 @@
-// The error for a provider that could not be reached, or whose reply did not arrive or is unusable.
+// The errors of the connection to a provider, and of replies that cannot be used.
 
 import { Fault } from "../../base/fault.ts";
 import type { Credential } from "../providers/credentials.ts";
@@ -26,12 +26,12 @@ function transportMessage(kind: TransportFailure, provider: string): string {
     case "unreachable":
       return `${provider} could not be reached.`;
     case "timed_out":
-      return `${provider} did not answer in time.`;
+      return `${provider} did not respond in time.`;
     case "connection_lost":
       return `The connection to ${provider} was lost.`;
     case "incomplete":
       return `${provider} ended its stream before the reply was complete.`;
     case "malformed":
-      return `${provider} sent a reply that cannot be understood.`;
+      return `${provider} sent an invalid response.`;
   }
 }

@@ -245,7 +245,7 @@ describe("Idempotency-Key on a model call", () => {
       const calls = (await simStats(gateway)).requests;
       const again = await keyed("chat", key, body);
       expect(again.status).toBe(409);
-      expect(String(errorOf(await again.json())["message"])).toContain("too large to be kept");
+      expect(String(errorOf(await again.json())["message"])).toContain("too large to be stored");
       expect((await simStats(gateway)).requests).toBe(calls);
     }
   });

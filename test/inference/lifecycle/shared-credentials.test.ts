@@ -175,6 +175,7 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
     "tools[1].collection_ids",
     { tools: [{ type: "web_search" }, { type: "file_search", collection_ids: ["c"] }] },
   ],
+  ["chat", "tools[0].library_ids", tools({ type: "document_library", library_ids: ["lib_1"] })],
   [
     "responses",
     "tools[0].environment.container_id",

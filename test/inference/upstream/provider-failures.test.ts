@@ -231,9 +231,9 @@ describe("a provider's `retry-after`", () => {
       body: "<html>down</html>",
     }));
     for (const [status, code, words, model] of [
-      [503, "overloaded", "is overloaded, or down", "sim/twin-0"],
-      [529, "overloaded", "is overloaded, or down", "sim/twin-1"],
-      [429, "rate_limited", "takes no more requests", "sim/twin-2"],
+      [503, "overloaded", "is overloaded or unavailable", "sim/twin-0"],
+      [529, "overloaded", "is overloaded or unavailable", "sim/twin-1"],
+      [429, "rate_limited", "is rate limiting requests", "sim/twin-2"],
     ] as const) {
       answered = status;
       const response = await chat({ model });
@@ -369,7 +369,7 @@ describe("what a provider sends", () => {
       });
     }
     expect(provider.requests).toHaveLength(2);
-    expect(gateway.logLines.join("\n")).not.toContain("was refused with");
+    expect(gateway.logLines.join("\n")).not.toContain("rejected the gateway's account");
   });
 
   test("as a redirect is not followed, whatever it points at", async () => {
@@ -420,7 +420,7 @@ describe("what a provider sends", () => {
     );
     const text = await (await chat({ stream: true })).text();
     expect(text.length).toBeLessThan(1_000_000);
-    expect(text).toContain("sent a reply that cannot be understood");
+    expect(text).toContain("sent an invalid response");
   }, 90_000);
 
   test("that is no UTF-8, no JSON, or no object is a failure without a charge", async () => {
