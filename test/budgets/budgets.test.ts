@@ -236,7 +236,7 @@ for (const store of STORE_KINDS) {
             budget_resets_at: MIDNIGHT,
             next: [{ method: "GET", url: "/v1/account/budgets" }],
           });
-          expect(String(error["message"])).toContain("daily budget is 0 USD");
+          expect(String(error["message"])).toContain("daily budget of $0.00");
           expect(String(error["message"])).toContain("PATCH /v1/account/budgets");
         });
 

@@ -90,5 +90,5 @@ test("a refused reference is named by its place in the request itself", async ()
   });
   const error = errorOf(answer.json);
   expect([answer.status, error["param"]]).toEqual([400, "input[0].content[0].file_id"]);
-  expect(error["message"]).toStartWith("input[0].content[0].file_id refers");
+  expect(error["message"]).toStartWith("`input[0].content[0].file_id` refers");
 });

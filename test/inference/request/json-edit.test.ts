@@ -133,7 +133,7 @@ describe("changing members of a JSON text", () => {
             .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
             .join("")}"`;
           expect(() => memberSpans(written([...list, [spelt, inner, gap]], around))).toThrow(
-            "given twice",
+            "Duplicate field",
           );
         },
       ),
