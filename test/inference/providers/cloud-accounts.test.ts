@@ -560,7 +560,7 @@ describe("Google Vertex AI", () => {
     expect(await of({ VERTEX_PROJECT: "p" })).toBe(
       "warn Google Vertex AI has settings but no credentials",
     );
-    expect(await of({ VERTEX_LOCATION: "eu" })).toStartWith("fail Google Vertex AI has no address");
+    expect(await of({ VERTEX_LOCATION: "eu" })).toStartWith("fail Google Vertex AI has no URL");
     expect(await of({ BEDROCK_REGION: "eu-west-3" })).toBe(
       "warn AWS Bedrock has settings but no credentials",
     );
