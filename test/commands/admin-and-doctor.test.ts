@@ -260,7 +260,7 @@ describe("postern doctor", () => {
     expect(bad.stdout).toContain("OTEL_EXPORTER_OTLP_HEADERS");
     expect(bad.stdout).not.toContain("very-secret");
     const away = await runPostern(["doctor"], settled);
-    expect(away.stdout).toContain("does not take spans: ");
+    expect(away.stdout).toContain("does not accept spans: ");
   });
 
   test("tries each provider's key without spending anything", async () => {
