@@ -1,10 +1,11 @@
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
-import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
+import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import type { ReasoningPart, TokenLogprob } from "../../../canonical/parts.ts";
 import type { UsageReport } from "../../../canonical/reply.ts";
 import { errorBody } from "../../../../base/error-body.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
+import { createWriter } from "../../stream-writer.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
@@ -24,9 +25,9 @@ type Event<Type extends CanonicalEvent["type"]> = Extract<CanonicalEvent, { type
 
 interface PartState {
   readonly head: PartHead;
-  /** A call's place among the choice's calls. */
+  /** A call's index among the choice's calls. */
   readonly callIndex: number;
-  /** Where a text begins within the choice's content. */
+  /** The start of a text in the choice's content. */
   readonly offset: number;
   length: number;
 }
@@ -46,11 +47,10 @@ interface WriterState {
   readonly choices: Map<number, ChoiceState>;
   readonly usesLegacyFunctions: boolean;
   readonly showUsage: boolean;
-  /** What every frame has before and after its choice. */
+  /** Every frame's JSON before and after its choice. */
   framePrefix: string;
   frameSuffix: string;
   usage: UsageReport | undefined;
-  failed: boolean;
 }
 
 export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
@@ -67,13 +67,12 @@ export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter
     framePrefix: "",
     frameSuffix,
     usage: undefined,
-    failed: false,
   };
-  return {
-    push: (event) => (state.failed ? "" : write(state, event)),
-    end: () => (state.failed ? "" : end(state)),
+  return createWriter(
     losses,
-  };
+    (event) => write(state, event),
+    () => end(state),
+  );
 }
 
 function write(state: WriterState, event: CanonicalEvent): string {
@@ -97,7 +96,6 @@ function write(state: WriterState, event: CanonicalEvent): string {
       state.usage = event.report;
       return "";
     case "error":
-      state.failed = true;
       return `data: ${JSON.stringify(errorBody("openai", event.error, state.context.id))}\n\n`;
   }
 }
@@ -120,7 +118,7 @@ function begin(state: WriterState, event: Event<"start"> | undefined): void {
   state.framePrefix = `data: ${JSON.stringify(head).slice(0, -1)},"choices":[`;
 }
 
-// The frames are put together from text: only what a delta carries is turned into JSON.
+// Frames are concatenated from text, so that only the delta is serialized.
 function frame(state: WriterState, choice: number, delta: string, rest = NO_FINISH_FIELDS): string {
   if (state.framePrefix === "") begin(state, undefined);
   return `${state.framePrefix}{"index":${choice},"delta":${delta},${rest}}${state.frameSuffix}`;
@@ -142,7 +140,7 @@ function choiceAt({ choices }: WriterState, index: number): ChoiceState {
   return choice;
 }
 
-// The role comes first in every choice; the official accumulator throws without it.
+// The official SDK's accumulator throws if a choice does not start with the role.
 function roleDelta(state: WriterState, index: number): string {
   const choice = choiceAt(state, index);
   if (choice.hasRole) return "";
@@ -229,28 +227,26 @@ function writeCitation(state: WriterState, event: Event<"citation">): string {
   const annotation = writeAnnotation(event.citation, part?.offset ?? 0, part?.length ?? 0);
   if (annotation !== undefined)
     return frame(state, event.choice, JSON.stringify({ annotations: [annotation] }));
-  state.losses.push({
-    path: `choices[${event.choice}].message.content[${event.part}].citations`,
-    reason: "This API cites only by address.",
-  });
+  const path = `choices[${event.choice}].message.content[${event.part}].citations`;
+  addLoss(state.losses, path, "This API supports only URL citations.");
   return "";
 }
 
 function finishChoice(state: WriterState, { choice, finish }: Event<"finish">): string {
-  const { finish_reason: word, ...rest } = writeFinish(finish, {
+  const { finish_reason: reason, ...rest } = writeFinish(finish, {
     hasRefusal: choiceAt(state, choice).hasRefusal,
     usesLegacyFunctions: state.usesLegacyFunctions,
   });
   const more = Object.keys(rest).length === 0 ? "" : `,${JSON.stringify(rest).slice(1, -1)}`;
   return (
     roleDelta(state, choice) +
-    frame(state, choice, "{}", `"logprobs":null,"finish_reason":"${word}"${more}`)
+    frame(state, choice, "{}", `"logprobs":null,"finish_reason":"${reason}"${more}`)
   );
 }
 
 function withLogprobs(key: "content" | "refusal", logprobs: readonly TokenLogprob[]): string {
-  const held: JsonObject = { content: null, refusal: null, [key]: writeLogprobs(logprobs) };
-  return `"logprobs":${JSON.stringify(held)},"finish_reason":null`;
+  const value: JsonObject = { content: null, refusal: null, [key]: writeLogprobs(logprobs) };
+  return `"logprobs":${JSON.stringify(value)},"finish_reason":null`;
 }
 
 function callHead(

@@ -1,10 +1,10 @@
-// This API has one content block open at a time. The first part that is open is shown as it comes; parts that begin
-// before it ends wait, as events, until it does.
+// This API has one open content block at a time.
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import type { Finish, UsageReport } from "../../../canonical/reply.ts";
 import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
 import { encodeCallId } from "../../../canonical/call-ids.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
+import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
 import { errorBody } from "../../../../base/error-body.ts";
 import { writeFinish } from "./map-finish-reason.ts";
@@ -16,29 +16,24 @@ import {
   writeThinking,
 } from "./write-reply.ts";
 
-type PartEvent = Extract<CanonicalEvent, { part: number }>;
-
 interface OpenPart {
-  readonly part: number;
   readonly head: PartHead;
-  /** Its block is open. Text and thinking blocks open with their first delta, so that an empty part leaves no empty block. */
+  /** Text and thinking blocks open with their first delta, so that an empty part writes no block. */
   isBlockOpen: boolean;
-  /** Something came after the head. */
   hasContent: boolean;
 }
 
 interface WriterState {
   readonly context: ReplyWriteContext;
   readonly losses: Loss[];
-  readonly queuedEvents: Map<number, PartEvent[]>;
+  readonly writePart: (event: PartEvent) => string;
   openPart: OpenPart | undefined;
-  /** The index of the block that is open, or comes next. */
+  /** The index of the open or next block. */
   index: number;
   started: boolean;
   hasRefusal: boolean;
   finish: Finish | undefined;
   usage: UsageReport | undefined;
-  failed: boolean;
 }
 
 export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
@@ -46,20 +41,19 @@ export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter
   const state: WriterState = {
     context,
     losses,
-    queuedEvents: new Map(),
+    writePart: createPartSequencer(losses, (event) => writePartEvent(state, event)),
     openPart: undefined,
     index: 0,
     started: false,
     hasRefusal: false,
     finish: undefined,
     usage: undefined,
-    failed: false,
   };
-  return {
-    push: (event) => (state.failed ? "" : write(state, event)),
-    end: () => (state.failed ? "" : end(state)),
+  return createWriter(
     losses,
-  };
+    (event) => write(state, event),
+    () => end(state),
+  );
 }
 
 function write(state: WriterState, event: CanonicalEvent): string {
@@ -73,14 +67,13 @@ function write(state: WriterState, event: CanonicalEvent): string {
       state.usage = event.report;
       return "";
     case "error":
-      state.failed = true;
       return frame("error", JSON.stringify(errorBody("messages", event.error, state.context.id)));
     case "part_start":
     case "delta":
     case "blob":
     case "citation":
     case "part_end":
-      return begin(state, undefined) + pushPart(state, event);
+      return begin(state, undefined) + state.writePart(event);
   }
 }
 
@@ -112,31 +105,16 @@ function end(state: WriterState): string {
   const stop = writeFinish(state.finish ?? { reason: "error" }, hasRefusal);
   const counted =
     usage === undefined ? initialUsage(context.inputTokensEstimate ?? 0) : writeUsage(usage);
-  const said = { type: "message_delta", delta: { ...stop, container: null }, usage: counted };
+  const delta = { type: "message_delta", delta: { ...stop, container: null }, usage: counted };
   return (
     begin(state, undefined) +
-    frame("message_delta", JSON.stringify(said)) +
+    frame("message_delta", JSON.stringify(delta)) +
     frame("message_stop", `{"type":"message_stop"}`)
   );
 }
 
-function pushPart(state: WriterState, event: PartEvent): string {
-  const { openPart, queuedEvents, losses } = state;
-  if (event.choice !== 0) {
-    if (event.type === "part_start")
-      losses.push({ path: `choices[${event.choice}]`, reason: "This API has one choice a reply." });
-    return "";
-  }
-  if (openPart === undefined ? event.type === "part_start" : openPart.part === event.part)
-    return writePartEvent(state, event);
-  const list = queuedEvents.get(event.part);
-  if (list === undefined) queuedEvents.set(event.part, [event]);
-  else list.push(event);
-  return "";
-}
-
 function writePartEvent(state: WriterState, event: PartEvent): string {
-  if (event.type === "part_start") return startPart(state, event.part, event.head);
+  if (event.type === "part_start") return startPart(state, event.head);
   const { openPart } = state;
   if (openPart === undefined) return "";
   switch (event.type) {
@@ -154,23 +132,12 @@ function writePartEvent(state: WriterState, event: PartEvent): string {
     }
     case "part_end":
       state.openPart = undefined;
-      return endPart(state, openPart) + openNextPart(state);
+      return endPart(state, openPart);
   }
 }
 
-function openNextPart(state: WriterState): string {
-  let out = "";
-  for (const [part, events] of state.queuedEvents) {
-    if (state.openPart !== undefined) break;
-    state.queuedEvents.delete(part);
-    for (const event of events) out += writePartEvent(state, event);
-  }
-  return out;
-}
-
-function startPart(state: WriterState, part: number, head: PartHead): string {
-  const shown: OpenPart = { part, head, isBlockOpen: false, hasContent: false };
-  state.openPart = shown;
+function startPart(state: WriterState, head: PartHead): string {
+  state.openPart = { head, isBlockOpen: head.type === "tool_call", hasContent: false };
   if (head.type === "refusal") state.hasRefusal = true;
   if (head.type === "whole") {
     const { value } = head;
@@ -180,14 +147,13 @@ function startPart(state: WriterState, part: number, head: PartHead): string {
     return "";
   }
   if (head.type !== "tool_call") return "";
-  shown.isBlockOpen = true;
   const { id, name, signature } = head;
-  const proof =
+  const signatureBlock =
     signature === undefined
       ? ""
       : writeThinkingBlock(state, writeThinking({ type: "reasoning", text: "", blob: signature }));
   return (
-    proof +
+    signatureBlock +
     openBlock(state, {
       type: "tool_use",
       id: encodeCallId(id),
@@ -203,13 +169,13 @@ function addLogprobsLoss({ losses, index }: WriterState): void {
   if (losses.at(-1)?.path !== loss.path) losses.push(loss);
 }
 
-function writeDelta(state: WriterState, shown: OpenPart, text: string): string {
+function writeDelta(state: WriterState, openPart: OpenPart, text: string): string {
   if (text === "") return "";
-  const opened = shown.isBlockOpen ? "" : openPartBlock(state, shown);
-  const isFirst = !shown.hasContent;
-  shown.hasContent = true;
-  const json = JSON.stringify(isCustomCall(shown) ? customInputDelta(text, isFirst) : text);
-  switch (shown.head.type) {
+  const opened = openPart.isBlockOpen ? "" : openPartBlock(state, openPart);
+  const isFirst = !openPart.hasContent;
+  openPart.hasContent = true;
+  const json = JSON.stringify(isCustomCall(openPart) ? customInputDelta(text, isFirst) : text);
+  switch (openPart.head.type) {
     case "text":
     case "refusal":
       return opened + addToBlock(state, `{"type":"text_delta","text":${json}}`);
@@ -226,27 +192,27 @@ function isCustomCall({ head }: OpenPart): boolean {
   return head.type === "tool_call" && head.custom === true;
 }
 
-// A custom tool's free text, piece by piece, as the one string of an object.
+// A custom tool's free text as the value of an object's only field.
 function customInputDelta(text: string, isFirst: boolean): string {
   return (isFirst ? `{"${CUSTOM_TOOL_INPUT_FIELD}":"` : "") + JSON.stringify(text).slice(1, -1);
 }
 
-// What proves a text has no field here: the text's block ends, and a thinking block without text follows.
+// A text's signature has no field here: its block ends, and a thinking block without text follows.
 function writeBlob(
   state: WriterState,
-  shown: OpenPart,
+  openPart: OpenPart,
   { blob }: Extract<PartEvent, { type: "blob" }>,
 ): string {
-  const whole = writeThinking({ type: "reasoning", text: "", blob });
-  if (shown.head.type !== "reasoning") {
-    const ended = shown.isBlockOpen ? closeBlock(state) : "";
-    shown.isBlockOpen = false;
-    return ended + writeThinkingBlock(state, whole);
+  const block = writeThinking({ type: "reasoning", text: "", blob });
+  if (openPart.head.type !== "reasoning") {
+    const ended = openPart.isBlockOpen ? closeBlock(state) : "";
+    openPart.isBlockOpen = false;
+    return ended + writeThinkingBlock(state, block);
   }
-  if (whole["type"] === "redacted_thinking" && !shown.isBlockOpen)
-    return writeWholeBlock(state, whole);
+  if (block["type"] === "redacted_thinking" && !openPart.isBlockOpen)
+    return writeWholeBlock(state, block);
   return (
-    openPartBlock(state, shown) +
+    openPartBlock(state, openPart) +
     addToBlock(
       state,
       JSON.stringify({ type: "signature_delta", signature: encodeBlob(blob, "messages") }),
@@ -254,10 +220,10 @@ function writeBlob(
   );
 }
 
-function endPart(state: WriterState, shown: OpenPart): string {
-  if (!shown.isBlockOpen) return "";
-  const empty = shown.head.type === "tool_call" && !shown.hasContent;
-  const closing = isCustomCall(shown) && shown.hasContent;
+function endPart(state: WriterState, openPart: OpenPart): string {
+  if (!openPart.isBlockOpen) return "";
+  const empty = openPart.head.type === "tool_call" && !openPart.hasContent;
+  const closing = isCustomCall(openPart) && openPart.hasContent;
   return (
     (closing ? addToBlock(state, `{"type":"input_json_delta","partial_json":"\\"}"}`) : "") +
     (empty ? addToBlock(state, `{"type":"input_json_delta","partial_json":""}`) : "") +
@@ -265,12 +231,12 @@ function endPart(state: WriterState, shown: OpenPart): string {
   );
 }
 
-function openPartBlock(state: WriterState, shown: OpenPart): string {
-  if (shown.isBlockOpen) return "";
-  shown.isBlockOpen = true;
+function openPartBlock(state: WriterState, openPart: OpenPart): string {
+  if (openPart.isBlockOpen) return "";
+  openPart.isBlockOpen = true;
   return openBlock(
     state,
-    shown.head.type === "reasoning"
+    openPart.head.type === "reasoning"
       ? { type: "thinking", thinking: "", signature: "" }
       : { type: "text", text: "", citations: [] },
   );

@@ -1,10 +1,9 @@
-// This API announces every item, every part of it and the end of each, and repeats at every end all that was said. One
-// item is open at a time: parts that begin before the open one ends wait, as events, until it does. An item ends when
-// another begins, because parts of one kind share it.
+// This API has events for the start and end of each item and part, and repeats the full content at each end. One item is
+// open at a time; it ends when another begins, because consecutive parts of one kind share an item.
 import type { OpaqueBlob, NativePart } from "../../../canonical/parts.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import type { Finish, UsageReport } from "../../../canonical/reply.ts";
-import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
+import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import {
   failedResponseError,
   openaiError,
@@ -12,6 +11,7 @@ import {
 } from "../../../../base/error-body.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
+import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
 import {
   beginPart,
@@ -34,25 +34,17 @@ import { writeAnnotation, writeLogprobs } from "../items/write-output-items.ts";
 import { idBase, imageItem, refusalParts, signatureItem } from "./write-reply.ts";
 import { writeResponse, type ReplyHead } from "./write-response-object.ts";
 
-type PartEvent = Extract<CanonicalEvent, { part: number }>;
-
-interface OpenPart {
-  readonly part: number;
-  readonly head: PartHead;
-}
-
 interface WriterState {
   readonly context: ReplyWriteContext;
   readonly losses: Loss[];
-  readonly queuedEvents: Map<number, PartEvent[]>;
+  readonly writePart: (event: PartEvent) => string;
   readonly output: OutputState;
   head: ReplyHead | undefined;
-  openPart: OpenPart | undefined;
+  openPart: PartHead | undefined;
   started: boolean;
   hasRefusal: boolean;
   finish: Finish | undefined;
   usage: UsageReport | undefined;
-  failed: boolean;
 }
 
 export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
@@ -60,7 +52,7 @@ export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter
   const state: WriterState = {
     context,
     losses,
-    queuedEvents: new Map(),
+    writePart: createPartSequencer(losses, (event) => writePartEvent(state, event)),
     output: createOutputState(idBase(context.id)),
     head: undefined,
     openPart: undefined,
@@ -68,13 +60,12 @@ export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter
     hasRefusal: false,
     finish: undefined,
     usage: undefined,
-    failed: false,
   };
-  return {
-    push: (event) => (state.failed ? "" : write(state, event)),
-    end: () => (state.failed ? "" : end(state)),
+  return createWriter(
     losses,
-  };
+    (event) => write(state, event),
+    () => end(state),
+  );
 }
 
 function write(state: WriterState, event: CanonicalEvent): string {
@@ -93,7 +84,7 @@ function write(state: WriterState, event: CanonicalEvent): string {
     case "blob":
     case "citation":
     case "part_end":
-      return begin(state, undefined) + pushPart(state, event);
+      return begin(state, undefined) + state.writePart(event);
   }
 }
 
@@ -111,11 +102,11 @@ function begin(state: WriterState, head: ReplyHead | undefined): string {
 
 function finish(state: WriterState, reason: Finish): string {
   state.finish = reason;
-  const told = refusalParts({ parts: [], finish: reason });
-  if (state.hasRefusal || told.length === 0) return "";
+  const refusals = refusalParts({ parts: [], finish: reason });
+  if (state.hasRefusal || refusals.length === 0) return "";
   state.hasRefusal = true;
   let out = "";
-  for (const { text } of told)
+  for (const { text } of refusals)
     out +=
       openPart(state.output, "refusal") + writeText(state.output, text) + endPart(state.output);
   return out;
@@ -136,7 +127,6 @@ function end(state: WriterState): string {
 }
 
 function fail(state: WriterState, { error }: Extract<CanonicalEvent, { type: "error" }>): string {
-  state.failed = true;
   const body = openaiError(error, state.context.id);
   if (!state.started)
     return frame(state.output, "error", JSON.stringify(responsesErrorFields(body)).slice(1, -1));
@@ -159,29 +149,13 @@ function serializeResponse(response: JsonObject, items: readonly string[]): stri
   return `${JSON.stringify(response).slice(0, -1)},"output":[${items.join(",")}]}`;
 }
 
-function pushPart(state: WriterState, event: PartEvent): string {
-  const { openPart, queuedEvents, losses } = state;
-  if (event.choice !== 0) {
-    if (event.type === "part_start")
-      losses.push({ path: `choices[${event.choice}]`, reason: "This API has one output a reply." });
-    return "";
-  }
-  if (openPart === undefined ? event.type === "part_start" : openPart.part === event.part)
-    return writePartEvent(state, event);
-  const list = queuedEvents.get(event.part);
-  if (list === undefined) queuedEvents.set(event.part, [event]);
-  else list.push(event);
-  return "";
-}
-
 function writePartEvent(state: WriterState, event: PartEvent): string {
   if (event.type === "part_start") {
-    state.openPart = { part: event.part, head: event.head };
+    state.openPart = event.head;
     return startPart(state, event.head);
   }
-  const { openPart: shown, output } = state;
-  if (shown === undefined) return "";
-  const { head } = shown;
+  const { openPart: head, output } = state;
+  if (head === undefined) return "";
   switch (event.type) {
     case "delta":
       if (head.type === "whole") return "";
@@ -197,18 +171,8 @@ function writePartEvent(state: WriterState, event: PartEvent): string {
       return writeCitation(state, event);
     case "part_end":
       state.openPart = undefined;
-      return endPart(output) + openNextPart(state);
+      return endPart(output);
   }
-}
-
-function openNextPart(state: WriterState): string {
-  let out = "";
-  for (const [part, events] of state.queuedEvents) {
-    if (state.openPart !== undefined) break;
-    state.queuedEvents.delete(part);
-    for (const event of events) out += writePartEvent(state, event);
-  }
-  return out;
 }
 
 function slotOf(head: PartHead): OutputSlot {
@@ -261,18 +225,18 @@ function writeNative(output: OutputState, part: NativePart, losses: Loss[]): str
   return "";
 }
 
-// What proves a text has no field here: its message ends, and a reasoning item that shows nothing follows.
+// A text's signature has no field here: its message ends, and a reasoning item without text follows.
 function writeBlob(
   { output }: WriterState,
   head: PartHead,
   { blob }: Extract<PartEvent, { type: "blob" }>,
 ): string {
-  const sealed = encodeBlob(blob, "responses");
+  const encoded = encodeBlob(blob, "responses");
   if (head.type === "reasoning") {
-    if (output.item?.kind === "reasoning") output.item.blob = sealed;
+    if (output.item?.kind === "reasoning") output.item.blob = encoded;
     return "";
   }
-  return endPart(output) + writeWholeItem(output, "rs", (id) => signatureItem(id, sealed));
+  return endPart(output) + writeWholeItem(output, "rs", (id) => signatureItem(id, encoded));
 }
 
 function writeCitation(
@@ -285,17 +249,17 @@ function writeCitation(
   const annotation = part && writeAnnotation(citation, part.length);
   if (annotation === undefined) {
     const path = `output[${output.finishedItems.length}].annotations`;
-    losses.push({ path, reason: "This API cites only by address." });
+    addLoss(losses, path, "This API supports only URL citations.");
     return opened;
   }
   const at = part === undefined ? 0 : part.annotations.push(annotation) - 1;
-  const said = `"content_index":${part?.index ?? 0},"annotation_index":${at},"annotation":${JSON.stringify(annotation)}`;
+  const fields = `"content_index":${part?.index ?? 0},"annotation_index":${at},"annotation":${JSON.stringify(annotation)}`;
   return (
     opened +
     frame(
       output,
       "response.output_text.annotation.added",
-      `${output.item?.eventFields ?? ""},${said}`,
+      `${output.item?.eventFields ?? ""},${fields}`,
     )
   );
 }
