@@ -62,6 +62,12 @@ export function addPrefillLoss(losses: Loss[], path: string): void {
   });
 }
 
+/** For the `isError` of a tool result on an API without such a field. */
+export function addToolErrorLoss(losses: Loss[], path: string): void {
+  const reason = "This API cannot mark a tool result as an error; its content is sent.";
+  addToleratedLoss(losses, `${path}.is_error`, reason);
+}
+
 /** For content of another wire in a request. */
 export function addNativePartLoss(losses: Loss[], path: string, { wire }: NativePart): undefined {
   return addLoss(

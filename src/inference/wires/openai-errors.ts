@@ -1,4 +1,4 @@
-// Reads the errors of OpenAI's two APIs, as OpenAI and the many servers that follow them send them.
+// Reads the errors of OpenAI's two APIs, from OpenAI and from compatible servers.
 import type { ResponseError } from "openai/resources/responses/responses";
 import type { FaultCode } from "../../base/fault.ts";
 import { isObject, objectIn, stringIn } from "../../base/json.ts";
@@ -28,7 +28,7 @@ const CODE_BY_RESPONSE_ERROR: Readonly<Record<ResponseError["code"], FaultCode>>
   image_file_not_found: "invalid_request",
 };
 
-/** The codes that OpenAI does not list, then those of Mistral, xAI, Perplexity, llama.cpp and others. */
+/** Also OpenAI's unlisted codes, and those of Mistral, xAI, Perplexity, llama.cpp and others. */
 const CODE_BY_PROVIDER_CODE: Readonly<Record<string, FaultCode>> = {
   ...CODE_BY_RESPONSE_ERROR,
   model_not_found: "model_not_found",
@@ -49,7 +49,7 @@ const CODE_BY_PROVIDER_CODE: Readonly<Record<string, FaultCode>> = {
   upstream_timeout: "upstream_timeout",
 };
 
-/** An error within a stream comes with status 200; these are the statuses of the same errors before one. */
+/** Statuses for errors within a stream, which has status 200. */
 const STATUS_BY_CODE: Readonly<Partial<Record<FaultCode, number>>> = {
   invalid_request: 400,
   rate_limited: 429,

@@ -1,9 +1,17 @@
-// Request parameters that Chat Completions and Responses write in the same form.
-import type { JsonObject } from "../../base/json.ts";
+// Request parameters that Chat Completions and Responses have in the same form.
+import { type JsonObject, mustBeString, optionalObject } from "../../base/json.ts";
 import { addFieldLoss, addToleratedLoss, fieldPath, type Loss } from "../canonical/loss.ts";
 import { budgetToEffort, clampEffort } from "../canonical/reasoning.ts";
 import type { CanonicalRequest, Effort, RequestField } from "../canonical/request.ts";
 import type { Target } from "../canonical/wire.ts";
+
+export function readMetadata(value: unknown): Readonly<Record<string, string>> | undefined {
+  const object = optionalObject(value, "metadata");
+  if (object === undefined || Object.keys(object).length === 0) return undefined;
+  const metadata: Record<string, string> = {};
+  for (const key in object) metadata[key] = mustBeString(object[key], `metadata.${key}`);
+  return metadata;
+}
 
 /** Fields that only OpenAI accepts, by name; a loss at other providers unless they are false. */
 export function writeOpenaiFields(

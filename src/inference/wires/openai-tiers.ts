@@ -1,4 +1,4 @@
-// The service tiers that OpenAI's two APIs know. Other servers have names of their own for what they do without being asked.
+// Service tiers in OpenAI's two APIs. Other servers report further ones.
 
 const OPENAI_TIERS: ReadonlySet<unknown> = new Set([
   "auto",
@@ -9,7 +9,7 @@ const OPENAI_TIERS: ReadonlySet<unknown> = new Set([
   "fast",
 ]);
 
-/** The tier as those APIs may show it; what they have no name for is left to the usage record. */
+/** The tier, if these APIs have it; the usage record keeps any tier. */
 export function openaiServiceTier(tier: string | undefined): string | undefined {
   return OPENAI_TIERS.has(tier) ? tier : undefined;
 }

@@ -1,4 +1,4 @@
-// Checks of a request's tools that the wires messages, gemini and converse share.
+// Checks of a request's tools that several wires share.
 import { type Loss, addFieldLoss, nativeToolLossReason } from "../canonical/loss.ts";
 import type { CanonicalRequest, FunctionTool, Tool, ToolChoice } from "../canonical/request.ts";
 import { outputToolChoice } from "../canonical/structured-output.ts";

@@ -1,4 +1,4 @@
-// The wires by name: the APIs that come in, and those that go out.
+// All wires: inbound ones read the APIs that callers use, outbound ones write to providers.
 
 import type { InboundWire, OutboundWire } from "../canonical/wire.ts";
 import { chatWire } from "./chat/chat.ts";

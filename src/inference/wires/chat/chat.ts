@@ -1,4 +1,4 @@
-// OpenAI's Chat Completions, and what many other servers make of it.
+// OpenAI's Chat Completions API, and the many servers that are compatible with it.
 import type { InboundWire, OutboundWire } from "../../canonical/wire.ts";
 import { readError } from "../openai-errors.ts";
 import { readReply } from "./reply/read-reply.ts";

@@ -1,4 +1,4 @@
-// Anthropic's Messages API, also as it is spoken by Vertex AI and Bedrock.
+// Anthropic's Messages API, also on Vertex AI and Bedrock.
 import type { InboundWire, OutboundWire } from "../../canonical/wire.ts";
 import { readError } from "./reply/map-error.ts";
 import { readReply } from "./reply/read-reply.ts";

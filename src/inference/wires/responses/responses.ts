@@ -1,4 +1,4 @@
-// OpenAI's Responses API, and the Open Responses specification that others follow.
+// OpenAI's Responses API, and the Open Responses specification of compatible providers.
 import type { InboundWire, OutboundWire } from "../../canonical/wire.ts";
 import { readError } from "../openai-errors.ts";
 import { readReply } from "./reply/read-reply.ts";

@@ -11,7 +11,7 @@ const FROM_CHAT = {
   content_filter: "content_filter",
 } as const satisfies Record<ChatFinish, FinishReason>;
 
-// What servers of this API say beside the five words that it has.
+// Reasons that compatible servers send in addition to OpenAI's five.
 const FROM_PROVIDERS: Readonly<Record<string, FinishReason>> = {
   ...FROM_CHAT,
   "": "stop",
@@ -40,7 +40,7 @@ const TO_CHAT = {
   error: "length",
 } as const satisfies Record<FinishReason, ChatFinish>;
 
-/** What a reply holds decides together with the word: servers say `stop` where they called a tool or refused. */
+/** The finish also depends on the contents: servers send `stop` after a tool call or a refusal. */
 export interface ReplyContents {
   readonly hasToolCalls: boolean;
   readonly hasRefusal: boolean;
@@ -71,7 +71,7 @@ export interface WrittenFinish {
   readonly stop_reason?: string;
 }
 
-/** The provider's own word is shown beside ours where it says something else. */
+/** The provider's own reason is added if it differs. */
 export function writeFinish(
   finish: Finish,
   contents: { readonly hasRefusal: boolean; readonly usesLegacyFunctions: boolean },

@@ -2,7 +2,7 @@ import type { Usage } from "../../../../base/usage-meters.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import type { UsageReport } from "../../../canonical/reply.ts";
 
-/** The disjoint meters as this API counts: cached tokens within the prompt, reasoning within the completion. */
+/** In this API cached tokens are part of the prompt tokens, and reasoning tokens part of the completion tokens. */
 export function writeUsage(report: UsageReport): JsonObject {
   const { tokens } = report.usage;
   const cached = (tokens.cache_read ?? 0) + (tokens.cache_read_audio ?? 0);

@@ -1,4 +1,4 @@
-// Readers of the fields that a stream's deltas and a reply's messages have in common.
+// Readers of the fields that a stream's deltas and a reply's messages share.
 import type { OpaqueBlob, Citation, ImagePart, MediaPart, Part } from "../../../canonical/parts.ts";
 import { type JsonObject, arrayIn, isObject, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
@@ -6,7 +6,7 @@ import { readThinkingList } from "./read-reasoning.ts";
 
 const DATA_URL = /^data:([^;,]+)(?:;[^;,]*)*;base64,/i;
 
-/** Images that the model made, as OpenRouter and servers like it give them. */
+/** Generated images, in the format of OpenRouter and compatible servers. */
 export function readImages(value: unknown): readonly ImagePart[] {
   return arrayIn(value).flatMap((one): readonly ImagePart[] => {
     const url = stringIn(objectIn(objectIn(one)?.["image_url"])?.["url"]);
@@ -23,7 +23,7 @@ export function readImages(value: unknown): readonly ImagePart[] {
   });
 }
 
-/** What a provider that searches read, told beside the choices and for no passage of them. */
+/** The search results of the whole reply, as Perplexity sends them. */
 export function readSources(body: JsonObject): readonly Citation[] {
   const found = arrayIn(body["search_results"])
     .filter(isObject)
@@ -35,7 +35,7 @@ export function readSources(body: JsonObject): readonly Citation[] {
     .map((url) => ({ url }));
 }
 
-/** What a provider sends is its own, whatever it looks like. */
+/** A blob without origin belongs to the provider that sent it. */
 export function withOrigin(
   blob: OpaqueBlob | undefined,
   { origin }: ReplyReadContext,
@@ -43,7 +43,7 @@ export function withOrigin(
   return blob === undefined || blob.origin !== undefined ? blob : { ...blob, origin };
 }
 
-/** A reply's content is a string, or at Mistral a list with `thinking` in it. */
+/** The content is a string, or at Mistral an array that can contain `thinking`. */
 export function contentParts(content: unknown): Part[] {
   if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
   const parts: Part[] = [];
@@ -68,7 +68,7 @@ export function readAudio(audio: { readonly [key: string]: unknown }): MediaPart
   };
 }
 
-/** What a custom tool was given. Some servers send an empty `custom` beside every function. */
+/** Undefined for a function call: some servers send an empty `custom` next to every `function`. */
 export function customCallOf(call: JsonObject): JsonObject | undefined {
   const custom = objectIn(call["custom"]);
   return call["type"] === "custom" || !isObject(call["function"]) ? custom : undefined;

@@ -1,4 +1,4 @@
-// Reasoning and annotations have the same form in a caller's history and in a provider's reply.
+// Reasoning and annotations have the same format in a caller's history and in a provider's reply.
 import type { OpaqueBlob, Citation, ReasoningPart } from "../../../canonical/parts.ts";
 import {
   type JsonObject,
@@ -10,7 +10,7 @@ import {
 } from "../../../../base/json.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 
-/** The convention of `reasoning_details`: an entry a part, with text or summary, and with what its maker wants back. */
+/** `reasoning_details` has one entry per part: a text or summary, and the blob that the provider expects back. */
 export function readReasoningDetails(details: readonly unknown[], path?: string): ReasoningPart[] {
   const parts: ReasoningPart[] = [];
   for (const [at, value] of details.entries()) {
@@ -37,24 +37,24 @@ export function detailBlob(detail: JsonObject): OpaqueBlob | undefined {
   return data ? decodeBlob(data, "chat", "encrypted") : undefined;
 }
 
-/** Mistral's content of type `thinking`: a string, or a list of texts. */
+/** Mistral's content of type `thinking`: a string or an array of texts. */
 export function readThinkingList(part: JsonObject): string {
-  const held = part["thinking"];
-  if (typeof held === "string") return held;
+  const { thinking } = part;
+  if (typeof thinking === "string") return thinking;
   let text = "";
-  for (const one of arrayIn(held)) text += stringIn(objectIn(one)?.["text"]) ?? "";
+  for (const one of arrayIn(thinking)) text += stringIn(objectIn(one)?.["text"]) ?? "";
   return text;
 }
 
 export function readAnnotation(value: unknown): Citation | undefined {
   if (!isObject(value)) return undefined;
-  const held = objectIn(value["url_citation"]);
-  if (value["type"] !== "url_citation" || held === undefined)
+  const citation = objectIn(value["url_citation"]);
+  if (value["type"] !== "url_citation" || citation === undefined)
     return { native: { wire: "chat", fields: value } };
   return {
-    url: stringIn(held["url"]),
-    title: stringIn(held["title"]),
-    start: numberIn(held["start_index"]),
-    end: numberIn(held["end_index"]),
+    url: stringIn(citation["url"]),
+    title: stringIn(citation["title"]),
+    start: numberIn(citation["start_index"]),
+    end: numberIn(citation["end_index"]),
   };
 }

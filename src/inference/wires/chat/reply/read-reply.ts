@@ -4,7 +4,7 @@ import { createReplyCollector } from "../../../canonical/collect-reply.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readBodyEvents } from "./read-stream.ts";
 
-/** A reply has the form of one chunk with messages in place of deltas, and is read as a stream of it. */
+/** A reply is read as a stream of one chunk, which has messages instead of deltas. */
 export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
   const body = objectIn(input) ?? {};
   const collector = createReplyCollector();

@@ -1,4 +1,4 @@
-// One choice of a stream as it comes in: which of its parts are open, and which call a piece of arguments belongs to.
+// The state of one choice of a stream: its open parts, and the calls that argument deltas belong to.
 import type {
   OpaqueBlob,
   Citation,
@@ -28,22 +28,21 @@ interface CallState {
 export interface ChoiceState {
   readonly index: number;
   readonly replyId: string;
-  /** Where the events go. */
   readonly sink: { readonly out: CanonicalEvent[] };
   readonly context: ReplyReadContext;
   finishReason: string | undefined;
   nativeFinishReason: string | undefined;
   stopSequence: string | undefined;
-  /** The open part of each kind, or -1. */
+  /** The index of the open part of each kind, or -1. */
   readonly openParts: Record<TextKind, number>;
   readonly calls: CallState[];
   partCount: number;
   textLength: number;
-  /** Where the open text begins within all the text of the choice. */
+  /** The offset of the open text part in the text of the choice. */
   textStart: number;
   hasCitations: boolean;
   audio: { id: string | undefined; data: string; transcript: string } | undefined;
-  /** A call was made; the output tool's does not count. */
+  /** Without calls of the output tool. */
   hasToolCalls: boolean;
   hasRefusal: boolean;
 }
@@ -89,7 +88,7 @@ export function addText(
   );
 }
 
-/** A blob ends the reasoning that it proves. */
+/** A blob ends its reasoning part. */
 export function addBlob(choice: ChoiceState, blob: OpaqueBlob): void {
   const part =
     choice.openParts.reasoning >= 0
@@ -99,7 +98,7 @@ export function addBlob(choice: ChoiceState, blob: OpaqueBlob): void {
   endTextPart(choice, "reasoning");
 }
 
-/** A reasoning part that comes whole. */
+/** A complete reasoning part. */
 export function addReasoningPart(choice: ChoiceState, reasoning: ReasoningPart): void {
   const { text, summary, id } = reasoning;
   const at = { choice: choice.index, part: choice.partCount++ };
@@ -144,7 +143,7 @@ export function addAudio(choice: ChoiceState, delta: JsonObject): void {
   choice.audio.transcript += stringIn(delta["transcript"]) ?? "";
 }
 
-/** Servers name a call by id, by index or by neither, and some give several calls the same index: the id comes first. */
+/** The call is found by id first, then by index: servers send either or neither, and some reuse an index. */
 export function addCallDelta(choice: ChoiceState, delta: JsonObject): void {
   const id = stringIn(delta["id"]) || undefined;
   const index = numberIn(delta["index"]);
@@ -155,15 +154,15 @@ export function addCallDelta(choice: ChoiceState, delta: JsonObject): void {
   appendToCall(choice, found ?? beginCall(choice, delta), delta);
 }
 
-/** A call that comes whole. */
+/** A complete call. */
 export function addCall(choice: ChoiceState, call: JsonObject): void {
   appendToCall(choice, beginCall(choice, call), call);
 }
 
 function appendToCall(choice: ChoiceState, call: CallState, delta: JsonObject): void {
   if (call.ended) return;
-  const held = customCallOf(delta) ?? objectIn(delta["function"]) ?? {};
-  const raw = held["arguments"] ?? held["input"];
+  const callee = customCallOf(delta) ?? objectIn(delta["function"]) ?? {};
+  const raw = callee["arguments"] ?? callee["input"];
   const text = isObject(raw) ? JSON.stringify(raw) : (stringIn(raw) ?? "");
   call.arguments += text;
   if (call.part >= 0) {
@@ -171,7 +170,7 @@ function appendToCall(choice: ChoiceState, call: CallState, delta: JsonObject): 
       choice.sink.out.push({ type: "delta", choice: choice.index, part: call.part, text });
     return;
   }
-  call.name = stringIn(held["name"]) ?? "";
+  call.name = stringIn(callee["name"]) ?? "";
   if (call.name !== "") emitCallStart(choice, call);
 }
 
@@ -239,7 +238,7 @@ function emitCallStart(choice: ChoiceState, call: CallState): void {
     });
 }
 
-// A call is over when something else begins and its arguments are whole; before that calls may be interleaved.
+// A call ends when something else begins and its arguments are complete; until then calls may be interleaved.
 function endCompleteCalls(choice: ChoiceState): void {
   for (const call of choice.calls)
     if (!call.ended && call.part >= 0 && (call.custom || isJson(call.arguments)))

@@ -35,19 +35,19 @@ import {
   type ChoiceState,
 } from "./read-stream-choice.ts";
 
-/** As many as a request may ask for. */
+/** The maximum of `n`. */
 const CHOICES_MAX = 128;
 
 interface ReaderState {
   readonly context: ReplyReadContext;
   readonly choices: Map<number, ChoiceState>;
-  /** The events that the current push gives. */
+  /** The events of the current push. */
   out: CanonicalEvent[];
   id: string | undefined;
   model: string | undefined;
   serviceTier: string | undefined;
   usage: unknown;
-  /** Told over and over, and the last time in full. */
+  /** Sent repeatedly, and in full only the last time. */
   citationSources: readonly Citation[];
   started: boolean;
   ended: boolean;
@@ -69,7 +69,7 @@ export function createStreamReader(context: ReplyReadContext): WireStreamReader 
   };
 }
 
-/** The events of a reply that did not stream. A reply without choices was blocked. */
+/** The events of a reply that was not streamed. A reply without choices was blocked. */
 export function readBodyEvents(
   body: JsonObject,
   context: ReplyReadContext,
@@ -115,7 +115,7 @@ function readData(state: ReaderState, event: WireEvent): void {
       readChoice(choiceAt(state, indexIn(choice["index"], CHOICES_MAX) ?? 0), choice);
 }
 
-// Some servers begin with a chunk that has neither choices nor a model; some say the tier only at the end.
+// Some servers start with a chunk that has neither choices nor a model; some send the tier only at the end.
 function readHead(state: ReaderState, chunk: JsonObject, hasChoices: boolean): void {
   const usage = chunk["usage"] ?? objectIn(chunk["x_groq"])?.["usage"];
   if (isObject(usage)) state.usage = usage;
@@ -160,7 +160,7 @@ function readChoice(state: ChoiceState, choice: JsonObject): void {
   readFinishReason(state, choice);
 }
 
-// Unlike a delta, a message has the reasoning details whole, and each of its calls is one of its own.
+// Unlike in a delta, in a message each reasoning detail and each call is complete.
 function readWholeChoice(
   state: ChoiceState,
   choice: JsonObject,
@@ -184,9 +184,9 @@ function readWholeChoice(
 }
 
 function readFinishReason(state: ChoiceState, choice: JsonObject): void {
-  const word = stringIn(choice["finish_reason"]);
-  if (word === undefined) return;
-  state.finishReason ??= word;
+  const reason = stringIn(choice["finish_reason"]);
+  if (reason === undefined) return;
+  state.finishReason ??= reason;
   state.nativeFinishReason ??= stringIn(choice["native_finish_reason"]);
   state.stopSequence ??= stringIn(choice["stop_reason"]);
 }
@@ -223,7 +223,7 @@ function readContentParts(state: ChoiceState, content: readonly unknown[]): void
   }
 }
 
-// `reasoning_details` repeats the text that `reasoning` or `reasoning_content` carries, and holds what is to come back.
+// `reasoning_details` repeats the text of `reasoning` or `reasoning_content`, and adds the blobs.
 function readReasoning(state: ChoiceState, delta: JsonObject): void {
   const text = stringIn(delta["reasoning_content"]) || stringIn(delta["reasoning"]);
   if (text) addText(state, "reasoning", text);
@@ -243,7 +243,7 @@ function readCitations(state: ChoiceState, value: unknown): void {
   }
 }
 
-// Nothing is finished before the stream says so: some servers repeat the finish, or send content after it.
+// Choices finish only at the end of the stream: some servers repeat the finish reason or send content after it.
 function finish(state: ReaderState, isComplete: boolean): void {
   if (state.ended) return;
   state.ended = true;
@@ -280,7 +280,7 @@ function endChoice(state: ChoiceState, sources: readonly Citation[]): void {
   });
 }
 
-// Sources of the whole reply go to the text that is open, unless its passages name their own.
+// The sources of the whole reply are citations of the open text, unless it has annotations of its own.
 function addSources(state: ChoiceState, sources: readonly Citation[]): void {
   if (!state.hasCitations && state.openParts.text >= 0)
     for (const source of sources) addCitation(state, source);

@@ -49,7 +49,7 @@ function writeChoice(
   context: ReplyWriteContext,
   losses: Loss[],
 ): JsonObject {
-  const sorted: MessageFields = {
+  const fields: MessageFields = {
     text: undefined,
     refusal: undefined,
     audio: undefined,
@@ -61,22 +61,22 @@ function writeChoice(
     refusalLogprobs: [],
   };
   for (const [at, part] of choice.parts.entries())
-    collectPart(sorted, part, `choices[${index}].message.content[${at}]`, losses);
-  const { text, reasoning, calls, logprobs, refusalLogprobs } = sorted;
+    collectPart(fields, part, `choices[${index}].message.content[${at}]`, losses);
+  const { text, reasoning, calls, logprobs, refusalLogprobs } = fields;
   const refusal =
-    sorted.refusal ?? (choice.finish.reason === "refusal" ? choice.finish.detail : undefined);
+    fields.refusal ?? (choice.finish.reason === "refusal" ? choice.finish.detail : undefined);
   const usesLegacyFunctions = context.request.legacyFunctions === true;
   const [firstCall] = calls;
-  const thoughts = reasoning.map((part) => part.text).filter((one) => one !== "");
-  const thought = thoughts.join("\n\n");
+  const reasoningTexts = reasoning.map((part) => part.text).filter((one) => one !== "");
+  const reasoningText = reasoningTexts.join("\n\n");
   const message = {
     role: "assistant",
     content: text ?? null,
     refusal: refusal ?? null,
-    annotations: sorted.annotations.length > 0 ? sorted.annotations : undefined,
-    audio: sorted.audio,
-    images: sorted.images.length > 0 ? sorted.images : undefined,
-    reasoning_content: thought === "" ? undefined : thought,
+    annotations: fields.annotations.length > 0 ? fields.annotations : undefined,
+    audio: fields.audio,
+    images: fields.images.length > 0 ? fields.images : undefined,
+    reasoning_content: reasoningText === "" ? undefined : reasoningText,
     reasoning_details: needsDetails(reasoning) ? reasoning.map(writeReasoningDetail) : undefined,
     tool_calls: calls.length === 0 || usesLegacyFunctions ? undefined : calls.map(writeCall),
     function_call:
@@ -84,56 +84,56 @@ function writeChoice(
         ? { name: firstCall.name, arguments: firstCall.arguments }
         : undefined,
   };
-  const probabilities = logprobs.length + refusalLogprobs.length > 0;
+  const hasLogprobs = logprobs.length + refusalLogprobs.length > 0;
   return {
     index,
     message,
-    logprobs: probabilities
+    logprobs: hasLogprobs
       ? {
           content: writeLogprobs(logprobs),
           refusal: refusalLogprobs.length > 0 ? writeLogprobs(refusalLogprobs) : null,
         }
       : null,
     ...writeFinish(choice.finish, {
-      hasRefusal: sorted.refusal !== undefined,
+      hasRefusal: fields.refusal !== undefined,
       usesLegacyFunctions,
     }),
   };
 }
 
-function collectPart(sorted: MessageFields, part: Part, at: string, losses: Loss[]): void {
+function collectPart(fields: MessageFields, part: Part, path: string, losses: Loss[]): void {
   switch (part.type) {
     case "text":
-      collectText(sorted, part, at, losses);
+      collectText(fields, part, path, losses);
       break;
     case "refusal":
-      sorted.refusal = (sorted.refusal ?? "") + part.text;
-      sorted.refusalLogprobs.push(...(part.logprobs ?? []));
+      fields.refusal = (fields.refusal ?? "") + part.text;
+      fields.refusalLogprobs.push(...(part.logprobs ?? []));
       break;
     case "reasoning":
-      sorted.reasoning.push(part);
+      fields.reasoning.push(part);
       break;
     case "tool_call":
-      sorted.calls.push(part);
+      fields.calls.push(part);
       break;
     case "audio":
-      sorted.audio = writeAudio(part);
+      fields.audio = writeAudio(part);
       break;
     case "image": {
       const image = writeImage(part);
-      if (image === undefined) addPartLoss(losses, at, part);
-      else sorted.images.push(image);
+      if (image === undefined) addPartLoss(losses, path, part);
+      else fields.images.push(image);
       break;
     }
     case "file":
     case "video":
     case "native":
     case "tool_result":
-      addPartLoss(losses, at, part);
+      addPartLoss(losses, path, part);
   }
 }
 
-/** An image that the model made, where clients of this API look for one since OpenRouter put it there. */
+/** A generated image, in OpenRouter's format, which clients of this API support. */
 export function writeImage({ source, signature }: ImagePart): JsonObject | undefined {
   const url =
     source.kind === "base64"
@@ -146,26 +146,26 @@ export function writeImage({ source, signature }: ImagePart): JsonObject | undef
     : { type: "image_url", image_url: { url }, ...writeSignature({ signature }) };
 }
 
-/** Sound that the model made. */
 export function writeAudio({ id = "", transcript = "", source }: MediaPart): JsonObject {
   return { id, data: source.kind === "base64" ? source.data : "", transcript, expires_at: 0 };
 }
 
-function collectText(sorted: MessageFields, part: TextPart, at: string, losses: Loss[]): void {
-  const before = sorted.text ?? "";
+function collectText(fields: MessageFields, part: TextPart, path: string, losses: Loss[]): void {
+  const before = fields.text ?? "";
   for (const citation of part.citations ?? []) {
     const annotation = writeAnnotation(citation, before.length, part.text.length);
-    if (annotation !== undefined) sorted.annotations.push(annotation);
-    else losses.push({ path: `${at}.citations`, reason: "This API cites only by address." });
+    if (annotation !== undefined) fields.annotations.push(annotation);
+    else
+      losses.push({ path: `${path}.citations`, reason: "This API supports only URL citations." });
   }
-  sorted.text = before + part.text;
-  // A text has no field for what proves it: it travels as reasoning that shows nothing.
+  fields.text = before + part.text;
+  // A text's signature has no field: it is written as reasoning without text.
   if (part.signature !== undefined)
-    sorted.reasoning.push({ type: "reasoning", text: "", blob: part.signature });
-  sorted.logprobs.push(...(part.logprobs ?? []));
+    fields.reasoning.push({ type: "reasoning", text: "", blob: part.signature });
+  fields.logprobs.push(...(part.logprobs ?? []));
 }
 
-/** A citation over the whole content, in which the cited text begins at `offset`. */
+/** `offset` is the start of the cited text in the whole content. */
 export function writeAnnotation(
   citation: Citation,
   offset: number,
@@ -188,12 +188,12 @@ export function writeReasoningDetail(
   { text, summary, id, blob }: ReasoningPart,
   index: number,
 ): JsonObject {
-  const sealed = blob && encodeBlob(blob, "chat");
-  const held = blob?.kind === "encrypted" ? { data: sealed } : { signature: sealed };
-  if (summary === true) return { type: "reasoning.summary", summary: text, id, index, ...held };
+  const encoded = blob && encodeBlob(blob, "chat");
+  const data = blob?.kind === "encrypted" ? { data: encoded } : { signature: encoded };
+  if (summary === true) return { type: "reasoning.summary", summary: text, id, index, ...data };
   if (text === "" && blob?.kind === "encrypted")
-    return { type: "reasoning.encrypted", id, index, ...held };
-  return { type: "reasoning.text", text, id, index, ...held };
+    return { type: "reasoning.encrypted", id, index, ...data };
+  return { type: "reasoning.text", text, id, index, ...data };
 }
 
 function writeCall(call: ToolCallPart): JsonObject {

@@ -25,6 +25,7 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
+import { readMetadata } from "../../openai-parameters.ts";
 import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import { readTurns } from "./read-turns.ts";
 
@@ -53,7 +54,7 @@ const FIELD_NAMES: FieldNames = {
 };
 const LEGACY_FIELD_NAMES: FieldNames = { ...FIELD_NAMES, maxOutputTokens: "max_tokens" };
 
-// `usage` is OpenRouter's way to ask for the cost, which every reply has here.
+// `usage` is OpenRouter's option for the cost, which every reply contains here.
 const KNOWN_FIELDS: ReadonlySet<string> = new Set(
   (
     "model messages stream stream_options tools tool_choice functions function_call parallel_tool_calls response_format verbosity " +
@@ -74,24 +75,25 @@ export function readRequest(input: unknown): CanonicalRequest {
   const body = mustBeObject(input, "");
   const logprobs = optionalBoolean(body["logprobs"], "logprobs");
   const options = optionalObject(body["stream_options"], "stream_options");
-  const legacy = body["functions"] !== undefined && body["functions"] !== null;
-  const old = body["max_completion_tokens"] === undefined || body["max_completion_tokens"] === null;
+  const usesFunctions = body["functions"] !== undefined && body["functions"] !== null;
+  const usesMaxTokens =
+    body["max_completion_tokens"] === undefined || body["max_completion_tokens"] === null;
   return checkRequest({
     model: mustBeName(body["model"], "model"),
     turns: readTurns(mustBeArray(body["messages"], "messages")),
     stream: optionalBoolean(body["stream"], "stream"),
     includeUsage: optionalBoolean(options?.["include_usage"], "stream_options.include_usage"),
-    tools: legacy
+    tools: usesFunctions
       ? readLegacyTools(body["functions"])
       : optionalArray(body["tools"], "tools")?.map((tool, at) => readTool(tool, `tools[${at}]`)),
-    toolChoice: legacy
+    toolChoice: usesFunctions
       ? readLegacyChoice(body["function_call"])
       : readToolChoice(body["tool_choice"]),
     parallelToolCalls: optionalBoolean(body["parallel_tool_calls"], "parallel_tool_calls"),
     output: readOutput(body["response_format"]),
     verbosity: optionalOneOf(body["verbosity"], "verbosity", ["low", "medium", "high"]),
     reasoning: readReasoning(body),
-    maxOutputTokens: old
+    maxOutputTokens: usesMaxTokens
       ? optionalInteger(body["max_tokens"], "max_tokens", 1, TOKENS_MAX)
       : optionalInteger(body["max_completion_tokens"], "max_completion_tokens", 1, TOKENS_MAX),
     ...readSampling(body),
@@ -106,9 +108,9 @@ export function readRequest(input: unknown): CanonicalRequest {
     store: optionalBoolean(body["store"], "store"),
     cacheKey: optionalString(body["prompt_cache_key"], "prompt_cache_key"),
     cacheRetention: optionalString(body["prompt_cache_retention"], "prompt_cache_retention"),
-    legacyFunctions: legacy || undefined,
+    legacyFunctions: usesFunctions || undefined,
     native: readNative(body),
-    names: old && body["max_tokens"] !== undefined ? LEGACY_FIELD_NAMES : FIELD_NAMES,
+    names: usesMaxTokens && body["max_tokens"] !== undefined ? LEGACY_FIELD_NAMES : FIELD_NAMES,
   });
 }
 
@@ -188,7 +190,7 @@ function readFunction(
 
 function readToolChoice(value: unknown): ToolChoice | undefined {
   if (value === undefined || value === null) return undefined;
-  // `any` is Mistral's word.
+  // Mistral's name for `required`.
   if (value === "any") return { type: "required" };
   if (typeof value === "string")
     return { type: oneOf(value, "tool_choice", ["auto", "none", "required"]) };
@@ -205,8 +207,8 @@ function readToolChoice(value: unknown): ToolChoice | undefined {
   const names = mustBeArray(allowed["tools"], "tool_choice.allowed_tools.tools").map((tool, at) => {
     const path = `tool_choice.allowed_tools.tools[${at}]`;
     const one = mustBeObject(tool, path);
-    const held = one["function"] ?? one["custom"];
-    return mustBeName(isObject(held) ? held["name"] : undefined, `${path}.function.name`);
+    const callee = one["function"] ?? one["custom"];
+    return mustBeName(isObject(callee) ? callee["name"] : undefined, `${path}.function.name`);
   });
   return {
     type: "allowed",
@@ -240,20 +242,20 @@ function readOutput(value: unknown): OutputFormat | undefined {
   ]);
   if (type !== "json_schema") return { type };
   const path = "response_format.json_schema";
-  const held = mustBeObject(format["json_schema"], path);
-  checkSchema(held["schema"] ?? {}, `${path}.schema`);
-  const strict = optionalBoolean(held["strict"], `${path}.strict`);
+  const jsonSchema = mustBeObject(format["json_schema"], path);
+  checkSchema(jsonSchema["schema"] ?? {}, `${path}.schema`);
+  const strict = optionalBoolean(jsonSchema["strict"], `${path}.strict`);
   return {
     type,
-    name: mustBeName(held["name"], `${path}.name`),
-    description: optionalString(held["description"], `${path}.description`),
-    schema: optionalObject(held["schema"], `${path}.schema`) ?? {},
+    name: mustBeName(jsonSchema["name"], `${path}.name`),
+    description: optionalString(jsonSchema["description"], `${path}.description`),
+    schema: optionalObject(jsonSchema["schema"], `${path}.schema`) ?? {},
     strict,
     strictPath: strict === true ? `${path}.strict` : undefined,
   };
 }
 
-// `reasoning` is OpenRouter's object of the same meaning; `reasoning_effort` wins where both are sent.
+// `reasoning` is OpenRouter's object; `reasoning_effort` takes precedence over its `effort`.
 function readReasoning(body: JsonObject): Reasoning | undefined {
   const effort = optionalOneOf(body["reasoning_effort"], "reasoning_effort", EFFORTS);
   const object = optionalObject(body["reasoning"], "reasoning");
@@ -270,14 +272,6 @@ function readStop(value: unknown): readonly string[] | undefined {
   if (value === undefined || value === null) return undefined;
   const list = typeof value === "string" ? [value] : mustBeArray(value, "stop");
   if (list.length > STOPS_MAX)
-    throw invalid("stop", `stop may have at most ${STOPS_MAX} sequences.`);
+    throw invalid("stop", `\`stop\` can have at most ${STOPS_MAX} sequences.`);
   return list.length === 0 ? undefined : list.map((one, at) => mustBeName(one, `stop[${at}]`));
-}
-
-function readMetadata(value: unknown): Readonly<Record<string, string>> | undefined {
-  const object = optionalObject(value, "metadata");
-  if (object === undefined || Object.keys(object).length === 0) return undefined;
-  const metadata: Record<string, string> = {};
-  for (const key in object) metadata[key] = mustBeString(object[key], `metadata.${key}`);
-  return metadata;
 }

@@ -40,7 +40,7 @@ const MESSAGE_FIELDS: ReadonlySet<string> = new Set(
     " ",
   ),
 );
-/** Images that the model made stand beside what it said. */
+/** Images of an earlier reply are next to its content. */
 const ASSISTANT_FIELDS: ReadonlySet<string> = new Set([...MESSAGE_FIELDS, "images"]);
 const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set([
   "id",
@@ -118,15 +118,18 @@ function readAssistant(message: JsonObject, path: string, legacyCalls: string[])
   return parts;
 }
 
-// What proves a text came as reasoning that shows nothing.
-function attachTextSignature(thoughts: readonly ReasoningPart[], content: readonly Part[]): Part[] {
-  const proof = thoughts.find(({ text, blob }) => text === "" && blob?.kind === "text");
-  const said = content.findIndex((part) => part.type === "text");
-  const text = content[said];
-  if (proof === undefined || text?.type !== "text") return [...thoughts, ...content];
+// A text's signature comes as reasoning without text.
+function attachTextSignature(
+  reasoning: readonly ReasoningPart[],
+  content: readonly Part[],
+): Part[] {
+  const signature = reasoning.find(({ text, blob }) => text === "" && blob?.kind === "text");
+  const textAt = content.findIndex((part) => part.type === "text");
+  const text = content[textAt];
+  if (signature === undefined || text?.type !== "text") return [...reasoning, ...content];
   return [
-    ...thoughts.filter((part) => part !== proof),
-    ...content.with(said, { ...text, signature: proof.blob }),
+    ...reasoning.filter((part) => part !== signature),
+    ...content.with(textAt, { ...text, signature: signature.blob }),
   ];
 }
 
@@ -144,15 +147,15 @@ function readReasoning(message: JsonObject, path: string): ReasoningPart[] {
 function readCall(call: JsonObject, path: string): ToolCallPart {
   const custom = call["type"] === "custom";
   const key = custom ? "custom" : "function";
-  const held = mustBeObject(call[key], `${path}.${key}`);
+  const callee = mustBeObject(call[key], `${path}.${key}`);
   const fields = unknownFields(call, TOOL_CALL_FIELDS);
   return {
     type: "tool_call",
     id: mustBeName(call["id"], `${path}.id`),
-    name: mustBeName(held["name"], `${path}.${key}.name`),
+    name: mustBeName(callee["name"], `${path}.${key}.name`),
     arguments: custom
-      ? mustBeString(held["input"], `${path}.custom.input`)
-      : readArguments(held["arguments"], `${path}.function.arguments`),
+      ? mustBeString(callee["input"], `${path}.custom.input`)
+      : readArguments(callee["arguments"], `${path}.function.arguments`),
     custom: custom || undefined,
     signature: readSignature(call, path, "call"),
     cache: readCacheBreakpoint(call, path),
@@ -162,12 +165,12 @@ function readCall(call: JsonObject, path: string): ToolCallPart {
 }
 
 function readSignature(
-  holder: JsonObject,
+  value: JsonObject,
   path: string,
   kind: OpaqueBlob["kind"],
 ): OpaqueBlob | undefined {
   const google = optionalObject(
-    optionalObject(holder["extra_content"], `${path}.extra_content`)?.["google"],
+    optionalObject(value["extra_content"], `${path}.extra_content`)?.["google"],
     `${path}.extra_content.google`,
   );
   const signature = optionalString(
@@ -201,14 +204,17 @@ function readResult(
       part.type !== "video" &&
       part.type !== "native"
     ) {
-      throw invalid(part.path, "A tool result may hold text, images and files.");
+      throw invalid(
+        part.path,
+        "A tool result can contain only text, images, files, audio and video.",
+      );
     }
     content.push(part);
   }
   return { type: "tool_result", callId, content, cache: readCacheBreakpoint(message, path), path };
 }
 
-// Empty texts are left out: they say nothing, and most providers refuse them.
+// Most providers reject empty text, so it is dropped.
 function readContent(content: unknown, path: string): Part[] {
   if (content === undefined || content === null || content === "") return [];
   if (typeof content === "string") return [{ type: "text", text: content, cache: undefined, path }];
@@ -231,15 +237,15 @@ function readPart(part: JsonObject, path: string): Part {
     case "thinking":
       return { type: "reasoning", text: readThinkingList(part), path };
     case "image_url": {
-      const held =
+      const image =
         typeof part["image_url"] === "string"
           ? { url: part["image_url"] }
           : mustBeObject(part["image_url"], `${path}.image_url`);
-      const source = readUrlSource(held["url"], `${path}.image_url.url`, "image/");
+      const source = readUrlSource(image["url"], `${path}.image_url.url`, "image/");
       return {
         type: "image",
         source,
-        detail: optionalOneOf(held["detail"], `${path}.image_url.detail`, IMAGE_DETAILS),
+        detail: optionalOneOf(image["detail"], `${path}.image_url.detail`, IMAGE_DETAILS),
         cache,
         signature: readSignature(part, path, "image"),
         path,
@@ -267,17 +273,17 @@ function readPart(part: JsonObject, path: string): Part {
 
 function readFile(
   file: JsonObject,
-  at: string,
+  filePath: string,
   cache: CacheBreakpoint | undefined,
   path: string,
 ): FilePart {
-  const name = optionalString(file["filename"], `${at}.filename`);
-  const id = optionalString(file["file_id"], `${at}.file_id`);
+  const name = optionalString(file["filename"], `${filePath}.filename`);
+  const id = optionalString(file["file_id"], `${filePath}.file_id`);
   if (id !== undefined)
     return { type: "file", source: { kind: "file_id", wire: "chat", id }, name, cache, path };
   return {
     type: "file",
-    source: readUrlSource(file["file_data"], `${at}.file_data`, ""),
+    source: readUrlSource(file["file_data"], `${filePath}.file_data`, ""),
     name,
     cache,
     path,

@@ -11,7 +11,7 @@ import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
 export interface WrittenResponseFormat {
   readonly format?: JsonObject | undefined;
   readonly emulation?: SchemaEmulation | undefined;
-  /** The request, with what the model must be told about its answer. */
+  /** The request, with instructions about its output if the model needs them. */
   readonly request: CanonicalRequest;
 }
 
@@ -25,8 +25,9 @@ export function writeResponseFormat(
   if (output.type !== "json_schema") return { request, format: { type: output.type } };
   if (abilities.jsonSchema !== false) {
     const { name = "structured_output", description, schema } = output;
-    const held = { name, description, schema, strict: strictFlag(output, losses) };
-    return { request, format: { type: "json_schema", json_schema: held } };
+    const strict = strictFlag(output, losses);
+    const format = { name, description, schema, strict };
+    return { request, format: { type: "json_schema", json_schema: format } };
   }
   return abilities.schemaEmulation === "instructions"
     ? { request: addSchemaInstruction(request, output, losses), format: { type: "json_object" } }

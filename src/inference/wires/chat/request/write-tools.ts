@@ -1,16 +1,17 @@
 import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
   type Loss,
-  addFieldLoss,
+  addLoss,
   takeNativeFields,
   nativeToolLossReason,
 } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import { outputToolChoice, outputToolDefinition } from "../../../canonical/structured-output.ts";
+import { outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
+import { addNativeChoiceLoss, allowedTools, effectiveToolChoice } from "../../tool-checks.ts";
 import { writeCache } from "./write-parts.ts";
 
-// Which of the tools are allowed is OpenAI's own way to say; elsewhere the others are left out.
+// Only OpenAI supports a list of allowed tools; other providers get only the allowed tools.
 export function writeTools(
   request: CanonicalRequest,
   target: Target,
@@ -18,14 +19,9 @@ export function writeTools(
   losses: Loss[],
 ): JsonObject {
   const { tools = [], output } = request;
-  const toolChoice =
-    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
-  const filtered =
-    toolChoice?.type === "allowed" && target.abilities?.openaiFields === false
-      ? toolChoice
-      : undefined;
-  const written = tools
-    .filter((tool) => filtered === undefined || filtered.names.includes(tool.name))
+  const toolChoice = effectiveToolChoice(request, emulation);
+  const isFiltered = toolChoice?.type === "allowed" && target.abilities?.openaiFields === false;
+  const written = (isFiltered ? allowedTools(request) : tools)
     .map((tool) => writeTool(tool, target, losses))
     .filter((tool) => tool !== undefined);
   if (emulation !== undefined && output?.type === "json_schema") {
@@ -34,7 +30,7 @@ export function writeTools(
     written.push({ type: "function", function: fn });
   }
   if (written.length === 0) return {};
-  const choice = filtered === undefined ? toolChoice : { type: filtered.mode };
+  const choice = isFiltered ? { type: toolChoice.mode } : toolChoice;
   return {
     tools: written,
     tool_choice: choice && writeChoice(choice, request, losses),
@@ -43,14 +39,10 @@ export function writeTools(
 }
 
 function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | undefined {
-  const at = tool.path ?? `tools.${tool.name}`;
+  const path = tool.path ?? `tools.${tool.name}`;
   if (tool.type === "native") {
     if (tool.wire === "chat") return tool.value;
-    losses.push({
-      path: at,
-      reason: nativeToolLossReason(tool),
-    });
-    return undefined;
+    return addLoss(losses, path, nativeToolLossReason(tool));
   }
   if (tool.type === "custom") {
     const format = tool.format && {
@@ -61,8 +53,8 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   }
   const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
   if (tool.strict === true && strict === undefined)
-    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
-  const { function: extra, ...rest } = takeNativeFields(tool.native, "chat", at, losses) ?? {};
+    addLoss(losses, `${path}.strict`, "This model does not support strict tools.");
+  const { function: extra, ...rest } = takeNativeFields(tool.native, "chat", path, losses) ?? {};
   const fn: JsonObject = {
     name: tool.name,
     description: tool.description,
@@ -72,7 +64,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   return {
     type: "function",
     function: typeof extra === "object" ? { ...fn, ...extra } : fn,
-    ...writeCache(tool.cache, target, at, losses),
+    ...writeCache(tool.cache, target, path, losses),
     ...rest,
   };
 }
@@ -97,12 +89,7 @@ function writeChoice(choice: ToolChoice, request: CanonicalRequest, losses: Loss
       };
     case "native":
       if (choice.wire === "chat") return choice.value;
-      addFieldLoss(
-        losses,
-        request,
-        "toolChoice",
-        "It chooses a server tool that this provider does not have.",
-      );
+      addNativeChoiceLoss(losses, request);
       return undefined;
   }
 }

@@ -1,5 +1,12 @@
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
-import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import {
+  addLoss,
+  addPrefillLoss,
+  addToleratedLoss,
+  addToolErrorLoss,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
 import type {
   Part,
   ReasoningPart,
@@ -9,7 +16,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
-import { canReplay } from "../../../canonical/reasoning.ts";
+import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { writePart } from "./write-parts.ts";
 
@@ -24,11 +31,11 @@ export function writeTurns(
   target: Target,
   losses: Loss[],
 ): readonly JsonObject[] {
-  const grammar = target.abilities?.callIdFormat ?? "any";
+  const idFormat = target.abilities?.callIdFormat ?? "any";
   const context: WriteContext = {
     target,
     losses,
-    ids: grammar === "any" ? undefined : createCallIds(grammar),
+    ids: idFormat === "any" ? undefined : createCallIds(idFormat),
   };
   const messages: JsonObject[] = [];
   for (const [index, turn] of request.turns.entries()) {
@@ -36,10 +43,11 @@ export function writeTurns(
     const extra = takeNativeFields(turn.native, "chat", at, losses);
     if (turn.role === "tool") messages.push(...writeResults(turn, at, context));
     else if (turn.role === "assistant") {
-      if (index === request.turns.length - 1) addPrefillLoss(at, context);
-      const said = writeAssistant(turn, at, context);
-      if (said !== undefined || extra !== undefined)
-        messages.push({ role: "assistant", name: turn.name, ...said, ...extra });
+      if (index === request.turns.length - 1 && target.abilities?.prefill === false)
+        addPrefillLoss(losses, at);
+      const message = writeAssistant(turn, at, context);
+      if (message !== undefined || extra !== undefined)
+        messages.push({ role: "assistant", name: turn.name, ...message, ...extra });
     } else {
       const content = writeContent(turn.parts, at, context);
       messages.push({ role: roleOf(turn, target), content, name: turn.name, ...extra });
@@ -52,24 +60,15 @@ function roleOf({ role }: Turn, { abilities }: Target): string {
   return role === "developer" && abilities?.developerRole === false ? "system" : role;
 }
 
-function addPrefillLoss(path: string, { target, losses }: WriteContext): void {
-  if (target.abilities?.prefill === false)
-    losses.push({
-      path,
-      reason: "This model does not go on with a trailing assistant message.",
-      fatal: true,
-    });
-}
-
 function writeContent(
   parts: readonly Part[],
-  at: string,
+  path: string,
   { target, losses }: WriteContext,
 ): unknown {
   const first = parts[0];
   if (parts.length === 1 && first !== undefined && isPlainText(first)) return first.text;
   return parts
-    .map((part, index) => writePart(part, part.path ?? `${at}.content[${index}]`, target, losses))
+    .map((part, index) => writePart(part, part.path ?? `${path}.content[${index}]`, target, losses))
     .filter((part) => part !== undefined);
 }
 
@@ -100,28 +99,29 @@ function groupParts({ parts }: Turn): PartsByKind {
   return out;
 }
 
-function writeAssistant(turn: Turn, at: string, context: WriteContext): JsonObject | undefined {
+function writeAssistant(turn: Turn, path: string, context: WriteContext): JsonObject | undefined {
   const { content, reasoning, calls, refusal, audio } = groupParts(turn);
-  const said = content.length === 0 ? [] : writeContent(content, at, context);
-  const isSilent = Array.isArray(said) && said.length === 0;
-  const thoughts = writeReasoning(reasoning, at, context);
+  const written = content.length === 0 ? [] : writeContent(content, path, context);
+  const isEmpty = Array.isArray(written) && written.length === 0;
+  const writtenReasoning = writeReasoning(reasoning, path, context);
   const others = calls[0] ?? refusal ?? audio;
-  // Reasoning that could not go back may have been all there was.
-  if (isSilent && (others ?? thoughts) === undefined) return undefined;
-  const nothing = others === undefined ? "" : null;
+  // The turn may consist only of reasoning that cannot be sent back.
+  if (isEmpty && (others ?? writtenReasoning) === undefined) return undefined;
+  const emptyContent = others === undefined ? "" : null;
   return {
-    content: isSilent ? nothing : said,
+    content: isEmpty ? emptyContent : written,
     refusal,
     audio,
-    ...thoughts,
-    tool_calls: calls.length === 0 ? undefined : calls.map((call) => writeCall(call, at, context)),
+    ...writtenReasoning,
+    tool_calls:
+      calls.length === 0 ? undefined : calls.map((call) => writeCall(call, path, context)),
   };
 }
 
-// Reasoning that its maker signed goes back in `reasoning_details`; plain text goes in the field that the provider reads.
+// Reasoning with a blob of this provider is sent in `reasoning_details`; plain text in the field that the provider reads.
 function writeReasoning(
   parts: readonly ReasoningPart[],
-  at: string,
+  path: string,
   { target, losses }: WriteContext,
 ): JsonObject | undefined {
   if (parts.length === 0) return undefined;
@@ -129,52 +129,39 @@ function writeReasoning(
     (part) => part.blob !== undefined && canReplay(part.blob, "chat", target),
   );
   if (kept.length > 0) {
-    if (kept.length < parts.length) addReasoningLosses(parts, at, losses);
+    if (kept.length < parts.length) addReasoningLoss(losses, parts[0]?.path ?? path);
     return { reasoning_details: kept.map((part, index) => writeDetail(part, index)) };
   }
   const field = target.abilities?.reasoningField;
   const plain = parts.filter((part) => part.blob === undefined && part.text !== "");
   if (field === undefined || field === "content" || plain.length === 0) {
-    addReasoningLosses(parts, at, losses);
+    addReasoningLoss(losses, parts[0]?.path ?? path);
     return undefined;
   }
   return { [field]: plain.map((part) => part.text).join("\n\n") };
 }
 
-function addReasoningLosses(parts: readonly ReasoningPart[], at: string, losses: Loss[]): void {
-  losses.push({
-    path: parts[0]?.path ?? at,
-    reason: "Earlier reasoning goes back only to the provider and model that made it.",
-    tolerated: true,
-  });
-}
-
 function writeDetail({ text, summary, id, blob }: ReasoningPart, index: number): JsonObject {
-  const held = blob?.kind === "encrypted" ? { data: blob.data } : { signature: blob?.data };
-  if (summary === true) return { type: "reasoning.summary", summary: text, id, index, ...held };
+  const data = blob?.kind === "encrypted" ? { data: blob.data } : { signature: blob?.data };
+  if (summary === true) return { type: "reasoning.summary", summary: text, id, index, ...data };
   return text === "" && blob?.kind === "encrypted"
-    ? { type: "reasoning.encrypted", id, index, ...held }
-    : { type: "reasoning.text", text, id, index, ...held };
+    ? { type: "reasoning.encrypted", id, index, ...data }
+    : { type: "reasoning.text", text, id, index, ...data };
 }
 
 function writeCall(
   call: ToolCallPart,
-  at: string,
+  path: string,
   { target, losses, ids }: WriteContext,
 ): JsonObject {
   const { signature } = call;
-  addCacheLoss(call, call.path ?? at, losses);
+  addCacheLoss(call, call.path ?? path, losses);
   const id = ids?.forCall(call.id) ?? call.id;
   const google =
     signature !== undefined && canReplay(signature, "chat", target)
       ? { extra_content: { google: { thought_signature: signature.data } } }
       : undefined;
-  if (signature !== undefined && google === undefined)
-    losses.push({
-      path: call.path ?? at,
-      reason: "A call's signature goes back only to the provider and model that made it.",
-      tolerated: true,
-    });
+  if (google === undefined) addSignatureLoss(losses, call.path ?? path, signature);
   if (call.custom === true)
     return { id, type: "custom", custom: { name: call.name, input: call.arguments } };
   return {
@@ -186,21 +173,20 @@ function writeCall(
   };
 }
 
-// A call and a result have no cache mark here.
-function addCacheLoss({ cache }: ToolCallPart | ToolResultPart, at: string, losses: Loss[]): void {
-  if (cache !== undefined)
-    losses.push({
-      path: `${at}.cache_control`,
-      reason: "This API has no such cache mark.",
-      tolerated: true,
-    });
+function addCacheLoss(
+  { cache }: ToolCallPart | ToolResultPart,
+  path: string,
+  losses: Loss[],
+): void {
+  const reason = "This API has no cache breakpoint on a tool call or its result.";
+  if (cache !== undefined) addToleratedLoss(losses, `${path}.cache_control`, reason);
 }
 
-function writeResults(turn: Turn, at: string, context: WriteContext): readonly JsonObject[] {
+function writeResults(turn: Turn, path: string, context: WriteContext): readonly JsonObject[] {
   return turn.parts
     .filter((part) => part.type === "tool_result")
     .map((part) => {
-      const content = writeResult(part, part.path ?? at, context);
+      const content = writeResult(part, part.path ?? path, context);
       return {
         role: "tool",
         tool_call_id: context.ids?.forResult(part.callId) ?? part.callId,
@@ -209,30 +195,26 @@ function writeResults(turn: Turn, at: string, context: WriteContext): readonly J
     });
 }
 
-function writeResult(part: ToolResultPart, at: string, { target, losses }: WriteContext): unknown {
-  if (part.isError === true)
-    losses.push({
-      path: `${at}.is_error`,
-      reason: "This API has no mark for a failed tool; the result itself says so.",
-      tolerated: true,
-    });
-  addCacheLoss(part, at, losses);
-  takeNativeFields(part.native, "chat", at, losses);
+function writeResult(
+  part: ToolResultPart,
+  path: string,
+  { target, losses }: WriteContext,
+): unknown {
+  if (part.isError === true) addToolErrorLoss(losses, path);
+  addCacheLoss(part, path, losses);
+  takeNativeFields(part.native, "chat", path, losses);
   const [first] = part.content;
   if (first === undefined) return "";
   if (part.content.length === 1 && isPlainText(first)) return first.text;
   const texts = part.content.filter((one): one is TextPart => one.type === "text");
   for (const one of part.content)
     if (one.type !== "text")
-      losses.push({
-        path: one.path ?? at,
-        reason: "A tool result holds only text on this provider's API.",
-      });
+      addLoss(losses, one.path ?? path, "This provider supports only text in tool results.");
   if (texts.length === 0) return "";
-  return texts.map((one) => writePart(one, one.path ?? at, target, losses));
+  return texts.map((one) => writePart(one, one.path ?? path, target, losses));
 }
 
-/** A text that a string says whole. */
+/** A text that can be written as a string. */
 function isPlainText(part: Part): part is TextPart {
   return (
     part.type === "text" &&

@@ -15,7 +15,7 @@ const CODE_BY_TYPE: Readonly<Record<string, readonly [FaultCode, number]>> = {
   overloaded_error: ["overloaded", 529],
 };
 
-/** `{"type":"error","error":{type,message}}`; Vertex and Bedrock answer in their own clouds' forms. Status 200 is an error within a stream. */
+/** Anthropic sends `{"type":"error","error":{type,message}}`, Vertex and Bedrock their own forms. A stream has status 200. */
 export function readError(status: number, input: unknown): CanonicalError {
   const body = Array.isArray(input) ? (input[0] as unknown) : input; // Array.isArray gives any[].
   if (!isObject(body)) return toCanonicalError({ status, message: stringIn(body)?.trim() });

@@ -26,18 +26,18 @@ const TO_MESSAGES = {
   error: "max_tokens",
 } as const satisfies Record<FinishReason, StopReason>;
 
-/** A word that is new to us ends the turn. With the output tool's call turned back into text, no call was made. */
+/** An unknown reason ends the turn. A call of the output tool does not count as a tool call. */
 export function readFinish(
-  word: string | undefined,
+  stopReason: string | undefined,
   stopSequence: string | undefined,
   detail: string | undefined,
   calls: boolean,
 ): Finish {
   let reason: FinishReason =
-    (word === undefined ? undefined : FINISH_REASON_BY_NAME[word]) ?? "stop";
+    (stopReason === undefined ? undefined : FINISH_REASON_BY_NAME[stopReason]) ?? "stop";
   if (reason === "tool_calls" && !calls) reason = "stop";
   else if (reason === "stop" && calls) reason = "tool_calls";
-  return { reason, nativeReason: word, stopSequence, detail };
+  return { reason, nativeReason: stopReason, stopSequence, detail };
 }
 
 export interface WrittenFinish {
@@ -50,18 +50,20 @@ export interface WrittenFinish {
   } | null;
 }
 
-/** A stop sequence is named here; where the provider did not say which was met, the turn just ended. */
+/** `stop_sequence` requires the sequence; without it the reason is `end_turn`. */
 export function writeFinish(
   { reason, stopSequence, detail }: Finish,
   hasRefusal: boolean,
 ): WrittenFinish {
-  let word: StopReason = TO_MESSAGES[reason];
-  if (word === "stop_sequence" && stopSequence === undefined) word = "end_turn";
-  if (word === "end_turn" && hasRefusal) word = "refusal";
+  let stopReason: StopReason = TO_MESSAGES[reason];
+  if (stopReason === "stop_sequence" && stopSequence === undefined) stopReason = "end_turn";
+  if (stopReason === "end_turn" && hasRefusal) stopReason = "refusal";
   return {
-    stop_reason: word,
-    stop_sequence: word === "stop_sequence" ? (stopSequence ?? null) : null,
+    stop_reason: stopReason,
+    stop_sequence: stopReason === "stop_sequence" ? (stopSequence ?? null) : null,
     stop_details:
-      word === "refusal" ? { type: "refusal", category: null, explanation: detail ?? null } : null,
+      stopReason === "refusal"
+        ? { type: "refusal", category: null, explanation: detail ?? null }
+        : null,
   };
 }

@@ -5,7 +5,7 @@ import type { UsageReport } from "../../../canonical/reply.ts";
 const SERVICE_TIERS: ReadonlySet<unknown> = new Set(["standard", "priority", "batch"]);
 const SPEEDS: ReadonlySet<unknown> = new Set(["standard", "fast"]);
 
-/** The disjoint meters as this API counts: input without what was read from or written to the cache. */
+/** In this API the input tokens exclude tokens that were read from or written to the cache. */
 export function writeUsage({ usage, extras }: UsageReport): JsonObject {
   const { tokens, fees, serviceTier, speed, region } = usage;
   const written5m = tokens.cache_write_5m ?? 0;
@@ -29,7 +29,7 @@ export function writeUsage({ usage, extras }: UsageReport): JsonObject {
   };
 }
 
-/** What a stream says before anything was counted. */
+/** The usage at the start of a stream. */
 export function initialUsage(inputTokens: number): JsonObject {
   return writeUsage({ usage: { tokens: { input: inputTokens }, fees: {} } });
 }

@@ -4,7 +4,7 @@ import { createReplyCollector } from "../../../canonical/collect-reply.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readMessageEvents } from "./read-stream.ts";
 
-/** A reply has the form of a stream that is whole in its first event, and is read as one. */
+/** A reply is read as a stream that is complete in its first event. */
 export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
   const body = objectIn(input) ?? {};
   const collector = createReplyCollector();

@@ -20,20 +20,20 @@ import { readFinish } from "./map-finish-reason.ts";
 import { readCitation } from "./read-citation.ts";
 
 interface BlockState {
-  /** The block as it began; what has no deltas of ours is given whole at its end. */
+  /** The block of the start event. A native block is emitted at its end. */
   readonly block: JsonObject;
   readonly kind: "text" | "thinking" | "redacted" | "call" | "native";
   readonly part: number;
   json: string;
   signature: string;
-  /** The deltas of a block that only this API knows. */
+  /** The collected deltas of a native block. */
   readonly extra: Record<string, unknown>;
 }
 
 interface ReaderState {
   readonly context: ReplyReadContext;
   readonly blocks: Map<number, BlockState>;
-  /** The events that the current push gives. */
+  /** The events of the current push. */
   out: CanonicalEvent[];
   message: JsonObject | undefined;
   delta: JsonObject | undefined;
@@ -48,8 +48,8 @@ export function createStreamReader(context: ReplyReadContext): WireStreamReader 
   return {
     push(event) {
       state.out = [];
-      const said = state.ended ? undefined : parseEvent(event);
-      if (said !== undefined) readEvent(state, said);
+      const data = state.ended ? undefined : parseEvent(event);
+      if (data !== undefined) readEvent(state, data);
       return state.out;
     },
     end() {
@@ -60,7 +60,7 @@ export function createStreamReader(context: ReplyReadContext): WireStreamReader 
   };
 }
 
-/** The events of a reply that did not stream. */
+/** The events of a reply that was not streamed. */
 export function readMessageEvents(
   message: JsonObject,
   context: ReplyReadContext,
@@ -124,14 +124,14 @@ function start(state: ReaderState, event: JsonObject): void {
   readWholeMessage(state, message);
 }
 
-// A gateway between that tried again: what has been shown of the first try cannot be taken back.
+// Another gateway retried the call mid-stream; what was sent of the first attempt cannot be taken back.
 function restart(state: ReaderState, message: JsonObject): void {
   if (message["id"] === state.message?.["id"] || state.partCount === 0) return;
   state.ended = true;
   state.out.push({ type: "error", error: truncatedStreamError() });
 }
 
-// A reply that only goes on with a running program comes whole, within its start.
+// A reply that only continues running code is complete in the start event.
 function readWholeMessage(state: ReaderState, message: JsonObject): void {
   for (const [at, block] of arrayIn(message["content"]).entries()) {
     startBlock(state, { index: -1 - at, content_block: block });
@@ -146,7 +146,7 @@ function readWholeMessage(state: ReaderState, message: JsonObject): void {
 }
 
 function startBlock(state: ReaderState, event: JsonObject): void {
-  // One block is open at a time, whatever was lost on the way.
+  // One block is open at a time, even if its end event is missing.
   for (const index of state.blocks.keys()) endBlock(state, index);
   const block = objectIn(event["content_block"]) ?? {};
   if (typeof block["type"] !== "string") return;
@@ -300,7 +300,7 @@ function headOf(
   };
 }
 
-// The last word holds, field by field; the numbers of start and delta are never added, and a null takes nothing back.
+// Later fields replace earlier ones: counts of the start and the delta events are not added up. Null does not replace.
 function mergeUsage(
   before: JsonObject | undefined,
   after: JsonObject | undefined,
@@ -322,7 +322,7 @@ function blobOf(
     : undefined;
 }
 
-/** This API's `standard` is what the others call `default`. */
+/** The tier `standard` is `default` in the canonical form. */
 function tierOf(usage: unknown): string | undefined {
   const tier = stringIn(objectIn(usage)?.["service_tier"]);
   return tier === "standard" ? "default" : tier;

@@ -6,7 +6,7 @@ import type {
   TextPart,
   ToolCallPart,
 } from "../../../canonical/parts.ts";
-import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
+import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import { encodeCallId } from "../../../canonical/call-ids.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
@@ -14,25 +14,25 @@ import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts
 import { writeFinish } from "./map-finish-reason.ts";
 import { initialUsage, writeUsage } from "./map-usage.ts";
 
-/** Where the free text of a custom tool's call stands, on an API whose tools take objects. */
+/** The field of a custom tool's free text, since the tools of this API take objects. */
 export const CUSTOM_TOOL_INPUT_FIELD = "input";
 
 export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply {
   const losses: Loss[] = [];
   const [choice] = reply.choices;
   if (reply.choices.length > 1)
-    losses.push({ path: "choices", reason: "This API has one choice a reply." });
+    losses.push({ path: "choices", reason: "Replies of this API have only one choice." });
   const parts = choice?.parts ?? [];
   const content: JsonObject[] = [];
   for (const part of parts) content.push(...writePart(part, `content[${content.length}]`, losses));
-  const refused = parts.some((part) => part.type === "refusal");
+  const hasRefusal = parts.some((part) => part.type === "refusal");
   const body = {
     id: reply.id ?? context.id,
     type: "message",
     role: "assistant",
     model: reply.model ?? context.model,
     content,
-    ...writeFinish(choice?.finish ?? { reason: "error" }, refused),
+    ...writeFinish(choice?.finish ?? { reason: "error" }, hasRefusal),
     container: null,
     diagnostics: null,
     usage: reply.usage === undefined ? initialUsage(0) : writeUsage(reply.usage),
@@ -40,44 +40,44 @@ export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): W
   return { body, losses };
 }
 
-function writePart(part: Part, at: string, losses: Loss[]): readonly JsonObject[] {
+function writePart(part: Part, path: string, losses: Loss[]): readonly JsonObject[] {
   switch (part.type) {
     case "text":
-      return writeText(part, at, losses);
+      return writeText(part, path, losses);
     case "refusal":
-      if (part.logprobs !== undefined) losses.push(logprobsLoss(at));
+      if (part.logprobs !== undefined) losses.push(logprobsLoss(path));
       return part.text === "" ? [] : [{ type: "text", text: part.text, citations: [] }];
     case "reasoning":
       return [writeThinking(part)];
     case "tool_call":
-      return writeToolUse(part, at, losses);
+      return writeToolUse(part, path, losses);
     case "native":
       if (part.wire === "messages") return [part.value];
-      return dropPart(part, at, losses);
+      return dropPart(part, path, losses);
     case "image":
     case "file":
     case "audio":
     case "video":
     case "tool_result":
-      return dropPart(part, at, losses);
+      return dropPart(part, path, losses);
   }
 }
 
-function writeText(part: TextPart, at: string, losses: Loss[]): readonly JsonObject[] {
+function writeText(part: TextPart, path: string, losses: Loss[]): readonly JsonObject[] {
   const citations = part.citations
-    ?.map((one) => writeCitation(one, at, losses))
+    ?.map((one) => writeCitation(one, path, losses))
     .filter((one) => one !== undefined);
-  // A list, though it be empty: the published schema demands the field, and `@ai-sdk/anthropic` before 4 takes no null.
+  // An empty array, not null: the schema requires the field, and `@ai-sdk/anthropic` before 4 rejects null.
   const block = { type: "text", text: part.text, citations: citations ?? [] };
-  if (part.logprobs !== undefined) losses.push(logprobsLoss(at));
-  const said = part.text === "" ? [] : [block];
+  if (part.logprobs !== undefined) losses.push(logprobsLoss(path));
+  const blocks = part.text === "" ? [] : [block];
   return part.signature === undefined
-    ? said
-    : [...said, writeThinking({ type: "reasoning", text: "", blob: part.signature })];
+    ? blocks
+    : [...blocks, writeThinking({ type: "reasoning", text: "", blob: part.signature })];
 }
 
-export function logprobsLoss(at: string): Loss {
-  return { path: `${at}.logprobs`, reason: "This API's replies have no place for it." };
+export function logprobsLoss(path: string): Loss {
+  return { path: `${path}.logprobs`, reason: "Replies of this API have no log probabilities." };
 }
 
 function dropPart(part: Part, path: string, losses: Loss[]): readonly JsonObject[] {
@@ -85,7 +85,7 @@ function dropPart(part: Part, path: string, losses: Loss[]): readonly JsonObject
   return [];
 }
 
-/** What proves the reasoning is bare where it is this API's own, else sealed. A thinking block needs a signature, if only "". */
+/** A thinking block requires a signature, even if empty. */
 export function writeThinking({ text, blob }: ReasoningPart): JsonObject {
   if (blob?.wire === "messages" && blob.kind === "encrypted" && text === "")
     return { type: "redacted_thinking", data: encodeBlob(blob, "messages") };
@@ -96,14 +96,14 @@ export function writeThinking({ text, blob }: ReasoningPart): JsonObject {
   };
 }
 
-// Arguments that were cut short are no object; the block stays, with what is certain: that the tool was called.
-function writeToolUse(part: ToolCallPart, at: string, losses: Loss[]): readonly JsonObject[] {
+// Arguments that were cut off are not an object; the block is kept with empty input.
+function writeToolUse(part: ToolCallPart, path: string, losses: Loss[]): readonly JsonObject[] {
   const input =
     part.custom === true
       ? { [CUSTOM_TOOL_INPUT_FIELD]: part.arguments }
       : parseObject(part.arguments);
   if (input === undefined)
-    losses.push({ path: `${at}.input`, reason: "The arguments are not a whole JSON object." });
+    losses.push({ path: `${path}.input`, reason: "The arguments are not a complete JSON object." });
   const use = {
     type: "tool_use",
     id: encodeCallId(part.id),
@@ -118,13 +118,13 @@ function writeToolUse(part: ToolCallPart, at: string, losses: Loss[]): readonly 
 
 export function writeCitation(
   citation: Citation,
-  at: string,
+  path: string,
   losses: Loss[],
 ): JsonObject | undefined {
   const { url, title, citedText, native } = citation;
   if (native?.wire === "messages") return native.fields;
   if (url === undefined) {
-    losses.push({ path: `${at}.citations`, reason: "This API has no citation of that form." });
+    addLoss(losses, `${path}.citations`, "This API supports only URL citations.");
     return undefined;
   }
   return {

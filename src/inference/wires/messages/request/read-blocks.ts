@@ -24,16 +24,11 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
+import { COMMON_IMAGE_TYPES } from "../../../canonical/media-sources.ts";
 import { decodeCallId } from "../../../canonical/call-ids.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 import { readCitation } from "../reply/read-citation.ts";
 
-const IMAGE_TYPES: ReadonlySet<string> = new Set([
-  "image/jpeg",
-  "image/png",
-  "image/gif",
-  "image/webp",
-]);
 const TOOL_USE_FIELDS: ReadonlySet<string> = new Set([
   "type",
   "id",
@@ -51,7 +46,7 @@ const TOOL_RESULT_FIELDS: ReadonlySet<string> = new Set([
 ]);
 const IMAGE_FIELDS: ReadonlySet<string> = new Set(["type", "source", "cache_control"]);
 
-/** Empty texts are left out: they say nothing, and most providers refuse them. */
+/** Most providers reject empty text, so it is dropped. */
 export function readBlocks(blocks: readonly unknown[], path: string): Part[] {
   const parts: Part[] = [];
   for (const [at, value] of blocks.entries()) {
@@ -65,9 +60,9 @@ export function readText(text: string, path: string): TextPart {
   return { type: "text", text, path };
 }
 
-export function readCache(holder: JsonObject, path: string): CacheBreakpoint | undefined {
+export function readCache(value: JsonObject, path: string): CacheBreakpoint | undefined {
   const at = path === "" ? "cache_control" : `${path}.cache_control`;
-  const control = optionalObject(holder["cache_control"], at);
+  const control = optionalObject(value["cache_control"], at);
   if (control === undefined) return undefined;
   oneOf(control["type"], `${at}.type`, ["ephemeral"]);
   return { ttl: optionalOneOf(control["ttl"], `${at}.ttl`, ["5m", "1h"]) };
@@ -161,7 +156,7 @@ function readToolResult(block: JsonObject, path: string): ToolResultPart {
       part.type !== "file" &&
       part.type !== "native"
     )
-      throw invalid(part.path, "A tool result may hold text, images and documents.");
+      throw invalid(part.path, "A tool result can contain only text, images and documents.");
     parts.push(part);
   }
   const native = unknownFields(block, TOOL_RESULT_FIELDS);
@@ -186,11 +181,7 @@ function readImageSource(source: JsonObject, path: string): Source {
       id: mustBeName(source["file_id"], `${path}.file_id`),
     };
   const mediaType = mustBeName(source["media_type"], `${path}.media_type`);
-  if (!IMAGE_TYPES.has(mediaType))
-    throw invalid(
-      `${path}.media_type`,
-      `${path}.media_type must be one of: ${[...IMAGE_TYPES].join(", ")}.`,
-    );
+  oneOf(mediaType, `${path}.media_type`, [...COMMON_IMAGE_TYPES]);
   return { kind: "base64", mediaType, data: mustBeName(source["data"], `${path}.data`) };
 }
 

@@ -44,7 +44,7 @@ const FIELD_NAMES: FieldNames = {
   cache: "cache_control",
 };
 
-/** Where nothing is said of thinking, what asks for it is the effort. */
+/** Without `thinking`, reasoning is requested by the effort. */
 const EFFORT_FIELD_NAMES: FieldNames = { ...FIELD_NAMES, reasoning: "output_config.effort" };
 
 const KNOWN_FIELDS: ReadonlySet<string> = new Set(
@@ -70,8 +70,8 @@ export function readRequest(input: unknown): CanonicalRequest {
   const choice = optionalObject(body["tool_choice"], "tool_choice");
   const stops = optionalArray(body["stop_sequences"], "stop_sequences");
   if (stops !== undefined && stops.length > STOPS_MAX)
-    throw invalid("stop_sequences", `stop_sequences may have at most ${STOPS_MAX} entries.`);
-  const single = optionalBoolean(
+    throw invalid("stop_sequences", `\`stop_sequences\` can have at most ${STOPS_MAX} entries.`);
+  const isSingle = optionalBoolean(
     choice?.["disable_parallel_tool_use"],
     "tool_choice.disable_parallel_tool_use",
   );
@@ -85,7 +85,7 @@ export function readRequest(input: unknown): CanonicalRequest {
         readTool(mustBeObject(tool, `tools[${at}]`), `tools[${at}]`),
       ),
       toolChoice: choice && readToolChoice(choice),
-      parallelToolCalls: single === undefined ? undefined : !single,
+      parallelToolCalls: isSingle === undefined ? undefined : !isSingle,
       output: readOutput(config?.["format"] ?? body["output_format"], "output_config.format"),
       reasoning: readReasoning(
         optionalObject(body["thinking"], "thinking"),
@@ -160,7 +160,7 @@ function readOutput(value: unknown, path: string): OutputFormat | undefined {
   oneOf(format["type"], `${path}.type`, ["json_schema"]);
   const schema = mustBeObject(format["schema"], `${path}.schema`);
   checkSchema(schema, `${path}.schema`);
-  // This API has no word for strict: it always is.
+  // This API has no `strict` flag and always enforces the schema.
   return { type: "json_schema", schema, strictPath: path };
 }
 
@@ -193,12 +193,12 @@ function readReasoning(
   if (type === "enabled" && budgetTokens === undefined)
     throw invalid(
       "thinking.budget_tokens",
-      "thinking.budget_tokens must be given where thinking is enabled.",
+      "`thinking.budget_tokens` is required if thinking is enabled.",
     );
   if (budgetTokens !== undefined && type === "enabled" && budgetTokens >= Number(limit))
     throw invalid(
       "thinking.budget_tokens",
-      "thinking.budget_tokens must be less than max_tokens, which bounds the thinking too.",
+      "`thinking.budget_tokens` must be less than `max_tokens`, which includes the thinking.",
     );
   return {
     effort,

@@ -12,7 +12,7 @@ import { readBlocks, readText } from "./read-blocks.ts";
 
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(["role", "content"]);
 
-/** The conversation: `system` is its first turn; a user message of tool results and other things is two turns. */
+/** `system` is the first turn; a user message with tool results and other content is two turns. */
 export function readTurns(system: unknown, messages: readonly unknown[]): readonly Turn[] {
   const turns: Turn[] = [];
   if (system !== undefined && system !== null && system !== "") {
@@ -31,7 +31,7 @@ function readMessage(message: JsonObject, path: string): readonly Turn[] {
   const role = oneOf(message["role"], `${path}.role`, ["user", "assistant", "system"]);
   const { content } = message;
   if (content === undefined || content === null)
-    throw invalid(`${path}.content`, `${path}.content is missing.`);
+    throw invalid(`${path}.content`, `\`${path}.content\` is required.`);
   const fields = unknownFields(message, MESSAGE_FIELDS);
   const native = fields && ({ wire: "messages", fields } as const);
   const parts =
@@ -53,22 +53,22 @@ function isToolResult(part: Part): boolean {
   return part.type === "tool_result";
 }
 
-// What proves a call, or a text, has no field of its own here: it came as a thinking block without text beside it.
+// The signature of a call or a text comes as a thinking block without text: before the call, or after the text.
 function attachCallSignatures(parts: readonly Part[]): readonly Part[] {
-  const placed: Part[] = [];
-  let waiting: Extract<Part, { type: "reasoning" }> | undefined;
+  const attached: Part[] = [];
+  let pending: Extract<Part, { type: "reasoning" }> | undefined;
   for (const part of parts) {
     if (part.type === "reasoning" && part.blob?.kind === "call") {
-      waiting = part;
+      pending = part;
       continue;
     }
-    const last = placed.at(-1);
+    const last = attached.at(-1);
     if (part.type === "reasoning" && part.blob?.kind === "text" && last?.type === "text")
-      placed[placed.length - 1] = { ...last, signature: part.blob };
-    else if (part.type === "tool_call" && waiting !== undefined) {
-      placed.push({ ...part, signature: waiting.blob });
-      waiting = undefined;
-    } else placed.push(part);
+      attached[attached.length - 1] = { ...last, signature: part.blob };
+    else if (part.type === "tool_call" && pending !== undefined) {
+      attached.push({ ...part, signature: pending.blob });
+      pending = undefined;
+    } else attached.push(part);
   }
-  return placed;
+  return attached;
 }

@@ -10,18 +10,18 @@ import type {
   ToolResultPart,
   TextPart,
 } from "../../../canonical/parts.ts";
-import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import {
+  addLoss,
+  addNativePartLoss,
+  addToleratedLoss,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
 import { type JsonObject, parseObject } from "../../../../base/json.ts";
 import type { CallIds } from "../../../canonical/call-ids.ts";
-import { addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import { COMMON_IMAGE_TYPES } from "../../../canonical/media-sources.ts";
+import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";
-
-const IMAGE_TYPES: ReadonlySet<string> = new Set([
-  "image/jpeg",
-  "image/png",
-  "image/gif",
-  "image/webp",
-]);
 
 export interface BlockWriteContext {
   readonly target: Target;
@@ -29,73 +29,65 @@ export interface BlockWriteContext {
   readonly ids: CallIds;
 }
 
-/** The blocks that say one part: none with a loss, else one. */
+/** The block of a part, or none with a loss. */
 export function writeBlock(
   part: Part,
-  at: string,
+  path: string,
   context: BlockWriteContext,
 ): readonly JsonObject[] {
   const { losses } = context;
-  const block = blockOf(part, at, context);
+  const block = blockOf(part, path, context);
   if (block === undefined) return [];
-  const cache = "cache" in part ? writeCache(part.cache, at, losses) : undefined;
+  const cache = "cache" in part ? writeCache(part.cache, path, losses) : undefined;
   return [cache === undefined ? block : { ...block, cache_control: cache }];
 }
 
-function blockOf(part: Part, at: string, context: BlockWriteContext): JsonObject | undefined {
+function blockOf(part: Part, path: string, context: BlockWriteContext): JsonObject | undefined {
   switch (part.type) {
     case "text":
-      return writeText(part, at, context);
+      return writeText(part, path, context);
     case "refusal":
       return {
         type: "text",
         text: part.text,
-        ...takeNativeFields(part.native, "messages", at, context.losses),
+        ...takeNativeFields(part.native, "messages", path, context.losses),
       };
     case "reasoning":
-      return writeReasoning(part, at, context);
+      return writeReasoning(part, path, context);
     case "tool_call":
-      return writeToolUse(part, at, context);
+      return writeToolUse(part, path, context);
     case "tool_result":
-      return writeToolResult(part, at, context);
+      return writeToolResult(part, path, context);
     case "image":
-      return writeImage(part, at, context);
+      return writeImage(part, path, context);
     case "file":
-      return writeDocument(part, at, context);
+      return writeDocument(part, path, context);
     case "native":
-      if (part.wire === "messages") return part.value;
-      return addLoss(
-        context,
-        at,
-        `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
-      );
+      return part.wire === "messages" ? part.value : addNativePartLoss(context.losses, path, part);
     case "audio":
     case "video":
-      return addLoss(context, at, `This provider takes no ${part.type}.`);
+      return addLoss(context.losses, path, `This provider does not support ${part.type} input.`);
   }
 }
 
 export function writeCache(
   cache: CacheBreakpoint | undefined,
-  at: string,
+  path: string,
   losses: Loss[],
 ): JsonObject | undefined {
   if (cache === undefined) return undefined;
   const { ttl } = cache;
   if (ttl !== "30m" && ttl !== "12h")
     return ttl === undefined ? { type: "ephemeral" } : { type: "ephemeral", ttl };
-  losses.push({
-    path: at === "" ? "cache_control.ttl" : `${at}.cache_control.ttl`,
-    reason: `This provider keeps a cache for 5m or 1h, not ${ttl}; its default holds.`,
-    tolerated: true,
-  });
+  const reason = `This provider does not support a cache TTL of ${ttl}; its default applies.`;
+  addToleratedLoss(losses, `${path === "" ? "" : `${path}.`}cache_control.ttl`, reason);
   return { type: "ephemeral" };
 }
 
-// Citations of other APIs point into nothing that this provider has seen; the text that they stand in is kept.
+// Citations of other APIs refer to sources that this provider does not have; the cited text is kept.
 function writeText(
   part: TextPart,
-  at: string,
+  path: string,
   { losses }: BlockWriteContext,
 ): JsonObject | undefined {
   const { text, citations = [], signature } = part;
@@ -103,41 +95,25 @@ function writeText(
     .filter((one) => one.native?.wire === "messages")
     .map((one) => one.native?.fields);
   if (own.length < citations.length)
-    losses.push({
-      path: `${at}.citations`,
-      reason: "This provider does not take another's citations.",
-      tolerated: true,
-    });
-  if (signature !== undefined)
-    losses.push({
-      path: at,
-      reason: "A signature goes back only to the provider and model that made it.",
-      tolerated: true,
-    });
-  const extra = takeNativeFields(part.native, "messages", at, losses);
+    addToleratedLoss(
+      losses,
+      `${path}.citations`,
+      "This provider does not accept citations of other providers.",
+    );
+  addSignatureLoss(losses, path, signature);
+  const extra = takeNativeFields(part.native, "messages", path, losses);
   if (text === "") return undefined;
   return { type: "text", text, ...(own.length > 0 ? { citations: own } : undefined), ...extra };
 }
 
-function addLoss({ losses }: BlockWriteContext, path: string, reason: string): undefined {
-  losses.push({ path, reason });
-  return undefined;
-}
-
 function writeReasoning(
   part: ReasoningPart,
-  at: string,
+  path: string,
   { target, losses }: BlockWriteContext,
 ): JsonObject | undefined {
   const { blob } = part;
-  if (blob === undefined || !canReplay(blob, "messages", target)) {
-    losses.push({
-      path: at,
-      reason: "Earlier reasoning goes back only to the provider and model that made it.",
-      tolerated: true,
-    });
-    return undefined;
-  }
+  if (blob === undefined || !canReplay(blob, "messages", target))
+    return addReasoningLoss(losses, path);
   return blob.kind === "encrypted"
     ? { type: "redacted_thinking", data: blob.data }
     : { type: "thinking", thinking: part.text, signature: blob.data };
@@ -145,32 +121,35 @@ function writeReasoning(
 
 function writeToolUse(
   part: ToolCallPart,
-  at: string,
+  path: string,
   context: BlockWriteContext,
 ): JsonObject | undefined {
   const input = parseObject(part.arguments);
   if (part.custom === true)
-    return addLoss(context, at, "This provider has no tools with free text for input.");
+    return addLoss(
+      context.losses,
+      path,
+      "This provider does not support custom tools with free-form input.",
+    );
   if (input === undefined)
-    return addLoss(context, at, "The arguments of a tool call must be a JSON object.");
-  if (part.signature !== undefined)
-    context.losses.push({
-      path: at,
-      reason: "A call's signature goes back only to the provider and model that made it.",
-      tolerated: true,
-    });
+    return addLoss(context.losses, path, "Tool call arguments must be a JSON object.");
+  addSignatureLoss(context.losses, path, part.signature);
   return {
     type: "tool_use",
     id: context.ids.forCall(part.id),
     name: part.name,
     input,
-    ...takeNativeFields(part.native, "messages", at, context.losses),
+    ...takeNativeFields(part.native, "messages", path, context.losses),
   };
 }
 
-function writeToolResult(part: ToolResultPart, at: string, context: BlockWriteContext): JsonObject {
+function writeToolResult(
+  part: ToolResultPart,
+  path: string,
+  context: BlockWriteContext,
+): JsonObject {
   const blocks = part.content.flatMap((one, index) => [
-    ...writeBlock(one, one.path ?? `${at}.content[${index}]`, context),
+    ...writeBlock(one, one.path ?? `${path}.content[${index}]`, context),
   ]);
   const [only] = blocks;
   const plain =
@@ -180,22 +159,22 @@ function writeToolResult(part: ToolResultPart, at: string, context: BlockWriteCo
     tool_use_id: context.ids.forResult(part.callId),
     ...(only === undefined ? undefined : { content: plain ? only["text"] : blocks }),
     ...(part.isError === true ? { is_error: true } : undefined),
-    ...takeNativeFields(part.native, "messages", at, context.losses),
+    ...takeNativeFields(part.native, "messages", path, context.losses),
   };
 }
 
 function writeImage(
   part: ImagePart,
-  at: string,
+  path: string,
   context: BlockWriteContext,
 ): JsonObject | undefined {
   const { source, detail } = part;
-  const extra = takeNativeFields(part.native, "messages", at, context.losses);
-  if (source.kind === "base64" && !IMAGE_TYPES.has(source.mediaType)) {
+  const extra = takeNativeFields(part.native, "messages", path, context.losses);
+  if (source.kind === "base64" && !COMMON_IMAGE_TYPES.has(source.mediaType)) {
     return addLoss(
-      context,
-      at,
-      `This provider takes images of ${[...IMAGE_TYPES].join(", ")}, not ${source.mediaType}.`,
+      context.losses,
+      path,
+      `This provider accepts images only in these formats: ${[...COMMON_IMAGE_TYPES].join(", ")}.`,
     );
   }
   const written =
@@ -204,31 +183,31 @@ function writeImage(
       : writeRemoteSource(source, context);
   if (written === undefined)
     return addLoss(
-      context,
-      at,
-      "This provider does not take the image from there. Send its bytes.",
+      context.losses,
+      path,
+      "This provider cannot fetch the image from its source. Send the content as base64.",
     );
-  addSignatureLoss(context.losses, at, part.signature);
+  addSignatureLoss(context.losses, path, part.signature);
   if (detail !== undefined && detail !== "auto")
-    context.losses.push({
-      path: `${at}.detail`,
-      reason: "This provider has no detail for images.",
-      tolerated: true,
-    });
+    addToleratedLoss(
+      context.losses,
+      `${path}.detail`,
+      "This provider does not support an image detail level.",
+    );
   return { type: "image", source: written, ...extra };
 }
 
 function writeDocument(
   part: FilePart,
-  at: string,
-  writing: BlockWriteContext,
+  path: string,
+  context: BlockWriteContext,
 ): JsonObject | undefined {
-  const source = documentSource(part.source, writing);
+  const source = documentSource(part.source, context);
   if (source === undefined)
     return addLoss(
-      writing,
-      at,
-      "This provider takes PDF and plain text documents: as bytes, or by an https: address.",
+      context.losses,
+      path,
+      "This provider accepts only PDF and plain text documents, as base64 or an `https:` URL.",
     );
   return {
     type: "document",
@@ -236,7 +215,7 @@ function writeDocument(
     ...(part.name === undefined ? undefined : { title: part.name }),
     ...(part.context === undefined ? undefined : { context: part.context }),
     ...(part.citable === true ? { citations: { enabled: true } } : undefined),
-    ...takeNativeFields(part.native, "messages", at, writing.losses),
+    ...takeNativeFields(part.native, "messages", path, context.losses),
   };
 }
 

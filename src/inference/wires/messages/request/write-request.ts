@@ -4,7 +4,13 @@ import type {
   Tool,
   ToolChoice,
 } from "../../../canonical/request.ts";
-import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/loss.ts";
+import {
+  type Loss,
+  addFieldLoss,
+  takeNativeFields,
+  addToleratedLoss,
+  fieldPath,
+} from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import {
   emulateByTool,
@@ -26,7 +32,7 @@ import { writeTurns } from "./write-turns.ts";
 const FALLBACK_MAX_TOKENS = 8_192;
 const TOP_P_MIN_THINKING = 0.95;
 
-/** What this API has no word for. A value that changes nothing (a penalty of 0) is no loss. */
+/** Fields that this API does not have, with the value that has no effect and is no loss. */
 const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
   ["seed", undefined],
   ["frequencyPenalty", 0],
@@ -88,24 +94,17 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
 }
 
 function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
-  for (const [field, harmless] of UNSUPPORTED_FIELDS) {
-    if (request[field] !== undefined && request[field] !== harmless)
-      addFieldLoss(losses, request, field, "The Messages API has no equivalent.");
+  for (const [field, defaultValue] of UNSUPPORTED_FIELDS) {
+    if (request[field] !== undefined && request[field] !== defaultValue)
+      addFieldLoss(losses, request, field, "This provider's API has no equivalent.");
   }
   if (request.output?.type === "json_schema" && request.output.description !== undefined) {
-    losses.push({
-      path: `${request.names?.output ?? "output"}.description`,
-      reason: "This provider's output schema has no description.",
-      tolerated: true,
-    });
+    const path = `${fieldPath(request, "output")}.description`;
+    addToleratedLoss(losses, path, "This provider does not support a schema description.");
   }
   for (const field of ["cacheKey", "cacheRetention"] as const) {
-    if (request[field] !== undefined)
-      losses.push({
-        path: request.names?.[field] ?? field,
-        reason: "This provider caches by marks alone.",
-        tolerated: true,
-      });
+    const reason = "This provider caches only at cache breakpoints.";
+    if (request[field] !== undefined) addToleratedLoss(losses, fieldPath(request, field), reason);
   }
 }
 
@@ -131,28 +130,28 @@ function writeSampling(
   losses: Loss[],
 ): JsonObject {
   const { temperature, topP, topK } = request;
-  const settable = target.abilities?.sampling !== false;
-  const refused = settable
-    ? "This provider takes it only without thinking."
-    : "This model takes no such setting.";
-  const keep = (
+  const canSample = target.abilities?.sampling !== false;
+  const reason = canSample
+    ? "This model supports it only with reasoning off."
+    : "This model does not support this parameter.";
+  const writeIf = (
+    isSupported: boolean,
     field: "temperature" | "topP" | "topK",
     value: number | undefined,
-    taken: boolean,
   ) => {
-    if (value === undefined || taken) return value;
-    if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, refused);
+    if (value === undefined || isSupported) return value;
+    if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, reason);
     return undefined;
   };
   if (temperature !== undefined && temperature > 1)
-    addFieldLoss(losses, request, "temperature", "This provider's temperature ends at 1.");
+    addFieldLoss(losses, request, "temperature", "This provider's maximum temperature is 1.");
   return {
     temperature:
       temperature !== undefined && temperature > 1
         ? undefined
-        : keep("temperature", temperature, settable && !thinks),
-    top_p: keep("topP", topP, settable && (!thinks || (topP ?? 0) >= TOP_P_MIN_THINKING)),
-    top_k: keep("topK", topK, settable && !thinks),
+        : writeIf(canSample && !thinks, "temperature", temperature),
+    top_p: writeIf(canSample && (!thinks || (topP ?? 0) >= TOP_P_MIN_THINKING), "topP", topP),
+    top_k: writeIf(canSample && !thinks, "topK", topK),
   };
 }
 
@@ -163,7 +162,7 @@ function writeStops(request: CanonicalRequest, losses: Loss[]): readonly string[
       losses,
       request,
       "stop",
-      "This provider takes no stop sequence of white space alone.",
+      "This provider rejects stop sequences that contain only whitespace.",
     );
   return kept === undefined || kept.length === 0 ? undefined : kept;
 }
@@ -208,22 +207,22 @@ function writeChoice(
   request: CanonicalRequest,
   losses: Loss[],
 ): JsonObject | undefined {
-  const single = request.parallelToolCalls === undefined ? undefined : !request.parallelToolCalls;
+  const isSingle = request.parallelToolCalls === undefined ? undefined : !request.parallelToolCalls;
   switch (choice?.type) {
     case undefined:
-      return single === true ? { type: "auto", disable_parallel_tool_use: true } : undefined;
+      return isSingle === true ? { type: "auto", disable_parallel_tool_use: true } : undefined;
     case "auto":
-      return { type: "auto", disable_parallel_tool_use: single };
+      return { type: "auto", disable_parallel_tool_use: isSingle };
     case "none":
       return { type: "none" };
     case "required":
-      return { type: "any", disable_parallel_tool_use: single };
+      return { type: "any", disable_parallel_tool_use: isSingle };
     case "tool":
-      return { type: "tool", name: choice.name, disable_parallel_tool_use: single };
+      return { type: "tool", name: choice.name, disable_parallel_tool_use: isSingle };
     case "allowed":
       return {
         type: choice.mode === "required" ? "any" : "auto",
-        disable_parallel_tool_use: single,
+        disable_parallel_tool_use: isSingle,
       };
     case "native":
       addNativeChoiceLoss(losses, request);
@@ -235,7 +234,12 @@ function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefine
   const { serviceTier } = request;
   if (serviceTier === undefined || serviceTier === "auto") return serviceTier;
   if (serviceTier === "default") return "standard_only";
-  addFieldLoss(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
+  addFieldLoss(
+    losses,
+    request,
+    "serviceTier",
+    `This provider does not support the service tier ${serviceTier}.`,
+  );
   return undefined;
 }
 
@@ -246,7 +250,7 @@ function writeUser(request: CanonicalRequest, losses: Loss[]): JsonObject | unde
       losses,
       request,
       "safetyIdentifier",
-      "This provider takes one name of the user, and `user` is given, too.",
+      "This provider accepts only one end-user ID, and `user` is set, too.",
     );
   const id = user ?? safetyIdentifier;
   return id === undefined ? undefined : { user_id: id };

@@ -1,7 +1,7 @@
-// How hard to think. Claude takes an effort, or on older models a budget of tokens that must fit into max_tokens; it
-// refuses to think where a tool is forced, and with a budget where the turn it goes on with did not begin with thinking.
+// Claude's reasoning is set by an effort, or on older models by a token budget below `max_tokens`. Claude rejects thinking
+// with a forced tool call, and a budget when it continues a turn that did not start with its own thinking.
 import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
-import type { Loss } from "../../../canonical/loss.ts";
+import { addToleratedLoss, fieldPath, type Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import {
   effortToBudget,
@@ -30,9 +30,7 @@ interface ThinkingOptions {
   readonly target: Target;
   readonly reasoning: Reasoning;
   readonly maxTokens: number;
-  /** A tool call is forced. */
   readonly isToolForced: boolean;
-  /** Notes what a rule leaves out. */
   readonly addLoss: (reason: string) => void;
 }
 
@@ -44,26 +42,26 @@ export function writeThinking(
 ): WrittenThinking {
   const { reasoning } = request;
   if (reasoning === undefined) return {};
-  const path = request.names?.reasoning ?? "reasoning";
-  const addLoss = (reason: string) => losses.push({ path, reason, tolerated: true });
+  const path = fieldPath(request, "reasoning");
+  const addLoss = (reason: string) => addToleratedLoss(losses, path, reason);
   const { mode, effort, budgetTokens } = reasoning;
   if (effort === undefined && budgetTokens === undefined && mode === undefined) return {};
-  const off = mode === "off" || effort === "none" || budgetTokens === 0;
+  const isOff = mode === "off" || effort === "none" || budgetTokens === 0;
   if (target.abilities?.reasoning !== "none")
-    return selectThinking({ request, target, reasoning, ...limits, addLoss }, off);
-  if (!off) losses.push({ path, reason: "This model does not think by request." });
+    return selectThinking({ request, target, reasoning, ...limits, addLoss }, isOff);
+  if (!isOff) losses.push({ path, reason: "This model's reasoning cannot be configured." });
   return {};
 }
 
-function selectThinking(options: ThinkingOptions, off: boolean): WrittenThinking {
+function selectThinking(options: ThinkingOptions, isOff: boolean): WrittenThinking {
   const { mode } = options.reasoning;
-  if (off)
+  if (isOff)
     return {
       thinking: { type: "disabled" },
       effort: mode === "off" ? clampedEffort(options) : undefined,
     };
   if (options.isToolForced) {
-    options.addLoss("This provider does not think where a tool call is forced.");
+    options.addLoss("This provider does not reason when a tool call is required.");
     return { effort: clampedEffort(options) };
   }
   if (mode === "between_tools")
@@ -76,38 +74,38 @@ function selectThinking(options: ThinkingOptions, off: boolean): WrittenThinking
     : writeBudget(options);
 }
 
-// A caller of this API who sends an effort and no `thinking` has said all that is meant; of others, effort asks for thinking.
+// In this API an effort without `thinking` requests no thinking; in the other APIs it does.
 function writeAdaptive(options: ThinkingOptions): WrittenThinking {
   const { mode, budgetTokens, effort } = options.reasoning;
   if (mode === undefined && options.request.names?.output === "output_config.format")
     return { effort: clampedEffort(options) };
-  const known =
+  const adaptiveEffort =
     effort !== undefined || budgetTokens === undefined
       ? clampedEffort(options)
       : clampedEffort(options, budgetToEffort(budgetTokens));
   return {
     thinking: { type: "adaptive", display: thinkingDisplay(options.reasoning) },
-    effort: known,
+    effort: adaptiveEffort,
   };
 }
 
 function writeBudget(options: ThinkingOptions): WrittenThinking {
-  const { budgetTokens, effort: askedEffort } = options.reasoning;
+  const { budgetTokens, effort: requestedEffort } = options.reasoning;
   const effort = clampedEffort(options);
-  const wanted = Math.max(budgetTokens ?? effortToBudget(askedEffort ?? "medium"), BUDGET_MIN);
+  const wanted = Math.max(budgetTokens ?? effortToBudget(requestedEffort ?? "medium"), BUDGET_MIN);
   const budget = Math.min(wanted, options.maxTokens - 1);
   if (budget < BUDGET_MIN) {
-    options.addLoss(`Thinking needs max_tokens above ${BUDGET_MIN}.`);
+    options.addLoss(`Reasoning requires an output limit above ${BUDGET_MIN} tokens.`);
     return { effort };
   }
   if (lacksReplayableReasoning(options)) {
     options.addLoss(
-      "The tool call to go on with came without this model's own thinking, and thinking cannot begin there.",
+      "The last tool call has no reasoning of this model, which it requires to reason on.",
     );
     return { effort };
   }
   if (budget < wanted)
-    options.addLoss(`The budget was lowered to ${budget} to stay below max_tokens.`);
+    options.addLoss(`The reasoning budget was lowered to ${budget} to fit into the output limit.`);
   return {
     thinking: {
       type: "enabled",
@@ -118,7 +116,7 @@ function writeBudget(options: ThinkingOptions): WrittenThinking {
   };
 }
 
-// Models that take only a budget have no effort.
+// Models with a reasoning budget do not accept an effort.
 function clampedEffort(
   { reasoning, target, addLoss }: ThinkingOptions,
   effort: Effort | undefined = reasoning.effort,
@@ -129,9 +127,10 @@ function clampedEffort(
     (target.abilities?.reasoning ?? "effort") !== "effort"
   )
     return undefined;
-  const fitted = clampEffort(effort, target.abilities?.efforts ?? CLAUDE_EFFORTS);
-  if (fitted !== effort) addLoss(`This model has no effort ${effort}; ${fitted} is the nearest.`);
-  return fitted;
+  const used = clampEffort(effort, target.abilities?.efforts ?? CLAUDE_EFFORTS);
+  if (used !== effort)
+    addLoss(`This model does not support the effort ${effort}; ${used} is used instead.`);
+  return used;
 }
 
 function thinkingDisplay({ summary }: Reasoning): string | undefined {

@@ -1,5 +1,5 @@
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
-import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import { addLoss, addPrefillLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { Part } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
@@ -12,7 +12,7 @@ interface Message {
   readonly role: Role;
   readonly content: JsonObject[];
   readonly extraFields: JsonObject | undefined;
-  /** True where the blocks so far are tool results, which stand before all else. */
+  /** Tool results have to be first in a message. */
   readonly hasOnlyResults: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface WrittenTurns {
   readonly messages: readonly JsonObject[];
 }
 
-/** Leading instructions go to `system`, later ones keep their place. Neighbours of one role become one message. */
+/** Leading instructions are written to `system`, later ones in place. Consecutive turns of a role become one message. */
 export function writeTurns(
   request: CanonicalRequest,
   target: Target,
@@ -39,17 +39,12 @@ export function writeTurns(
   if (opening?.role === "assistant")
     losses.push({
       path: opening.path ?? "messages",
-      reason: "At this provider a conversation begins with a user message.",
+      reason: "This provider requires a conversation to start with a user message.",
       fatal: true,
     });
   const closing = turns.at(-1);
-  if (closing?.role === "assistant" && target.abilities?.prefill === false) {
-    losses.push({
-      path: closing.path ?? "messages",
-      reason: "This model does not go on with a trailing assistant message.",
-      fatal: true,
-    });
-  }
+  if (closing?.role === "assistant" && target.abilities?.prefill === false)
+    addPrefillLoss(losses, closing.path ?? "messages");
   return { system: collapseText(system), messages: messages.map(toMessageObject) };
 }
 
@@ -65,13 +60,14 @@ function addTurn(messages: Message[], turn: Turn, context: BlockWriteContext): v
       : writeParts(turn, context);
   const extraFields = takeNativeFields(turn.native, "messages", turn.path, context.losses);
   if (turn.name !== undefined)
-    context.losses.push({
-      path: `${turn.path ?? "messages"}.name`,
-      reason: "This provider's messages have no name.",
-    });
+    addLoss(
+      context.losses,
+      `${turn.path ?? "messages"}.name`,
+      "This provider does not support message names.",
+    );
   if (content.length === 0) return;
   const last = messages.at(-1);
-  // A tool result never joins a message that has begun with something else: it must come first.
+  // Tool results have to be first in a message, so they do not join one with other content.
   const joins =
     last !== undefined &&
     last.role === role &&
@@ -94,7 +90,7 @@ function writeInstructions(turn: Turn, context: BlockWriteContext): JsonObject[]
     const path = part.path ?? `${turn.path ?? turn.role}[${at}]`;
     if (part.type === "text" || (part.type === "native" && part.wire === "messages"))
       blocks.push(...writeBlock(part, path, context));
-    else context.losses.push({ path, reason: "Instructions are text at this provider." });
+    else addLoss(context.losses, path, "This provider supports only text in instructions.");
   }
   return blocks;
 }
@@ -105,7 +101,7 @@ function writeParts(turn: Turn, context: BlockWriteContext): JsonObject[] {
   ]);
 }
 
-// One text without marks is written as a string, as most callers write it.
+// A single plain text is written as a string, as most callers do.
 function collapseText(blocks: readonly JsonObject[]): unknown {
   const [only] = blocks;
   if (only === undefined) return undefined;

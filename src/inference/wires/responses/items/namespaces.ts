@@ -1,5 +1,5 @@
-// This API keeps tools in namespaces; the others have one list of names. There a tool is called by both names in one, the
-// same in every call of a conversation, and a reply says both again.
+// This API groups tools in namespaces; the others have one flat list. There a tool's name is made of both names and is the
+// same in every call of a conversation; replies are written with both names again.
 import { invalid } from "../../../../base/fault.ts";
 import { shortDigest } from "../../../canonical/call-ids.ts";
 import type {
@@ -13,11 +13,11 @@ import type { JsonObject } from "../../../../base/json.ts";
 
 export type NamespacedTool = (FunctionTool | CustomTool) & { readonly member: NamespaceMembership };
 
-/** What every provider takes for a name. */
+/** Accepted by every provider. */
 const NAME_MAX = 64;
 const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 
-/** The one name for both. Where that is too long or has other characters, its end stands behind a digest of the whole. */
+/** `namespace__name`. If that is not a valid name, a digest and as much of its end as fits. */
 function flatName(namespace: string, name: string): string {
   const joined = `${namespace}__${name}`;
   if (TOOL_NAME.test(joined)) return joined;
@@ -25,7 +25,7 @@ function flatName(namespace: string, name: string): string {
   return head + joined.replaceAll(/[^A-Za-z0-9_-]/g, "_").slice(head.length - NAME_MAX);
 }
 
-/** A tool as one of a namespace's. What the namespace is for is told once, with its first tool. */
+/** The namespace's description is added to its first tool only. */
 export function toNamespacedTool(
   tool: FunctionTool | CustomTool,
   namespace: NamespaceMembership["namespace"],
@@ -50,7 +50,7 @@ export function isNamespacedTool(tool: Tool): tool is NamespacedTool {
   return tool.type !== "native" && tool.member !== undefined;
 }
 
-/** Two that this API tells apart, and no other could. */
+/** Rejects names that are distinct in this API but equal in the flat list. */
 export function rejectDuplicateNames(tools: readonly Tool[]): void {
   const seen = new Map<string, Tool>();
   for (const tool of tools) {
@@ -59,25 +59,25 @@ export function rejectDuplicateNames(tools: readonly Tool[]): void {
     if (duplicate !== undefined && (isNamespacedTool(tool) || isNamespacedTool(duplicate)))
       throw invalid(
         tool.path,
-        `${tool.path} and ${duplicate.path} would both be called ${JSON.stringify(tool.name)} at this model's provider, which has no namespaces. Rename one of them.`,
+        `\`${tool.path}\` and \`${duplicate.path}\` would have the same name, ${JSON.stringify(tool.name)}, at a provider without namespaces. Rename one of them.`,
       );
     seen.set(tool.name, tool);
   }
 }
 
 interface ToolIndex {
-  /** By the names that they have elsewhere. */
+  /** By flat name. */
   readonly tools: ReadonlyMap<string, Tool>;
-  /** By the names that they have in their namespaces. */
+  /** By name in the namespace. */
   readonly members: ReadonlyMap<string, readonly NamespacedTool[]>;
 }
 
-// A conversation may call thousands of times, and a request offer thousands of tools: they are looked through once.
+// Cached: a conversation can have thousands of calls, and a request thousands of tools.
 const TOOL_INDEXES = new WeakMap<readonly Tool[], ToolIndex>();
 
 function toolIndexOf(tools: readonly Tool[]): ToolIndex {
-  const known = TOOL_INDEXES.get(tools);
-  if (known !== undefined) return known;
+  const cached = TOOL_INDEXES.get(tools);
+  if (cached !== undefined) return cached;
   const members = new Map<string, NamespacedTool[]>();
   for (const tool of tools.filter(isNamespacedTool)) {
     const { name } = tool.member;
@@ -85,34 +85,34 @@ function toolIndexOf(tools: readonly Tool[]): ToolIndex {
     if (list === undefined) members.set(name, [tool]);
     else list.push(tool);
   }
-  const names = { tools: new Map(tools.map((tool) => [tool.name, tool])), members };
-  TOOL_INDEXES.set(tools, names);
-  return names;
+  const index = { tools: new Map(tools.map((tool) => [tool.name, tool])), members };
+  TOOL_INDEXES.set(tools, index);
+  return index;
 }
 
-/** What a tool is called elsewhere that this API calls so. A call of a tool that was searched for has a namespace of its own. */
+/** The flat name of a tool. A tool that was found by tool search has a namespace that the request does not list. */
 export function flatToolName(
   tools: readonly Tool[],
   { name, namespace, path }: { name: string; namespace: string | undefined; path?: string },
 ): string {
-  const names = toolIndexOf(tools);
-  const plainTool = names.tools.get(name);
+  const index = toolIndexOf(tools);
+  const plainTool = index.tools.get(name);
   const isPlainTool = plainTool !== undefined && !isNamespacedTool(plainTool);
   if (namespace !== undefined) {
     const flat = flatName(namespace, name);
-    const member = names.tools.get(flat);
+    const member = index.tools.get(flat);
     return isPlainTool && (member === undefined || !isNamespacedTool(member)) ? name : flat;
   }
-  const [only, ...others] = isPlainTool ? [] : (names.members.get(name) ?? []);
+  const [only, ...others] = isPlainTool ? [] : (index.members.get(name) ?? []);
   if (others.length === 0) return only?.name ?? name;
   if (path === undefined) return name;
   throw invalid(
     `${path}.name`,
-    `${JSON.stringify(name)} is a tool of several namespaces. Say which in ${path}.namespace.`,
+    `Several namespaces have a tool named ${JSON.stringify(name)}. Set \`${path}.namespace\`.`,
   );
 }
 
-/** A call of a tool of a namespace as this API names it. One that came over this API says its namespace itself. */
+/** The call with the tool's name and namespace. Calls that came over this API have a namespace already. */
 export function toNamespacedCall<T extends Pick<ToolCallPart, "name" | "native">>(
   tools: readonly Tool[] | undefined,
   call: T,
@@ -124,7 +124,7 @@ export function toNamespacedCall<T extends Pick<ToolCallPart, "name" | "native">
     : { ...call, name, native: { wire: "responses", fields: { ...own, namespace } } };
 }
 
-/** The names by which this API calls the tool that is called so elsewhere. */
+/** The name and namespace of a tool with this flat name. */
 export function namespacedNameOf(
   tools: readonly Tool[] | undefined,
   name: string,
@@ -135,7 +135,7 @@ export function namespacedNameOf(
     : { name: tool.member.name, namespace: tool.member.namespace.name };
 }
 
-/** The tools in this API's form, those of a namespace within it again. */
+/** Writes the tools, and groups consecutive tools of a namespace. */
 export function groupByNamespace(
   tools: readonly Tool[],
   write: (tool: Tool) => JsonObject | undefined,

@@ -1,4 +1,4 @@
-// What stands in a reply's output, and in a caller's history, where replies come back.
+// Items that are both in a reply's output and in a caller's history.
 import type {
   OpaqueBlob,
   Citation,
@@ -17,8 +17,8 @@ import {
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 
 /**
- * A reasoning item as parts: its summaries, then its text, the blob on the last. An item of a blob alone is one part
- * without text; one that holds nothing is none.
+ * The parts of a reasoning item: its summaries, then its text, with the blob on the last part. An item with only a blob is
+ * one part without text; an empty item is none.
  */
 export function readReasoningItem(item: JsonObject, path?: string): ReasoningPart[] {
   const id = stringIn(item["id"]);
@@ -47,14 +47,14 @@ export function encryptedBlobOf(item: JsonObject): OpaqueBlob | undefined {
   return data ? decodeBlob(data, "responses", "encrypted") : undefined;
 }
 
-/** Whether it proves what comes next, which is a call or an image. */
+/** The signature of the next call or image. */
 export function signsNextPart(
   blob: OpaqueBlob | undefined,
 ): blob is OpaqueBlob & { readonly kind: "call" | "image" } {
   return blob?.kind === "call" || blob?.kind === "image";
 }
 
-/** A citation's own fields beyond address, title and place are kept; what is no address is kept whole. */
+/** A citation that is not a URL citation is native. */
 export function readAnnotation(value: unknown): Citation | undefined {
   if (!isObject(value)) return undefined;
   if (value["type"] !== "url_citation") return { native: { wire: "responses", fields: value } };
@@ -73,7 +73,7 @@ export function readAnnotations(value: unknown): readonly Citation[] | undefined
   return citations.length > 0 ? citations : undefined;
 }
 
-/** GPT-5 marks what it says on the way and what it says in the end, and wants the marks back. */
+/** GPT-5 marks the phase of its messages (commentary or final answer) and expects the marks back. */
 export function phaseOf(item: JsonObject): NativeFields | undefined {
   const phase = stringIn(item["phase"]);
   return phase === undefined ? undefined : { wire: "responses", fields: { phase } };
@@ -81,7 +81,7 @@ export function phaseOf(item: JsonObject): NativeFields | undefined {
 
 export const IMAGE_ID_PREFIX = "ig_pst";
 
-/** An image that another API's model made stands among the output as if a tool had; its id tells it from those. */
+/** Images of other APIs' models are written like images of a tool; the id prefix distinguishes them. */
 export function generatedImageOf(item: JsonObject): ImagePart | undefined {
   const { id, result } = item;
   if (item["type"] !== "image_generation_call" || typeof result !== "string") return undefined;

@@ -1,10 +1,10 @@
-// What the model says as items: of a reply's output, and of the history that goes back to a provider.
+// Writes items that are both in a reply's output and in the history sent to a provider.
 import type { Citation, ReasoningPart, TokenLogprob } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 
 /**
- * Whether a reasoning part belongs to the item of the part before it. An item ends with its blob, has one id, and its
- * summaries stand before its text. Streams and replies are cut into items by this one rule.
+ * Whether a reasoning part belongs to the same item as the part before it. An item has one id, its summaries come before its
+ * text, and it ends with its blob.
  */
 export function continuesReasoningItem(
   before: Pick<ReasoningPart, "id" | "summary"> & { readonly blob?: unknown },
@@ -17,7 +17,7 @@ export function continuesReasoningItem(
   );
 }
 
-/** The item of reasoning parts that belong together, without its id. */
+/** The reasoning item of these parts, without its id. */
 export function reasoningItem(
   parts: readonly Pick<ReasoningPart, "summary" | "text">[],
   encrypted: string | undefined,
@@ -35,7 +35,7 @@ export function reasoningItem(
   };
 }
 
-/** A citation of a text of that length. */
+/** `length` is that of the cited text. */
 export function writeAnnotation(citation: Citation, length: number): JsonObject | undefined {
   const { url, title, start = 0, end = length, native } = citation;
   if (native?.wire === "responses") return native.fields;

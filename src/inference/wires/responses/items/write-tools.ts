@@ -1,12 +1,14 @@
 import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
   type Loss,
-  addFieldLoss,
+  addLoss,
+  addToleratedLoss,
   takeNativeFields,
   nativeToolLossReason,
 } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import type { Target } from "../../../canonical/wire.ts";
+import { addNativeChoiceLoss } from "../../tool-checks.ts";
 import {
   namespacedNameOf,
   groupByNamespace,
@@ -25,40 +27,27 @@ export function writeTools(request: CanonicalRequest, target: Target, losses: Lo
   };
 }
 
-// Without `strict` this API tries to make any schema strict, which other APIs do not: it is always said.
+// `strict` is always sent: without it this API makes schemas strict, unlike other APIs.
 function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | undefined {
-  const at = tool.path ?? `tools.${tool.name}`;
-  if (tool.type !== "function") return writeUnsupportedTool(tool, at, losses);
+  const path = tool.path ?? `tools.${tool.name}`;
+  if (tool.type === "native" && tool.wire !== "responses")
+    return addLoss(losses, path, nativeToolLossReason(tool));
+  if (tool.type !== "function") return toolObject(tool);
   const strict = target.abilities?.strictTools === false ? false : (tool.strict ?? false);
   if (tool.strict === true && !strict)
-    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
-  if (tool.cache !== undefined)
-    losses.push({
-      path: `${at}.cache_control`,
-      reason: "This provider has no cache mark on a tool.",
-      tolerated: true,
-    });
+    addLoss(losses, `${path}.strict`, "This model does not support strict tools.");
+  if (tool.cache !== undefined) {
+    const reason = "This provider does not support this cache breakpoint.";
+    addToleratedLoss(losses, `${path}.cache_control`, reason);
+  }
   return {
     ...toolObject(tool),
     strict,
-    ...takeNativeFields(tool.native, "responses", at, losses),
+    ...takeNativeFields(tool.native, "responses", path, losses),
   };
 }
 
-function writeUnsupportedTool(
-  tool: Exclude<Tool, { type: "function" }>,
-  at: string,
-  losses: Loss[],
-): JsonObject | undefined {
-  if (tool.type === "custom" || tool.wire === "responses") return toolObject(tool);
-  losses.push({
-    path: at,
-    reason: nativeToolLossReason(tool),
-  });
-  return undefined;
-}
-
-/** A tool in this API's flat form; a reply repeats the caller's tools in it. */
+/** A tool in this API's format, in requests and repeated in responses. */
 export function toolObject(one: Tool): JsonObject {
   const tool = isNamespacedTool(one) ? { ...one, ...namesOf(one) } : one;
   switch (tool.type) {
@@ -93,12 +82,7 @@ function namesOf({ member }: NamespacedTool): Pick<NamespacedTool, "name" | "des
 function writeChoice(choice: ToolChoice, request: CanonicalRequest, losses: Loss[]): unknown {
   if (choice.type !== "native" || choice.wire === "responses")
     return toolChoiceObject(choice, request);
-  addFieldLoss(
-    losses,
-    request,
-    "toolChoice",
-    "It chooses a server tool that this provider does not have.",
-  );
+  addNativeChoiceLoss(losses, request);
   return undefined;
 }
 

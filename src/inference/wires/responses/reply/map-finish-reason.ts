@@ -35,7 +35,7 @@ const TO_RESPONSES = {
   error: ["failed"],
 } as const satisfies Record<FinishReason, FinishStatus>;
 
-/** This API has a status and no reason: what the output holds decides together with it. */
+/** This API has a status and no finish reason, so the contents decide as well. */
 export interface ReplyContents {
   readonly hasToolCalls: boolean;
   readonly hasRefusal: boolean;
@@ -66,7 +66,7 @@ export interface WrittenFinish {
   readonly stop_reason?: string;
 }
 
-/** The provider's own word is shown beside ours where it says something else. */
+/** The provider's own reason is added if it differs. */
 export function writeFinish(
   finish: Finish,
   contents: Pick<ReplyContents, "hasRefusal">,
@@ -84,7 +84,7 @@ export function writeFinish(
       status === "failed"
         ? {
             code: "server_error",
-            message: finish.detail ?? "The model's provider did not finish the reply.",
+            message: finish.detail ?? "The provider did not complete the response.",
           }
         : null,
     ...(nativeReason !== undefined && nativeReason !== (cut ?? status)

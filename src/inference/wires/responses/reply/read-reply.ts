@@ -15,6 +15,7 @@ import {
   stringIn,
   unknownFields,
 } from "../../../../base/json.ts";
+import { mintCallId } from "../../../canonical/call-ids.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import {
@@ -41,13 +42,13 @@ export function readReply(input: unknown, context: ReplyReadContext): CanonicalR
   return { ...readReplyHead(body), choices: [{ parts, finish }], usage: usage && { usage } };
 }
 
-// What proves a call or an image comes before it, and what proves a text after it, as reasoning that shows nothing.
+// The signature of a call or an image is reasoning without text before it, that of a text after it.
 function readOutput(body: JsonObject, context: ReplyReadContext): readonly Part[] {
   const parts: Part[] = [];
   let signature: OpaqueBlob | undefined;
   for (const [at, item] of arrayIn(body["output"]).entries()) {
     if (!isObject(item)) continue;
-    const read = readItem(item, mintCallId(stringIn(body["id"]), at), context);
+    const read = readItem(item, mintCallId(stringIn(body["id"]) ?? "", at), context);
     const [first] = read;
     const blob = first?.type === "reasoning" && first.text === "" ? first.blob : undefined;
     const last = parts.at(-1);
@@ -95,7 +96,7 @@ function readItem(item: JsonObject, mintedId: string, context: ReplyReadContext)
   }
 }
 
-/** What a provider sends is its own, whatever it looks like, unless it says whose it is. */
+/** A blob without origin belongs to the provider that sent it. */
 function withOrigin(part: ReasoningPart, { origin }: ReplyReadContext): ReasoningPart {
   const { blob } = part;
   return blob === undefined ? part : { ...part, blob: { ...blob, origin: blob.origin ?? origin } };
@@ -121,12 +122,12 @@ function readMessage(item: JsonObject): readonly Part[] {
 }
 
 function readCall(item: JsonObject, mintedId: string): ToolCallPart {
-  const said = argumentsIn(item);
+  const text = argumentsIn(item);
   const head = callHead(item, mintedId);
-  return { ...head, arguments: said === "" && head.custom !== true ? "{}" : said };
+  return { ...head, arguments: text === "" && head.custom !== true ? "{}" : text };
 }
 
-/** What is known of a call before its arguments. */
+/** A call without its arguments. */
 export function callHead(item: JsonObject, mintedId: string): Omit<ToolCallPart, "arguments"> {
   const fields = unknownFields(item, TOOL_CALL_FIELDS);
   return {
@@ -139,13 +140,8 @@ export function callHead(item: JsonObject, mintedId: string): Omit<ToolCallPart,
 }
 
 export function argumentsIn(item: JsonObject): string {
-  const said = item["type"] === "custom_tool_call" ? item["input"] : item["arguments"];
-  if (isObject(said)) return JSON.stringify(said);
-  const text = stringIn(said) ?? "";
+  const value = item["type"] === "custom_tool_call" ? item["input"] : item["arguments"];
+  if (isObject(value)) return JSON.stringify(value);
+  const text = stringIn(value) ?? "";
   return text.trim() === "" && item["type"] !== "custom_tool_call" ? "" : text;
-}
-
-/** A server that names no call gets an id of the reply's, so that ids stay apart over a conversation. */
-export function mintCallId(replyId: string | undefined, at: number): string {
-  return `call_${(replyId ?? "").replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}_${at}`;
 }

@@ -1,6 +1,5 @@
-// The items of a stream as they come in: which part of the reply each has open, and how far it has come. Some servers
-// change an item's id from event to event, and some leave out deltas or the events that end a thing: so an item is known
-// by its place, and what its last event says beyond the deltas is given then.
+// The state of a stream's items and of their parts. Some servers change an item's id between events, so items are found by
+// index; some omit deltas or end events, so what a later event adds to the deltas is emitted then.
 import type { OpaqueBlob, TokenLogprob } from "../../../canonical/parts.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import { type JsonObject, arrayIn, isObject, numberIn, stringIn } from "../../../../base/json.ts";
@@ -12,9 +11,10 @@ import {
   readAnnotation,
 } from "../items/read-output-items.ts";
 import { readLogprobs } from "../../openai-parts.ts";
-import { argumentsIn, callHead, mintCallId } from "./read-reply.ts";
+import { mintCallId } from "../../../canonical/call-ids.ts";
+import { argumentsIn, callHead } from "./read-reply.ts";
 
-/** What a piece of text belongs to within its item. */
+/** The kind of a text within its item. */
 export type TextSlot = "text" | "refusal" | "summary" | "thought";
 
 interface PartState {
@@ -35,16 +35,16 @@ interface ItemState {
 export interface ItemsState {
   readonly context: ReplyReadContext;
   readonly items: Map<number, ItemState>;
-  /** The events that the stream gave last, to be taken away by the reader. */
+  /** The events of the current push. */
   out: CanonicalEvent[];
   replyId: string | undefined;
   latestItem: ItemState | undefined;
   partCount: number;
   hasToolCalls: boolean;
   hasRefusal: boolean;
-  /** What proves the call that is to come next. */
+  /** The signature of the next call or image. */
   pendingSignature: OpaqueBlob | undefined;
-  /** A text stays open until something else begins, because what proves it comes after it. */
+  /** Stays open until another part starts, because its signature comes after it. */
   openText: PartState | undefined;
 }
 
@@ -79,15 +79,14 @@ export function addItem(state: ItemsState, event: JsonObject): void {
 
 export function addDelta(state: ItemsState, event: JsonObject, slot: TextSlot): void {
   const text = stringIn(event["delta"]) ?? "";
-  const listed = event["logprobs"];
-  const logprobs = Array.isArray(listed) && listed.length > 0 ? readLogprobs(listed) : undefined;
+  const logprobs = readLogprobs(event["logprobs"]);
   if (text === "" && logprobs === undefined) return;
   const item = itemOf(state, event);
   const part = partOf(state, item, slot, numberIn(event[INDEX_FIELD[slot]]) ?? 0);
   emitText(state, part, text, logprobs);
 }
 
-/** The whole text of a part, of which the deltas may have told nothing. */
+/** The complete text of a part, which may have had no deltas. */
 export function addWholeText(state: ItemsState, event: JsonObject, slot: TextSlot): void {
   const item = itemOf(state, event);
   if (!item.done)
@@ -114,15 +113,15 @@ export function endItem(state: ItemsState, event: JsonObject): void {
   const value = event["item"];
   if (!isObject(value)) return;
   const index = numberIn(event["output_index"]);
-  const known = index === undefined ? state.latestItem : state.items.get(index);
+  const existing = index === undefined ? state.latestItem : state.items.get(index);
   const item =
-    known !== undefined && known.item["type"] === value["type"]
-      ? known
+    existing !== undefined && existing.item["type"] === value["type"]
+      ? existing
       : addItemState(state, index ?? state.items.size, value);
   finishItem(state, item, value);
 }
 
-/** Everything that the last response holds and no event told; then whatever is open ends. */
+/** Emits what only the final response contains, then ends all open parts. */
 export function finishItems(state: ItemsState, output: readonly unknown[]): void {
   for (const [index, value] of output.entries()) {
     if (!isObject(value)) continue;
@@ -140,10 +139,10 @@ export function finishItems(state: ItemsState, output: readonly unknown[]): void
 }
 
 function addItemState(state: ItemsState, index: number, item: JsonObject): ItemState {
-  const placed = { index, item, parts: new Map(), openPart: undefined, done: false };
-  state.items.set(index, placed);
-  state.latestItem = placed;
-  return placed;
+  const added = { index, item, parts: new Map(), openPart: undefined, done: false };
+  state.items.set(index, added);
+  state.latestItem = added;
+  return added;
 }
 
 function itemOf(state: ItemsState, event: JsonObject): ItemState {
@@ -154,8 +153,8 @@ function itemOf(state: ItemsState, event: JsonObject): ItemState {
 
 function partOf(state: ItemsState, item: ItemState, slot: TextSlot, at: number): PartState {
   const key = slot + at;
-  const known = item.parts.get(key);
-  if (known !== undefined) return known;
+  const existing = item.parts.get(key);
+  if (existing !== undefined) return existing;
   const part = startPart(state, item, headOf(slot, item.item));
   if (slot === "refusal") state.hasRefusal = true;
   item.parts.set(key, part);
@@ -210,7 +209,7 @@ function completePart(
     emitCitation(state, part, citation);
 }
 
-// What was told cannot be taken back: words that do not go on from there are not the rest of it.
+// Emitted text cannot be taken back, so a text that does not continue it is ignored.
 function emitRemainingText(
   state: ItemsState,
   part: PartState,
@@ -231,7 +230,7 @@ function emitCitation(state: ItemsState, part: PartState, value: unknown): void 
 function startCall(state: ItemsState, item: ItemState): PartState {
   if (item.openPart !== undefined) return item.openPart;
   state.hasToolCalls = true;
-  const head = callHead(item.item, mintCallId(state.replyId, item.index));
+  const head = callHead(item.item, mintCallId(state.replyId ?? "", item.index));
   const signature = takeSignature(state, "call");
   return startPart(state, item, signature === undefined ? head : { ...head, signature });
 }
@@ -261,11 +260,11 @@ function finishItem(state: ItemsState, item: ItemState, value: JsonObject): void
 
 function emitWholePart(state: ItemsState, item: ItemState, value: JsonObject): void {
   const image = generatedImageOf(value);
-  const shown =
+  const part =
     image === undefined
       ? ({ type: "native", wire: "responses", value } as const)
       : { ...image, signature: takeSignature(state, "image") };
-  endPart(state, startPart(state, item, { type: "whole", value: shown }));
+  endPart(state, startPart(state, item, { type: "whole", value: part }));
 }
 
 function finishMessage(state: ItemsState, item: ItemState, message: JsonObject): void {

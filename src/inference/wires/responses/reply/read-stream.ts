@@ -33,13 +33,13 @@ interface ReaderState {
 export function createStreamReader(context: ReplyReadContext): WireStreamReader {
   const state: ReaderState = { items: createItemsState(context), started: false, ended: false };
   return {
-    push(told: WireEvent) {
-      const event = state.ended ? undefined : parseEvent(told);
+    push(wireEvent: WireEvent) {
+      const event = state.ended ? undefined : parseEvent(wireEvent);
       if (event === undefined) return NO_EVENTS;
-      const type = stringIn(event["type"]) ?? told.name;
-      // Gateways in between put their own errors into the stream, without a type.
-      const failed = type === "" && objectIn(event["error"]) !== undefined;
-      readEvent(state, failed ? "error" : type, event);
+      const type = stringIn(event["type"]) ?? wireEvent.name;
+      // Intermediate gateways send their own errors without a type.
+      const isUntypedError = type === "" && objectIn(event["error"]) !== undefined;
+      readEvent(state, isUntypedError ? "error" : type, event);
       return takeEvents(state.items);
     },
     end() {
@@ -52,7 +52,7 @@ export function createStreamReader(context: ReplyReadContext): WireStreamReader 
 
 const NO_EVENTS: readonly CanonicalEvent[] = [];
 
-// The Open Responses specification calls the text of reasoning `reasoning`, OpenAI `reasoning_text`.
+// Reasoning text is `reasoning` in the Open Responses specification and `reasoning_text` at OpenAI.
 const SLOT_BY_EVENT: Readonly<Record<string, TextSlot>> = {
   "response.output_text.delta": "text",
   "response.output_text.done": "text",
@@ -129,6 +129,6 @@ function finish(state: ReaderState, response: JsonObject): void {
     items.out.push({ type: "error", error: readError(200, response) });
     return;
   }
-  const held = { hasToolCalls: items.hasToolCalls, hasRefusal: items.hasRefusal };
-  items.out.push({ type: "finish", choice: 0, finish: readFinish(response, held) });
+  const contents = { hasToolCalls: items.hasToolCalls, hasRefusal: items.hasRefusal };
+  items.out.push({ type: "finish", choice: 0, finish: readFinish(response, contents) });
 }

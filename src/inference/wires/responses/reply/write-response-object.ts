@@ -1,4 +1,4 @@
-// The Response object around the output: what was asked is repeated in it, in full, as clients of this API expect.
+// The Response object without its output. Clients of this API expect the request's fields to be repeated in it.
 import type { CanonicalReply, Finish, UsageReport } from "../../../canonical/reply.ts";
 import type { CanonicalRequest, Tool, Turn } from "../../../canonical/request.ts";
 import type { JsonObject } from "../../../../base/json.ts";
@@ -17,7 +17,7 @@ export interface ResponseOutcome {
   readonly usage: UsageReport | undefined;
 }
 
-/** All but `output`. Without an end it is a response in progress. */
+/** Everything but `output`. Without `end` the response is in progress. */
 export function writeResponse(
   head: ReplyHead | undefined,
   context: ReplyWriteContext,
@@ -46,7 +46,7 @@ const IN_PROGRESS = {
   error: null,
 } as const satisfies Omit<WrittenFinish, "status"> & { status: string };
 
-// What this API takes where nothing is said.
+// Defaults of this API.
 const DEFAULTS = {
   instructions: null,
   tool_choice: "auto",
@@ -70,7 +70,7 @@ const DEFAULTS = {
 function echoedRequestFields(request: CanonicalRequest): JsonObject {
   const { toolChoice, reasoning, native } = request;
   const own = native?.wire === "responses" ? native.fields : {};
-  const said: JsonObject = {
+  const fields: JsonObject = {
     instructions: instructionsOf(request.turns),
     tool_choice: toolChoice && toolChoiceObject(toolChoice, request),
     parallel_tool_calls: request.parallelToolCalls,
@@ -92,7 +92,7 @@ function echoedRequestFields(request: CanonicalRequest): JsonObject {
   };
   const summary = reasoning?.summary === "none" ? undefined : reasoning?.summary;
   return {
-    ...withDefaults(said, DEFAULTS),
+    ...withDefaults(fields, DEFAULTS),
     tools: groupByNamespace(request.tools ?? [], echoTool),
     text: { format: echoFormat(request), verbosity: request.verbosity ?? "medium" },
     reasoning: withDefaults(

@@ -1,5 +1,5 @@
-// The output of a stream as it is written: one item open at a time, in it one part, and the finished items as text, so
-// that the last event repeats them without building them again. Frames are put together from text as well.
+// The output of a stream that is being written: the open item and part, and the finished items as text, which the last
+// event repeats. Frames are concatenated from text, too.
 import type { JsonObject } from "../../../../base/json.ts";
 import type { PartHead } from "../../../canonical/events.ts";
 import { continuesReasoningItem, reasoningItem } from "../items/write-output-items.ts";
@@ -21,7 +21,7 @@ type ReasoningHead = Extract<PartHead, { type: "reasoning" }>;
 
 interface ItemBase {
   readonly id: string;
-  /** `"item_id":…,"output_index":…`, as every event of the item says it. */
+  /** `"item_id":…,"output_index":…`, which every event of the item has. */
   readonly eventFields: string;
 }
 
@@ -37,14 +37,13 @@ type OutputItem =
       readonly kind: "call";
       readonly head: CallHead;
       readonly pieces: string[];
-      told: boolean;
+      hasArgumentsDone: boolean;
     });
 
 export interface OutputState {
-  /** What the ids of items are made of that have none of their own. */
+  /** The base of minted item ids. */
   idBase: string;
   readonly finishedItems: string[];
-  /** The ids of reasoning items so far. */
   readonly reasoningIds: Set<string>;
   item: OutputItem | undefined;
   part: PartState | undefined;
@@ -66,7 +65,7 @@ export function frame(output: OutputState, type: string, rest: string): string {
   return `event: ${type}\ndata: {"type":"${type}","sequence_number":${output.sequence++},${rest}}\n\n`;
 }
 
-/** Before a text or a refusal: whatever is open that is no message ends. The message itself begins with its first words. */
+/** Before a text or refusal: ends the open item unless it is a message. A new message starts with its first text. */
 export function beginPart(output: OutputState): string {
   return output.item?.kind === "message" ? "" : closeItem(output, "completed");
 }
@@ -81,9 +80,9 @@ export function beginReasoning(output: OutputState, head: ReasoningHead): string
     return "";
   }
   const closed = closeItem(output, "completed");
-  // Some providers give one id to several items; clients tell items apart by it.
-  const own = head.id !== undefined && output.reasoningIds.has(head.id) ? undefined : head.id;
-  const base = newItem(output, own ?? mintId(output, "rs"));
+  // Some providers reuse an id, but clients identify items by it.
+  const isUsed = head.id !== undefined && output.reasoningIds.has(head.id);
+  const base = newItem(output, (isUsed ? undefined : head.id) ?? mintId(output, "rs"));
   output.reasoningIds.add(base.id);
   output.item = { ...base, kind: "reasoning", parts: [], last: head, blob: undefined };
   return closed + itemAddedFrame(output, { id: base.id, type: "reasoning", summary: [] });
@@ -92,11 +91,11 @@ export function beginReasoning(output: OutputState, head: ReasoningHead): string
 export function openCall(output: OutputState, head: CallHead): string {
   const closed = closeItem(output, "completed");
   const base = newItem(output, mintId(output, head.custom === true ? "ctc" : "fc"));
-  output.item = { ...base, kind: "call", head, pieces: [], told: false };
+  output.item = { ...base, kind: "call", head, pieces: [], hasArgumentsDone: false };
   return closed + itemAddedFrame(output, callItem(head, base.id, "", "in_progress"));
 }
 
-/** An item that comes whole. */
+/** A complete item. */
 export function writeWholeItem(
   output: OutputState,
   prefix: string,
@@ -104,15 +103,15 @@ export function writeWholeItem(
 ): string {
   const closed = closeItem(output, "completed");
   const item = JSON.stringify(make(mintId(output, prefix)));
-  const said = `"output_index":${output.finishedItems.length},"item":${item}`;
+  const fields = `"output_index":${output.finishedItems.length},"item":${item}`;
   const frames =
-    frame(output, "response.output_item.added", said) +
-    frame(output, "response.output_item.done", said);
+    frame(output, "response.output_item.added", fields) +
+    frame(output, "response.output_item.done", fields);
   output.finishedItems.push(item);
   return closed + frames;
 }
 
-/** Opens the part that words are to go into, and a message around it where there is none. */
+/** Opens a part for text, and a message if it needs one. */
 export function openPart(output: OutputState, slot: OutputSlot): string {
   if (output.part !== undefined) return "";
   const opened = slot === "text" || slot === "refusal" ? openMessage(output) : "";
@@ -126,7 +125,7 @@ export function openPart(output: OutputState, slot: OutputSlot): string {
   return opened + contentPartFrame(output, item, output.part, "added");
 }
 
-/** More of the open part, or of the open call's arguments. */
+/** Text of the open part or call. */
 export function writeText(output: OutputState, text: string): string {
   const { item, part } = output;
   if (item === undefined) return "";
@@ -157,8 +156,8 @@ export function writeLogprobsDelta(
   part.pieces.push(text);
   part.length += text.length;
   part.logprobs.push(...logprobs);
-  const said = `"content_index":${part.index},"delta":${JSON.stringify(text)},"logprobs":${JSON.stringify(logprobs)}`;
-  return frame(output, "response.output_text.delta", `${item.eventFields},${said}`);
+  const fields = `"content_index":${part.index},"delta":${JSON.stringify(text)},"logprobs":${JSON.stringify(logprobs)}`;
+  return frame(output, "response.output_text.delta", `${item.eventFields},${fields}`);
 }
 
 export function endPart(output: OutputState): string {
@@ -173,9 +172,9 @@ export function endPart(output: OutputState): string {
   const { type, index } = EVENT_BY_SLOT[part.slot];
   const key = part.slot === "refusal" ? "refusal" : "text";
   const logprobs = part.slot === "text" ? `,"logprobs":${JSON.stringify(part.logprobs)}` : "";
-  const said = `"${index}":${part.index},"${key}":${JSON.stringify(text)}${logprobs}`;
+  const fields = `"${index}":${part.index},"${key}":${JSON.stringify(text)}${logprobs}`;
   return (
-    frame(output, `response.${type}.done`, `${item.eventFields},${said}`) +
+    frame(output, `response.${type}.done`, `${item.eventFields},${fields}`) +
     contentPartFrame(output, item, part, "done")
   );
 }
@@ -186,9 +185,9 @@ export function closeItem(output: OutputState, status: "completed" | "incomplete
   if (item === undefined) return ended;
   output.item = undefined;
   const text = JSON.stringify(finishedItem(item, status));
-  const said = `"output_index":${output.finishedItems.length},"item":${text}`;
+  const fields = `"output_index":${output.finishedItems.length},"item":${text}`;
   output.finishedItems.push(text);
-  return ended + frame(output, "response.output_item.done", said);
+  return ended + frame(output, "response.output_item.done", fields);
 }
 
 const EVENT_BY_SLOT = {
@@ -218,8 +217,8 @@ function mintId({ idBase, finishedItems }: OutputState, prefix: string): string 
 }
 
 function itemAddedFrame(output: OutputState, item: JsonObject): string {
-  const said = `"output_index":${output.finishedItems.length},"item":${JSON.stringify(item)}`;
-  return frame(output, "response.output_item.added", said);
+  const fields = `"output_index":${output.finishedItems.length},"item":${JSON.stringify(item)}`;
+  return frame(output, "response.output_item.added", fields);
 }
 
 function contentPartFrame(
@@ -230,8 +229,8 @@ function contentPartFrame(
 ): string {
   const type = part.slot === "summary" ? "reasoning_summary_part" : "content_part";
   const value = JSON.stringify(contentOf(part, end === "added" ? "" : part.pieces.join("")));
-  const said = `"${EVENT_BY_SLOT[part.slot].index}":${part.index},"part":${value}`;
-  return frame(output, `response.${type}.${end}`, `${item.eventFields},${said}`);
+  const fields = `"${EVENT_BY_SLOT[part.slot].index}":${part.index},"part":${value}`;
+  return frame(output, `response.${type}.${end}`, `${item.eventFields},${fields}`);
 }
 
 function contentOf(part: PartState, text: string): JsonObject {
@@ -248,16 +247,16 @@ function contentOf(part: PartState, text: string): JsonObject {
 }
 
 function endArguments(output: OutputState, item: Extract<OutputItem, { kind: "call" }>): string {
-  if (item.told) return "";
-  item.told = true;
+  if (item.hasArgumentsDone) return "";
+  item.hasArgumentsDone = true;
   const { custom, name } = item.head;
-  const said = JSON.stringify(item.pieces.join(""));
+  const text = JSON.stringify(item.pieces.join(""));
   return custom === true
-    ? frame(output, "response.custom_tool_call_input.done", `${item.eventFields},"input":${said}`)
+    ? frame(output, "response.custom_tool_call_input.done", `${item.eventFields},"input":${text}`)
     : frame(
         output,
         "response.function_call_arguments.done",
-        `${item.eventFields},"name":${JSON.stringify(name)},"arguments":${said}`,
+        `${item.eventFields},"name":${JSON.stringify(name)},"arguments":${text}`,
       );
 }
 

@@ -1,4 +1,4 @@
-// The parts of a message's content, and of a tool's output, as a caller writes them.
+// Reads the content of a message or of a tool's output.
 import { invalid } from "../../../../base/fault.ts";
 import type {
   CacheBreakpoint,
@@ -26,7 +26,7 @@ import { readAnnotations } from "../items/read-output-items.ts";
 
 const PDF_BASE64_PREFIX = "JVBER";
 
-/** Empty texts are left out: they say nothing, and most providers refuse them. */
+/** Most providers reject empty text, so it is dropped. */
 export function readContent(content: unknown, path: string, native?: NativeFields): Part[] {
   if (content === undefined || content === null || content === "") return [];
   if (typeof content === "string") return [{ type: "text", text: content, native, path }];
@@ -95,7 +95,7 @@ function readFile(part: JsonObject, path: string, cache: CacheBreakpoint | undef
   };
 }
 
-// Some callers send the bare base64 of a PDF, which the type of a data: URL would have named.
+// Some callers send a PDF as bare base64 instead of a data: URL.
 function readFileData(part: JsonObject, path: string, name: string | undefined): Source {
   const data = part["file_data"];
   if (typeof data !== "string" || data.startsWith("data:"))
@@ -103,7 +103,7 @@ function readFileData(part: JsonObject, path: string, name: string | undefined):
   if (!data.startsWith(PDF_BASE64_PREFIX) && !/\.pdf$/i.test(name ?? ""))
     throw invalid(
       `${path}.file_data`,
-      `${path}.file_data must be a data: URL in base64 with the document's media type.`,
+      `\`${path}.file_data\` must be a base64 \`data:\` URL with the document's media type.`,
     );
   return { kind: "base64", mediaType: "application/pdf", data };
 }

@@ -1,4 +1,4 @@
-// The items of `input` as turns: what the model said between two other voices is one turn, whatever items it came in.
+// Reads the items of `input` as turns. Consecutive items of the model are one turn.
 import { invalid } from "../../../../base/fault.ts";
 import type { OpaqueBlob, Part, ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
 import type { Tool, Turn } from "../../../canonical/request.ts";
@@ -28,11 +28,11 @@ const MESSAGE_FIELDS: ReadonlySet<string> = new Set("type role content id status
 const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set(
   "type id call_id name namespace arguments input status".split(" "),
 );
-// Which tool a result is of, its call has said.
+// A result's tool is known from its call.
 const TOOL_RESULT_FIELDS: ReadonlySet<string> = new Set(
   "type id call_id name namespace output status".split(" "),
 );
-// What answers the model's own items; every other item that only this API knows belongs to the model's turn.
+// Results of native items. Every other native item belongs to an assistant turn.
 const USER_ITEM_TYPES: ReadonlySet<string> = new Set([
   "computer_call_output",
   "local_shell_call_output",
@@ -46,7 +46,7 @@ type MutableTurn = Turn & { readonly parts: Part[] };
 interface ReaderState {
   readonly turns: MutableTurn[];
   readonly tools: readonly Tool[];
-  /** The blob of the call or the image that is to come next. */
+  /** The signature of the next call or image. */
   pendingSignature: OpaqueBlob | undefined;
 }
 
@@ -79,10 +79,7 @@ function readItem(state: ReaderState, item: JsonObject, path: string): void {
       turnOf(state, "tool", path).parts.push(readResult(item, path));
       return;
     case "item_reference":
-      throw invalid(
-        path,
-        `${path} refers to an item by its id. Items are not kept for references here: send the item itself.`,
-      );
+      throw invalid(path, `\`${path}\` references an item by id. Send the item itself.`);
     default: {
       const role = ROLES.find((one) => one === item["role"]);
       const image = generatedImageOf(item);
@@ -100,7 +97,7 @@ function readItem(state: ReaderState, item: JsonObject, path: string): void {
   }
 }
 
-// A user's turns stay apart; the model's items, and the results of its calls, are gathered.
+// Consecutive items of the model, or tool results, are one turn; user messages are separate turns.
 function turnOf(
   state: ReaderState,
   role: "assistant" | "tool" | "user",
@@ -126,7 +123,7 @@ function readMessage(state: ReaderState, item: JsonObject, path: string): void {
   else state.turns.push({ role, parts, native, path });
 }
 
-// What is bound to another part travels as reasoning without text: before a call or an image, and after a text.
+// The signature of another part is reasoning without text: before a call or an image, and after a text.
 function readReasoning(state: ReaderState, item: JsonObject, path: string): void {
   const parts = readReasoningItem(item, path);
   const blob = parts[0]?.text === "" ? parts[0].blob : undefined;
@@ -182,7 +179,10 @@ function readResult(item: JsonObject, path: string): ToolResultPart {
       part.type === "tool_call" ||
       part.type === "tool_result"
     )
-      throw invalid(part.path, "A tool's output may hold text, images and files.");
+      throw invalid(
+        part.path,
+        "A tool result can contain only text, images, files, audio and video.",
+      );
     content.push(part);
   }
   const fields = unknownFields(item, TOOL_RESULT_FIELDS);

@@ -9,7 +9,6 @@ import {
 import {
   type JsonObject,
   mustBeName,
-  mustBeString,
   oneOf,
   optionalArray,
   optionalBoolean,
@@ -21,6 +20,7 @@ import {
   mustBeObject,
   unknownFields,
 } from "../../../../base/json.ts";
+import { readMetadata } from "../../openai-parameters.ts";
 import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import { readTurns } from "./read-input-items.ts";
 import { readToolChoice, readTools } from "./read-tools.ts";
@@ -61,8 +61,8 @@ export const INCLUDE_ENCRYPTED_REASONING = "reasoning.encrypted_content";
 export const INCLUDE_LOGPROBS = "message.output_text.logprobs";
 
 /**
- * What refers to state (`previous_response_id`, `conversation`, `background`, `prompt`) comes out among the native fields:
- * whoever keeps the state puts the earlier items before `input` and takes the reference away before reading.
+ * References to state (`previous_response_id`, `conversation`, `background`, `prompt`) become native fields. The module that
+ * stores responses prepends the earlier items to `input` and removes the reference before this is called.
  */
 export function readRequest(input: unknown): CanonicalRequest {
   const body = mustBeObject(input, "");
@@ -111,7 +111,7 @@ function readInclude(value: unknown): readonly string[] {
   );
 }
 
-// Encrypted reasoning is always given, so that asking for it is no demand on a provider. What is set to its default is none either.
+// Encrypted reasoning is always included, and default values have no effect, so neither is a native field.
 function readNative(
   body: JsonObject,
   text: JsonObject | undefined,
@@ -138,7 +138,7 @@ function readNative(
   return Object.keys(fields).length === 0 ? undefined : { wire: "responses", fields };
 }
 
-// Under their full path, so that a refusal names the field and not the object that holds it.
+// Keyed by the full path, so that an error names the field and not its parent.
 function addNestedNativeFields(
   fields: Record<string, unknown>,
   path: string,
@@ -150,7 +150,7 @@ function addNestedNativeFields(
     fields[`${path}.${key}`] = value;
 }
 
-// `max_tokens` and `enabled` are OpenRouter's.
+// `max_tokens` and `enabled` are OpenRouter's fields.
 function readReasoning(value: unknown): Reasoning | undefined {
   const object = optionalObject(value, "reasoning");
   if (object === undefined) return undefined;
@@ -185,12 +185,4 @@ function readFormat(value: unknown): OutputFormat | undefined {
     strict,
     strictPath: strict === true ? `${FORMAT_PATH}.strict` : undefined,
   };
-}
-
-function readMetadata(value: unknown): Readonly<Record<string, string>> | undefined {
-  const object = optionalObject(value, "metadata");
-  if (object === undefined || Object.keys(object).length === 0) return undefined;
-  const metadata: Record<string, string> = {};
-  for (const key in object) metadata[key] = mustBeString(object[key], `metadata.${key}`);
-  return metadata;
 }

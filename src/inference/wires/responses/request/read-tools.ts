@@ -35,7 +35,7 @@ export function readTools(value: unknown): readonly Tool[] | undefined {
   return tools;
 }
 
-// One that holds more than the caller's own tools, or says more of them than other APIs can, stays whole.
+// A namespace with native tools, or with fields that other APIs do not have, is kept as a native tool.
 function readNamespace(value: JsonObject, path: string): readonly Tool[] {
   const namespace = {
     name: mustBeName(value["name"], `${path}.name`),
@@ -80,7 +80,7 @@ function readTool(tool: JsonObject, path: string): Tool {
   };
 }
 
-// A custom tool that other tools may call, or that is loaded late, is known to no other API.
+// A custom tool with further fields, such as deferred loading, is a native tool.
 const CUSTOM_TOOL_FIELDS: ReadonlySet<string> = new Set("type name description format".split(" "));
 
 function nativeName(tool: JsonObject, type: string): string {
@@ -101,7 +101,7 @@ function readFunction(tool: JsonObject, path: string): FunctionTool {
   };
 }
 
-/** A choice among server tools stays as it is; one among functions and custom tools has a form of its own. */
+/** A choice that includes server tools is native. */
 export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === "string")
@@ -118,7 +118,7 @@ export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoi
   return { type: "allowed", mode, names };
 }
 
-// A namespace stands for all its tools, and is looked up once however often it is named.
+// A namespace allows all of its tools. Repeated namespaces are looked up once.
 function allowedNames(choice: JsonObject, tools: readonly Tool[]): readonly string[] | undefined {
   const names = new Set<string>();
   const namespaces = new Set<string>();

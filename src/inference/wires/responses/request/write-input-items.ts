@@ -1,5 +1,10 @@
 import type { CanonicalRequest, Tool, Turn } from "../../../canonical/request.ts";
-import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import {
+  addPrefillLoss,
+  addToolErrorLoss,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
 import type {
   ReasoningPart,
   RefusalPart,
@@ -9,7 +14,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
-import { canReplay } from "../../../canonical/reasoning.ts";
+import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { toNamespacedCall } from "../items/namespaces.ts";
 import { writeCache, writePart } from "./write-content.ts";
@@ -25,9 +30,9 @@ interface WriteContext {
   readonly losses: Loss[];
   readonly items: JsonObject[];
   readonly ids: CallIds;
-  /** The calls of custom tools, whose results have a type of their own. */
+  /** The results of custom tools have a type of their own. */
   readonly customCallIds: Set<string>;
-  /** Whether reasoning of this provider's own goes back. */
+  /** The request contains reasoning of this provider. */
   replaysReasoning: boolean;
 }
 
@@ -53,25 +58,21 @@ export function writeItems(
   for (const [index, turn] of request.turns.entries()) {
     const at = turn.path ?? `${request.names?.turns ?? "messages"}[${index}]`;
     if (turn.name !== undefined)
-      losses.push({ path: `${at}.name`, reason: "This API has no names for who speaks." });
+      losses.push({ path: `${at}.name`, reason: "This provider does not support message names." });
     if (turn.role === "tool") writeResults(turn, at, context);
     else if (turn.role === "assistant") {
       if (index === request.turns.length - 1 && target.abilities?.prefill === false)
-        losses.push({
-          path: at,
-          reason: "This model does not go on with a trailing assistant message.",
-          fatal: true,
-        });
+        addPrefillLoss(losses, at);
       writeAssistant(turn, at, context);
     } else writeMessage(turn, at, context);
   }
   return { items: context.items, replaysReasoning: context.replaysReasoning };
 }
 
-function writeMessage(turn: Turn, at: string, { target, losses, items }: WriteContext): void {
+function writeMessage(turn: Turn, path: string, { target, losses, items }: WriteContext): void {
   const role =
     turn.role === "developer" && target.abilities?.developerRole === false ? "system" : turn.role;
-  const extra = takeNativeFields(turn.native, "responses", at, losses);
+  const extra = takeNativeFields(turn.native, "responses", path, losses);
   const only = turn.parts[0];
   if (turn.parts.length === 1 && only?.type === "text" && only.cache === undefined) {
     items.push({ type: "message", role, content: only.text, ...extra });
@@ -88,7 +89,7 @@ function writeMessage(turn: Turn, at: string, { target, losses, items }: WriteCo
       items.push(part.value);
       continue;
     }
-    const written = writePart(part, part.path ?? `${at}.content[${index}]`, target, losses);
+    const written = writePart(part, part.path ?? `${path}.content[${index}]`, target, losses);
     if (written !== undefined) content.push(written);
   }
   flush();
@@ -98,30 +99,30 @@ function isMessageContent(value: JsonObject): boolean {
   return typeof value["type"] === "string" && /^(input|output)_/.test(value["type"]);
 }
 
-// Every part in the very order in which the model made it.
-function writeAssistant(turn: Turn, at: string, context: WriteContext): void {
-  const extra = takeNativeFields(turn.native, "responses", at, context.losses);
-  let thoughts: ReasoningPart[] = [];
+// The parts keep the order in which the model produced them.
+function writeAssistant(turn: Turn, path: string, context: WriteContext): void {
+  const extra = takeNativeFields(turn.native, "responses", path, context.losses);
+  let reasoning: ReasoningPart[] = [];
   for (const [index, part] of turn.parts.entries()) {
     if (part.type === "reasoning") {
       const next = turn.parts[index + 1];
-      thoughts.push(part);
+      reasoning.push(part);
       if (next?.type === "reasoning" && continuesReasoningItem(part, next)) continue;
-      writeReasoning(thoughts, at, context);
-      thoughts = [];
+      writeReasoning(reasoning, path, context);
+      reasoning = [];
     } else if (part.type === "text" || part.type === "refusal")
-      context.items.push({ ...writeMessageContent(part, at, context), ...extra });
-    else if (part.type === "tool_call") writeCall(part, at, context);
+      context.items.push({ ...writeMessageContent(part, path, context), ...extra });
+    else if (part.type === "tool_call") writeCall(part, path, context);
     else if (part.type === "native" && part.wire === "responses") context.items.push(part.value);
     else
       context.losses.push({
-        path: part.path ?? at,
-        reason: `A ${part.type} of the assistant's cannot be given back to this provider.`,
+        path: part.path ?? path,
+        reason: `This provider does not support ${part.type} content in assistant messages.`,
       });
   }
 }
 
-// Plain text goes as a string: that is valid without the ids that this API gives its own messages.
+// A string is valid without the ids that this API assigns to its messages.
 function writeMessageContent(
   part: TextPart | RefusalPart,
   at: string,
@@ -132,13 +133,8 @@ function writeMessageContent(
   const message = { type: "message", role: "assistant", ...(phase === undefined ? {} : { phase }) };
   if (part.type === "refusal")
     return { ...message, content: [{ type: "refusal", refusal: part.text }] };
-  if (part.signature !== undefined)
-    losses.push({
-      path,
-      reason: "A text's signature goes back only to the provider and model that made it.",
-      tolerated: true,
-    });
-  // Citations without an address point into nothing that this provider has seen; the text that they stand in is kept.
+  addSignatureLoss(losses, path, part.signature);
+  // Citations without a URL refer to sources that this provider does not have; the cited text is kept.
   const annotations = (part.citations ?? [])
     .map((citation) => writeAnnotation(citation, part.text.length))
     .filter((one) => one !== undefined);
@@ -147,8 +143,12 @@ function writeMessageContent(
   return { ...message, content: [{ type: "output_text", text: part.text, annotations, ...cache }] };
 }
 
-// Without its id: a provider that stored nothing knows none, and the encrypted content says it all.
-function writeReasoning(parts: readonly ReasoningPart[], at: string, context: WriteContext): void {
+// Without ids, since the provider stores no items; the encrypted content is sufficient.
+function writeReasoning(
+  parts: readonly ReasoningPart[],
+  path: string,
+  context: WriteContext,
+): void {
   const { target, losses, items } = context;
   const blob = parts.at(-1)?.blob;
   if (blob !== undefined && blob.kind === "encrypted" && canReplay(blob, "responses", target)) {
@@ -159,12 +159,7 @@ function writeReasoning(parts: readonly ReasoningPart[], at: string, context: Wr
   const plain = parts.filter((part) => part.text !== "");
   if (blob === undefined && plain.length > 0 && target.abilities?.reasoningField !== undefined)
     items.push({ type: "reasoning", ...reasoningItem(plain, undefined) });
-  else
-    losses.push({
-      path: parts[0]?.path ?? at,
-      reason: "Earlier reasoning goes back only to the provider and model that made it.",
-      tolerated: true,
-    });
+  else addReasoningLoss(losses, parts[0]?.path ?? path);
 }
 
 function writeCall(part: ToolCallPart, at: string, context: WriteContext): void {
@@ -172,12 +167,7 @@ function writeCall(part: ToolCallPart, at: string, context: WriteContext): void 
   const call = toNamespacedCall(tools, part);
   const path = call.path ?? at;
   if (call.cache !== undefined) writeCache(call.cache, { ...target, abilities: {} }, path, losses);
-  if (call.signature !== undefined)
-    losses.push({
-      path,
-      reason: "A call's signature goes back only to the provider and model that made it.",
-      tolerated: true,
-    });
+  addSignatureLoss(losses, path, call.signature);
   const head = { call_id: ids.forCall(call.id), name: call.name };
   const extra = takeNativeFields(call.native, "responses", path, losses);
   if (call.custom === true) customCallIds.add(call.id);
@@ -203,19 +193,18 @@ function writeResults(turn: Turn, at: string, context: WriteContext): void {
   }
 }
 
-function writeResult(part: ToolResultPart, at: string, { target, losses }: WriteContext): unknown {
-  if (part.isError === true)
-    losses.push({
-      path: `${at}.is_error`,
-      reason: "This API has no mark for a failed tool; the result itself says so.",
-      tolerated: true,
-    });
-  if (part.cache !== undefined) writeCache(part.cache, { ...target, abilities: {} }, at, losses);
+function writeResult(
+  part: ToolResultPart,
+  path: string,
+  { target, losses }: WriteContext,
+): unknown {
+  if (part.isError === true) addToolErrorLoss(losses, path);
+  if (part.cache !== undefined) writeCache(part.cache, { ...target, abilities: {} }, path, losses);
   const [first] = part.content;
   if (first === undefined) return "";
   if (part.content.length === 1 && first.type === "text" && first.cache === undefined)
     return first.text;
   return part.content
-    .map((one, index) => writePart(one, one.path ?? `${at}.content[${index}]`, target, losses))
+    .map((one, index) => writePart(one, one.path ?? `${path}.content[${index}]`, target, losses))
     .filter((one) => one !== undefined);
 }

@@ -73,14 +73,14 @@ function writeNative(request: CanonicalRequest, losses: Loss[]): JsonObject {
   for (const [key, value] of Object.entries(
     takeNativeFields(request.native, "responses", "", losses) ?? {},
   )) {
-    const [holder = "", ...rest] = key.split(".");
+    const [parent = "", ...rest] = key.split(".");
     if (STATEFUL_FIELDS.has(key))
       losses.push({
         path: key,
         reason: "The gateway does not use state that is stored at the provider.",
       });
     else if (rest.length === 0) out[key] = value;
-    else out[holder] = { ...(isObject(out[holder]) ? out[holder] : {}), [rest.join(".")]: value };
+    else out[parent] = { ...(isObject(out[parent]) ? out[parent] : {}), [rest.join(".")]: value };
   }
   return out;
 }
@@ -155,10 +155,11 @@ function writeReasoning(
   losses: Loss[],
 ): JsonObject | undefined {
   const { summary } = request.reasoning ?? {};
-  const shown = summary === "none" ? undefined : summary;
+  const wantedSummary = summary === "none" ? undefined : summary;
   const effort = writeEffort(request, target, losses);
-  if (target.abilities?.reasoning === "none" || (effort ?? shown) === undefined) return undefined;
-  return { effort, summary: shown };
+  if (target.abilities?.reasoning === "none" || (effort ?? wantedSummary) === undefined)
+    return undefined;
+  return { effort, summary: wantedSummary };
 }
 
 // A model that does not reason rejects a request for encrypted reasoning.
