@@ -1,4 +1,4 @@
-// Responses that run in the background: accepted at once, asked for by their id, cancelled, and never left hanging.
+// Background responses: creation, polling, cancellation, failures and crashes.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -6,10 +6,7 @@ import {
   expectSettledLedger,
   expectEnvelope,
   type Json,
-  countOpenHolds,
   usageRecordsOf,
-  simStats,
-  waitUntil,
   readWallet,
 } from "../inference/support/harness.ts";
 import { createTempFolder, startPostern, stopAll } from "../commands/run-postern.ts";
@@ -19,6 +16,7 @@ import {
   type Gateway,
   startGateway,
 } from "../support/gateway.ts";
+import { eventually } from "../support/eventually.ts";
 import { testPostgres } from "../support/stores/postgres.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
@@ -30,13 +28,15 @@ import {
   MODELS,
   openGateway,
   fundedAccount,
+  noOpenHolds,
+  openStreams,
   textOf,
 } from "./harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
-const SLOW = "[[sim: tokens=400 chunks=400 pace=20]] slowly";
+const SLOW_INPUT = "[[sim: tokens=400 chunks=400 pace=20]] slowly";
 
 afterAll(stopAll);
 
@@ -53,17 +53,17 @@ for (const store of STORE_KINDS) {
       await gateway.stop();
     });
 
-    const begin = (input: string, more: Json = {}): Promise<Json> =>
+    const begin = (input: string, fields: Json = {}): Promise<Json> =>
       createResponse(gateway, account, {
         model: "sim/echo",
         input,
         background: true,
         store: true,
-        ...more,
+        ...fields,
       });
 
     for (const [wire, model] of Object.entries(MODELS))
-      test(`are answered at once and end by themselves (${wire})`, async () => {
+      test(`are returned in progress and complete (${wire})`, async () => {
         const accepted = await begin("[[sim: latency=300]] later", { model });
         expect(accepted).toMatchObject({
           object: "response",
@@ -72,35 +72,35 @@ for (const store of STORE_KINDS) {
           store: true,
           output: [],
         });
-        const whole = await waitUntilEnded(gateway, account, accepted["id"]);
-        expect(whole).toMatchObject({
+        const ended = await waitUntilEnded(gateway, account, accepted["id"]);
+        expect(ended).toMatchObject({
           id: accepted["id"],
           object: "response",
           status: "completed",
           background: true,
           store: true,
         });
-        expect(textOf(whole)).toBe("You said: later");
-        expect((whole["usage"] as Json)["cost"]).toBeGreaterThan(0);
+        expect(textOf(ended)).toBe("You said: later");
+        expect((ended["usage"] as Json)["cost"]).toBeGreaterThan(0);
       });
 
-    test("have one usage record and one charge, as any call", async () => {
-      const mine = await fundedAccount(gateway);
-      const before = await readWallet(gateway.server.db, mine.id);
-      const accepted = await call(gateway, mine, "POST /v1/responses", {
+    test("have one usage record and one charge", async () => {
+      const ownAccount = await fundedAccount(gateway);
+      const before = await readWallet(gateway.server.db, ownAccount.id);
+      const accepted = await call(gateway, ownAccount, "POST /v1/responses", {
         body: { model: "sim/echo", input: "count me", background: true, store: true },
       });
-      await waitUntilEnded(gateway, mine, accepted.json["id"]);
-      const records = await usageRecordsOf(gateway.server.db, mine.id);
+      await waitUntilEnded(gateway, ownAccount, accepted.json["id"]);
+      const records = await usageRecordsOf(gateway.server.db, ownAccount.id);
       expect(records.map(({ id, outcome }) => [id, outcome])).toEqual([
         [accepted.headers.get("x-request-id"), "completed"],
       ]);
-      const after = await readWallet(gateway.server.db, mine.id);
+      const after = await readWallet(gateway.server.db, ownAccount.id);
       expect(before.promo - after.promo).toBe(BigInt(String(records[0]?.["cost_nano"])));
       expect(after.held).toBe(0n);
     });
 
-    test("are gone on from when they have ended, and not before", async () => {
+    test("can be continued only after they have completed", async () => {
       const { id } = await begin("[[sim: latency=400]] first");
       const early = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
@@ -109,41 +109,38 @@ for (const store of STORE_KINDS) {
       expect(String(errorOf(early.json)["message"])).toContain("in progress");
       await waitUntilEnded(gateway, account, id);
       const next = await begin("second", { previous_response_id: id });
-      const whole = await waitUntilEnded(gateway, account, next["id"]);
-      expect([whole["status"], whole["previous_response_id"]]).toEqual(["completed", String(id)]);
+      const ended = await waitUntilEnded(gateway, account, next["id"]);
+      expect([ended["status"], ended["previous_response_id"]]).toEqual(["completed", String(id)]);
     });
 
-    test("list their input while they run", async () => {
-      const { id } = await begin(SLOW);
+    test("list their input while in progress", async () => {
+      const { id } = await begin(SLOW_INPUT);
       const page = await getResponse(gateway, account, id, "/input_items");
       expect(JSON.stringify(page.json["data"])).toContain("slowly");
       await cancelResponse(gateway, account, id);
     });
 
-    test("stop when they are cancelled: the provider is left, what was metered is charged, and it can be repeated", async () => {
-      const mine = await fundedAccount(gateway);
-      const { id } = await createResponse(gateway, mine, {
+    test("are aborted at the provider when canceled, and charge the usage so far", async () => {
+      const ownAccount = await fundedAccount(gateway);
+      const { id } = await createResponse(gateway, ownAccount, {
         model: "sim/echo",
-        input: SLOW,
+        input: SLOW_INPUT,
         background: true,
         store: true,
       });
-      const streams = async (): Promise<number> => (await simStats(gateway)).open_streams;
-      await waitUntil(streams, (open) => open > 0);
+      await openStreams(gateway, true);
+      // Time for some output, so that there is usage to charge.
       await Bun.sleep(200);
-      for (let turn = 0; turn < 2; turn++) {
-        const answer = await cancelResponse(gateway, mine, id);
-        expect([answer.status, answer.json["status"]]).toEqual([200, "cancelled"]);
+      for (let repetition = 0; repetition < 2; repetition++) {
+        const response = await cancelResponse(gateway, ownAccount, id);
+        expect([response.status, response.json["status"]]).toEqual([200, "cancelled"]);
       }
-      await waitUntil(streams, (open) => open === 0);
-      await waitUntil(
-        () => countOpenHolds(gateway.server.db),
-        (open) => open === 0,
-      );
-      const [record] = await usageRecordsOf(gateway.server.db, mine.id);
+      await openStreams(gateway, false);
+      await noOpenHolds(gateway);
+      const [record] = await usageRecordsOf(gateway.server.db, ownAccount.id);
       expect(record?.["outcome"]).toBe("client_aborted");
       expect(BigInt(String(record?.["cost_nano"]))).toBeGreaterThan(0n);
-      expect((await getResponse(gateway, mine, id)).json).toMatchObject({
+      expect((await getResponse(gateway, ownAccount, id)).json).toMatchObject({
         status: "cancelled",
         output: [],
         usage: {
@@ -152,99 +149,93 @@ for (const store of STORE_KINDS) {
           cost: Number(record?.["cost_nano"]) / 1e9,
         },
       });
-      const on = await call(gateway, mine, "POST /v1/responses", {
+      const continued = await call(gateway, ownAccount, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
       });
-      expect([on.status, errorOf(on.json)["param"]]).toEqual([400, "previous_response_id"]);
+      expect([continued.status, errorOf(continued.json)["param"]]).toEqual([
+        400,
+        "previous_response_id",
+      ]);
     });
 
-    test("cannot be cancelled when they have ended", async () => {
+    test("cannot be canceled after they have completed", async () => {
       const { id } = await begin("quick");
       await waitUntilEnded(gateway, account, id);
-      const answer = await cancelResponse(gateway, account, id);
-      expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "id"]);
+      const response = await cancelResponse(gateway, account, id);
+      expect([response.status, errorOf(response.json)["param"]]).toEqual([400, "id"]);
       expect((await getResponse(gateway, account, id)).json["status"]).toBe("completed");
     });
 
-    test("stop when they are deleted", async () => {
-      const { id } = await begin(SLOW);
-      await waitUntil(
-        async () => (await simStats(gateway)).open_streams,
-        (open) => open > 0,
-      );
-      const gone = await call(gateway, account, `DELETE /v1/responses/${String(id)}`);
-      expect(gone.status).toBe(200);
-      await waitUntil(
-        async () => (await simStats(gateway)).open_streams,
-        (open) => open === 0,
-      );
+    test("are aborted at the provider when deleted", async () => {
+      const { id } = await begin(SLOW_INPUT);
+      await openStreams(gateway, true);
+      const deleted = await call(gateway, account, `DELETE /v1/responses/${String(id)}`);
+      expect(deleted.status).toBe(200);
+      await openStreams(gateway, false);
       expect((await getResponse(gateway, account, id)).status).toBe(404);
     });
 
     test.each(["status=500", "cut=2 chunks=5", "fail=2 chunks=5", "status=400"])(
-      "fail where the provider does (%s), with a reason and without a charge",
-      async (order) => {
-        const mine = await fundedAccount(gateway);
-        const before = await readWallet(gateway.server.db, mine.id);
-        const { id } = await createResponse(gateway, mine, {
+      "fail with a reason and without a charge when the provider fails (%s)",
+      async (directive) => {
+        const ownAccount = await fundedAccount(gateway);
+        const before = await readWallet(gateway.server.db, ownAccount.id);
+        const { id } = await createResponse(gateway, ownAccount, {
           model: "sim/echo",
-          input: `[[sim: ${order} latency=100]] x`,
+          input: `[[sim: ${directive} latency=100]] x`,
           background: true,
           store: true,
         });
-        const whole = await waitUntilEnded(gateway, mine, id);
-        expect(whole).toMatchObject({ status: "failed", error: { code: "server_error" } });
-        expect(String((whole["error"] as Json)["message"]).length).toBeGreaterThan(10);
-        await waitUntil(
-          () => countOpenHolds(gateway.server.db),
-          (open) => open === 0,
-        );
-        expect(await readWallet(gateway.server.db, mine.id)).toEqual(before);
+        const ended = await waitUntilEnded(gateway, ownAccount, id);
+        expect(ended).toMatchObject({ status: "failed", error: { code: "server_error" } });
+        expect(String((ended["error"] as Json)["message"]).length).toBeGreaterThan(10);
+        await noOpenHolds(gateway);
+        expect(await readWallet(gateway.server.db, ownAccount.id)).toEqual(before);
       },
     );
 
-    test("are refused at once with what any call is refused with", async () => {
-      const poor = await registerAccount(gateway);
-      const refused = async (more: Json): Promise<readonly unknown[]> => {
-        const answer = await call(gateway, poor, "POST /v1/responses", {
-          body: { model: "sim/echo", input: "x", background: true, store: true, ...more },
+    test("are rejected with the same errors as other calls", async () => {
+      const unfunded = await registerAccount(gateway);
+      const rejection = async (fields: Json): Promise<readonly unknown[]> => {
+        const response = await call(gateway, unfunded, "POST /v1/responses", {
+          body: { model: "sim/echo", input: "x", background: true, store: true, ...fields },
         });
-        expectEnvelope("responses", answer.json);
-        return [answer.status, errorOf(answer.json)["code"]];
+        expectEnvelope("responses", response.json);
+        return [response.status, errorOf(response.json)["code"]];
       };
-      expect(await refused({ model: "sim/nothing" })).toEqual([404, "model_not_found"]);
-      expect(await refused({ model: "openai/gpt-5", max_output_tokens: 100_000 })).toEqual([
+      expect(await rejection({ model: "sim/unknown" })).toEqual([404, "model_not_found"]);
+      expect(await rejection({ model: "openai/gpt-5", max_output_tokens: 100_000 })).toEqual([
         402,
         "insufficient_credits",
       ]);
       const rows = await gateway.server.db.all(
         "select id from stored_response where account_id = ?",
-        [poor.id],
+        [unfunded.id],
       );
       expect(rows).toEqual([]);
     });
 
-    test("are begun once under one Idempotency-Key", async () => {
-      const mine = await fundedAccount(gateway);
-      const sent = {
-        headers: { "idempotency-key": "begin-once" },
+    test("are created once per Idempotency-Key", async () => {
+      const ownAccount = await fundedAccount(gateway);
+      const request = {
+        headers: { "idempotency-key": "create-once" },
         body: { model: "sim/echo", input: "once", background: true, store: true },
       };
-      const first = await call(gateway, mine, "POST /v1/responses", sent);
-      await waitUntilEnded(gateway, mine, first.json["id"]);
-      const second = await call(gateway, mine, "POST /v1/responses", sent);
+      const first = await call(gateway, ownAccount, "POST /v1/responses", request);
+      await waitUntilEnded(gateway, ownAccount, first.json["id"]);
+      const second = await call(gateway, ownAccount, "POST /v1/responses", request);
       expect(second.json).toEqual(first.json);
-      expect((await usageRecordsOf(gateway.server.db, mine.id)).length).toBe(1);
+      expect((await usageRecordsOf(gateway.server.db, ownAccount.id)).length).toBe(1);
     });
 
-    test("are bounded: sixteen of one account at once", async () => {
-      const mine = await fundedAccount(gateway);
-      const answers = await Promise.all(
+    test("are limited to 16 per account", async () => {
+      const ownAccount = await fundedAccount(gateway);
+      const responses = await Promise.all(
         Array.from({ length: 20 }, () =>
-          call(gateway, mine, "POST /v1/responses", {
+          call(gateway, ownAccount, "POST /v1/responses", {
             body: {
               model: "sim/echo",
-              input: SLOW,
+              input: SLOW_INPUT,
               max_output_tokens: 400,
               background: true,
               store: true,
@@ -252,61 +243,58 @@ for (const store of STORE_KINDS) {
           }),
         ),
       );
-      const statuses = answers.map(({ status }) => status).sort((one, other) => one - other);
+      const statuses = responses.map(({ status }) => status).sort((left, right) => left - right);
       expect(statuses).toEqual([...Array.from({ length: 16 }, () => 200), 429, 429, 429, 429]);
-      const refused = answers.find(({ status }) => status === 429);
-      expect(Number(refused?.headers.get("retry-after"))).toBeGreaterThan(0);
-      for (const { status, json } of answers)
-        if (status === 200) await cancelResponse(gateway, mine, json["id"]);
-      await waitUntil(
-        () => countOpenHolds(gateway.server.db),
-        (open) => open === 0,
-      );
+      const limited = responses.find(({ status }) => status === 429);
+      expect(Number(limited?.headers.get("retry-after"))).toBeGreaterThan(0);
+      for (const { status, json } of responses)
+        if (status === 200) await cancelResponse(gateway, ownAccount, json["id"]);
+      await noOpenHolds(gateway);
     });
   });
 }
 
-describe("a background response whose process died", () => {
-  test("has failed after the restart, and holds nothing", async () => {
-    const place = createTempFolder();
-    const first = await startPostern(["serve"], place.settings);
+describe("a background response of a dead process", () => {
+  test("has failed after a restart, without a hold", async () => {
+    const folder = createTempFolder();
+    const first = await startPostern(["serve"], folder.settings);
     const account = await registerAccount(first);
     const accepted = await createResponse(first, account, {
       model: "sim/echo",
-      input: SLOW,
+      input: SLOW_INPUT,
       background: true,
       store: true,
     });
-    const done = await createResponse(first, account, {
+    const completed = await createResponse(first, account, {
       model: "sim/echo",
-      input: "kept",
+      input: "done",
       store: true,
     });
     process.kill(-Number(first.process.pid), "SIGKILL");
     await first.exited;
-    const second = await startPostern(["serve"], place.settings);
+    const second = await startPostern(["serve"], folder.settings);
     const { json } = await getResponse(second, account, accepted["id"]);
     expect(json).toMatchObject({ status: "failed", error: { code: "server_error" } });
-    expect((await getResponse(second, account, done["id"])).json).toEqual(done);
+    expect((await getResponse(second, account, completed["id"])).json).toEqual(completed);
     const wallet = await call(second, account, "GET /v1/account");
     expect(wallet.json["balance"]).toMatchObject({ held_credits: 0 });
     process.kill(-Number(second.process.pid), "SIGKILL");
     await second.exited;
-    place.remove();
+    folder.remove();
   });
 });
 
-describe("a process that is killed while it stores", () => {
-  test("has every response that a client saw complete, after each of five kills", async () => {
-    const place = createTempFolder();
-    let running = await startPostern(["serve"], place.settings);
+describe("a process killed while it stores responses", () => {
+  test("has every response that a client received, after five kills", async () => {
+    const folder = createTempFolder();
+    let running = await startPostern(["serve"], folder.settings);
     const account = await registerAccount(running);
-    const seen = new Map<unknown, Json>();
+    const completed = new Map<unknown, Json>();
     for (let kill = 0; kill < 5; kill++) {
       const target = running;
-      const stopping = new AbortController();
-      const hammer = async (worker: number): Promise<void> => {
-        for (let turn = 0; !stopping.signal.aborted; turn++) {
+      const abort = new AbortController();
+      const sendUntilKilled = async (worker: number): Promise<void> => {
+        for (let turn = 0; !abort.signal.aborted; turn++) {
           const body = {
             model: "sim/tiny",
             input: `${kill} ${worker} ${turn}`,
@@ -316,34 +304,30 @@ describe("a process that is killed while it stores", () => {
           };
           const response = await createResponse(target, account, body).catch(() => undefined);
           if (response === undefined) return;
-          if (response["status"] === "completed") seen.set(response["id"], response);
+          if (response["status"] === "completed") completed.set(response["id"], response);
         }
       };
-      const workers = Array.from({ length: 8 }, (_, worker) => hammer(worker));
-      const before = seen.size;
-      await waitUntil(
-        () => seen.size,
-        (size) => size > before + 20,
-        20_000,
-      );
+      const workers = Array.from({ length: 8 }, (_, worker) => sendUntilKilled(worker));
+      const before = completed.size;
+      await eventually(() => completed.size > before + 20, { timeoutMs: 30_000 });
       process.kill(-Number(target.process.pid), "SIGKILL");
-      stopping.abort();
+      abort.abort();
       await Promise.all([target.exited, ...workers]);
-      running = await startPostern(["serve"], place.settings);
+      running = await startPostern(["serve"], folder.settings);
     }
-    for (const [id, response] of seen) {
-      const answer = await getResponse(running, account, id);
-      expect([answer.status, answer.json]).toEqual([200, response]);
+    for (const [id, response] of completed) {
+      const stored = await getResponse(running, account, id);
+      expect([stored.status, stored.json]).toEqual([200, response]);
     }
-    expect(seen.size).toBeGreaterThan(100);
+    expect(completed.size).toBeGreaterThan(100);
     process.kill(-Number(running.process.pid), "SIGKILL");
     await running.exited;
-    place.remove();
+    folder.remove();
   });
 });
 
 describe("two processes on one PostgreSQL", () => {
-  test("a response is read, gone on from and cancelled through either", async () => {
+  test("read, continue and cancel each other's responses", async () => {
     const databaseUrl = await testPostgres();
     const secret = "a-master-secret-for-both-processes-0123";
     const names = ["one", "two"] as const;
@@ -367,22 +351,16 @@ describe("two processes on one PostgreSQL", () => {
     expect((await getResponse(two, account, first["id"])).json).toEqual(first);
     const slow = await createResponse(one, account, {
       model: "sim/echo",
-      input: SLOW,
+      input: SLOW_INPUT,
       background: true,
       store: true,
       previous_response_id: first["id"],
     });
     expect((await getResponse(two, account, slow["id"])).json["status"]).toBe("in_progress");
-    await waitUntil(
-      async () => (await simStats(one)).open_streams,
-      (open) => open > 0,
-    );
-    const cancelled = await call(two, account, `POST /v1/responses/${String(slow["id"])}/cancel`);
-    expect([cancelled.status, cancelled.json["status"]]).toEqual([200, "cancelled"]);
-    await waitUntil(
-      async () => (await simStats(one)).open_streams,
-      (open) => open === 0,
-    );
+    await openStreams(one, true);
+    const canceled = await call(two, account, `POST /v1/responses/${String(slow["id"])}/cancel`);
+    expect([canceled.status, canceled.json["status"]]).toEqual([200, "cancelled"]);
+    await openStreams(one, false);
     await expectSettledLedger(one.server.db);
     for (const gateway of gateways) await gateway.stop();
   });

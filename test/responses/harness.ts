@@ -1,6 +1,7 @@
-// What the tests of stored responses share: a gateway on either store with every kind of provider, and calls to it.
+// A gateway with one provider per wire, and calls to its Responses API.
 
 import { validateResponsesStream } from "../wires/validate-responses-stream.ts";
+import { eventually } from "../support/eventually.ts";
 import type { GatewayOptions } from "../support/gateway.ts";
 import {
   type TestAccount,
@@ -8,9 +9,15 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
-import { grantCredits, type Json, waitUntil, USD } from "../inference/support/harness.ts";
+import {
+  countOpenHolds,
+  grantCredits,
+  type Json,
+  simStats,
+  USD,
+} from "../inference/support/harness.ts";
 
-/** One model on each wire that a Responses call may go out on. */
+/** One model per wire, and a simulated one. */
 export const MODELS = {
   responses: "openai/gpt-5-mini",
   messages: "anthropic/claude-haiku-4-5",
@@ -42,13 +49,13 @@ export async function call(
   gateway: Pick<Gateway, "url">,
   account: TestAccount,
   route: string,
-  sent: { readonly body?: Json; readonly headers?: Record<string, string> } = {},
+  request: { readonly body?: Json; readonly headers?: Record<string, string> } = {},
 ): Promise<ApiResponse> {
   const [method = "", path = ""] = route.split(" ");
   const response = await fetch(gateway.url + path, {
     method,
-    headers: { ...account.headers, ...sent.headers },
-    ...(sent.body === undefined ? {} : { body: JSON.stringify(sent.body) }),
+    headers: { ...account.headers, ...request.headers },
+    ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
   });
   const text = await response.text();
   return { status: response.status, headers: response.headers, text, json: jsonOf(text) };
@@ -58,26 +65,26 @@ function jsonOf(text: string): Json {
   return text.startsWith("{") ? (JSON.parse(text) as Json) : {};
 }
 
-/** Creates a response and gives it as its caller sees it, whole or out of its stream. */
+/** Creates a response and returns it, or the final one of its stream. */
 export async function createResponse(
   gateway: Pick<Gateway, "url">,
   account: TestAccount,
   body: Json,
 ): Promise<Json> {
-  const answer = await call(gateway, account, "POST /v1/responses", {
+  const reply = await call(gateway, account, "POST /v1/responses", {
     body: { max_output_tokens: 400, ...body },
   });
-  if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
-  if (body["stream"] !== true) return answer.json;
-  // The simulator's own wire is relayed as it came; what the gateway writes itself must obey the grammar.
+  if (reply.status !== 200) throw new Error(`${reply.status} ${reply.text}`);
+  if (body["stream"] !== true) return reply.json;
+  // Validates translated streams; those of the Responses wire are passed through.
   if (!/^(openai|sim)\//.test(String(body["model"]))) {
-    const events = [...answer.text.matchAll(/^event: (.*)\ndata: (.*)$/gm)];
-    const wrong = validateResponsesStream(
+    const events = [...reply.text.matchAll(/^event: (.*)\ndata: (.*)$/gm)];
+    const problems = validateResponsesStream(
       events.map(([, name = "", data = ""]) => ({ name, data })),
     );
-    if (wrong.length > 0) throw new Error(wrong.join("\n"));
+    if (problems.length > 0) throw new Error(problems.join("\n"));
   }
-  return lastResponse(answer.text);
+  return lastResponse(reply.text);
 }
 
 function lastResponse(stream: string): Json {
@@ -115,11 +122,19 @@ export async function waitUntilEnded(
   account: TestAccount,
   id: unknown,
 ): Promise<Json> {
-  return await waitUntil(
-    async () => (await getResponse(gateway, account, id)).json,
-    ({ status }) => status !== "in_progress",
-    10_000,
-  );
+  return await eventually(async () => {
+    const { json } = await getResponse(gateway, account, id);
+    return json["status"] !== "in_progress" && json;
+  });
+}
+
+/** Waits until the simulator has open streams, or none. */
+export async function openStreams(gateway: Gateway, isOpen: boolean): Promise<void> {
+  await eventually(async () => (await simStats(gateway)).open_streams > 0 === isOpen);
+}
+
+export async function noOpenHolds({ server }: Gateway): Promise<void> {
+  await eventually(async () => (await countOpenHolds(server.db)) === 0);
 }
 
 export async function cancelResponse(

@@ -1,4 +1,4 @@
-// The official client, unmodified.
+// Stored responses with the official clients.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -9,7 +9,7 @@ import type { Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { MODELS, openGateway, fundedAccount } from "./harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 for (const store of STORE_KINDS) {
@@ -24,7 +24,7 @@ for (const store of STORE_KINDS) {
     afterAll(() => gateway.stop());
 
     for (const [wire, model] of Object.entries(MODELS))
-      test(`creates, goes on, retrieves, lists the input and deletes (${wire})`, async () => {
+      test(`creates, continues, retrieves, lists input items and deletes (${wire})`, async () => {
         const first = await client.responses.create({
           model,
           input: "My name is Ada.",
@@ -53,16 +53,16 @@ for (const store of STORE_KINDS) {
           { type: "message", content: [{ type: "input_text", text: "What is my name?" }] },
         ]);
         await client.responses.delete(id);
-        const gone = await client.responses.retrieve(id).catch((error: unknown) => error);
-        expect(gone).toBeInstanceOf(NotFoundError);
+        const error = await client.responses.retrieve(id).catch((reason: unknown) => reason);
+        expect(error).toBeInstanceOf(NotFoundError);
       });
 
-    test("pages through the input", async () => {
+    test("pages through input items", async () => {
       const { id } = await client.responses.create({
         model: "sim/echo",
-        input: Array.from({ length: 7 }, (_, place) => ({
+        input: Array.from({ length: 7 }, (_, index) => ({
           role: "user" as const,
-          content: `item ${place}`,
+          content: `item ${index}`,
         })),
         store: true,
       });
@@ -70,10 +70,10 @@ for (const store of STORE_KINDS) {
       for await (const item of client.responses.inputItems.list(id, { order: "asc", limit: 3 }))
         if (item.type === "message" && item.content[0]?.type === "input_text")
           texts.push(item.content[0].text);
-      expect(texts).toEqual([0, 1, 2, 3, 4, 5, 6].map((place) => `item ${place}`));
+      expect(texts).toEqual([0, 1, 2, 3, 4, 5, 6].map((index) => `item ${index}`));
     });
 
-    test("runs one in the background, polls it, and cancels another", async () => {
+    test("polls and cancels background responses", async () => {
       let response = await client.responses.create({
         model: "sim/echo",
         input: "[[sim: latency=200]] poll me",
@@ -94,7 +94,7 @@ for (const store of STORE_KINDS) {
       expect((await client.responses.cancel(slow.id)).status).toBe("cancelled");
     });
 
-    test("gets typed errors", async () => {
+    test("throws typed errors", async () => {
       const missing = await client.responses
         .create({
           model: "sim/echo",
@@ -117,7 +117,7 @@ for (const store of STORE_KINDS) {
 }
 
 describe("the ai package", () => {
-  test("refers to items that are stored, over several steps with tools and a second turn", async () => {
+  test("references stored items over several steps with tools and a second turn", async () => {
     const gateway = await openGateway({});
     const { key } = await fundedAccount(gateway);
     const provider = createOpenAI({ apiKey: key, baseURL: `${gateway.url}/v1` });

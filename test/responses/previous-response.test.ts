@@ -1,4 +1,4 @@
-// A conversation goes on by the id of a stored response: with every provider, on every wire, streamed or not.
+// Conversations that continue by `previous_response_id`, with every provider and wire, streamed or not.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -21,7 +21,7 @@ import {
   textOf,
 } from "./harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL.
 setDefaultTimeout(60_000);
 
 const WEATHER_TOOL = {
@@ -32,12 +32,12 @@ const WEATHER_TOOL = {
 };
 
 const REQUEST_VARIANTS: Readonly<Record<string, Json>> = {
-  whole: {},
+  "not streamed": {},
   streamed: { stream: true },
   "in the background": { background: true },
 };
 
-/** Everything that was said, in the order in which a provider was told it, whatever its wire. */
+/** The conversation in a provider request of any wire. */
 function sentText(body: Json): string {
   return JSON.stringify(body["input"] ?? body["messages"] ?? body["contents"]);
 }
@@ -47,7 +47,7 @@ async function providerRequestBody(gateway: Gateway): Promise<Json> {
 }
 
 for (const store of STORE_KINDS) {
-  describe(`going on from a stored response on ${store}`, () => {
+  describe(`previous_response_id on ${store}`, () => {
     let gateway: Gateway;
     let account: TestAccount;
     beforeAll(async () => {
@@ -65,12 +65,12 @@ for (const store of STORE_KINDS) {
         [true, true, true],
         [true, false, true],
       ])
-        test(`tells ${wire} all of three turns, streamed as ${streams.join(", ")}`, async () => {
+        test(`sends all three turns to ${wire}, streamed as ${streams.join(", ")}`, async () => {
           let previous: unknown;
-          for (const [place, stream] of streams.entries()) {
+          for (const [turn, stream] of streams.entries()) {
             const response = await createResponse(gateway, account, {
               model,
-              input: `turn number ${place}`,
+              input: `turn number ${turn}`,
               stream,
               store: true,
               ...(previous === undefined ? {} : { previous_response_id: previous }),
@@ -78,30 +78,30 @@ for (const store of STORE_KINDS) {
             expect(response["status"]).toBe("completed");
             expect(response["store"]).toBe(true);
             expect(response["previous_response_id"] ?? undefined).toBe(previous as string);
-            expect(textOf(response)).toBe(`You said: turn number ${place}`);
+            expect(textOf(response)).toBe(`You said: turn number ${turn}`);
             expect(String(response["id"])).toMatch(/^resp_[0-9a-z]{26}$/);
-            const kept = await getResponse(gateway, account, response["id"]);
-            expect(kept.json).toEqual(response);
+            const stored = await getResponse(gateway, account, response["id"]);
+            expect(stored.json).toEqual(response);
             previous = response["id"];
           }
           const body = await providerRequestBody(gateway);
-          const said = sentText(body);
-          const places = [
+          const text = sentText(body);
+          const positions = [
             "turn number 0",
             "You said: turn number 0",
             "turn number 1",
             "You said: turn number 1",
             "turn number 2",
-          ].map((words) => said.indexOf(words));
-          expect(places).toEqual(places.toSorted((one, other) => one - other));
-          expect(places).not.toContain(-1);
+          ].map((words) => text.indexOf(words));
+          expect(positions).toEqual(positions.toSorted((left, right) => left - right));
+          expect(positions).not.toContain(-1);
           expect(body["previous_response_id"]).toBeUndefined();
           expect(body["store"] ?? false).toBe(false);
-          expect(said).not.toContain('"id":');
+          expect(text).not.toContain('"id":');
         });
 
     for (const wire of ["messages", "gemini", "chat"] as const)
-      test(`says what Codex must be told where ${wire} has no search for it`, async () => {
+      test(`explains on ${wire}, which has no web search, how to turn it off in Codex`, async () => {
         const answer = await call(gateway, account, "POST /v1/responses", {
           body: { model: MODELS[wire], input: "hi", tools: [{ type: "web_search" }] },
         });
@@ -111,8 +111,8 @@ for (const store of STORE_KINDS) {
       });
 
     for (const wire of ["messages", "gemini", "chat"] as const)
-      for (const [how, said] of Object.entries(REQUEST_VARIANTS))
-        test(`keeps the namespace of a call, ${how}, on ${wire}`, async () => {
+      for (const [variant, fields] of Object.entries(REQUEST_VARIANTS))
+        test(`keeps the namespace of a call on ${wire} (${variant})`, async () => {
           const model = MODELS[wire];
           const tools = ["sky", "sea"].map((name) => ({
             type: "namespace",
@@ -126,19 +126,19 @@ for (const store of STORE_KINDS) {
             tools,
             tool_choice: { type: "function", name: "weather", namespace: "sea" },
             store: true,
-            ...said,
+            ...fields,
           });
-          const kept = await waitUntilEnded(gateway, account, first["id"]);
-          const output = kept["output"] as readonly Json[];
-          const called = output.find(({ type }) => type === "function_call");
-          expect(called).toMatchObject({ name: "weather", namespace: "sea" });
-          expect(kept["tools"]).toMatchObject(tools);
+          const ended = await waitUntilEnded(gateway, account, first["id"]);
+          const output = ended["output"] as readonly Json[];
+          const functionCall = output.find(({ type }) => type === "function_call");
+          expect(functionCall).toMatchObject({ name: "weather", namespace: "sea" });
+          expect(ended["tools"]).toMatchObject(tools);
           const next = await createResponse(gateway, account, {
             model,
             input: [
               {
                 type: "function_call_output",
-                call_id: called?.["call_id"],
+                call_id: functionCall?.["call_id"],
                 output: "rain",
               },
             ],
@@ -146,45 +146,49 @@ for (const store of STORE_KINDS) {
             previous_response_id: first["id"],
           });
           expect(textOf(next)).toContain("rain");
-          const told = sentText(await providerRequestBody(gateway));
-          expect(told).toContain('"sea__weather"');
-          expect(told).not.toContain("namespace");
+          const text = sentText(await providerRequestBody(gateway));
+          expect(text).toContain('"sea__weather"');
+          expect(text).not.toContain("namespace");
         });
 
     for (const [wire, model] of Object.entries(MODELS))
-      test(`gives ${wire} the result of a tool that the turn before called`, async () => {
-        const asked = await createResponse(gateway, account, {
+      test(`sends ${wire} the result of a tool call of the previous turn`, async () => {
+        const first = await createResponse(gateway, account, {
           model,
           input: "What is the weather in Rome?",
           tools: [WEATHER_TOOL],
           tool_choice: "required",
           store: true,
         });
-        const items = asked["output"] as readonly Json[];
-        const called = items.find(({ type }) => type === "function_call");
-        expect(called).toBeDefined();
-        const answered = await createResponse(gateway, account, {
+        const items = first["output"] as readonly Json[];
+        const functionCall = items.find(({ type }) => type === "function_call");
+        expect(functionCall).toBeDefined();
+        const second = await createResponse(gateway, account, {
           model,
           input: [
-            { type: "function_call_output", call_id: called?.["call_id"], output: "sunny, 21" },
+            {
+              type: "function_call_output",
+              call_id: functionCall?.["call_id"],
+              output: "sunny, 21",
+            },
           ],
           tools: [WEATHER_TOOL],
           stream: true,
           store: true,
-          previous_response_id: asked["id"],
+          previous_response_id: first["id"],
         });
-        expect(answered["status"]).toBe("completed");
-        const said = sentText(await providerRequestBody(gateway));
-        expect(said.indexOf("weather in Rome")).toBeGreaterThan(-1);
-        expect(said.indexOf("sunny, 21")).toBeGreaterThan(said.indexOf("weather in Rome"));
+        expect(second["status"]).toBe("completed");
+        const text = sentText(await providerRequestBody(gateway));
+        expect(text.indexOf("weather in Rome")).toBeGreaterThan(-1);
+        expect(text.indexOf("sunny, 21")).toBeGreaterThan(text.indexOf("weather in Rome"));
       });
 
-    test("carries a conversation from one provider to the next, and back", async () => {
+    test("continues a conversation with other providers", async () => {
       let previous: unknown;
-      for (const [place, model] of [...Object.values(MODELS), MODELS.responses].entries()) {
+      for (const [turn, model] of [...Object.values(MODELS), MODELS.responses].entries()) {
         const response = await createResponse(gateway, account, {
           model,
-          input: `leg ${place} [[sim: reasoning=20]]`,
+          input: `turn ${turn} [[sim: reasoning=20]]`,
           reasoning: model.includes("llama") ? undefined : { effort: "low" },
           store: true,
           ...(previous === undefined ? {} : { previous_response_id: previous }),
@@ -192,20 +196,20 @@ for (const store of STORE_KINDS) {
         expect(response["status"]).toBe("completed");
         previous = response["id"];
       }
-      const said = sentText(await providerRequestBody(gateway));
-      for (const place of [0, 1, 2, 3, 4, 5]) expect(said).toContain(`leg ${place}`);
-      // What other providers' models thought is sealed, and this one could not open it.
-      expect(said).not.toContain("pst1.");
+      const text = sentText(await providerRequestBody(gateway));
+      for (const turn of [0, 1, 2, 3, 4, 5]) expect(text).toContain(`turn ${turn}`);
+      // Encrypted reasoning of other providers is not sent: this one could not decrypt it.
+      expect(text).not.toContain("pst1.");
     });
 
-    test("gives reasoning back to the model that made it, and to no other", async () => {
+    test("sends encrypted reasoning only to the model that created it", async () => {
       const first = await createResponse(gateway, account, {
         model: "openai/gpt-5-mini",
         input: "[[sim: reasoning=40]] think",
         store: true,
       });
       expect(JSON.stringify(first["output"])).toContain("encrypted_content");
-      const go = async (model: string): Promise<readonly Json[]> => {
+      const continueWith = async (model: string): Promise<readonly Json[]> => {
         await createResponse(gateway, account, {
           model,
           input: "and now?",
@@ -213,17 +217,17 @@ for (const store of STORE_KINDS) {
         });
         return (await providerRequestBody(gateway))["input"] as readonly Json[];
       };
-      const same = (await go("openai/gpt-5-mini")).map(({ type }) => type);
+      const same = (await continueWith("openai/gpt-5-mini")).map(({ type }) => type);
       expect(same).toEqual(["message", "reasoning", "message", "message"]);
-      const told = await call(gateway, account, "POST /v1/responses", {
+      const dropped = await call(gateway, account, "POST /v1/responses", {
         body: { model: "openai/gpt-5", input: "x", previous_response_id: first["id"] },
       });
-      expect(told.headers.get("x-postern-dropped")).toBe("previous_response_id");
-      const other = (await go("openai/gpt-5")).map(({ type }) => type);
+      expect(dropped.headers.get("x-postern-dropped")).toBe("previous_response_id");
+      const other = (await continueWith("openai/gpt-5")).map(({ type }) => type);
       expect(other).toEqual(["message", "message", "message"]);
     });
 
-    test("asks a provider that can for encrypted reasoning only where the reply is stored, beside what was asked", async () => {
+    test("requests encrypted reasoning only for stored replies of models that reason", async () => {
       const include = ["message.output_text.logprobs"];
       await createResponse(gateway, account, { model: "openai/gpt-5-mini", input: "x", include });
       expect((await providerRequestBody(gateway))["include"]).toEqual(include);
@@ -245,7 +249,7 @@ for (const store of STORE_KINDS) {
       expect((await providerRequestBody(gateway))["include"]).toBeUndefined();
     });
 
-    test("does not carry instructions over", async () => {
+    test("does not repeat instructions of earlier turns", async () => {
       const first = await createResponse(gateway, account, {
         model: "sim/echo",
         instructions: "Speak like a pirate.",
@@ -261,7 +265,7 @@ for (const store of STORE_KINDS) {
       expect((await lastSimulatorRequest(gateway)).body).toContain("hello");
     });
 
-    test("leaves the bytes of what the caller wrote as they came", async () => {
+    test("does not reformat the caller's JSON", async () => {
       const first = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "a",
@@ -279,7 +283,7 @@ for (const store of STORE_KINDS) {
       expect(body).toContain('"seed":1.50e2');
     });
 
-    test("branches: two responses may go on from the same one", async () => {
+    test("allows several responses to continue the same one", async () => {
       const first = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "a",
@@ -292,15 +296,15 @@ for (const store of STORE_KINDS) {
           store: true,
           previous_response_id: first["id"],
         });
-        const said = sentText(await providerRequestBody(gateway));
-        expect([said.includes("left"), said.includes("right")]).toEqual([
+        const text = sentText(await providerRequestBody(gateway));
+        expect([text.includes("left"), text.includes("right")]).toEqual([
           input === "left",
           input === "right",
         ]);
       }
     });
 
-    test("puts a stored item in the place of its reference", async () => {
+    test("replaces references by stored items", async () => {
       const first = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "refer to me",
@@ -308,11 +312,11 @@ for (const store of STORE_KINDS) {
       });
       const [item] = first["output"] as readonly Json[];
       const page = await getResponse(gateway, account, first["id"], "/input_items");
-      const [own] = page.json["data"] as readonly Json[];
+      const [inputItem] = page.json["data"] as readonly Json[];
       await createResponse(gateway, account, {
         model: "sim/echo",
         input: [
-          { type: "item_reference", id: own?.["id"] },
+          { type: "item_reference", id: inputItem?.["id"] },
           { id: item?.["id"] },
           { type: "message", role: "user", content: "so?" },
         ],
@@ -326,22 +330,22 @@ for (const store of STORE_KINDS) {
       expect(sentText(body)).toContain("You said: refer to me");
     });
 
-    test("refuses a reference to another account's item", async () => {
+    test("rejects a reference to an item of another account", async () => {
       const first = await createResponse(gateway, account, {
         model: "sim/echo",
-        input: "mine alone",
+        input: "private text",
         store: true,
       });
       const [item] = first["output"] as readonly Json[];
-      const stranger = await fundedAccount(gateway);
-      const answer = await call(gateway, stranger, "POST /v1/responses", {
+      const otherAccount = await fundedAccount(gateway);
+      const answer = await call(gateway, otherAccount, "POST /v1/responses", {
         body: { model: "sim/echo", input: [{ type: "item_reference", id: item?.["id"] }] },
       });
       expect(answer.status).toBe(400);
-      expect(answer.text).not.toContain("mine alone");
+      expect(answer.text).not.toContain("private text");
     });
 
-    test("holds for the whole conversation, and charges what the provider counted", async () => {
+    test("charges the tokens of the whole conversation", async () => {
       const first = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "word ".repeat(500),
@@ -357,7 +361,7 @@ for (const store of STORE_KINDS) {
       expect(tokens(second)).toBeGreaterThan(tokens(first));
     });
 
-    test("names a field of the request itself where it is wrong, not of what came before", async () => {
+    test("names a wrong field by its path in the caller's request", async () => {
       const first = await createResponse(gateway, account, {
         model: MODELS.messages,
         input: "a",
@@ -366,7 +370,7 @@ for (const store of STORE_KINDS) {
       const answer = await call(gateway, account, "POST /v1/responses", {
         body: {
           model: MODELS.messages,
-          input: [{ type: "message", role: "nobody", content: "x" }],
+          input: [{ type: "message", role: "unknown", content: "x" }],
           previous_response_id: first["id"],
         },
       });
@@ -376,24 +380,24 @@ for (const store of STORE_KINDS) {
     });
 
     test.each(["newline=crlf", "newline=cr", "slice=3", "newline=crlf slice=1", "keepalive"])(
-      "stores a stream however it comes (%s)",
-      async (order) => {
+      "stores streams with any framing (%s)",
+      async (directives) => {
         const answer = await call(gateway, account, "POST /v1/responses", {
           body: {
             model: "sim/echo",
-            input: `[[sim: ${order} chunks=5 text="zwölf 😀 words"]] x`,
+            input: `[[sim: ${directives} chunks=5 text="zwölf 😀 words"]] x`,
             stream: true,
             store: true,
           },
         });
         const id = /"id":"(resp_[0-9a-z]{26})"/.exec(answer.text)?.[1];
-        const kept = await getResponse(gateway, account, id);
-        expect(kept.status).toBe(200);
-        expect(textOf(kept.json)).toBe("zwölf 😀 words");
+        const stored = await getResponse(gateway, account, id);
+        expect(stored.status).toBe(200);
+        expect(textOf(stored.json)).toBe("zwölf 😀 words");
       },
     );
 
-    test("says our id on every event of a stream that carries the response", async () => {
+    test("has the same id in all events of a stream", async () => {
       for (const model of [MODELS.responses, MODELS.messages]) {
         const answer = await call(gateway, account, "POST /v1/responses", {
           body: { model, input: "x", stream: true, store: true },
@@ -407,7 +411,7 @@ for (const store of STORE_KINDS) {
       }
     });
 
-    test("goes on with the caller's own key, where nothing is stored at the provider either", async () => {
+    test("works with the caller's own key, without storage at the provider", async () => {
       const owner = await fundedAccount(gateway);
       const added = await call(gateway, owner, "POST /v1/provider-keys", {
         body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
@@ -432,7 +436,7 @@ for (const store of STORE_KINDS) {
       expect(sentText(body)).toContain("on my own key");
     });
 
-    test("relays a provider's own references on the caller's own key, and keeps nothing", async () => {
+    test("passes provider-side references through with the caller's own key, and stores nothing", async () => {
       const owner = await fundedAccount(gateway);
       await call(gateway, owner, "POST /v1/provider-keys", {
         body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
@@ -454,22 +458,22 @@ for (const store of STORE_KINDS) {
       expect(rows).toEqual([]);
     });
 
-    test("relays a provider's own conversation on the caller's own key, and refuses it on another wire", async () => {
+    test("passes provider-side conversations through with the caller's own key, and rejects them on another wire", async () => {
       const owner = await fundedAccount(gateway);
       for (const provider of ["openai", "anthropic"])
         await call(gateway, owner, "POST /v1/provider-keys", {
           body: { provider, api_key: "sk-ant-api03-0123456789abcdef" },
         });
-      for (const more of [{ conversation: "conv_1" }, { conversation: "conv_1", store: true }]) {
+      for (const fields of [{ conversation: "conv_1" }, { conversation: "conv_1", store: true }]) {
         const answer = await call(gateway, owner, "POST /v1/responses", {
-          body: { model: MODELS.responses, input: "x", ...more },
+          body: { model: MODELS.responses, input: "x", ...fields },
         });
         expect([answer.status, answer.headers.get("x-postern-byok")]).toEqual([200, "true"]);
         const { model: _model, input: _input, ...sent } = await providerRequestBody(gateway);
-        expect(sent).toEqual(more);
-        // It lies where the caller put it, and not here.
-        const kept = await getResponse(gateway, owner, String(answer.json["id"]));
-        expect(kept.status).toBe(404);
+        expect(sent).toEqual(fields);
+        // Stored at the provider, not here.
+        const stored = await getResponse(gateway, owner, String(answer.json["id"]));
+        expect(stored.status).toBe(404);
       }
       const other = await call(gateway, owner, "POST /v1/responses", {
         body: { model: MODELS.messages, input: "x", conversation: "conv_1" },
