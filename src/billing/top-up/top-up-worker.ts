@@ -55,10 +55,10 @@ export async function processTopUps(deps: TopUpDeps, now: number): Promise<void>
     "select account_id from auto_top_up where due_at <= ? order by due_at limit ?",
     [now, BATCH_MAX],
   );
-  const begun: TopUp[] = [];
+  const started: TopUp[] = [];
   for (const row of due) {
     const topUp = await tryBeginTopUp(deps, text(row, "account_id"), now);
-    if (topUp !== undefined) begun.push(topUp);
+    if (topUp !== undefined) started.push(topUp);
   }
   const pending = await db.all("select * from top_up where due_at <= ? order by due_at limit ?", [
     now,
@@ -67,7 +67,7 @@ export async function processTopUps(deps: TopUpDeps, now: number): Promise<void>
   const claimed: TopUp[] = [];
   for (const topUp of pending.map(toTopUp))
     if (await claimTopUp(deps, topUp, now)) claimed.push(topUp);
-  await Promise.all([...begun, ...claimed].map((topUp) => runTopUp(deps, topUp, now)));
+  await Promise.all([...started, ...claimed].map((topUp) => runTopUp(deps, topUp, now)));
 }
 
 /** Finds balances below their threshold that no charge reported: after a new month, a crash or a refund. */
