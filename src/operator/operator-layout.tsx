@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The frame of the operator's pages, and the parts that several of them show.
+// The layout of the operator pages, and the components that several of them use.
 
 import type { Child } from "hono/jsx";
 import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
@@ -47,8 +47,7 @@ export function operatorPage({
       <form method="post" action={`${OPERATOR_PATH}/signout`}>
         <input type="hidden" name="csrf" value={operator.csrf} />
         <p>
-          Signed in as the operator {operator.email}. Everything that you change here is written
-          down under that name.{" "}
+          Signed in as operator {operator.email}. All changes are recorded in the audit log.{" "}
           <button type="submit" class="secondary">
             Sign out
           </button>
@@ -59,13 +58,13 @@ export function operatorPage({
 }
 
 export function DefinitionList({
-  figures,
+  items,
 }: {
-  readonly figures: readonly (readonly [name: string, value: Child])[];
+  readonly items: readonly (readonly [name: string, value: Child])[];
 }): Child {
   return (
     <dl class="stats">
-      {figures.map(([name, value]) => (
+      {items.map(([name, value]) => (
         <div>
           <dt>{name}</dt>
           <dd>{value}</dd>
@@ -75,7 +74,7 @@ export function DefinitionList({
   );
 }
 
-/** Asks a list for all of it, or for one word's. */
+/** A select that filters a list by one value. */
 export function FilterSelect({
   name,
   label,
@@ -85,7 +84,7 @@ export function FilterSelect({
 }: {
   readonly name: string;
   readonly label: string;
-  /** What stands for no choice. */
+  /** The label of the option without a filter. */
   readonly allLabel: string;
   readonly options: readonly string[];
   readonly selected: string | undefined;
@@ -111,7 +110,7 @@ export interface Column {
   readonly isDate?: boolean;
 }
 
-/** A table whose first cell names its row. */
+/** A table whose first column has the row headers. */
 export function Table({
   label,
   columns,
@@ -123,7 +122,7 @@ export function Table({
   readonly rows: readonly (readonly Child[])[];
   readonly footer?: readonly Child[];
 }): Child {
-  const kind = (index: number): string | undefined => {
+  const cellClass = (index: number): string | undefined => {
     const { isNumber = false, isDate = false } = columns[index] ?? {};
     return isNumber ? "number" : isDate ? "date" : undefined;
   };
@@ -133,7 +132,7 @@ export function Table({
         <thead>
           <tr>
             {columns.map(({ name }, index) => (
-              <th scope="col" class={kind(index)}>
+              <th scope="col" class={cellClass(index)}>
                 {name}
               </th>
             ))}
@@ -142,11 +141,11 @@ export function Table({
         <tbody>
           {rows.map(([head, ...cells]) => (
             <tr>
-              <th scope="row" class={kind(0)}>
+              <th scope="row" class={cellClass(0)}>
                 {head}
               </th>
               {cells.map((cell, index) => (
-                <td class={kind(index + 1)}>{cell}</td>
+                <td class={cellClass(index + 1)}>{cell}</td>
               ))}
             </tr>
           ))}
@@ -155,7 +154,7 @@ export function Table({
           <tfoot>
             <tr>
               {footer.map((cell, index) => (
-                <td class={kind(index)}>{cell}</td>
+                <td class={cellClass(index)}>{cell}</td>
               ))}
             </tr>
           </tfoot>
@@ -181,7 +180,7 @@ export function OlderLink({
   const search = new URLSearchParams([...given, ["cursor", cursor]]);
   return (
     <p>
-      <a href={`${path}?${search.toString()}`}>Older ones</a>
+      <a href={`${path}?${search.toString()}`}>Older</a>
     </p>
   );
 }

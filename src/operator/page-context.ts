@@ -1,5 +1,5 @@
-// What the operator's pages are built of, and their guards: nobody but a signed-in operator sees one, and a form is
-// believed only from this very site, with the session's own token, once.
+// The dependencies and guards of the operator pages: every page needs an operator session, and every form must come from
+// this site, with the session's CSRF token, and is applied once.
 
 import { z } from "zod";
 import { decodeForm } from "../http/request/body-decoder.ts";
@@ -23,14 +23,14 @@ import {
 export interface OperatorContext {
   readonly db: Db;
   readonly sessions: OperatorSessions;
-  /** Absent where nobody vouches for people. */
+  /** Absent without an identity provider. */
   readonly signIn: SignIn | undefined;
   readonly idempotency: Idempotency;
-  /** Told of balances that an adjustment took below a mark. */
+  /** Called with the balance thresholds that an adjustment crossed. */
   readonly onBalanceThresholds: OnBalanceThresholds;
-  /** Asked after payments by x402 that an operator ends; absent where no node is set. */
+  /** Looks up x402 payments; absent without an RPC URL. */
   readonly chain: ChainClient | undefined;
-  /** How often one network may begin to sign in. */
+  /** Limits sign-in attempts per network. */
   readonly signInRateLimiter: RateLimiter;
   readonly baseUrl: string;
 }
@@ -45,7 +45,7 @@ export const OPERATOR_PAGE_DEFAULTS = {
 
 export const OPERATOR_SIGN_IN_PATH = `${OPERATOR_PATH}/signin`;
 
-/** Says at the sign-in that a form came after its session had ended, and did nothing. */
+/** The query value that makes the sign-in page say that the session had ended before a form arrived. */
 export const SESSION_EXPIRED = "lost";
 
 interface PageSpec<P, Q> {
@@ -61,7 +61,7 @@ interface PageSpec<P, Q> {
 }
 
 interface FormSpec<P> extends Omit<PageSpec<P, undefined>, "run" | "query"> {
-  /** A session that is over already is all that this form asks for. */
+  /** For the sign-out form: succeeds without a session. */
   readonly endsSession?: boolean;
   readonly run: (
     input: RouteInput<P, undefined, undefined, undefined>,
@@ -111,22 +111,20 @@ export function formRoute<P = undefined>(
   });
 }
 
-export const FormToken = z
-  .string()
-  .regex(FORM_TOKEN, "is missing: load the page again and use its form");
+export const FormToken = z.string().regex(FORM_TOKEN);
 
-// A form that is sent empty sends its fields as nothing.
+/** Browsers send an empty input as an empty string. */
 export const emptyAsUndefined = <T extends z.ZodType>(schema: T) =>
   z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
 
 export interface OperatorFormSubmission {
   readonly token: string;
-  /** All that it asks for: the same form with another wish is refused. */
+  /** The form's fields. Sending the token again with other fields is rejected. */
   readonly payload: unknown;
   readonly now: number;
 }
 
-/** Does what a form asks for once. A repetition is answered as the first time. */
+/** Applies a form once. Sending it again returns the first result. */
 export async function submitFormOnce(
   { db, idempotency }: OperatorContext,
   operator: Operator,

@@ -1,4 +1,4 @@
-// The operator's pages: the HTTP face of the operator room. There are none where the settings name no operator.
+// The routes of the operator pages. Empty if no operator is configured.
 
 import { z } from "zod";
 import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/audit.ts";
@@ -40,7 +40,7 @@ function accountsRoute(context: OperatorContext): Route {
   return pageRoute(context, {
     path: OPERATOR_PATH,
     id: "showAccounts",
-    summary: "All accounts, or those that are searched for",
+    summary: "List or search accounts",
     query: z.object({
       search: z.string().max(SEARCH_MAX).optional(),
       state: emptyAsUndefined(z.enum(ACCOUNT_STATES)),
@@ -60,7 +60,7 @@ function reportRoute({ db, ...context }: OperatorContext): Route {
     {
       path: `${OPERATOR_PATH}/report`,
       id: "showReport",
-      summary: "Income, costs and liabilities of a period",
+      summary: "Show the report of a period",
       query: z.object({ from: z.string().optional(), to: z.string().optional() }),
       run: async ({ query, now }, operator) => {
         const periodQuery = { from: query.from ?? "", to: query.to ?? "" };
@@ -81,14 +81,14 @@ function reportRoute({ db, ...context }: OperatorContext): Route {
 
 const AuditActionName = z.custom<AuditAction>(
   (name) => typeof name === "string" && Object.hasOwn(AUDIT_ACTIONS, name),
-  "is no action of the audit log",
+  "must be an action of the audit log",
 );
 
 function auditRoute(context: OperatorContext): Route {
   return pageRoute(context, {
     path: `${OPERATOR_PATH}/audit`,
-    id: "showHouseAudit",
-    summary: "Who did what, in all accounts",
+    id: "showAllAudit",
+    summary: "Show the audit log of all accounts",
     query: z.object({
       account: emptyAsUndefined(z.string().max(SEARCH_MAX)),
       actor: emptyAsUndefined(z.string().max(SEARCH_MAX)),

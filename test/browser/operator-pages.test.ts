@@ -1,4 +1,4 @@
-// The operator's pages in a real browser. Where POSTERN_TEST_PICTURES names a folder, a picture of each look is left there.
+// The operator pages in a real browser. POSTERN_TEST_PICTURES names a folder for screenshots.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
@@ -49,7 +49,7 @@ afterAll(async () => {
   await harness.gateway.stop();
 });
 
-/** A small past: accounts, calls, payments, money that went back, a payment that is not clear, a freeze. */
+/** Accounts, calls, payments, a refund, an unclear payment and a freeze. */
 async function createHistory(): Promise<void> {
   const { gateway, clock } = harness;
   const { db } = gateway.server;
@@ -63,7 +63,7 @@ async function createHistory(): Promise<void> {
     grantCredit(tx, {
       ...act,
       accountId: account.id,
-      reason: "a gift for the outage of the third of May",
+      reason: "compensation for the outage of May 3",
       id: "gift",
       amount: 12_500_000_000n,
     }),
@@ -78,13 +78,13 @@ async function createHistory(): Promise<void> {
       body: JSON.stringify({
         model: "sim/echo",
         max_tokens: 200,
-        messages: [{ role: "user", content: "What a fine day it is. ".repeat(40) }],
+        messages: [{ role: "user", content: "Describe the weather today. ".repeat(40) }],
       }),
     });
   await insertUnclearPayment(db, account.id, clock.now);
   for (const [index, amountCents] of [1_000, 25_000, 500].entries()) {
-    const about = { accountId: account.id, amountCents, now: clock.now + index };
-    const { id: invoiceId } = await db.write((tx) => createInvoice(tx, about));
+    const request = { accountId: account.id, amountCents, now: clock.now + index };
+    const { id: invoiceId } = await db.write((tx) => createInvoice(tx, request));
     const payment = { invoiceId, reference: `transfer ${index}`, now: clock.now };
     if (index < 2) await markPaid(deps, payment);
     if (index === 0) await markRefunded(deps, { ...payment, reference: "back", amountCents: 300 });
@@ -109,12 +109,11 @@ async function createHistory(): Promise<void> {
   }
 }
 
-async function openPage(target: string, look: DisplayMode): Promise<BrowserWindow> {
+async function openPage(target: string, mode: DisplayMode): Promise<BrowserWindow> {
   const { url } = harness.gateway;
-  const opened = await openWindow(browser, url, look);
+  const opened = await openWindow(browser, url, mode);
   const [name = "", value = ""] = session.cookie.split("=");
   await opened.page.context().addCookies([{ name, value, domain: "127.0.0.1", path: "/operator" }]);
-  // There is no script that could ask for more later.
   await opened.page.goto(url + target, { waitUntil: "load" });
   return opened;
 }
@@ -128,11 +127,11 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["payments", () => "/operator/payments"],
   ["audit", () => "/operator/audit"],
 ];
-const PAGE_LOOKS = PAGES.flatMap(([name, target]) =>
+const PAGE_MODES = PAGES.flatMap(([name, target]) =>
   DISPLAY_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
 );
 
-describe.each(PAGE_LOOKS)("the operator's %s on a %s in %s", (name, screen, scheme, target) => {
+describe.each(PAGE_MODES)("operator page %s on %s in %s mode", (name, screen, scheme, target) => {
   let opened: BrowserWindow;
   beforeAll(async () => {
     opened = await openPage(target(), { screen, scheme });
@@ -146,50 +145,50 @@ describe.each(PAGE_LOOKS)("the operator's %s on a %s in %s", (name, screen, sche
 
   testPageBasics(() => opened);
 
-  test("runs no script", async () => {
+  test("has no scripts", async () => {
     expect(await opened.page.locator("script").count()).toBe(0);
   });
 
-  test("every field has a name", async () => {
-    const nameless = await opened.page
+  test("has one label for every field", async () => {
+    const unlabeled = await opened.page
       .locator("input:not([type=hidden]), select")
       .evaluateAll((fields) =>
         fields
           .filter((field) => (field as HTMLInputElement).labels?.length !== 1)
           .map(({ id }) => id),
       );
-    expect(nameless).toEqual([]);
+    expect(unlabeled).toEqual([]);
   });
 
-  test("follows the colours that the person has chosen", async () => {
-    const ground = await opened.page.evaluate(() =>
+  test("follows the preferred color scheme", async () => {
+    const background = await opened.page.evaluate(() =>
       (getComputedStyle(document.body).backgroundColor.match(/\d+/g) ?? []).map(Number),
     );
-    expect((ground[0] ?? 0) < 128).toBe(scheme === "dark");
+    expect((background[0] ?? 0) < 128).toBe(scheme === "dark");
   });
 });
 
-describe("an operator with a mouse", () => {
-  test("adjusts a balance, sees it done, and a reload asks for nothing again", async () => {
+describe("operator forms in a browser", () => {
+  test("adjust a balance once, even after a reload", async () => {
     const before = (await readAudit(harness.gateway.server.db, "account.adjusted")).length;
     const { page, problems, close } = await openPage(`/operator/accounts/${account.id}`, {
       screen: "desktop",
       scheme: "light",
     });
-    await page.getByLabel("US dollars, with − for less").fill("-0.25");
+    await page.getByLabel("Amount (USD, may be negative)").fill("-0.25");
     await page.locator("#adjust-reason").fill("counted twice");
-    await page.getByRole("button", { name: "Adjust the balance" }).click();
+    await page.getByRole("button", { name: "Adjust balance" }).click();
     await page.waitForURL(/done=adjusted/);
-    expect(await page.getByRole("status").textContent()).toBe("The balance was adjusted.");
+    expect(await page.getByRole("status").textContent()).toBe("Balance adjusted.");
     await page.reload();
-    const told = await readAudit(harness.gateway.server.db, "account.adjusted");
-    expect(told.length - before).toBe(1);
-    expect(told.at(-1)?.detail).toMatchObject({ usd: "-0.25", reason: "counted twice" });
+    const entries = await readAudit(harness.gateway.server.db, "account.adjusted");
+    expect(entries.length - before).toBe(1);
+    expect(entries.at(-1)?.detail).toMatchObject({ usd: "-0.25", reason: "counted twice" });
     expect(problems).toEqual([]);
     await close();
   });
 
-  test("a double click is one change", async () => {
+  test("are applied once on a double click", async () => {
     const before = (await readAudit(harness.gateway.server.db, "account.credited")).length;
     const { page, close } = await openPage(`/operator/accounts/${account.id}`, {
       screen: "desktop",
@@ -197,7 +196,7 @@ describe("an operator with a mouse", () => {
     });
     await page.locator("#grant-usd").fill("1");
     await page.locator("#grant-reason").fill("double click");
-    await page.getByRole("button", { name: "Grant the credit" }).dblclick();
+    await page.getByRole("button", { name: "Grant credit" }).dblclick();
     await page.waitForURL(/done=granted/);
     expect((await readAudit(harness.gateway.server.db, "account.credited")).length - before).toBe(
       1,
@@ -205,12 +204,12 @@ describe("an operator with a mouse", () => {
     await close();
   });
 
-  test("what is missing is asked for before anything is sent", async () => {
+  test("require a reason before they are sent", async () => {
     const { page, close } = await openPage(`/operator/accounts/${account.id}`, {
       screen: "desktop",
       scheme: "light",
     });
-    await page.getByRole("button", { name: "Freeze the account" }).click();
+    await page.getByRole("button", { name: "Freeze account" }).click();
     expect(await page.evaluate(() => document.activeElement?.id)).toBe("freeze-reason");
     expect(
       (await fetchPage(harness, `/operator/accounts/${account.id}`, session)).text,
@@ -218,16 +217,15 @@ describe("an operator with a mouse", () => {
     await close();
   });
 
-  test("signs out, and the way back leads to the door", async () => {
-    const own = await signInOperator(harness);
-    const former = session;
-    session = own;
+  test("sign the operator out", async () => {
+    const previous = session;
+    session = await signInOperator(harness);
     const { page, close } = await openPage("/operator", { screen: "desktop", scheme: "light" });
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.waitForURL(/\/operator\/signin/);
     await page.goto(`${harness.gateway.url}/operator/audit`);
     expect(new URL(page.url()).pathname).toBe("/operator/signin");
-    session = former;
+    session = previous;
     await close();
   });
 });

@@ -1,5 +1,4 @@
-// The front page and the reference in a real browser. Where POSTERN_TEST_PICTURES names a folder, a picture of each look is
-// left there.
+// The home page and the API reference in a real browser. POSTERN_TEST_PICTURES names a folder for screenshots.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
@@ -15,7 +14,7 @@ import { DISPLAY_MODES, testPageBasics } from "../support/browser/page-checks.ts
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
-/** Enough to come past the head of the page and into its text. */
+/** Enough to get past the header and into the content. */
 const TAB_STOPS = 12;
 const PAGES = ["/", "/docs"];
 
@@ -29,8 +28,8 @@ afterAll(async () => {
   await gateway.stop();
 });
 
-async function openPage(target: string, look: DisplayMode): Promise<BrowserWindow> {
-  const opened = await openWindow(browser, gateway.url, look);
+async function openPage(target: string, mode: DisplayMode): Promise<BrowserWindow> {
+  const opened = await openWindow(browser, gateway.url, mode);
   await opened.page.goto(gateway.url + target, { waitUntil: "networkidle" });
   return opened;
 }
@@ -43,11 +42,11 @@ async function saveScreenshot(page: Page, name: string): Promise<void> {
   });
 }
 
-const PAGE_LOOKS = PAGES.flatMap((target) =>
+const PAGE_MODES = PAGES.flatMap((target) =>
   DISPLAY_MODES.map(({ screen, scheme }) => [target, screen, scheme] as const),
 );
 
-describe.each(PAGE_LOOKS)("%s on a %s in %s", (target, screen, scheme) => {
+describe.each(PAGE_MODES)("%s on %s in %s mode", (target, screen, scheme) => {
   let opened: BrowserWindow;
   beforeAll(async () => {
     opened = await openPage(target, { screen, scheme });
@@ -57,16 +56,16 @@ describe.each(PAGE_LOOKS)("%s on a %s in %s", (target, screen, scheme) => {
 
   testPageBasics(() => opened);
 
-  test("has a head", async () => {
+  test("has a header", async () => {
     expect(await opened.page.locator("header").count()).toBeGreaterThan(0);
   });
 
-  test("text can be told from what is behind it", async () => {
+  test("has sufficient text contrast", async () => {
     const worst = await opened.page.evaluate(lowestContrastText);
     expect({ ...worst, isLegible: worst.contrast >= 4.5 }).toEqual({ ...worst, isLegible: true });
   });
 
-  test("follows the colours that the person has chosen", async () => {
+  test("follows the preferred color scheme", async () => {
     const [red = 0] = await opened.page.evaluate(() =>
       (getComputedStyle(document.body).backgroundColor.match(/\d+/g) ?? []).map(Number),
     );
@@ -76,7 +75,7 @@ describe.each(PAGE_LOOKS)("%s on a %s in %s", (target, screen, scheme) => {
     expect(Math.max(red, rootRed) < 128).toBe(scheme === "dark");
   });
 
-  test("the place of the keyboard can be seen at every stop", async () => {
+  test("shows the keyboard focus on every element", async () => {
     const { page } = opened;
     await page.evaluate(() => {
       window.scrollTo(0, 0);
@@ -87,14 +86,14 @@ describe.each(PAGE_LOOKS)("%s on a %s in %s", (target, screen, scheme) => {
       await page.keyboard.press("Tab");
       stops.push(await page.evaluate(focusIndicator));
     }
-    // After the last stop the keyboard leaves the page for the browser, and comes back.
+    // After the last element, the focus moves to the browser and comes back.
     const own = stops.filter(({ what }) => !what.startsWith("BODY"));
     expect(own.filter(({ isVisible }) => !isVisible)).toEqual([]);
     expect(new Set(own.map(({ what }) => what)).size).toBeGreaterThan(3);
   });
 });
 
-/** The text whose colour is nearest to that of its ground, by the measure of WCAG 2. */
+/** The text with the lowest contrast (WCAG 2). */
 function lowestContrastText(): { readonly contrast: number; readonly text: string } {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgb = (color: string): readonly number[] => {
@@ -111,10 +110,10 @@ function lowestContrastText(): { readonly contrast: number; readonly text: strin
     });
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const groundOf = (element: Element | null): readonly number[] => {
+  const backgroundOf = (element: Element | null): readonly number[] => {
     for (let at = element; at !== null; at = at.parentElement) {
-      const ground = rgb(getComputedStyle(at).backgroundColor);
-      if ((ground[3] ?? 0) > 250) return ground;
+      const background = rgb(getComputedStyle(at).backgroundColor);
+      if ((background[3] ?? 0) > 250) return background;
     }
     return matchMedia("(prefers-color-scheme: dark)").matches ? [18, 18, 18] : [255, 255, 255];
   };
@@ -124,7 +123,10 @@ function lowestContrastText(): { readonly contrast: number; readonly text: strin
     const text = node.textContent?.trim() ?? "";
     const element = node.parentElement;
     if (text === "" || element === null || element.getClientRects().length === 0) continue;
-    const [one, other] = [light(rgb(getComputedStyle(element).color)), light(groundOf(element))];
+    const [one, other] = [
+      light(rgb(getComputedStyle(element).color)),
+      light(backgroundOf(element)),
+    ];
     const contrast = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
     if (contrast < worst.contrast) worst = { contrast, text: text.slice(0, 60) };
   }
@@ -135,9 +137,9 @@ function focusIndicator(): { readonly what: string; readonly isVisible: boolean 
   const focused = document.activeElement;
   if (!(focused instanceof HTMLElement)) return { what: "nothing", isVisible: false };
   const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(focused);
-  const place = focused.getBoundingClientRect();
+  const box = focused.getBoundingClientRect();
   const isOutlined = outlineStyle !== "none" && Number.parseFloat(outlineWidth) >= 1;
-  const isOnScreen = place.width > 0 && place.bottom > 0 && place.top < innerHeight;
+  const isOnScreen = box.width > 0 && box.bottom > 0 && box.top < innerHeight;
   return {
     what: `${focused.tagName} ${(focused.textContent ?? "").trim().slice(0, 30)}`,
     isVisible: isOnScreen && (isOutlined || boxShadow !== "none"),
@@ -145,31 +147,28 @@ function focusIndicator(): { readonly what: string; readonly isVisible: boolean 
 }
 
 describe("links", () => {
-  test.each(PAGES)(
-    "of %s that stay on this gateway all lead somewhere, fragments too",
-    async (target) => {
-      const { page, close } = await openPage(target, { screen: "desktop", scheme: "light" });
-      const links = await page
-        .locator("a[href]")
-        .evaluateAll((anchors) => anchors.map((anchor) => (anchor as HTMLAnchorElement).href));
-      const own = [...new Set(links)].filter((link) => link.startsWith(`${gateway.url}/`));
-      expect(own.length).toBeGreaterThan(3);
-      const ids = new Set(
-        await page.locator("[id]").evaluateAll((elements) => elements.map(({ id }) => id)),
-      );
-      const broken: string[] = [];
-      for (const link of own) {
-        const { pathname, hash } = new URL(link);
-        if (pathname === target && hash !== "") {
-          if (!ids.has(decodeURIComponent(hash.slice(1)))) broken.push(link);
-        } else if ((await fetch(link)).status >= 400) broken.push(link);
-      }
-      expect(broken).toEqual([]);
-      await close();
-    },
-  );
+  test.each(PAGES)("of %s to this gateway all work, including fragments", async (target) => {
+    const { page, close } = await openPage(target, { screen: "desktop", scheme: "light" });
+    const links = await page
+      .locator("a[href]")
+      .evaluateAll((anchors) => anchors.map((anchor) => (anchor as HTMLAnchorElement).href));
+    const own = [...new Set(links)].filter((link) => link.startsWith(`${gateway.url}/`));
+    expect(own.length).toBeGreaterThan(3);
+    const ids = new Set(
+      await page.locator("[id]").evaluateAll((elements) => elements.map(({ id }) => id)),
+    );
+    const broken: string[] = [];
+    for (const link of own) {
+      const { pathname, hash } = new URL(link);
+      if (pathname === target && hash !== "") {
+        if (!ids.has(decodeURIComponent(hash.slice(1)))) broken.push(link);
+      } else if ((await fetch(link)).status >= 400) broken.push(link);
+    }
+    expect(broken).toEqual([]);
+    await close();
+  });
 
-  test("the skip link is the first stop of the keyboard and leads to the content", async () => {
+  test("the skip link is the first to get the focus and leads to the content", async () => {
     const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
     await page.keyboard.press("Tab");
     expect(await page.evaluate(() => document.activeElement?.getAttribute("href"))).toBe("#main");
@@ -178,7 +177,7 @@ describe("links", () => {
     await close();
   });
 
-  test("a link of the contents leads to its chapter", async () => {
+  test("a link of the contents leads to its endpoint", async () => {
     const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
     await page.goto(`${gateway.url}/docs#createAccount`);
     const top = await page

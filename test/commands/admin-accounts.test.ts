@@ -109,7 +109,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
         account.id,
       );
       expect((await admin("list", "--search", "nobody@example.com")).stdout).toBe(
-        "No account was found.\n",
+        "No accounts found.\n",
       );
     });
 
@@ -251,7 +251,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
         /^state {6}active$/m,
         /^balance {4}[\d.]+ USD \(promotional/m,
         /^owed {7}0 USD$/m,
-        /^movement {3}20.* adjustment /m,
+        /^transfer {3}20.* adjustment /m,
         /^created {4}20.* from /m,
       ])
         expect(text.stdout).toMatch(line);
@@ -305,7 +305,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       expect(report.provider_cost.total_usd).toBe(report.usage.total_usd);
       const text = await admin("report", "--from", day);
       expect(text.stdout).toMatch(
-        /^From 20.* to before 20.*; liabilities are those at its end\.\n/,
+        /^Period: 20.* to 20.* \(exclusive\)\. Liabilities are at its end\.\n/,
       );
       expect(text.stdout).toMatch(/^ {2}sim {2}sim\/echo +2 /m);
       const empty = await admin("report", "--from", "2020-01-01", "--to", "2020-02-01", "--json");

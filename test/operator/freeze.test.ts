@@ -1,4 +1,4 @@
-// An account that its operator froze: no call on any of the three APIs, a clear word about it, and everything else goes on.
+// An account that an operator froze: model calls are rejected on all APIs, and everything else works.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
@@ -54,21 +54,21 @@ describeEachStore((kind) => {
       account = await registerAccount(gateway);
       const { db } = gateway.server;
       await db.write((tx) =>
-        grantCredit(tx, { ...act("a start"), id: "x", amount: 5n * NANO_PER_USD }),
+        grantCredit(tx, { ...changeOf("a start"), id: "x", amount: 5n * NANO_PER_USD }),
       );
       const added = await post("/v1/provider-keys", {
         provider: "openai",
         api_key: OWN_PROVIDER_KEY,
       });
       expect(added.status).toBe(201);
-      await db.write((tx) => freezeAccount(tx, act("abuse, ticket 7")));
+      await db.write((tx) => freezeAccount(tx, changeOf("abuse, ticket 7")));
     });
     afterAll(async () => {
       await gateway.stop();
       await provider.stop();
     });
 
-    const act = (reason: string): AccountChange => ({
+    const changeOf = (reason: string): AccountChange => ({
       accountId: account.id,
       by: COMMAND_LINE_ACTOR,
       reason,
@@ -84,37 +84,39 @@ describeEachStore((kind) => {
     const read = async (path: string): Promise<Json> =>
       (await fetch(gateway.url + path, { headers: account.headers })).json() as Promise<Json>;
 
-    test.each(CALLS)("is refused by %s with %j, in that API's own form", async (path, body) => {
-      const answer = await post(path, body);
-      expect(answer.status).toBe(403);
-      const said = (await answer.json()) as Json;
-      expect(said).toMatchObject({
-        ...(path.startsWith("/v1/messages") ? { type: "error" } : {}),
-        error: {
-          type: "billing_error",
-          code: "workspace_frozen",
-          frozen_by: "operator",
-          frozen_reason: "abuse, ticket 7",
-          next: [{ method: "GET", url: "/v1/account" }],
-        },
-      });
-      const { message } = said["error"] as { message: string };
-      expect(message).toContain("The operator of this gateway froze this workspace at 20");
-      expect(message).toContain("abuse, ticket 7");
-    });
+    test.each(CALLS)(
+      "is rejected by %s with %j, in that API's error format",
+      async (path, body) => {
+        const response = await post(path, body);
+        expect(response.status).toBe(403);
+        const errorBody = (await response.json()) as Json;
+        expect(errorBody).toMatchObject({
+          ...(path.startsWith("/v1/messages") ? { type: "error" } : {}),
+          error: {
+            type: "billing_error",
+            code: "workspace_frozen",
+            frozen_by: "operator",
+            frozen_reason: "abuse, ticket 7",
+            next: [{ method: "GET", url: "/v1/account" }],
+          },
+        });
+        const { message } = errorBody["error"] as { message: string };
+        expect(message).toContain("The operator of this gateway froze this workspace");
+        expect(message).toContain("abuse, ticket 7");
+      },
+    );
 
-    test("is refused on a provider key of its own, too, and nothing is sent with it", async () => {
+    test("is rejected with its own provider key as well, without a request to the provider", async () => {
       provider.requests.length = 0;
       const body = { model: "openai/gpt-5-mini", max_completion_tokens: 20, messages: MESSAGES };
-      const answer = await post("/v1/chat/completions", body);
-      expect([answer.status, ((await answer.json()) as { error: Json }).error["code"]]).toEqual([
-        403,
-        "workspace_frozen",
-      ]);
+      const response = await post("/v1/chat/completions", body);
+      expect([response.status, ((await response.json()) as { error: Json }).error["code"]]).toEqual(
+        [403, "workspace_frozen"],
+      );
       expect(provider.requests).toEqual([]);
     });
 
-    test("reads everything, and is told in the account that it is frozen", async () => {
+    test("can read all its data, including that it is frozen", async () => {
       expect(await read("/v1/account")).toMatchObject({
         frozen: { reason: "abuse, ticket 7" },
         balance: { credits: 5_050_000 },
@@ -130,35 +132,35 @@ describeEachStore((kind) => {
         expect([path, (await read(path))["object"]]).toEqual([path, "list"]);
     });
 
-    test("can still revoke keys and ask for invoices", async () => {
-      const made = (await (await post("/v1/keys", {})).json()) as { id: string };
-      const gone = await fetch(`${gateway.url}/v1/keys/${made.id}`, {
+    test("can revoke keys and create invoices", async () => {
+      const created = (await (await post("/v1/keys", {})).json()) as { id: string };
+      const revoked = await fetch(`${gateway.url}/v1/keys/${created.id}`, {
         method: "DELETE",
         headers: account.headers,
       });
-      expect(gone.status).toBe(200);
+      expect(revoked.status).toBe(200);
       expect((await post("/v1/billing/invoice", { amount_usd: 10 })).status).toBe(201);
     });
 
-    test("leaves the others alone", async () => {
+    test("does not affect other accounts", async () => {
       const other = await registerAccount(gateway);
       const [path = "", body = {}] = CALLS[0] ?? [];
-      const answer = await fetch(gateway.url + path, {
+      const response = await fetch(gateway.url + path, {
         method: "POST",
         headers: other.headers,
         body: JSON.stringify(body),
       });
-      expect(answer.status).toBe(200);
-      const theirs = await fetch(`${gateway.url}/v1/account`, { headers: other.headers });
-      expect(await theirs.json()).toMatchObject({ frozen: null });
+      expect(response.status).toBe(200);
+      const otherAccount = await fetch(`${gateway.url}/v1/account`, { headers: other.headers });
+      expect(await otherAccount.json()).toMatchObject({ frozen: null });
     });
 
-    test("makes calls again when it is unfrozen, on all of them", async () => {
-      await gateway.server.db.write((tx) => unfreezeAccount(tx, act("made good")));
+    test("can make calls again after it is unfrozen", async () => {
+      await gateway.server.db.write((tx) => unfreezeAccount(tx, changeOf("made good")));
       for (const [path, body] of CALLS) {
-        const answer = await post(path, body);
-        expect([path, answer.status]).toEqual([path, 200]);
-        await answer.text();
+        const response = await post(path, body);
+        expect([path, response.status]).toEqual([path, 200]);
+        await response.text();
       }
       expect(await read("/v1/account")).toMatchObject({ frozen: null });
       const own = { model: "openai/gpt-5-mini", max_completion_tokens: 20, messages: MESSAGES };

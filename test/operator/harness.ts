@@ -1,4 +1,4 @@
-// A gateway with an operator, a browser that is theirs, and the means to read what was written down.
+// A gateway with operators, their sessions, and readers of pages and the audit log.
 
 import {
   insertX402Payment,
@@ -39,7 +39,7 @@ export interface OperatorSession {
   readonly csrf: string;
 }
 
-/** An operator who has signed in a moment ago. */
+/** A new session of an operator. */
 export async function signInOperator(
   { gateway, clock }: OperatorHarness,
   email = OPERATOR_EMAIL,
@@ -72,7 +72,7 @@ export interface PageRequest {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** One request of a browser, which follows nothing. */
+/** One browser request, without following redirects. */
 export async function fetchPage(
   { gateway }: OperatorHarness,
   path: string,
@@ -102,11 +102,11 @@ export async function fetchPage(
   };
 }
 
-/** The hidden fields of the form that does this, as the page has them. */
+/** The hidden fields of the page's form for an action. */
 export function hiddenFields(page: PageResponse, action: string): Record<string, string> {
   const forms = page.text.match(/<form.*?<\/form>/gs) ?? [];
-  const form = forms.find((one) => one.includes(`name="do" value="${action}"`));
-  if (form === undefined) throw new Error(`no form does ${action}`);
+  const form = forms.find((html) => html.includes(`name="do" value="${action}"`));
+  if (form === undefined) throw new Error(`no form for ${action}`);
   const hidden = form.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g);
   return Object.fromEntries([...hidden].map(([, name = "", value = ""]) => [name, value]));
 }
@@ -120,7 +120,7 @@ export interface AuditRow {
   readonly network: string | null;
 }
 
-/** The audit log, the oldest entry first. */
+/** The audit log, oldest entry first. */
 export async function readAudit(db: Db, action?: string): Promise<readonly AuditRow[]> {
   const rows = await db.all(
     `select * from audit${action === undefined ? "" : " where action = ?"} order by at, id`,
@@ -136,17 +136,17 @@ export async function readAudit(db: Db, action?: string): Promise<readonly Audit
   }));
 }
 
-/** A payment by x402 of a dollar, of which nobody could say what became of it. */
+/** An x402 payment of one dollar with an unknown outcome. */
 export async function insertUnclearPayment(
   db: Db,
   accountId: string,
   now: number,
 ): Promise<X402Payment> {
   const { signed } = await createPayment();
-  const made = { accountId, signed, totalCents: 100, invoice: { amountCents: 95 }, now };
-  const payment = await db.write((tx) => insertX402Payment(tx, { ...made, dueAt: now }));
-  if (payment === undefined) throw new Error("it is known");
-  const over = { state: "unclear", reason: "no_answer", dueAt: null, now } as const;
-  await db.write((tx) => updateX402Payment(tx, payment, over));
+  const request = { accountId, signed, totalCents: 100, invoice: { amountCents: 95 }, now };
+  const payment = await db.write((tx) => insertX402Payment(tx, { ...request, dueAt: now }));
+  if (payment === undefined) throw new Error("the payment exists already");
+  const change = { state: "unclear", reason: "no_answer", dueAt: null, now } as const;
+  await db.write((tx) => updateX402Payment(tx, payment, change));
   return payment;
 }

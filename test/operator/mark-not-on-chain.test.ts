@@ -1,5 +1,4 @@
-// A payment by x402 of which nobody could say what became of it, and an operator who says that it is not there: at the
-// command line and on the page. It ends, and credits nothing.
+// Marking an unclear x402 payment as not on chain, at the command line and on the payments page.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { markPaid } from "../../src/billing/payments/manual-payments.ts";
@@ -35,10 +34,10 @@ import {
   readAudit,
 } from "./harness.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first of these tests starts PostgreSQL.
 setDefaultTimeout(60_000);
 
-/** After it no signature of these tests can be used any more. */
+/** After this time, every signature of these tests has expired. */
 const EXPIRED_MS = 600_000;
 const AUDIT_ACTION = "payment.marked_absent";
 
@@ -46,11 +45,11 @@ describeEachStore((kind, openStore) => {
   describe(`postern admin mark-absent on ${kind}`, () => {
     let store: TestStore;
     let facilitator: TestFacilitator;
-    let shop: BillingHarness;
+    let harness: BillingHarness;
     beforeAll(async () => {
       store = await openStore();
       facilitator = startFacilitator();
-      shop = await createBillingHarness(store.db);
+      harness = await createBillingHarness(store.db);
     });
     afterAll(async () => {
       await expectLedgerValid(store.db);
@@ -63,18 +62,19 @@ describeEachStore((kind, openStore) => {
         [kind === "sqlite" ? "POSTERN_DATA_DIR" : "DATABASE_URL"]: store.location.address,
         ...more,
       });
-    const markedAbsent = (id: string, more: Readonly<Record<string, string>> = {}) =>
+    const runMarkAbsent = (id: string, more: Readonly<Record<string, string>> = {}) =>
       admin(["mark-absent", id, "--reason", "no such transfer"], more);
     const withNode = () => ({ ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
-    const leave = async () =>
-      insertUnclearPayment(store.db, await shop.newAccount(), shop.clock.now);
+    const insertUnclear = async () =>
+      insertUnclearPayment(store.db, await harness.newAccount(), harness.clock.now);
     const stateOf = async (id: string) => (await findX402Payment(store.db, id))?.state;
-    const listed = async (): Promise<string> => (await admin(["payments", "--unclear"])).stdout;
+    const listUnclear = async (): Promise<string> =>
+      (await admin(["payments", "--unclear"])).stdout;
 
-    test("ends it, credits nothing, voids the invoice that was made for it, and takes it off the list", async () => {
-      const { id, accountId, invoiceId, payer } = await leave();
-      expect(await listed()).toContain(`If it is not: postern admin mark-absent ${id} --reason`);
-      expect(await markedAbsent(id)).toEqual({
+    test("closes the payment without credits, voids its own invoice and removes it from the list", async () => {
+      const { id, accountId, invoiceId, payer } = await insertUnclear();
+      expect(await listUnclear()).toContain(`If no: postern admin mark-absent ${id} --reason`);
+      expect(await runMarkAbsent(id)).toEqual({
         code: 0,
         stdout: `Marked ${id} as not on chain; nothing was credited. No node is set, so this rests on your decision.\n`,
         stderr: "",
@@ -82,7 +82,7 @@ describeEachStore((kind, openStore) => {
       expect(await findX402Payment(store.db, id)).toMatchObject({ state: "refused", dueAt: null });
       expect((await findInvoice(store.db, invoiceId))?.status).toBe("void");
       expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, promo: 0n });
-      expect(await listed()).not.toContain(id);
+      expect(await listUnclear()).not.toContain(id);
       expect((await readAudit(store.db, AUDIT_ACTION)).at(-1)).toEqual({
         account_id: accountId,
         actor: "operator command line",
@@ -100,11 +100,11 @@ describeEachStore((kind, openStore) => {
       });
     });
 
-    test("is done once, however often it is said", async () => {
-      const { id } = await leave();
-      await markedAbsent(id);
+    test("is applied once", async () => {
+      const { id } = await insertUnclear();
+      await runMarkAbsent(id);
       const entries = (await readAudit(store.db, AUDIT_ACTION)).length;
-      expect(await markedAbsent(id)).toEqual({
+      expect(await runMarkAbsent(id)).toEqual({
         code: 0,
         stdout: `${id} was already closed; nothing changed.\n`,
         stderr: "",
@@ -112,77 +112,86 @@ describeEachStore((kind, openStore) => {
       expect((await readAudit(store.db, AUDIT_ACTION)).length).toBe(entries);
     });
 
-    test("says it once where two operators say it at the same moment", async () => {
-      const { id } = await leave();
+    test("is applied once if two operators send it at the same time", async () => {
+      const { id } = await insertUnclear();
       const other = kind === "sqlite" ? store.db : openStoreAt(store.location);
-      const about = { by: COMMAND_LINE_ACTOR, reason: "both", network: null, now: shop.clock.now };
-      const made = await Promise.all(
+      const request = {
+        by: COMMAND_LINE_ACTOR,
+        reason: "both",
+        network: null,
+        now: harness.clock.now,
+      };
+      const results = await Promise.all(
         [store.db, other, store.db].map((db) =>
-          db.write((tx) => markNotOnChain(tx, { ...about, id, chainResult: "not asked" })),
+          db.write((tx) => markNotOnChain(tx, { ...request, id, chainResult: "not asked" })),
         ),
       );
-      expect(made.filter(Boolean).length).toBe(1);
+      expect(results.filter(Boolean).length).toBe(1);
       if (other !== store.db) await other.close();
     });
 
-    test("refuses one that is followed still, one that was credited, and one that there is none of", async () => {
-      const { id, invoiceId } = await leave();
+    test("rejects payments that are pending, credited or unknown", async () => {
+      const { id, invoiceId } = await insertUnclear();
       for (const state of ["open", "paid"] as const) {
         await store.db.write((tx) =>
           tx.run("update agent_payment set state = ? where id = ?", [state, id]),
         );
-        const { code, stderr } = await markedAbsent(id);
+        const { code, stderr } = await runMarkAbsent(id);
         expect([code, stderr]).toEqual([1, expect.stringContaining("Nothing was changed.")]);
         expect(await stateOf(id)).toBe(state);
       }
       await store.db.write((tx) =>
         tx.run("update agent_payment set state = 'unclear' where id = ?", [id]),
       );
-      const paid = { invoiceId, reference: `0x ${id}`, now: shop.clock.now };
-      expect(await markPaid(shop.billing, paid)).toBe(true);
-      expect((await markedAbsent(id)).stderr).toContain("Its invoice was marked as paid");
+      const paid = { invoiceId, reference: `0x ${id}`, now: harness.clock.now };
+      expect(await markPaid(harness.billing, paid)).toBe(true);
+      expect((await runMarkAbsent(id)).stderr).toContain("was marked as paid by");
       expect(await stateOf(id)).toBe("unclear");
-      expect((await markedAbsent("eip155:1:0x0:0x0:0x0")).stderr).toContain("There is no payment");
+      expect((await runMarkAbsent("eip155:1:0x0:0x0:0x0")).stderr).toContain(
+        "There is no x402 payment",
+      );
       expect((await admin(["mark-absent", id])).code).toBe(2);
       expect((await admin(["mark-absent", id, "--reason", " "])).code).toBe(2);
     });
 
-    test("is refused where the node shows the payment", async () => {
-      const counter = createX402Deps(shop, facilitator.env);
-      const accountId = await shop.newAccount();
-      const asked = paymentRequirementsFor(counter.paymentTerms, 100);
+    test("is rejected if the payment is on the chain", async () => {
+      const x402 = createX402Deps(harness, facilitator.env);
+      const accountId = await harness.newAccount();
+      const requirements = paymentRequirementsFor(x402.paymentTerms, 100);
       const wallet = fundedWallet(facilitator, 100n);
-      const { header } = await signPayment(wallet, asked as never, { now: shop.clock.now });
+      const { header } = await signPayment(wallet, requirements as never, {
+        now: harness.clock.now,
+      });
       facilitator.faults.settle = "reply lost";
-      const bill = { accountId, invoice: { amountCents: 95 } };
-      expect(await rejectionMessage(acceptPayment(counter, bill, header))).toContain("settlement");
+      const request = { accountId, invoice: { amountCents: 95 } };
+      expect(await rejectionMessage(acceptPayment(x402, request, header))).toContain("settlement");
       facilitator.faults.settle = "ok";
-      shop.clock.now += EXPIRED_MS;
+      harness.clock.now += EXPIRED_MS;
       facilitator.chain.advance(EXPIRED_MS / 1_000);
-      await pollX402(counter);
+      await pollX402(x402);
       const id = transferIdOf(parsePaymentHeader(header));
       expect(await stateOf(id)).toBe("unclear");
-      const { code, stderr } = await markedAbsent(id, withNode());
+      const { code, stderr } = await runMarkAbsent(id, withNode());
       expect(code).toBe(1);
-      expect(stderr).toMatch(/The chain shows this payment, in the transaction 0x[0-9a-f]{64}/);
+      expect(stderr).toMatch(/The payment is on the chain, in transaction 0x[0-9a-f]{64}/);
       expect(await stateOf(id)).toBe("unclear");
     });
 
-    test("waits until the chain's own clock has passed the signature's end, and then the node says so, too", async () => {
-      const { id, expiresAt } = await leave();
+    test("is rejected until the signature has expired by the chain's time, and records the node's result", async () => {
+      const { id, expiresAt } = await insertUnclear();
       const findPayment = async () => ({ kind: "absent", at: expiresAt }) as const;
       expect(await rejectionMessage(lookUpOnChain(store.db, { findPayment }, id))).toContain(
-        "can still be used",
+        "has not expired yet",
       );
       facilitator.chain.advance(2 * (EXPIRED_MS / 1_000));
-      const { stdout } = await markedAbsent(id, withNode());
+      const { stdout } = await runMarkAbsent(id, withNode());
       expect(stdout).toContain("The node confirms it.");
       expect((await readAudit(store.db, AUDIT_ACTION)).at(-1)?.detail["chain"]).toBe("absent");
     });
 
-    test("a node that does not answer does not block it", async () => {
-      const { id } = await leave();
-      const { stdout } = await markedAbsent(id, {
+    test("is possible if the node does not respond", async () => {
+      const { id } = await insertUnclear();
+      const { stdout } = await runMarkAbsent(id, {
         ...facilitator.env,
         X402_RPC_URL: "http://127.0.0.1:1/",
       });
@@ -190,25 +199,25 @@ describeEachStore((kind, openStore) => {
       expect(await stateOf(id)).toBe("refused");
     });
 
-    test("its invoice can be paid at the page again", async () => {
+    test("makes its invoice payable on the pay page again", async () => {
       const stripe = startFakeStripe();
       const withPage = await createBillingHarness(store.db, stripe.env);
-      const payment = await leave();
-      const invoice = await shop.newInvoice(payment.accountId, 1_000);
+      const payment = await insertUnclear();
+      const invoice = await harness.newInvoice(payment.accountId, 1_000);
       await store.db.write((tx) =>
         tx.run("update agent_payment set invoice_id = ?, made_invoice = 0 where id = ?", [
           invoice.id,
           payment.id,
         ]),
       );
-      const begin = () => beginPayment(withPage.billing, invoice.id, shop.clock.now);
+      const begin = () => beginPayment(withPage.billing, invoice.id, harness.clock.now);
       expect(await begin()).toEqual({ kind: "processing" });
-      await markedAbsent(payment.id);
+      await runMarkAbsent(payment.id);
       expect((await begin()).kind).toBe("page");
       await stripe.stop();
     });
 
-    test("those that are unclear are found by an index of their own", async () => {
+    test("has a partial index for unclear payments", async () => {
       const sql =
         kind === "sqlite"
           ? "select sql as text from sqlite_master where name = 'agent_payment_by_unclear'"
@@ -218,32 +227,32 @@ describeEachStore((kind, openStore) => {
     });
   });
 
-  describe(`the operator's page of payments on ${kind}`, () => {
-    let desk: OperatorHarness;
-    let seat: OperatorSession;
+  describe(`payments page on ${kind}`, () => {
+    let harness: OperatorHarness;
+    let session: OperatorSession;
     let account: string;
     beforeAll(async () => {
-      desk = await startOperatorHarness(kind);
-      seat = await signInOperator(desk);
-      account = (await registerAccount(desk.gateway)).id;
+      harness = await startOperatorHarness(kind);
+      session = await signInOperator(harness);
+      account = (await registerAccount(harness.gateway)).id;
     });
-    afterAll(() => desk.gateway.stop());
+    afterAll(() => harness.gateway.stop());
 
-    const db = () => desk.gateway.server.db;
-    const page = (query = "") => fetchPage(desk, `/operator/payments${query}`, seat);
+    const db = () => harness.gateway.server.db;
+    const page = (query = "") => fetchPage(harness, `/operator/payments${query}`, session);
     const send = (form: Readonly<Record<string, string>>) =>
-      fetchPage(desk, "/operator/payments", seat, { form });
+      fetchPage(harness, "/operator/payments", session, { form });
 
-    test("ends one with a reason, once, and says so", async () => {
-      const { id } = await insertUnclearPayment(db(), account, desk.clock.now);
+    test("marks a payment as not on chain once, with a reason", async () => {
+      const { id } = await insertUnclearPayment(db(), account, harness.clock.now);
       const fields = { ...hiddenFields(await page(), "mark_absent"), reason: "not on the chain" };
       for (let time = 0; time < 2; time++) {
         const sent = await send(fields);
         expect([sent.status, sent.location]).toEqual([303, "/operator/payments?done=absent"]);
       }
-      const shown = await page("?done=absent");
-      expect(shown.text).toContain("Nothing was credited.");
-      expect(shown.text).not.toContain(id);
+      const result = await page("?done=absent");
+      expect(result.text).toContain("Nothing was credited.");
+      expect(result.text).not.toContain(id);
       expect((await findX402Payment(db(), id))?.state).toBe("refused");
       const entries = await readAudit(db(), AUDIT_ACTION);
       expect(entries.length).toBe(1);
@@ -256,16 +265,16 @@ describeEachStore((kind, openStore) => {
       });
     });
 
-    test("wants a reason, the form's own token and an operator, and a payment that is unclear", async () => {
-      const payment = await insertUnclearPayment(db(), account, desk.clock.now);
+    test("requires a reason, a CSRF token, an operator and an unclear payment", async () => {
+      const payment = await insertUnclearPayment(db(), account, harness.clock.now);
       const fields = hiddenFields(await page(), "mark_absent");
       const empty = await send({ ...fields, reason: " " });
-      expect([empty.status, empty.text.includes("The reason must say something")]).toEqual([
+      expect([empty.status, empty.text.includes("The reason must be one line")]).toEqual([
         400,
         true,
       ]);
       expect((await send({ ...fields, reason: "x", csrf: "y" })).status).toBe(403);
-      const stranger = await fetchPage(desk, "/operator/payments", undefined, {
+      const stranger = await fetchPage(harness, "/operator/payments", undefined, {
         form: { ...fields, reason: "x" },
       });
       expect(stranger.location).toContain("/operator/signin");
@@ -273,7 +282,7 @@ describeEachStore((kind, openStore) => {
         404,
       );
       await db().write((tx) =>
-        updateX402Payment(tx, payment, { state: "paid", dueAt: null, now: desk.clock.now }),
+        updateX402Payment(tx, payment, { state: "paid", dueAt: null, now: harness.clock.now }),
       );
       const late = await send({ ...fields, reason: "typed before" });
       expect([late.status, late.text.includes("This payment was credited")]).toEqual([400, true]);

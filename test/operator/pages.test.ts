@@ -1,4 +1,4 @@
-// The operator's pages: what they show, what each form does once, and what is refused.
+// The operator pages: what they show, and what their forms do, once, and reject.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
@@ -29,66 +29,66 @@ import {
 const UNKNOWN_ACCOUNT = "acct_01kah5t3mq7d2c9w4e6r8t0yax";
 
 describeEachStore((kind) => {
-  describe(`the operator's pages on ${kind}`, () => {
-    let desk: OperatorHarness;
-    let seat: OperatorSession;
+  describe(`operator pages on ${kind}`, () => {
+    let harness: OperatorHarness;
+    let session: OperatorSession;
     let account: TestAccount;
 
     beforeAll(async () => {
-      desk = await startOperatorHarness(kind);
-      seat = await signInOperator(desk);
+      harness = await startOperatorHarness(kind);
+      session = await signInOperator(harness);
     });
     beforeEach(async () => {
-      desk.clock.now += 10;
-      account = await registerAccount(desk.gateway);
+      harness.clock.now += 10;
+      account = await registerAccount(harness.gateway);
     });
-    afterAll(() => desk.gateway.stop());
+    afterAll(() => harness.gateway.stop());
 
-    const db = () => desk.gateway.server.db;
-    const fileOf = (id = account.id): string => `/operator/accounts/${id}`;
-    const page = async (path = fileOf()): Promise<PageResponse> => {
-      const seen = await fetchPage(desk, path, seat);
-      expect([path, seen.status]).toEqual([path, 200]);
-      return seen;
+    const db = () => harness.gateway.server.db;
+    const pathOf = (id = account.id): string => `/operator/accounts/${id}`;
+    const page = async (path = pathOf()): Promise<PageResponse> => {
+      const response = await fetchPage(harness, path, session);
+      expect([path, response.status]).toEqual([path, 200]);
+      return response;
     };
     const post = (
       fields: Record<string, string>,
-      by = seat,
-      path = fileOf(),
-    ): Promise<PageResponse> => fetchPage(desk, path, by, { form: fields });
-    /** Fills in the form that the page has for it. */
-    const submit = async (act: string, typed: Record<string, string>): Promise<PageResponse> =>
-      post({ ...hiddenFields(await page(), act), ...typed });
-    const told = async (action: string) =>
-      (await readAudit(db(), action)).filter((one) => one.account_id === account.id);
+      user = session,
+      path = pathOf(),
+    ): Promise<PageResponse> => fetchPage(harness, path, user, { form: fields });
+    /** Submits the page's form for an action. */
+    const submit = async (action: string, values: Record<string, string>): Promise<PageResponse> =>
+      post({ ...hiddenFields(await page(), action), ...values });
+    const auditEntries = async (action: string) =>
+      (await readAudit(db(), action)).filter((entry) => entry.account_id === account.id);
 
-    test("a key that works is shown, and when it was last used, however many were revoked after it", async () => {
-      const keys = `${desk.gateway.url}/v1/keys`;
+    test("show an active key and its last use, below 100 newer revoked keys", async () => {
+      const keys = `${harness.gateway.url}/v1/keys`;
       const { headers } = account;
       // Safe because a list of keys has their ids.
-      const listed = (await (await fetch(keys, { headers })).json()) as { data: { id: string }[] };
+      const list = (await (await fetch(keys, { headers })).json()) as { data: { id: string }[] };
       for (let made = 0; made < 100; made++) {
-        const minted = await fetch(keys, { method: "POST", headers, body: "{}" });
+        const created = await fetch(keys, { method: "POST", headers, body: "{}" });
         // Safe because a key has an id.
-        const { id } = (await minted.json()) as { id: string };
+        const { id } = (await created.json()) as { id: string };
         await fetch(`${keys}/${id}`, { method: "DELETE", headers });
       }
-      const first = listed.data[0]?.id ?? "none";
+      const first = list.data[0]?.id ?? "none";
       await db().write((tx) =>
-        tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], [[first, desk.clock.now]]),
+        tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], [[first, harness.clock.now]]),
       );
       const { text } = await page();
       expect(text).toContain(first);
-      expect(text).not.toContain("; never used");
-      expect(text).toContain("those that are not revoked come first");
+      expect(text).not.toContain("Last used never");
+      expect(text).toContain("Active keys come first.");
     });
 
-    describe("the forms of an account", () => {
-      test("grant promotional credit, under the operator's name", async () => {
+    describe("account forms", () => {
+      test("grant promotional credit, with an audit entry", async () => {
         const done = await submit("grant", { usd: "2.5", reason: "for the outage" });
-        expect([done.status, done.location]).toEqual([303, `${fileOf()}?done=granted`]);
+        expect([done.status, done.location]).toEqual([303, `${pathOf()}?done=granted`]);
         expect(await readWallet(db(), account.id)).toMatchObject({ promo: 2_550_000_000n });
-        expect(await told("account.credited")).toMatchObject([
+        expect(await auditEntries("account.credited")).toMatchObject([
           {
             actor: `operator ${OPERATOR_EMAIL}`,
             network: "127.0.0.0/24",
@@ -101,12 +101,12 @@ describeEachStore((kind) => {
           },
         ]);
         const after = await page(done.location ?? "");
-        expect(after.text).toContain("The credit was granted.");
+        expect(after.text).toContain("Credit granted.");
         expect(after.text).toContain("for the outage");
         expect(after.text).toContain("$2.55");
       });
 
-      test("adjust the balance, by the rule or in a bucket", async () => {
+      test("adjust the balance in the default order or in one bucket", async () => {
         await submit("adjust", { usd: "3", bucket: "", reason: "up" });
         expect(await readWallet(db(), account.id)).toMatchObject({ paid: 3n * NANO_PER_USD });
         await submit("adjust", { usd: "−1", bucket: "paid", reason: "down" });
@@ -114,10 +114,10 @@ describeEachStore((kind) => {
           paid: 2n * NANO_PER_USD,
           promo: 50_000_000n,
         });
-        expect((await told("account.adjusted")).length).toBe(2);
+        expect((await auditEntries("account.adjusted")).length).toBe(2);
       });
 
-      test("freeze and unfreeze, and the page offers the one that is left", async () => {
+      test("freeze and unfreeze, and the page shows only the possible action", async () => {
         expect((await submit("freeze", { reason: "abuse <b>" })).location).toContain("done=frozen");
         const frozen = await page();
         expect(frozen.text).toContain("Frozen by an operator since");
@@ -129,15 +129,15 @@ describeEachStore((kind) => {
         expect((await page()).text).not.toContain("Frozen by an operator");
       });
 
-      test("a freeze that another operator was faster with changes nothing, and says so", async () => {
+      test("change nothing if another operator has already frozen the account", async () => {
         const [one, other] = [await page(), await page()];
         await post({ ...hiddenFields(one, "freeze"), reason: "first" });
         const late = await post({ ...hiddenFields(other, "freeze"), reason: "second" });
         expect(late.location).toContain("done=unchanged");
-        expect((await told("account.frozen")).length).toBe(1);
+        expect((await auditEntries("account.frozen")).length).toBe(1);
       });
 
-      test("bear a debt, which is offered only where there is one", async () => {
+      test("write off a debt, if there is one", async () => {
         expect(() => hiddenFields({ text: "" } as PageResponse, "write_off")).toThrow();
         expect((await page()).text).not.toContain("Write off");
         await payment(900, "disputed");
@@ -148,20 +148,20 @@ describeEachStore((kind) => {
         await expectLedgerValid(db());
       });
 
-      test("sent twice, or ten times at once, they change it once and answer alike", async () => {
+      test("are applied once if sent several times, with the same response", async () => {
         const fields = { ...hiddenFields(await page(), "grant"), usd: "1", reason: "double click" };
-        const answers = await Promise.all(Array.from({ length: 10 }, () => post(fields)));
-        answers.push(await post(fields));
+        const responses = await Promise.all(Array.from({ length: 10 }, () => post(fields)));
+        responses.push(await post(fields));
         expect(
-          new Set(answers.map(({ status, location }) => `${status} ${location ?? ""}`)),
-        ).toEqual(new Set([`303 ${fileOf()}?done=granted`]));
+          new Set(responses.map(({ status, location }) => `${status} ${location ?? ""}`)),
+        ).toEqual(new Set([`303 ${pathOf()}?done=granted`]));
         expect(await readWallet(db(), account.id)).toMatchObject({
           promo: NANO_PER_USD + 50_000_000n,
         });
-        expect((await told("account.credited")).length).toBe(1);
+        expect((await auditEntries("account.credited")).length).toBe(1);
       });
 
-      test("sent again with another wish they are refused, and a fresh form is there", async () => {
+      test("are rejected if sent again with other values, with a new form on the page", async () => {
         const fields: Record<string, string> = {
           ...hiddenFields(await page(), "grant"),
           usd: "1",
@@ -170,42 +170,42 @@ describeEachStore((kind) => {
         await post(fields);
         const again = await post({ ...fields, usd: "100" });
         expect(again.status).toBe(400);
-        expect(again.text).toContain("This form was sent before, and asked for something else");
+        expect(again.text).toContain("This form was sent before");
         expect(hiddenFields(again, "grant")["form"]).not.toBe(fields["form"]);
         expect(await readWallet(db(), account.id)).toMatchObject({
           promo: NANO_PER_USD + 50_000_000n,
         });
       });
 
-      test("two operators' forms are two, whatever their names", async () => {
-        const ben = await signInOperator(desk, OTHER_OPERATOR_EMAIL);
+      test("of two operators with the same form token change the balance once", async () => {
+        const ben = await signInOperator(harness, OTHER_OPERATOR_EMAIL);
         const form = hiddenFields(await page(), "grant")["form"] ?? "";
         const fields = { do: "grant", form, usd: "1", reason: "both" };
-        await post({ ...fields, csrf: seat.csrf });
+        await post({ ...fields, csrf: session.csrf });
         await post({ ...fields, csrf: ben.csrf }, ben);
-        // The transfer bears the form's name, so even this is one change of the balance.
+        // The transfer id contains the form token.
         expect(await readWallet(db(), account.id)).toMatchObject({
           promo: NANO_PER_USD + 50_000_000n,
         });
       });
 
-      test("what cannot be done is said on the page, with what was typed, and nothing is changed", async () => {
+      test("show errors and keep the values of a rejected form, without changes", async () => {
         const before = await readAudit(db());
-        for (const [act, typed, says] of [
-          ["grant", { usd: "0", reason: "x" }, "is not an amount"],
-          ["grant", { usd: "five", reason: "x" }, "is not an amount"],
-          ["grant", { usd: "-1", reason: "x" }, "above zero"],
-          ["grant", { usd: "1", reason: "   " }, "The reason must say something"],
+        for (const [action, values, message] of [
+          ["grant", { usd: "0", reason: "x" }, "is not a valid amount"],
+          ["grant", { usd: "five", reason: "x" }, "is not a valid amount"],
+          ["grant", { usd: "-1", reason: "x" }, "greater than zero"],
+          ["grant", { usd: "1", reason: "   " }, "The reason must be one line"],
           ["grant", { usd: "9000001", reason: "x" }, "cannot exceed"],
           ["adjust", { usd: "-0.06", reason: "x" }, "At most 0.05 USD can be taken"],
           ["adjust", { usd: "-0.01", bucket: "paid", reason: "x" }, "from paid"],
           ["adjust", { usd: "1", bucket: "other", reason: "x" }, "bucket"],
-          ["freeze", { reason: "" }, "The reason must say something"],
+          ["freeze", { reason: "" }, "The reason must be one line"],
         ] as const) {
-          const seen = await submit(act, typed);
-          expect([act, seen.status]).toEqual([act, 400]);
-          expect(seen.text).toContain('role="alert"');
-          expect(seen.text.replaceAll("&#39;", "'")).toContain(says);
+          const response = await submit(action, values);
+          expect([action, response.status]).toEqual([action, 400]);
+          expect(response.text).toContain('role="alert"');
+          expect(response.text.replaceAll("&#39;", "'")).toContain(message);
         }
         expect((await submit("grant", { usd: "5x", reason: "kept text" })).text).toContain(
           'value="kept text"',
@@ -216,92 +216,97 @@ describeEachStore((kind) => {
         expect(await readWallet(db(), account.id)).toMatchObject({ promo: 50_000_000n, paid: 0n });
       });
 
-      test("an account that is not there is answered 404, in forms too", async () => {
+      test("return 404 for an unknown account", async () => {
         for (const id of [UNKNOWN_ACCOUNT, "acct_1", "nonsense", "..%2f..%2fconsole"])
-          expect([id, (await fetchPage(desk, fileOf(id), seat)).status]).toEqual([id, 404]);
+          expect([id, (await fetchPage(harness, pathOf(id), session)).status]).toEqual([id, 404]);
         const fields = { ...hiddenFields(await page(), "grant"), usd: "1", reason: "x" };
-        expect((await post(fields, seat, fileOf(UNKNOWN_ACCOUNT))).status).toBe(404);
+        expect((await post(fields, session, pathOf(UNKNOWN_ACCOUNT))).status).toBe(404);
       });
     });
 
-    describe("a hostile form", () => {
-      const wish = { do: "grant", usd: "100", reason: "theft", form: "A".repeat(22) };
+    describe("forged forms", () => {
+      const form = { do: "grant", usd: "100", reason: "theft", form: "A".repeat(22) };
 
-      test("without the session's token, with another's, or with an older session's does nothing", async () => {
-        const ben = await signInOperator(desk, OTHER_OPERATOR_EMAIL);
+      test("without the session's CSRF token are rejected", async () => {
+        const ben = await signInOperator(harness, OTHER_OPERATOR_EMAIL);
         for (const csrf of ["", "guessed", ben.csrf])
-          expect((await post({ ...wish, csrf })).status).toBe(403);
-        expect((await post(wish)).status).toBe(403);
+          expect((await post({ ...form, csrf })).status).toBe(403);
+        expect((await post(form)).status).toBe(403);
         expect(await readWallet(db(), account.id)).toMatchObject({ promo: 50_000_000n });
       });
 
-      test("from another site does nothing, even with the token", async () => {
+      test("from another site are rejected, even with the token", async () => {
         for (const headers of [
           { "sec-fetch-site": "cross-site" },
           { "sec-fetch-site": "same-site" },
           { "sec-fetch-site": "none" },
         ]) {
-          const seen = await fetchPage(desk, fileOf(), seat, {
-            form: { ...wish, csrf: seat.csrf },
+          const response = await fetchPage(harness, pathOf(), session, {
+            form: { ...form, csrf: session.csrf },
             headers,
           });
-          expect([headers, seen.status]).toEqual([headers, 403]);
+          expect([headers, response.status]).toEqual([headers, 403]);
         }
-        const old = (origin: string): Promise<Response> =>
-          fetch(desk.gateway.url + fileOf(), {
+        const sendWithOrigin = (origin: string): Promise<Response> =>
+          fetch(harness.gateway.url + pathOf(), {
             method: "POST",
             redirect: "manual",
             headers: {
-              cookie: seat.cookie,
+              cookie: session.cookie,
               origin,
               "content-type": "application/x-www-form-urlencoded",
             },
-            body: new URLSearchParams({ ...wish, csrf: seat.csrf }).toString(),
+            body: new URLSearchParams({ ...form, csrf: session.csrf }).toString(),
           });
-        expect((await old("https://evil.example")).status).toBe(403);
-        expect((await old("null")).status).toBe(403);
+        expect((await sendWithOrigin("https://evil.example")).status).toBe(403);
+        expect((await sendWithOrigin("null")).status).toBe(403);
         expect(await readWallet(db(), account.id)).toMatchObject({ promo: 50_000_000n });
-        expect((await old(desk.gateway.url)).status).toBe(303);
+        expect((await sendWithOrigin(harness.gateway.url)).status).toBe(303);
       });
 
-      test("as JSON, without a name of its own, or for an act that there is not does nothing", async () => {
-        const json = await fetch(desk.gateway.url + fileOf(), {
+      test("as JSON, without a form token or with an unknown action are rejected", async () => {
+        const json = await fetch(harness.gateway.url + pathOf(), {
           method: "POST",
           redirect: "manual",
           headers: {
-            cookie: seat.cookie,
+            cookie: session.cookie,
             "content-type": "application/json",
             "sec-fetch-site": "same-origin",
           },
-          body: JSON.stringify({ ...wish, csrf: seat.csrf }),
+          body: JSON.stringify({ ...form, csrf: session.csrf }),
         });
         expect(json.status).toBe(415);
-        const { csrf } = seat;
-        expect((await post({ ...wish, csrf, form: "" })).status).toBe(400);
-        expect((await post({ ...wish, csrf, form: "x".repeat(500) })).status).toBe(400);
-        expect((await post({ ...wish, csrf, do: "delete" })).status).toBe(400);
+        const { csrf } = session;
+        expect((await post({ ...form, csrf, form: "" })).status).toBe(400);
+        expect((await post({ ...form, csrf, form: "x".repeat(500) })).status).toBe(400);
+        expect((await post({ ...form, csrf, do: "delete" })).status).toBe(400);
         expect(await readWallet(db(), account.id)).toMatchObject({ promo: 50_000_000n });
       });
 
-      test("an API key opens none of these pages", async () => {
-        const seen = await fetchPage(desk, fileOf(), undefined, { headers: account.headers });
-        expect([seen.status, seen.location?.startsWith("/operator/signin")]).toEqual([303, true]);
+      test("API keys do not authenticate operator pages", async () => {
+        const response = await fetchPage(harness, pathOf(), undefined, {
+          headers: account.headers,
+        });
+        expect([response.status, response.location?.startsWith("/operator/signin")]).toEqual([
+          303,
+          true,
+        ]);
       });
     });
 
     describe("accounts", () => {
-      const found = async (query: string): Promise<readonly string[]> => {
-        const seen = await page(`/operator?${query}`);
-        return [...seen.text.matchAll(/accounts\/(acct_[0-9a-z]+)"/g)].map(([, id = ""]) => id);
+      const search = async (query: string): Promise<readonly string[]> => {
+        const response = await page(`/operator?${query}`);
+        return [...response.text.matchAll(/accounts\/(acct_[0-9a-z]+)"/g)].map(([, id = ""]) => id);
       };
 
-      test("are found by id, key, invoice, email address and the beginning of a raw key, and not by less", async () => {
-        const invoice = await invoiced(1_000);
+      test("are found by account id, key, invoice or email address", async () => {
+        const invoice = await newInvoice(1_000);
         const email = `Olga.${account.id}@Example.com`;
         await db().write(async (tx) => {
-          const now = desk.clock.now;
-          const who = { issuer: "https://id.test", subject: account.id, email, name: null };
-          const person = await recordPerson(tx, who, now);
+          const now = harness.clock.now;
+          const identity = { issuer: "https://id.test", subject: account.id, email, name: null };
+          const person = await recordPerson(tx, identity, now);
           await claimWorkspace(tx, {
             accountId: account.id,
             personId: person.id,
@@ -309,9 +314,9 @@ describeEachStore((kind) => {
             now,
           });
         });
-        const key = await fetch(`${desk.gateway.url}/v1/account`, { headers: account.headers });
+        const key = await fetch(`${harness.gateway.url}/v1/account`, { headers: account.headers });
         const { key: record } = (await key.json()) as { key: { id: string } };
-        for (const search of [
+        for (const text of [
           account.id,
           account.id.slice(0, 20),
           record.id,
@@ -322,37 +327,37 @@ describeEachStore((kind) => {
           account.key,
           account.key.slice(0, 12),
         ])
-          expect([search, await found(new URLSearchParams({ search }).toString())]).toEqual([
-            search,
+          expect([text, await search(new URLSearchParams({ search: text }).toString())]).toEqual([
+            text,
             [account.id],
           ]);
-        for (const search of ["olga", "%", "' or 1=1 --", "acct_zzzz", "a@b.example", "key_"])
+        for (const text of ["olga", "%", "' or 1=1 --", "acct_zzzz", "a@b.example", "key_"])
           expect(
-            (await found(new URLSearchParams({ search }).toString())).includes(account.id),
-          ).toBe(search === "key_");
+            (await search(new URLSearchParams({ search: text }).toString())).includes(account.id),
+          ).toBe(text === "key_");
       });
 
-      test("are listed by state, newest first, in pages", async () => {
+      test("are listed by state, newest first, page by page", async () => {
         await submit("freeze", { reason: "test" });
-        expect((await found("state=frozen"))[0]).toBe(account.id);
-        expect(await found("state=active")).not.toContain(account.id);
-        for (let more = 0; more < 51; more++) await registerAccount(desk.gateway);
+        expect((await search("state=frozen"))[0]).toBe(account.id);
+        expect(await search("state=active")).not.toContain(account.id);
+        for (let more = 0; more < 51; more++) await registerAccount(harness.gateway);
         const first = await page("/operator");
         const cursor = /cursor=(acct_[0-9a-z]+)/.exec(first.text)?.[1] ?? "";
-        const [one, next] = [await found(""), await found(`cursor=${cursor}`)];
+        const [one, next] = [await search(""), await search(`cursor=${cursor}`)];
         expect(one.length).toBe(50);
         expect(next[0]?.localeCompare(cursor)).toBe(-1);
         expect(next.some((id) => one.includes(id))).toBe(false);
-        expect((await fetchPage(desk, "/operator?state=nonsense", seat)).status).toBe(400);
-        expect((await fetchPage(desk, "/operator?cursor=inv_1", seat)).status).toBe(400);
+        expect((await fetchPage(harness, "/operator?state=nonsense", session)).status).toBe(400);
+        expect((await fetchPage(harness, "/operator?cursor=inv_1", session)).status).toBe(400);
       });
 
-      test("show everything of one, and no secret", async () => {
+      test("show all data of one account, without secrets", async () => {
         await submit("grant", { usd: "1", reason: "a gift" });
-        await invoiced(1_000);
+        await newInvoice(1_000);
         await callModel();
         await db().write(async (tx) => {
-          const now = desk.clock.now;
+          const now = harness.clock.now;
           const people = ["owner", "dev"].map((name) => ({
             issuer: "https://id.test",
             subject: `${name} ${account.id}`,
@@ -368,7 +373,7 @@ describeEachStore((kind) => {
           await addDeveloper(tx, { ...common, personId: dev.id });
         });
         const { text } = await page();
-        for (const shown of [
+        for (const expected of [
           account.id,
           "owner@example.com",
           "dev@example.com",
@@ -381,35 +386,31 @@ describeEachStore((kind) => {
           "key.created",
           "127.0.0.1/32",
         ])
-          expect(text).toContain(shown);
+          expect(text).toContain(expected);
         expect(text).not.toContain(account.key);
         expect(text).not.toContain("<script");
       });
     });
 
     describe("report, payments and audit log", () => {
-      test("the report shows the figures of the period that is asked for", async () => {
+      test("the report shows the requested period", async () => {
         const { text } = await page("/operator/report");
-        for (const heading of [
-          "Income",
-          "Grants given",
-          "Liabilities",
-          "Cost per provider",
-          "Losses",
-        ])
+        for (const heading of ["Income", "Grants", "Liabilities", "Provider cost", "Losses"])
           expect(text).toContain(heading);
         const old = await page("/operator/report?from=2020-01-01&to=2020-02-01");
-        expect(old.text).toContain("No call went on the gateway");
-        expect((await fetchPage(desk, "/operator/report?from=2027-02-30", seat)).status).toBe(400);
-        const backwards = await fetchPage(
-          desk,
-          "/operator/report?from=2027-02-02&to=2027-02-01",
-          seat,
+        expect(old.text).toContain("No calls with the gateway");
+        expect((await fetchPage(harness, "/operator/report?from=2027-02-30", session)).status).toBe(
+          400,
         );
-        expect(backwards.text).toContain("The period must begin before it ends");
+        const backwards = await fetchPage(
+          harness,
+          "/operator/report?from=2027-02-02&to=2027-02-01",
+          session,
+        );
+        expect(backwards.text).toContain("must be before");
       });
 
-      test("payments show what was paid, what went back, and what needs a human", async () => {
+      test("payments show refunds and unmatched payments", async () => {
         const invoice = await payment(1_000, "refunded");
         const { text } = await page("/operator/payments");
         expect(text).toContain(invoice);
@@ -417,51 +418,59 @@ describeEachStore((kind) => {
         expect(text).toContain("manual");
         expect((await page("/operator/payments?state=refunded")).text).toContain(invoice);
         expect((await page("/operator/payments?state=open")).text).not.toContain(invoice);
-        await hear(invoice, "paid", "second", 1_050);
+        await ingest(invoice, "paid", "second", 1_050);
         const after = await page("/operator/payments");
-        expect(after.text).toContain("What needs you");
+        expect(after.text).toContain("Needs attention");
         expect(after.text).toContain("the invoice was already paid");
-        expect((await fetchPage(desk, "/operator/payments?state=lost", seat)).status).toBe(400);
+        expect((await fetchPage(harness, "/operator/payments?state=lost", session)).status).toBe(
+          400,
+        );
       });
 
-      test("payments show what may have moved money, or may not, until it is marked as paid", async () => {
+      test("payments show an unclear x402 payment until it is marked as paid", async () => {
         const { id, invoiceId, payer } = await insertUnclearPayment(
           db(),
           account.id,
-          desk.clock.now,
+          harness.clock.now,
         );
         const { text } = await page("/operator/payments");
-        for (const shown of [
-          "What needs you",
+        for (const expected of [
+          "Needs attention",
           id.split(":").at(-1) ?? "",
           payer,
           "$1.00",
           `postern admin mark-paid ${invoiceId} --reference`,
-          fileOf(),
+          pathOf(),
         ])
-          expect(text).toContain(shown);
-        await markPaid(till(), { invoiceId, reference: `0x ${invoiceId}`, now: desk.clock.now });
+          expect(text).toContain(expected);
+        await markPaid(paymentDeps(), {
+          invoiceId,
+          reference: `0x ${invoiceId}`,
+          now: harness.clock.now,
+        });
         expect((await page("/operator/payments")).text).not.toContain(payer);
       });
 
-      test("the audit log is everybody's, and is searched by account, actor and action", async () => {
+      test("the audit log covers all accounts and is filtered by account, actor and action", async () => {
         await submit("freeze", { reason: "seen in the log" });
         const all = await page("/operator/audit");
         expect(all.text).toContain("reason: seen in the log");
-        const mine = await page(`/operator/audit?account=${account.id}&action=account.frozen`);
-        expect(mine.text).toContain("seen in the log");
-        expect(mine.text).not.toContain("<td>account.created");
-        const nobody = await page("/operator/audit?actor=nobody");
-        expect(nobody.text).toContain("There is no such entry.");
-        expect((await fetchPage(desk, "/operator/audit?action=nonsense", seat)).status).toBe(400);
+        const filtered = await page(`/operator/audit?account=${account.id}&action=account.frozen`);
+        expect(filtered.text).toContain("seen in the log");
+        expect(filtered.text).not.toContain("<td>account.created");
+        const none = await page("/operator/audit?actor=unknown");
+        expect(none.text).toContain("No entries found.");
+        expect((await fetchPage(harness, "/operator/audit?action=nonsense", session)).status).toBe(
+          400,
+        );
       });
 
-      test("an owner reads the operator's reason in their own log, and not the operator's address", async () => {
+      test("the owner's audit log has the operator's reason, but not the operator's email address", async () => {
         await submit("adjust", { usd: "1", reason: "made good" });
-        const answer = await fetch(`${desk.gateway.url}/v1/audit?action=account.adjusted`, {
+        const response = await fetch(`${harness.gateway.url}/v1/audit?action=account.adjusted`, {
           headers: account.headers,
         });
-        const text = await answer.text();
+        const text = await response.text();
         expect(text).toContain("made good");
         expect(text).toContain('"actor":{"type":"operator","id":"operator"}');
         expect(text).not.toContain(OPERATOR_EMAIL);
@@ -469,52 +478,52 @@ describeEachStore((kind) => {
       });
     });
 
-    async function invoiced(amountCents: number): Promise<string> {
-      const about = { accountId: account.id, amountCents, now: desk.clock.now };
-      return (await db().write((tx) => createInvoice(tx, about))).id;
+    async function newInvoice(amountCents: number): Promise<string> {
+      const request = { accountId: account.id, amountCents, now: harness.clock.now };
+      return (await db().write((tx) => createInvoice(tx, request))).id;
     }
 
-    const till = () => ({
+    const paymentDeps = () => ({
       db: db(),
       log: createLog({ level: "error", isPretty: true, now: Date.now, write: () => {} }),
     });
 
-    /** Paid by transfer, spent, and taken back by the bank or given back. */
+    /** A bank transfer that is then refunded, or spent and disputed. */
     async function payment(cents: number, kind: FactKind): Promise<string> {
-      const invoiceId = await invoiced(cents);
-      const { now } = desk.clock;
-      await markPaid(till(), { invoiceId, reference: `in ${invoiceId}`, now });
+      const invoiceId = await newInvoice(cents);
+      const { now } = harness.clock;
+      await markPaid(paymentDeps(), { invoiceId, reference: `in ${invoiceId}`, now });
       if (kind === "disputed") {
-        // Spent, as far as the books are concerned.
-        const gone = newId("req", now);
-        await submit("adjust", { usd: `-${cents / 100}`, bucket: "paid", reason: gone });
+        // Spends the credits first.
+        const reason = newId("req", now);
+        await submit("adjust", { usd: `-${cents / 100}`, bucket: "paid", reason });
       }
-      await hear(invoiceId, kind, `in ${invoiceId}`, cents + Math.floor((cents * 5 + 50) / 100));
+      await ingest(invoiceId, kind, `in ${invoiceId}`, cents + Math.floor((cents * 5 + 50) / 100));
       return invoiceId;
     }
 
-    async function hear(
+    async function ingest(
       invoiceId: string,
       kind: FactKind,
-      paid: string,
+      paymentRef: string,
       amountCents: number,
     ): Promise<void> {
       const fact = {
         processor: "manual",
-        ref: `${kind} ${paid}`,
+        ref: `${kind} ${paymentRef}`,
         kind,
-        payment: kind === "paid" ? `${kind} ${paid}` : paid,
+        payment: kind === "paid" ? `${kind} ${paymentRef}` : paymentRef,
         invoiceId,
         amountCents,
         taxCents: 0,
         currency: "usd",
-        at: desk.clock.now,
+        at: harness.clock.now,
       };
-      await ingestFacts(till(), [fact], desk.clock.now);
+      await ingestFacts(paymentDeps(), [fact], harness.clock.now);
     }
 
     async function callModel(): Promise<void> {
-      const response = await fetch(`${desk.gateway.url}/v1/chat/completions`, {
+      const response = await fetch(`${harness.gateway.url}/v1/chat/completions`, {
         method: "POST",
         headers: account.headers,
         body: JSON.stringify({
@@ -529,5 +538,5 @@ describeEachStore((kind) => {
 });
 
 function never(): never {
-  throw new Error("it is there");
+  throw new Error("unreachable");
 }

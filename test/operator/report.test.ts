@@ -1,5 +1,4 @@
-// The report against the ledger and the usage records themselves: after random histories every figure is what a plain sum
-// over all rows says.
+// Compares the report with plain sums over all transfers and usage records after random histories.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
@@ -36,7 +35,7 @@ const STEPS = 12;
 
 type RandomInt = (sides: number) => number;
 
-/** Numbers that chance would give, and the same for the same seed. */
+/** Random integers below a limit; the same for the same seed. */
 function seededRandom(seed: number): RandomInt {
   let state = seed >>> 0;
   return (limit) => {
@@ -55,35 +54,35 @@ interface TransferRow {
   readonly at: number;
 }
 
-describe.each(KINDS)("the report on %s", (kind) => {
+describe.each(KINDS)("report on %s", (kind) => {
   let store: TestStore;
-  let shop: BillingHarness;
-  let began: number;
+  let harness: BillingHarness;
+  let startedAt: number;
   let reports: readonly Report[];
-  let moved: readonly TransferRow[];
+  let transfers: readonly TransferRow[];
 
   beforeAll(async () => {
     ownCalls = 0;
     store = await openStore(kind);
-    shop = await createBillingHarness(store.db);
-    began = shop.clock.now;
-    const roll = seededRandom(SEED);
+    harness = await createBillingHarness(store.db);
+    startedAt = harness.clock.now;
+    const random = seededRandom(SEED);
     const accounts = [];
-    for (let place = 0; place < ACCOUNTS; place++) accounts.push(await shop.newAccount());
+    for (let count = 0; count < ACCOUNTS; count++) accounts.push(await harness.newAccount());
     for (let step = 0; step < STEPS; step++) {
-      shop.clock.now += DAY_MS / 2;
-      for (const account of accounts) await randomStep(shop, account, roll);
+      harness.clock.now += DAY_MS / 2;
+      for (const account of accounts) await randomStep(harness, account, random);
     }
-    // Chance may leave no call that cost more than there was, and nobody owing.
-    const [borne = "", owing = ""] = accounts;
-    await purchase(shop, borne, { cents: 100, back: 0, kind: "refunded" });
-    await call(shop, borne, () => 0, 10n ** 12n);
-    for (const account of [borne, owing])
-      await purchase(shop, account, { cents: 500, back: 525, kind: "disputed" });
-    const { now } = shop.clock;
+    // Random histories may lack an overrun or a debt.
+    const [writtenOff = "", owing = ""] = accounts;
+    await purchase(harness, writtenOff, { cents: 100, back: 0, kind: "refunded" });
+    await call(harness, writtenOff, () => 0, 10n ** 12n);
+    for (const account of [writtenOff, owing])
+      await purchase(harness, account, { cents: 500, back: 525, kind: "disputed" });
+    const { now } = harness.clock;
     await store.db.write((tx) =>
       writeOffAccountDebt(tx, {
-        accountId: borne,
+        accountId: writtenOff,
         by: COMMAND_LINE_ACTOR,
         reason: "lost",
         network: null,
@@ -91,7 +90,7 @@ describe.each(KINDS)("the report on %s", (kind) => {
         id: "x",
       }),
     );
-    moved = await readTransfers(store.db);
+    transfers = await readTransfers(store.db);
     reports = await Promise.all(
       periods().map((period) => store.db.snapshot((reader) => readReport(reader, period))),
     );
@@ -99,19 +98,19 @@ describe.each(KINDS)("the report on %s", (kind) => {
   afterAll(() => store.close());
 
   const periods = (): readonly Period[] => [
-    { from: 0, to: shop.clock.now + 1 },
-    { from: began + 2 * DAY_MS, to: began + 4 * DAY_MS },
-    { from: shop.clock.now + 1, to: shop.clock.now + 2 },
+    { from: 0, to: harness.clock.now + 1 },
+    { from: startedAt + 2 * DAY_MS, to: startedAt + 4 * DAY_MS },
+    { from: harness.clock.now + 1, to: harness.clock.now + 2 },
   ];
 
-  const within = ({ from, to }: Period) => moved.filter(({ at }) => at >= from && at < to);
-  const sum = (list: readonly TransferRow[], wanted: (one: TransferRow) => boolean): bigint =>
-    list.filter(wanted).reduce((total, { amount }) => total + amount, 0n);
+  const transfersIn = ({ from, to }: Period) => transfers.filter(({ at }) => at >= from && at < to);
+  const sum = (list: readonly TransferRow[], matches: (transfer: TransferRow) => boolean): bigint =>
+    list.filter(matches).reduce((total, { amount }) => total + amount, 0n);
 
-  test(`everything that histories have (seed ${SEED})`, async () => {
+  test(`random histories cover all kinds of transfers (seed ${SEED})`, async () => {
     await expectLedgerValid(store.db);
     const [whole] = reports;
-    expect(new Set(moved.map((one) => one.kind))).toEqual(
+    expect(new Set(transfers.map((one) => one.kind))).toEqual(
       new Set(["grant", "usage", "purchase", "refund", "dispute", "adjustment", "write_off"]),
     );
     expect(whole?.usage.overrun).toBeGreaterThan(0n);
@@ -119,11 +118,11 @@ describe.each(KINDS)("the report on %s", (kind) => {
     expect(whole?.providers.length).toBeGreaterThan(2);
   });
 
-  test("grants, adjustments, usage, fees and losses are what the transfers of the period say", () => {
+  test("grants, adjustments, usage, fees and losses equal the transfers of the period", () => {
     for (const report of reports) {
-      const list = within(report.period);
-      const grants = (mark: RegExp): bigint =>
-        sum(list, (one) => one.kind === "grant" && mark.test(one.id));
+      const list = transfersIn(report.period);
+      const grants = (id: RegExp): bigint =>
+        sum(list, (transfer) => transfer.kind === "grant" && id.test(transfer.id));
       expect(report.grants).toEqual({
         starting: grants(/^start\./),
         operator: grants(/^grant\./),
@@ -150,9 +149,9 @@ describe.each(KINDS)("the report on %s", (kind) => {
     }
   });
 
-  test("what passed the processors adds up to their clearing accounts, part by part", () => {
+  test("processor totals equal their clearing accounts", () => {
     for (const report of reports) {
-      const list = within(report.period);
+      const list = transfersIn(report.period);
       for (const one of report.processors) {
         const { credit, debt, fee, tax, suspense, borne, total } = one;
         expect(credit + debt + fee + tax + suspense + borne).toBe(total);
@@ -170,9 +169,9 @@ describe.each(KINDS)("the report on %s", (kind) => {
     }
   });
 
-  test("liabilities are what customers hold at its end, by the transfers and, now, by the wallets", async () => {
+  test("liabilities equal the customers' balances at the end of the period", async () => {
     for (const { period, balances } of reports) {
-      const list = moved.filter(({ at }) => at < period.to);
+      const list = transfers.filter(({ at }) => at < period.to);
       const bucket = (name: string): bigint =>
         sum(list, ({ to }) => to.endsWith(`:${name}`)) -
         sum(list, ({ from }) => from.endsWith(`:${name}`));
@@ -188,7 +187,7 @@ describe.each(KINDS)("the report on %s", (kind) => {
     });
   });
 
-  test("cost per provider and model is the sum of its usage records, and of all of them that of the usage transfers", async () => {
+  test("provider cost equals the usage records, and in total the usage transfers", async () => {
     for (const report of reports) {
       const rows = await store.db.all(
         "select provider, model, created_at, input_tokens, output_tokens, cast(cost_nano as text) as cost from usage_record where byok = 0",
@@ -218,7 +217,7 @@ describe.each(KINDS)("the report on %s", (kind) => {
     expect(cost).toBe(promo + paid + overrun);
   });
 
-  test("calls on callers' own keys stand aside, at the prices of their records", () => {
+  test("calls with customers' own keys are listed separately at list prices", () => {
     const [whole] = reports;
     expect(whole?.ownKeys).toEqual([
       {
@@ -228,26 +227,26 @@ describe.each(KINDS)("the report on %s", (kind) => {
         estimated: 0,
         inputTokens: 10 * ownCalls,
         outputTokens: 5 * ownCalls,
-        // 7 × 0.0000000015 and 1 × 0.25, rounded up to a billionth.
+        // 7 × 0.0000000015 + 1 × 0.25, rounded up to 9 decimals.
         cost: BigInt(ownCalls) * 250_000_011n,
       },
     ]);
   });
 
-  test("as JSON and as text it has the same figures", () => {
+  test("has the same amounts as JSON and as text", () => {
     const [whole] = reports;
     if (whole === undefined) throw new Error("no report");
     const json = JSON.stringify(reportJson(whole));
     const text = reportText(whole);
     for (const { cost, model } of whole.providers)
-      for (const shown of [json, text]) {
-        expect(shown).toContain(model);
-        expect(shown).toContain(usdText(cost));
+      for (const output of [json, text]) {
+        expect(output).toContain(model);
+        expect(output).toContain(usdText(cost));
       }
     expect(JSON.parse(json)).toMatchObject({ object: "report", grants: { starting_usd: "0" } });
   });
 
-  test("a period is days of UTC or instants, and begins before it ends", () => {
+  test("a period has UTC days or timestamps, and `from` before `to`", () => {
     const now = Date.parse("2026-11-21T09:30:00Z");
     expect(parsePeriod({}, now)).toEqual({ from: Date.parse("2026-11-01"), to: now + 1 });
     expect(parsePeriod({ from: "2026-10-01", to: "2026-11-01" }, now)).toEqual({
@@ -273,13 +272,13 @@ describe.each(KINDS)("the report on %s", (kind) => {
 
 let ownCalls = 0;
 
-/** One step in the life of an account. */
+/** One random change of an account. */
 async function randomStep(
-  shop: BillingHarness,
+  harness: BillingHarness,
   accountId: string,
   random: RandomInt,
 ): Promise<void> {
-  const { db, clock } = shop;
+  const { db, clock } = harness;
   clock.now += 1 + random(1_000);
   const act = {
     accountId,
@@ -305,7 +304,7 @@ async function randomStep(
       await adjust(`-0.${1 + random(9)}`).catch(() => {});
       return;
     case 3:
-      await buy(shop, accountId, random);
+      await buy(harness, accountId, random);
       return;
     case 4:
       if (random(3) === 0) await db.write((tx) => writeOffAccountDebt(tx, act));
@@ -329,11 +328,11 @@ async function randomStep(
       return;
     }
     default:
-      await call(shop, accountId, random);
+      await call(harness, accountId, random);
   }
 }
 
-/** A call that costs what it held, or so many times as much. */
+/** A call that costs its hold, or a multiple of it. */
 async function call(
   { ledger, clock }: BillingHarness,
   accountId: string,
@@ -356,40 +355,40 @@ async function call(
   await ledger.settle({ ...about, cost, record });
 }
 
-/** A purchase, of which a part may go back, by a refund or a dispute. */
-async function buy(shop: BillingHarness, accountId: string, random: RandomInt): Promise<void> {
+/** A purchase with an optional partial refund or dispute. */
+async function buy(harness: BillingHarness, accountId: string, random: RandomInt): Promise<void> {
   const cents = 100 + random(2_000);
   const back = random(2) === 0 ? 0 : 1 + random(cents);
   const kind = random(3) === 0 ? "refunded" : "disputed";
-  if (random(3) > 0) return await purchase(shop, accountId, { cents, back, kind });
-  const { billing, clock } = shop;
-  const { id: invoiceId } = await purchaseOf(shop, accountId, cents);
-  const told = { invoiceId, reference: `out ${invoiceId}`, now: clock.now };
-  // Where the purchase paid a debt, there is less to give back.
-  await markRefunded(billing, { ...told, amountCents: 1 + random(cents) }).catch(() => {});
+  if (random(3) > 0) return await purchase(harness, accountId, { cents, back, kind });
+  const { billing, clock } = harness;
+  const { id: invoiceId } = await purchaseOf(harness, accountId, cents);
+  const payment = { invoiceId, reference: `out ${invoiceId}`, now: clock.now };
+  // Rejected if the purchase paid a debt, because less is refundable then.
+  await markRefunded(billing, { ...payment, amountCents: 1 + random(cents) }).catch(() => {});
 }
 
 async function purchaseOf(
-  shop: BillingHarness,
+  harness: BillingHarness,
   accountId: string,
   cents: number,
 ): Promise<Invoice> {
-  const invoice = await shop.newInvoice(accountId, cents);
-  const told = { invoiceId: invoice.id, reference: `in ${invoice.id}`, now: shop.clock.now };
-  await markPaid(shop.billing, told);
+  const invoice = await harness.newInvoice(accountId, cents);
+  const payment = { invoiceId: invoice.id, reference: `in ${invoice.id}`, now: harness.clock.now };
+  await markPaid(harness.billing, payment);
   return invoice;
 }
 
 async function purchase(
-  shop: BillingHarness,
+  harness: BillingHarness,
   accountId: string,
   { cents, back, kind }: { cents: number; back: number; kind: "refunded" | "disputed" },
 ): Promise<void> {
-  const { db, clock } = shop;
-  const invoice = await purchaseOf(shop, accountId, cents);
+  const { db, clock } = harness;
+  const invoice = await purchaseOf(harness, accountId, cents);
   if (back === 0) return;
   const { paid, promo } = await readWallet(db, accountId);
-  await shop.spend(accountId, ((paid + promo) * 9n) / 10n);
+  await harness.spend(accountId, ((paid + promo) * 9n) / 10n);
   const fact: PaymentFact = {
     processor: "manual",
     ref: `back ${invoice.id}`,

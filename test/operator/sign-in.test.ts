@@ -1,4 +1,4 @@
-// The operator's way in: off unless it is switched on, apart from the customers', and never for anybody else.
+// Operator sign-in: disabled by default, separate from customer sign-in, and only for configured addresses.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/secret.ts";
@@ -35,7 +35,7 @@ const PATHS = [
 ];
 
 describe("without POSTERN_OPERATORS", () => {
-  test("there is nothing at /operator, whatever is asked for and however", async () => {
+  test("returns 404 for every operator path", async () => {
     const gateway = await startGateway();
     for (const path of [
       ...PATHS,
@@ -50,34 +50,34 @@ describe("without POSTERN_OPERATORS", () => {
     await gateway.stop();
   });
 
-  test("settings that make no sense stop the start", () => {
-    const mistakes = (env: Record<string, string>): readonly string[] => {
+  test("invalid settings are rejected", () => {
+    const configErrors = (env: Record<string, string>): readonly string[] => {
       const read = readConfig({ env, hostName: "test", providers: [] });
       return read.ok ? [] : read.errors;
     };
-    const address = {
+    const production = {
       POSTERN_BASE_URL: "https://gateway.example.com",
       POSTERN_SECRET: "x".repeat(40),
     };
-    expect(mistakes({ POSTERN_OPERATORS: "ada" })).toEqual([
+    expect(configErrors({ POSTERN_OPERATORS: "ada" })).toEqual([
       "POSTERN_OPERATORS must be email addresses separated by commas",
     ]);
-    expect(mistakes({ ...address, POSTERN_OPERATORS: OPERATOR_EMAIL })).toEqual([
+    expect(configErrors({ ...production, POSTERN_OPERATORS: OPERATOR_EMAIL })).toEqual([
       "OIDC_ISSUER must be set if POSTERN_OPERATORS is: operators sign in with it",
     ]);
-    expect(mistakes({ POSTERN_OPERATORS: ` ${OPERATOR_EMAIL} , ` })).toEqual([]);
+    expect(configErrors({ POSTERN_OPERATORS: ` ${OPERATOR_EMAIL} , ` })).toEqual([]);
   });
 });
 
-test("without an identity provider the door says what is missing, and nobody comes in", async () => {
-  const desk = await startOperatorHarness("sqlite");
-  expect((await fetchPage(desk, "/operator/signin")).text).toContain("OIDC_ISSUER");
-  expect((await fetchPage(desk, "/operator/signin/begin")).status).toBe(503);
-  expect((await fetchPage(desk, "/operator/signin/callback?code=x&state=y")).status).toBe(503);
-  await desk.gateway.stop();
+test("without an identity provider, the sign-in page says which setting is missing", async () => {
+  const harness = await startOperatorHarness("sqlite");
+  expect((await fetchPage(harness, "/operator/signin")).text).toContain("OIDC_ISSUER");
+  expect((await fetchPage(harness, "/operator/signin/begin")).status).toBe(503);
+  expect((await fetchPage(harness, "/operator/signin/callback?code=x&state=y")).status).toBe(503);
+  await harness.gateway.stop();
 });
 
-test("letter case of ASCII alone is forgiven in an operator's address", async () => {
+test("operator addresses ignore the case of ASCII letters only", async () => {
   const { db, close } = await openStore("sqlite");
   const read = readConfig({
     env: { POSTERN_OPERATORS: "Kim@Example.com, ivan@bücher.example" },
@@ -94,7 +94,7 @@ test("letter case of ASCII alone is forgiven in an operator's address", async ()
   });
   for (const email of ["kim@example.com", "KIM@EXAMPLE.COM", "Ivan@xn--bcher-kva.example"])
     expect({ email, is: isOperator(email) }).toEqual({ email, is: true });
-  // The sign of the kelvin, and a capital i with a dot: Unicode's small letters of both are those of ASCII, or begin so.
+  // U+212A (Kelvin sign) and U+0130 (I with dot) lowercase to ASCII letters in Unicode.
   const imitations = ["example.com/.evil.com", "example%2ecom", "exa\u00admple.com"].map(
     (domain) => `ada@${domain}`,
   );
@@ -110,103 +110,117 @@ test("letter case of ASCII alone is forgiven in an operator's address", async ()
 });
 
 describeEachStore((kind) => {
-  describe(`signing in as an operator on ${kind}`, () => {
+  describe(`operator sign-in on ${kind}`, () => {
     let issuer: FakeIssuer;
-    let desk: OperatorHarness;
+    let harness: OperatorHarness;
 
     beforeAll(async () => {
       issuer = await startFakeIssuer();
-      desk = await startOperatorHarness(kind, {
+      harness = await startOperatorHarness(kind, {
         OIDC_ISSUER: issuer.issuer,
         OIDC_CLIENT_ID: CLIENT.id,
         OIDC_CLIENT_SECRET: CLIENT.secret,
       });
     });
     beforeEach(() => {
-      // The guard of attempts is a minute's.
-      desk.clock.now += 3 * MINUTE_MS;
+      // Resets the rate limit.
+      harness.clock.now += 3 * MINUTE_MS;
       issuer.overrides = {};
     });
     afterAll(async () => {
-      await desk.gateway.stop();
+      await harness.gateway.stop();
       await issuer.close();
     });
 
-    const cookiesOf = (seen: PageResponse): readonly string[] => seen.headers.getSetCookie();
+    const cookiesOf = (response: PageResponse): readonly string[] =>
+      response.headers.getSetCookie();
     const pairOf = (cookies: readonly string[], name: string): string =>
-      cookies.find((one) => one.startsWith(`${name}=`))?.split(";")[0] ?? "";
+      cookies.find((cookie) => cookie.startsWith(`${name}=`))?.split(";")[0] ?? "";
 
-    /** To the provider and back, as whoever it is told to vouch for. */
-    const signIn = async (lies: IssuerOverrides, returnTo = "/operator"): Promise<PageResponse> => {
-      issuer.overrides = lies;
+    /** Signs in through the issuer, with overrides of its response. */
+    const signIn = async (
+      overrides: IssuerOverrides,
+      returnTo = "/operator",
+    ): Promise<PageResponse> => {
+      issuer.overrides = overrides;
       const query = new URLSearchParams({ return_to: returnTo });
-      const begun = await fetchPage(desk, `/operator/signin/begin?${query.toString()}`);
+      const begun = await fetchPage(harness, `/operator/signin/begin?${query.toString()}`);
       const there = await fetch(begun.location ?? "", { redirect: "manual" });
       const back = new URL(there.headers.get("location") ?? "");
       expect(back.pathname).toBe("/operator/signin/callback");
       const cookie = pairOf(cookiesOf(begun), "postern_operator_signin");
-      return await fetchPage(desk, back.pathname + back.search, { cookie });
+      return await fetchPage(harness, back.pathname + back.search, { cookie });
     };
     const as = (email: string): IssuerOverrides => ({ claims: { email } });
 
-    test("an operator comes in, with a cookie of their own that lives for eight hours at most", async () => {
-      const seen = await signIn(as("Ada@Operator.Example"), "/operator/report?from=2026-01-01");
-      expect([seen.status, seen.location]).toEqual([303, "/operator/report?from=2026-01-01"]);
-      const set = cookiesOf(seen).find((one) => one.startsWith("postern_operator=")) ?? "";
+    test("sets an operator cookie with a lifetime of eight hours", async () => {
+      const response = await signIn(as("Ada@Operator.Example"), "/operator/report?from=2026-01-01");
+      expect([response.status, response.location]).toEqual([
+        303,
+        "/operator/report?from=2026-01-01",
+      ]);
+      const set =
+        cookiesOf(response).find((cookie) => cookie.startsWith("postern_operator=")) ?? "";
       expect(set).toContain("Path=/operator;");
       expect(set).toContain("Max-Age=28800;");
       expect(set).toContain("HttpOnly");
       expect(set).toContain("SameSite=Lax");
-      const cookie = pairOf(cookiesOf(seen), "postern_operator");
-      const page = await fetchPage(desk, "/operator", { cookie });
+      const cookie = pairOf(cookiesOf(response), "postern_operator");
+      const page = await fetchPage(harness, "/operator", { cookie });
       expect(page.status).toBe(200);
       expect(page.text).toContain(OPERATOR_EMAIL);
       expect(page.headers.get("cache-control")).toBe("no-store");
       expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
-      expect((await readAudit(desk.gateway.server.db, "operator.signed_in")).at(-1)).toMatchObject({
+      expect(
+        (await readAudit(harness.gateway.server.db, "operator.signed_in")).at(-1),
+      ).toMatchObject({
         account_id: null,
         actor: `operator ${OPERATOR_EMAIL}`,
         network: "127.0.0.0/24",
       });
     });
 
-    test("the provider is asked to let them choose, with PKCE, state and nonce, and a callback of its own", async () => {
+    test("requests a new login with PKCE, state, nonce and the operator callback", async () => {
       await signIn(as(OPERATOR_EMAIL));
       expect(issuer.lastAuthorization.get("redirect_uri")).toBe(
-        `${desk.gateway.url}/operator/signin/callback`,
+        `${harness.gateway.url}/operator/signin/callback`,
       );
       expect(issuer.lastAuthorization.get("prompt")).not.toBeNull();
       for (const name of ["state", "nonce", "code_challenge"])
         expect(issuer.lastAuthorization.get(name)?.length).toBeGreaterThan(20);
     });
 
-    test("everybody else is refused, and written down", async () => {
+    test("rejects and records everyone else", async () => {
       const stranger = await signIn(as("mallory@example.com"));
       expect(stranger.status).toBe(403);
       expect(stranger.text).toContain("mallory@example.com is not an operator");
       expect(pairOf(cookiesOf(stranger), "postern_operator")).toBe("");
-      expect((await readAudit(desk.gateway.server.db, "operator.refused")).at(-1)).toMatchObject({
-        account_id: null,
-        actor: "person mallory@example.com",
-        network: "127.0.0.0/24",
-      });
-      desk.clock.now += 1;
+      expect((await readAudit(harness.gateway.server.db, "operator.refused")).at(-1)).toMatchObject(
+        {
+          account_id: null,
+          actor: "person mallory@example.com",
+          network: "127.0.0.0/24",
+        },
+      );
+      harness.clock.now += 1;
       const unverified = await signIn({ claims: { email: OPERATOR_EMAIL, email_verified: false } });
       expect(unverified.status).toBe(403);
-      expect((await readAudit(desk.gateway.server.db, "operator.refused")).at(-1)).toMatchObject({
-        actor: "person unknown",
-      });
-      for (const lies of [
+      expect((await readAudit(harness.gateway.server.db, "operator.refused")).at(-1)).toMatchObject(
+        {
+          actor: "person unknown",
+        },
+      );
+      for (const overrides of [
         { ...as(OPERATOR_EMAIL), signedBy: "a stranger" },
         { ...as(OPERATOR_EMAIL), signedBy: "nobody" },
         { claims: { email: OPERATOR_EMAIL, nonce: "another" } },
         { claims: { email: OPERATOR_EMAIL, aud: "another" } },
       ] as const satisfies readonly IssuerOverrides[])
-        expect((await signIn(lies)).status).toBe(400);
+        expect((await signIn(overrides)).status).toBe(400);
       expect((await signIn({ error: "access_denied" })).status).toBe(403);
     });
 
-    test("an address that only looks like an operator's is nobody's", async () => {
+    test("rejects addresses that only resemble an operator's", async () => {
       for (const email of [
         `${OPERATOR_EMAIL}.evil.example`,
         `x${OPERATOR_EMAIL}`,
@@ -215,29 +229,29 @@ describeEachStore((kind) => {
         expect((await signIn(as(email))).status).toBe(403);
     });
 
-    test("a callback without its browser, used twice, or begun at the customers' door is refused", async () => {
+    test("rejects a callback from another browser, a repeated one, and one of the customer sign-in", async () => {
       issuer.overrides = as(OPERATOR_EMAIL);
-      const begun = await fetchPage(desk, "/operator/signin/begin");
+      const begun = await fetchPage(harness, "/operator/signin/begin");
       const there = await fetch(begun.location ?? "", { redirect: "manual" });
       const back = new URL(there.headers.get("location") ?? "");
       const target = back.pathname + back.search;
       const cookie = pairOf(cookiesOf(begun), "postern_operator_signin");
-      expect((await fetchPage(desk, target)).status).toBe(400);
-      expect((await fetchPage(desk, target, { cookie })).status).toBe(303);
-      expect((await fetchPage(desk, target, { cookie })).status).toBe(400);
-      const customers = await fetchPage(desk, "/signin");
-      const other = await fetch(customers.location ?? "", { redirect: "manual" });
+      expect((await fetchPage(harness, target)).status).toBe(400);
+      expect((await fetchPage(harness, target, { cookie })).status).toBe(303);
+      expect((await fetchPage(harness, target, { cookie })).status).toBe(400);
+      const customerStart = await fetchPage(harness, "/signin");
+      const other = await fetch(customerStart.location ?? "", { redirect: "manual" });
       const { search } = new URL(other.headers.get("location") ?? "");
-      const theirs = pairOf(cookiesOf(customers), "postern_signin");
+      const theirs = pairOf(cookiesOf(customerStart), "postern_signin");
       const renamed = theirs.replace("postern_signin", "postern_operator_signin");
-      const crossed = await fetchPage(desk, `/operator/signin/callback${search}`, {
+      const crossed = await fetchPage(harness, `/operator/signin/callback${search}`, {
         cookie: renamed,
       });
       expect(crossed.status).toBe(400);
     });
 
-    test("nobody is led away from the operator's pages", async () => {
-      for (const [returnTo, leads] of [
+    test("redirects only to operator pages", async () => {
+      for (const [returnTo, target] of [
         ["https://evil.example/operator", "/operator"],
         ["//evil.example/operator/", "/operator"],
         ["/operator/../console", "/operator"],
@@ -246,64 +260,64 @@ describeEachStore((kind) => {
         ["/operator/signin", "/operator"],
         ["/operator/audit", "/operator/audit"],
       ] as const) {
-        desk.clock.now += MINUTE_MS;
+        harness.clock.now += MINUTE_MS;
         expect(`${returnTo} ${(await signIn(as(OPERATOR_EMAIL), returnTo)).location}`).toBe(
-          `${returnTo} ${leads}`,
+          `${returnTo} ${target}`,
         );
       }
     });
 
-    test("attempts from one network are bounded", async () => {
+    test("limits attempts per network", async () => {
       const statuses: number[] = [];
       for (let attempt = 0; attempt < 25; attempt++)
-        statuses.push((await fetchPage(desk, "/operator/signin/begin")).status);
+        statuses.push((await fetchPage(harness, "/operator/signin/begin")).status);
       expect(statuses.slice(0, 20).every((status) => status === 303)).toBe(true);
       expect(statuses.at(-1)).toBe(429);
-      const callback = await fetchPage(desk, "/operator/signin/callback?code=x&state=y");
+      const callback = await fetchPage(harness, "/operator/signin/callback?code=x&state=y");
       expect(callback.status).toBe(429);
       expect(Number(callback.headers.get("retry-after"))).toBeGreaterThan(0);
     });
   });
 
-  describe(`an operator's session on ${kind}`, () => {
-    let desk: OperatorHarness;
+  describe(`operator session on ${kind}`, () => {
+    let harness: OperatorHarness;
     beforeAll(async () => {
-      desk = await startOperatorHarness(kind);
+      harness = await startOperatorHarness(kind);
     });
-    afterAll(() => desk.gateway.stop());
+    afterAll(() => harness.gateway.stop());
 
     const isIn = async (cookie: string): Promise<boolean> =>
-      (await fetchPage(desk, "/operator", { cookie })).status === 200;
+      (await fetchPage(harness, "/operator", { cookie })).status === 200;
 
-    test("strangers are sent to sign in, on every page, and posts do nothing", async () => {
+    test("is required on every page", async () => {
       for (const path of PATHS) {
-        const seen = await fetchPage(desk, path);
-        expect([seen.status, seen.location]).toEqual([
+        const response = await fetchPage(harness, path);
+        expect([response.status, response.location]).toEqual([
           303,
           `/operator/signin?${new URLSearchParams({ return_to: path }).toString()}`,
         ]);
       }
     });
 
-    test("a form that comes after the session has ended changes nothing, and its human is told so", async () => {
-      const [file = ""] = PATHS.slice(-1);
-      const posted = await fetchPage(desk, file, undefined, { form: { do: "freeze" } });
-      const back = new URLSearchParams({ return_to: file, form: "lost" }).toString();
+    test("that has ended makes a form fail with a message on the sign-in page", async () => {
+      const [accountPath = ""] = PATHS.slice(-1);
+      const posted = await fetchPage(harness, accountPath, undefined, { form: { do: "freeze" } });
+      const back = new URLSearchParams({ return_to: accountPath, form: "lost" }).toString();
       expect([posted.status, posted.location]).toEqual([303, `/operator/signin?${back}`]);
-      const door = await fetchPage(desk, posted.location ?? "");
-      expect(door.text).toContain("Nothing was changed.");
-      expect((await fetchPage(desk, "/operator/signin")).text).not.toContain(
+      const signInPage = await fetchPage(harness, posted.location ?? "");
+      expect(signInPage.text).toContain("Nothing was changed.");
+      expect((await fetchPage(harness, "/operator/signin")).text).not.toContain(
         "Nothing was changed.",
       );
-      const out = await fetchPage(desk, "/operator/signout", undefined, { form: {} });
+      const out = await fetchPage(harness, "/operator/signout", undefined, { form: {} });
       expect([out.status, out.location]).toEqual([303, "/operator/signin"]);
     });
 
-    test("a customer's session is none, under whichever name", async () => {
-      const { db } = desk.gateway.server;
-      const { secret, store } = desk.gateway.config;
+    test("cannot be a customer session, even in the operator cookie", async () => {
+      const { db } = harness.gateway.server;
+      const { secret, store } = harness.gateway.config;
       const master = loadMasterSecret(secret, store.dataDir);
-      const sessions = createSessions({ db, master, baseUrl: desk.gateway.url });
+      const sessions = createSessions({ db, master, baseUrl: harness.gateway.url });
       const set = await db.write(async (tx) => {
         const identity = {
           issuer: "https://id.test",
@@ -311,73 +325,73 @@ describeEachStore((kind) => {
           email: OPERATOR_EMAIL,
           name: null,
         };
-        const { id: personId } = await recordPerson(tx, identity, desk.clock.now);
-        const about = {
+        const { id: personId } = await recordPerson(tx, identity, harness.clock.now);
+        const request = {
           personId,
           network: "test",
           browser: "",
           cookies: null,
-          now: desk.clock.now,
+          now: harness.clock.now,
         };
-        return await sessions.begin(tx, about);
+        return await sessions.begin(tx, request);
       });
       const cookie = set.split(";")[0] ?? "";
-      expect((await fetchPage(desk, "/console", { cookie })).status).toBe(200);
+      expect((await fetchPage(harness, "/console", { cookie })).status).toBe(200);
       expect(await isIn(cookie)).toBe(false);
       expect(await isIn(cookie.replace("postern_session", "postern_operator"))).toBe(false);
     });
 
-    test("and an operator's session opens no customer's page", async () => {
-      const { cookie } = await signInOperator(desk);
+    test("is not valid on customer pages", async () => {
+      const { cookie } = await signInOperator(harness);
       expect(await isIn(cookie)).toBe(true);
       for (const name of ["postern_operator", "postern_session"]) {
         const renamed = cookie.replace("postern_operator", name);
-        expect((await fetchPage(desk, "/console", { cookie: renamed })).status).toBe(303);
+        expect((await fetchPage(harness, "/console", { cookie: renamed })).status).toBe(303);
       }
     });
 
-    test("ends after half an hour without use, and after eight hours in any case", async () => {
-      const idle = await signInOperator(desk);
-      desk.clock.now += 29 * MINUTE_MS;
+    test("ends after 30 minutes without use, and after eight hours in any case", async () => {
+      const idle = await signInOperator(harness);
+      harness.clock.now += 29 * MINUTE_MS;
       expect(await isIn(idle.cookie)).toBe(true);
-      desk.clock.now += 29 * MINUTE_MS;
+      harness.clock.now += 29 * MINUTE_MS;
       expect(await isIn(idle.cookie)).toBe(true);
-      desk.clock.now += 30 * MINUTE_MS;
+      harness.clock.now += 30 * MINUTE_MS;
       expect(await isIn(idle.cookie)).toBe(false);
-      const busy = await signInOperator(desk);
+      const busy = await signInOperator(harness);
       for (let minutes = 0; minutes < 460; minutes += 20) {
-        desk.clock.now += 20 * MINUTE_MS;
+        harness.clock.now += 20 * MINUTE_MS;
         expect(await isIn(busy.cookie)).toBe(true);
       }
-      desk.clock.now += 20 * MINUTE_MS;
+      harness.clock.now += 20 * MINUTE_MS;
       expect(await isIn(busy.cookie)).toBe(false);
     });
 
-    test("ends at once for an address that is no operator's any more", async () => {
-      const { cookie } = await signInOperator(desk, "former@operator.example");
+    test("ends as soon as the address is no longer an operator's", async () => {
+      const { cookie } = await signInOperator(harness, "former@operator.example");
       expect(await isIn(cookie)).toBe(false);
     });
 
-    test("ends with signing out, for which the page's own form is needed, and that is written down", async () => {
-      const { cookie, csrf } = await signInOperator(desk);
+    test("ends with a sign-out from the page's own form, which is recorded", async () => {
+      const { cookie, csrf } = await signInOperator(harness);
       const out = "/operator/signout";
-      const forged = await fetchPage(desk, out, { cookie }, { form: { csrf: "guessed" } });
+      const forged = await fetchPage(harness, out, { cookie }, { form: { csrf: "guessed" } });
       expect(forged.status).toBe(403);
       const foreign = { form: { csrf }, headers: { "sec-fetch-site": "cross-site" } };
-      expect((await fetchPage(desk, out, { cookie }, foreign)).status).toBe(403);
+      expect((await fetchPage(harness, out, { cookie }, foreign)).status).toBe(403);
       expect(await isIn(cookie)).toBe(true);
-      const seen = await fetchPage(desk, out, { cookie }, { form: { csrf } });
-      expect([seen.status, seen.location]).toEqual([303, "/operator/signin"]);
-      expect(seen.headers.getSetCookie()[0]).toStartWith(
+      const response = await fetchPage(harness, out, { cookie }, { form: { csrf } });
+      expect([response.status, response.location]).toEqual([303, "/operator/signin"]);
+      expect(response.headers.getSetCookie()[0]).toStartWith(
         "postern_operator=; Path=/operator; Max-Age=0",
       );
       expect(await isIn(cookie)).toBe(false);
-      expect((await readAudit(desk.gateway.server.db, "operator.signed_out")).length).toBe(1);
+      expect((await readAudit(harness.gateway.server.db, "operator.signed_out")).length).toBe(1);
     });
 
-    test("a copy of the store opens none: it holds fingerprints only", async () => {
-      const { cookie } = await signInOperator(desk);
-      const rows = await desk.gateway.server.db.all("select * from operator_session");
+    test("cannot be derived from the store, which holds only fingerprints", async () => {
+      const { cookie } = await signInOperator(harness);
+      const rows = await harness.gateway.server.db.all("select * from operator_session");
       const token = cookie.split("=")[1] ?? "none";
       expect(rows.flatMap((row) => Object.values(row)).join(" ")).not.toContain(token);
       for (const row of rows)

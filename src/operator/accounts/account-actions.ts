@@ -1,5 +1,5 @@
-// What an operator does to an account by hand, at the command line or on the operator's page: each is one transaction
-// with its transfers and its audit entry, which says who, what, why, and how things stood before and after.
+// Changes that an operator makes to an account, at the command line or on the operator pages. Each is one transaction with
+// its transfers and an audit entry: actor, action, reason, and balances before and after.
 
 import { type Actor, type AuditAction, record } from "../../audit/audit.ts";
 import { Fault, invalid } from "../../base/fault.ts";
@@ -14,35 +14,35 @@ import type { Tx } from "../../store/db.ts";
 
 const REASON_MAX = 500;
 
-/** Whoever works at the command line has the store itself; the machine knows who they are, and Postern does not. */
+/** At the command line, Postern does not know which person acts. */
 export const COMMAND_LINE_ACTOR: Actor = { type: "operator", id: "command line" };
 
 export interface AccountChange {
   readonly accountId: string;
   readonly by: Actor;
   readonly reason: string;
-  /** The network that the order came from; null at the command line. */
+  /** The network of the request; null at the command line. */
   readonly network: string | null;
   readonly now: number;
 }
 
 export interface BalanceChange extends AccountChange {
-  /** Names the act: the same twice is done once. */
+  /** An idempotency key: the same id is applied once. */
   readonly id: string;
   readonly amount: Nano;
 }
 
 export interface ChangeResult {
-  /** False where nothing was changed, because it had been done before. */
+  /** False if it had been done before. */
   readonly isChanged: boolean;
   readonly before: BalanceSnapshot;
   readonly after: BalanceSnapshot;
 }
 
-/** Gives promotional credit. */
+/** Grants promotional credit. */
 export async function grantCredit(tx: Tx, change: BalanceChange): Promise<ChangeResult> {
   const { accountId, amount, reason, now } = change;
-  if (amount <= 0n) throw invalid("usd", "A grant is an amount above zero.");
+  if (amount <= 0n) throw invalid("usd", "The amount of a grant must be greater than zero.");
   const id = `grant.${accountId}.${change.id}`;
   const before = await lockBalance(tx, accountId);
   const isChanged = await grant(tx, { id, accountId, amount, now, reason });
@@ -53,14 +53,14 @@ export async function grantCredit(tx: Tx, change: BalanceChange): Promise<Change
 
 export interface BalanceAdjustment extends BalanceChange {
   readonly bucket?: Bucket | undefined;
-  /** Told of marks that the balance fell below. */
+  /** Called with the thresholds that the balance crossed. */
   readonly onBalanceThresholds: OnBalanceThresholds;
 }
 
 /** Corrects a balance, upwards or downwards. */
 export async function adjustBalance(tx: Tx, change: BalanceAdjustment): Promise<ChangeResult> {
   const { accountId, amount, bucket, reason, now } = change;
-  if (amount === 0n) throw invalid("usd", "An adjustment is an amount above or below zero.");
+  if (amount === 0n) throw invalid("usd", "The amount of an adjustment must not be zero.");
   const id = `adjust.${accountId}.${change.id}`;
   const {
     made: isChanged,
@@ -77,7 +77,7 @@ export async function adjustBalance(tx: Tx, change: BalanceAdjustment): Promise<
   });
   if (isChanged) {
     await recordAudit(tx, change, "account.adjusted", { before, after, id, amount });
-    // Nothing is bought for an account that may not use it.
+    // No top-up for an account that is frozen.
     await change.onBalanceThresholds(
       tx,
       crossings.filter(({ kind }) => kind !== "top_up" || after.frozenAt === null),
@@ -86,7 +86,7 @@ export async function adjustBalance(tx: Tx, change: BalanceAdjustment): Promise<
   return { isChanged, before, after };
 }
 
-/** Stops an account from making calls. Calls that run go on; everything can still be read. */
+/** Rejects new calls of an account. Running calls finish, and all data stays readable. */
 export async function freezeAccount(tx: Tx, change: AccountChange): Promise<ChangeResult> {
   const before = await lockBalance(tx, change.accountId);
   if (before.frozenAt !== null) return { isChanged: false, before, after: before };
@@ -96,7 +96,7 @@ export async function freezeAccount(tx: Tx, change: AccountChange): Promise<Chan
   return { isChanged: true, before, after };
 }
 
-/** Lifts an operator's freeze. What the account owes freezes it still. */
+/** Lifts an operator's freeze. A debt still freezes the account. */
 export async function unfreezeAccount(tx: Tx, change: AccountChange): Promise<ChangeResult> {
   const before = await lockBalance(tx, change.accountId);
   if (before.frozenAt === null) return { isChanged: false, before, after: before };
@@ -108,7 +108,7 @@ export async function unfreezeAccount(tx: Tx, change: AccountChange): Promise<Ch
   return { isChanged: true, before, after };
 }
 
-/** The house bears what an account owes after a dispute. */
+/** Writes off what an account owes after a dispute. */
 export async function writeOffAccountDebt(
   tx: Tx,
   change: AccountChange & { readonly id: string },
@@ -123,13 +123,13 @@ export async function writeOffAccountDebt(
   return { isChanged: true, before, after };
 }
 
-/** An amount of dollars as an operator types it; below zero for less. */
+/** An amount as the operator enters it; it may be negative. */
 export function parseUsd(input: string): Nano {
   const amount = nanoFromUsd(input.trim().replace(/^\+/, "").replace(/^−/, "-"));
   if (amount === undefined || amount === 0n)
     throw invalid(
       "usd",
-      `"${input}" is not an amount of US dollars other than zero, such as 5 or 2.50.`,
+      `"${input}" is not a valid amount. Enter an amount in US dollars other than zero, such as 5 or -2.50.`,
     );
   return amount;
 }
@@ -139,7 +139,7 @@ export function parseReason(input: string): string {
   if (reason === "" || reason.length > REASON_MAX || /\p{C}/u.test(reason))
     throw invalid(
       "reason",
-      `The reason must say something, on one line of at most ${REASON_MAX} characters: it is the only record of why.`,
+      `The reason must be one line of 1 to ${REASON_MAX} characters. It is recorded in the audit log.`,
     );
   return reason;
 }
@@ -147,10 +147,10 @@ export function parseReason(input: string): string {
 interface AuditDetails {
   readonly before: BalanceSnapshot;
   readonly after: BalanceSnapshot;
-  /** The transfer. */
+  /** The transfer's id. */
   readonly id?: string;
   readonly amount?: Nano;
-  /** What else there is to say of it. */
+  /** Further fields of the entry. */
   readonly more?: Readonly<Record<string, string>>;
 }
 
@@ -176,7 +176,7 @@ async function recordAudit(
   });
 }
 
-/** Only what has changed, as `paid_before` and `paid_after`. */
+/** The changed values, as `paid_before` and `paid_after`. */
 function balanceChanges(
   before: BalanceSnapshot,
   after: BalanceSnapshot,
@@ -199,8 +199,8 @@ function balanceChanges(
   return Object.fromEntries([...money, ...frozen]);
 }
 
-/** A reference to an account that is none is answered before anything is asked of the store. */
+/** Rejects a malformed id without a query. */
 export function requireAccountId(id: string): string {
   if (/^acct_[0-9a-z]{26}$/.test(id)) return id;
-  throw new Fault("not_found", "no account's id", { message: "The account does not exist." });
+  throw new Fault("not_found", "malformed account id", { message: "The account does not exist." });
 }

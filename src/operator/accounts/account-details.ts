@@ -1,4 +1,4 @@
-// Everything about one account that an operator needs to answer its owner.
+// All data of one account that the operator pages and `postern admin show` need.
 
 import { type Account, getAccount } from "../../accounts/accounts.ts";
 import { type Member, listAllMembers } from "../../accounts/members.ts";
@@ -17,7 +17,7 @@ import type { InvoiceWithPayments } from "../payments/payment-list.ts";
 const KEYS_MAX = 100;
 const LIST_LIMIT = 20;
 const USAGE_PERIOD_MS = 30 * DAY_MS;
-/** All transfers of usage bear the id of their call, and begin so; they lie side by side in the primary key. */
+/** The ids of usage transfers begin with the call's id, so they are one range of the primary key. */
 const USAGE_ID_MIN = "req_";
 const USAGE_ID_MAX = `req_${"z".repeat(40)}`;
 
@@ -26,7 +26,7 @@ export interface AccountTransfer {
   readonly id: string;
   readonly kind: string;
   readonly amount: Nano;
-  /** What it did to the balance: nothing where it moved between the house's own accounts. */
+  /** The change of the customer's balance; zero for transfers between system accounts. */
   readonly balanceChange: Nano;
   readonly from: string;
   readonly to: string;
@@ -35,25 +35,25 @@ export interface AccountTransfer {
 
 export interface AccountDetails {
   readonly account: Account;
-  /** The network that it was created from. */
+  /** The network from which it was created. */
   readonly createdFrom: string;
   readonly promo: Nano;
   readonly paid: Nano;
   readonly held: Nano;
   readonly owed: Nano;
-  /** Why it makes no calls. */
+  /** Undefined if the account is not frozen. */
   readonly freeze: Freeze | undefined;
-  /** Those that are not revoked first, then the newest that are. */
+  /** Active keys first, then revoked ones, each newest first. */
   readonly keys: readonly Key[];
-  /** There may be more. */
+  /** Whether the list of keys was cut. */
   readonly hasMoreKeys: boolean;
-  /** Of all its keys; null for never. */
+  /** The last use of any key; null for never. */
   readonly lastUsedAt: number | null;
   readonly members: readonly Member[];
   readonly invoices: readonly InvoiceWithPayments[];
-  /** What moved its money, but for usage; the newest first. */
+  /** Transfers except usage, newest first. */
   readonly transfers: readonly AccountTransfer[];
-  /** The last thirty days, by model. */
+  /** The last 30 days by model. */
   readonly usage: Page<UsageSum>;
   readonly auditEntries: readonly AuditEntry[];
 }
@@ -62,7 +62,7 @@ export async function readAccountDetails(
   reader: Reader,
   accountId: string,
   now: number,
-  /** Where the table of models goes on; its beginning unless told. */
+  /** The cursor of the usage table. */
   modelCursor?: string,
 ): Promise<AccountDetails> {
   const account = await getAccount(reader, accountId);

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// What an operator may do to an account. Each form has a name of its own, so that what is sent twice is done once.
+// The forms with which an operator changes an account. Each has a form token, so that it is applied once.
 
 import type { Child } from "hono/jsx";
 import { formatUsd } from "../../base/format.ts";
@@ -20,49 +20,49 @@ export function AccountForms({ operator, details, formValues }: AccountFormsProp
   const common = { operator, accountId: account.id, formValues };
   return (
     <>
-      <h2>Change it</h2>
+      <h2>Actions</h2>
       <p class="note">
-        The reason is kept with the change, and the account's owner can read it in their audit log.
+        The reason is recorded in the audit log, where the account's owner can read it.
       </p>
       <div class="side-by-side">
         <ActionForm
           {...common}
           action="grant"
-          title="Grant"
-          description="Promotional credit: spent first, never refunded."
-          button="Grant the credit"
+          title="Grant credit"
+          description="Adds promotional credit, which is spent first and never refunded."
+          button="Grant credit"
         >
-          <UsdField action="grant" formValues={formValues} label="US dollars" />
+          <UsdField action="grant" formValues={formValues} label="Amount (USD)" />
         </ActionForm>
         <ActionForm
           {...common}
           action="adjust"
-          title="Adjust"
-          description="Corrects the balance. Upwards it goes to paid credit, after what is owed; downwards it is taken from promotional credit first. Never below zero."
-          button="Adjust the balance"
+          title="Adjust balance"
+          description="Corrects the balance. A positive amount pays debts first and then adds paid credit. A negative amount takes promotional credit first. No balance goes below zero."
+          button="Adjust balance"
         >
-          <UsdField action="adjust" formValues={formValues} label="US dollars, with − for less" />
+          <UsdField action="adjust" formValues={formValues} label="Amount (USD, may be negative)" />
           <BucketField formValues={formValues} />
         </ActionForm>
         <ActionForm
           {...common}
           action={isFrozen ? "unfreeze" : "freeze"}
-          title={isFrozen ? "Unfreeze" : "Freeze"}
+          title={isFrozen ? "Unfreeze account" : "Freeze account"}
           description={
             isFrozen
-              ? "Lets the account make calls again."
-              : "No call begins any more, on any key, provider keys of its own included. Everything can still be read, and calls that run go on."
+              ? "Allows calls again."
+              : "Rejects new calls with all keys, including provider keys. Running calls finish, and all data stays readable."
           }
-          button={isFrozen ? "Unfreeze the account" : "Freeze the account"}
+          button={isFrozen ? "Unfreeze account" : "Freeze account"}
           isDangerous={!isFrozen}
         />
         {owed === 0n ? null : (
           <ActionForm
             {...common}
             action="write_off"
-            title="Write off"
-            description={`The house bears the ${formatUsd(owed)} that the account owes after a dispute.`}
-            button="Bear it"
+            title="Write off debt"
+            description={`Writes off the ${formatUsd(owed)} that the account owes after a dispute. The gateway bears the loss.`}
+            button="Write off debt"
             isDangerous
           />
         )}
@@ -147,24 +147,24 @@ function UsdField({
 }
 
 const BUCKET_OPTIONS = [
-  ["", "by the rule"],
+  ["", "default order"],
   ["paid", "paid only"],
   ["promo", "promotional only"],
 ] as const;
 
-/** Keeps what was chosen: sent again without it, the form would touch another bucket. */
+/** Keeps the choice of a rejected form, so that sending it again does not change another bucket. */
 function BucketField({
   formValues,
 }: {
   readonly formValues: Readonly<Record<string, string>>;
 }): Child {
-  const chosen = formValues["do"] === "adjust" ? formValues["bucket"] : undefined;
+  const selected = formValues["do"] === "adjust" ? formValues["bucket"] : undefined;
   return (
     <>
       <label for="adjust-bucket">Bucket</label>
       <select id="adjust-bucket" name="bucket">
         {BUCKET_OPTIONS.map(([value, label]) => (
-          <option value={value} selected={value === chosen}>
+          <option value={value} selected={value === selected}>
             {label}
           </option>
         ))}

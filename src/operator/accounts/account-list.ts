@@ -1,4 +1,4 @@
-// Accounts as an operator finds them: all, or those that a search names, the newest first.
+// Lists and searches accounts, newest first.
 
 import { type Nano, toNano } from "../../base/money.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
@@ -13,7 +13,7 @@ import {
 } from "../../store/db.ts";
 
 export const ACCOUNT_STATES = ["active", "frozen", "owing"] as const;
-/** `frozen` by an operator; `owing` after a dispute, which freezes too. */
+/** `frozen` by an operator; `owing` after a dispute, which also freezes the account. */
 export type AccountState = (typeof ACCOUNT_STATES)[number];
 
 export interface AccountSummary {
@@ -32,7 +32,7 @@ export interface AccountSummary {
 }
 
 export interface AccountSearch {
-  /** The beginning of an account's or a key's id, a member's address, an invoice's id, or the first part of a raw key. */
+  /** The beginning of an account or key id, a member's email address, an invoice id, or a raw key or its beginning. */
   readonly search?: string | undefined;
   readonly state?: AccountState | undefined;
 }
@@ -80,7 +80,7 @@ function searchCondition(search: string): readonly [sql: string, values: readonl
     ];
   if (/^inv_[0-9a-z]+$/.test(search))
     return [" and account.id in (select account_id from invoice where id = ?)", [search]];
-  // Whoever pastes a whole key is served with its beginning: the rest is nobody's business.
+  // Of a complete raw key, only the stored prefix is used.
   if (/-rt-/.test(search))
     return [
       " and account.id in (select account_id from api_key where prefix = ?)",
@@ -95,7 +95,7 @@ function searchCondition(search: string): readonly [sql: string, values: readonl
   ];
 }
 
-/** The greatest id that begins so: in every database's order, digits come before letters. */
+/** The greatest id with this prefix. In the collation of both databases, digits sort before letters. */
 function prefixUpperBound(prefix: string, start: string): string {
   return start.padEnd(prefix.length + 1 + ID_SUFFIX_LENGTH, "z");
 }

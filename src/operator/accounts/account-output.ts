@@ -1,4 +1,4 @@
-// Accounts as text for a terminal, and as JSON for programs.
+// Accounts as text for a terminal and as JSON.
 
 import { usdText } from "../../base/money.ts";
 import type { Page } from "../../base/pagination.ts";
@@ -12,20 +12,20 @@ import { tableText } from "../report/report-output.ts";
 type AccountKey = AccountDetails["keys"][number];
 
 export function accountListText({ data, next_cursor: next }: Page<AccountSummary>): string {
-  if (data.length === 0) return "No account was found.";
-  const rows = data.map((one) => [
-    one.id,
-    one.state,
-    usdText(one.promo),
-    usdText(one.paid),
-    usdText(one.held),
-    usdText(one.owed),
-    String(one.liveKeys),
-    String(one.members),
-    timestamp(one.createdAt),
+  if (data.length === 0) return "No accounts found.";
+  const rows = data.map((account) => [
+    account.id,
+    account.state,
+    usdText(account.promo),
+    usdText(account.paid),
+    usdText(account.held),
+    usdText(account.owed),
+    String(account.liveKeys),
+    String(account.members),
+    timestamp(account.createdAt),
   ]);
   const head = ["account", "state", "promo", "paid", "held", "owed", "keys", "members", "created"];
-  const more = next === null ? "" : `\n\nThere are older ones: --cursor ${next}`;
+  const more = next === null ? "" : `\n\nFor older accounts: --cursor ${next}`;
   return tableText([head, ...rows]) + more;
 }
 
@@ -62,7 +62,7 @@ export function accountText(details: AccountDetails, now: number): string {
   const usd = (amount: bigint): string => `${usdText(amount)} USD`;
   return [
     `account    ${account.id}`,
-    `email      ${account.email ?? "none was given"}`,
+    `email      ${account.email ?? "none"}`,
     `created    ${timestamp(account.createdAt)} from ${details.createdFrom}`,
     `claimed    ${account.claimedAt === null ? "no" : timestamp(account.claimedAt)}`,
     `state      ${stateText(details)}`,
@@ -74,7 +74,7 @@ export function accountText(details: AccountDetails, now: number): string {
         `key        ${key.id}  ${key.prefix}…${key.last4}  ${keyState(key, now)}  spent ${usd(key.spent)}${key.name === null ? "" : `  ${replaceUnsafe(key.name)}`}`,
     ),
     ...(details.hasMoreKeys
-      ? [`           and older ones; these are the newest ${keys.length}`]
+      ? [`           older keys are not shown; these are the newest ${keys.length}`]
       : []),
     ...members.map(
       ({ email, role, addedAt }) => `member     ${email}  ${role} since ${timestamp(addedAt)}`,
@@ -84,8 +84,8 @@ export function accountText(details: AccountDetails, now: number): string {
         `invoice    ${id}  ${status}  ${usd(nanoOfCents(amountCents))} of credits`,
     ),
     ...details.transfers.map(
-      (one) =>
-        `movement   ${timestamp(one.at)}  ${one.kind}  ${usd(one.amount)}  ${one.from} → ${one.to}${one.memo === null ? "" : `  ${one.memo}`}`,
+      ({ at, kind, amount, from, to, memo }) =>
+        `transfer   ${timestamp(at)}  ${kind}  ${usd(amount)}  ${from} → ${to}${memo === null ? "" : `  ${memo}`}`,
     ),
   ].join("\n");
 }
@@ -147,7 +147,7 @@ export function accountJson(details: AccountDetails, now: number): unknown {
 function stateText({ freeze }: AccountDetails): string {
   if (freeze === undefined) return "active";
   return freeze.by === "debt"
-    ? `frozen by a dispute, until ${usdText(freeze.owed)} USD are made good`
+    ? `frozen by a dispute: ${usdText(freeze.owed)} USD owed`
     : `frozen by an operator since ${timestamp(freeze.since)}: ${freeze.reason}`;
 }
 

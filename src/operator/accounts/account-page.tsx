@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// One account, with everything that an operator may do to it.
+// One account, with the forms to change it.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -21,12 +21,12 @@ import { PaymentTable } from "../payments/payments-page.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 export const ACTION_RESULT_TEXT = {
-  granted: "The credit was granted.",
-  adjusted: "The balance was adjusted.",
-  frozen: "The account is frozen: it makes no calls.",
-  unfrozen: "The operator's freeze is lifted.",
-  written_off: "The house bears what the account owed.",
-  unchanged: "That was so already; nothing was changed.",
+  granted: "Credit granted.",
+  adjusted: "Balance adjusted.",
+  frozen: "Account frozen. New calls are rejected.",
+  unfrozen: "Account unfrozen.",
+  written_off: "Debt written off.",
+  unchanged: "Nothing changed: this was already done.",
 } as const;
 export type AccountActionResult = keyof typeof ACTION_RESULT_TEXT;
 
@@ -34,7 +34,7 @@ export interface AccountPageProps {
   readonly details: AccountDetails;
   readonly result?: AccountActionResult | undefined;
   readonly errorMessage?: string;
-  /** What was typed into the form that was refused. */
+  /** The values of the rejected form. */
   readonly formValues?: Readonly<Record<string, string>>;
 }
 
@@ -63,21 +63,20 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
         <MemberTable details={details} />
         <h2>Invoices</h2>
         {details.invoices.length === 0 ? (
-          <p>None.</p>
+          <p>No invoices.</p>
         ) : (
           <PaymentTable invoices={details.invoices} />
         )}
-        <h2>Movements of its money, but for usage</h2>
+        <h2>Transfers, without usage</h2>
         <TransferTable transfers={details.transfers} />
-        <h2 id="usage">Usage in the last thirty days</h2>
+        <h2 id="usage">Usage in the last 30 days</h2>
         {details.usage.data.length === 0 ? (
-          <p>None.</p>
+          <p>No calls.</p>
         ) : (
           <UsageTable groupBy="model" sums={details.usage.data} />
         )}
         {details.usage.next_cursor === null ? null : (
           <p>
-            There are more.{" "}
             <a
               href={`${accountPath(account.id)}?${new URLSearchParams({ models: details.usage.next_cursor }).toString()}#usage`}
             >
@@ -87,12 +86,14 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
         )}
         <h2>Audit log</h2>
         {details.auditEntries.length === 0 ? (
-          <p>Nothing yet.</p>
+          <p>No entries.</p>
         ) : (
           <AuditEntryTable entries={details.auditEntries} />
         )}
         <p>
-          <a href={`${OPERATOR_PATH}/audit?account=${account.id}`}>All entries of this account</a>
+          <a href={`${OPERATOR_PATH}/audit?account=${account.id}`}>
+            All audit entries of this account
+          </a>
         </p>
       </>
     ),
@@ -105,7 +106,7 @@ function FreezeNotice({ details: { freeze } }: { readonly details: AccountDetail
     <p class="notice danger">
       {freeze.by === "operator"
         ? `Frozen by an operator since ${formatDateTime(freeze.since)}: ${freeze.reason}`
-        : `Frozen by a dispute: ${formatUsd(freeze.owed)} are owed. Buying credits pays that first.`}
+        : `Frozen by a dispute: ${formatUsd(freeze.owed)} owed. New credits pay this debt first.`}
     </p>
   );
 }
@@ -115,11 +116,11 @@ function Summary({ details }: { readonly details: AccountDetails }): Child {
   return (
     <>
       <DefinitionList
-        figures={[
+        items={[
           ["Balance", formatUsd(promo + paid)],
-          ["of it paid", formatUsd(paid)],
-          ["of it promotional", formatUsd(promo)],
-          ["Held by open calls", formatUsd(held)],
+          ["Paid", formatUsd(paid)],
+          ["Promotional", formatUsd(promo)],
+          ["On hold for running calls", formatUsd(held)],
           ["Owed", formatUsd(owed)],
           [
             "State",
@@ -132,12 +133,12 @@ function Summary({ details }: { readonly details: AccountDetails }): Child {
         ]}
       />
       <p>
-        Created {formatDateTime(account.createdAt)} from the network {createdFrom}, by an agent{" "}
-        {account.email === null ? "that named no address" : `that named ${account.email}`};{" "}
+        Created {formatDateTime(account.createdAt)} from network {createdFrom} · Email given by the
+        agent: {account.email ?? "none"} ·{" "}
         {account.claimedAt === null
-          ? "no human has claimed it"
-          : `claimed ${formatDateTime(account.claimedAt)}`}
-        ; {lastUsedAt === null ? "never used" : `last used ${formatDateTime(lastUsedAt)}`}.
+          ? "Not claimed"
+          : `Claimed ${formatDateTime(account.claimedAt)}`}{" "}
+        · Last used {lastUsedAt === null ? "never" : formatDateTime(lastUsedAt)}
       </p>
     </>
   );
@@ -151,7 +152,7 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
         columns={[
           { name: "Key" },
           { name: "Name" },
-          { name: "Begins and ends" },
+          { name: "Prefix and suffix" },
           { name: "State" },
           { name: "Last used", isDate: true },
           { name: "Spent", isNumber: true },
@@ -162,24 +163,20 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
           <code>{`${key.prefix}…${key.last4}`}</code>,
           key.revokedAt === null
             ? key.expiresAt === null
-              ? "live"
+              ? "active"
               : `expires ${formatDateTime(key.expiresAt)}`
             : `revoked ${utcDay(key.revokedAt)}`,
           key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt),
           formatUsd(key.spent),
         ])}
       />
-      {hasMoreKeys ? (
-        <p class="note">
-          There may be more: these are the newest, and those that are not revoked come first.
-        </p>
-      ) : null}
+      {hasMoreKeys ? <p class="note">Older keys are not shown. Active keys come first.</p> : null}
     </>
   );
 }
 
 function MemberTable({ details: { members } }: { readonly details: AccountDetails }): Child {
-  if (members.length === 0) return <p>None: it belongs to an agent alone.</p>;
+  if (members.length === 0) return <p>No members: no human has claimed this account.</p>;
   return (
     <Table
       label="Members"
@@ -192,14 +189,14 @@ function MemberTable({ details: { members } }: { readonly details: AccountDetail
 function TransferTable({ transfers }: { readonly transfers: readonly AccountTransfer[] }): Child {
   return (
     <Table
-      label="Movements"
+      label="Transfers"
       columns={[
-        { name: "When", isDate: true },
-        { name: "What" },
+        { name: "Time", isDate: true },
+        { name: "Type" },
         { name: "From and to" },
         { name: "Amount", isNumber: true },
-        { name: "Balance", isNumber: true },
-        { name: "Why" },
+        { name: "Balance change", isNumber: true },
+        { name: "Reason" },
       ]}
       rows={transfers.map((one) => [
         formatDateTime(one.at),

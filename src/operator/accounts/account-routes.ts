@@ -1,4 +1,4 @@
-// One account on the operator's page, and the forms that change it.
+// The routes of the account page.
 
 import { z } from "zod";
 import { networksOf } from "../../http/request/client-ip.ts";
@@ -43,8 +43,8 @@ const ActionResult = z.custom<AccountActionResult>(
 function showRoute(context: OperatorContext): Route {
   return pageRoute(context, {
     path: PATH,
-    id: "showAccountFile",
-    summary: "Everything about one account",
+    id: "showAccount",
+    summary: "Show an account",
     params: AccountPath,
     query: z.object({
       done: ActionResult.optional(),
@@ -74,7 +74,7 @@ function changeRoute(context: OperatorContext): Route {
   return formRoute(context, {
     path: PATH,
     id: "changeAccount",
-    summary: "Grant, adjust, freeze, unfreeze or write off",
+    summary: "Grant credit, adjust, freeze, unfreeze or write off",
     params: AccountPath,
     run: async (input, operator, fields) => {
       const accountId = requireAccountId(input.params.account);
@@ -115,14 +115,14 @@ async function applyChange(
   } as const;
   switch (form.do) {
     case "grant": {
-      const granted = await grantCredit(tx, { ...change, amount: parseUsd(form.usd) });
-      return granted.isChanged ? "granted" : "unchanged";
+      const result = await grantCredit(tx, { ...change, amount: parseUsd(form.usd) });
+      return result.isChanged ? "granted" : "unchanged";
     }
     case "adjust": {
       const bucket = form.bucket === "" ? undefined : form.bucket;
       const amount = parseUsd(form.usd);
-      const corrected = await adjustBalance(tx, { ...change, amount, bucket, onBalanceThresholds });
-      return corrected.isChanged ? "adjusted" : "unchanged";
+      const result = await adjustBalance(tx, { ...change, amount, bucket, onBalanceThresholds });
+      return result.isChanged ? "adjusted" : "unchanged";
     }
     case "freeze":
       return (await freezeAccount(tx, change)).isChanged ? "frozen" : "unchanged";

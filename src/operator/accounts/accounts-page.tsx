@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// All accounts, or those that a search finds.
+// The list of accounts, with its search.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -31,8 +31,8 @@ export function accountsPage(
         {accounts.data.length === 0 ? (
           <p class="notice">
             {isAll
-              ? "There is no account yet."
-              : "Nothing was found. A search is the beginning of an account's or a key's id, an invoice's id, the first twelve characters of a key, or a whole email address."}
+              ? "No accounts yet."
+              : "No accounts found. Search by the beginning of an account or key id, a full invoice id, the first 12 characters of a key, or a full email address."}
           </p>
         ) : (
           <Table

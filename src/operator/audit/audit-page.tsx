@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Who did what, in all accounts and outside of them.
+// The audit log of all accounts, and of events outside of accounts such as operator sign-ins.
 
 import type { Child } from "hono/jsx";
 import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../../audit/audit.ts";
@@ -31,20 +31,20 @@ export function auditPage(operator: Operator, { filter, entries }: AuditPageProp
             <input id="account" name="account" value={accountId ?? ""} autocomplete="off" />
           </div>
           <div class="long">
-            <label for="actor">Who: a key, a person, an operator</label>
+            <label for="actor">Actor (key, person or operator)</label>
             <input id="actor" name="actor" value={actor ?? ""} autocomplete="off" />
           </div>
           <FilterSelect
             name="action"
-            label="What"
-            allLabel="anything"
+            label="Action"
+            allLabel="any"
             options={Object.keys(AUDIT_ACTIONS)}
             selected={action}
           />
           <button type="submit">Search</button>
         </form>
         {entries.data.length === 0 ? (
-          <p class="notice">There is no such entry.</p>
+          <p class="notice">No entries found.</p>
         ) : (
           <AuditEntryTable entries={entries.data} withAccount />
         )}
@@ -69,10 +69,10 @@ export function AuditEntryTable({
     <Table
       label="Audit entries"
       columns={[
-        { name: "When", isDate: true },
-        { name: "Who" },
-        { name: "What" },
-        { name: "Detail" },
+        { name: "Time", isDate: true },
+        { name: "Actor" },
+        { name: "Action" },
+        { name: "Details" },
       ]}
       rows={entries.map((entry) => [
         formatDateTime(entry.at),

@@ -1,4 +1,4 @@
-// The audit entries of payments that an operator entered by hand: transfers that came, and transfers that went back.
+// Audit entries of bank transfers that an operator has recorded: payments and refunds.
 
 import { type Actor, record } from "../../audit/audit.ts";
 import { type Nano, toNano, usdText } from "../../base/money.ts";
@@ -8,7 +8,7 @@ import type { AppliedFact } from "../../billing/payments/payment-facts.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { type Reader, text, type Tx } from "../../store/db.ts";
 
-/** Belongs in the transaction in which the fact was applied. */
+/** A callback for the transaction that applies the payment fact. */
 export function auditManualPayment(
   by: Actor,
   now: number,
@@ -40,7 +40,7 @@ export function auditManualPayment(
   };
 }
 
-/** What the transfers of one movement did to the paid bucket. */
+/** The change of paid credit by the transfer. */
 async function paidChange(reader: Reader, accountId: string, idPrefix: string): Promise<Nano> {
   const row = await reader.get(
     "select from_account, amount from transfer where account_id = ? and id = ?",

@@ -1,5 +1,5 @@
-// A payment by x402 of which nobody could say whether it moved money: an operator has looked, and it is not there. That
-// ends it, and credits nothing. It is refused where the chain shows the payment, and where it was credited.
+// Ends an unclear x402 payment that an operator did not find on the chain. It credits nothing, and is rejected if the
+// chain shows the payment or if it was credited.
 
 import { type Actor, record } from "../../audit/audit.ts";
 import { Fault } from "../../base/fault.ts";
@@ -16,11 +16,11 @@ import {
 } from "../../billing/x402/x402-payment-rows.ts";
 import type { Db, Reader, Tx } from "../../store/db.ts";
 
-/** What those are told who present the payment again. */
-const REFUSED_REASON = "an operator looked for it on the chain, and it is not there";
+/** The reason that a client gets when it presents the payment again. */
+const REFUSED_REASON = "an operator found that it is not on the chain";
 
 export interface NotOnChainRequest {
-  /** The payment. */
+  /** The payment's id. */
   readonly id: string;
   readonly by: Actor;
   readonly reason: string;
@@ -29,10 +29,10 @@ export interface NotOnChainRequest {
   readonly chainResult: ChainLookupResult;
 }
 
-/** What a node said beside the operator. */
+/** The result of the lookup that the gateway itself does. */
 export type ChainLookupResult = "absent" | "no answer" | "not asked";
 
-/** Asks the chain first, where it can be asked. A node that does not answer, or not so far back, stands in nobody's way. */
+/** Looks the payment up, if a node is configured. An unreachable node does not block the operator. */
 export async function lookUpOnChain(
   db: Db,
   chain: ChainClient | undefined,
@@ -48,14 +48,14 @@ export async function lookUpOnChain(
   }
   if (found.kind === "paid")
     throw conflictFault(
-      `The chain shows this payment, in the transaction ${found.transaction}: mark its invoice as paid, with that as the reference.`,
+      `The payment is on the chain, in transaction ${found.transaction}. Mark its invoice as paid with this transaction as the reference.`,
     );
   if (found.at <= expiresAt)
-    throw conflictFault("By the chain's clock its signature can still be used. Try again later.");
+    throw conflictFault("The payment's signature has not expired yet. Try again later.");
   return "absent";
 }
 
-/** Ends it. Answers false where that was done before. */
+/** Returns false if it was done before. */
 export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promise<boolean> {
   const { id, now } = request;
   const { invoiceId } = await requireX402Payment(tx, id);
@@ -63,9 +63,7 @@ export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promis
   const payment = await lockX402Payment(tx, id);
   if (payment?.state === "refused") return false;
   if (payment?.state === "open")
-    throw conflictFault(
-      "What became of this payment is still being found out. Nothing was changed.",
-    );
+    throw conflictFault("This payment is still being processed. Nothing was changed.");
   if (payment?.state !== "unclear")
     throw conflictFault("This payment was credited. Nothing was changed.");
   const manualPayment = (await paymentsOfInvoice(tx, invoiceId)).find(
@@ -73,7 +71,7 @@ export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promis
   );
   if (manualPayment !== undefined)
     throw conflictFault(
-      `Its invoice was marked as paid, by ${manualPayment.id}. Nothing was changed.`,
+      `The invoice of this payment was marked as paid by ${manualPayment.id}. Nothing was changed.`,
     );
   await updateX402Payment(tx, payment, {
     state: "refused",
@@ -88,7 +86,7 @@ export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promis
 async function recordAudit(
   tx: Tx,
   { by, reason, network, now, chainResult }: NotOnChainRequest,
-  { id, accountId, invoiceId, totalCents, payer, reason: heard }: X402Payment,
+  { id, accountId, invoiceId, totalCents, payer, reason: previousReason }: X402Payment,
 ): Promise<void> {
   await record(tx, {
     accountId,
@@ -101,7 +99,7 @@ async function recordAudit(
       invoice: invoiceId,
       payer,
       chain: chainResult,
-      ...(heard === null ? {} : { heard }),
+      ...(previousReason === null ? {} : { heard: previousReason }),
     },
     network,
     now,
@@ -112,7 +110,8 @@ async function requireX402Payment(reader: Reader, id: string): Promise<X402Payme
   const payment = await findX402Payment(reader, id);
   if (payment !== undefined) return payment;
   throw new Fault("not_found", "no x402 payment has that id", {
-    message: `There is no payment by x402 with that id. postern admin payments --unclear lists those that may be ended.`,
+    message:
+      "There is no x402 payment with that id. `postern admin payments --unclear` lists the unclear payments.",
   });
 }
 

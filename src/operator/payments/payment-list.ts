@@ -1,4 +1,4 @@
-// Invoices of all accounts with what was paid of them and what went back, and the money that an operator should look at.
+// Invoices of all accounts with their payments, and the payments that need an operator.
 
 import {
   findInvoice,
@@ -39,7 +39,7 @@ export async function listInvoicesWithPayments(
   return toPage(found, page.limit);
 }
 
-/** What a processor said that did not fit: it bought nothing, and waits for a human. */
+/** A payment event that could not be applied to its invoice. It credited nothing and needs an operator. */
 export interface UnappliedFact {
   readonly id: string;
   readonly invoiceId: string;
@@ -66,7 +66,7 @@ export async function listUnappliedFacts(reader: Reader): Promise<readonly Unapp
   }));
 }
 
-/** An x402 payment that may have moved money, or may not: its time is over, and nobody could say. */
+/** An x402 payment whose signature has expired without a known outcome. */
 export interface UnclearPayment {
   readonly id: string;
   readonly accountId: string;
@@ -77,9 +77,9 @@ export interface UnclearPayment {
   readonly asset: string;
   readonly payer: string;
   readonly payTo: string;
-  /** Of one payer a token takes each once: it finds the transfer on the chain. */
+  /** Unique per payer and token: finds the transfer on the chain. */
   readonly nonce: string;
-  /** The last that was heard of it. */
+  /** The last known status. */
   readonly reason: string | null;
   readonly createdAt: number;
   readonly expiresAt: number;
@@ -95,17 +95,24 @@ export async function listUnclearPayments(reader: Reader): Promise<readonly Uncl
     const { to: payTo, nonce } = signed.payload.authorization;
     const invoice = await findInvoice(reader, payment.invoiceId);
     if (invoice === undefined) continue;
-    const about = { invoiceStatus: invoice.status, amountCents: totalCents };
-    unclear.push({ ...payment, ...about, network, asset, payTo, nonce });
+    unclear.push({
+      ...payment,
+      invoiceStatus: invoice.status,
+      amountCents: totalCents,
+      network,
+      asset,
+      payTo,
+      nonce,
+    });
   }
   return unclear;
 }
 
-/** What an operator does about it. */
+/** What the operator does next. */
 export function nextStepFor({ id, invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
-  const look = `Look the payer and the nonce up in a block explorer, for a transfer to ${payTo}.`;
-  const absent = `postern admin mark-absent ${id} --reason <text>.`;
+  const look = `Look up the payer and the nonce in a block explorer: is there a transfer to ${payTo}?`;
+  const absent = `postern admin mark-absent ${id} --reason <text>`;
   return invoiceStatus === "open" || invoiceStatus === "void"
-    ? `${look} If it is there: postern admin mark-paid ${invoiceId} --reference <transaction>. If it is not: ${absent}`
-    : `The invoice was paid otherwise. ${look} If it is not there: ${absent} If it is there too, transfer it back.`;
+    ? `${look} If yes: postern admin mark-paid ${invoiceId} --reference <transaction>. If no: ${absent}.`
+    : `The invoice was paid in another way. ${look} If yes, transfer the money back. If no: ${absent}.`;
 }

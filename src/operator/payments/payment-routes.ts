@@ -1,4 +1,4 @@
-// The operator's page of payments, and the form that ends one which never arrived.
+// The routes of the payments page.
 
 import { z } from "zod";
 import { networksOf } from "../../http/request/client-ip.ts";
@@ -46,7 +46,7 @@ function showRoute(context: OperatorContext): Route {
   return pageRoute(context, {
     path: PATH,
     id: "showPayments",
-    summary: "Invoices, what was paid of them, and what went back",
+    summary: "List invoices and their payments",
     query: z.object({
       state: emptyAsUndefined(z.enum(PAYMENT_FILTERS)),
       cursor: cursorSchema("inv"),
@@ -73,7 +73,7 @@ function changeRoute(context: OperatorContext): Route {
   return formRoute(context, {
     path: PATH,
     id: "changePayment",
-    summary: "Say that an unclear payment never arrived",
+    summary: "Mark an unclear payment as not on chain",
     run: async ({ clientIp, now }, operator, fields) => {
       try {
         const paymentForm = parseWithSchema(PaymentActionForm, fields, "body");
@@ -101,9 +101,9 @@ function changeRoute(context: OperatorContext): Route {
         return redirect(`${PATH}?done=${result}`);
       } catch (error) {
         const errorMessage = userErrorMessage(error);
-        const shown = await readPayments(context, {});
+        const payments = await readPayments(context, {});
         return pageResponse(
-          paymentsPage(operator, { ...shown, errorMessage, formValues: fields }),
+          paymentsPage(operator, { ...payments, errorMessage, formValues: fields }),
           { status: 400 },
         );
       }

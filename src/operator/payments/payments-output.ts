@@ -1,4 +1,4 @@
-// The payments that need an operator, as text for a terminal, and as JSON for programs.
+// The payments that need an operator, as text for a terminal and as JSON.
 
 import { usdText } from "../../base/money.ts";
 import { formatCents, nanoOfCents } from "../../billing/invoices/cents.ts";
@@ -7,13 +7,13 @@ import { type UnappliedFact, nextStepFor, type UnclearPayment } from "./payment-
 import { tableText } from "../report/report-output.ts";
 
 export interface UnresolvedPayments {
-  /** Absent where they were not asked for. */
+  /** Absent if not requested. */
   readonly unapplied?: readonly UnappliedFact[];
   readonly unclear: readonly UnclearPayment[];
 }
 
 export function unresolvedPaymentsText({ unapplied = [], unclear }: UnresolvedPayments): string {
-  if (unapplied.length + unclear.length === 0) return "No payment needs you.";
+  if (unapplied.length + unclear.length === 0) return "No payments need attention.";
   return [
     ...(unapplied.length === 0 ? [] : [unappliedFactsText(unapplied)]),
     ...unclear.map(unclearPaymentText),
@@ -28,14 +28,14 @@ export function unresolvedPaymentsJson({ unapplied, unclear }: UnresolvedPayment
   };
 }
 
-/** An amount that a processor said, which need not be of dollars. */
+/** An amount as the processor reported it, in any currency. */
 export function amountText({ amountCents, currency }: UnappliedFact): string {
   return currency.toLowerCase() === "usd" ? formatCents(amountCents) : `${amountCents} ${currency}`;
 }
 
 function unappliedFactsText(unapplied: readonly UnappliedFact[]): string {
   return tableText([
-    ["did not fit", "amount", "invoice", "heard", "why"],
+    ["unapplied", "amount", "invoice", "received", "reason"],
     ...unapplied.map((fact) => [
       `${fact.kind.replaceAll("_", " ")}  ${fact.id}`,
       amountText(fact),
@@ -68,8 +68,8 @@ function unclearPaymentText(payment: UnclearPayment): string {
     `network    ${payment.network}`,
     `payer      ${payment.payer}`,
     `nonce      ${payment.nonce}`,
-    `when       ${timestamp(createdAt)}; its signature expired ${timestamp(expiresAt)}`,
-    ...(reason === null ? [] : [`heard      ${reason}`]),
+    `created    ${timestamp(createdAt)}; signature expired ${timestamp(expiresAt)}`,
+    ...(reason === null ? [] : [`status     ${reason}`]),
     `next       ${nextStepFor(payment)}`,
   ].join("\n");
 }

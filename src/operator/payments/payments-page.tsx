@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Invoices with what was paid of them and what went back, and what needs a human.
+// The payments page: payments that need attention, and all invoices with their payments.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -31,8 +31,8 @@ import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 const PATH = `${OPERATOR_PATH}/payments`;
 
 export const PAYMENT_RESULT_TEXT = {
-  absent: "The payment was ended as one that never arrived. Nothing was credited.",
-  unchanged: "That was done before; nothing was changed.",
+  absent: "The payment is marked as not on chain. Nothing was credited.",
+  unchanged: "Nothing changed: this was already done.",
 } as const;
 export type PaymentActionResult = keyof typeof PAYMENT_RESULT_TEXT;
 
@@ -43,7 +43,7 @@ export interface PaymentsPageProps {
   readonly unclear: readonly UnclearPayment[];
   readonly result?: PaymentActionResult | undefined;
   readonly errorMessage?: string;
-  /** What was typed into the form that was refused. */
+  /** The values of the rejected form. */
   readonly formValues?: Readonly<Record<string, string>>;
 }
 
@@ -63,7 +63,7 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
         <ErrorMessage message={errorMessage} />
         {unapplied.length + unclear.length === 0 ? null : (
           <>
-            <h2>What needs you</h2>
+            <h2>Needs attention</h2>
             {unapplied.length === 0 ? null : <UnappliedFactTable unapplied={unapplied} />}
             {unclear.map((payment) => (
               <UnclearPaymentCard operator={operator} payment={payment} formValues={formValues} />
@@ -74,22 +74,22 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
         <form class="inline" method="get" action={PATH}>
           <FilterSelect
             name="state"
-            label="Invoices that are"
-            allLabel="in any state"
+            label="Status"
+            allLabel="any"
             options={PAYMENT_FILTERS}
             selected={state}
           />
-          <button type="submit">Show</button>
+          <button type="submit">Filter</button>
         </form>
         {invoices.data.length === 0 ? (
-          <p class="notice">There is no such invoice.</p>
+          <p class="notice">No invoices found.</p>
         ) : (
           <PaymentTable invoices={invoices.data} withAccount />
         )}
         <OlderLink path={PATH} query={{ state }} cursor={invoices.next_cursor} />
         <p class="note">
-          A bank transfer is entered with <code>postern admin mark-paid</code> and{" "}
-          <code>mark-refunded</code>; what was paid at a processor is refunded there.
+          To record a bank transfer, use <code>postern admin mark-paid</code> or{" "}
+          <code>mark-refunded</code>. Refund other payments at their payment processor.
         </p>
       </>
     ),
@@ -115,14 +115,14 @@ export function PaymentTable({
       label="Invoices"
       columns={[
         { name: "Invoice" },
-        { name: "State" },
+        { name: "Status" },
         { name: "Credits", isNumber: true },
         { name: "Fee", isNumber: true },
         { name: "Tax", isNumber: true },
         { name: "Total", isNumber: true },
         { name: "Created", isDate: true },
-        { name: "Paid with" },
-        { name: "Went back", isNumber: true },
+        { name: "Payment" },
+        { name: "Returned", isNumber: true },
       ]}
       rows={invoices.map((invoice) => [
         <>
@@ -169,13 +169,13 @@ function UnappliedFactTable({
 }): Child {
   return (
     <Table
-      label="Payments that did not fit"
+      label="Unapplied payments"
       columns={[
-        { name: "When", isDate: true },
-        { name: "What" },
+        { name: "Received", isDate: true },
+        { name: "Type" },
         { name: "Amount", isNumber: true },
         { name: "Invoice" },
-        { name: "Why" },
+        { name: "Reason" },
       ]}
       rows={unapplied.map((fact) => [
         formatDateTime(fact.receivedAt),
@@ -202,10 +202,10 @@ function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCar
   return (
     <section class="card" aria-labelledby={`unclear-${nonce}`}>
       <h3 id={`unclear-${nonce}`}>
-        {formatCents(payment.amountCents)} by x402, which may have moved or not
+        x402 payment of {formatCents(payment.amountCents)} with an unknown outcome
       </h3>
       <dl class="details">
-        <dt>When</dt>
+        <dt>Created</dt>
         <dd>{formatDateTime(payment.createdAt)}</dd>
         <dt>Account</dt>
         <dd>
@@ -237,7 +237,7 @@ function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCar
         <input type="hidden" name="do" value="mark_absent" />
         <input type="hidden" name="payment" value={id} />
         <div class="long">
-          <label for={`absent-${nonce}`}>Or here: why you know that it is not there</label>
+          <label for={`absent-${nonce}`}>Reason (how you know that it is not on the chain)</label>
           <input
             id={`absent-${nonce}`}
             name="reason"
@@ -248,7 +248,7 @@ function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCar
           />
         </div>
         <button type="submit" class="danger">
-          It is not there
+          Mark as not on chain
         </button>
       </form>
     </section>

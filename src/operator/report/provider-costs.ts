@@ -1,17 +1,17 @@
-// What calls cost at each provider, out of the usage records: what its bill should say.
+// What calls cost at each provider, from the usage records: the expected amount of the provider's bill.
 
 import { type Nano, nanoFromPico, toNano } from "../../base/money.ts";
 import { maxId } from "../../base/pagination.ts";
 import { type Reader, type Row, text, integer } from "../../store/db.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
 
-/** From the first instant to before the last. */
+/** `to` is exclusive. */
 export interface Period {
   readonly from: number;
   readonly to: number;
 }
 
-/** Accounts by their ids: above the first, up to the last. */
+/** A range of account ids; `after` is exclusive, `upTo` inclusive. */
 export interface AccountRange {
   readonly after: string;
   readonly upTo: string;
@@ -21,7 +21,7 @@ export interface ProviderCost {
   readonly provider: string;
   readonly model: string;
   readonly calls: number;
-  /** Of these the provider gave no numbers, so that they were estimated. */
+  /** Calls without usage data from the provider, whose usage was estimated. */
   readonly estimated: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -61,7 +61,7 @@ export async function addProviderCosts(
     });
 }
 
-/** The record of a call on the caller's own key costs nothing; what it would have cost is in its priced lines. */
+/** Calls with a caller's own provider key have no cost; their list price is in the record's price lines. */
 export async function addOwnKeyCosts(
   reader: Reader,
   { range, period }: CostQuery,
@@ -83,7 +83,7 @@ export async function addOwnKeyCosts(
 }
 
 function toOwnKeyCost(row: Row): ProviderCost {
-  // Safe because only the usage room writes this column.
+  // Safe because only src/usage writes this column.
   const { price } = JSON.parse(text(row, "detail")) as Pick<UsageRecord, "price">;
   const pico = price.reduce(
     (sum, { count, usd }) => sum + BigInt(Math.ceil(count)) * picoFromUsd(usd),
@@ -100,7 +100,7 @@ function toOwnKeyCost(row: Row): ProviderCost {
   };
 }
 
-/** A price as its record shows it has twelve decimals at most. */
+/** Prices in records have at most twelve decimals. */
 function picoFromUsd(usd: string): bigint {
   const [units = "0", fraction = ""] = usd.split(".");
   return BigInt(units + fraction.padEnd(PICO_DIGITS, "0"));

@@ -1,12 +1,13 @@
-// A report as a table for a terminal, and as JSON. Amounts are decimal dollars with every digit, as the ledger has them.
+// A report as text for a terminal and as JSON. Amounts are decimal dollars with all digits of the ledger.
 
 import { type Nano, usdText } from "../../base/money.ts";
+import { timestamp } from "../../http/schemas.ts";
 import type { ProviderCost } from "./provider-costs.ts";
 import type { ProcessorTotals, Report } from "./report.ts";
 
 type NamedAmounts = Readonly<Record<string, Nano>>;
 
-/** The figures of a report by their names, section by section. */
+/** The amounts of a report by section and name. */
 export function reportFigures(report: Report): Readonly<Record<string, NamedAmounts>> {
   const { grants, adjustments, usage, balances } = report;
   const { promo, paid, overrun } = usage;
@@ -42,8 +43,8 @@ export function totalCost(costs: readonly ProviderCost[]): Nano {
 export function reportJson(report: Report): unknown {
   return {
     object: "report",
-    from: new Date(report.period.from).toISOString(),
-    to: new Date(report.period.to).toISOString(),
+    from: timestamp(report.period.from),
+    to: timestamp(report.period.to),
     ...Object.fromEntries(
       Object.entries(reportFigures(report)).map(([section, named]) => [section, usdFields(named)]),
     ),
@@ -76,7 +77,6 @@ function costJson(cost: ProviderCost): unknown {
 }
 
 export function reportText(report: Report): string {
-  const date = (at: number): string => new Date(at).toISOString();
   const sections = Object.entries(reportFigures(report)).map(([section, amounts]) =>
     tableText([
       [section.replaceAll("_", " "), "USD"],
@@ -87,11 +87,11 @@ export function reportText(report: Report): string {
     ]),
   );
   return [
-    `From ${date(report.period.from)} to before ${date(report.period.to)}; liabilities are those at its end.`,
+    `Period: ${timestamp(report.period.from)} to ${timestamp(report.period.to)} (exclusive). Liabilities are at its end.`,
     ...sections,
     ...processorText(report.processors),
-    ...costTableText("provider cost, as its bill should say", report.providers),
-    ...costTableText("calls on the callers' own keys, at list prices", report.ownKeys),
+    ...costTableText("provider cost (expected bills)", report.providers),
+    ...costTableText("calls with customers' own keys, at list prices", report.ownKeys),
   ].join("\n\n");
 }
 
@@ -101,9 +101,9 @@ function processorText(processors: readonly ProcessorTotals[]): readonly string[
   return [
     tableText([
       ["processor", ...names],
-      ...processors.map((one) => [
-        `  ${one.processor} ${one.kind.replaceAll("_", " ")}`,
-        ...names.map((name) => usdText(one[name])),
+      ...processors.map((totals) => [
+        `  ${totals.processor} ${totals.kind.replaceAll("_", " ")}`,
+        ...names.map((name) => usdText(totals[name])),
       ]),
     ]),
   ];
@@ -111,17 +111,17 @@ function processorText(processors: readonly ProcessorTotals[]): readonly string[
 
 function costTableText(title: string, costs: readonly ProviderCost[]): readonly string[] {
   if (costs.length === 0) return [];
-  const rows = costs.map((one) => [
-    `  ${one.provider}  ${one.model}`,
-    String(one.calls),
-    String(one.inputTokens),
-    String(one.outputTokens),
-    usdText(one.cost),
+  const rows = costs.map(({ provider, model, calls, inputTokens, outputTokens, cost }) => [
+    `  ${provider}  ${model}`,
+    String(calls),
+    String(inputTokens),
+    String(outputTokens),
+    usdText(cost),
   ]);
-  return [tableText([[title, "calls", "tokens in", "tokens out", "USD"], ...rows])];
+  return [tableText([[title, "calls", "input tokens", "output tokens", "USD"], ...rows])];
 }
 
-/** The first column to the left, the others to the right. */
+/** Aligns the first column to the left and the others to the right. */
 export function tableText(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => (row[column] ?? "").length)),

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Income, costs and liabilities of a period.
+// The report page: income, costs and liabilities of a period.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -32,14 +32,14 @@ export function reportPage(
       <>
         <form class="inline" method="get" action={PATH}>
           <div>
-            <label for="from">From the day (UTC)</label>
+            <label for="from">From (UTC)</label>
             <input id="from" name="from" type="date" value={from.slice(0, 10)} />
           </div>
           <div>
-            <label for="to">To before the day; empty for now</label>
+            <label for="to">To (UTC, exclusive, optional)</label>
             <input id="to" name="to" type="date" value={periodQuery.to.slice(0, 10)} />
           </div>
-          <button type="submit">Show</button>
+          <button type="submit">Show report</button>
         </form>
         <ErrorMessage message={errorMessage} />
         {report === undefined ? null : <ReportSections report={report} />}
@@ -50,13 +50,13 @@ export function reportPage(
 
 const SECTION_TITLES: Readonly<Record<string, string>> = {
   income: "Income",
-  grants: "Grants given",
-  usage: "Usage, as it was charged",
+  grants: "Grants",
+  usage: "Charged usage",
   adjustments: "Adjustments",
   losses: "Losses",
-  liabilities: "Liabilities at the end: what customers still hold",
-  owed_to_us: "Owed to the house at the end",
-  provider_cost: "Cost at providers",
+  liabilities: "Liabilities at the end of the period",
+  owed_to_us: "Receivables at the end of the period",
+  provider_cost: "Provider cost",
 };
 
 function ReportSections({ report }: { readonly report: Report }): Child {
@@ -64,13 +64,13 @@ function ReportSections({ report }: { readonly report: Report }): Child {
   return (
     <>
       <p class="note">
-        From {formatDateTime(from)} to before {formatDateTime(to)}.
+        {formatDateTime(from)} to {formatDateTime(to)} (exclusive)
       </p>
       {Object.entries(reportFigures(report)).map(([section, amounts]) => (
         <>
           <h2>{SECTION_TITLES[section] ?? section}</h2>
           <DefinitionList
-            figures={Object.entries(amounts).map(([name, amount]) => [
+            items={Object.entries(amounts).map(([name, amount]) => [
               name.replaceAll("_", " "),
               formatUsd(amount),
             ])}
@@ -78,18 +78,18 @@ function ReportSections({ report }: { readonly report: Report }): Child {
         </>
       ))}
       <ProviderCostTable
-        title="Cost per provider: what its bill should say"
-        emptyText="No call went on the gateway's accounts at providers."
+        title="Provider cost by model (expected bills)"
+        emptyText="No calls with the gateway's provider accounts."
         costs={report.providers}
       />
       <ProviderCostTable
-        title="Calls on customers' own keys, at list prices"
-        emptyText="No call went on a customer's own key."
+        title="Calls with customers' own provider keys, at list prices"
+        emptyText="No calls with customers' own provider keys."
         costs={report.ownKeys}
       />
-      <h2>Through the processors</h2>
+      <h2>Payment processors</h2>
       {report.processors.length === 0 ? (
-        <p>No payment came in or went back.</p>
+        <p>No payments or refunds.</p>
       ) : (
         <ProcessorTable report={report} />
       )}
@@ -118,8 +118,8 @@ function ProviderCostTable({
             { name: "Model" },
             { name: "Provider" },
             { name: "Calls", isNumber: true },
-            { name: "Tokens in", isNumber: true },
-            { name: "Tokens out", isNumber: true },
+            { name: "Input tokens", isNumber: true },
+            { name: "Output tokens", isNumber: true },
             { name: "Cost", isNumber: true },
           ]}
           rows={costs.map((one) => [
@@ -131,7 +131,7 @@ function ProviderCostTable({
             formatUsd(one.cost),
           ])}
           footer={[
-            "All",
+            "Total",
             "",
             formatInteger(sumField(costs, "calls")),
             formatInteger(sumField(costs, "inputTokens")),
@@ -156,9 +156,9 @@ const TOTAL_COLUMNS = ["credit", "debt", "fee", "tax", "suspense", "borne", "tot
 function ProcessorTable({ report }: { readonly report: Report }): Child {
   return (
     <Table
-      label="Money through the processors"
+      label="Payments by processor"
       columns={[
-        { name: "Processor and kind" },
+        { name: "Processor and type" },
         ...TOTAL_COLUMNS.map((part) => ({ name: part, isNumber: true })),
       ]}
       rows={report.processors.map((one) => [

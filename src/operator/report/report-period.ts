@@ -1,4 +1,4 @@
-// The period of a report as it is asked for: days of UTC, or instants.
+// Parses the period of a report: UTC days or timestamps.
 
 import { utcDay } from "../../base/time.ts";
 import { invalid } from "../../base/fault.ts";
@@ -12,13 +12,13 @@ export interface PeriodQuery {
   readonly to?: string | undefined;
 }
 
-/** From the first of this month until now, where nothing else is asked for. */
+/** The default is the current month until now. */
 export function parsePeriod({ from, to }: PeriodQuery, now: number): Period {
   const month = new Date(now);
   const first = Date.UTC(month.getUTCFullYear(), month.getUTCMonth(), 1);
-  // What is committed at this very instant belongs to the period, too.
+  // `to` is exclusive; `now + 1` includes what was committed in this millisecond.
   const period = { from: parseTime("from", from) ?? first, to: parseTime("to", to) ?? now + 1 };
-  if (period.from >= period.to) throw invalid("from", "The period must begin before it ends.");
+  if (period.from >= period.to) throw invalid("from", "`from` must be before `to`.");
   return period;
 }
 
@@ -27,11 +27,11 @@ function parseTime(name: string, input: string | undefined): number | undefined 
   const at =
     DAY_PATTERN.test(input) || INSTANT_PATTERN.test(input) ? Date.parse(input) : Number.NaN;
   const day = input.slice(0, "2027-01-31".length);
-  // JavaScript takes the 31st of June for the first of July.
+  // Date.parse reads June 31 as July 1.
   if (Number.isNaN(at) || utcDay(Date.parse(day)) !== day)
     throw invalid(
       name,
-      `"${input}" is no time: write a UTC day such as 2027-01-31, or 2027-01-31T12:00:00Z.`,
+      `"${input}" is not a valid date. Use a UTC day such as 2027-01-31, or a timestamp such as 2027-01-31T12:00:00Z.`,
     );
   return at;
 }

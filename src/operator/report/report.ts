@@ -1,5 +1,5 @@
-// What came in, went out and is owed in a period, out of the transfers and the usage records alone. Accounts are read a
-// few hundred at a time, so that a gateway which is asked for a report goes on answering.
+// Computes the report of a period from transfers and usage records. Accounts are read in batches, so that the gateway
+// keeps serving requests meanwhile.
 
 import { type Nano, toNano } from "../../base/money.ts";
 import { SYSTEM_ACCOUNTS } from "../../ledger/rows.ts";
@@ -12,7 +12,7 @@ import {
   type ProviderCost,
 } from "./provider-costs.ts";
 
-/** The parts of money that passed a payment processor. */
+/** Payments or refunds at one processor, by destination. */
 export interface ProcessorTotals {
   readonly processor: string;
   readonly kind: string;
@@ -21,7 +21,7 @@ export interface ProcessorTotals {
   readonly fee: Nano;
   readonly tax: Nano;
   readonly suspense: Nano;
-  /** What the house bore. */
+  /** Losses borne by the gateway. */
   readonly borne: Nano;
   readonly total: Nano;
 }
@@ -32,9 +32,9 @@ export interface Report {
   readonly adjustments: { readonly up: Nano; readonly down: Nano };
   readonly usage: { readonly promo: Nano; readonly paid: Nano; readonly overrun: Nano };
   readonly processors: readonly ProcessorTotals[];
-  /** Fees of purchases, less those that went back. */
+  /** Fees of purchases, less returned fees. */
   readonly feeIncome: Nano;
-  /** What the house gave back beyond what was left of it. */
+  /** Refunds beyond the remaining credit. */
   readonly refundLoss: Nano;
   readonly writtenOff: Nano;
   /** At the end of the period. */
@@ -46,23 +46,23 @@ export interface Report {
     readonly tax: Nano;
   };
   readonly providers: readonly ProviderCost[];
-  /** What calls on the callers' own keys would have cost: their bill, and not the operator's. */
+  /** List prices of calls with customers' own provider keys, which the provider bills to them. */
   readonly ownKeys: readonly ProviderCost[];
 }
 
 const ACCOUNTS_PER_BATCH = 200;
 
 export async function readReport(reader: Reader, period: Period): Promise<Report> {
-  const flows = new Map<string, TransferSum>();
+  const sums = new Map<string, TransferSum>();
   const providers = new Map<string, ProviderCost>();
   const ownKeys = new Map<string, ProviderCost>();
   for await (const range of accountRanges(reader)) {
-    for (const flow of await sumTransfers(reader, range, period)) addTransferSum(flows, flow);
+    for (const sum of await sumTransfers(reader, range, period)) addTransferSum(sums, sum);
     await addProviderCosts(reader, { range, period }, providers);
     await addOwnKeyCosts(reader, { range, period }, ownKeys);
   }
   return {
-    ...computeFigures([...flows.values()]),
+    ...computeFigures([...sums.values()]),
     period,
     providers: sortedValues(providers),
     ownKeys: sortedValues(ownKeys),
@@ -80,7 +80,7 @@ async function* accountRanges(reader: Reader): AsyncGenerator<AccountRange> {
     const upTo = text(last, "account_id");
     yield { after, upTo };
     after = upTo;
-    // SQLite answers at once and on this very thread: others get their turn here.
+    // SQLite queries run synchronously on this thread; let other requests run between batches.
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
@@ -90,15 +90,17 @@ interface TransferSum {
   readonly from: string;
   readonly to: string;
   readonly kind: string;
-  readonly sort: string;
+  /** What a grant was for, or `written_off`; otherwise empty. */
+  readonly origin: string;
   readonly amount: Nano;
-  /** Since the beginning of the books. */
-  readonly ever: Nano;
+  /** Since the first transfer. */
+  readonly cumulative: Nano;
 }
 
 const STARTING_GRANT = "starting";
+const CLAIM_GRANT = "claim";
 const OPERATOR_GRANT = "operator";
-/** Of a debt that was written off, and was not lost after all. */
+/** A recovered write-off. */
 const WRITTEN_OFF = "written_off";
 
 async function sumTransfers(
@@ -110,9 +112,13 @@ async function sumTransfers(
     `case when ${column} like 'system:%' then ${column} else substr(${column}, length(account_id) + 2) end`;
   const rows = await reader.all(
     `select ${shortened("from_account")} as from_short, ${shortened("to_account")} as to_short, kind,
-       case when kind in ('dispute_closed', 'refund_failed') and id like '%.written_off' then '${WRITTEN_OFF}' when kind <> 'grant' then '' when id like 'start.%' then '${STARTING_GRANT}' when id like 'grant.%' then '${OPERATOR_GRANT}' else 'claim' end as sort,
+       case when kind in ('dispute_closed', 'refund_failed') and id like '%.written_off' then '${WRITTEN_OFF}'
+         when kind <> 'grant' then ''
+         when id like 'start.%' then '${STARTING_GRANT}'
+         when id like 'grant.%' then '${OPERATOR_GRANT}'
+         else '${CLAIM_GRANT}' end as origin,
        cast(coalesce(sum(case when at >= ? then amount else 0 end), 0) as text) as amount,
-       cast(sum(amount) as text) as ever
+       cast(sum(amount) as text) as cumulative
      from transfer where account_id > ? and account_id <= ? and at < ? group by 1, 2, 3, 4`,
     [from, after, upTo, to],
   );
@@ -120,59 +126,62 @@ async function sumTransfers(
     from: text(row, "from_short"),
     to: text(row, "to_short"),
     kind: text(row, "kind"),
-    sort: text(row, "sort"),
+    origin: text(row, "origin"),
     amount: toNano(row["amount"]),
-    ever: toNano(row["ever"]),
+    cumulative: toNano(row["cumulative"]),
   }));
 }
 
-function addTransferSum(flows: Map<string, TransferSum>, sum: TransferSum): void {
-  const key = `${sum.from} ${sum.to} ${sum.kind} ${sum.sort}`;
-  const total = flows.get(key);
-  flows.set(key, {
+function addTransferSum(sums: Map<string, TransferSum>, sum: TransferSum): void {
+  const key = `${sum.from} ${sum.to} ${sum.kind} ${sum.origin}`;
+  const total = sums.get(key);
+  sums.set(key, {
     ...sum,
     amount: sum.amount + (total?.amount ?? 0n),
-    ever: sum.ever + (total?.ever ?? 0n),
+    cumulative: sum.cumulative + (total?.cumulative ?? 0n),
   });
 }
 
 function computeFigures(
-  flows: readonly TransferSum[],
+  sums: readonly TransferSum[],
 ): Omit<Report, "period" | "providers" | "ownKeys"> {
-  const sum = (wanted: (flow: TransferSum) => boolean, of: "amount" | "ever" = "amount"): Nano =>
-    flows.filter(wanted).reduce((total, flow) => total + flow[of], 0n);
-  const net = (account: string, of: "amount" | "ever"): Nano =>
-    sum(({ to }) => to === account, of) - sum(({ from }) => from === account, of);
-  const granted = (sort: string): Nano =>
-    sum((flow) => flow.kind === "grant" && flow.sort === sort);
-  const used = (from: string): Nano => sum((flow) => flow.kind === "usage" && flow.from === from);
+  const totalOf = (
+    matches: (sum: TransferSum) => boolean,
+    field: "amount" | "cumulative" = "amount",
+  ): Nano => sums.filter(matches).reduce((total, sum) => total + sum[field], 0n);
+  const netOf = (account: string, field: "amount" | "cumulative"): Nano =>
+    totalOf(({ to }) => to === account, field) - totalOf(({ from }) => from === account, field);
+  const granted = (origin: string): Nano =>
+    totalOf((sum) => sum.kind === "grant" && sum.origin === origin);
+  const used = (from: string): Nano => totalOf((sum) => sum.kind === "usage" && sum.from === from);
   return {
     grants: {
       starting: granted(STARTING_GRANT),
-      claim: granted("claim"),
+      claim: granted(CLAIM_GRANT),
       operator: granted(OPERATOR_GRANT),
     },
     adjustments: {
-      up: sum(({ from }) => from === SYSTEM_ACCOUNTS.adjustment),
-      down: sum(({ to }) => to === SYSTEM_ACCOUNTS.adjustment),
+      up: totalOf(({ from }) => from === SYSTEM_ACCOUNTS.adjustment),
+      down: totalOf(({ to }) => to === SYSTEM_ACCOUNTS.adjustment),
     },
     usage: {
       promo: used("promo"),
       paid: used("paid"),
       overrun: used(SYSTEM_ACCOUNTS.overrunExpense),
     },
-    processors: totalsByProcessor(flows),
-    feeIncome: net(SYSTEM_ACCOUNTS.feeRevenue, "amount"),
+    processors: totalsByProcessor(sums),
+    feeIncome: netOf(SYSTEM_ACCOUNTS.feeRevenue, "amount"),
     refundLoss:
-      sum(({ from, kind }) => from === SYSTEM_ACCOUNTS.refundExpense && kind !== "write_off") -
-      sum(({ to, sort }) => to === SYSTEM_ACCOUNTS.refundExpense && sort !== WRITTEN_OFF),
-    writtenOff: sum(({ kind }) => kind === "write_off") - sum(({ sort }) => sort === WRITTEN_OFF),
+      totalOf(({ from, kind }) => from === SYSTEM_ACCOUNTS.refundExpense && kind !== "write_off") -
+      totalOf(({ to, origin }) => to === SYSTEM_ACCOUNTS.refundExpense && origin !== WRITTEN_OFF),
+    writtenOff:
+      totalOf(({ kind }) => kind === "write_off") - totalOf(({ origin }) => origin === WRITTEN_OFF),
     balances: {
-      promo: net("promo", "ever"),
-      paid: net("paid", "ever"),
-      owed: -net(SYSTEM_ACCOUNTS.receivable, "ever"),
-      suspense: net(SYSTEM_ACCOUNTS.suspense, "ever"),
-      tax: net(SYSTEM_ACCOUNTS.taxPayable, "ever"),
+      promo: netOf("promo", "cumulative"),
+      paid: netOf("paid", "cumulative"),
+      owed: -netOf(SYSTEM_ACCOUNTS.receivable, "cumulative"),
+      suspense: netOf(SYSTEM_ACCOUNTS.suspense, "cumulative"),
+      tax: netOf(SYSTEM_ACCOUNTS.taxPayable, "cumulative"),
     },
   };
 }
@@ -191,24 +200,27 @@ const FIELD_BY_ACCOUNT: Readonly<
 };
 const KIND_ORDER = ["purchase", "refund", "refund_failed", "dispute", "dispute_closed"];
 
-/** Every amount is above zero, whichever way it went: the kind says the way. */
-function totalsByProcessor(flows: readonly TransferSum[]): readonly ProcessorTotals[] {
-  const found = new Map<string, ProcessorTotals>();
-  for (const flow of flows) {
-    const isIn = flow.from.startsWith(CLEARING_PREFIX);
-    if ((!isIn && !flow.to.startsWith(CLEARING_PREFIX)) || flow.amount === 0n) continue;
-    const processor = (isIn ? flow.from : flow.to).slice(CLEARING_PREFIX.length);
-    const part = FIELD_BY_ACCOUNT[isIn ? flow.to : flow.from];
-    if (part === undefined) throw new Error(`money passed ${processor} from nowhere known`);
-    const key = `${processor} ${KIND_ORDER.indexOf(flow.kind)} ${flow.kind}`;
-    const known = found.get(key) ?? { ...ZERO_TOTALS, processor, kind: flow.kind };
-    found.set(key, {
-      ...known,
-      [part]: known[part] + flow.amount,
-      total: known.total + flow.amount,
+/** All amounts are positive; the kind says the direction. */
+function totalsByProcessor(sums: readonly TransferSum[]): readonly ProcessorTotals[] {
+  const totals = new Map<string, ProcessorTotals>();
+  for (const sum of sums) {
+    const isIncoming = sum.from.startsWith(CLEARING_PREFIX);
+    if ((!isIncoming && !sum.to.startsWith(CLEARING_PREFIX)) || sum.amount === 0n) continue;
+    const processor = (isIncoming ? sum.from : sum.to).slice(CLEARING_PREFIX.length);
+    const field = FIELD_BY_ACCOUNT[isIncoming ? sum.to : sum.from];
+    if (field === undefined)
+      throw new Error(
+        `unknown counterpart of processor ${processor}: ${isIncoming ? sum.to : sum.from}`,
+      );
+    const key = `${processor} ${KIND_ORDER.indexOf(sum.kind)} ${sum.kind}`;
+    const previous = totals.get(key) ?? { ...ZERO_TOTALS, processor, kind: sum.kind };
+    totals.set(key, {
+      ...previous,
+      [field]: previous[field] + sum.amount,
+      total: previous.total + sum.amount,
     });
   }
-  return sortedValues(found);
+  return sortedValues(totals);
 }
 
 const ZERO_TOTALS = {
@@ -221,6 +233,6 @@ const ZERO_TOTALS = {
   total: 0n,
 } as const;
 
-function sortedValues<T>(found: ReadonlyMap<string, T>): readonly T[] {
-  return [...found].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, value]) => value);
+function sortedValues<T>(map: ReadonlyMap<string, T>): readonly T[] {
+  return [...map].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, value]) => value);
 }

@@ -1,6 +1,5 @@
-// Which operator is signed in. It owns the table operator_session. Nothing of it is shared with the customers' sessions:
-// another cookie, sent to this part of the site alone, another table, other keys, and a shorter life. Whether an address is
-// still an operator's is asked at every request.
+// Operator sessions, in the table operator_session. They share nothing with customer sessions: they have their own cookie
+// (limited to /operator), table and keys, and a shorter lifetime. Each request checks that the address is still an operator's.
 
 import { createCookieBuilder, readCookie } from "../../base/cookie.ts";
 import { foldEmail } from "../../base/email.ts";
@@ -14,23 +13,22 @@ export const OPERATOR_PATH = "/operator";
 const COOKIE_NAME = "postern_operator";
 const TOKEN_LENGTH = 43;
 const BROWSER_MAX = 200;
-/** A session ends when it was not used for half an hour, and in any case after eight hours. */
 const IDLE_MS = 30 * MINUTE_MS;
 const LIFETIME_MS = 8 * HOUR_MS;
-/** How old the note of the last use may grow before it is written anew. */
+/** The time of the last use is written at most this often. */
 const LAST_SEEN_INTERVAL_MS = MINUTE_MS;
 const RETENTION_MS = 30 * DAY_MS;
 
 export interface Operator {
   readonly email: string;
   readonly sessionId: string;
-  /** Every form carries it: another site cannot know it. */
+  /** The CSRF token of every form. */
   readonly csrf: string;
 }
 
 export interface OperatorSessions {
   readonly isOperator: (email: string) => boolean;
-  /** Answers the session's id and the cookie to set. */
+  /** Returns the session's id and the `set-cookie` value. */
   readonly begin: (
     tx: Tx,
     request: {
@@ -41,7 +39,7 @@ export interface OperatorSessions {
     },
   ) => Promise<{ readonly sessionId: string; readonly cookie: string }>;
   readonly find: (cookies: string | null, now: number) => Promise<Operator | undefined>;
-  /** The cookie that takes the browser's away. */
+  /** The `set-cookie` value that deletes the cookie. */
   readonly clearCookie: () => string;
 }
 
@@ -49,7 +47,7 @@ export interface OperatorSessionsDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly baseUrl: string;
-  /** The addresses of the operators, as they are compared. */
+  /** The operators' email addresses, folded for comparison. */
   readonly operators: readonly string[];
 }
 
@@ -117,7 +115,7 @@ export async function endOperatorSession(tx: Tx, sessionId: string, now: number)
   ]);
 }
 
-/** Forgets sessions that nobody can use any more. */
+/** Deletes expired sessions after the retention period. */
 export async function sweepOperatorSessions(tx: Tx, now: number): Promise<void> {
   await tx.run("delete from operator_session where expires_at < ?", [now - RETENTION_MS]);
 }

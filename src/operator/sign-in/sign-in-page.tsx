@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Where an operator comes in, and what somebody sees who may not.
+// The sign-in page of operators, and the page for people who are not operators.
 
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { OPERATOR_SIGN_IN_PATH } from "../page-context.ts";
@@ -7,7 +7,7 @@ import { OPERATOR_SIGN_IN_PATH } from "../page-context.ts";
 export interface SignInPageProps {
   readonly providerName: string | undefined;
   readonly returnTo: string;
-  /** A form came after its session had ended. */
+  /** A form arrived after its session had ended. */
   readonly isSessionExpired: boolean;
 }
 
@@ -18,30 +18,30 @@ export function signInPage({
 }: SignInPageProps): PageLayout {
   const begin = `${OPERATOR_SIGN_IN_PATH}/begin?${new URLSearchParams({ return_to: returnTo }).toString()}`;
   return {
-    title: "Operator – Postern",
+    title: "Operator sign-in – Postern",
     isPrivate: true,
     main: (
       <>
-        <h1>Operator</h1>
+        <h1>Operator sign-in</h1>
         {isSessionExpired ? (
           <p class="error" role="alert">
-            You were not signed in any more when the form arrived. Nothing was changed. Sign in, and
-            send it once more.
+            Your session ended before the form arrived. Nothing was changed. Sign in and send the
+            form again.
           </p>
         ) : null}
-        <p class="intro">These pages are for those who run this gateway.</p>
+        <p class="intro">These pages are for the operators of this gateway.</p>
         <p>
-          Being signed in as a customer does not count here. Every sign-in is written down, and so
-          is every attempt of somebody who is no operator.
+          A customer session does not count here. Every sign-in is recorded, and so is every attempt
+          by a person who is not an operator.
         </p>
         {providerName === undefined ? (
           <p class="notice warn">
-            Sign-in is not set up on this gateway: <code>OIDC_ISSUER</code> must be set.
+            Sign-in is not configured on this gateway. Set <code>OIDC_ISSUER</code>.
           </p>
         ) : (
           <p>
             <a class="button" href={begin}>
-              Sign in as an operator
+              Sign in as operator
             </a>
           </p>
         )}
@@ -56,7 +56,7 @@ export function refusedPage(message: string): PageLayout {
     isPrivate: true,
     main: (
       <>
-        <h1>You are not signed in</h1>
+        <h1>Not signed in</h1>
         <p class="intro">{message}</p>
         <p>
           <a href={OPERATOR_SIGN_IN_PATH}>Sign in with another account</a>

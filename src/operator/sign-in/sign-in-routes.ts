@@ -1,5 +1,5 @@
-// The operator's own way in and out: with the identity provider that signs customers in, but with a callback, a cookie
-// and sessions of its own, and only for the addresses that the settings name. Who came in, and who was refused, is kept.
+// Signs operators in and out. It uses the same identity provider as customers, but a callback, cookies and sessions of its
+// own, and accepts only the configured addresses. Sign-ins and refusals are recorded in the audit log.
 
 import { z } from "zod";
 import { record } from "../../audit/audit.ts";
@@ -37,7 +37,7 @@ function signInPageRoute({ signIn, baseUrl }: OperatorContext): Route {
     method: "GET",
     path: OPERATOR_SIGN_IN_PATH,
     id: "showOperatorSignIn",
-    summary: "Where operators sign in",
+    summary: "Show the operator sign-in",
     query: ReturnQuery.extend({ form: z.literal(SESSION_EXPIRED).optional() }),
     run: ({ query }) => {
       const returnTo = safeOperatorPath(query.return_to, baseUrl);
@@ -56,12 +56,12 @@ function beginRoute(context: OperatorContext): Route {
     method: "GET",
     path: `${OPERATOR_SIGN_IN_PATH}/begin`,
     id: "beginOperatorSignIn",
-    summary: "Go to the identity provider as an operator",
+    summary: "Start the operator sign-in",
     query: ReturnQuery,
     run: async ({ query, clientIp, now }) => {
       limitAttempts(context, clientIp, now);
       const returnTo = safeOperatorPath(query.return_to, baseUrl);
-      // Whoever is signed in there for other things says so again.
+      // `true` asks the provider to let the person choose an account or sign in again.
       const { location, cookie } = await requireSignIn(signIn).begin(returnTo, true, now);
       return redirect(location, [cookie]);
     },
@@ -75,23 +75,23 @@ function callbackRoute(context: OperatorContext): Route {
     method: "GET",
     path: OPERATOR_CALLBACK_PATH,
     id: "finishOperatorSignIn",
-    summary: "Come back from the identity provider as an operator",
+    summary: "Finish the operator sign-in",
     run: async ({ request, headers, clientIp, now }) => {
       limitAttempts(context, clientIp, now);
       const clearedCookie = requireSignIn(signIn).clearCookie();
       const network = networksOf(clientIp)[1];
       const { search } = new URL(request.url, baseUrl);
-      const found = await finishSignIn(requireSignIn(signIn), search, headers.get("cookie"), now);
-      if ("refused" in found) {
-        if (found.refused.code === "forbidden")
+      const outcome = await finishSignIn(requireSignIn(signIn), search, headers.get("cookie"), now);
+      if ("refused" in outcome) {
+        if (outcome.refused.code === "forbidden")
           await recordRefusal(context, { email: null, network, now });
-        const { status, publicMessage } = found.refused;
+        const { status, publicMessage } = outcome.refused;
         return pageResponse(refusedPage(publicMessage), { status, cookies: [clearedCookie] });
       }
-      const { email } = found.identity;
+      const { email } = outcome.identity;
       if (!sessions.isOperator(email)) {
         await recordRefusal(context, { email, network, now });
-        const message = `${email} is not an operator of this gateway. This attempt was written down.`;
+        const message = `${email} is not an operator of this gateway. This attempt was recorded.`;
         return pageResponse(refusedPage(message), { status: 403, cookies: [clearedCookie] });
       }
       const cookie = await db.write(async (tx) => {
@@ -107,7 +107,7 @@ function callbackRoute(context: OperatorContext): Route {
         });
         return session.cookie;
       });
-      return redirect(safeOperatorPath(found.returnTo, baseUrl), [cookie, clearedCookie]);
+      return redirect(safeOperatorPath(outcome.returnTo, baseUrl), [cookie, clearedCookie]);
     },
   });
 }
@@ -116,7 +116,7 @@ function signOutRoute(context: OperatorContext): Route {
   return formRoute(context, {
     path: `${OPERATOR_PATH}/signout`,
     id: "signOperatorOut",
-    summary: "Sign out as an operator",
+    summary: "Sign the operator out",
     endsSession: true,
     run: async ({ clientIp, now }, { email, sessionId }) => {
       await context.db.write(async (tx) => {
@@ -139,7 +139,7 @@ type SignInOutcome =
   | { readonly identity: Identity; readonly returnTo: string }
   | { readonly refused: Fault };
 
-/** What is ours to mend is thrown on, to be logged. */
+/** Server errors are rethrown, so that they are logged. */
 async function finishSignIn(
   signIn: SignIn,
   search: string,
@@ -174,22 +174,25 @@ async function recordRefusal(
 function limitAttempts({ signInRateLimiter }: OperatorContext, address: string, now: number): void {
   const waitMs = signInRateLimiter.take(networksOf(address)[1], now);
   if (waitMs > 0)
-    throw new Fault("rate_limited", "an operator's sign-in is tried too often", {
-      message: "Too many attempts to sign in came from this network. Wait a minute and try again.",
+    throw new Fault("rate_limited", "operator sign-in rate limit", {
+      message: "Too many sign-in attempts from this network. Wait a minute and try again.",
       retryAfterSeconds: waitMs / 1_000,
     });
 }
 
-/** Nobody is led out of the operator's part of the site. */
+/** Redirects only to operator pages. */
 function safeOperatorPath(path: string | undefined, baseUrl: string): string {
-  const own = safeReturnPath(path, baseUrl);
-  const isWithin = own.startsWith(`${OPERATOR_PATH}/`) || own.startsWith(`${OPERATOR_PATH}?`);
-  return isWithin && !own.startsWith(OPERATOR_SIGN_IN_PATH) ? own : OPERATOR_PATH;
+  const returnPath = safeReturnPath(path, baseUrl);
+  const isOperatorPage =
+    returnPath.startsWith(`${OPERATOR_PATH}/`) || returnPath.startsWith(`${OPERATOR_PATH}?`);
+  return isOperatorPage && !returnPath.startsWith(OPERATOR_SIGN_IN_PATH)
+    ? returnPath
+    : OPERATOR_PATH;
 }
 
 function requireSignIn(signIn: SignIn | undefined): SignIn {
   if (signIn !== undefined) return signIn;
   throw new Fault("provider_not_configured", "no identity provider", {
-    message: "Sign-in is not set up on this gateway: OIDC_ISSUER must be set.",
+    message: "Sign-in is not configured on this gateway. Set OIDC_ISSUER.",
   });
 }

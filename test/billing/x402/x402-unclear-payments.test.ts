@@ -79,7 +79,7 @@ describeEachStore((kind, open) => {
       await lostPayment();
       expect(await payments()).toEqual({
         code: 0,
-        stdout: "No payment needs you.\n",
+        stdout: "No payments need attention.\n",
         stderr: "",
       });
       expect(await unclear()).toEqual([]);
@@ -100,12 +100,12 @@ describeEachStore((kind, open) => {
         "network    eip155:84532",
         `payer      ${lost.payer}`,
         `nonce      ${lost.nonce}`,
-        `when       ${createdAt}; its signature expired 20`,
+        `created    ${createdAt}; signature expired 20`,
       ])
         expect(newest).toContain(line);
       expect(newest).toMatch(/^invoice {4}inv_\w+ {2}open$/m);
-      expect(newest).toMatch(/^heard {6}\S/m);
-      expect(newest).toContain(`for a transfer to ${facilitator.payTo.toLowerCase()}. If it is`);
+      expect(newest).toMatch(/^status {5}\S/m);
+      expect(newest).toContain(`a transfer to ${facilitator.payTo.toLowerCase()}? If yes`);
       expect(newest).toMatch(/: postern admin mark-paid inv_\w+ --reference <transaction>\./);
       const [first, second] = await unclear();
       expect(first).toMatchObject({
@@ -147,7 +147,7 @@ describeEachStore((kind, open) => {
       expect(first).toMatchObject({
         id: lost.id,
         invoice_status: "paid",
-        next: expect.stringMatching(/^The invoice was paid otherwise\..*transfer it back\.$/),
+        next: expect.stringMatching(/^The invoice was paid in another way\..*transfer the money back\./),
       });
       await store.db.write((tx) =>
         tx.run("update invoice set status = 'open' where account_id = ?", [lost.accountId]),
@@ -175,7 +175,7 @@ describeEachStore((kind, open) => {
         ),
       );
       const all = await payments();
-      expect(all.stdout).toMatch(/^did not fit +amount +invoice +heard +why\n/);
+      expect(all.stdout).toMatch(/^unapplied +amount +invoice +received +reason\n/);
       expect(all.stdout).toMatch(
         new RegExp(`^paid {2}.*much too little.* \\$1\\.23 .*${invoiceId}`, "m"),
       );
