@@ -147,7 +147,9 @@ describeEachStore((kind, open) => {
       expect(first).toMatchObject({
         id: lost.id,
         invoice_status: "paid",
-        next: expect.stringMatching(/^The invoice was paid in another way\..*transfer the money back\./),
+        next: expect.stringMatching(
+          /^The invoice was paid in another way\..*transfer the money back\./,
+        ),
       });
       await store.db.write((tx) =>
         tx.run("update invoice set status = 'open' where account_id = ?", [lost.accountId]),
