@@ -1,4 +1,4 @@
-// How claim attempts are written and read. It owns the table claim_attempt.
+// The rows of claim attempts. Owns the table claim_attempt.
 
 import { toNano } from "../base/money.ts";
 import { maxId } from "../base/pagination.ts";
@@ -13,7 +13,7 @@ import {
 } from "../store/db.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 
-// Whether somebody else was first is read along: it depends on the account, not on the attempt.
+// `isClaimedByOther` depends on the account and its first owner, so both are joined.
 const SELECT = `select claim_attempt.*, account.claimed_at as account_claimed_at, first.email_folded as owner_email
   from claim_attempt join account on account.id = claim_attempt.account_id
   left join claim_attempt first on first.account_id = claim_attempt.account_id and first.claimed_role = 'owner' and first.invitation = 0`;
@@ -33,11 +33,12 @@ export interface NewClaimAttempt {
   readonly intervalMs: number;
 }
 
-/** The account is locked, so that its attempts are numbered without gaps: ids of one millisecond have no order. */
+/** The caller has locked the account. Ids of one millisecond have no order, so attempts are numbered. */
 export async function insertAttempt(tx: Tx, attempt: NewClaimAttempt): Promise<void> {
-  const before = await tx.get("select count(*) as many from claim_attempt where account_id = ?", [
-    attempt.accountId,
-  ]);
+  const before = await tx.get(
+    "select count(*) as attempts from claim_attempt where account_id = ?",
+    [attempt.accountId],
+  );
   await tx.run(
     `insert into claim_attempt (id, account_id, ordinal, key_id, email, email_folded, token_hash, code_hash, network,
        invitation, created_at, expires_at, interval_ms, wrong_codes, bonus)
@@ -45,7 +46,7 @@ export async function insertAttempt(tx: Tx, attempt: NewClaimAttempt): Promise<v
     [
       attempt.id,
       attempt.accountId,
-      before === undefined ? 0 : integer(before, "many"),
+      before === undefined ? 0 : integer(before, "attempts"),
       attempt.keyId,
       attempt.email,
       attempt.emailFolded,
@@ -71,7 +72,7 @@ export async function readAttemptByToken(
   return toAttempt(await reader.get(`${SELECT} where claim_attempt.token_hash = ?`, [tokenHash]));
 }
 
-/** The attempts of an account that another start would replace. */
+/** The attempts of an account that a new start may supersede. */
 export async function readOpenAttempts(
   reader: Reader,
   accountId: string,
@@ -85,7 +86,7 @@ export async function readOpenAttempts(
   );
 }
 
-/** The newest attempt that this key started, or else the account's newest. */
+/** The newest attempt started by this key; if it started none, the newest of the account. */
 export async function readNewestAttempt(
   reader: Reader,
   accountId: string,
@@ -102,7 +103,7 @@ export async function readNewestAttempt(
   );
 }
 
-/** Some of the attempts that name an email and that nothing has ended yet, newest first. */
+/** One page of the open attempts that name an email, newest first. */
 export async function readOpenAttemptsByEmail(
   reader: Reader,
   {

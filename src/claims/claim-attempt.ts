@@ -1,5 +1,5 @@
-// A claim attempt as a state machine. Its state is computed when it is read, so nothing has to run when a window
-// closes; what each event does in each state is the one table below.
+// The state machine of a claim attempt. The state is computed on read, so no job has to expire attempts. TRANSITIONS
+// says what each event does in each state.
 
 import { MINUTE_MS } from "../base/time.ts";
 
@@ -12,7 +12,7 @@ export const CLAIM_STATES = [
   "initiated",
   "claimed",
   "declined",
-  "overtaken",
+  "claimed_by_other",
   "locked",
   "superseded",
   "expired",
@@ -22,15 +22,15 @@ export type ClaimState = (typeof CLAIM_STATES)[number];
 export interface ClaimAttempt {
   readonly id: string;
   readonly accountId: string;
-  /** The key that asked. */
+  /** The API key that started the attempt. */
   readonly keyId: string;
   readonly email: string;
-  /** What emails are compared by. */
+  /** The form in which emails are compared. */
   readonly emailFolded: string;
   readonly codeHash: string;
-  /** The network that the start came from. */
+  /** The network of the client that started the attempt. */
   readonly network: string;
-  /** Started when the account already had an owner. */
+  /** True if the account already had an owner when the attempt was started. */
   readonly invitation: boolean;
   readonly createdAt: number;
   readonly expiresAt: number;
@@ -43,29 +43,29 @@ export interface ClaimAttempt {
   readonly claimedBy: string | null;
   readonly claimedRole: "owner" | "developer" | null;
   readonly bonus: bigint;
-  /** Somebody else took the account while this attempt asked for its first owner. */
+  /** Another email claimed the account after this attempt was started for its first owner. */
   readonly isClaimedByOther: boolean;
 }
 
-/** What was done stands: an attempt that was claimed in time stays claimed after its window has closed. */
+/** The order is the precedence: an attempt that was claimed in time stays claimed after it expires. */
 export function claimStateOf(attempt: ClaimAttempt, now: number): ClaimState {
   if (attempt.claimedAt !== null) return "claimed";
   if (attempt.declinedAt !== null) return "declined";
-  if (attempt.isClaimedByOther) return "overtaken";
+  if (attempt.isClaimedByOther) return "claimed_by_other";
   if (attempt.wrongCodes >= WRONG_CODES_MAX) return "locked";
   if (attempt.supersededAt !== null) return "superseded";
   return attempt.expiresAt <= now ? "expired" : "initiated";
 }
 
 interface StateTransitions {
-  /** The agent asks how it stands: what it is answered. */
+  /** What a poll by the agent returns. */
   readonly poll: "pending" | "claimed" | "denied" | "expired";
-  /** The human opens the page: what it shows. */
+  /** What the page shows when the human opens it. */
   readonly open: "review" | ClaimState;
-  /** The human confirms with the right code. `repeat` is for whoever did it before; others are refused. */
+  /** The human confirms with the right code. `repeat` returns the first result to the person who claimed. */
   readonly confirm: "claim" | "repeat" | "refuse";
   /** The human confirms with a wrong code. */
-  readonly mistype: "count" | "refuse";
+  readonly wrong_code: "count" | "refuse";
   readonly decline: "decline" | "repeat" | "refuse";
   /** The agent starts another attempt. */
   readonly restart: "supersede" | "leave";
@@ -76,7 +76,7 @@ export const TRANSITIONS: Readonly<Record<ClaimState, StateTransitions>> = {
     poll: "pending",
     open: "review",
     confirm: "claim",
-    mistype: "count",
+    wrong_code: "count",
     decline: "decline",
     restart: "supersede",
   },
@@ -84,7 +84,7 @@ export const TRANSITIONS: Readonly<Record<ClaimState, StateTransitions>> = {
     poll: "claimed",
     open: "claimed",
     confirm: "repeat",
-    mistype: "refuse",
+    wrong_code: "refuse",
     decline: "refuse",
     restart: "leave",
   },
@@ -92,15 +92,15 @@ export const TRANSITIONS: Readonly<Record<ClaimState, StateTransitions>> = {
     poll: "denied",
     open: "declined",
     confirm: "refuse",
-    mistype: "refuse",
+    wrong_code: "refuse",
     decline: "repeat",
     restart: "leave",
   },
-  overtaken: {
+  claimed_by_other: {
     poll: "denied",
-    open: "overtaken",
+    open: "claimed_by_other",
     confirm: "refuse",
-    mistype: "refuse",
+    wrong_code: "refuse",
     decline: "refuse",
     restart: "leave",
   },
@@ -108,7 +108,7 @@ export const TRANSITIONS: Readonly<Record<ClaimState, StateTransitions>> = {
     poll: "expired",
     open: "locked",
     confirm: "refuse",
-    mistype: "refuse",
+    wrong_code: "refuse",
     decline: "refuse",
     restart: "leave",
   },
@@ -116,7 +116,7 @@ export const TRANSITIONS: Readonly<Record<ClaimState, StateTransitions>> = {
     poll: "expired",
     open: "superseded",
     confirm: "refuse",
-    mistype: "refuse",
+    wrong_code: "refuse",
     decline: "refuse",
     restart: "leave",
   },
@@ -124,15 +124,15 @@ export const TRANSITIONS: Readonly<Record<ClaimState, StateTransitions>> = {
     poll: "expired",
     open: "expired",
     confirm: "refuse",
-    mistype: "refuse",
+    wrong_code: "refuse",
     decline: "refuse",
     restart: "supersede",
   },
 };
 
-/** RFC 8628 §3.5: whoever polls too soon waits five seconds longer from then on. */
+/** RFC 8628 §3.5: `slow_down` adds five seconds to the interval of all later polls. */
 export const SLOW_DOWN_MS = 5_000;
-/** A poll that set out on time may arrive a little early after the one before it. */
+/** Network latency varies, so a poll that was sent on time may arrive slightly early. */
 const POLL_JITTER_MS = 500;
 
 export function isPollingTooFast(attempt: ClaimAttempt, now: number): boolean {

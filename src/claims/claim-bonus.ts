@@ -1,6 +1,6 @@
-// The bonus for taking an account over, once for each human. It owns the table human_grant. A human is known by the
-// identity provider's subject and by the mailbox; either one alone is enough to have had it. Mailboxes cost a stranger
-// nothing, so what is given away in a day is bounded besides.
+// The bonus for claiming an account, granted once per human. Owns the table human_grant. A human is identified by the
+// identity provider's subject or by the mailbox: a match of either means that the bonus was already granted. Mailboxes
+// are free to create, so the bonuses of a day have a budget as well.
 
 import { type Nano, NANO_PER_USD } from "../base/money.ts";
 import { newId } from "../base/id.ts";
@@ -19,15 +19,14 @@ export interface BonusRecipient {
   readonly mailbox: string;
 }
 
-/** What stands between a human and the bonus: nothing, that they had it, or that today's is given away. */
-export type BonusState = "open" | "had" | "spent_today";
+export type BonusState = "available" | "already_granted" | "daily_budget_spent";
 
 export interface BonusLimits {
-  /** What may be given away in a UTC day; zero for no limit. */
+  /** The budget of a UTC day; zero for no limit. */
   readonly bonusPerDay: Nano;
 }
 
-/** Whether this human may have the bonus now; only `giveBonus` decides. */
+/** For display only: `grantBonus` decides. */
 export async function bonusStateOf(
   reader: Reader,
   recipient: BonusRecipient,
@@ -37,13 +36,13 @@ export async function bonusStateOf(
     "select id from human_grant where (issuer = ? and subject = ?) or mailbox = ?",
     [recipient.issuer, recipient.subject, recipient.mailbox],
   );
-  if (row !== undefined) return "had";
-  const isOpen =
+  if (row !== undefined) return "already_granted";
+  const isAvailable =
     bonusPerDay === 0n || (await isBelowLimit(reader, { ...dailyLimit(bonusPerDay), now }));
-  return isOpen ? "open" : "spent_today";
+  return isAvailable ? "available" : "daily_budget_spent";
 }
 
-/** Answers what was given: nothing where this human had it before, or where today's is given away. */
+/** Returns the granted amount: zero if this human already had the bonus or the daily budget is spent. */
 export async function grantBonus(
   tx: Tx,
   recipient: BonusRecipient,
@@ -54,7 +53,7 @@ export async function grantBonus(
   }: BonusLimits & { readonly accountId: string; readonly now: number },
 ): Promise<Nano> {
   const id = newId("tr", now);
-  // Of two claims at the same instant the second waits here for the first, and then finds its row.
+  // Of two concurrent claims the second waits here for the first, then conflicts with its row.
   const inserted = await tx.run(
     `insert into human_grant (id, issuer, subject, mailbox, account_id, amount, granted_at)
      values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
@@ -62,7 +61,7 @@ export async function grantBonus(
   );
   if (inserted === 0) return 0n;
   if (bonusPerDay > 0n && !(await incrementUpTo(tx, { ...dailyLimit(bonusPerDay), now }))) {
-    // Whoever came too late today has had nothing, and may have it with another claim.
+    // The daily budget is spent: the human keeps the right to the bonus of a later claim.
     await tx.run("delete from human_grant where id = ?", [id]);
     return 0n;
   }

@@ -1,5 +1,5 @@
-// The link that an agent gives to a human, and the short-lived sealed cookie that takes its place: what stands in an
-// address bar ends up in histories, previews and logs.
+// The claim link and the short-lived encrypted cookie that replaces its query: a token in the address bar would end up
+// in histories, previews and logs.
 
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
@@ -10,11 +10,11 @@ export const CLAIM_PATH = "/claim";
 const COOKIE = "postern_claim";
 const COOKIE_SECONDS = 900;
 
-/** What a human has shown of an attempt. */
+/** What the opened link contained. */
 interface LinkState {
-  /** Undefined where the link belongs to no attempt. */
+  /** Undefined if the link belongs to no attempt. */
   readonly attemptId: string | undefined;
-  /** The code that stood in the link. */
+  /** The user code of the link. */
   readonly userCode: string | undefined;
 }
 
@@ -26,15 +26,15 @@ export interface LinkCookie {
 
 export function createLinkCookie(master: Secret, baseUrl: string): LinkCookie {
   const key = deriveKey(master, "claim-link/v1");
-  const form = createCookieBuilder(baseUrl);
+  const cookies = createCookieBuilder(baseUrl);
   return {
     set: ({ attemptId = "", userCode = "" }) =>
-      form.set(COOKIE, encrypt(key, COOKIE, `${attemptId} ${userCode}`), COOKIE_SECONDS),
-    clear: () => form.clear(COOKIE),
-    read: (cookies) => {
-      const sealed = readCookie(cookies, form.name(COOKIE));
+      cookies.set(COOKIE, encrypt(key, COOKIE, `${attemptId} ${userCode}`), COOKIE_SECONDS),
+    clear: () => cookies.clear(COOKIE),
+    read: (header) => {
+      const sealed = readCookie(header, cookies.name(COOKIE));
       if (sealed === undefined || sealed === "") return undefined;
-      const [attemptId = "", userCode = ""] = tryUnseal(key, sealed)?.split(" ") ?? [];
+      const [attemptId = "", userCode = ""] = tryDecrypt(key, sealed)?.split(" ") ?? [];
       return {
         attemptId: attemptId === "" ? undefined : attemptId,
         userCode: isUserCode(userCode) ? userCode : undefined,
@@ -51,7 +51,7 @@ export function isUserCode(text: string | undefined): text is string {
   return text !== undefined && /^\d{6}$/.test(text);
 }
 
-function tryUnseal(key: Uint8Array, sealed: string): string | undefined {
+function tryDecrypt(key: Uint8Array, sealed: string): string | undefined {
   try {
     return decrypt(key, COOKIE, sealed);
   } catch {

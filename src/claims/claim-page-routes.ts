@@ -1,4 +1,4 @@
-// GET and POST /claim: the human's side of the ceremony. A GET changes nothing; a POST is a form of this very page.
+// The claim pages: GET changes nothing, POST takes only the forms of these pages.
 
 import { z } from "zod";
 import { roleOf } from "../accounts/members.ts";
@@ -40,8 +40,8 @@ export interface ClaimPageDeps {
   readonly claims: Claims;
   readonly master: Secret;
   readonly baseUrl: string;
-  /** Where a person goes on after the claim; absent where there is no console. */
-  readonly home?: string;
+  /** Linked from the page after a claim; absent without a console. */
+  readonly consolePath?: string;
 }
 
 interface ClaimPageContext extends ClaimPageDeps {
@@ -67,7 +67,7 @@ function openClaimRoute(context: ClaimPageContext): Route {
     method: "GET",
     path: CLAIM_PATH,
     id: "openClaim",
-    summary: "The claim page",
+    summary: "Show the claim page",
     query: z.object({ token: z.string().optional(), user_code: z.string().optional() }),
     run: async ({ query, caller, headers, now }) => {
       const { token, user_code: userCode } = query;
@@ -85,13 +85,15 @@ function openClaimRoute(context: ClaimPageContext): Route {
       if (attempt === undefined) return pageResponse(invalidPage());
       if (caller === undefined) return pageResponse(anonymousPage(attempt, now));
       return await attemptResponse(context, attempt, {
-        visitor: caller,
+        user: caller,
         userCode: linkState.userCode,
         now,
       });
     },
   });
 }
+
+const SIX_DIGITS = "The code must have six digits.";
 
 const Decision = z
   .looseObject({ decision: z.enum(["confirm", "decline"]), attempt: z.string().optional() })
@@ -114,7 +116,7 @@ function decideRoute(context: ClaimPageContext): Route {
       const linkState = context.link.read(headers.get("cookie"));
       const attempt = await findAttempt(context, linkState?.attemptId);
       if (attempt === undefined) return pageResponse(invalidPage());
-      const viewer: ClaimViewer = { visitor: caller, userCode: linkState?.userCode, now };
+      const viewer: ClaimViewer = { user: caller, userCode: linkState?.userCode, now };
       if (body.attempt !== attempt.id)
         return pageResponse(staleFormPage(await pageOf(context, attempt, viewer)));
       const decision = { attemptId: attempt.id, claimer: caller, now };
@@ -135,28 +137,30 @@ async function confirm(
   viewer: ClaimViewer,
   fields: FormFields,
 ): Promise<Response> {
-  const { visitor, now } = viewer;
+  const { user, now } = viewer;
   const reviewResponse = async (overrides: Partial<ReviewPageProps>): Promise<Response> =>
-    isNamedEmail(attempt, visitor.email) && claimStateOf(attempt, now) === "initiated"
-      ? pageResponse(await reviewPageFor(context, attempt, viewer, { typed: fields, ...overrides }))
+    isNamedEmail(attempt, user.email) && claimStateOf(attempt, now) === "initiated"
+      ? pageResponse(
+          await reviewPageFor(context, attempt, viewer, { formValues: fields, ...overrides }),
+        )
       : await attemptResponse(context, attempt, viewer);
   const { choices, invalid } = parseKeyChoices(fields);
   if (invalid !== undefined) return await reviewResponse({ invalidChoice: invalid });
   const userCode = fields["user_code"]?.replaceAll(/\s/g, "");
-  if (!isUserCode(userCode)) return await reviewResponse({ codeError: "The code has six digits." });
+  if (!isUserCode(userCode)) return await reviewResponse({ codeError: SIX_DIGITS });
   const confirmed = await context.db.write((tx) =>
     context.claims.confirm(tx, {
       attemptId: attempt.id,
-      claimer: visitor,
+      claimer: user,
       userCode,
       keyChoices: choices,
       now,
     }),
   );
-  if (confirmed.status === "wrong_account") return pageResponse(wrongAccountPage(attempt, visitor));
+  if (confirmed.status === "wrong_account") return pageResponse(wrongAccountPage(attempt, user));
   if (confirmed.status !== "wrong_code") return redirectToClaim([]);
-  const { left } = confirmed;
-  const codeError = `That is not the code of this claim. ${left} more ${left === 1 ? "try" : "tries"}, then the link is closed.`;
+  const { triesLeft } = confirmed;
+  const codeError = `Wrong code. The link is disabled after ${triesLeft} more wrong ${triesLeft === 1 ? "code" : "codes"}.`;
   return await reviewResponse({ codeError });
 }
 
@@ -172,7 +176,7 @@ function codeRoute({ db, claims, link }: ClaimPageContext): Route {
     run: async ({ body, caller, now }) => {
       const userCode = body.user_code.replaceAll(/\s/g, "");
       if (!isUserCode(userCode))
-        return pageResponse(codePage(caller, { status: 400, message: "The code has six digits." }));
+        return pageResponse(codePage(caller, { status: 400, message: SIX_DIGITS }));
       try {
         const found = await db.write((tx) => claims.findByCode(tx, caller, userCode, now));
         if (found !== undefined)
@@ -182,20 +186,20 @@ function codeRoute({ db, claims, link }: ClaimPageContext): Route {
         const { status, publicMessage, options } = error;
         return pageResponse(codePage(caller, { status, message: publicMessage }), options);
       }
-      const message = `No open claim for ${caller.email} has that code. Check the digits, and the account that you are signed in with; or open the full link that your agent gave you.`;
+      const message = `No open claim for ${caller.email} has this code. Check the code and the account that you are signed in with, or open the full link from your agent.`;
       return pageResponse(codePage(caller, { status: 404, message }));
     },
   });
 }
 
-/** Who looks at an attempt, and what they brought along. */
+/** The signed-in user who views an attempt. */
 interface ClaimViewer {
-  readonly visitor: SessionUser;
+  readonly user: SessionUser;
   readonly userCode: string | undefined;
   readonly now: number;
 }
 
-/** A stranger learns whether the link is dead, and nothing else. */
+/** Before sign-in the page reveals only whether the link still works. */
 function anonymousPage(attempt: ClaimAttempt, now: number): ClaimPage {
   const state = claimStateOf(attempt, now);
   return state === "expired" || state === "superseded" || state === "locked"
@@ -216,17 +220,17 @@ async function pageOf(
   attempt: ClaimAttempt,
   viewer: ClaimViewer,
 ): Promise<ClaimPage> {
-  const { visitor, now } = viewer;
-  if (!isNamedEmail(attempt, visitor.email)) return wrongAccountPage(attempt, visitor);
+  const { user, now } = viewer;
+  if (!isNamedEmail(attempt, user.email)) return wrongAccountPage(attempt, user);
   const state = claimStateOf(attempt, now);
   if (isEnded(state)) return endedPage(state);
   if (state === "initiated") return await reviewPageFor(context, attempt, viewer);
-  if (attempt.claimedBy !== visitor.personId) return claimedByAnotherPage();
-  // A link opens for ever, and a workspace is shown to those who belong to it now.
-  const role = await roleOf(context.db, attempt.accountId, visitor.personId);
-  if (role === undefined) return formerMemberPage(visitor);
+  if (attempt.claimedBy !== user.personId) return claimedByAnotherPage();
+  // Links of claimed attempts never expire, so access depends on the current membership.
+  const role = await roleOf(context.db, attempt.accountId, user.personId);
+  if (role === undefined) return formerMemberPage(user);
   const review = await loadReview(context, attempt, viewer);
-  return claimedPage({ attempt, role, review, visitor, home: context.home });
+  return claimedPage({ attempt, role, review, user, consolePath: context.consolePath });
 }
 
 async function reviewPageFor(
@@ -237,7 +241,7 @@ async function reviewPageFor(
 ): Promise<ClaimPage> {
   const review = await loadReview(context, attempt, viewer);
   const status = Object.keys(overrides).length === 0 ? 200 : 400;
-  return { status, frame: reviewPage({ attempt, review, ...viewer, ...overrides }) };
+  return { status, layout: reviewPage({ attempt, review, ...viewer, ...overrides }) };
 }
 
 async function loadReview(
@@ -246,9 +250,10 @@ async function loadReview(
   viewer: ClaimViewer,
 ): Promise<ClaimReview> {
   const review = await readClaimReview(db, claims, attempt, {
-    claimer: viewer.visitor,
+    claimer: viewer.user,
     now: viewer.now,
   });
+  // The account stores its single address; the page shows the network.
   const [address = ""] = review.openedFrom.split("/");
   return { ...review, openedFrom: networksOf(address)[1] };
 }
@@ -261,10 +266,10 @@ async function findAttempt(
 }
 
 function pageResponse(
-  { status, frame }: ClaimPage,
+  { status, layout }: ClaimPage,
   { retryAfterSeconds }: Pick<FaultOptions, "retryAfterSeconds"> = {},
 ): Response {
-  return new Response(renderPage(frame), {
+  return new Response(renderPage(layout), {
     status,
     headers: {
       ...pageHeaders(),
@@ -276,7 +281,7 @@ function pageResponse(
   });
 }
 
-/** The answer to a form, and to a link: the page at its clean address shows what came of it. */
+/** Links and forms redirect to the page without a query, which shows the result. */
 function redirectToClaim(cookies: readonly string[]): Response {
   const headers = new Headers({
     location: CLAIM_PATH,

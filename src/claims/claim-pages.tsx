@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The pages of the ceremony beside the one on which a human decides: one for each state of an attempt.
+// The claim pages other than the review page: one for each state of an attempt.
 
 import type { Child } from "hono/jsx";
 import { formatUsd, pluralize } from "../base/format.ts";
@@ -11,19 +11,18 @@ import { maskEmail } from "./email-address.ts";
 import type { ClaimReview } from "./claim-review.ts";
 import { describeSetup } from "./format.ts";
 
-/** What a page says, and with which status. */
 export interface ClaimPage {
   readonly status: number;
-  readonly frame: PageLayout;
+  readonly layout: PageLayout;
 }
 
 const SIGN_IN_URL = "/signin?return_to=%2Fclaim";
 const SWITCH_ACCOUNT_URL = "/signin?switch=1&return_to=%2Fclaim";
 
 export function invalidPage(): ClaimPage {
-  return textPage(404, "This link leads nowhere", [
-    "It is incomplete, or it belongs to no claim on this gateway.",
-    "Ask your agent for the full link once more, or for a new one.",
+  return textPage(404, "This link is not valid", [
+    "It is incomplete, or it does not belong to a claim on this gateway.",
+    "Ask your agent for the full link, or for a new one.",
   ]);
 }
 
@@ -32,9 +31,9 @@ const ENDED_PAGES: Readonly<
 > = {
   expired: [
     410,
-    "This link has run out",
+    "This link has expired",
     [
-      "A link works for fifteen minutes. Nothing was changed.",
+      "Links expire after 15 minutes. Nothing was changed.",
       "If you still want the account, ask your agent to start a new claim.",
     ],
   ],
@@ -42,15 +41,15 @@ const ENDED_PAGES: Readonly<
     410,
     "There is a newer link",
     [
-      "Your agent has started again, and this older link no longer works. Nothing was changed.",
-      "Open the newest link that your agent has given you.",
+      "Your agent started a new claim, so this link no longer works. Nothing was changed.",
+      "Open the newest link that your agent gave you.",
     ],
   ],
   locked: [
     410,
     "Too many wrong codes",
     [
-      "After five wrong codes a link is closed, so that nobody can guess. Nothing was changed.",
+      "A link is disabled after five wrong codes, to prevent guessing. Nothing was changed.",
       "If you still want the account, ask your agent to start a new claim, and compare the code.",
     ],
   ],
@@ -58,13 +57,13 @@ const ENDED_PAGES: Readonly<
     200,
     "You declined",
     [
-      "Nothing was changed, and the account is not yours. The agent is told no.",
+      "Nothing was changed, and the account is not yours. The agent will see that you declined.",
       "If it was a mistake, ask your agent to start a new claim.",
     ],
   ],
-  overtaken: [
+  claimed_by_other: [
     409,
-    "Somebody else was first",
+    "Claimed by someone else",
     [
       "The account was claimed with another email address before you confirmed.",
       "If you work together, ask its owner, or your agent, to invite you.",
@@ -83,13 +82,13 @@ export function isEnded(state: ClaimState): state is keyof typeof ENDED_PAGES {
 
 export function claimedByAnotherPage(): ClaimPage {
   return textPage(409, "Already claimed", [
-    "This link was used before, by another person with this address. Nothing was changed.",
+    "Another person with this email address has already used this link. Nothing was changed.",
     "If that was not you, ask the operator of this gateway for help.",
   ]);
 }
 
-/** For whoever used this link themselves, and does not belong to its workspace any more. */
-export function formerMemberPage(visitor: SessionUser): ClaimPage {
+/** For the person who claimed with this link and has left the workspace since. */
+export function formerMemberPage(user: SessionUser): ClaimPage {
   return page(
     403,
     "You have left this workspace",
@@ -97,49 +96,48 @@ export function formerMemberPage(visitor: SessionUser): ClaimPage {
       <>
         <h1>You have left this workspace</h1>
         <p class="intro">
-          You used this link before. Since then you have left its workspace, or its owner has taken
-          you out of it.
+          You used this link before. Since then you left the workspace, or its owner removed you.
         </p>
-        <p>If you work there again, ask its owner to invite you.</p>
+        <p>To join it again, ask its owner for an invitation.</p>
       </>
     ),
-    visitor,
+    user,
   );
 }
 
-/** The cookie knows the newest link alone, and a form of an older tab means another claim than the page that is shown. */
-export function staleFormPage({ status, frame }: ClaimPage): ClaimPage {
+/** The cookie holds only the newest link, so a form in an older tab may belong to another claim. */
+export function staleFormPage({ status, layout }: ClaimPage): ClaimPage {
   return {
     status: status === 200 ? 409 : status,
-    frame: {
-      ...frame,
+    layout: {
+      ...layout,
       main: (
         <>
           <p class="notice danger" role="alert">
-            <strong>Nothing was done.</strong> What you pressed was on the page of another claim,
-            and this page is about the claim whose link you opened last. To decide about the other
-            one, open its link again.
+            <strong>Nothing was changed.</strong> The form that you submitted belongs to another
+            claim. This page shows the claim whose link you opened last. To decide on the other
+            claim, open its link again.
           </p>
-          {frame.main}
+          {layout.main}
         </>
       ),
     },
   };
 }
 
-/** For whoever is not signed in: nothing about the account is shown to them. */
+/** Shown before sign-in, so it reveals nothing about the account. */
 export function landingPage(isLinked: boolean): ClaimPage {
   return page(200, "Sign in to continue", () => (
     <>
-      <h1>{isLinked ? "An agent has something for you" : "Take over an agent's account"}</h1>
+      <h1>{isLinked ? "An agent needs your decision" : "Take over an agent's account"}</h1>
       <p class="intro">
         {isLinked
-          ? "A program that opened an account here, or works in one, names you as the person it is for."
-          : "If an agent gave you a six-digit code, sign in and type it here."}
+          ? "An AI agent that uses an account here named you as the person to hand it to or to invite."
+          : "If an agent gave you a six-digit code, sign in and enter it here."}
       </p>
       <p>
-        Sign in with the address that you gave to the agent. You see what it is about before
-        anything happens, and you can decline.
+        Sign in with the email address that you gave to the agent. You can review the request before
+        anything changes, and you can decline.
       </p>
       <p>
         <a class="button" href={SIGN_IN_URL}>
@@ -151,7 +149,7 @@ export function landingPage(isLinked: boolean): ClaimPage {
 }
 
 export function codePage(
-  visitor: SessionUser,
+  user: SessionUser,
   error?: { status: number; message: string },
 ): ClaimPage {
   return page(
@@ -160,12 +158,10 @@ export function codePage(
     () => (
       <>
         <h1>Enter the code</h1>
-        <p class="intro">
-          Your agent shows six digits. They lead to the account that it speaks of.
-        </p>
+        <p class="intro">Your agent shows a six-digit code that identifies its claim.</p>
         <form method="post" action="/claim/code">
-          <input type="hidden" name="csrf" value={visitor.csrf} />
-          <label for="user_code">Six digits</label>
+          <input type="hidden" name="csrf" value={user.csrf} />
+          <label for="user_code">Six-digit code</label>
           <input
             id="user_code"
             class="code-digits"
@@ -190,21 +186,21 @@ export function codePage(
         </form>
       </>
     ),
-    visitor,
+    user,
   );
 }
 
-/** Shown before any form. Whose claim it is stays half hidden: the link may have gone astray. */
-export function wrongAccountPage(attempt: ClaimAttempt, visitor: SessionUser): ClaimPage {
+/** The named email is masked: the link may have reached the wrong person. */
+export function wrongAccountPage(attempt: ClaimAttempt, user: SessionUser): ClaimPage {
   return page(403, "Wrong account", () => (
     <>
       <h1>This is for another account</h1>
       <p class="intro">
-        You are signed in as {visitor.email}, but the agent named{" "}
+        You are signed in as {user.email}, but the agent named{" "}
         <strong>{maskEmail(attempt.email)}</strong>.
       </p>
       <p>
-        If that address is yours too, sign in with it. Otherwise close this page: nothing was
+        If that address is yours too, sign in with it. Otherwise, close this page. Nothing was
         changed.
       </p>
       <p>
@@ -218,46 +214,46 @@ export function wrongAccountPage(attempt: ClaimAttempt, visitor: SessionUser): C
 
 export interface ClaimedPageProps {
   readonly attempt: ClaimAttempt;
-  /** What they are in the workspace now: it may have been handed over since. */
+  /** The current role: ownership may have been transferred since the claim. */
   readonly role: Role;
   readonly review: ClaimReview;
-  readonly visitor: SessionUser;
-  /** Where the person goes on from here; absent where there is no console. */
-  readonly home: string | undefined;
+  readonly user: SessionUser;
+  /** Absent without a console. */
+  readonly consolePath: string | undefined;
 }
 
 export function claimedPage(props: ClaimedPageProps): ClaimPage {
-  const { role, visitor, home } = props;
+  const { role, user, consolePath } = props;
   return page(
     200,
     role === "owner" ? "The account is yours" : "You have joined",
     () => (
       <>
         {role === "owner" ? <OwnerClaimed {...props} /> : <DeveloperJoined {...props} />}
-        {home === undefined ? null : (
+        {consolePath === undefined ? null : (
           <p>
-            <a class="button" href={home}>
+            <a class="button" href={consolePath}>
               Open the workspace
             </a>
           </p>
         )}
         <p class="note">
-          Your agent learns of this by itself. You can close this page, or see{" "}
-          <a href="/sessions">where you are signed in</a>.
+          Your agent sees this automatically. You can close this page, or review{" "}
+          <a href="/sessions">your sessions</a>.
         </p>
       </>
     ),
-    visitor,
+    user,
   );
 }
 
-const BONUS_ALREADY_GRANTED = "No bonus was added: it is given once per person.";
-const DAILY_BONUS_SPENT =
-  "No bonus was added: what this gateway gives away in a day had been given when you confirmed. You have not had yours, so another account that you claim may bring it.";
+const BONUS_ALREADY_GRANTED = "No bonus was added: it is granted once per person.";
+const DAILY_BUDGET_SPENT =
+  "No bonus was added: the daily bonus budget of this gateway was spent when you confirmed. You can still get the bonus with another account that you claim.";
 const NO_BONUS_REASONS = {
-  had: BONUS_ALREADY_GRANTED,
-  open: DAILY_BONUS_SPENT,
-  spent_today: DAILY_BONUS_SPENT,
+  already_granted: BONUS_ALREADY_GRANTED,
+  available: DAILY_BUDGET_SPENT,
+  daily_budget_spent: DAILY_BUDGET_SPENT,
 } as const;
 
 function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
@@ -270,13 +266,13 @@ function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
         <code>{review.accountId}</code> is now a workspace that you own, with a balance of{" "}
         {formatUsd(review.balance)}.
       </p>
-      <h2>What happened</h2>
+      <h2>What changed</h2>
       <ul>
         {attempt.invitation ? (
           <li>
             {attempt.claimedRole === "owner"
-              ? "You owned this workspace already. Nothing was changed."
-              : "You joined it as a developer, and it was handed over to you since."}
+              ? "You already owned this workspace. Nothing was changed."
+              : "You joined it as a developer, and its ownership was transferred to you later."}
           </li>
         ) : (
           <li>
@@ -287,21 +283,21 @@ function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
         )}
         <li>
           {keys === 0
-            ? "No key works any more, so no agent can use the account now."
-            : `${pluralize(keys, "key")} ${keys === 1 ? "works" : "work"}: whoever holds ${keys === 1 ? "it" : "one"} can spend the balance.`}
+            ? "No key is active, so no agent can use the account."
+            : `${pluralize(keys, "key")} ${keys === 1 ? "is" : "are"} active: anyone who has ${keys === 1 ? "it" : "one"} can spend the balance.`}
           <KeyList review={review} />
         </li>
         {setUp.map((line) => (
           <li>{line}.</li>
         ))}
-        <li>Workspaces that you had before are as they were.</li>
+        <li>Your other workspaces did not change.</li>
       </ul>
-      <h2>What next</h2>
+      <h2>Next steps</h2>
       <p>
-        Before you add credits, revoke or limit every key that you do not know
-        {review.webhookHosts.length === 0 ? "" : ", and delete every such webhook"}. Calls are
-        billed at the providers' list prices from this balance
-        {review.ownProviders.length === 0 ? "" : ", but for those on provider keys"}.
+        Before you add credits, revoke or limit every key
+        {review.webhookHosts.length === 0 ? "" : ", and delete every webhook,"} that you do not
+        recognize. Calls are charged to this balance at the providers' list prices
+        {review.ownProviders.length === 0 ? "" : ", except calls that use a provider key"}.
       </p>
     </>
   );
@@ -315,8 +311,8 @@ function KeyList({ review }: { readonly review: ClaimReview }): Child {
         <li>
           <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
           {key.limit === null
-            ? ", without a limit"
-            : `, limited to ${formatUsd(key.limit)}${key.limitWindow === null ? "" : ` a ${key.limitWindow}`}`}
+            ? ", no limit"
+            : `, limited to ${formatUsd(key.limit)} ${key.limitWindow === null ? "in total" : `per ${key.limitWindow}`}`}
         </li>
       ))}
       {review.moreKeys === 0 ? null : <li>and {pluralize(review.moreKeys, "other")}</li>}
@@ -329,13 +325,10 @@ function DeveloperJoined({ review }: ClaimedPageProps): Child {
     <>
       <h1>You have joined the workspace</h1>
       <p class="intro">
-        You are a developer in <code>{review.accountId}</code>, which belongs to{" "}
-        {review.owner ?? "its owner"}.
+        You are a developer in <code>{review.accountId}</code>, which is owned by{" "}
+        {review.owner ?? "another person"}.
       </p>
-      <p>
-        You can see its usage, and make and use keys. Workspaces that you had before are as they
-        were.
-      </p>
+      <p>You can view its usage, and create and use keys. Your other workspaces did not change.</p>
     </>
   );
 }
@@ -351,18 +344,18 @@ function textPage(status: number, title: string, paragraphs: readonly string[]):
   ));
 }
 
-function page(status: number, title: string, main: () => Child, visitor?: SessionUser): ClaimPage {
+function page(status: number, title: string, main: () => Child, user?: SessionUser): ClaimPage {
   return {
     status,
-    frame: {
+    layout: {
       title,
       isPrivate: true,
       main: main(),
       footer:
-        visitor === undefined ? undefined : (
+        user === undefined ? undefined : (
           <form method="post" action="/signout">
             <p>
-              Signed in as {visitor.email}. <input type="hidden" name="csrf" value={visitor.csrf} />
+              Signed in as {user.email}. <input type="hidden" name="csrf" value={user.csrf} />
               <button type="submit" class="secondary">
                 Sign out
               </button>

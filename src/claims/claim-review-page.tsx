@@ -1,6 +1,6 @@
 /** @jsxImportSource hono/jsx */
-// The page on which a human decides. It must be judged in five seconds by somebody who expected nothing: who asks, what
-// comes with it, what it risks, and two buttons of the same size.
+// The page on which a human confirms or declines a claim. A person who did not expect it must be able to judge it in
+// seconds: who asks, what comes with it, the risk, and two buttons of the same size.
 
 import type { Child } from "hono/jsx";
 import { formatAge, formatDuration, formatUsd, pluralize } from "../base/format.ts";
@@ -20,12 +20,12 @@ import { describeNetwork, describeSetup, formatUserCode } from "./format.ts";
 export interface ReviewPageProps {
   readonly attempt: ClaimAttempt;
   readonly review: ClaimReview;
-  readonly visitor: SessionUser;
-  /** The code that stood in the link, to compare; absent where it must be typed. */
+  readonly user: SessionUser;
+  /** The code of the link, to compare; absent if it must be entered. */
   readonly userCode: string | undefined;
   readonly now: number;
-  /** What was typed before, and what was wrong with it. */
-  readonly typed?: FormFields;
+  /** The values of a rejected form. */
+  readonly formValues?: FormFields;
   readonly codeError?: string;
   readonly invalidChoice?: InvalidChoice;
 }
@@ -39,7 +39,7 @@ export function reviewPage(props: ReviewPageProps): PageLayout {
       <>
         {isJoining ? <JoinHead {...props} /> : <TakeOverHead {...props} />}
         <form method="post" action="/claim">
-          <input type="hidden" name="csrf" value={props.visitor.csrf} />
+          <input type="hidden" name="csrf" value={props.user.csrf} />
           <input type="hidden" name="attempt" value={props.attempt.id} />
           <CodeComparison {...props} />
           {isJoining ? <JoinFacts {...props} /> : <TakeOverFacts {...props} />}
@@ -57,40 +57,40 @@ export function reviewPage(props: ReviewPageProps): PageLayout {
     ),
     footer: (
       <p>
-        Signed in as {props.visitor.email}.{" "}
+        Signed in as {props.user.email}.{" "}
         <a href="/signin?switch=1&return_to=%2Fclaim">Use another account</a>
       </p>
     ),
   };
 }
 
-function TakeOverHead({ review, attempt, visitor, now }: ReviewPageProps): Child {
+function TakeOverHead({ review, attempt, user, now }: ReviewPageProps): Child {
   return (
     <>
       <h1>An agent wants to hand you its account</h1>
       <p class="intro">
-        A program opened this account {formatAge(review.openedAt, now)}, without a person. It now
-        says that the account is for you, {visitor.email}.
+        An AI agent opened this account {formatAge(review.openedAt, now)}, without a person. It now
+        says that the account is for you, {user.email}.
       </p>
       <p class="notice warn">
-        <strong>Did you ask an agent for this?</strong> If not, decline: nothing is lost. The link
-        works for another {formatDuration(attempt.expiresAt - now)}.
+        <strong>Did you ask an agent for this?</strong> If not, decline: you lose nothing. The link
+        expires in {formatDuration(attempt.expiresAt - now)}.
       </p>
     </>
   );
 }
 
-function JoinHead({ review, visitor, attempt, now }: ReviewPageProps): Child {
+function JoinHead({ review, user, attempt, now }: ReviewPageProps): Child {
   return (
     <>
       <h1>An agent invites you to a workspace</h1>
       <p class="intro">
-        The workspace belongs to {review.owner ?? "somebody else"}. A program that holds one of its
-        keys asks you, {visitor.email}, to join it as a developer.
+        The workspace is owned by {review.owner ?? "another person"}. An AI agent that has one of
+        its keys invites you, {user.email}, to join it as a developer.
       </p>
       <p class="notice warn">
-        <strong>Do you know this workspace?</strong> If not, decline: nothing is lost. The link
-        works for another {formatDuration(attempt.expiresAt - now)}.
+        <strong>Do you know this workspace?</strong> If not, decline: you lose nothing. The link
+        expires in {formatDuration(attempt.expiresAt - now)}.
       </p>
     </>
   );
@@ -102,13 +102,13 @@ function CodeComparison({ userCode, codeError }: ReviewPageProps): Child {
       <section class="card compare" aria-labelledby="compare">
         <p id="compare">Your agent should show this code:</p>
         <strong class="code-digits">{formatUserCode(userCode)}</strong>
-        <p class="note">If it shows another one, or none, decline.</p>
+        <p class="note">If it shows another code, or none, decline.</p>
         <input type="hidden" name="user_code" value={userCode} />
       </section>
     );
   return (
     <section class="card compare">
-      <label for="user_code">The six digits that your agent shows</label>
+      <label for="user_code">Six-digit code from your agent</label>
       <input
         id="user_code"
         class="code-digits"
@@ -132,7 +132,7 @@ function TakeOverFacts({ review, attempt, now }: ReviewPageProps): Child {
   const setUp = describeSetup(review);
   return (
     <dl class="details">
-      <dt>Who asks</dt>
+      <dt>Requested by</dt>
       <dd>
         The agent-created account <code>{review.accountId}</code>,{" "}
         {describeOrigin(review, attempt, now)}
@@ -142,11 +142,11 @@ function TakeOverFacts({ review, attempt, now }: ReviewPageProps): Child {
         Its balance of {formatUsd(review.balance)}
         {review.bonus === 0n ? "" : ` and a bonus of ${formatUsd(review.bonus)}, once per person`},
         its {pluralize(review.keys.length + review.moreKeys, "key")} and its records
-        {review.bonusState === "spent_today"
-          ? ". No bonus today: what this gateway gives away in a day has been given"
+        {review.bonusState === "daily_budget_spent"
+          ? ". No bonus today: the daily bonus budget of this gateway is spent"
           : ""}
       </dd>
-      <dt>Used so far</dt>
+      <dt>Usage so far</dt>
       <dd>
         {review.calls === 0
           ? "Nothing"
@@ -154,16 +154,16 @@ function TakeOverFacts({ review, attempt, now }: ReviewPageProps): Child {
       </dd>
       {setUp.length === 0 ? null : (
         <>
-          <dt>Set up in it</dt>
+          <dt>Also set up</dt>
           {setUp.map((line) => (
             <dd>{line}</dd>
           ))}
         </>
       )}
-      <dt>It risks</dt>
+      <dt>Risk</dt>
       <dd>
-        <strong>Whoever holds one of its keys can spend this balance</strong>, and what you add to
-        it later
+        <strong>Anyone who has one of its keys can spend this balance</strong>, and credits that you
+        add later
       </dd>
     </dl>
   );
@@ -171,45 +171,45 @@ function TakeOverFacts({ review, attempt, now }: ReviewPageProps): Child {
 
 function describeOrigin(review: ClaimReview, attempt: ClaimAttempt, now: number): string {
   const opened = `opened ${formatAge(review.openedAt, now)}`;
-  const asked = `asked ${formatAge(attempt.createdAt, now)}`;
+  const requested = `requested this ${formatAge(attempt.createdAt, now)}`;
   return review.openedFrom === attempt.network
-    ? `${opened}; it ${asked}, both from ${describeNetwork(attempt.network)}`
-    : `${opened} from ${describeNetwork(review.openedFrom)}; it ${asked} from ${describeNetwork(attempt.network)}`;
+    ? `${opened}; it ${requested}, both from ${describeNetwork(attempt.network)}`
+    : `${opened} from ${describeNetwork(review.openedFrom)}; it ${requested} from ${describeNetwork(attempt.network)}`;
 }
 
 function JoinFacts({ review, attempt, now }: ReviewPageProps): Child {
   return (
     <dl class="details">
-      <dt>Who asks</dt>
+      <dt>Requested by</dt>
       <dd>
         The workspace <code>{review.accountId}</code>, opened {formatAge(review.openedAt, now)}; it
-        asked {formatAge(attempt.createdAt, now)} from {describeNetwork(attempt.network)}
+        requested this {formatAge(attempt.createdAt, now)} from {describeNetwork(attempt.network)}
       </dd>
-      <dt>You may</dt>
-      <dd>See its usage, and make and use keys that spend its balance</dd>
-      <dt>You may not</dt>
+      <dt>You can</dt>
+      <dd>View its usage, and create and use keys that spend its balance</dd>
+      <dt>You cannot</dt>
       <dd>Buy credits, invite or remove people</dd>
-      <dt>Others see</dt>
-      <dd>Your email address; the workspace has {pluralize(review.memberCount, "member")} now</dd>
+      <dt>Visible to members</dt>
+      <dd>Your email address. The workspace has {pluralize(review.memberCount, "member")}</dd>
     </dl>
   );
 }
 
-function KeyChoices({ review, attempt, typed, invalidChoice, now }: ReviewPageProps): Child {
+function KeyChoices({ review, attempt, formValues, invalidChoice, now }: ReviewPageProps): Child {
   return (
     <section aria-labelledby="keys">
-      <h2 id="keys">Its keys</h2>
-      <p>Keep the keys that you know; limit or revoke the others.</p>
+      <h2 id="keys">Keys</h2>
+      <p>Keep the keys that you recognize; limit or revoke the others.</p>
       {review.keys.map((key) => (
         <KeyFields
           apiKey={key}
           isRequesting={key.id === attempt.keyId}
-          typed={typed ?? {}}
+          formValues={formValues ?? {}}
           error={invalidChoice?.keyId === key.id ? invalidChoice.message : undefined}
           now={now}
         />
       ))}
-      {review.keys.length === 0 ? <p>No key of this account works any more.</p> : null}
+      {review.keys.length === 0 ? <p>This account has no active keys.</p> : null}
       {review.moreKeys === 0 ? null : (
         <div class="option">
           <input
@@ -217,7 +217,7 @@ function KeyChoices({ review, attempt, typed, invalidChoice, now }: ReviewPagePr
             id={OTHERS_FIELD}
             name={OTHERS_FIELD}
             value="revoke"
-            checked={typed?.[OTHERS_FIELD] === "revoke"}
+            checked={formValues?.[OTHERS_FIELD] === "revoke"}
           />
           <label for={OTHERS_FIELD}>
             Revoke the {pluralize(review.moreKeys, "key")} not listed here
@@ -230,17 +230,17 @@ function KeyChoices({ review, attempt, typed, invalidChoice, now }: ReviewPagePr
 
 interface KeyFieldsProps {
   readonly apiKey: Key;
-  /** Whether it is the key of the agent that asks. */
+  /** Whether the attempt was started with this key. */
   readonly isRequesting: boolean;
-  readonly typed: FormFields;
+  readonly formValues: FormFields;
   readonly error: string | undefined;
   readonly now: number;
 }
 
-function KeyFields({ apiKey: key, isRequesting, typed, error, now }: KeyFieldsProps): Child {
+function KeyFields({ apiKey: key, isRequesting, formValues, error, now }: KeyFieldsProps): Child {
   const names = keyFieldNames(key.id);
-  const wrongId = `${names.usd}.wrong`;
-  const chosen = typed[names.choice] ?? "keep";
+  const errorId = `${names.usd}.wrong`;
+  const selected = formValues[names.choice] ?? "keep";
   const used =
     key.lastUsedAt === null
       ? isRequesting
@@ -253,7 +253,7 @@ function KeyFields({ apiKey: key, isRequesting, typed, error, now }: KeyFieldsPr
       id={`${names.choice}.${value}`}
       name={names.choice}
       value={value}
-      checked={chosen === value}
+      checked={selected === value}
     />
   );
   return (
@@ -262,33 +262,33 @@ function KeyFields({ apiKey: key, isRequesting, typed, error, now }: KeyFieldsPr
         <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
       </legend>
       <p class="hint">
-        {isRequesting ? "The agent that asks uses this one; " : ""}
-        made {formatAge(key.createdAt, now)}, {used}, {formatUsd(key.spent)} spent
+        {isRequesting ? "Used by the agent that asks; " : ""}
+        created {formatAge(key.createdAt, now)}, {used}, {formatUsd(key.spent)} spent
         {key.limit === null
           ? ""
-          : `, limited to ${formatUsd(key.limit)}${key.limitWindow === null ? " in all" : ` a ${key.limitWindow}`}`}
+          : `, limited to ${formatUsd(key.limit)} ${key.limitWindow === null ? "in total" : `per ${key.limitWindow}`}`}
       </p>
       <div class="option">
         {radio("keep")}
-        <label for={`${names.choice}.keep`}>Keep it as it is</label>
+        <label for={`${names.choice}.keep`}>Keep unchanged</label>
       </div>
       <div class="option amount">
         {radio("limit")}
-        <label for={`${names.choice}.limit`}>Limit it to</label>
+        <label for={`${names.choice}.limit`}>Limit to</label>
         <input
           type="text"
           inputmode="decimal"
           name={names.usd}
-          value={typed[names.usd] ?? "5"}
+          value={formValues[names.usd] ?? "5"}
           aria-label="Limit in US dollars"
           aria-invalid={error === undefined ? undefined : "true"}
-          aria-describedby={error === undefined ? undefined : wrongId}
+          aria-describedby={error === undefined ? undefined : errorId}
           autofocus={error !== undefined}
         />
         <span>US dollars</span>
-        <select name={names.window} aria-label="How often the limit opens again">
+        <select name={names.window} aria-label="How often the limit resets">
           {WINDOW_LABELS.map(([value, label]) => (
-            <option value={value} selected={(typed[names.window] ?? "month") === value}>
+            <option value={value} selected={(formValues[names.window] ?? "month") === value}>
               {label}
             </option>
           ))}
@@ -297,10 +297,10 @@ function KeyFields({ apiKey: key, isRequesting, typed, error, now }: KeyFieldsPr
       <div class="option">
         {radio("revoke")}
         <label for={`${names.choice}.revoke`}>
-          Revoke it{isRequesting ? ": this agent is locked out at once" : ""}
+          Revoke{isRequesting ? ": this agent loses access immediately" : ""}
         </label>
       </div>
-      <FieldError id={wrongId} message={error} />
+      <FieldError id={errorId} message={error} />
     </fieldset>
   );
 }
@@ -320,8 +320,8 @@ function FieldError({
 }
 
 const WINDOW_LABELS = [
-  ["day", "a day"],
-  ["week", "a week"],
-  ["month", "a month"],
-  ["ever", "in all"],
+  ["day", "per day"],
+  ["week", "per week"],
+  ["month", "per month"],
+  ["ever", "in total"],
 ] as const;

@@ -1,4 +1,4 @@
-// Everything that a human needs to judge an attempt, read at one moment.
+// The facts shown to a human who decides on a claim, read in one snapshot.
 
 import { listAllMembers } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
@@ -11,28 +11,28 @@ import type { Claimer, Claims } from "./claims.ts";
 import { type BonusState, CLAIM_BONUS } from "./claim-bonus.ts";
 import { listLiveKeys } from "./key-choices.ts";
 
-/** More keys than these are decided about together. */
+/** Further keys get one common choice on the page. */
 const KEYS_LISTED_MAX = 12;
 
 export interface ClaimReview {
   readonly accountId: string;
   readonly openedAt: number;
-  /** The network that the account was opened from. */
+  /** The network from which the account was created. */
   readonly openedFrom: string;
   readonly balance: Nano;
-  /** What the human would be given for taking over. */
+  /** The bonus that this human would get. */
   readonly bonus: Nano;
   readonly bonusState: BonusState;
   readonly calls: number;
   readonly spent: Nano;
   readonly keys: readonly Key[];
-  /** Live keys beyond those listed. */
+  /** The number of live keys that are not listed. */
   readonly moreKeys: number;
-  /** Where its webhooks tell what happens in it. */
+  /** The hosts of its webhooks. */
   readonly webhookHosts: readonly string[];
-  /** The providers that its calls reach with provider keys of its own. */
+  /** The providers for which it has provider keys of its own. */
   readonly ownProviders: readonly string[];
-  /** Whose workspace it is; null where nobody has claimed it. */
+  /** The owner's email; null if the account is unclaimed. */
   readonly owner: string | null;
   readonly memberCount: number;
 }
@@ -67,7 +67,7 @@ export function readClaimReview(
       openedAt: integer(account, "created_at"),
       openedFrom: text(account, "created_from"),
       balance: wallet.promo + wallet.paid,
-      bonus: !attempt.invitation && bonusState === "open" ? CLAIM_BONUS : 0n,
+      bonus: !attempt.invitation && bonusState === "available" ? CLAIM_BONUS : 0n,
       bonusState,
       calls: used.calls,
       spent: used.cost,

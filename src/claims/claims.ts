@@ -1,5 +1,5 @@
-// The claim ceremony: an agent starts an attempt and polls it; a human who signed in with the email that the agent
-// named confirms or declines. Every function that writes locks the account first, so two of them never interleave.
+// Claims: an agent starts an attempt and polls it; a human, signed in with the email that the agent named, confirms or
+// declines. Every function that writes locks the account first, so writes of one account never interleave.
 
 import {
   addDeveloper,
@@ -59,11 +59,11 @@ const CODE_SEARCH_PAGE_SIZE = 100;
 const CODE_SEARCH_PAGES_MAX = 50;
 
 export interface ClaimLimits extends BonusLimits {
-  /** Attempts that an account may start in an hour; zero for no limit. */
+  /** Attempts per account and hour; zero for no limit. */
   readonly startsPerAccount: number;
 }
 
-/** What others may want to know of, told inside the transaction of the change. */
+/** Passed to `onEvent` in the transaction of the change. */
 export type ClaimEvent =
   | {
       readonly kind: "claim.started" | "claim.declined" | "claim.locked";
@@ -88,7 +88,7 @@ export interface ClaimsDeps {
   readonly onEvent?: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
 }
 
-/** A signed-in human; the email is the one that their identity provider has verified. */
+/** A signed-in human; the email is verified by their identity provider. */
 export interface Claimer {
   readonly personId: string;
   readonly issuer: string;
@@ -135,13 +135,13 @@ interface Decision {
 
 interface Confirmation extends Decision {
   readonly userCode: string;
-  /** What becomes of the account's keys; a developer has no say in it. */
+  /** Applied only when the human becomes the owner. */
   readonly keyChoices: readonly KeyChoice[];
 }
 
 type ConfirmResult =
   | { readonly status: "claimed"; readonly role: Role; readonly bonus: Nano }
-  | { readonly status: "wrong_code"; readonly left: number }
+  | { readonly status: "wrong_code"; readonly triesLeft: number }
   | { readonly status: "refused"; readonly state: ClaimState }
   | { readonly status: "wrong_account" };
 
@@ -200,7 +200,7 @@ export function createClaims({ master, limits, onEvent }: ClaimsDeps): Claims {
   };
 }
 
-/** The rule that a code alone claims nothing: only letter case is forgiven. */
+/** Only the person whom the agent named may confirm or decline; letter case is ignored. */
 export function isNamedEmail(attempt: ClaimAttempt, email: string): boolean {
   return attempt.emailFolded === foldEmail(email);
 }
@@ -211,7 +211,7 @@ async function start(tx: Tx, request: StartRequest, deps: ClaimDeps): Promise<St
   if (error !== undefined) throw invalid("email", `\`email\` ${error}.`);
   const emailFolded = foldEmail(email);
   const { isClaimed } = await lockWorkspace(tx, accountId);
-  // The address that is named is not counted: then a stranger could use up what its owner's own agent needs.
+  // Starts are not limited per named email: other accounts could then exhaust the limit of its owner.
   await enforceStartLimit(tx, `account ${accountId}`, deps.limits.startsPerAccount, now);
   for (const open of await readOpenAttempts(tx, accountId))
     if (TRANSITIONS[claimStateOf(open, now)].restart === "supersede")
@@ -242,7 +242,7 @@ async function enforceStartLimit(tx: Tx, scope: string, max: number, now: number
   if (max === 0 || (await increment(tx, scope, HOUR_MS, now)) <= max) return;
   throw new Fault("rate_limited", "too many claim starts", {
     message:
-      "Too many claims were started. Wait for `retry-after` seconds; ask the human whether the last link has reached them.",
+      "Too many claims were started for this account. Wait for `retry-after` seconds, and ask the human whether the last link reached them.",
     retryAfterSeconds: msUntilNextWindow(HOUR_MS, now) / 1_000,
   });
 }
@@ -255,8 +255,8 @@ async function poll(tx: Tx, request: PollRequest): Promise<PollResult> {
       ? await readNewestAttempt(tx, accountId, keyId)
       : await readAttempt(tx, attemptId);
   if (attempt?.accountId !== accountId) return { status: "none" };
-  const answer = TRANSITIONS[claimStateOf(attempt, now)].poll;
-  if (answer !== "pending") return { status: answer };
+  const result = TRANSITIONS[claimStateOf(attempt, now)].poll;
+  if (result !== "pending") return { status: result };
   const tooFast = isPollingTooFast(attempt, now);
   const intervalMs = attempt.intervalMs + (tooFast ? SLOW_DOWN_MS : 0);
   await markPolled(tx, attempt.id, intervalMs, now);
@@ -272,13 +272,15 @@ async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<
     attempt.codeHash,
     deps.hashCode(attempt.id, request.userCode),
   );
-  const { confirm, mistype } = TRANSITIONS[state];
+  const { confirm, wrong_code: wrongCode } = TRANSITIONS[state];
   if (confirm === "repeat") return repeatedConfirm(attempt, claimer);
-  if (!isCodeCorrect && mistype === "count") {
+  if (!isCodeCorrect && wrongCode === "count") {
     await countWrongCode(tx, attempt.id);
-    const left = WRONG_CODES_MAX - attempt.wrongCodes - 1;
-    if (left === 0) await deps.onEvent(tx, { kind: "claim.locked", attempt }, now);
-    return left === 0 ? { status: "refused", state: "locked" } : { status: "wrong_code", left };
+    const triesLeft = WRONG_CODES_MAX - attempt.wrongCodes - 1;
+    if (triesLeft === 0) await deps.onEvent(tx, { kind: "claim.locked", attempt }, now);
+    return triesLeft === 0
+      ? { status: "refused", state: "locked" }
+      : { status: "wrong_code", triesLeft };
   }
   if (confirm === "refuse") return { status: "refused", state };
   return attempt.invitation
@@ -286,7 +288,7 @@ async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<
     : await claimAsOwner(tx, attempt, request, deps);
 }
 
-/** Whoever claimed it is told the same again; anybody else, that it is done. */
+/** Confirming again returns the same result to the person who claimed; everyone else is refused. */
 function repeatedConfirm(attempt: ClaimAttempt, claimer: Claimer): ConfirmResult {
   if (attempt.claimedBy !== claimer.personId || attempt.claimedRole === null)
     return { status: "refused", state: "claimed" };
@@ -350,11 +352,11 @@ async function findByCode(
   deps: ClaimDeps,
 ): Promise<ClaimAttempt | undefined> {
   const scope = `guess ${claimer.personId}`;
-  // Every try counts, so that tries at the same instant are counted too.
+  // Counted before the comparison, so that concurrent guesses are counted as well.
   if ((await increment(tx, scope, GUESS_WINDOW_MS, now)) > GUESSES_MAX)
     throw new Fault("rate_limited", "too many codes tried", {
       message:
-        "Too many codes were tried. Wait ten minutes, or open the full link that your agent gave you.",
+        "Too many codes were tried. Wait ten minutes, or open the full link from your agent.",
       retryAfterSeconds: msUntilNextWindow(GUESS_WINDOW_MS, now) / 1_000,
     });
   const hasCode = (attempt: ClaimAttempt): boolean =>
@@ -363,18 +365,18 @@ async function findByCode(
   const found: ClaimAttempt[] = [];
   const filter = { emailFolded: foldEmail(claimer.email), now, limit: CODE_SEARCH_PAGE_SIZE };
   let before: string | undefined;
-  // Strangers may name the same address as often as they like, and must not bury the one that is meant.
+  // Other accounts can name the same email any number of times, so one page of attempts is not enough.
   for (let page = 0; page < CODE_SEARCH_PAGES_MAX; page++) {
     const attempts = await readOpenAttemptsByEmail(tx, { ...filter, before });
     found.push(...attempts.filter(hasCode));
     if (attempts.length < CODE_SEARCH_PAGE_SIZE) break;
     before = attempts.at(-1)?.id;
   }
-  // Of two with the same code neither is taken: only the full link says which is meant.
+  // If two attempts share the code, only the full link can tell them apart.
   return found.length === 1 ? found[0] : undefined;
 }
 
-/** Reads an attempt under the lock of its account: which account that is never changes. */
+/** Reads an attempt again under the lock of its account. The account of an attempt never changes. */
 async function lockAttempt(tx: Tx, id: string): Promise<ClaimAttempt> {
   const unlocked = await readAttempt(tx, id);
   if (unlocked !== undefined) await lockWorkspace(tx, unlocked.accountId);

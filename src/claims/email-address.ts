@@ -3,7 +3,7 @@
 import { foldEmail } from "../base/email.ts";
 
 interface MailboxRules {
-  /** The domain that all of its domains are the same as. */
+  /** The canonical domain of the provider. */
   readonly domain: string;
   readonly ignoresDots?: true;
 }
@@ -30,7 +30,7 @@ const MAILBOX_RULES: Readonly<Record<string, MailboxRules>> = {
   "hey.com": { domain: "hey.com" },
 };
 
-/** One name for all spellings of one mailbox. It decides about the bonus and about nothing else. */
+/** The same text for all spellings of one mailbox. Used for the bonus only. */
 export function canonicalMailbox(address: string): string {
   const folded = foldEmail(address).toLowerCase().normalize("NFC");
   const at = folded.lastIndexOf("@");
@@ -42,7 +42,7 @@ export function canonicalMailbox(address: string): string {
   return `${rules.ignoresDots === true ? name.replaceAll(".", "") : name}@${rules.domain}`;
 }
 
-/** Enough for its owner to recognise it, and too little to write to. */
+/** Recognizable for its owner, but not enough to send mail to. */
 export function maskEmail(address: string): string {
   const at = address.lastIndexOf("@");
   const [first = ""] = address;

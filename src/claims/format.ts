@@ -1,17 +1,17 @@
 // Text of the claim pages.
 
-/** A coarse network in words. */
+/** A coarse network for display. */
 export function describeNetwork(network: string): string {
   if (/^127\.|^0:0:0::/.test(network)) return "this computer";
   return network.startsWith("unknown") ? "an unknown network" : `the network ${network}`;
 }
 
-/** `123456` as it is read aloud and compared: in two halves. */
+/** `123 456`: easier to read aloud and to compare. */
 export function formatUserCode(userCode: string): string {
   return `${userCode.slice(0, 3)} ${userCode.slice(3)}`;
 }
 
-/** What the agent set up beside keys, and goes on after the claim. */
+/** What the agent set up besides keys; it stays active after the claim. */
 export function describeSetup({
   webhookHosts,
   ownProviders,
@@ -22,9 +22,9 @@ export function describeSetup({
   const hosts = webhookHosts.length === 0 ? [] : [webhookHosts.join(", ")];
   const providers = ownProviders.length === 0 ? [] : [ownProviders.join(", ")];
   return [
-    ...hosts.map((names) => `Webhooks tell ${names} what happens in it, and who belongs to it`),
+    ...hosts.map((names) => `Webhooks send events and member changes to ${names}`),
     ...providers.map(
-      (names) => `Calls at ${names} go on a provider key that came with it, not on its balance`,
+      (names) => `Calls to ${names} use a provider key that the agent added, not the balance`,
     ),
   ];
 }

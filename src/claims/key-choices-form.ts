@@ -1,4 +1,4 @@
-// Reads what the form says about each key. A choice that cannot be read changes nothing: the page is shown again.
+// Parses the key choices of the review form. An invalid choice changes nothing: the page is shown again.
 
 import { MAX_NANO, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS, type LimitWindow } from "../base/spend-window.ts";
@@ -12,10 +12,10 @@ export interface InvalidChoice {
 }
 
 const CHOICE_PREFIX = "key.";
-/** A comma before three digits may part thousands: $1 in place of $1,000 would be another limit than was meant. */
+/** A comma before three digits may separate thousands: `1,000` must not become a limit of $1. */
 const DECIMAL_COMMA = /^(\d+),(\d{1,2})$/;
 
-/** The names of a key's fields in the form. */
+/** The names of the form fields of a key. */
 export function keyFieldNames(keyId: string): {
   readonly choice: string;
   readonly usd: string;
@@ -41,7 +41,7 @@ export function parseKeyChoices(fields: FormFields): {
     if (choice !== "limit") continue;
     const limit = parseLimit(fields, keyId);
     if (limit === undefined)
-      invalid ??= { keyId, message: "Give the limit in US dollars, such as 5 or 2.50." };
+      invalid ??= { keyId, message: "Enter the limit in US dollars, for example 5 or 2.50." };
     else choices.push(limit);
   }
   if (fields[OTHERS_FIELD] === "revoke") choices.push({ kind: "revoke_others", except: listed });
@@ -50,11 +50,11 @@ export function parseKeyChoices(fields: FormFields): {
 
 function parseLimit(fields: FormFields, keyId: string): KeyChoice | undefined {
   const names = keyFieldNames(keyId);
-  const typed = (fields[names.usd] ?? "")
+  const amount = (fields[names.usd] ?? "")
     .trim()
     .replace(/^\$\s*/, "")
     .replace(DECIMAL_COMMA, "$1.$2");
-  const limit = nanoFromUsd(typed);
+  const limit = nanoFromUsd(amount);
   if (limit === undefined || limit < 0n || limit > MAX_NANO) return undefined;
   const window: LimitWindow | null =
     LIMIT_WINDOWS.find((one) => one === fields[names.window]) ?? null;

@@ -1,4 +1,4 @@
-// What a new owner decides about the keys that came with the account: keep, limit or revoke each.
+// A new owner's choices about the existing keys of the account: keep, limit or revoke each.
 
 import type { Nano } from "../base/money.ts";
 import type { LimitWindow } from "../base/spend-window.ts";
@@ -13,7 +13,7 @@ export type KeyChoice =
       readonly limit: Nano;
       readonly window: LimitWindow | null;
     }
-  /** Every live key but those named here. */
+  /** Every live key except those in `except`. */
   | { readonly kind: "revoke_others"; readonly except: readonly string[] };
 
 export interface AppliedKeyChange {

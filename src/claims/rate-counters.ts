@@ -1,4 +1,4 @@
-// How often something was tried in a stretch of time. It owns the table claim_count.
+// Fixed-window rate counters. Owns the table claim_count.
 
 import { DAY_MS } from "../base/time.ts";
 import { type Reader, type Tx, integer } from "../store/db.ts";
@@ -11,7 +11,7 @@ export interface WindowLimit {
   readonly max: number;
 }
 
-/** Counts one more within the running slot of time and answers how many it makes. */
+/** Adds one to the counter of the current window and returns its value. */
 export async function increment(
   tx: Tx,
   scope: string,
@@ -23,11 +23,11 @@ export async function increment(
      on conflict (scope, slot) do update set counted = claim_count.counted + 1 returning counted`,
     [scope, windowStart(windowMs, now)],
   );
-  if (row === undefined) throw new Error("a count was not raised");
+  if (row === undefined) throw new Error("claim_count upsert returned no row");
   return integer(row, "counted");
 }
 
-/** Counts one more where that makes no more than `most`; answers whether it did. */
+/** Adds one unless the counter has reached `max`; returns whether it did. */
 export async function incrementUpTo(
   tx: Tx,
   { scope, windowMs, max, now }: WindowLimit & { readonly now: number },
@@ -42,7 +42,7 @@ export async function incrementUpTo(
   return row !== undefined;
 }
 
-/** Whether `countUpTo` would count one more, as far as can be seen. */
+/** Whether `incrementUpTo` would succeed at this moment. */
 export async function isBelowLimit(
   reader: Reader,
   { scope, windowMs, max, now }: WindowLimit & { readonly now: number },
@@ -54,12 +54,11 @@ export async function isBelowLimit(
   return (row === undefined ? 0 : integer(row, "counted")) < max;
 }
 
-/** How long it is until the next slot begins. */
 export function msUntilNextWindow(windowMs: number, now: number): number {
   return windowMs - (now % windowMs);
 }
 
-/** Forgets counts of slots that are long over. */
+/** Deletes the counters of old windows. */
 export async function sweepRateCounters(tx: Tx, now: number): Promise<void> {
   await tx.run("delete from claim_count where slot < ?", [now - RETENTION_MS]);
 }

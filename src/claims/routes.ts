@@ -1,4 +1,4 @@
-// POST /agent/identity/claim and POST /oauth2/token: the agent's side of the ceremony.
+// The agent's endpoints of a claim: POST /agent/identity/claim and POST /oauth2/token.
 
 import { z } from "zod";
 import { getAccount } from "../accounts/accounts.ts";
@@ -17,7 +17,7 @@ export interface ClaimRouteDeps {
   readonly baseUrl: string;
   /** Names the grant type: `urn:<vendor>:agent-auth:grant-type:claim`. */
   readonly vendor: string;
-  /** Nobody signs humans in here: a link would lead to a page that nobody gets past. */
+  /** True without an identity provider: no human could sign in to confirm. */
   readonly isSignInDisabled?: boolean;
 }
 
@@ -25,38 +25,42 @@ const EMAIL_LENGTH_MAX = 320;
 
 const ClaimStart = z
   .strictObject({
-    email: z
-      .string("must be the human's email address")
-      .max(EMAIL_LENGTH_MAX)
-      .meta({ description: "The human's email; they must sign in with exactly this address." }),
+    email: z.string("must be the human's email address").max(EMAIL_LENGTH_MAX).meta({
+      description: "The human's email address. They must sign in with this address to confirm.",
+    }),
   })
   .meta({ id: "ClaimStartRequest" });
 
 const ClaimAttemptRecord = z
   .object({
-    claim_attempt_id: z.string().meta({ description: "Begins with `claim_`." }),
+    claim_attempt_id: z
+      .string()
+      .meta({ description: "ID of the claim attempt; starts with `claim_`." }),
     status: z.literal("initiated"),
     expires_at: z.string(),
     claim_attempt: z.object({
-      user_code: z.string().meta({ description: "Six digits, to compare on the page." }),
-      expires_in: z.int().meta({ description: "Seconds that are left." }),
-      interval: z.int().meta({ description: "Seconds between two polls." }),
-      verification_uri: z.string().meta({ description: "The page where the code can be typed." }),
+      user_code: z
+        .string()
+        .meta({ description: "Six-digit code that the human compares on the page." }),
+      expires_in: z.int().meta({ description: "Seconds until the link and the code expire." }),
+      interval: z.int().meta({ description: "Minimum number of seconds between two polls." }),
+      verification_uri: z
+        .string()
+        .meta({ description: "The page on which the human can enter the code." }),
       verification_uri_complete: z
         .string()
-        .meta({ description: "The page with everything filled in: give this to the human." }),
+        .meta({ description: "The link to give to the human; the page shows the code." }),
     }),
   })
   .meta({ id: "ClaimAttempt" });
 
-// Unknown parameters are ignored, as RFC 6749 asks; an empty one counts as left out.
+// RFC 6749: unknown parameters are ignored, and an empty one counts as omitted.
 const TokenRequest = z
   .looseObject({
-    grant_type: z.string().optional().meta({ description: "Exactly the claim grant." }),
-    claim_attempt_id: z
-      .string()
-      .optional()
-      .meta({ description: "Which attempt; the newest that this key started where left out." }),
+    grant_type: z.string().optional().meta({ description: "Must be the claim grant type." }),
+    claim_attempt_id: z.string().optional().meta({
+      description: "The attempt to poll. Default: the newest attempt started by this key.",
+    }),
   })
   .meta({ id: "ClaimTokenRequest" });
 
@@ -74,18 +78,18 @@ function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDep
     path: "/agent/identity/claim",
     id: "startClaim",
     tag: "Claims",
-    summary: "Start a claim: hand the account to a human",
+    summary: "Start a claim",
     description:
-      "Give the human `verification_uri_complete`, and show the `user_code` beside it. A new start makes the former link and code useless. On an account that has an owner already, it invites the named person as a developer.",
+      "Hands the account over to a human. Give them `verification_uri_complete` and show `user_code` next to it. A new claim invalidates the previous link and code. If the account already has an owner, the named person is invited as a developer.",
     dialect: "oauth",
     revealsSecret: true,
     body: ClaimStart,
     requestExample: { email: "human@example.com" },
     responses: {
       200: {
-        description: "The attempt. Its link and code work for fifteen minutes.",
+        description: "The claim attempt. Its link and code expire after 15 minutes.",
         schema: ClaimAttemptRecord,
-        example: showStarted(
+        example: toClaimAttemptRecord(
           {
             id: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
             token: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
@@ -107,7 +111,7 @@ function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDep
         network: networksOf(clientIp)[1],
         now,
       });
-      return { status: 200, body: showStarted(started, now, baseUrl) };
+      return { status: 200, body: toClaimAttemptRecord(started, now, baseUrl) };
     },
   });
 }
@@ -115,7 +119,7 @@ function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDep
 function signInDisabledFault(): Fault {
   return new Fault("provider_not_configured", "no identity provider", {
     message:
-      "Sign-in is not set up on this gateway, so no human can take the account over. Its operator must set OIDC_ISSUER; trying again does not help.",
+      "Sign-in is not set up on this gateway, so the account cannot be claimed. The operator must set `OIDC_ISSUER`; retrying does not help.",
   });
 }
 
@@ -127,14 +131,14 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
     id: "pollClaim",
     tag: "Claims",
     summary: "Poll a claim",
-    description: `Send \`grant_type=${grantType}\` every \`interval\` seconds. 200 says that the human has finished, and says it again when repeated.`,
+    description: `Send \`grant_type=${grantType}\` every \`interval\` seconds. Returns 200 after the human has confirmed; later polls return the same.`,
     dialect: "oauth",
     bodyType: "form",
     body: TokenRequest,
     requestExample: { grant_type: grantType },
     responses: {
       200: {
-        description: "A human has claimed the account, or has joined it.",
+        description: "The human has claimed the account or joined it.",
         schema: ClaimedRecord,
         example: {
           status: "claimed",
@@ -145,9 +149,9 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
     faults: ["invalid_request"],
     run: async ({ body, caller, now }) => {
       if (isOmitted(body.grant_type))
-        return oauthError("invalid_request", "grant_type is missing.");
+        return oauthError("invalid_request", "`grant_type` is required.");
       if (body.grant_type !== grantType)
-        return oauthError("unsupported_grant_type", `The only grant type is ${grantType}.`);
+        return oauthError("unsupported_grant_type", `\`grant_type\` must be ${grantType}.`);
       const attemptId = isOmitted(body.claim_attempt_id) ? undefined : body.claim_attempt_id;
       const polled = await db.write((tx) => claims.poll(tx, { ...caller, attemptId, now }));
       if (polled.status !== "claimed") return pollErrorResponse(polled);
@@ -164,17 +168,29 @@ function claimGrantType(vendor: string): string {
 function pollErrorResponse(polled: Exclude<PollResult, { status: "claimed" }>): RouteResponse {
   switch (polled.status) {
     case "pending":
-      return oauthError("authorization_pending", "The human has not finished yet.");
+      return oauthError(
+        "authorization_pending",
+        "The human has not decided yet. Poll again after the interval.",
+      );
     case "too_fast":
-      return oauthError("slow_down", "Polled too soon. Wait five seconds longer from now on.", {
+      return oauthError("slow_down", "Polling too fast. Use the longer `interval` from now on.", {
         interval: polled.intervalMs / 1_000,
       });
     case "expired":
-      return oauthError("expired_token", "This attempt is over. Start a new claim.");
+      return oauthError(
+        "expired_token",
+        "The claim attempt expired, was replaced or was locked after wrong codes. Start a new claim.",
+      );
     case "denied":
-      return oauthError("access_denied", "The human declined, or somebody else owns the account.");
+      return oauthError(
+        "access_denied",
+        "The human declined, or another person claimed the account.",
+      );
     case "none":
-      return oauthError("invalid_request", "There is no such attempt. Start a claim first.");
+      return oauthError(
+        "invalid_request",
+        "There is no such claim attempt. Start one with POST /agent/identity/claim.",
+      );
   }
 }
 
@@ -186,12 +202,12 @@ function oauthError(
   return { status: 400, body: { error, error_description: description, ...fields } };
 }
 
-/** RFC 6749 §3.2: a parameter without a value counts as left out. */
+/** RFC 6749 §3.2: a parameter without a value counts as omitted. */
 function isOmitted(parameter: string | undefined): parameter is undefined | "" {
   return parameter === undefined || parameter === "";
 }
 
-function showStarted(
+function toClaimAttemptRecord(
   started: StartedClaim,
   now: number,
   baseUrl: string,

@@ -86,7 +86,7 @@ export async function onSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<voi
     action: "session.ended",
     target: ended.sessionId,
     detail: { others: ended.others },
-    network: coarseNetwork(ended.address),
+    network: coarseNetwork(ended.clientIp),
     now: ended.now,
   });
 }

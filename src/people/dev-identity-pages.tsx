@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The few pages of the development identity provider. They say what they are: nobody should take them for real sign-in.
+// The pages of the development identity provider, marked as such so that they are not taken for a real sign-in.
 
 import { createHash } from "node:crypto";
 import type { Child } from "hono/jsx";
@@ -13,12 +13,12 @@ input{box-sizing:border-box;width:100%;min-height:2.75rem;padding:.5rem .7rem;bo
 input[name=code]{font-family:ui-monospace,monospace;font-size:1.5rem;letter-spacing:.2em}
 button{margin-top:1.25rem;min-height:2.75rem;padding:.6rem 1.4rem;border:0;border-radius:6px;background:#1d5d53;color:#fff;font:600 1rem system-ui,sans-serif;cursor:pointer}
 :focus-visible{outline:3px solid #4a9a8c;outline-offset:2px}
-.wrong{color:light-dark(#b3261e,#ff8a7d);font-weight:600}
-.soft{opacity:.75}`;
+.error{color:light-dark(#b3261e,#ff8a7d);font-weight:600}
+.hint{opacity:.75}`;
 
 const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
 
-/** `postern` is where a finished sign-in leads back to: a browser checks redirects of forms against the policy too. */
+/** Browsers check the redirect after a form against `form-action`, so it needs the gateway's origin. */
 export function devPageHeaders(redirectOrigin: string): Readonly<Record<string, string>> {
   return {
     "content-type": "text/html; charset=utf-8",
@@ -40,7 +40,7 @@ export function emailPage(uid: string, { email, error }: SignInFormState): strin
     "Sign in",
     <>
       <h1>Sign in to Postern</h1>
-      <p>Any email address will do. A code for it is printed where Postern runs.</p>
+      <p>Enter any email address. A sign-in code is printed on the terminal that runs Postern.</p>
       <form method="post" action={`/interaction/${uid}`}>
         <label for="email">Email</label>
         <input
@@ -65,10 +65,10 @@ export function codePage(uid: string, { email, error }: SignInFormState): string
     <>
       <h1>Enter the code</h1>
       <p>
-        It was printed on the terminal for <strong>{email}</strong>.
+        The code for <strong>{email}</strong> was printed on the terminal that runs Postern.
       </p>
       <form method="post" action={`/interaction/${uid}`}>
-        <label for="code">Six digits</label>
+        <label for="code">Six-digit code</label>
         <input
           id="code"
           name="code"
@@ -81,8 +81,8 @@ export function codePage(uid: string, { email, error }: SignInFormState): string
         <FieldError text={error} />
         <button type="submit">Sign in</button>
       </form>
-      <p class="soft">
-        <a href={`/interaction/${uid}`}>Use another address</a>
+      <p class="hint">
+        <a href={`/interaction/${uid}`}>Use another email address</a>
       </p>
     </>,
   );
@@ -90,9 +90,9 @@ export function codePage(uid: string, { email, error }: SignInFormState): string
 
 export function errorPage(reason: string): string {
   return layout(
-    "Sign-in stopped",
+    "Sign-in failed",
     <>
-      <h1>Sign-in stopped</h1>
+      <h1>Sign-in failed</h1>
       <p>{reason}</p>
     </>,
   );

@@ -1,5 +1,5 @@
-// The development identity provider: a real OpenID Connect provider on a port of its own that signs in any email with a
-// code printed on the terminal. It keeps everything in memory, and refuses to exist beside anything but a loopback address.
+// The development identity provider: an OpenID Connect provider on its own port that signs in any email with a code
+// printed on the terminal. It keeps its state in memory and starts only if the base URL is a loopback address.
 
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -32,11 +32,11 @@ const BODY_MAX_BYTES = 4_096;
 const EMAIL = /^[^@\s]{1,64}@[^@\s.]+(\.[^@\s.]+)+$/;
 
 export interface DevIdentityOptions {
-  /** Postern's own address; anything but loopback is refused. */
+  /** The gateway's base URL; must be a loopback address. */
   readonly baseUrl: string;
-  /** Any free one is taken where this one is not. */
+  /** If it is in use, a free port is chosen. */
   readonly port: number;
-  /** Where the codes are shown: the terminal. */
+  /** Prints the codes on the terminal. */
   readonly print: (line: string) => void;
 }
 
@@ -55,10 +55,10 @@ interface PendingCode {
 
 interface DevIdentityContext {
   readonly provider: Provider;
-  /** What the library answers by itself. */
+  /** The library's handler for all standard endpoints. */
   readonly handler: ReturnType<Provider["callback"]>;
   readonly pendingCodes: Map<string, PendingCode>;
-  /** Whom each subject stands for. */
+  /** Emails by subject. */
   readonly emails: Map<string, string>;
   readonly options: DevIdentityOptions;
   readonly headers: Readonly<Record<string, string>>;
@@ -68,14 +68,14 @@ export async function startDevIdentity(options: DevIdentityOptions): Promise<Dev
   const base = new URL(options.baseUrl);
   if (!isLoopbackUrl(base))
     throw new Error(
-      `the development identity provider signs in anybody as anybody, so it never runs beside ${options.baseUrl}; set OIDC_ISSUER`,
+      `the development identity provider signs in anyone with any email, so it does not start with the base URL ${options.baseUrl}; set OIDC_ISSUER`,
     );
   const server = createServer();
   const port = await listenOrFallback(server, options.port, base.hostname.replaceAll(/[[\]]/g, ""));
   const issuer = `http://${base.hostname}:${port}`;
   const clientSecret = secret(randomBase62(SECRET_CHARACTERS));
   const headers = devPageHeaders(base.origin);
-  // Made for the first who signs in: its library and its key take half as long as the start of the gateway, and 30 MB.
+  // Created on the first sign-in: loading the library and generating the key take half of the startup time, and 30 MB.
   const openContext = lazy(async (): Promise<DevIdentityContext> => {
     const emails = new Map<string, string>();
     const configuration = configurationOf(base, clientSecret, emails);
@@ -91,7 +91,7 @@ export async function startDevIdentity(options: DevIdentityOptions): Promise<Dev
           : opened.handler(request, response),
       )
       .catch(() =>
-        show(headers, response, errorPage("This sign-in is over. Go back and begin again.")),
+        show(headers, response, errorPage("This sign-in has expired. Go back and sign in again.")),
       );
   });
   return {
@@ -117,8 +117,8 @@ function listenOrFallback(server: Server, port: number, host: string): Promise<n
   });
 }
 
-// The library warns that this runtime is not Node, where the tests walk the whole ceremony on it, and a dependency of
-// it uses a name that is deprecated: neither is news to whoever tries Postern.
+// Suppresses two warnings: the library's about the runtime (the tests cover all that is used of it), and Node's about a
+// deprecated API in one of its dependencies.
 async function importProvider(print: DevIdentityOptions["print"]): Promise<typeof Provider> {
   process.noDeprecation = true;
   const { warn } = console;
@@ -128,7 +128,7 @@ async function importProvider(print: DevIdentityOptions["print"]): Promise<typeo
   try {
     return (await import("oidc-provider")).Provider;
   } catch (cause) {
-    print(`  Nobody can sign in: the package oidc-provider cannot be loaded (${String(cause)})`);
+    print(`  Sign-in does not work: cannot load the package oidc-provider (${String(cause)})`);
     throw cause;
   } finally {
     console.warn = warn;
@@ -172,7 +172,7 @@ function configurationOf(
         claims: () => ({ sub: subject, email, email_verified: true }),
       };
     },
-    // There is one client, and it is the house itself: nobody needs to consent to it.
+    // The only client is the gateway itself, so no consent page is shown.
     loadExistingGrant: async ({ oidc }) => {
       const { client, session, provider } = oidc;
       if (client === undefined || session?.accountId === undefined) return undefined;
@@ -220,7 +220,7 @@ async function handleInteraction(
   await context.provider.interactionFinished(request, response, { login: { accountId: subject } });
 }
 
-// Where somebody else is signed in, the library would log them out by a page with a script; here it is done beforehand.
+// For another user the library would show a logout page that needs a script, so the old session is destroyed first.
 async function destroySession(
   { provider }: DevIdentityContext,
   interaction: Interaction,
@@ -242,7 +242,7 @@ function sendCode(
     return show(
       context.headers,
       response,
-      emailPage(uid, { email, error: "That is not an email address." }),
+      emailPage(uid, { email, error: "Enter a valid email address." }),
     );
   const code = randomDigits(CODE_DIGITS);
   const tries = context.pendingCodes.get(uid)?.tries ?? 0;
@@ -260,7 +260,7 @@ async function rejectCode(
   pending.tries += 1;
   const left = CODE_ATTEMPTS_MAX - pending.tries;
   if (left > 0) {
-    const error = `That is not the code. ${left} more ${left === 1 ? "try" : "tries"}.`;
+    const error = `Wrong code. ${left} ${left === 1 ? "try" : "tries"} left.`;
     return show(context.headers, response, codePage(uid, { email: pending.email, error }));
   }
   context.pendingCodes.delete(uid);
@@ -279,7 +279,7 @@ function show(
   response.writeHead(200, headers).end(page);
 }
 
-/** The same email is the same human after a restart too. */
+/** Derived from the email, so a person keeps the subject across restarts. */
 function subjectOf(email: string): string {
   const digest = createHash("sha256").update(foldEmail(email)).digest("hex");
   return `dev-${digest.slice(0, 24)}`;
@@ -321,7 +321,7 @@ function memoryAdapters(): (name: string) => Adapter {
   });
 }
 
-/** A map that forgets its oldest entry where it would grow without end. */
+/** A map that evicts its oldest entry at MAP_ENTRIES_MAX. */
 function boundedMap<T>(): Map<string, T> {
   const map = new Map<string, T>();
   const set = map.set.bind(map);

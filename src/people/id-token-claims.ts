@@ -1,5 +1,5 @@
-// Decides whom an identity provider's claims stand for. An email counts only where the provider says that it is proven:
-// some let any administrator write any address into that claim.
+// Maps an identity provider's claims to an identity. An email is accepted only if the provider says that it is verified:
+// some providers let any tenant administrator set any address.
 
 import { emailError } from "../base/email.ts";
 import { Fault } from "../base/fault.ts";
@@ -13,7 +13,7 @@ const NAME_MAX = 200;
 
 export interface TenantRule {
   readonly issuer: string;
-  /** Organizations whose people may sign in; empty for no rule. */
+  /** Organizations that may sign in; empty for no restriction. */
   readonly allowedTenants: readonly string[];
 }
 
@@ -22,21 +22,21 @@ export function identityFromClaims(claims: IdClaims, rule: TenantRule): Identity
   checkTenant(claims, rule, provider);
   const { iss, sub, email, name } = claims;
   if (typeof iss !== "string" || typeof sub !== "string" || !isSafeText(sub))
-    throw new Fault("upstream_error", "the ID token names no subject");
+    throw new Fault("upstream_error", "the ID token has no valid iss or sub claim");
   if (typeof email !== "string" || email === "")
     throw forbidden(
       "no email in the claims",
-      `${provider.name} did not tell your email address. The operator must allow the scope "email".`,
+      `${provider.name} did not send your email address. The operator must allow the scope "email".`,
     );
   if (emailError(email) !== undefined)
     throw forbidden(
       "the email claim is not an email address",
-      `${provider.name} sent an email address that is not valid, so it cannot be used here. Use another account there.`,
+      `${provider.name} sent an email address that is not valid. Use another account there.`,
     );
   if (!isVerified(claims, provider))
     throw forbidden(
       "email is not verified",
-      `${provider.name} does not say that ${email} is verified, so it cannot be used here. Verify the address there and sign in again.`,
+      `${provider.name} does not say that ${email} is verified. Verify the address there, then sign in again.`,
     );
   return {
     issuer: iss,
@@ -46,15 +46,15 @@ export function identityFromClaims(claims: IdClaims, rule: TenantRule): Identity
   };
 }
 
-/** Whether the ID token says an email, and whether it is proven. */
+/** Whether the ID token has an email and a claim about its verification. */
 export function hasEmailClaims(claims: IdClaims, provider: IdentityProvider): boolean {
-  const [email, ...proofs] = emailClaims(provider);
-  return claims[email] !== undefined && proofs.some((proof) => claims[proof] !== undefined);
+  const [email, ...verifiedClaims] = emailClaims(provider);
+  return claims[email] !== undefined && verifiedClaims.some((claim) => claims[claim] !== undefined);
 }
 
 /**
- * The ID token's claims with those that were fetched; what the token says wins. Of the email and its proof both are taken
- * from one of them: an address that the one names is not proven by what the other says.
+ * Merges the claims; the ID token wins. The email and its verification come from the same source: userinfo must not
+ * verify an address that the ID token names, nor the reverse.
  */
 export function mergeClaims(
   token: IdClaims,
@@ -72,18 +72,19 @@ function emailClaims({ verifiedClaim }: IdentityProvider): readonly [string, ...
 
 function isVerified(claims: IdClaims, provider: IdentityProvider): boolean {
   if (claims["email_verified"] === true) return true;
-  const own = provider.verifiedClaim === undefined ? undefined : claims[provider.verifiedClaim];
-  return own === true || own === 1 || own === "1" || own === "true";
+  const verified =
+    provider.verifiedClaim === undefined ? undefined : claims[provider.verifiedClaim];
+  return verified === true || verified === 1 || verified === "1" || verified === "true";
 }
 
-/** Entra names a tenant, Google a domain, WorkOS and Auth0 an organization. */
+/** Entra sends a tenant (`tid`), Google a domain (`hd`), WorkOS and Auth0 an organization (`org_id`). */
 function checkTenant(claims: IdClaims, rule: TenantRule, provider: IdentityProvider): void {
   const { allowedTenants } = rule;
   if (allowedTenants.length === 0) {
     if (provider.isShared?.(new URL(rule.issuer)) !== true) return;
     throw forbidden(
-      "shared issuer without a list",
-      "Sign-in is open to no organization yet: the operator must set OIDC_ALLOWED_TENANTS.",
+      "shared issuer without OIDC_ALLOWED_TENANTS",
+      "No organization is allowed to sign in yet. The operator must set OIDC_ALLOWED_TENANTS.",
     );
   }
   const tenant = [claims["tid"], claims["hd"], claims["org_id"]].find(
@@ -92,7 +93,7 @@ function checkTenant(claims: IdClaims, rule: TenantRule, provider: IdentityProvi
   if (typeof tenant === "string" && allowedTenants.includes(tenant)) return;
   throw forbidden(
     `tenant ${String(tenant)} is not allowed`,
-    "Your organization may not sign in here. Use an account of an organization that the operator allows.",
+    "Your organization is not allowed to sign in here. Use an account of an organization that the operator allows.",
   );
 }
 

@@ -1,4 +1,4 @@
-// What `postern doctor` says about sign-in: reads the settings, then asks the issuer itself.
+// The sign-in checks of `postern doctor`: the settings, then the discovery document of the issuer.
 
 import { type IdentityProvider, identityProviderOf } from "./identity-providers.ts";
 import { CALLBACK_PATH, discover, type IdentitySettings, isLoopbackUrl } from "./sign-in.ts";
@@ -10,7 +10,7 @@ export interface IdentityFinding {
 
 export interface IdentityCheckOptions {
   readonly baseUrl: string;
-  /** Absent where no issuer is set. */
+  /** Undefined if no issuer is set. */
   readonly identity: IdentitySettings | undefined;
 }
 
@@ -21,16 +21,20 @@ export async function checkIdentity(
   const base = new URL(baseUrl);
   if (identity === undefined)
     return isLoopbackUrl(base)
-      ? [okFinding("the bundled provider of development: any address, the code on the terminal")]
+      ? [
+          okFinding(
+            "Sign-in: the development identity provider accepts any email address and prints the code on the terminal",
+          ),
+        ]
       : [
           warningFinding(
-            "OIDC_ISSUER is not set: humans cannot sign in, so no account can be claimed.",
+            "OIDC_ISSUER is not set: people cannot sign in, so no account can be claimed.",
           ),
         ];
   const provider = identityProviderOf(identity.issuer);
   return [
     okFinding(
-      `Sign-in: ${provider.name} at ${identity.issuer}; its redirect address must be ${baseUrl}${CALLBACK_PATH}`,
+      `Sign-in: ${provider.name} at ${identity.issuer}; register the redirect URI ${baseUrl}${CALLBACK_PATH}`,
     ),
     ...settingFindings(identity, base),
     ...providerFindings(identity, provider),
@@ -43,16 +47,14 @@ function settingFindings(identity: IdentitySettings, base: URL): readonly Identi
   const findings: IdentityFinding[] = [];
   if (base.protocol !== "https:" && !isLoopbackUrl(base))
     findings.push(
-      errorFinding(
-        "POSTERN_BASE_URL must be https: browsers keep session cookies from being stolen only there.",
-      ),
+      errorFinding("POSTERN_BASE_URL must be https: session cookies are protected only there."),
     );
   if (issuer.protocol !== "https:" && !isLoopbackUrl(issuer))
     findings.push(errorFinding("OIDC_ISSUER must be https."));
   if (identity.clientSecret === undefined)
     findings.push(
       warningFinding(
-        "OIDC_CLIENT_SECRET is not set: the issuer must treat this client as a public one, with PKCE.",
+        "OIDC_CLIENT_SECRET is not set: register this client at the issuer as a public client with PKCE.",
       ),
     );
   return findings;
@@ -67,7 +69,7 @@ function providerFindings(
   if (provider.isShared?.(issuer) === true && identity.allowedTenants.length === 0)
     findings.push(
       errorFinding(
-        "This issuer serves every organization, and each can name any email. Set OIDC_ALLOWED_TENANTS, or the issuer of one tenant; until then nobody can sign in.",
+        "This issuer serves all organizations, and each can assert any email. Sign-in is refused until you set OIDC_ALLOWED_TENANTS or use the issuer of one tenant.",
       ),
     );
   if (provider.verifiedClaim !== undefined)
@@ -79,7 +81,7 @@ function providerFindings(
   if (provider.name === "Google" && identity.allowedTenants.length > 0)
     findings.push(
       warningFinding(
-        "With OIDC_ALLOWED_TENANTS, only Google Workspace accounts of these domains can sign in; gmail.com accounts name no domain.",
+        "With OIDC_ALLOWED_TENANTS, only Google Workspace accounts of these domains can sign in; gmail.com accounts send no domain.",
       ),
     );
   return findings;
@@ -89,22 +91,22 @@ async function issuerFindings(identity: IdentitySettings): Promise<readonly Iden
   try {
     const metadata = (await discover(identity)).serverMetadata();
     const findings: IdentityFinding[] = [
-      okFinding("The issuer's discovery document is there and names this issuer."),
+      okFinding("The discovery document of the issuer is valid."),
     ];
     if (!metadata.supportsPKCE("S256"))
       findings.push(
-        warningFinding("The issuer does not advertise PKCE with S256; it is sent all the same."),
+        warningFinding("The issuer does not advertise PKCE with S256; Postern sends it anyway."),
       );
     if (metadata.scopes_supported?.includes("email") === false)
-      findings.push(errorFinding('The issuer does not offer the scope "email".'));
+      findings.push(errorFinding('The issuer does not support the scope "email".'));
     if (metadata.jwks_uri === undefined)
-      findings.push(errorFinding("The issuer names no jwks_uri."));
+      findings.push(errorFinding("The discovery document of the issuer has no jwks_uri."));
     return findings;
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const cause = error instanceof Error ? error.message : String(error);
     return [
       errorFinding(
-        `The issuer cannot be used: ${why}. Is OIDC_ISSUER exactly the "issuer" of its discovery document?`,
+        `The issuer cannot be used: ${cause}. OIDC_ISSUER must be exactly the "issuer" of its discovery document.`,
       ),
     ];
   }

@@ -1,13 +1,13 @@
-// What is particular about the common identity providers. Whatever is not listed here is taken as the standard says.
+// Differences of the common identity providers from the OpenID Connect standard.
 
 export interface IdentityProvider {
   readonly name: string;
   readonly matches: (issuer: URL) => boolean;
-  /** The `prompt` that lets a person choose another account than the one they are signed in with. */
+  /** The `prompt` that lets a person choose another account. */
   readonly switchPrompt: "select_account" | "login";
-  /** A claim beside `email_verified` by which this provider says that the email is proven. */
+  /** A claim other than `email_verified` that says that the email is verified. */
   readonly verifiedClaim?: string;
-  /** Whether one issuer address serves many organizations, any of which could name any email. */
+  /** Whether the issuer serves many organizations, each of which could assert any email. */
   readonly isShared?: (issuer: URL) => boolean;
 }
 

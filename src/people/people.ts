@@ -1,5 +1,5 @@
-// People: humans whom an identity provider has vouched for. It owns the table person. A person is an issuer's subject;
-// the email is what that issuer last said to be verified, and may change.
+// People who have signed in. Owns the table person. A person is identified by issuer and subject; the email is the last
+// one that the issuer verified, and may change.
 
 import { newId } from "../base/id.ts";
 import { type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
@@ -13,16 +13,16 @@ export interface Person {
   readonly createdAt: number;
 }
 
-/** Whom an identity provider has signed in. */
+/** The result of a sign-in. */
 export interface Identity {
   readonly issuer: string;
   readonly subject: string;
-  /** Verified; sign-in refuses every other. */
+  /** Verified by the issuer. */
   readonly email: string;
   readonly name: string | null;
 }
 
-/** Finds or makes the person, and keeps the email that was verified last. */
+/** Inserts the person, or updates email and name. */
 export async function recordPerson(tx: Tx, identity: Identity, now: number): Promise<Person> {
   const { issuer, subject, email, name } = identity;
   const row = await tx.get(
@@ -31,7 +31,7 @@ export async function recordPerson(tx: Tx, identity: Identity, now: number): Pro
        signed_in_at = excluded.signed_in_at returning *`,
     [newId("usr", now), issuer, subject, email, name, now, now],
   );
-  if (row === undefined) throw new Error("a person was not recorded");
+  if (row === undefined) throw new Error("person upsert returned no row");
   return toPerson(row);
 }
 

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// Signing in and out, and the list of one's sessions: the HTTP face of the people room.
+// The pages to sign in, sign out and manage sessions.
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
@@ -19,19 +19,19 @@ const SESSIONS_PATH = "/sessions";
 export interface PeopleRouteDeps {
   readonly db: Db;
   readonly sessions: Sessions;
-  /** Absent where the operator has set no identity provider. */
+  /** Undefined without an identity provider. */
   readonly signIn: SignIn | undefined;
   readonly baseUrl: string;
-  /** Told in the transaction of the change. */
+  /** Called in the transaction of the change. */
   readonly onSessionsEnded?: (tx: Tx, ended: SessionsEnded) => Promise<void>;
 }
 
 export interface SessionsEnded {
   readonly personId: string;
-  /** The session that was ended, or, where the others were, the one that stays. */
+  /** The ended session; with `others`, the session that remains. */
   readonly sessionId: string;
   readonly others: boolean;
-  readonly address: string;
+  readonly clientIp: string;
   readonly now: number;
 }
 
@@ -60,7 +60,7 @@ function signInRoute({ signIn, baseUrl }: PeopleRouteDeps): Route {
     method: "GET",
     path: SIGN_IN_PATH,
     id: "signIn",
-    summary: "Begin to sign in",
+    summary: "Sign in",
     query: z.object({ return_to: z.string().optional(), switch: z.string().optional() }),
     run: async ({ query, now }) => {
       const returnTo = safeReturnPath(query.return_to, baseUrl);
@@ -84,7 +84,7 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Rout
     method: "GET",
     path: CALLBACK_PATH,
     id: "finishSignIn",
-    summary: "Come back from the identity provider",
+    summary: "Complete a sign-in",
     run: async ({ request, headers, clientIp, now }) => {
       const cookies = headers.get("cookie");
       try {
@@ -110,8 +110,8 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Rout
   });
 }
 
-function signOutRoute({ db, sessions, onSessionsEnded: notify }: PeopleRouteDeps): Route {
-  // The second of two clicks, or another tab, finds itself signed out, as it asked for.
+function signOutRoute({ db, sessions, onSessionsEnded }: PeopleRouteDeps): Route {
+  // The session is optional: signing out twice, by a double click or in another tab, succeeds.
   return optionalSessionRoute({
     ...PAGE_DOC,
     method: "POST",
@@ -123,7 +123,7 @@ function signOutRoute({ db, sessions, onSessionsEnded: notify }: PeopleRouteDeps
       const { personId, sessionId } = caller;
       await db.write(async (tx) => {
         if ((await endSession(tx, personId, sessionId, now)) === 0) return;
-        await notify?.(tx, { personId, sessionId, others: false, address: clientIp, now });
+        await onSessionsEnded?.(tx, { personId, sessionId, others: false, clientIp, now });
       });
       return redirect("/signout", [sessions.clearCookie()]);
     },
@@ -136,7 +136,7 @@ function signedOutRoute(): Route {
     method: "GET",
     path: "/signout",
     id: "signedOut",
-    summary: "Signed out",
+    summary: "Show the sign-out page",
     run: ({ caller }) => pageResponse(200, signedOutPage(caller)),
   });
 }
@@ -147,7 +147,7 @@ function sessionsRoute({ db }: PeopleRouteDeps): Route {
     method: "GET",
     path: SESSIONS_PATH,
     id: "listSessions",
-    summary: "Where one is signed in",
+    summary: "List sessions",
     run: async ({ caller, now }) => {
       const list = await listSessions(db, caller.personId, now);
       return pageResponse(200, sessionsPage(caller, list));
@@ -155,7 +155,7 @@ function sessionsRoute({ db }: PeopleRouteDeps): Route {
   });
 }
 
-function endSessionRoute({ db, sessions, onSessionsEnded: notify }: PeopleRouteDeps): Route {
+function endSessionRoute({ db, sessions, onSessionsEnded }: PeopleRouteDeps): Route {
   return sessionRoute({
     ...PAGE_DOC,
     method: "POST",
@@ -171,10 +171,10 @@ function endSessionRoute({ db, sessions, onSessionsEnded: notify }: PeopleRouteD
         const count = others
           ? await endOtherSessions(tx, personId, sessionId, now)
           : await endSession(tx, personId, body.session, now);
-        // The second of two clicks ended nothing, and nothing is written down of it.
+        // A repeated request ends nothing and emits no event.
         if (count === 0) return;
         const ended = others ? sessionId : body.session;
-        await notify?.(tx, { personId, sessionId: ended, others, address: clientIp, now });
+        await onSessionsEnded?.(tx, { personId, sessionId: ended, others, clientIp, now });
       });
       return body.session === sessionId
         ? redirect("/signout", [sessions.clearCookie()])
@@ -186,11 +186,11 @@ function endSessionRoute({ db, sessions, onSessionsEnded: notify }: PeopleRouteD
 function requireSignIn(signIn: SignIn | undefined): SignIn {
   if (signIn !== undefined) return signIn;
   throw new Fault("provider_not_configured", "no identity provider", {
-    message: "Sign-in is not set up on this gateway. Its operator must set OIDC_ISSUER.",
+    message: "Sign-in is not set up on this gateway. The operator must set OIDC_ISSUER.",
   });
 }
 
-/** What is the visitor's to mend is said here; what is ours is thrown on, to be logged. */
+/** Shows errors that the user can fix; rethrows server errors, which are logged. */
 function signInFailed(fault: Fault, returnTo: string, cookies: readonly string[]): Response {
   if (fault.status >= 500) throw fault;
   return pageResponse(fault.status, signInFailedPage(fault.publicMessage, returnTo), cookies);
@@ -198,12 +198,12 @@ function signInFailed(fault: Fault, returnTo: string, cookies: readonly string[]
 
 function pageResponse(
   status: number,
-  frame: Parameters<typeof renderPage>[0],
+  layout: Parameters<typeof renderPage>[0],
   cookies: readonly string[] = [],
 ): Response {
   const headers = new Headers({ ...pageHeaders(), "cache-control": "no-store" });
   for (const cookie of cookies) headers.append("set-cookie", cookie);
-  return new Response(renderPage(frame), { status, headers });
+  return new Response(renderPage(layout), { status, headers });
 }
 
 function redirect(location: string, cookies: readonly string[]): Response {

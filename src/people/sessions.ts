@@ -1,5 +1,5 @@
-// Who is signed in, and from where. It owns the table session. The browser holds a random token in a cookie; the store
-// holds only its fingerprint, so that a session can be listed and ended, and a copy of the store opens none.
+// Browser sessions. Owns the table session. The cookie holds a random token and the store only its fingerprint, so a copy
+// of the store does not give access to any session.
 
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { Fault } from "../base/fault.ts";
@@ -11,10 +11,10 @@ import { type Db, type Reader, text, type Tx, integer } from "../store/db.ts";
 
 const COOKIE = "postern_session";
 const TOKEN_CHARACTERS = 43;
-/** A session ends when it was not used for twelve hours, and in any case after a week. */
+/** A session ends after twelve hours without use, and at the latest after a week. */
 export const IDLE_MS = 12 * HOUR_MS;
 export const LIFETIME_MS = 7 * DAY_MS;
-/** How old the note of the last use may grow before it is written anew. */
+/** `seen_at` is written at most this often. */
 const SEEN_UPDATE_MS = 5 * MINUTE_MS;
 const BROWSER_MAX = 200;
 
@@ -39,16 +39,16 @@ interface NewSession {
   readonly personId: string;
   readonly network: string;
   readonly browser: string;
-  /** The cookies that came with the sign-in: a session that they open ends now. */
+  /** The cookies of the sign-in request; the session that they carry is ended. */
   readonly cookies: string | null;
   readonly now: number;
 }
 
 export interface Sessions {
-  /** Answers the cookie to set. */
+  /** Returns the Set-Cookie value. */
   readonly begin: (tx: Tx, request: NewSession) => Promise<string>;
   readonly find: (cookies: string | null, now: number) => Promise<Session | undefined>;
-  /** The cookie that takes the browser's away. */
+  /** The Set-Cookie value that deletes the cookie. */
   readonly clearCookie: () => string;
 }
 
@@ -125,7 +125,7 @@ export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions 
   };
 }
 
-/** The sessions of a person that are open, the newest first. */
+/** The active sessions of a person, newest first. */
 export async function listSessions(
   reader: Reader,
   personId: string,
@@ -145,7 +145,7 @@ export async function listSessions(
   }));
 }
 
-/** Ends one session of a person; what is not theirs is not there. Answers how many it ended: none for one that is over. */
+/** Ends a session of this person; another person's is not found. Returns 0 if it had already ended. */
 export async function endSession(
   tx: Tx,
   personId: string,
@@ -162,7 +162,7 @@ export async function endSession(
     personId,
   ]);
   if (row === undefined)
-    throw new Fault("not_found", "no such session", { message: "There is no such session." });
+    throw new Fault("not_found", "no such session", { message: "This session does not exist." });
   return 0;
 }
 
@@ -178,7 +178,7 @@ export async function endOtherSessions(
   );
 }
 
-/** Forgets sessions that nobody can use any more. */
+/** Deletes sessions that ended or expired at least a week ago. */
 export async function sweepSessions(tx: Tx, now: number): Promise<void> {
   await tx.run("delete from session where expires_at < ? or ended_at < ?", [
     now - LIFETIME_MS,

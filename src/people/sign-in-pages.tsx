@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The pages around signing in and out.
+// The pages for a failed sign-in, signing out and sessions.
 
 import type { Child } from "hono/jsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
@@ -25,17 +25,17 @@ export function signInFailedPage(message: string, returnTo: string): PageLayout 
   };
 }
 
-export function signedOutPage(visitor: SessionUser | undefined): PageLayout {
+export function signedOutPage(user: SessionUser | undefined): PageLayout {
   return {
     title: "Signed out",
     isPrivate: true,
     main:
-      visitor === undefined ? (
+      user === undefined ? (
         <>
           <h1>You are signed out</h1>
           <p>
-            Your identity provider may still know you in this browser. On a computer that others
-            use, sign out there too.
+            You may still be signed in at your identity provider. On a shared computer, sign out
+            there too.
           </p>
           <p>
             <a class="button secondary" href="/signin">
@@ -46,9 +46,9 @@ export function signedOutPage(visitor: SessionUser | undefined): PageLayout {
       ) : (
         <>
           <h1>Sign out?</h1>
-          <p>You are signed in as {visitor.email}.</p>
+          <p>You are signed in as {user.email}.</p>
           <form method="post" action="/signout">
-            <input type="hidden" name="csrf" value={visitor.csrf} />
+            <input type="hidden" name="csrf" value={user.csrf} />
             <button type="submit">Sign out</button>
           </form>
         </>
@@ -56,25 +56,25 @@ export function signedOutPage(visitor: SessionUser | undefined): PageLayout {
   };
 }
 
-export function sessionsPage(visitor: SessionUser, sessions: readonly SessionRecord[]): PageLayout {
+export function sessionsPage(user: SessionUser, sessions: readonly SessionRecord[]): PageLayout {
   return {
-    title: "Where you are signed in",
+    title: "Your sessions",
     isPrivate: true,
     main: (
       <>
-        <h1>Where you are signed in</h1>
+        <h1>Your sessions</h1>
         <p>
-          As {visitor.email}. A session that you do not know is ended here, and cannot be used from
-          that moment on.
+          You are signed in as {user.email}. End every session that you do not recognize; it stops
+          working immediately.
         </p>
         {sessions.map((session) => (
-          <SessionCard visitor={visitor} session={session} />
+          <SessionCard user={user} session={session} />
         ))}
         {sessions.length < 2 ? null : (
           <form method="post" action="/sessions">
-            <input type="hidden" name="csrf" value={visitor.csrf} />
+            <input type="hidden" name="csrf" value={user.csrf} />
             <button type="submit" name="session" value="others" class="danger">
-              End all others
+              End all other sessions
             </button>
           </form>
         )}
@@ -84,12 +84,12 @@ export function sessionsPage(visitor: SessionUser, sessions: readonly SessionRec
 }
 
 interface SessionCardProps {
-  readonly visitor: SessionUser;
+  readonly user: SessionUser;
   readonly session: SessionRecord;
 }
 
-function SessionCard({ visitor, session }: SessionCardProps): Child {
-  const isCurrent = session.id === visitor.sessionId;
+function SessionCard({ user, session }: SessionCardProps): Child {
+  const isCurrent = session.id === user.sessionId;
   return (
     <section class="card" aria-labelledby={session.id}>
       <h2 id={session.id}>
@@ -97,10 +97,10 @@ function SessionCard({ visitor, session }: SessionCardProps): Child {
       </h2>
       <p class="note">
         Since <Timestamp at={session.createdAt} />, last used <Timestamp at={session.seenAt} />,
-        from the network {session.network}
+        network {session.network}
       </p>
       <form method="post" action="/sessions">
-        <input type="hidden" name="csrf" value={visitor.csrf} />
+        <input type="hidden" name="csrf" value={user.csrf} />
         <button
           type="submit"
           name="session"
@@ -108,7 +108,7 @@ function SessionCard({ visitor, session }: SessionCardProps): Child {
           class="secondary"
           aria-describedby={session.id}
         >
-          {isCurrent ? "Sign out" : "End this session"}
+          {isCurrent ? "Sign out" : "End session"}
         </button>
       </form>
     </section>

@@ -1,5 +1,5 @@
-// Sign-in with any OpenID Connect issuer: authorization code with PKCE, state and nonce. What must survive the way to
-// the provider and back travels in a sealed cookie, so nothing is kept for visitors who never return.
+// Sign-in with any OpenID Connect issuer: authorization code with PKCE, state and nonce. A pending sign-in is kept in an
+// encrypted cookie, so the server stores nothing for sign-ins that are never completed.
 
 import * as oidc from "openid-client";
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
@@ -20,7 +20,7 @@ export interface IdentitySettings {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret?: Secret;
-  /** Organizations whose people may sign in; empty for all that the issuer serves. */
+  /** Organizations that may sign in; empty for all that the issuer serves. */
   readonly allowedTenants: readonly string[];
 }
 
@@ -39,19 +39,19 @@ const TIMEOUT_SECONDS = 10;
 const PATH_MAX = 2_000;
 
 export interface SignIn {
-  /** Where to send the browser, and the cookie that it takes along. */
+  /** Returns the authorization URL and the cookie with the pending sign-in. */
   readonly begin: (
     returnTo: string,
     switchAccount: boolean,
     now: number,
   ) => Promise<{ readonly location: string; readonly cookie: string }>;
-  /** Whom the provider has signed in; throws a fault that a human can read. */
+  /** Completes the sign-in; throws a Fault with a message for the user. */
   readonly finish: (
     search: string,
     cookies: string | null,
     now: number,
   ) => Promise<{ readonly identity: Identity; readonly returnTo: string }>;
-  /** Where a sign-in that came to nothing was to lead; the root where nobody knows. */
+  /** The return path of a failed sign-in; `/` if unknown. */
   readonly pendingReturnTo: (cookies: string | null) => string;
   readonly clearCookie: () => string;
   readonly providerName: string;
@@ -61,14 +61,14 @@ export interface SignInDeps {
   readonly settings: IdentitySettings;
   readonly baseUrl: string;
   readonly master: Secret;
-  /** Another door than the customers', with an address and a cookie of its own: what was begun at one ends at no other. */
+  /** Operators have their own callback path and cookie: a sign-in cannot be completed at the other endpoint. */
   readonly endpoint?: SignInEndpoint;
 }
 
 export interface SignInEndpoint {
   readonly callbackPath: string;
   readonly cookie: string;
-  /** The part of the site that the cookie is sent to. */
+  /** The path attribute of the cookie. */
   readonly path: string;
 }
 
@@ -88,17 +88,17 @@ export function createSignIn({
 }: SignInDeps): SignIn {
   const { cookie } = endpoint;
   const key = deriveKey(master, "sign-in/v1");
-  const form = createCookieBuilder(baseUrl, endpoint.path);
+  const cookieBuilder = createCookieBuilder(baseUrl, endpoint.path);
   const redirectUri = `${baseUrl}${endpoint.callbackPath}`;
   const provider = identityProviderOf(settings.issuer);
   const discoverCached = cachedDiscovery(settings);
   const readPending = (cookies: string | null): PendingSignIn | undefined =>
-    unsealPending(key, cookie, readCookie(cookies, form.name(cookie)));
+    decryptPending(key, cookie, readCookie(cookies, cookieBuilder.name(cookie)));
 
   return {
     providerName: provider.name,
     pendingReturnTo: (cookies) => readPending(cookies)?.returnTo ?? "/",
-    clearCookie: () => form.clear(cookie),
+    clearCookie: () => cookieBuilder.clear(cookie),
     begin: async (returnTo, switchAccount, now) => {
       const configuration = await discoverCached(now);
       const pending: PendingSignIn = {
@@ -118,13 +118,13 @@ export function createSignIn({
         ...(switchAccount ? { prompt: provider.switchPrompt } : {}),
       });
       const sealed = encrypt(key, cookie, JSON.stringify(pending));
-      return { location: location.href, cookie: form.set(cookie, sealed, COOKIE_SECONDS) };
+      return { location: location.href, cookie: cookieBuilder.set(cookie, sealed, COOKIE_SECONDS) };
     },
     finish: async (search, cookies, now) => {
       const pending = readPending(cookies);
       if (pending === undefined || pending.until <= now)
         throw new Fault("invalid_request", "no sign-in in this browser", {
-          message: `This sign-in took too long, or was begun in another browser or at another address than ${baseUrl}. Sign in again.`,
+          message: `This sign-in has expired, or it was started in another browser or at an address other than ${baseUrl}. Sign in again.`,
         });
       const configuration = await discoverCached(now);
       const callback = new URL(`${redirectUri}${search}`);
@@ -134,7 +134,7 @@ export function createSignIn({
   };
 }
 
-/** A path of this very site, or its root: nobody is sent elsewhere by a crafted link. */
+/** Prevents open redirects: returns a path of this origin, or `/`. */
 export function safeReturnPath(path: string | undefined, baseUrl: string): string {
   if (path === undefined || path.length > PATH_MAX || !/^\/[^\\\p{C}]*$/u.test(path)) return "/";
   const base = new URL(baseUrl);
@@ -143,18 +143,20 @@ export function safeReturnPath(path: string | undefined, baseUrl: string): strin
   return url.pathname + url.search;
 }
 
-/** Connects to the issuer on first use, and looks at its metadata anew every hour. */
+/** Fetches the metadata of the issuer on first use and again every hour; failures are not cached. */
 function cachedDiscovery(settings: IdentitySettings): (now: number) => Promise<oidc.Configuration> {
-  let last: { readonly at: number; readonly found: Promise<oidc.Configuration> } | undefined;
+  let last:
+    | { readonly at: number; readonly configuration: Promise<oidc.Configuration> }
+    | undefined;
   return async (now) => {
     if (last === undefined || now - last.at >= DISCOVERY_TTL_MS || now < last.at)
-      last = { at: now, found: discover(settings) };
+      last = { at: now, configuration: discover(settings) };
     try {
-      return await last.found;
+      return await last.configuration;
     } catch (cause) {
       last = undefined;
       throw new Fault("upstream_error", `discovery at ${settings.issuer} failed`, {
-        message: "The sign-in service cannot be reached. Try again in a minute.",
+        message: "The identity provider cannot be reached. Try again in a minute.",
         cause,
       });
     }
@@ -176,7 +178,7 @@ export function isLoopbackUrl({ hostname }: URL): boolean {
   return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
-/** Sends the secret in the way that the issuer says it takes; the standard's default is Basic. */
+/** Uses an authentication method that the issuer supports; the default of the standard is Basic. */
 function clientAuth(clientSecret: Secret | undefined): oidc.ClientAuth {
   if (clientSecret === undefined) return oidc.None();
   const inBody = oidc.ClientSecretPost(clientSecret.reveal());
@@ -204,7 +206,7 @@ async function exchangeCode(
     if (claims === undefined) throw new Error("no ID token");
     if (hasEmailClaims(claims, pending.provider)) return claims;
     if (configuration.serverMetadata().userinfo_endpoint === undefined) return claims;
-    // Some issuers keep the email out of the ID token.
+    // Some issuers send the email only in userinfo.
     const more = await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
     return mergeClaims(claims, more, pending.provider);
   } catch (cause) {
@@ -215,25 +217,25 @@ async function exchangeCode(
 function signInFault(cause: unknown): Fault {
   const errorCode = cause instanceof oidc.AuthorizationResponseError ? cause.error : undefined;
   if (errorCode === "access_denied")
-    return new Fault("forbidden", "the human refused", {
-      message: "You did not finish signing in. Nothing was changed.",
+    return new Fault("forbidden", "the user canceled the sign-in", {
+      message: "The sign-in was canceled. Nothing was changed.",
       cause,
     });
-  return new Fault("invalid_request", `sign-in failed: ${errorCode ?? "the answer does not fit"}`, {
+  return new Fault("invalid_request", `sign-in failed: ${errorCode ?? "invalid response"}`, {
     message:
-      "The sign-in could not be completed: its answer was old, used before or not meant for this browser. Sign in again.",
+      "The sign-in could not be completed: the response was expired, already used or for another browser. Sign in again.",
     cause,
   });
 }
 
-function unsealPending(
+function decryptPending(
   key: Uint8Array,
   cookie: string,
   sealed: string | undefined,
 ): PendingSignIn | undefined {
   if (sealed === undefined) return undefined;
   try {
-    // Safe because only `begin` can seal under this key.
+    // The cast is safe: only `begin` encrypts with this key.
     return JSON.parse(decrypt(key, cookie, sealed)) as PendingSignIn;
   } catch {
     return undefined;

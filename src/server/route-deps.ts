@@ -54,7 +54,7 @@ export function createRouteDeps(
     webhooks: { db, webhooks },
     billing: { billing, x402 },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
-    claimPages: { db, claims, master, baseUrl, home: "/console" },
+    claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
     people: { db, sessions, signIn, baseUrl, onSessionsEnded },
     console: {
       db,

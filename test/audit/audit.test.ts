@@ -125,7 +125,7 @@ describeEachStore((kind, open) => {
           personId: "usr_1",
           sessionId: "ses_1",
           others: true,
-          address: "203.0.113.7",
+          clientIp: "203.0.113.7",
           now: START_MS,
         }),
       );

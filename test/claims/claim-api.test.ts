@@ -1,4 +1,4 @@
-// The agent's side through HTTP: every answer of both endpoints, on both stores.
+// The agent's endpoints of a claim, on both stores.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
@@ -48,10 +48,10 @@ describeEachStore((kind, open) => {
       email = `human-${crypto.randomUUID()}@example.com`;
     });
 
-    test("a start answers as the specification says", async () => {
-      const answer = await agent.start(email);
-      expect(answer.status).toBe(200);
-      const start = await startedClaim(Promise.resolve(answer));
+    test("a start returns the attempt, its link and its code", async () => {
+      const response = await agent.start(email);
+      expect(response.status).toBe(200);
+      const start = await startedClaim(Promise.resolve(response));
       expect(start).toEqual({
         claim_attempt_id: expect.stringMatching(/^claim_[0-9a-z]{26}$/),
         status: "initiated",
@@ -68,10 +68,10 @@ describeEachStore((kind, open) => {
       expect(`${link.origin}${link.pathname}`).toBe(start.claim_attempt.verification_uri);
       expect(link.searchParams.get("user_code")).toBe(start.claim_attempt.user_code);
       expect(link.searchParams.get("token")).toMatch(/^[0-9A-Za-z]{43}$/);
-      expect(answer.headers.get("cache-control")).toBe("no-store");
+      expect(response.headers.get("cache-control")).toBe("no-store");
     });
 
-    test("the store holds neither token nor code", async () => {
+    test("the store holds neither the token nor the code", async () => {
       const start = await startedClaim(agent.start(email));
       const row = await store.db.get("select * from claim_attempt where id = ?", [
         start.claim_attempt_id,
@@ -87,7 +87,7 @@ describeEachStore((kind, open) => {
     test.each([
       ["nothing", undefined],
       ["a number", 7],
-      ["no address", "nobody"],
+      ["no address", "example"],
       ["a space inside", "a b@example.com"],
       ["a trailing dot", "a.@example.com"],
       ["no domain", "a@"],
@@ -97,36 +97,36 @@ describeEachStore((kind, open) => {
       ["mixed scripts", "p\u0430ypal@example.com"],
       ["mixed scripts in the domain", "a@ex\u0430mple.com"],
       ["a decomposed letter", "jose\u0301@example.com"],
-      ["too much", `${"a".repeat(250)}@example.com`],
+      ["a long local part", `${"a".repeat(250)}@example.com`],
       ["a line end", "a@example.com\r\nbcc: b@example.com"],
-    ])("a start with %s is refused", async (_what, wrong) => {
-      const answer = await agent.start(wrong);
-      expect(answer.status).toBe(400);
-      expect((await readJson<TokenError>(answer)).error).toBe("invalid_request");
+    ])("rejects a start with %s", async (_what, wrong) => {
+      const response = await agent.start(wrong);
+      expect(response.status).toBe(400);
+      expect((await readJson<TokenError>(response)).error).toBe("invalid_request");
       const polled = await agent.poll();
       expect((await readJson<TokenError>(polled)).error).toBe("invalid_request");
     });
 
-    test("an unknown field, a wrong type and broken JSON are refused", async () => {
+    test("rejects an unknown field, a wrong content type and malformed JSON", async () => {
       for (const [body, type] of [
         [JSON.stringify({ email, claim_token: "x" }), "application/json"],
         [`email=${email}`, "application/x-www-form-urlencoded"],
         ["{", "application/json"],
       ] as const) {
-        const answer = await harness.handle(
+        const response = await harness.handle(
           new Request(`${harness.baseUrl}/agent/identity/claim`, {
             method: "POST",
             headers: { authorization: `Bearer ${agent.key}`, "content-type": type },
             body,
           }),
         );
-        expect([400, 415]).toContain(answer.status);
-        expect((await readJson<TokenError>(answer)).error).toBe("invalid_request");
+        expect([400, 415]).toContain(response.status);
+        expect((await readJson<TokenError>(response)).error).toBe("invalid_request");
       }
     });
 
     test.each(["/agent/identity/claim", "/oauth2/token"])(
-      "%s without a good key is 401 with a challenge",
+      "%s without a valid key returns 401 with a challenge",
       async (path) => {
         const metadata = `resource_metadata="${harness.baseUrl}/.well-known/oauth-protected-resource"`;
         for (const [headers, challenge] of [
@@ -136,19 +136,19 @@ describeEachStore((kind, open) => {
             `Bearer error="invalid_token", ${metadata}`,
           ],
         ] as const) {
-          const answer = await harness.handle(
+          const response = await harness.handle(
             new Request(`${harness.baseUrl}${path}`, { method: "POST", headers }),
           );
-          expect(answer.status).toBe(401);
-          expect(answer.headers.get("www-authenticate")).toBe(challenge);
-          expect(answer.headers.get("cache-control")).toBe("no-store");
-          expect(answer.headers.get("pragma")).toBe("no-cache");
-          expect((await readJson<TokenError>(answer)).error).toBe("invalid_client");
+          expect(response.status).toBe(401);
+          expect(response.headers.get("www-authenticate")).toBe(challenge);
+          expect(response.headers.get("cache-control")).toBe("no-store");
+          expect(response.headers.get("pragma")).toBe("no-cache");
+          expect((await readJson<TokenError>(response)).error).toBe("invalid_client");
         }
       },
     );
 
-    test("a revoked key neither starts nor polls", async () => {
+    test("a revoked key can neither start nor poll", async () => {
       await startedClaim(agent.start(email));
       const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
       await store.db.write((tx) =>
@@ -173,17 +173,17 @@ describeEachStore((kind, open) => {
       ["another grant", "grant_type=authorization_code&code=x", "unsupported_grant_type"],
       ["no attempt", `grant_type=${GRANT}`, "invalid_request"],
       ["an unknown attempt", `grant_type=${GRANT}&claim_attempt_id=claim_x`, "invalid_request"],
-    ])("a poll with %s is refused", async (_what, body, error) => {
-      const answer = await agent.poll(body);
-      expect(answer.status).toBe(400);
-      expect(answer.headers.get("cache-control")).toBe("no-store");
-      expect(answer.headers.get("pragma")).toBe("no-cache");
-      const said = await readJson<TokenError>(answer);
-      expect(said.error).toBe(error);
-      expect(said.error_description).toMatch(/^[\x20\x21\x23-\x5b\x5d-\x7e]+$/);
+    ])("rejects a poll with %s", async (_what, form, error) => {
+      const response = await agent.poll(form);
+      expect(response.status).toBe(400);
+      expect(response.headers.get("cache-control")).toBe("no-store");
+      expect(response.headers.get("pragma")).toBe("no-cache");
+      const body = await readJson<TokenError>(response);
+      expect(body.error).toBe(error);
+      expect(body.error_description).toMatch(/^[\x20\x21\x23-\x5b\x5d-\x7e]+$/);
     });
 
-    test("unknown parameters are ignored, and a poll is no JSON", async () => {
+    test("a poll ignores unknown parameters and rejects JSON", async () => {
       await startedClaim(agent.start(email));
       const polled = await agent.poll({ grant_type: GRANT, resource: "x", client_id: "y" });
       expect((await readJson<TokenError>(polled)).error).toBe("authorization_pending");
@@ -197,7 +197,7 @@ describeEachStore((kind, open) => {
       expect((await readJson<TokenError>(json)).error).toBe("invalid_request");
     });
 
-    test("a poll is never answered out of an idempotency record", async () => {
+    test("a poll ignores the idempotency key", async () => {
       const start = await startedClaim(agent.start(email));
       const poll = () =>
         harness.handle(
@@ -216,7 +216,7 @@ describeEachStore((kind, open) => {
       expect((await poll()).status).toBe(200);
     });
 
-    test("pending, too fast, claimed, and claimed again", async () => {
+    test("polls return pending, slow_down and then claimed each time", async () => {
       const start = await startedClaim(agent.start(email));
       expect((await readJson<TokenError>(agent.poll())).error).toBe("authorization_pending");
       const fast = await readJson<TokenError>(agent.poll());
@@ -226,11 +226,11 @@ describeEachStore((kind, open) => {
       const page = await claimAs(harness, { email }, start);
       expect(page.status).toBe(200);
       for (let time = 0; time < 2; time++) {
-        const answer = await agent.poll();
-        expect(answer.status).toBe(200);
-        expect(answer.headers.get("cache-control")).toBe("no-store");
-        expect(answer.headers.get("pragma")).toBe("no-cache");
-        expect(await readJson<unknown>(answer)).toEqual({
+        const response = await agent.poll();
+        expect(response.status).toBe(200);
+        expect(response.headers.get("cache-control")).toBe("no-store");
+        expect(response.headers.get("pragma")).toBe("no-cache");
+        expect(await readJson<unknown>(response)).toEqual({
           status: "claimed",
           account: {
             id: agent.accountId,
@@ -243,7 +243,7 @@ describeEachStore((kind, open) => {
       }
     });
 
-    test("the claimed account: key, balance, owner and bonus", async () => {
+    test("a claimed account has its key, an owner and the bonus", async () => {
       await claimAs(harness, { email }, await startedClaim(agent.start(email)));
       const state = await readJson<AccountState>(agent.get("/v1/account"));
       expect(state.balance.credits).toBe(1_050_000);
@@ -252,7 +252,7 @@ describeEachStore((kind, open) => {
       expect(harness.events).toEqual(["claim.started", "claim.completed"]);
     });
 
-    test("expired, declined, superseded and overtaken", async () => {
+    test("polls distinguish expired, declined, superseded and claimed by someone else", async () => {
       const first = await startedClaim(agent.start(email));
       harness.clock.now += 900_000;
       expect((await readJson<TokenError>(agent.poll())).error).toBe("expired_token");
@@ -299,14 +299,14 @@ describeEachStore((kind, open) => {
       expect((await readJson<TokenError>(agent.poll())).error).toBe("access_denied");
     });
 
-    test("another account's attempt is no attempt", async () => {
+    test("an attempt of another account is unknown", async () => {
       const start = await startedClaim(agent.start(email));
       const stranger = await register(harness);
-      const answer = await stranger.poll({
+      const response = await stranger.poll({
         grant_type: GRANT,
         claim_attempt_id: start.claim_attempt_id,
       });
-      expect((await readJson<TokenError>(answer)).error).toBe("invalid_request");
+      expect((await readJson<TokenError>(response)).error).toBe("invalid_request");
     });
 
     test("a second person joins as a developer, and the key keeps working", async () => {
@@ -327,7 +327,7 @@ describeEachStore((kind, open) => {
       expect(harness.events.filter((kind) => kind === "member.added")).toHaveLength(1);
     });
 
-    test("one human claims two accounts: nothing is merged, and there is one bonus", async () => {
+    test("a human who claims two accounts gets two workspaces and one bonus", async () => {
       await claimAs(harness, { email }, await startedClaim(agent.start(email)));
       const second = await register(harness);
       await claimAs(harness, { email }, await startedClaim(second.start(email)));
@@ -343,7 +343,7 @@ describeEachStore((kind, open) => {
       expect(rows.every((row) => row["role"] === "owner")).toBe(true);
     });
 
-    test("spellings of one mailbox, and one subject with two addresses, get one bonus", async () => {
+    test("all spellings of a mailbox and all addresses of a subject share one bonus", async () => {
       const name = crypto.randomUUID().replaceAll("-", "");
       const spellings: [string, string][] = [
         [`${name}@gmail.com`, "one"],
@@ -365,7 +365,7 @@ describeEachStore((kind, open) => {
       expect(balances).toEqual([1_050_000_000n, 50_000_000n, 50_000_000n]);
     });
 
-    test("starts are capped for each account, until the hour is over", async () => {
+    test("limits starts per account and hour", async () => {
       harness = createHarness(store.db, { limits: { startsPerAccount: 3, bonusPerDay: 0n } });
       agent = await register(harness);
       const statuses = [];
@@ -378,7 +378,7 @@ describeEachStore((kind, open) => {
       expect((await agent.start(email)).status).toBe(200);
     });
 
-    test("strangers who name an address cannot keep its owner's own agent from naming it", async () => {
+    test("starts by other accounts do not exhaust the limit for an address", async () => {
       harness = createHarness(store.db, { limits: { startsPerAccount: 3, bonusPerDay: 0n } });
       agent = await register(harness);
       for (let accounts = 0; accounts < 12; accounts++) {
@@ -389,10 +389,10 @@ describeEachStore((kind, open) => {
       expect((await claimAs(harness, { email }, start)).status).toBe(200);
     });
 
-    test("nor bury what their own agent asks: its code finds it among hundreds", async () => {
+    test("finds a claim by its code among hundreds that name the same address", async () => {
       const mine = await startedClaim(agent.start(email));
       await store.db.write(async (tx) => {
-        for (let place = 0; place < 330; place++)
+        for (let index = 0; index < 330; index++)
           await tx.run(
             `insert into claim_attempt (id, account_id, ordinal, key_id, email, email_folded, token_hash, code_hash,
                network, invitation, created_at, expires_at, interval_ms, wrong_codes, bonus)
@@ -400,9 +400,9 @@ describeEachStore((kind, open) => {
                expires_at, interval_ms, 0, 0 from claim_attempt where id = ?`,
             [
               newId("claim", harness.clock.now + 1),
-              place + 1,
-              `t${email}${place}`,
-              `c${place}`,
+              index + 1,
+              `t${email}${index}`,
+              `c${index}`,
               mine.claim_attempt_id,
             ],
           );
@@ -415,7 +415,7 @@ describeEachStore((kind, open) => {
       expect([entered.status, entered.text.includes(agent.accountId)]).toEqual([200, true]);
     });
 
-    test("of two open claims with the same code neither is taken: the full link says which is meant", async () => {
+    test("finds neither of two open claims with the same code", async () => {
       const mine = await startedClaim(agent.start(email));
       const code = mine.claim_attempt.user_code;
       let twin = await startedClaim((await register(harness)).start(email));
@@ -439,18 +439,18 @@ describeEachStore((kind, open) => {
       expect(await find("after")).toBeUndefined();
     });
 
-    test("a start says the same about a known address as about an unknown one", async () => {
+    test("a start does not reveal whether an address is known", async () => {
       await claimAs(harness, { email }, await startedClaim(agent.start(email)));
       const another = await register(harness);
       const known = await another.start(email);
       const unknown = await another.start(`unknown-${email}`);
-      const shape = async (answer: Response) =>
-        JSON.stringify(await answer.json()).replaceAll(/[0-9a-zA-Z]{26,43}|"\d{6}"|=\d{6}/g, "…");
+      const shape = async (response: Response) =>
+        JSON.stringify(await response.json()).replaceAll(/[0-9a-zA-Z]{26,43}|"\d{6}"|=\d{6}/g, "…");
       expect(known.status).toBe(unknown.status);
       expect(await shape(known)).toBe(await shape(unknown));
     });
 
-    test("a start may be repeated by its idempotency key", async () => {
+    test("a start can be retried with its idempotency key", async () => {
       const headers = { "idempotency-key": crypto.randomUUID() };
       const first = await startedClaim(agent.start(email, headers));
       expect(await startedClaim(agent.start(email, headers))).toEqual(first);

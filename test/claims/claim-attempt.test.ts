@@ -1,5 +1,5 @@
-// Every state of an attempt × everything that can happen to it, as it is written and read back on both stores. The
-// expectations stand here in full: the table of the code is not used to test itself.
+// Every state of an attempt × every event, on both stores. The expectations are written out here, independent of the
+// TRANSITIONS table that they test.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Role } from "../../src/accounts/members.ts";
@@ -26,100 +26,100 @@ interface ClaimFixture {
   readonly named: Claimer;
   readonly other: Claimer;
   readonly attempt: StartedClaim;
-  /** When the next thing happens. */
+  /** The time of the next event. */
   at: number;
 }
 
 type Outcome = string;
 
-const EVENTS = ["poll", "confirm", "mistype", "decline", "restart"] as const;
+const EVENTS = ["poll", "confirm", "wrong_code", "decline", "restart"] as const;
 type Event = (typeof EVENTS)[number];
 
-/** How an attempt comes into each state. */
-const REACH_STATE: Readonly<Record<ClaimState, (ceremony: ClaimFixture) => Promise<void>>> = {
+/** Brings an attempt into each state. */
+const REACH_STATE: Readonly<Record<ClaimState, (fixture: ClaimFixture) => Promise<void>>> = {
   initiated: async () => {},
-  claimed: async (ceremony) => void (await confirm(ceremony, ceremony.named)),
-  declined: async (ceremony) => void (await decline(ceremony)),
-  overtaken: async (ceremony) => {
-    const later = await start(ceremony, ceremony.other.email);
-    await confirm({ ...ceremony, attempt: later }, ceremony.other);
+  claimed: async (fixture) => void (await confirm(fixture, fixture.named)),
+  declined: async (fixture) => void (await decline(fixture)),
+  claimed_by_other: async (fixture) => {
+    const later = await start(fixture, fixture.other.email);
+    await confirm({ ...fixture, attempt: later }, fixture.other);
   },
-  locked: async (ceremony) => {
-    for (let wrong = 0; wrong < 5; wrong++) await enterWrongCode(ceremony);
+  locked: async (fixture) => {
+    for (let wrong = 0; wrong < 5; wrong++) await enterWrongCode(fixture);
   },
-  superseded: async (ceremony) => void (await start(ceremony, ceremony.named.email)),
-  expired: async (ceremony) => {
-    ceremony.at += CLAIM_TTL_MS;
+  superseded: async (fixture) => void (await start(fixture, fixture.named.email)),
+  expired: async (fixture) => {
+    fixture.at += CLAIM_TTL_MS;
   },
 };
 
-/** What comes of each event: the answer, and the state afterwards. */
+/** The outcome of each event and the state afterwards. */
 const EXPECTED: Readonly<
   Record<ClaimState, Readonly<Record<Event, readonly [Outcome, ClaimState]>>>
 > = {
   initiated: {
     poll: ["pending", "initiated"],
     confirm: ["claimed owner", "claimed"],
-    mistype: ["wrong_code 4", "initiated"],
+    wrong_code: ["wrong_code 4", "initiated"],
     decline: ["declined", "declined"],
     restart: ["started", "superseded"],
   },
   claimed: {
     poll: ["claimed", "claimed"],
     confirm: ["claimed owner", "claimed"],
-    mistype: ["claimed owner", "claimed"],
+    wrong_code: ["claimed owner", "claimed"],
     decline: ["refused claimed", "claimed"],
     restart: ["started", "claimed"],
   },
   declined: {
     poll: ["denied", "declined"],
     confirm: ["refused declined", "declined"],
-    mistype: ["refused declined", "declined"],
+    wrong_code: ["refused declined", "declined"],
     decline: ["declined", "declined"],
     restart: ["started", "declined"],
   },
-  overtaken: {
-    poll: ["denied", "overtaken"],
-    confirm: ["refused overtaken", "overtaken"],
-    mistype: ["refused overtaken", "overtaken"],
-    decline: ["refused overtaken", "overtaken"],
-    restart: ["started", "overtaken"],
+  claimed_by_other: {
+    poll: ["denied", "claimed_by_other"],
+    confirm: ["refused claimed_by_other", "claimed_by_other"],
+    wrong_code: ["refused claimed_by_other", "claimed_by_other"],
+    decline: ["refused claimed_by_other", "claimed_by_other"],
+    restart: ["started", "claimed_by_other"],
   },
   locked: {
     poll: ["expired", "locked"],
     confirm: ["refused locked", "locked"],
-    mistype: ["refused locked", "locked"],
+    wrong_code: ["refused locked", "locked"],
     decline: ["refused locked", "locked"],
     restart: ["started", "locked"],
   },
   superseded: {
     poll: ["expired", "superseded"],
     confirm: ["refused superseded", "superseded"],
-    mistype: ["refused superseded", "superseded"],
+    wrong_code: ["refused superseded", "superseded"],
     decline: ["refused superseded", "superseded"],
     restart: ["started", "superseded"],
   },
   expired: {
     poll: ["expired", "expired"],
     confirm: ["refused expired", "expired"],
-    mistype: ["refused expired", "expired"],
+    wrong_code: ["refused expired", "expired"],
     decline: ["refused expired", "expired"],
     restart: ["started", "superseded"],
   },
 };
 
-const TRIGGER: Readonly<Record<Event, (ceremony: ClaimFixture) => Promise<Outcome>>> = {
+const TRIGGER: Readonly<Record<Event, (fixture: ClaimFixture) => Promise<Outcome>>> = {
   poll: async ({ harness, accountId, keyId, attempt, at }) =>
     (
       await harness.db.write((tx) =>
         harness.claims.poll(tx, { accountId, keyId, attemptId: attempt.id, now: at }),
       )
     ).status,
-  confirm: (ceremony) => confirm(ceremony, ceremony.named),
-  mistype: enterWrongCode,
+  confirm: (fixture) => confirm(fixture, fixture.named),
+  wrong_code: enterWrongCode,
   decline,
-  restart: async (ceremony) => {
-    await start(ceremony, ceremony.named.email);
+  restart: async (fixture) => {
+    await start(fixture, fixture.named.email);
     return "started";
   },
 };
@@ -135,53 +135,50 @@ describeEachStore((kind, open) => {
     for (const state of CLAIM_STATES)
       for (const event of EVENTS)
         test(`${state} × ${event}`, async () => {
-          const ceremony = await createFixture(store);
-          await REACH_STATE[state](ceremony);
-          expect(await currentState(ceremony)).toBe(state);
+          const fixture = await createFixture(store);
+          await REACH_STATE[state](fixture);
+          expect(await currentState(fixture)).toBe(state);
           const [fact, after] = EXPECTED[state][event];
-          expect(await TRIGGER[event](ceremony)).toBe(fact);
-          expect(await currentState(ceremony)).toBe(after);
+          expect(await TRIGGER[event](fixture)).toBe(fact);
+          expect(await currentState(fixture)).toBe(after);
         });
 
     for (const state of CLAIM_STATES)
-      test(`${state} × a signed-in stranger`, async () => {
-        const ceremony = await createFixture(store);
-        await REACH_STATE[state](ceremony);
-        const stranger = await person(
-          ceremony.harness,
-          `stranger-${crypto.randomUUID()}@example.com`,
-        );
-        expect(await confirm(ceremony, stranger)).toBe("wrong_account");
-        const declined = await ceremony.harness.db.write((tx) =>
-          ceremony.harness.claims.decline(tx, {
-            attemptId: ceremony.attempt.id,
-            claimer: stranger,
-            now: ceremony.at,
+      test(`${state} × another signed-in person`, async () => {
+        const fixture = await createFixture(store);
+        await REACH_STATE[state](fixture);
+        const other = await person(fixture.harness, `other-${crypto.randomUUID()}@example.com`);
+        expect(await confirm(fixture, other)).toBe("wrong_account");
+        const declined = await fixture.harness.db.write((tx) =>
+          fixture.harness.claims.decline(tx, {
+            attemptId: fixture.attempt.id,
+            claimer: other,
+            now: fixture.at,
           }),
         );
         expect(declined.status).toBe("wrong_account");
-        expect(await currentState(ceremony)).toBe(state);
+        expect(await currentState(fixture)).toBe(state);
       });
 
-    test("a claim in time wins over a window that has closed since", async () => {
-      const ceremony = await createFixture(store);
-      ceremony.at += CLAIM_TTL_MS - 1;
-      expect(await confirm(ceremony, ceremony.named)).toBe("claimed owner");
-      ceremony.at += CLAIM_TTL_MS;
-      expect(await TRIGGER.poll(ceremony)).toBe("claimed");
+    test("an attempt claimed in time stays claimed after its expiry", async () => {
+      const fixture = await createFixture(store);
+      fixture.at += CLAIM_TTL_MS - 1;
+      expect(await confirm(fixture, fixture.named)).toBe("claimed owner");
+      fixture.at += CLAIM_TTL_MS;
+      expect(await TRIGGER.poll(fixture)).toBe("claimed");
     });
 
-    test("the window closes at the very millisecond", async () => {
-      const ceremony = await createFixture(store);
-      ceremony.at += CLAIM_TTL_MS;
-      expect(await confirm(ceremony, ceremony.named)).toBe("refused expired");
+    test("expires at the exact millisecond", async () => {
+      const fixture = await createFixture(store);
+      fixture.at += CLAIM_TTL_MS;
+      expect(await confirm(fixture, fixture.named)).toBe("refused expired");
     });
 
-    test("polling too fast slows down by five seconds each time, for good", async () => {
-      const ceremony = await createFixture(store);
+    test("each poll that is too fast adds five seconds to the interval", async () => {
+      const fixture = await createFixture(store);
       const poll = async (afterMs: number): Promise<string> => {
-        ceremony.at += afterMs;
-        const { harness, accountId, keyId, at } = ceremony;
+        fixture.at += afterMs;
+        const { harness, accountId, keyId, at } = fixture;
         const polled = await harness.db.write((tx) =>
           harness.claims.poll(tx, { accountId, keyId, now: at }),
         );
@@ -194,44 +191,44 @@ describeEachStore((kind, open) => {
       expect(await poll(15_000)).toBe("pending");
       expect(await poll(14_700)).toBe("pending");
       expect(await poll(10_000)).toBe("slow 20000");
-      // What is final is said at once, however fast the question comes.
-      await confirm(ceremony, ceremony.named);
+      // A final result is returned at once, even to polls that are too fast.
+      await confirm(fixture, fixture.named);
       expect(await poll(1)).toBe("claimed");
       expect(await poll(1)).toBe("claimed");
     });
 
-    test("confirmations at the same instant are one, and say the same", async () => {
+    test("concurrent confirmations claim once and return the same result", async () => {
       for (let round = 0; round < 5; round++) {
-        const ceremony = await createFixture(store);
+        const fixture = await createFixture(store);
         const outcomes = await Promise.all(
-          Array.from({ length: 6 }, () => confirm(ceremony, ceremony.named)),
+          Array.from({ length: 6 }, () => confirm(fixture, fixture.named)),
         );
         expect(new Set(outcomes)).toEqual(new Set(["claimed owner"]));
-        expect((await getWallet(store.db, ceremony.accountId)).promo).toBe(1_000_000_000n);
+        expect((await getWallet(store.db, fixture.accountId)).promo).toBe(1_000_000_000n);
       }
     });
 
-    test("wrong codes at the same instant are all counted", async () => {
+    test("counts all concurrent wrong codes", async () => {
       for (let round = 0; round < 5; round++) {
-        const ceremony = await createFixture(store);
+        const fixture = await createFixture(store);
         const outcomes = await Promise.all(
-          Array.from({ length: 12 }, () => enterWrongCode(ceremony)),
+          Array.from({ length: 12 }, () => enterWrongCode(fixture)),
         );
         expect(outcomes.filter((fact) => fact === "refused locked")).toHaveLength(8);
-        expect(await confirm(ceremony, ceremony.named)).toBe("refused locked");
+        expect(await confirm(fixture, fixture.named)).toBe("refused locked");
       }
     });
 
-    test("confirming and declining at the same instant: one of them wins", async () => {
+    test("of concurrent confirmations and refusals one wins", async () => {
       for (let round = 0; round < 8; round++) {
-        const ceremony = await createFixture(store);
+        const fixture = await createFixture(store);
         const facts = await Promise.all([
-          confirm(ceremony, ceremony.named),
-          decline(ceremony),
-          confirm(ceremony, ceremony.named),
-          decline(ceremony),
+          confirm(fixture, fixture.named),
+          decline(fixture),
+          confirm(fixture, fixture.named),
+          decline(fixture),
         ]);
-        const state = await currentState(ceremony);
+        const state = await currentState(fixture);
         expect(new Set(facts)).toEqual(
           new Set(
             state === "claimed"
@@ -242,41 +239,41 @@ describeEachStore((kind, open) => {
       }
     });
 
-    test("a new start and a confirmation at the same instant: the one that is first counts", async () => {
+    test("of a concurrent start and confirmation the first one wins", async () => {
       for (let round = 0; round < 8; round++) {
-        const ceremony = await createFixture(store);
+        const fixture = await createFixture(store);
         const [later, fact] = await Promise.all([
-          start(ceremony, ceremony.other.email),
-          confirm(ceremony, ceremony.named),
+          start(fixture, fixture.other.email),
+          confirm(fixture, fixture.named),
         ]);
-        const outcome = await confirm({ ...ceremony, attempt: later }, ceremony.other);
+        const outcome = await confirm({ ...fixture, attempt: later }, fixture.other);
         expect([fact, outcome]).toEqual(
           fact === "claimed owner"
             ? ["claimed owner", "claimed developer"]
             : ["refused superseded", "claimed owner"],
         );
-        expect(await ownersOf(ceremony)).toBe(1);
+        expect(await ownersOf(fixture)).toBe(1);
       }
     });
 
-    test("an invitation makes a developer, gives no bonus and touches no key", async () => {
-      const ceremony = await createFixture(store);
-      await confirm(ceremony, ceremony.named);
-      const before = await getWallet(store.db, ceremony.accountId);
-      const invited = { ...ceremony, attempt: await start(ceremony, ceremony.other.email) };
-      expect(await confirm(invited, ceremony.other)).toBe("claimed developer");
-      expect(await getWallet(store.db, ceremony.accountId)).toEqual(before);
+    test("an invitation adds a developer, without a bonus", async () => {
+      const fixture = await createFixture(store);
+      await confirm(fixture, fixture.named);
+      const before = await getWallet(store.db, fixture.accountId);
+      const invited = { ...fixture, attempt: await start(fixture, fixture.other.email) };
+      expect(await confirm(invited, fixture.other)).toBe("claimed developer");
+      expect(await getWallet(store.db, fixture.accountId)).toEqual(before);
       expect(await TRIGGER.poll(invited)).toBe("claimed");
-      expect(await currentState(ceremony)).toBe("claimed");
+      expect(await currentState(fixture)).toBe("claimed");
     });
 
-    test("the owner who is invited again stays the owner", async () => {
-      const ceremony = await createFixture(store);
-      await confirm(ceremony, ceremony.named);
-      const again = { ...ceremony, attempt: await start(ceremony, ceremony.named.email) };
-      expect(await confirm(again, ceremony.named)).toBe("claimed owner");
-      expect(await currentState(ceremony)).toBe("claimed");
-      expect(await ownersOf(ceremony)).toBe(1);
+    test("an owner who accepts an invitation stays the owner", async () => {
+      const fixture = await createFixture(store);
+      await confirm(fixture, fixture.named);
+      const again = { ...fixture, attempt: await start(fixture, fixture.named.email) };
+      expect(await confirm(again, fixture.named)).toBe("claimed owner");
+      expect(await currentState(fixture)).toBe("claimed");
+      expect(await ownersOf(fixture)).toBe(1);
     });
   });
 });
@@ -295,7 +292,7 @@ async function createFixture(store: TestStore): Promise<ClaimFixture> {
     harness,
     accountId: account.id,
     keyId: key.id,
-    named: await person(harness, `meant-${crypto.randomUUID()}@example.com`),
+    named: await person(harness, `named-${crypto.randomUUID()}@example.com`),
     other: await person(harness, `other-${crypto.randomUUID()}@example.com`),
     at: T0,
   };
@@ -309,19 +306,19 @@ async function person(harness: Harness, email: string): Promise<Claimer> {
   return { personId: id, issuer, subject, email };
 }
 
-function start(ceremony: Omit<ClaimFixture, "attempt">, email: string): Promise<StartedClaim> {
-  const { harness, accountId, keyId, at } = ceremony;
+function start(fixture: Omit<ClaimFixture, "attempt">, email: string): Promise<StartedClaim> {
+  const { harness, accountId, keyId, at } = fixture;
   return harness.db.write((tx) =>
     harness.claims.start(tx, { accountId, keyId, email, network: "203.0.113.0/24", now: at }),
   );
 }
 
 async function confirm(
-  ceremony: ClaimFixture,
+  fixture: ClaimFixture,
   claimer: Claimer,
-  userCode = ceremony.attempt.userCode,
+  userCode = fixture.attempt.userCode,
 ): Promise<Outcome> {
-  const { harness, attempt, at } = ceremony;
+  const { harness, attempt, at } = fixture;
   const outcome = await harness.db.write((tx) =>
     harness.claims.confirm(tx, {
       attemptId: attempt.id,
@@ -335,7 +332,7 @@ async function confirm(
     case "claimed":
       return `claimed ${outcome.role satisfies Role}`;
     case "wrong_code":
-      return `wrong_code ${outcome.left}`;
+      return `wrong_code ${outcome.triesLeft}`;
     case "refused":
       return `refused ${outcome.state}`;
     case "wrong_account":
@@ -343,9 +340,9 @@ async function confirm(
   }
 }
 
-function enterWrongCode(ceremony: ClaimFixture): Promise<Outcome> {
-  const wrong = ceremony.attempt.userCode === "000000" ? "000001" : "000000";
-  return confirm(ceremony, ceremony.named, wrong);
+function enterWrongCode(fixture: ClaimFixture): Promise<Outcome> {
+  const wrong = fixture.attempt.userCode === "000000" ? "000001" : "000000";
+  return confirm(fixture, fixture.named, wrong);
 }
 
 async function decline({ harness, attempt, named, at }: ClaimFixture): Promise<Outcome> {
@@ -357,7 +354,7 @@ async function decline({ harness, attempt, named, at }: ClaimFixture): Promise<O
 
 async function currentState({ harness, attempt, at }: ClaimFixture): Promise<ClaimState> {
   const found: ClaimAttempt | undefined = await readAttempt(harness.db, attempt.id);
-  if (found === undefined) throw new Error("the attempt is gone");
+  if (found === undefined) throw new Error("no such attempt");
   return claimStateOf(found, at);
 }
 

@@ -1,4 +1,4 @@
-// The bonus is bounded by the day: mailboxes cost a stranger nothing, and each of them would bring 1 USD.
+// The daily budget of the claim bonus: mailboxes are free to create, and each could collect 1 USD.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/base/time.ts";
@@ -20,7 +20,7 @@ const USD = 1_000_000_000n;
 const START = 50_000_000n;
 
 describeEachStore((kind, open) => {
-  describe(`the bonuses of a day on ${kind}`, () => {
+  describe(`daily bonus budget on ${kind}`, () => {
     let store: TestStore;
     let harness: Harness;
     beforeAll(async () => {
@@ -28,11 +28,11 @@ describeEachStore((kind, open) => {
     });
     afterAll(() => store.close());
     beforeEach(async () => {
-      harness = worldWith(2n * USD);
+      harness = harnessWith(2n * USD);
       await store.db.write((tx) => tx.run("delete from claim_count"));
     });
 
-    const worldWith = (bonusPerDay: bigint): Harness =>
+    const harnessWith = (bonusPerDay: bigint): Harness =>
       createHarness(store.db, { limits: { startsPerAccount: 0, bonusPerDay } });
     const newHuman = (): { email: string } => ({ email: `${crypto.randomUUID()}@example.com` });
     interface Claimed {
@@ -46,18 +46,18 @@ describeEachStore((kind, open) => {
       return { agent, page, balance: await balanceOf(harness, agent.accountId) };
     };
 
-    test("beyond the day's budget a claim succeeds without a bonus, and the page says so plainly", async () => {
+    test("beyond the budget a claim succeeds without a bonus, and the page says so", async () => {
       expect((await claim()).balance).toBe(START + USD);
       expect((await claim()).page.text).toContain("A bonus of $1.00 was added");
       const { page, balance, agent } = await claim();
       expect([page.status, balance]).toEqual([200, START]);
       expect(page.text).toContain("The account is yours");
-      expect(page.text).toContain("what this gateway gives away in a day had been given");
+      expect(page.text).toContain("the daily bonus budget of this gateway was spent");
       expect(page.text).not.toContain("once per person");
       expect((await agent.poll()).status).toBe(200);
     });
 
-    test("the page that asks promises no bonus that will not be given", async () => {
+    test("the review page offers a bonus only while the budget lasts", async () => {
       const [agent, human] = [await register(harness), newHuman()];
       const start = await startedClaim(agent.start(human.email));
       const browser = await signedIn(harness, human);
@@ -69,7 +69,7 @@ describeEachStore((kind, open) => {
       expect(text).toContain("No bonus today");
     });
 
-    test("the next UTC day has a budget of its own, and whoever came too late may still have theirs", async () => {
+    test("the budget resets each UTC day, and a human who missed the bonus can still get it", async () => {
       const human = newHuman();
       await claim();
       await claim();
@@ -77,30 +77,30 @@ describeEachStore((kind, open) => {
       harness.clock.now += DAY_MS;
       const next = await claim(human);
       expect(next.balance).toBe(START + USD);
-      expect((await claim(human)).page.text).toContain("given once per person");
+      expect((await claim(human)).page.text).toContain("granted once per person");
       harness.clock.now -= DAY_MS;
     });
 
-    test("whoever had it before takes nothing from the others of the day", async () => {
+    test("a human who already had the bonus does not use the budget", async () => {
       const human = newHuman();
       for (let times = 0; times < 5; times++) await claim(human);
       expect((await claim()).balance).toBe(START + USD);
       expect((await claim()).balance).toBe(START);
     });
 
-    test("of many humans at the same instant as many have it as the budget affords", async () => {
-      harness = worldWith(3n * USD + USD / 2n);
+    test("concurrent claims never exceed the budget", async () => {
+      harness = harnessWith(3n * USD + USD / 2n);
       const claims = await Promise.all(Array.from({ length: 9 }, () => claim()));
       expect(claims.map(({ page }) => page.status)).toEqual(claims.map(() => 200));
-      const given = claims.filter(({ balance }) => balance === START + USD);
-      const none = claims.filter(({ balance }) => balance === START);
-      expect([given.length, none.length]).toEqual([3, 6]);
+      const withBonus = claims.filter(({ balance }) => balance === START + USD);
+      const without = claims.filter(({ balance }) => balance === START);
+      expect([withBonus.length, without.length]).toEqual([3, 6]);
     });
 
-    test("a budget below one bonus gives none, and 0 bounds nothing", async () => {
-      harness = worldWith(USD - 1n);
+    test("a budget below one bonus grants none, and 0 means no limit", async () => {
+      harness = harnessWith(USD - 1n);
       expect((await claim()).balance).toBe(START);
-      harness = worldWith(0n);
+      harness = harnessWith(0n);
       for (let times = 0; times < 4; times++) expect((await claim()).balance).toBe(START + USD);
     });
   });

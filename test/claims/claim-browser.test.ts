@@ -1,5 +1,5 @@
-// The ceremony in a real browser without JavaScript, against the real development identity provider. Where
-// POSTERN_TEST_PICTURES names a folder, a picture of each state is left there.
+// A claim in a real browser without JavaScript, with the development identity provider. If POSTERN_TEST_PICTURES names a
+// folder, a screenshot of each state is written there.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
@@ -89,8 +89,8 @@ async function screenshot(page: Page, name: string): Promise<void> {
 }
 
 async function openAccount() {
-  const answer = await fetch(`${base}/v1/accounts`, { method: "POST" });
-  const made = await readJson<{ api_key: string; account: { id: string } }>(answer);
+  const response = await fetch(`${base}/v1/accounts`, { method: "POST" });
+  const made = await readJson<{ api_key: string; account: { id: string } }>(response);
   return agentOf(harness, made.api_key, made.account.id);
 }
 
@@ -104,11 +104,11 @@ async function startFor(
 async function signIn(page: Page, email: string): Promise<void> {
   await page.getByLabel("Email").fill(email);
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByLabel("Six digits").fill(printed.at(-1)?.slice(-6) ?? "");
+  await page.getByLabel("Six-digit code").fill(printed.at(-1)?.slice(-6) ?? "");
   await page.getByRole("button", { name: "Sign in" }).click();
 }
 
-/** Follows the link and signs in, as whom the test says. */
+/** Follows the link and signs in with the email. */
 async function openLinkAndSignIn(page: Page, link: string, email: string): Promise<void> {
   await page.goto(link);
   await page.getByRole("link", { name: "Sign in" }).click();
@@ -120,7 +120,7 @@ const heading = (page: Page) => page.getByRole("heading", { level: 1 }).textCont
 
 describe("in a browser without JavaScript", () => {
   test(
-    "a long address fits the sign-in of development on a phone, and a wrong code can be read in the dark",
+    "the development sign-in fits a long address on a phone, and its error is readable in dark mode",
     async () => {
       const { page } = await openWindow({ dark: true, narrow: true });
       const attempt = await startFor(await openAccount(), "x@example.com");
@@ -128,7 +128,7 @@ describe("in a browser without JavaScript", () => {
       await page.getByRole("link", { name: "Sign in" }).click();
       await page.getByLabel("Email").fill(`${"x".repeat(60)}@${"y".repeat(60)}.example.com`);
       await page.getByRole("button", { name: "Continue" }).click();
-      await page.getByLabel("Six digits").fill("0");
+      await page.getByLabel("Six-digit code").fill("0");
       await page.getByRole("button", { name: "Sign in" }).click();
       const [content, screen, red] = await page.evaluate(() => {
         const wrong = document.querySelector(".error");
@@ -143,7 +143,7 @@ describe("in a browser without JavaScript", () => {
   );
 
   test(
-    "an account is taken over",
+    "takes over an account",
     async () => {
       const { page, failures } = await openWindow();
       const email = "you@example.com";
@@ -157,7 +157,7 @@ describe("in a browser without JavaScript", () => {
       const attempt = await startFor(agent, email);
       await page.goto(attempt.verification_uri_complete);
       expect(page.url()).toBe(`${base}/claim`);
-      expect(await heading(page)).toBe("An agent has something for you");
+      expect(await heading(page)).toBe("An agent needs your decision");
       await screenshot(page, "landing");
       await page.getByRole("link", { name: "Sign in" }).click();
       await screenshot(page, "dev-email");
@@ -172,7 +172,7 @@ describe("in a browser without JavaScript", () => {
       const [left, right] = [await confirm.boundingBox(), await decline.boundingBox()];
       expect(Math.round(left?.width ?? 0)).toBe(Math.round(right?.width ?? 1));
       expect(Math.round(left?.height ?? 0)).toBe(Math.round(right?.height ?? 1));
-      await page.getByRole("radio", { name: "Limit it to" }).first().check();
+      await page.getByRole("radio", { name: "Limit to" }).first().check();
       await confirm.click();
       expect(page.url()).toBe(`${base}/claim`);
       expect(await heading(page)).toBe("The account is yours");
@@ -184,7 +184,7 @@ describe("in a browser without JavaScript", () => {
   );
 
   test(
-    "by keyboard alone, in the dark, on a phone",
+    "declines by keyboard, on a phone in dark mode",
     async () => {
       const { page, failures } = await openWindow({ dark: true, narrow: true });
       const email = "keyboard@example.com";
@@ -216,7 +216,7 @@ describe("in a browser without JavaScript", () => {
   );
 
   test(
-    "somebody is invited, who types the code",
+    "an invited person enters the code and joins",
     async () => {
       const { page, failures } = await openWindow();
       const agent = await openAccount();
@@ -233,7 +233,7 @@ describe("in a browser without JavaScript", () => {
       await openLinkAndSignIn(guest.page, attempt.verification_uri, invited);
       expect(await heading(guest.page)).toBe("Enter the code");
       await screenshot(guest.page, "code");
-      await guest.page.getByLabel("Six digits").fill(attempt.user_code);
+      await guest.page.getByLabel("Six-digit code").fill(attempt.user_code);
       await guest.page.getByRole("button", { name: "Continue" }).click();
       expect(await heading(guest.page)).toBe("An agent invites you to a workspace");
       await screenshot(guest.page, "invited");
@@ -246,7 +246,7 @@ describe("in a browser without JavaScript", () => {
   );
 
   test(
-    "everything that goes wrong has its page",
+    "shows a page for each failure",
     async () => {
       const { page, failures } = await openWindow();
       const email = "late@example.com";
@@ -260,7 +260,7 @@ describe("in a browser without JavaScript", () => {
       await screenshot(page, "wrong-account");
 
       await page.goto(`${base}/claim?token=x&user_code=123456`);
-      expect(await heading(page)).toBe("This link leads nowhere");
+      expect(await heading(page)).toBe("This link is not valid");
       await screenshot(page, "invalid");
 
       const first = await startFor(agent, email);
@@ -274,10 +274,10 @@ describe("in a browser without JavaScript", () => {
         second.verification_uri_complete.replace(/user_code=\d+/, `user_code=${wrong}`),
       );
       await page.getByRole("button", { name: "Take over the account" }).click();
-      expect(await page.getByRole("alert").textContent()).toContain("4 more tries");
+      expect(await page.getByRole("alert").textContent()).toContain("4 more wrong codes");
       await screenshot(page, "wrong-code");
       for (let time = 0; time < 4; time++) {
-        await page.getByLabel("The six digits that your agent shows").fill(wrong);
+        await page.getByLabel("Six-digit code from your agent").fill(wrong);
         await page.getByRole("button", { name: "Take over the account" }).click();
       }
       expect(await heading(page)).toBe("Too many wrong codes");
@@ -286,7 +286,7 @@ describe("in a browser without JavaScript", () => {
       const third = await startFor(agent, email);
       ahead += 900_000;
       await page.goto(third.verification_uri_complete);
-      expect(await heading(page)).toBe("This link has run out");
+      expect(await heading(page)).toBe("This link has expired");
       await screenshot(page, "expired");
 
       const fourth = await startFor(agent, email);
@@ -295,8 +295,8 @@ describe("in a browser without JavaScript", () => {
       await openLinkAndSignIn(faster.page, fifth.verification_uri_complete, "faster@example.com");
       await faster.page.getByRole("button", { name: "Take over the account" }).click();
       await page.goto(fourth.verification_uri_complete);
-      expect(await heading(page)).toBe("Somebody else was first");
-      await screenshot(page, "overtaken");
+      expect(await heading(page)).toBe("Claimed by someone else");
+      await screenshot(page, "claimed-by-other");
 
       await page.goto(`${base}/sessions`);
       await screenshot(page, "sessions");
@@ -306,19 +306,19 @@ describe("in a browser without JavaScript", () => {
   );
 
   test(
-    "with an identity provider that is set as an outside one",
+    "takes over an account with an external identity provider",
     async () => {
       const fake = await startFakeIssuer();
       const email = "outside@example.com";
       fake.overrides = { claims: { email } };
-      let outside: Harness | undefined;
-      const door = listen({ host: "127.0.0.1", port: 0 }, async (request) => {
-        if (outside === undefined) throw new Error("not open yet");
-        return outside.handle(request);
+      let external: Harness | undefined;
+      const listener = listen({ host: "127.0.0.1", port: 0 }, async (request) => {
+        if (external === undefined) throw new Error("not started");
+        return external.handle(request);
       });
       const { id: clientId, secret: clientSecret } = CLIENT;
-      outside = createHarness(store.db, {
-        baseUrl: `http://127.0.0.1:${door.port}`,
+      external = createHarness(store.db, {
+        baseUrl: `http://127.0.0.1:${listener.port}`,
         identity: {
           issuer: fake.issuer,
           clientId,
@@ -327,7 +327,7 @@ describe("in a browser without JavaScript", () => {
         },
         clock: () => Date.now(),
       });
-      const agent = await register(outside);
+      const agent = await register(external);
       const { page, failures } = await openWindow();
       await page.goto((await startFor(agent, email)).verification_uri_complete);
       await page.getByRole("link", { name: "Sign in" }).click();
@@ -336,14 +336,14 @@ describe("in a browser without JavaScript", () => {
       expect(await heading(page)).toBe("The account is yours");
       expect(await (await agent.poll()).json()).toMatchObject({ status: "claimed" });
       expect(failures).toEqual([]);
-      await door.stop(true);
+      await listener.stop(true);
       await fake.close();
     },
     START_TIMEOUT_MS,
   );
 
   test(
-    "no other site can frame it or post to it",
+    "another site can neither frame the page nor post to it",
     async () => {
       const { page } = await openWindow();
       const email = "framed@example.com";

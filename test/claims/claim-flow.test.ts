@@ -1,5 +1,5 @@
-// The whole ceremony over real ports: an agent with an OAuth library of its own, the real development identity
-// provider, and a human with a browser. Then the same with an identity provider that is set as an outside one.
+// A whole claim over real ports: an agent with an OAuth library, the development identity provider and a human with a
+// browser. Then the same with a configured external identity provider.
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as oauth from "oauth4webapi";
@@ -32,10 +32,10 @@ afterAll(async () => {
 });
 beforeEach(() => {
   printedLines = [];
-  let world: Harness | undefined;
+  let harness: Harness | undefined;
   listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) => {
-    world ??= createHarness(store.db, { baseUrl: base, clock: Date.now, identity: identity() });
-    return world.handle(request, peer.address());
+    harness ??= createHarness(store.db, { baseUrl: base, clock: Date.now, identity: identity() });
+    return harness.handle(request, peer.address());
   });
   base = `http://127.0.0.1:${listener.port}`;
 });
@@ -65,24 +65,24 @@ async function startDevIdentityProvider(): Promise<void> {
 }
 
 async function createAccount(): Promise<{ key: string; id: string }> {
-  const answer = await fetch(`${base}/v1/accounts`, { method: "POST" });
+  const response = await fetch(`${base}/v1/accounts`, { method: "POST" });
   const { api_key: key, account } = await readJson<{ api_key: string; account: { id: string } }>(
-    answer,
+    response,
   );
   return { key, id: account.id };
 }
 
 async function startClaim(key: string, email: string): Promise<StartResponse> {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-  const answer = await fetch(`${base}/agent/identity/claim`, {
+  const response = await fetch(`${base}/agent/identity/claim`, {
     method: "POST",
     headers,
     body: JSON.stringify({ email }),
   });
-  return await readJson<StartResponse>(answer);
+  return await readJson<StartResponse>(response);
 }
 
-/** Polls as a library does that knows RFC 6749 and nothing of Postern; it throws what it makes of an error. */
+/** Polls with a generic OAuth library, which throws its own errors. */
 async function poll(key: string, grant = GRANT): Promise<Record<string, unknown>> {
   const server = { issuer: base, token_endpoint: `${base}/oauth2/token` };
   const client = { client_id: "an agent" };
@@ -101,10 +101,10 @@ async function poll(key: string, grant = GRANT): Promise<Record<string, unknown>
   );
   if (response.status === 200) return await readJson<Record<string, unknown>>(response);
   await oauth.processGenericTokenEndpointResponse(server, client, response);
-  throw new Error("an error was taken for a success");
+  throw new Error("the library accepted an error response");
 }
 
-async function failure(work: Promise<unknown>): Promise<unknown> {
+async function rejection(work: Promise<unknown>): Promise<unknown> {
   try {
     return await work;
   } catch (error) {
@@ -123,19 +123,19 @@ function titleOf(page: HttpPage): string {
 }
 
 describe("with the development identity provider", () => {
-  test("from the agent's first call to its poll that says claimed", async () => {
+  test("claims an account, from registration to the poll that returns claimed", async () => {
     await startDevIdentityProvider();
     const email = "you@example.com";
     const { key, id } = await createAccount();
     const start = await startClaim(key, email);
-    const pending = await failure(poll(key));
+    const pending = await rejection(poll(key));
     expect(pending).toBeInstanceOf(oauth.ResponseBodyError);
     expect(pending).toMatchObject({ error: "authorization_pending", status: 400 });
-    expect(await failure(poll(key))).toMatchObject({ error: "slow_down", status: 400 });
+    expect(await rejection(poll(key))).toMatchObject({ error: "slow_down", status: 400 });
 
     const browser = createHttpBrowser();
     const landing = await browser.visit(start.claim_attempt.verification_uri_complete);
-    expect(titleOf(landing)).toBe("An agent has something for you");
+    expect(titleOf(landing)).toBe("An agent needs your decision");
     expect(landing.url.search).toBe("");
     const login = await browser.visit(`${base}/signin?return_to=%2Fclaim`);
     expect(titleOf(login)).toBe("Sign in to Postern");
@@ -151,7 +151,7 @@ describe("with the development identity provider", () => {
     expect(await poll(key)).toMatchObject({ status: "claimed" });
   });
 
-  test("a wrong account signs in as the right one", async () => {
+  test("switches from the wrong account to the right one", async () => {
     await startDevIdentityProvider();
     const { key } = await createAccount();
     const start = await startClaim(key, "right@example.com");
@@ -166,10 +166,10 @@ describe("with the development identity provider", () => {
     expect(titleOf(review)).toBe("An agent wants to hand you its account");
     const declined = await browser.submit(review, { decision: "decline" });
     expect(titleOf(declined)).toBe("You declined");
-    expect(await failure(poll(key))).toMatchObject({ error: "access_denied", status: 400 });
+    expect(await rejection(poll(key))).toMatchObject({ error: "access_denied", status: 400 });
   });
 
-  test("five wrong codes end its sign-in", async () => {
+  test("ends a sign-in after five wrong codes", async () => {
     await startDevIdentityProvider();
     const browser = createHttpBrowser();
     let page = await browser.visit(`${base}/signin`);
@@ -177,13 +177,13 @@ describe("with the development identity provider", () => {
     const wrong = printedLines[0]?.endsWith("000000") === true ? "111111" : "000000";
     for (let time = 0; time < 4; time++) {
       page = await browser.submit(page, { code: wrong });
-      expect(page.text).toContain("That is not the code");
+      expect(page.text).toContain("Wrong code");
     }
     page = await browser.submit(page, { code: wrong });
     expect([page.status, titleOf(page)]).toEqual([403, "You are not signed in"]);
   });
 
-  test("it demands PKCE", async () => {
+  test("requires PKCE", async () => {
     await startDevIdentityProvider();
     const query = new URLSearchParams({
       client_id: "postern",
@@ -191,15 +191,15 @@ describe("with the development identity provider", () => {
       scope: "openid",
       redirect_uri: `${base}/signin/callback`,
     });
-    const answer = await fetch(`${devIdentity?.settings.issuer}/auth?${query.toString()}`, {
+    const response = await fetch(`${devIdentity?.settings.issuer}/auth?${query.toString()}`, {
       redirect: "manual",
     });
-    expect(answer.headers.get("location")).toContain("error=invalid_request");
-    expect(answer.headers.get("location")).toContain("PKCE");
+    expect(response.headers.get("location")).toContain("error=invalid_request");
+    expect(response.headers.get("location")).toContain("PKCE");
   });
 
   test.each(["https://gateway.example.com", "http://10.0.0.1:8787", "http://127.0.0.1.evil.test"])(
-    "it never runs beside %s",
+    "refuses to start with the base URL %s",
     async (baseUrl) => {
       const started = startDevIdentity({ baseUrl, port: 0, print: () => {} });
       expect(started).rejects.toThrow("OIDC_ISSUER");
@@ -207,8 +207,8 @@ describe("with the development identity provider", () => {
   );
 });
 
-describe("with an identity provider set as an outside one", () => {
-  test("the ceremony ends the same", async () => {
+describe("with an external identity provider", () => {
+  test("claims an account", async () => {
     const { key } = await createAccount();
     const email = "outside@example.com";
     fake.overrides = { claims: { email, sub: "outside" } };
@@ -222,9 +222,9 @@ describe("with an identity provider set as an outside one", () => {
   });
 });
 
-describe("an OAuth library gets well-formed errors", () => {
-  test("for a bad key, with a challenge that it can read", async () => {
-    const error = await failure(poll("pst-rt-nonsense"));
+describe("an OAuth library reads the errors", () => {
+  test("of an invalid key, with its challenge", async () => {
+    const error = await rejection(poll("pst-rt-nonsense"));
     expect(error).toBeInstanceOf(oauth.WWWAuthenticateChallengeError);
     expect(error).toMatchObject({
       status: 401,
@@ -240,12 +240,12 @@ describe("an OAuth library gets well-formed errors", () => {
     });
   });
 
-  test("for an unknown grant and for no attempt", async () => {
+  test("of an unknown grant type and of a missing attempt", async () => {
     const { key } = await createAccount();
-    expect(await failure(poll(key, "urn:x:y"))).toMatchObject({
+    expect(await rejection(poll(key, "urn:x:y"))).toMatchObject({
       error: "unsupported_grant_type",
       status: 400,
     });
-    expect(await failure(poll(key))).toMatchObject({ error: "invalid_request", status: 400 });
+    expect(await rejection(poll(key))).toMatchObject({ error: "invalid_request", status: 400 });
   });
 });

@@ -1,4 +1,4 @@
-// The human's side through HTTP: what each state shows, what is refused, and what the page gives away.
+// The claim pages over HTTP: what each state shows, what is rejected and what is not revealed.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import {
@@ -51,39 +51,39 @@ async function statusOfPoll(): Promise<number> {
   return (await agent.poll()).status;
 }
 
-/** Everything that a claim could have changed. */
-async function traces(): Promise<unknown> {
+/** The rows that a claim could change. */
+async function readState(): Promise<unknown> {
   const tables = ["claim_attempt", "membership", "human_grant", "transfer", "account"];
   return Promise.all(tables.map((table) => store.db.all(`select * from ${table} order by 1, 2`)));
 }
 
 describe("the link", () => {
-  test("its query is stripped at once, and the cookie is short-lived and closed to scripts", async () => {
-    const answer = await createBrowser(harness).go(linkOf(start));
-    expect(answer.status).toBe(303);
-    expect(answer.headers.get("location")).toBe("/claim");
-    expect(answer.headers.get("cache-control")).toBe("no-store");
-    expect(answer.headers.get("referrer-policy")).toBe("no-referrer");
-    const [cookie = ""] = answer.headers.getSetCookie();
+  test("redirects to a path without query and sets a short-lived HttpOnly cookie", async () => {
+    const response = await createBrowser(harness).go(linkOf(start));
+    expect(response.status).toBe(303);
+    expect(response.headers.get("location")).toBe("/claim");
+    expect(response.headers.get("cache-control")).toBe("no-store");
+    expect(response.headers.get("referrer-policy")).toBe("no-referrer");
+    const [cookie = ""] = response.headers.getSetCookie();
     expect(cookie).toMatch(/^postern_claim=[^;]+; Path=\/; Max-Age=900; HttpOnly; SameSite=Lax$/);
     const token = new URL(linkOf(start)).searchParams.get("token") ?? "";
     expect(cookie).not.toContain(token);
     expect(cookie).not.toContain(start.claim_attempt.user_code);
   });
 
-  test("on https its cookie is bound to the host", async () => {
+  test("binds its cookie to the host on https", async () => {
     const secure = createHarness(store.db, { baseUrl: "https://gateway.test" });
-    const answer = await createBrowser(secure).go("/claim?token=x&user_code=123456");
-    const [cookie = ""] = answer.headers.getSetCookie();
+    const response = await createBrowser(secure).go("/claim?token=x&user_code=123456");
+    const [cookie = ""] = response.headers.getSetCookie();
     expect(cookie).toMatch(
       /^__Host-postern_claim=.*; Path=\/; .*; HttpOnly; SameSite=Lax; Secure$/,
     );
   });
 
-  test("a stranger is asked to sign in, and is shown nothing of the account", async () => {
+  test("asks for sign-in and reveals nothing about the account", async () => {
     const page = await createBrowser(harness).visit(linkOf(start));
     expect(page.status).toBe(200);
-    expect(titleOf(page)).toBe("An agent has something for you");
+    expect(titleOf(page)).toBe("An agent needs your decision");
     expect(page.text).toContain("/signin?return_to=%2Fclaim");
     expect(page.text).not.toContain(agent.accountId);
     expect(page.text).not.toContain(email);
@@ -95,14 +95,14 @@ describe("the link", () => {
     `/claim?token=${"A".repeat(43)}&user_code=123456`,
     "/claim?user_code=123456",
     "/claim?token=%20",
-  ])("%s leads nowhere", async (path) => {
+  ])("%s is not valid", async (path) => {
     for (const browser of [createBrowser(harness), await signedIn(harness, { email })]) {
       const page = await browser.visit(path);
-      expect([page.status, titleOf(page)]).toEqual([404, "This link leads nowhere"]);
+      expect([page.status, titleOf(page)]).toEqual([404, "This link is not valid"]);
     }
   });
 
-  test("a cookie that was made up leads nowhere", async () => {
+  test("rejects a forged cookie", async () => {
     const browser = await signedIn(harness, { email });
     browser.cookies.set("postern_claim", btoa(`${start.claim_attempt_id} 123456`));
     expect((await browser.visit("/claim")).status).toBe(404);
@@ -110,7 +110,7 @@ describe("the link", () => {
 });
 
 describe("the page", () => {
-  test("shows who asks, what comes with it, what it risks, and the code", async () => {
+  test("shows the account, its balance, the bonus, the risk and the code", async () => {
     const page = await (await signedIn(harness, { email })).visit(linkOf(start));
     const code = start.claim_attempt.user_code;
     expect(page.status).toBe(200);
@@ -123,8 +123,8 @@ describe("the page", () => {
       "203.0.113.0/24",
       "Take over the account",
       "Decline",
-      "Whoever holds one of its keys can spend this balance",
-      "The agent that asks uses this one",
+      "Anyone who has one of its keys can spend this balance",
+      "Used by the agent that asks",
     ])
       expect(page.text).toContain(shown);
     expect(page.text).not.toContain("203.0.113.7");
@@ -132,7 +132,7 @@ describe("the page", () => {
     expect(page.text).not.toContain("<script");
   });
 
-  test("cannot be framed, cached, or leak by referrer", async () => {
+  test("cannot be framed, cached or leaked by referrer", async () => {
     for (const browser of [createBrowser(harness), await signedIn(harness, { email })]) {
       const page = await browser.visit(linkOf(start));
       expect(page.headers.get("cache-control")).toBe("no-store");
@@ -147,7 +147,7 @@ describe("the page", () => {
     }
   });
 
-  test("refuses another account before any form, and names the right one by halves", async () => {
+  test("rejects another person before any form and masks the named email", async () => {
     const page = await (await signedIn(harness, { email: "eve@example.com" })).visit(linkOf(start));
     expect(page.status).toBe(403);
     expect(titleOf(page)).toBe("This is for another account");
@@ -157,7 +157,7 @@ describe("the page", () => {
     expect(page.text).not.toContain("user_code");
   });
 
-  test("letter case is forgiven, and nothing else", async () => {
+  test("ignores letter case and nothing else", async () => {
     expect(
       (await (await signedIn(harness, { email: email.toUpperCase() })).visit(linkOf(start))).status,
     ).toBe(200);
@@ -167,8 +167,8 @@ describe("the page", () => {
     ).toBe(403);
   });
 
-  test("opening it changes nothing, however often and by whom", async () => {
-    const before = await traces();
+  test("a GET changes nothing", async () => {
+    const before = await readState();
     const token = new URL(linkOf(start)).searchParams.get("token") ?? "";
     for (const browser of [
       createBrowser(harness),
@@ -184,10 +184,10 @@ describe("the page", () => {
         await browser.visit(path);
         await browser.go(path, { method: "HEAD" });
       }
-    expect(await traces()).toEqual(before);
+    expect(await readState()).toEqual(before);
   });
 
-  test("says how much a bonus it would give, and nothing of one that was given before", async () => {
+  test("offers no bonus to a person who already had it", async () => {
     await claimAs(harness, { email }, start);
     const second = await register(harness);
     const page = await (
@@ -212,7 +212,7 @@ describe("deciding", () => {
     ...more,
   });
 
-  test("confirming ends on a page that says what happened, and can be repeated", async () => {
+  test("confirming shows what changed and can be repeated", async () => {
     const done = await browser.post("/claim", fields());
     expect([done.status, titleOf(done)]).toEqual([200, "The account is yours"]);
     expect(done.path).toBe("/claim");
@@ -224,7 +224,7 @@ describe("deciding", () => {
     expect(await statusOfPoll()).toBe(200);
   });
 
-  test("the link shows the workspace to its members of now: what is handed over is no longer one's own", async () => {
+  test("the link shows the workspace according to the current role", async () => {
     await browser.post("/claim", fields());
     const { accountId } = agent;
     const { personId } = browser.session;
@@ -239,17 +239,17 @@ describe("deciding", () => {
     expect(developer.text).toContain(heir.session.email);
     expect(developer.text).not.toContain("$1.05");
     await harness.db.write((tx) => removeMember(tx, accountId, personId));
-    const stranger = await browser.visit(linkOf(start));
-    expect([stranger.status, titleOf(stranger)]).toEqual([403, "You have left this workspace"]);
+    const former = await browser.visit(linkOf(start));
+    expect([former.status, titleOf(former)]).toEqual([403, "You have left this workspace"]);
     for (const secret of ["$1.05", accountId, heir.session.email, agent.key.slice(0, 12)])
-      expect(stranger.text).not.toContain(secret);
+      expect(former.text).not.toContain(secret);
     expect(titleOf(await browser.post("/claim", fields()))).toBe("You have left this workspace");
     expect(await roleOf(harness.db, accountId, personId)).toBeUndefined();
   });
 
-  test("what the agent set up beside keys is said before and after: webhooks, and keys at providers", async () => {
+  test("lists webhooks and provider keys before and after the claim", async () => {
     const { accountId } = agent;
-    expect(page.text).not.toContain("Set up in it");
+    expect(page.text).not.toContain("Also set up");
     await store.db.write(async (tx) => {
       for (const [id, url, status] of [
         ["wh_1", "https://hooks.example.net:8443/path-canary?token=canary", "active"],
@@ -272,8 +272,10 @@ describe("deciding", () => {
     });
     for (const shown of [await browser.visit("/claim"), await browser.post("/claim", fields())]) {
       expect(shown.status).toBe(200);
-      expect(shown.text).toContain("Webhooks tell hooks.example.net:8443 what happens in it");
-      expect(shown.text).toContain("Calls at openai go on a provider key that came with it");
+      expect(shown.text).toContain(
+        "Webhooks send events and member changes to hooks.example.net:8443",
+      );
+      expect(shown.text).toContain("Calls to openai use a provider key that the agent added");
       expect(shown.text).not.toMatch(/canary|gone\.example|google/);
     }
   });
@@ -286,7 +288,7 @@ describe("deciding", () => {
     expect(await statusOfPoll()).toBe(400);
   });
 
-  test("a code may be typed with a space", async () => {
+  test("accepts a code with a space", async () => {
     const code = start.claim_attempt.user_code;
     const done = await browser.post(
       "/claim",
@@ -295,12 +297,12 @@ describe("deciding", () => {
     expect(titleOf(done)).toBe("The account is yours");
   });
 
-  test("five wrong codes close the link, also for the right one", async () => {
+  test("disables the link after five wrong codes", async () => {
     const wrong = start.claim_attempt.user_code === "111111" ? "222222" : "111111";
     for (const left of [4, 3, 2, 1]) {
       const tried = await browser.post("/claim", fields({ user_code: wrong }));
       expect(tried.status).toBe(400);
-      expect(tried.text).toContain(`${left} more ${left === 1 ? "try" : "tries"}`);
+      expect(tried.text).toContain(`${left} more wrong ${left === 1 ? "code" : "codes"}`);
       expect(tried.text).toContain('role="alert"');
     }
     const locked = await browser.post("/claim", fields({ user_code: wrong }));
@@ -309,16 +311,16 @@ describe("deciding", () => {
     expect(await statusOfPoll()).toBe(400);
   });
 
-  test("what is no code at all does not count as a try", async () => {
+  test("does not count input that is not a code", async () => {
     for (const typed of ["", "12345", "abcdef", "1234567"]) {
       const tried = await browser.post("/claim", fields({ user_code: typed }));
       expect(tried.status).toBe(400);
-      expect(tried.text).toContain("The code has six digits.");
+      expect(tried.text).toContain("The code must have six digits.");
     }
     expect(titleOf(await browser.post("/claim", fields()))).toBe("The account is yours");
   });
 
-  test("the code in the link is not the last word: a wrong one in it claims nothing", async () => {
+  test("rejects a link with a wrong code in it", async () => {
     const token = new URL(linkOf(start)).searchParams.get("token") ?? "";
     const code = start.claim_attempt.user_code === "111111" ? "222222" : "111111";
     const crafted = await browser.visit(`/claim?token=${token}&user_code=${code}`);
@@ -327,15 +329,15 @@ describe("deciding", () => {
     expect(await statusOfPoll()).toBe(400);
   });
 
-  test("keys are revoked and limited as was chosen", async () => {
-    const minted = await Promise.all(
+  test("revokes and limits keys as chosen", async () => {
+    const created = await Promise.all(
       ["limited", "kept"].map((name) =>
         harness.db.write((tx) =>
           harness.keys.create(tx, agent.accountId, { name }, harness.clock.now),
         ),
       ),
     );
-    const [limited, kept] = minted.map(({ key }) => key.id);
+    const [limited, kept] = created.map(({ key }) => key.id);
     const keys = await readJson<{ data: { id: string; name: string | null }[] }>(
       agent.get("/v1/keys"),
     );
@@ -369,7 +371,7 @@ describe("deciding", () => {
     ]);
   });
 
-  test("a name that was stored with marks of direction is shown apart, and its key can be limited", async () => {
+  test("isolates a key name with direction marks", async () => {
     const name = "\u202eyek ruoy si siht";
     await store.db.write((tx) =>
       tx.run("update api_key set name = ? where account_id = ?", [name, agent.accountId]),
@@ -386,8 +388,8 @@ describe("deciding", () => {
     expect(done.text).toContain(`<bdi>${name}</bdi>`);
   });
 
-  test("keys beyond those listed are revoked together", async () => {
-    for (let place = 0; place < 14; place++)
+  test("revokes all unlisted keys together", async () => {
+    for (let count = 0; count < 14; count++)
       await harness.db.write((tx) =>
         harness.keys.create(tx, agent.accountId, {}, harness.clock.now),
       );
@@ -406,7 +408,7 @@ describe("deciding", () => {
     expect(live.map((row) => `key.${String(row["id"])}`).sort()).toEqual(listed.sort());
   });
 
-  test("a limit that cannot be read changes nothing, and what was typed is kept", async () => {
+  test("an invalid limit changes nothing and is shown again", async () => {
     const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
     const id = keys.data[0]?.id ?? "";
     const tried = await browser.post(
@@ -414,7 +416,7 @@ describe("deciding", () => {
       fields({ [`key.${id}`]: "limit", [`usd.${id}`]: `"><b>lots`, [`window.${id}`]: "week" }),
     );
     expect(tried.status).toBe(400);
-    expect(tried.text).toContain("Give the limit in US dollars");
+    expect(tried.text).toContain("Enter the limit in US dollars");
     expect(tried.text).toContain("&quot;&gt;&lt;b&gt;lots");
     expect(tried.text).toContain(`aria-describedby="usd.${id}.wrong" autofocus`);
     expect(tried.text).toContain(`id="usd.${id}.wrong"`);
@@ -425,12 +427,12 @@ describe("deciding", () => {
     expect(await statusOfPoll()).toBe(400);
   });
 
-  test("a page decides about the claim that it shows, and not about the link that was opened last", async () => {
+  test("a form decides only on its own claim, not on the link opened last", async () => {
     const other = await register(harness);
     const newer = await startedClaim(other.start(email));
     const shown = await browser.visit(linkOf(newer));
     expect(shown.text).toContain(other.accountId);
-    const before = await traces();
+    const before = await readState();
     for (const decision of ["decline", "confirm"]) {
       const code = newer.claim_attempt.user_code;
       for (const sent of [{ decision }, { decision, user_code: code }, { decision, attempt: "" }]) {
@@ -439,30 +441,30 @@ describe("deciding", () => {
           409,
           "An agent wants to hand you its account",
         ]);
-        expect(tried.text).toContain("Nothing was done.");
+        expect(tried.text).toContain("Nothing was changed.");
         expect(tried.text).toContain(other.accountId);
         expect(tried.text).not.toContain(agent.accountId);
       }
     }
-    expect(await traces()).toEqual(before);
+    expect(await readState()).toEqual(before);
     const form = { csrf: csrfOf(shown), attempt: newer.claim_attempt_id, decision: "decline" };
     expect(titleOf(await browser.post("/claim", form))).toBe("You declined");
-    // The older tab's own claim is decided from its own link, and the other's end is not taken for it.
+    // The claim of the older tab can still be decided after its own link is opened again.
     const late = await browser.post("/claim", fields({ decision: "decline" }));
     expect([late.status, titleOf(late)]).toEqual([409, "You declined"]);
-    expect(late.text).toContain("Nothing was done.");
+    expect(late.text).toContain("Nothing was changed.");
     await browser.visit(linkOf(start));
     expect(titleOf(await browser.post("/claim", fields()))).toBe("The account is yours");
   });
 
-  test("another account's key cannot be revoked by naming it", async () => {
+  test("cannot revoke a key of another account", async () => {
     const other = await register(harness);
     const keys = await readJson<{ data: { id: string }[] }>(other.get("/v1/keys"));
     await browser.post("/claim", fields({ [`key.${keys.data[0]?.id ?? ""}`]: "revoke" }));
     expect((await other.get("/v1/account")).status).toBe(200);
   });
 
-  test("an invited person joins, and has no say about keys", async () => {
+  test("an invited person joins and cannot change keys", async () => {
     await browser.post("/claim", fields());
     const invited = `invited-${email}`;
     const invitation = await startedClaim(agent.start(invited));
@@ -483,33 +485,33 @@ describe("deciding", () => {
     expect((await agent.get("/v1/account")).status).toBe(200);
   });
 
-  test("the agent of a claim in time is told so, though its human comes back late", async () => {
+  test("shows the claimed page after the expiry of the link", async () => {
     await browser.post("/claim", fields());
     harness.clock.now += HOUR_MS;
     expect(titleOf(await browser.visit("/claim"))).toBe("The account is yours");
   });
 
-  test("another person with the same address is told that it was used", async () => {
+  test("shows another person with the same address that the link was used", async () => {
     await browser.post("/claim", fields());
     const twin = await signedIn(harness, { email, subject: "another subject" });
     const seen = await twin.visit(linkOf(start));
     expect([seen.status, titleOf(seen)]).toEqual([409, "Already claimed"]);
   });
 
-  test("expired, superseded and overtaken links have their pages", async () => {
+  test("shows a page for expired, superseded and otherwise claimed links", async () => {
     const expired = async () => [
       await browser.visit(linkOf(start)),
       await createBrowser(harness).visit(linkOf(start)),
     ];
     harness.clock.now += 900_000;
     for (const seen of await expired())
-      expect([seen.status, titleOf(seen)]).toEqual([410, "This link has run out"]);
+      expect([seen.status, titleOf(seen)]).toEqual([410, "This link has expired"]);
     const other = await startedClaim(agent.start(`other-${email}`));
     for (const seen of await expired())
       expect([seen.status, titleOf(seen)]).toEqual([410, "There is a newer link"]);
     await claimAs(harness, { email: `other-${email}` }, other);
     const seen = await browser.visit(linkOf(start));
-    expect([seen.status, titleOf(seen)]).toEqual([409, "Somebody else was first"]);
+    expect([seen.status, titleOf(seen)]).toEqual([409, "Claimed by someone else"]);
   });
 });
 
@@ -520,21 +522,21 @@ describe("forged posts", () => {
     ["from the address bar", { "sec-fetch-site": "none" }],
     ["with a foreign origin only", { origin: "https://evil.test" }],
     ["with an opaque origin only", { origin: "null" }],
-    ["without a word where they come from", {}],
-  ])("%s are refused and change nothing", async (_where, headers) => {
+    ["without origin headers", {}],
+  ])("%s are rejected and change nothing", async (_where, headers) => {
     const browser = await signedIn(harness, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
-    const before = await traces();
+    const before = await readState();
     for (const decision of ["confirm", "decline"]) {
       const fields = { csrf, decision, user_code: start.claim_attempt.user_code };
-      const answer = await browser.post("/claim", fields, headers);
-      expect(answer.status).toBe(403);
-      expect(titleOf(answer)).toBe("Something went wrong");
+      const response = await browser.post("/claim", fields, headers);
+      expect(response.status).toBe(403);
+      expect(titleOf(response)).toBe("Something went wrong");
     }
-    expect(await traces()).toEqual(before);
+    expect(await readState()).toEqual(before);
   });
 
-  test("a browser that sends only its origin is believed", async () => {
+  test("a matching origin alone is accepted", async () => {
     const browser = await signedIn(harness, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
     const attempt = start.claim_attempt_id;
@@ -542,19 +544,19 @@ describe("forged posts", () => {
     expect((await browser.post("/claim", fields, { origin: harness.baseUrl })).status).toBe(200);
   });
 
-  test("without the session's own token they are refused", async () => {
+  test("without the token of the session are rejected", async () => {
     const browser = await signedIn(harness, { email });
     await browser.visit(linkOf(start));
     const eve = await signedIn(harness, { email: "eve@example.com" });
-    const before = await traces();
+    const before = await readState();
     for (const csrf of ["", "x", eve.session.csrf]) {
       const fields = { csrf, decision: "confirm", user_code: start.claim_attempt.user_code };
       expect((await browser.post("/claim", fields)).status).toBe(403);
     }
-    expect(await traces()).toEqual(before);
+    expect(await readState()).toEqual(before);
   });
 
-  test("as JSON, as plain text or with repeated fields they are refused", async () => {
+  test("as JSON, as plain text or with repeated fields are rejected", async () => {
     const browser = await signedIn(harness, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
     const body = new URLSearchParams({
@@ -567,20 +569,20 @@ describe("forged posts", () => {
       ["text/plain", body.toString()],
       ["application/x-www-form-urlencoded", `${body.toString()}&decision=decline`],
     ] as const) {
-      const answer = await browser.go("/claim", {
+      const response = await browser.go("/claim", {
         method: "POST",
         headers: { "content-type": type, "sec-fetch-site": "same-origin" },
         body: text,
       });
-      expect([400, 415]).toContain(answer.status);
+      expect([400, 415]).toContain(response.status);
     }
     expect(await statusOfPoll()).toBe(400);
   });
 
-  test("nobody who is not signed in can post, and one account's page cannot decide another's claim", async () => {
-    const nobody = createBrowser(harness);
-    await nobody.visit(linkOf(start));
-    const answer = await nobody.go("/claim", {
+  test("without a session or by another person are rejected", async () => {
+    const anonymous = createBrowser(harness);
+    await anonymous.visit(linkOf(start));
+    const response = await anonymous.go("/claim", {
       method: "POST",
       headers: {
         "content-type": "application/x-www-form-urlencoded",
@@ -588,25 +590,25 @@ describe("forged posts", () => {
       },
       body: "decision=confirm",
     });
-    expect(answer.status).toBe(403);
+    expect(response.status).toBe(403);
     const eve = await signedIn(harness, { email: "eve@example.com" });
     await eve.visit(linkOf(start));
-    const before = await traces();
+    const before = await readState();
     for (const decision of ["confirm", "decline"]) {
       const fields = { csrf: eve.session.csrf, decision, user_code: start.claim_attempt.user_code };
       expect((await eve.post("/claim", fields)).status).toBe(403);
     }
-    expect(await traces()).toEqual(before);
+    expect(await readState()).toEqual(before);
   });
 
-  test("a signed-out session's form is replayed in vain", async () => {
+  test("of a session that signed out are rejected", async () => {
     const browser = await signedIn(harness, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
     const cookie = browser.cookies.get("postern_session") ?? "";
     await browser.post("/signout", { csrf });
     browser.cookies.set("postern_session", cookie);
     const fields = { csrf, decision: "confirm", user_code: start.claim_attempt.user_code };
-    const answer = await browser.go("/claim", {
+    const response = await browser.go("/claim", {
       method: "POST",
       headers: {
         "content-type": "application/x-www-form-urlencoded",
@@ -614,13 +616,13 @@ describe("forged posts", () => {
       },
       body: new URLSearchParams(fields).toString(),
     });
-    expect(answer.status).toBe(403);
+    expect(response.status).toBe(403);
     expect(await statusOfPoll()).toBe(400);
   });
 });
 
-describe("the code alone", () => {
-  test("leads to the claim that names the signed-in address", async () => {
+describe("the code without the link", () => {
+  test("finds the claim that names the signed-in address", async () => {
     const browser = await signedIn(harness, { email });
     const empty = await browser.visit("/claim");
     expect(titleOf(empty)).toBe("Enter the code");
@@ -631,7 +633,7 @@ describe("the code alone", () => {
     expect(titleOf(found)).toBe("An agent wants to hand you its account");
   });
 
-  test("leads nowhere for anybody else, and guessing ends after five tries", async () => {
+  test("finds nothing for another person, and five guesses are the limit", async () => {
     const eve = await signedIn(harness, { email: `eve-${email}` });
     const csrf = csrfOf(await eve.visit("/claim"));
     const guess = async () =>
@@ -649,11 +651,11 @@ describe("the code alone", () => {
     expect(await guess()).toBe(404);
   });
 
-  test("guesses at the same instant are counted too", async () => {
+  test("counts concurrent guesses", async () => {
     const eve = await signedIn(harness, { email: `eve-${email}` });
     const csrf = csrfOf(await eve.visit("/claim"));
-    const guesses = Array.from({ length: 20 }, (_, place) =>
-      eve.post("/claim/code", { csrf, user_code: String(100_000 + place) }),
+    const guesses = Array.from({ length: 20 }, (_, index) =>
+      eve.post("/claim/code", { csrf, user_code: String(100_000 + index) }),
     );
     const statuses = (await Promise.all(guesses)).map(({ status }) => status);
     expect(statuses.filter((status) => status === 404)).toHaveLength(5);

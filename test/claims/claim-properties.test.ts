@@ -1,6 +1,5 @@
-// No order of starts, confirmations, refusals, polls, waits and crashes gives two owners, two bonuses to one human, or
-// an owner whose verified email is not the one that the agent named. A crash is a transaction that is thrown away at
-// its very end, and everything that comes after it works on what the store kept.
+// No order of starts, confirmations, refusals, polls, waits and crashes leads to two owners, to two bonuses for one human
+// or to an owner whose verified email is not the named one. A crash is a transaction that is rolled back at its end.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
@@ -17,7 +16,7 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { createHarness, ISSUER, T0, type Harness } from "./harness.ts";
 
 const ACCOUNTS = 2;
-/** Ann has two sign-ins with spellings of one mailbox; Cem shares a letter-case variant with nobody. */
+/** Ann has two identities with spellings of one mailbox; Cem has one with another letter case. */
 const HUMANS = [
   ["ann", "ann@gmail.com"],
   ["ann-again", "A.n.n+work@gmail.com"],
@@ -61,14 +60,14 @@ interface Run {
 const CRASH = new Error("the process died before its commit");
 
 describeEachStore((kind, open) => {
-  describe(`orders on ${kind}`, () => {
+  describe(`claim invariants on ${kind}`, () => {
     let store: TestStore;
     beforeAll(async () => {
       store = await open();
     });
     afterAll(() => store.close());
 
-    test("one after the other", async () => {
+    test("hold for sequential steps", async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), async (steps) => {
           const run = await begin(store);
@@ -79,7 +78,7 @@ describeEachStore((kind, open) => {
       );
     }, 60_000);
 
-    test("all at once", async () => {
+    test("hold for concurrent steps", async () => {
       await fc.assert(
         fc.asyncProperty(
           fc.array(step, { minLength: 2, maxLength: 8 }),
@@ -95,7 +94,7 @@ describeEachStore((kind, open) => {
       );
     }, 60_000);
 
-    test("two claims of one human at the same instant give one bonus", async () => {
+    test("two concurrent claims of one human grant one bonus", async () => {
       for (let round = 0; round < 10; round++) {
         const run = await begin(store);
         const human = run.humans[0];
@@ -120,22 +119,22 @@ async function begin(store: TestStore): Promise<Run> {
   const harness = createHarness(store.db);
   const run = crypto.randomUUID();
   const accounts = [];
-  for (let place = 0; place < ACCOUNTS; place++) {
-    const parts = {
+  for (let index = 0; index < ACCOUNTS; index++) {
+    const deps = {
       limits: { perHour: 0, grantPerDay: 0n },
       openWallet,
       grantStartingCredit: async () => {},
     };
     const networks = ["203.0.113.7/32", "203.0.113.0/24"] as const;
     const account = await store.db.write((tx) =>
-      createAccount(tx, { email: null, networks, now: T0 }, parts),
+      createAccount(tx, { email: null, networks, now: T0 }, deps),
     );
     const { key } = await store.db.write((tx) => harness.keys.create(tx, account.id, {}, T0));
     accounts.push({ id: account.id, keyId: key.id });
   }
   const humans: Claimer[] = [];
   for (const [subject, email] of HUMANS) {
-    // Every run has humans of its own: the same addresses at another provider, in another town.
+    // Every run has its own humans, so that runs do not share bonuses.
     const own = {
       issuer: ISSUER,
       subject: `${run} ${subject}`,
@@ -148,7 +147,7 @@ async function begin(store: TestStore): Promise<Run> {
   return { harness, accounts, humans, attempts: [], now: T0 };
 }
 
-/** The same spelling games, with a name that no other run has. */
+/** Keeps the spelling variants, with a local part that is unique to the run. */
 function uniqueEmail(email: string, run: string): string {
   const tag = run.replaceAll("-", "").slice(0, 20);
   return email.replace(/^([^+@]+)/, `$1${tag}`);
@@ -164,8 +163,8 @@ async function runStep(run: Run, one: Step): Promise<void> {
   if (one.do === "poll") {
     const account = run.accounts[one.account];
     if (account === undefined) return;
-    const asked = { accountId: account.id, keyId: account.keyId, now: run.now };
-    await harness.db.write((tx) => harness.claims.poll(tx, asked));
+    const request = { accountId: account.id, keyId: account.keyId, now: run.now };
+    await harness.db.write((tx) => harness.claims.poll(tx, request));
     return;
   }
   const attempt = run.attempts[one.attempt];
@@ -216,8 +215,8 @@ function ownersOf(run: Run, accountIndex: number) {
 async function checkInvariants(run: Run): Promise<void> {
   const { harness } = run;
   const mailboxes = new Map<string, bigint>();
-  for (const [place, account] of run.accounts.entries()) {
-    const owners = await ownersOf(run, place);
+  for (const [index, account] of run.accounts.entries()) {
+    const owners = await ownersOf(run, index);
     const claimed = await harness.db.get("select claimed_at from account where id = ?", [
       account.id,
     ]);
@@ -227,17 +226,17 @@ async function checkInvariants(run: Run): Promise<void> {
     const { promo } = await getWallet(harness.db, account.id);
     expect(promo === 0n || (promo === CLAIM_BONUS && owners.length === 1)).toBe(true);
     const mailbox = canonicalMailbox(
-      owners[0] === undefined ? "nobody@example.com" : text(owners[0], "email"),
+      owners[0] === undefined ? "unclaimed@example.com" : text(owners[0], "email"),
     );
     mailboxes.set(mailbox, (mailboxes.get(mailbox) ?? 0n) + promo);
     for (const member of await listAllMembers(harness.db, account.id)) {
-      const named = run.attempts.filter((attempt) => attempt.account === place);
+      const named = run.attempts.filter((attempt) => attempt.account === index);
       expect(named.map(({ email }) => foldEmail(email))).toContain(foldEmail(member.email));
     }
   }
   for (const bonus of mailboxes.values()) expect(bonus <= CLAIM_BONUS).toBe(true);
-  const dead = await harness.db.all(
+  const inconsistent = await harness.db.all(
     "select id from claim_attempt where claimed_at is not null and (declined_at is not null or wrong_codes >= 5)",
   );
-  expect(dead).toEqual([]);
+  expect(inconsistent).toEqual([]);
 }

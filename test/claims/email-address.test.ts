@@ -1,11 +1,11 @@
-// Which addresses are taken, which are the same address, and which are the same human's.
+// Validation of email addresses, and which spellings are one address or one mailbox.
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { emailError, foldEmail } from "../../src/base/email.ts";
 import { canonicalMailbox, maskEmail } from "../../src/claims/email-address.ts";
 
-describe("addresses that are taken", () => {
+describe("valid addresses", () => {
   test.each([
     "human@example.com",
     "o'brien+tag@sub.example.co.uk",
@@ -19,7 +19,7 @@ describe("addresses that are taken", () => {
   ])("%s", (address) => expect(emailError(address)).toBeUndefined());
 });
 
-describe("addresses that are refused", () => {
+describe("invalid addresses", () => {
   test.each([
     "p\u0430ypal@example.com",
     "a@g\u043e\u043egle.com",
@@ -45,12 +45,12 @@ describe("addresses that are refused", () => {
   ])("%p", (address) => expect(emailError(address)).toBeString());
 });
 
-test("only letter case and the spelling of the domain are forgiven", () => {
+test("ignores only letter case and the spelling of the domain", () => {
   expect(foldEmail("Human@Example.COM")).toBe(foldEmail("human@example.com"));
   expect(foldEmail("a@bücher.example")).toBe(foldEmail("a@xn--bcher-kva.example"));
   for (const other of ["hu.man@example.com", "human+x@example.com", "human@example.org"])
     expect(foldEmail(other)).not.toBe(foldEmail("human@example.com"));
-  // The Kelvin sign and the dotted I fold to ASCII in Unicode's own lower case: they must not here.
+  // Unicode lower-casing folds the Kelvin sign and the dotted I to ASCII; foldEmail must not.
   expect(foldEmail("\u212aim@example.com")).not.toBe(foldEmail("kim@example.com"));
   expect(foldEmail("\u0130@example.com")).not.toBe(foldEmail("i@example.com"));
 });
@@ -68,7 +68,7 @@ test.each([
   expect(canonicalMailbox(one) === canonicalMailbox(other)).toBe(same);
 });
 
-test("folding and naming a mailbox come to rest", () => {
+test("folding and canonicalizing are idempotent", () => {
   fc.assert(
     fc.property(fc.emailAddress(), (address) => {
       expect(foldEmail(foldEmail(address))).toBe(foldEmail(address));

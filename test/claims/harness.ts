@@ -1,5 +1,5 @@
-// A gateway with accounts, keys, people and claims on a store and a clock of the test's own, and a browser of the kind
-// that a test can look into: a cookie jar over the service's own function, or over a real port.
+// A gateway with accounts, keys, people and claims, on a store and a clock that the test controls, and a minimal browser:
+// a cookie jar that calls the request handler.
 
 import { createTestRoutes } from "./test-routes.ts";
 import { getWallet } from "../../src/ledger/ledger.ts";
@@ -36,7 +36,7 @@ export interface Harness {
   readonly sessions: Sessions;
   readonly signIn: SignIn | undefined;
   readonly events: ClaimEvent["kind"][];
-  /** What went wrong on our side. */
+  /** The lines of the error log. */
   readonly logged: readonly string[];
   readonly clock: { now: number };
   readonly handle: (request: Request, address?: string) => Promise<Response>;
@@ -47,7 +47,7 @@ export interface HarnessOptions {
   readonly limits?: ClaimLimits;
   readonly identity?: IdentitySettings;
   readonly vendor?: string;
-  /** Another clock than the one that stands still: what a real identity provider signs has real times. */
+  /** Replaces the frozen clock: a real identity provider signs tokens with the real time. */
   readonly clock?: () => number;
 }
 
@@ -172,16 +172,17 @@ export interface StartResponse {
   };
 }
 
-export async function startedClaim(response: Promise<Response>): Promise<StartResponse> {
-  const answer = await response;
-  if (answer.status !== 200) throw new Error(`start: ${answer.status} ${await answer.text()}`);
-  return await readJson<StartResponse>(answer);
+export async function startedClaim(pending: Promise<Response>): Promise<StartResponse> {
+  const response = await pending;
+  if (response.status !== 200)
+    throw new Error(`start: ${response.status} ${await response.text()}`);
+  return await readJson<StartResponse>(response);
 }
 
 export interface Browser {
   readonly cookies: Map<string, string>;
   readonly go: (path: string, init?: RequestInit) => Promise<Response>;
-  /** Goes there and on, wherever answers lead, within the service. */
+  /** Opens the path and follows redirects within the gateway. */
   readonly visit: (path: string) => Promise<Page>;
   readonly post: (
     path: string,
@@ -252,7 +253,7 @@ export interface Human {
   readonly issuer?: string;
 }
 
-/** A browser in which somebody has signed in; the identity provider is left out. */
+/** A browser with a session, created without the identity provider. */
 export async function signedIn(
   harness: Harness,
   human: Human,
@@ -281,7 +282,7 @@ export async function signedIn(
   return { ...browser, session };
 }
 
-/** Opens the link, confirms with the code, and answers the page that comes of it. */
+/** Opens the link, confirms with the code and returns the resulting page. */
 export async function claimAs(
   harness: Harness,
   human: Human,
@@ -308,7 +309,7 @@ export async function balanceOf(harness: Harness, accountId: string): Promise<bi
   return wallet.promo + wallet.paid;
 }
 
-/** What a test expects an answer to be; a wrong expectation fails where it is used. */
+/** The JSON body, unchecked: a wrong type fails in the assertion that reads it. */
 export async function readJson<T>(response: Response | Promise<Response>): Promise<T> {
   return (await (await response).json()) as T;
 }

@@ -1,4 +1,4 @@
-// The rooms that the ceremony needs, and no others.
+// The routes that the claim tests need.
 
 import { accountRoutes } from "../../src/accounts/routes.ts";
 import { listAllMembers } from "../../src/accounts/members.ts";
@@ -54,7 +54,7 @@ function stylesheet(): Route {
     path: STYLESHEET.path,
     id: "stylesheet",
     tag: "Pages",
-    summary: "The stylesheet",
+    summary: "Get the stylesheet",
     dialect: "page",
     hidden: true,
     faults: [],
