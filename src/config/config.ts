@@ -78,6 +78,8 @@ export interface Config {
   readonly operators: readonly string[];
   /** Absent where x402 is off. */
   readonly x402?: X402Config;
+  /** The bearer token of /metrics. Without one /metrics is served in development only. */
+  readonly metricsToken?: Secret;
   /** Absent where telemetry is off. */
   readonly telemetry?: TelemetryConfig;
   readonly providers: Readonly<Record<string, ProviderSetting>>;
@@ -185,6 +187,11 @@ export const SETTINGS: Readonly<
     defaultValue: "auto",
     description: "`json`, `text`, or `auto` (text on a terminal, else JSON).",
   },
+  POSTERN_METRICS_TOKEN: {
+    defaultValue: "",
+    description:
+      "The bearer token that Prometheus sends to `/metrics`, at least 16 characters. Without it `/metrics` is off outside development.",
+  },
   POSTERN_DRAIN_SECONDS: {
     defaultValue: "30",
     description: "How long requests in flight may take to finish after SIGTERM.",
@@ -260,6 +267,10 @@ const EnvironmentSchema = z.object({
   POSTERN_LOG_FORM: z
     .enum(["auto", "json", "text"], { error: "must be auto, json or text" })
     .default("auto"),
+  POSTERN_METRICS_TOKEN: z
+    .string()
+    .regex(/^[\x21-\x7e]{16,}$/, "must have at least 16 characters, without spaces")
+    .optional(),
   POSTERN_DRAIN_SECONDS: integer(0, 3_600).default(30),
   ...OPERATOR_ENVIRONMENT,
   ...BILLING_ENVIRONMENT,
@@ -343,6 +354,9 @@ function buildConfig(
       ),
     },
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
+    ...(env.POSTERN_METRICS_TOKEN === undefined
+      ? {}
+      : { metricsToken: secret(env.POSTERN_METRICS_TOKEN) }),
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     billing: billingConfigFrom(env),
     operators: env.POSTERN_OPERATORS,

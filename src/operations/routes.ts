@@ -1,6 +1,8 @@
 // Routes of /healthz, /readyz and /metrics.
 
 import { z } from "zod";
+import { Fault } from "../base/fault.ts";
+import { type Secret, timingSafeEqualText } from "../base/secret.ts";
 import { publicRoute, type Route } from "../http/route.ts";
 import { type Metrics, METRICS_CONTENT_TYPE } from "./metrics.ts";
 
@@ -13,6 +15,8 @@ export interface OperationsDeps {
   /** Whether the store accepts writes. */
   readonly isWritable: () => Promise<boolean>;
   readonly isDraining: () => boolean;
+  /** Metrics tell how busy the gateway is: open in development, behind a token elsewhere, else off. */
+  readonly metricsAccess: "open" | "off" | Secret;
 }
 
 export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
@@ -64,26 +68,47 @@ export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
         };
       },
     }),
-    publicRoute({
-      method: "GET",
-      path: "/metrics",
-      id: "readMetrics",
-      tag: "Operations",
-      summary: "Get Prometheus metrics",
-      dialect: "openai",
-      responses: {
-        200: {
-          description: "Metrics in the Prometheus text format.",
-          contentType: "text/plain; version=0.0.4",
-        },
-      },
-      faults: [],
-      run: () =>
-        new Response(deps.metrics.render(), {
-          headers: { "content-type": METRICS_CONTENT_TYPE, "cache-control": "no-store" },
-        }),
-    }),
+    metricsRoute(deps),
   ];
+}
+
+function metricsRoute({ metrics, metricsAccess }: OperationsDeps): Route {
+  return publicRoute({
+    method: "GET",
+    path: "/metrics",
+    id: "readMetrics",
+    tag: "Operations",
+    summary: "Get Prometheus metrics",
+    description:
+      "Outside development, send the operator's `POSTERN_METRICS_TOKEN` as `authorization: Bearer <token>`; without that setting the endpoint is off.",
+    dialect: "openai",
+    responses: {
+      200: {
+        description: "Metrics in the Prometheus text format.",
+        contentType: "text/plain; version=0.0.4",
+      },
+    },
+    faults: ["invalid_api_key", "not_found"],
+    run: ({ headers }) => {
+      requireMetricsAccess(metricsAccess, headers);
+      return new Response(metrics.render(), {
+        headers: { "content-type": METRICS_CONTENT_TYPE, "cache-control": "no-store" },
+      });
+    },
+  });
+}
+
+function requireMetricsAccess(access: OperationsDeps["metricsAccess"], headers: Headers): void {
+  if (access === "open") return;
+  if (access === "off")
+    throw new Fault("not_found", "metrics are off", {
+      message: "Metrics are off. The operator turns them on with POSTERN_METRICS_TOKEN.",
+    });
+  const sent = /^bearer +(.+)$/i.exec(headers.get("authorization") ?? "")?.[1] ?? "";
+  if (!timingSafeEqualText(sent, access.reveal()))
+    throw new Fault("invalid_api_key", "wrong metrics token", {
+      message: "Send the metrics token (POSTERN_METRICS_TOKEN) as `authorization: Bearer <token>`.",
+    });
 }
 
 async function readinessStatus({

@@ -73,6 +73,7 @@ export function createRouteDeps(
       metrics,
       isWritable: createReadinessCheck(() => heartbeat(db, config.processName, epoch, now())),
       isDraining,
+      metricsAccess: config.metricsToken ?? (config.development ? "open" : "off"),
     },
     discovery: discoverySettings(config, version, isSignInDisabled),
   };

@@ -437,4 +437,23 @@ describe("for whoever runs the service", () => {
     expect(answer.text).toMatch(/^postern_requests_total\{route="getKey",status="401"\} \d+$/m);
     expect(answer.text).not.toContain("canary");
   });
+
+  test("/metrics is off outside development until the operator sets a token, which the request must bear", async () => {
+    const token = "metrics-token-of-the-operator";
+    const env = { POSTERN_BASE_URL: "https://gateway.example.com", POSTERN_SECRET: "s".repeat(40) };
+    const off = await startGateway({ env });
+    const on = await startGateway({ env: { ...env, POSTERN_METRICS_TOKEN: token } });
+    try {
+      expectStatus("readMetrics", 404, await call(off, "GET /metrics"));
+      expectStatus("readMetrics", 401, await call(on, "GET /metrics"));
+      for (const authorization of [`Bearer ${token}x`, token, "Bearer "])
+        expect((await call(on, "GET /metrics", { headers: { authorization } })).status).toBe(401);
+      const allowed = await call(on, "GET /metrics", {
+        headers: { authorization: `Bearer ${token}` },
+      });
+      expect(allowed.status).toBe(200);
+    } finally {
+      await Promise.all([off.stop(), on.stop()]);
+    }
+  });
 });

@@ -201,7 +201,7 @@ async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> 
     });
 }
 
-function toInvoice(row: Row): Invoice {
+export function toInvoice(row: Row): Invoice {
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),

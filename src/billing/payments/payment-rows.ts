@@ -144,6 +144,21 @@ export async function findPayment(reader: Reader, id: string): Promise<Payment |
   return row === undefined ? undefined : toPayment(row);
 }
 
+/** The payments of several invoices, by invoice id. */
+export async function paymentsOfInvoices(
+  reader: Reader,
+  invoiceIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly Payment[]>> {
+  const places = invoiceIds.map(() => "?").join(", ");
+  const rows =
+    invoiceIds.length === 0
+      ? []
+      : await reader.all(`select * from payment where invoice_id in (${places}) order by id`, [
+          ...invoiceIds,
+        ]);
+  return Map.groupBy(rows.map(toPayment), ({ invoiceId }) => invoiceId);
+}
+
 export async function paymentsOfInvoice(
   reader: Reader,
   invoiceId: string,

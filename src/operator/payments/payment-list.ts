@@ -5,8 +5,9 @@ import {
   type Invoice,
   INVOICE_STATUSES,
   type InvoiceStatus,
+  toInvoice,
 } from "../../billing/invoices/invoices.ts";
-import { type Payment, paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
+import { type Payment, paymentsOfInvoices } from "../../billing/payments/payment-rows.ts";
 import { listUnclearX402Payments } from "../../billing/x402/x402-payment-rows.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../../base/pagination.ts";
 import { type Reader, text, textOrNull, integer } from "../../store/db.ts";
@@ -27,15 +28,17 @@ export async function listInvoicesWithPayments(
   status?: PaymentFilter,
 ): Promise<Page<InvoiceWithPayments>> {
   const rows = await reader.all(
-    `select id from invoice where id < ?${status === undefined ? "" : " and status = ?"} order by id desc limit ?`,
+    `select * from invoice where id < ?${status === undefined ? "" : " and status = ?"} order by id desc limit ?`,
     [page.cursor ?? maxId("inv"), ...(status === undefined ? [] : [status]), page.limit + 1],
   );
+  const invoices = rows.map(toInvoice);
+  const payments = await paymentsOfInvoices(
+    reader,
+    invoices.map(({ id }) => id),
+  );
   const found: InvoiceWithPayments[] = [];
-  for (const id of rows.map((row) => text(row, "id"))) {
-    const invoice = await findInvoice(reader, id);
-    if (invoice !== undefined)
-      found.push({ ...invoice, payments: await paymentsOfInvoice(reader, id) });
-  }
+  for (const invoice of invoices)
+    found.push({ ...invoice, payments: payments.get(invoice.id) ?? [] });
   return toPage(found, page.limit);
 }
 
