@@ -53,13 +53,14 @@ export function addParallelCallsLoss(losses: Loss[], request: CanonicalRequest):
   });
 }
 
+export function addFatalLoss(losses: Loss[], path: string, reason: string): undefined {
+  losses.push({ path, reason, fatal: true });
+  return undefined;
+}
+
 /** For a model that rejects a conversation whose last message is the assistant's. */
 export function addPrefillLoss(losses: Loss[], path: string): void {
-  losses.push({
-    path,
-    reason: "This model cannot continue a trailing assistant message.",
-    fatal: true,
-  });
+  addFatalLoss(losses, path, "This model cannot continue a trailing assistant message.");
 }
 
 /** For the `isError` of a tool result on an API without such a field. */

@@ -1,8 +1,12 @@
 // Checks of a request's tools that several wires share.
-import { type Loss, addFieldLoss, nativeToolLossReason } from "../canonical/loss.ts";
+import { addFieldLoss, addLoss, type Loss, nativeToolLossReason } from "../canonical/loss.ts";
 import type { CanonicalRequest, FunctionTool, Tool, ToolChoice } from "../canonical/request.ts";
+import { type JsonObject, parseObject } from "../../base/json.ts";
+import type { ToolCallPart } from "../canonical/parts.ts";
 import { outputToolChoice } from "../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../canonical/wire.ts";
+
+const CUSTOM_TOOL_REASON = "This provider does not support custom tools with free-form input.";
 
 export interface ToolNameRule {
   readonly pattern: RegExp;
@@ -26,12 +30,8 @@ export function checkFunctionTool(
 ): CheckedTool | undefined {
   const path = tool.path ?? `tools.${tool.name}`;
   if (tool.type !== "function") {
-    const reason =
-      tool.type === "custom"
-        ? "This provider does not support custom tools with free-form input."
-        : nativeToolLossReason(tool);
-    losses.push({ path, reason });
-    return undefined;
+    const reason = tool.type === "custom" ? CUSTOM_TOOL_REASON : nativeToolLossReason(tool);
+    return addLoss(losses, path, reason);
   }
   if (nameRule !== undefined && !nameRule.pattern.test(tool.name))
     losses.push({ path: `${path}.name`, reason: nameRule.reason });
@@ -39,6 +39,17 @@ export function checkFunctionTool(
   if (tool.strict === true && !supportsStrict)
     losses.push({ path: `${path}.strict`, reason: "This model does not support strict tools." });
   return { tool, path, strict: supportsStrict ? tool.strict : undefined };
+}
+
+/** The arguments of a call; undefined (a loss) for a custom tool or if they are not a JSON object. */
+export function checkToolInput(
+  call: ToolCallPart,
+  path: string,
+  losses: Loss[],
+): JsonObject | undefined {
+  if (call.custom === true) return addLoss(losses, path, CUSTOM_TOOL_REASON);
+  const input = parseObject(call.arguments);
+  return input ?? addLoss(losses, path, "Tool call arguments must be a JSON object.");
 }
 
 /** The caller's choice, or the one that schema emulation needs. */

@@ -1,5 +1,6 @@
 // Writes a request's content blocks.
-import { type JsonObject, parseObject } from "../../../../base/json.ts";
+import { checkToolInput } from "../../tool-checks.ts";
+import { type JsonObject } from "../../../../base/json.ts";
 import type {
   Part,
   ReasoningPart,
@@ -7,8 +8,8 @@ import type {
   ToolResultPart,
 } from "../../../canonical/parts.ts";
 import type { CallIds } from "../../../canonical/call-ids.ts";
-import { canReplay } from "../../../canonical/reasoning.ts";
-import { takeNativeFields } from "../../../canonical/loss.ts";
+import { canReplay, addReasoningLoss, addSignatureLoss } from "../../../canonical/reasoning.ts";
+import { takeNativeFields, addNativePartLoss } from "../../../canonical/loss.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
 import { writeMedia, type MediaWriteContext } from "./write-media.ts";
 
@@ -46,12 +47,7 @@ function blockOf(part: Part, at: string, context: BlockWriteContext): JsonObject
     case "tool_result":
       return writeToolResult(part, at, context);
     case "native":
-      if (part.wire === "converse") return part.value;
-      return addLoss(
-        context,
-        at,
-        `This content is specific to the ${part.wire} API and has no equivalent at this model's provider.`,
-      );
+      return part.wire === "converse" ? part.value : addNativePartLoss(context.losses, at, part);
   }
 }
 
@@ -85,12 +81,7 @@ function writeReasoning(
     };
   if (blob === undefined && text !== "" && target.abilities?.reasoningField !== undefined)
     return { reasoningContent: { reasoningText: { text } } };
-  losses.push({
-    path: at,
-    reason: "Earlier reasoning is only valid for the provider and model that produced it.",
-    tolerated: true,
-  });
-  return undefined;
+  return addReasoningLoss(losses, at);
 }
 
 function writeToolUse(
@@ -98,21 +89,9 @@ function writeToolUse(
   at: string,
   context: BlockWriteContext,
 ): JsonObject | undefined {
-  if (part.custom === true)
-    return addLoss(
-      context,
-      at,
-      "This provider does not support custom tools with free-form input.",
-    );
-  const input = parseObject(part.arguments);
-  if (input === undefined)
-    return addLoss(context, at, "Tool call arguments must be a JSON object.");
-  if (part.signature !== undefined)
-    context.losses.push({
-      path: at,
-      reason: "A tool call's signature is only valid for the provider and model that produced it.",
-      tolerated: true,
-    });
+  const input = checkToolInput(part, at, context.losses);
+  if (input === undefined) return undefined;
+  addSignatureLoss(context.losses, at, part.signature);
   return {
     toolUse: {
       toolUseId: context.ids.forCall(part.id),
@@ -144,9 +123,4 @@ function writeToolResult(part: ToolResultPart, at: string, context: BlockWriteCo
       ...takeNativeFields(part.native, "converse", at, context.losses),
     },
   };
-}
-
-function addLoss({ losses }: BlockWriteContext, path: string, reason: string): undefined {
-  losses.push({ path, reason });
-  return undefined;
 }

@@ -1,5 +1,10 @@
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
-import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import {
+  type Loss,
+  takeNativeFields,
+  addFatalLoss,
+  addPrefillLoss,
+} from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
 import type { Target } from "../../../canonical/wire.ts";
@@ -111,23 +116,15 @@ function addOrderLosses(
 ): void {
   const [first] = turns;
   if (first?.role === "assistant")
-    losses.push({
-      path: turnPath(first),
-      reason: "This provider requires a conversation to start with a user message.",
-      fatal: true,
-    });
+    addFatalLoss(
+      losses,
+      turnPath(first),
+      "This provider requires a conversation to start with a user message.",
+    );
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
-    losses.push({
-      path: turnPath(last),
-      reason: "This model cannot continue a trailing assistant message.",
-      fatal: true,
-    });
+    addPrefillLoss(losses, turnPath(last));
   for (const { content, path } of messages)
     if (content.some((block) => "document" in block) && !content.some((block) => "text" in block))
-      losses.push({
-        path,
-        reason: "This provider requires text in the same message as a document.",
-        fatal: true,
-      });
+      addFatalLoss(losses, path, "This provider requires text in the same message as a document.");
 }

@@ -2,7 +2,7 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import type { ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
 import type { Turn } from "../../../canonical/request.ts";
-import { takeNativeFields } from "../../../canonical/loss.ts";
+import { takeNativeFields, addLoss, addNativePartLoss } from "../../../canonical/loss.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { writeMedia } from "./write-parts.ts";
 import type { TurnWriteContext } from "./write-parts.ts";
@@ -75,13 +75,12 @@ function writeMediaContent(
   const media = part.type === "native" ? undefined : writeMedia(part, at, target, losses);
   if (media?.["inlineData"] !== undefined && context.hasCallIds)
     return { inlineData: media["inlineData"] };
-  if (part.type === "native" || media !== undefined)
-    losses.push({
-      path: at,
-      reason:
-        part.type === "native"
-          ? `This content is specific to the ${part.wire} API and has no equivalent at this model's provider.`
-          : "This provider supports only text in tool results, and from Gemini 3 on base64 media.",
-    });
+  if (part.type === "native") return addNativePartLoss(losses, at, part);
+  if (media !== undefined)
+    addLoss(
+      losses,
+      at,
+      "This provider supports only text in tool results, and from Gemini 3 on base64 media.",
+    );
   return undefined;
 }

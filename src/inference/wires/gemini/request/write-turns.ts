@@ -1,3 +1,4 @@
+import { checkToolInput } from "../../tool-checks.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type {
   FilePart,
@@ -8,10 +9,18 @@ import type {
   TextPart,
   ToolCallPart,
 } from "../../../canonical/parts.ts";
-import { type Loss, takeNativeFields } from "../../../canonical/loss.ts";
-import { type JsonObject, parseObject } from "../../../../base/json.ts";
+import {
+  type Loss,
+  takeNativeFields,
+  addLoss,
+  addToleratedLoss,
+  addFatalLoss,
+  addPrefillLoss,
+  addNativePartLoss,
+} from "../../../canonical/loss.ts";
+import { type JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
-import { addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import { addSignatureLoss, canReplay, addReasoningLoss } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { isThirdGeneration } from "./model-generation.ts";
@@ -84,27 +93,20 @@ function addContent(contents: Content[], role: Content["role"], parts: readonly 
 function addOrderLosses(turns: readonly Turn[], { target, losses }: TurnWriteContext): void {
   const [first] = turns;
   if (first?.role === "assistant" && first.parts.some((part) => part.type === "tool_call"))
-    losses.push({
-      path: turnPath(first),
-      reason: "This provider requires a user message before a tool call.",
-      fatal: true,
-    });
+    addFatalLoss(
+      losses,
+      turnPath(first),
+      "This provider requires a user message before a tool call.",
+    );
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
-    losses.push({
-      path: turnPath(last),
-      reason: "This model cannot continue a trailing assistant message.",
-      fatal: true,
-    });
+    addPrefillLoss(losses, turnPath(last));
 }
 
 function writeTurn(turn: Turn, at: string, context: TurnWriteContext): JsonObject[] {
   takeNativeFields(turn.native, "gemini", turn.path, context.losses);
   if (turn.name !== undefined)
-    context.losses.push({
-      path: `${at}.name`,
-      reason: "This provider does not support message names.",
-    });
+    addLoss(context.losses, `${at}.name`, "This provider does not support message names.");
   const firstCall = turn.parts.findIndex((part) => part.type === "tool_call");
   const written: JsonObject[] = [];
   for (const [index, part] of turn.parts.entries()) {
@@ -124,7 +126,7 @@ function writeInstruction(
 ): JsonObject | undefined {
   addCacheLoss(part, at, context);
   if (part.type === "text") return writeText(part, at, context);
-  return addLoss(context, at, "This provider supports only text in instructions.");
+  return addLoss(context.losses, at, "This provider supports only text in instructions.");
 }
 
 function writePart(
@@ -149,24 +151,15 @@ function writePart(
     case "tool_call":
       return writeCall(part, at, isFirstCall, context);
     case "native":
-      if (part.wire === "gemini") return part.value;
-      return addLoss(
-        context,
-        at,
-        `This content is specific to the ${part.wire} API and has no equivalent at this model's provider.`,
-      );
+      return part.wire === "gemini" ? part.value : addNativePartLoss(context.losses, at, part);
     case "tool_result":
-      return addLoss(context, at, "A tool result is not allowed here.");
+      return addLoss(context.losses, at, "A tool result is not allowed here.");
   }
 }
 
 function addCacheLoss(part: Part, at: string, { losses }: TurnWriteContext): void {
   if (!("cache" in part) || part.cache === undefined) return;
-  losses.push({
-    path: `${at}.cache_control`,
-    reason: "This provider caches automatically.",
-    tolerated: true,
-  });
+  addToleratedLoss(losses, `${at}.cache_control`, "This provider caches automatically.");
 }
 
 /** The part's signature if the target model produced it; another model's signature is a loss. */
@@ -210,12 +203,7 @@ function writeReasoning(
 ): JsonObject | undefined {
   if (blob !== undefined && canReplay(blob, "gemini", target))
     return { text, thought: true, thoughtSignature: blob.data };
-  losses.push({
-    path: at,
-    reason: "Earlier reasoning is only valid for the provider and model that produced it.",
-    tolerated: true,
-  });
-  return undefined;
+  return addReasoningLoss(losses, at);
 }
 
 function writeCall(
@@ -224,14 +212,8 @@ function writeCall(
   isFirstCall: boolean,
   context: TurnWriteContext,
 ): JsonObject | undefined {
-  if (part.custom === true)
-    return addLoss(
-      context,
-      at,
-      "This provider does not support custom tools with free-form input.",
-    );
-  const args = parseObject(part.arguments);
-  if (args === undefined) return addLoss(context, at, "Tool call arguments must be a JSON object.");
+  const args = checkToolInput(part, at, context.losses);
+  if (args === undefined) return undefined;
   const id = context.ids.forCall(part.id);
   return {
     functionCall: {
@@ -244,9 +226,4 @@ function writeCall(
       (isFirstCall && context.hasCallIds ? SKIP_SIGNATURE_CHECK : undefined),
     ...takeNativeFields(part.native, "gemini", at, context.losses),
   };
-}
-
-function addLoss({ losses }: TurnWriteContext, path: string, reason: string): undefined {
-  losses.push({ path, reason });
-  return undefined;
 }

@@ -10,6 +10,7 @@ import type {
   ToolResultPart,
   TextPart,
 } from "../../../canonical/parts.ts";
+import { checkToolInput } from "../../tool-checks.ts";
 import {
   addLoss,
   addNativePartLoss,
@@ -17,7 +18,7 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
-import { type JsonObject, parseObject } from "../../../../base/json.ts";
+import { type JsonObject } from "../../../../base/json.ts";
 import type { CallIds } from "../../../canonical/call-ids.ts";
 import { COMMON_IMAGE_TYPES } from "../../../canonical/media-sources.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
@@ -124,15 +125,8 @@ function writeToolUse(
   path: string,
   context: BlockWriteContext,
 ): JsonObject | undefined {
-  const input = parseObject(part.arguments);
-  if (part.custom === true)
-    return addLoss(
-      context.losses,
-      path,
-      "This provider does not support custom tools with free-form input.",
-    );
-  if (input === undefined)
-    return addLoss(context.losses, path, "Tool call arguments must be a JSON object.");
+  const input = checkToolInput(part, path, context.losses);
+  if (input === undefined) return undefined;
   addSignatureLoss(context.losses, path, part.signature);
   return {
     type: "tool_use",

@@ -1,5 +1,11 @@
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
-import { addLoss, addPrefillLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import {
+  addLoss,
+  addPrefillLoss,
+  type Loss,
+  takeNativeFields,
+  addFatalLoss,
+} from "../../../canonical/loss.ts";
 import type { Part } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
@@ -37,11 +43,11 @@ export function writeTurns(
   for (const turn of turns.slice(Math.max(0, first))) addTurn(messages, turn, context);
   const opening = turns[first];
   if (opening?.role === "assistant")
-    losses.push({
-      path: opening.path ?? "messages",
-      reason: "This provider requires a conversation to start with a user message.",
-      fatal: true,
-    });
+    addFatalLoss(
+      losses,
+      opening.path ?? "messages",
+      "This provider requires a conversation to start with a user message.",
+    );
   const closing = turns.at(-1);
   if (closing?.role === "assistant" && target.abilities?.prefill === false)
     addPrefillLoss(losses, closing.path ?? "messages");
