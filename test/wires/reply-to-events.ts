@@ -1,7 +1,7 @@
 // The events of a stream that says what a whole reply says.
+import type { CanonicalEvent, PartHead } from "../../src/inference/canonical/events.ts";
 import type { Part } from "../../src/inference/canonical/parts.ts";
 import type { CanonicalReply } from "../../src/inference/canonical/reply.ts";
-import type { PartHead, CanonicalEvent } from "../../src/inference/canonical/events.ts";
 
 /** The events that say what a whole reply says. */
 export function replyToEvents(reply: CanonicalReply): readonly CanonicalEvent[] {

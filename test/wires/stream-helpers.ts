@@ -1,16 +1,16 @@
 // What the wire tests share: contexts, streams in and out, and a canonical reply without what does not count.
 import { createSseParser, readSse, type SseEvent } from "../../src/base/streams/sse.ts";
+import { createReplyCollector } from "../../src/inference/canonical/collect-reply.ts";
 import type { CanonicalEvent } from "../../src/inference/canonical/events.ts";
 import type { CanonicalReply } from "../../src/inference/canonical/reply.ts";
 import type { CanonicalRequest } from "../../src/inference/canonical/request.ts";
-import { createReplyCollector } from "../../src/inference/canonical/collect-reply.ts";
 import type {
   InboundWire,
   OutboundWire,
   ReplyReadContext,
   ReplyWriteContext,
-  WireStreamReader,
   WireEvent,
+  WireStreamReader,
 } from "../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../src/inference/metering/usage/usage.ts";
 

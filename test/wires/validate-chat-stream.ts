@@ -1,5 +1,5 @@
 // The grammar of this API's streams, as a list of what is wrong with one. Tests run it over every stream that they make.
-import { type JsonObject, arrayIn, isObject, objectIn, parseObject } from "../../src/base/json.ts";
+import { arrayIn, isObject, type JsonObject, objectIn, parseObject } from "../../src/base/json.ts";
 import type { WireEvent } from "../../src/inference/canonical/wire.ts";
 
 interface ChoiceState {

@@ -1,6 +1,6 @@
 // The events of one item, as far as the grammar goes: begun, told in pieces, repeated in full, ended.
 import { isDeepStrictEqual } from "node:util";
-import { type JsonObject, arrayIn, objectIn, stringIn } from "../../src/base/json.ts";
+import { arrayIn, type JsonObject, objectIn, stringIn } from "../../src/base/json.ts";
 
 interface PartState {
   readonly type: string;

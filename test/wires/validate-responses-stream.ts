@@ -1,9 +1,9 @@
 // The grammar of this API's streams, as a list of what is wrong with one. Tests run it over every stream that they make.
 import { isDeepStrictEqual } from "node:util";
 import {
-  type JsonObject,
   arrayIn,
   isObject,
+  type JsonObject,
   objectIn,
   parseObject,
   stringIn,
@@ -11,8 +11,8 @@ import {
 import type { WireEvent } from "../../src/inference/canonical/wire.ts";
 import {
   checkItemEvent,
-  type ValidatorState,
   type ReportProblem,
+  type ValidatorState,
 } from "./validate-responses-items.ts";
 
 // What the Open Responses specification requires of every response.

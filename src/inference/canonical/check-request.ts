@@ -1,9 +1,9 @@
 // Validation that all inbound wires share. Each error is a 400 that names the caller's own field.
 import { invalid } from "../../base/fault.ts";
-import type { CanonicalRequest, Tool, ToolChoice, Turn } from "./request.ts";
-import type { ToolResultPart } from "./parts.ts";
-import { type JsonObject, isObject } from "../../base/json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import { checkMediaSources } from "./media-sources.ts";
+import type { ToolResultPart } from "./parts.ts";
+import type { CanonicalRequest, Tool, ToolChoice, Turn } from "./request.ts";
 
 const SCHEMA_TYPES: ReadonlySet<unknown> = new Set([
   "object",

@@ -1,7 +1,7 @@
 // Collects the events of a stream into the reply that they add up to.
-import type { TextPart, Part } from "./parts.ts";
-import type { Finish, Choice, CanonicalReply, UsageReport } from "./reply.ts";
-import type { PartHead, CanonicalEvent } from "./events.ts";
+import type { CanonicalEvent, PartHead } from "./events.ts";
+import type { Part, TextPart } from "./parts.ts";
+import type { CanonicalReply, Choice, Finish, UsageReport } from "./reply.ts";
 
 export interface ReplyCollector {
   push(event: CanonicalEvent): void;

@@ -1,16 +1,16 @@
 // A streamed reply in canonical form.
-import type {
-  NativeFields,
-  OpaqueBlob,
-  Citation,
-  TokenLogprob,
-  ImagePart,
-  FilePart,
-  MediaPart,
-  NativePart,
-} from "./parts.ts";
-import type { Finish, CanonicalReply, UsageReport } from "./reply.ts";
 import type { CanonicalError } from "./error.ts";
+import type {
+  Citation,
+  FilePart,
+  ImagePart,
+  MediaPart,
+  NativeFields,
+  NativePart,
+  OpaqueBlob,
+  TokenLogprob,
+} from "./parts.ts";
+import type { CanonicalReply, Finish, UsageReport } from "./reply.ts";
 
 /** The start of a part. A "whole" part, such as an image, has no deltas. */
 export type PartHead =

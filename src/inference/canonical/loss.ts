@@ -1,5 +1,5 @@
 // Losses: what of a request the target's wire cannot express, each with the caller's field and the reason.
-import { type JsonObject, isObject } from "../../base/json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import type { NativeFields, NativePart, Part, WireName } from "./parts.ts";
 import type { CanonicalRequest, NativeTool, RequestField } from "./request.ts";
 

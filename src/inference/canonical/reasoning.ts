@@ -1,7 +1,7 @@
 // Rules of reasoning that all wires share: effort levels, token budgets, and opaque blobs.
-import { EFFORTS, type Effort } from "./request.ts";
-import { WIRE_NAMES, type OpaqueBlob, type ModelOrigin, type WireName } from "./parts.ts";
 import { addToleratedLoss, type Loss } from "./loss.ts";
+import { type ModelOrigin, type OpaqueBlob, WIRE_NAMES, type WireName } from "./parts.ts";
+import { type Effort, EFFORTS } from "./request.ts";
 
 const BLOB_PREFIX = "pst1.";
 const BLOB_KINDS = [

@@ -1,7 +1,7 @@
 // A model's reply in canonical form.
-import type { Part } from "./parts.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { Usage } from "../../base/usage-meters.ts";
+import type { Part } from "./parts.ts";
 
 export const FINISH_REASONS = [
   "stop",

@@ -1,6 +1,6 @@
 // A request in canonical form: every inbound wire reads it, every outbound wire writes it.
-import type { WireName, NativeFields, CanonicalNode, CacheBreakpoint, Part } from "./parts.ts";
 import type { JsonObject } from "../../base/json.ts";
+import type { CacheBreakpoint, CanonicalNode, NativeFields, Part, WireName } from "./parts.ts";
 
 /**
  * Instructions keep their position and role. Tool results are only in turns of role "tool", directly after the assistant

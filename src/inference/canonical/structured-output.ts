@@ -1,8 +1,8 @@
 // JSON schema output for models that have no field for a schema: by a forced tool call whose input is the output, or, if a
 // call cannot be forced, by JSON mode with the schema in the instructions.
-import type { CanonicalRequest, ToolChoice, OutputFormat } from "./request.ts";
-import { type Loss, addFieldLoss, addToleratedLoss, fieldPath } from "./loss.ts";
-import { type JsonObject, isObject } from "../../base/json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
+import { addFieldLoss, addToleratedLoss, fieldPath, type Loss } from "./loss.ts";
+import type { CanonicalRequest, OutputFormat, ToolChoice } from "./request.ts";
 import type { SchemaEmulation } from "./wire.ts";
 
 const DEFAULT_TOOL_NAME = "structured_output";

@@ -1,12 +1,12 @@
 // The interfaces of a wire: the functions that read one API into the canonical form and write it from there.
-import type { WireName, ModelOrigin } from "./parts.ts";
-import type { Effort, CanonicalRequest } from "./request.ts";
-import type { CanonicalReply } from "./reply.ts";
-import type { CanonicalEvent } from "./events.ts";
-import type { CanonicalError } from "./error.ts";
-import type { Loss } from "./loss.ts";
-import { type JsonObject, isObject, parseObject } from "../../base/json.ts";
+import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 import type { Usage } from "../../base/usage-meters.ts";
+import type { CanonicalError } from "./error.ts";
+import type { CanonicalEvent } from "./events.ts";
+import type { Loss } from "./loss.ts";
+import type { ModelOrigin, WireName } from "./parts.ts";
+import type { CanonicalReply } from "./reply.ts";
+import type { CanonicalRequest, Effort } from "./request.ts";
 
 /** A model at a provider. An absent ability defaults to that of the newest models on the wire. */
 export interface Target extends ModelOrigin {

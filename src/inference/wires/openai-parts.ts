@@ -1,9 +1,9 @@
 // Content that Chat Completions and Responses have in the same form: media, cache breakpoints, log probabilities.
 import { invalid } from "../../base/fault.ts";
 import {
-  type JsonObject,
   arrayIn,
   isObject,
+  type JsonObject,
   mustBeName,
   mustBeObject,
   numberIn,

@@ -1,8 +1,8 @@
 // Checks of a request's tools that several wires share.
-import { addFieldLoss, addLoss, type Loss, nativeToolLossReason } from "../canonical/loss.ts";
-import type { CanonicalRequest, FunctionTool, Tool, ToolChoice } from "../canonical/request.ts";
 import { type JsonObject, parseObject } from "../../base/json.ts";
+import { addFieldLoss, addLoss, type Loss, nativeToolLossReason } from "../canonical/loss.ts";
 import type { ToolCallPart } from "../canonical/parts.ts";
+import type { CanonicalRequest, FunctionTool, Tool, ToolChoice } from "../canonical/request.ts";
 import { outputToolChoice } from "../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../canonical/wire.ts";
 

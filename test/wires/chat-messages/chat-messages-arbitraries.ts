@@ -1,12 +1,13 @@
 // Requests, replies and streams at random, in the form that a wire can carry whole.
 import * as fc from "fast-check";
+import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
+import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
 import type {
-  OpaqueBlob,
   CacheBreakpoint,
+  OpaqueBlob,
   Part,
   ToolResultPart,
 } from "../../../src/inference/canonical/parts.ts";
-import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
 import type { CanonicalReply, Choice, Finish } from "../../../src/inference/canonical/reply.ts";
 import type {
   CanonicalRequest,
@@ -14,7 +15,6 @@ import type {
   ToolChoice,
   Turn,
 } from "../../../src/inference/canonical/request.ts";
-import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 
 export type TestedWire = "chat" | "messages";

@@ -4,30 +4,30 @@ import { describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
-import { replyToEvents } from "../reply-to-events.ts";
 import type { InboundWire, OutboundWire } from "../../../src/inference/canonical/wire.ts";
-import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
-import { validateChatStream } from "../validate-chat-stream.ts";
-import { validateMessagesStream } from "../validate-messages-stream.ts";
-import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
-import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
+import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
+import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
 import {
   eventsOf,
-  recordings,
-  skipWithoutRecordings,
   type RecordedEvent,
   type Recording,
+  recordings,
+  skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import {
-  validateCanonicalStream,
   collectReply,
   readContext,
   readEvents,
   sseEvents,
+  validateCanonicalStream,
   writeContext,
   writeEvents,
 } from "../stream-helpers.ts";
+import { validateChatStream } from "../validate-chat-stream.ts";
+import { validateMessagesStream } from "../validate-messages-stream.ts";
 
 // The replies as far as they are looked at here, without the canonical form's help.
 interface ChatMessage {

@@ -4,20 +4,20 @@ import * as fc from "fast-check";
 import { Fault } from "../../../src/base/fault.ts";
 import type { InboundWire, OutboundWire } from "../../../src/inference/canonical/wire.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
-import { validateChatStream } from "../validate-chat-stream.ts";
-import { validateMessagesStream } from "../validate-messages-stream.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
-import { replies, requests, type TestedWire } from "./chat-messages-arbitraries.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 import {
   ORIGIN,
-  validateCanonicalStream,
   readContext,
   readEvents,
   sseEvents,
+  validateCanonicalStream,
   writeContext,
   writeEvents,
 } from "../stream-helpers.ts";
+import { validateChatStream } from "../validate-chat-stream.ts";
+import { validateMessagesStream } from "../validate-messages-stream.ts";
+import { replies, requests, type TestedWire } from "./chat-messages-arbitraries.ts";
 
 const WIRES: Record<TestedWire, InboundWire & OutboundWire> = {
   chat: chatWire,

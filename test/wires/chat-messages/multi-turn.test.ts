@@ -1,14 +1,14 @@
 // A caller of one API talks with a model of the other: the second turn carries what the first returned, and the provider
 // gets its own reasoning back, byte for byte.
 import { describe, expect, test } from "bun:test";
-import OpenAI from "openai";
 import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
 import {
-  ORIGIN,
   collectReply,
   getAt,
+  ORIGIN,
   readContext,
   readEvents,
   sseEvents,

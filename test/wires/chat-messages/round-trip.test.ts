@@ -1,31 +1,31 @@
 // Canonical → wire → canonical is the identity on what the wire can carry.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { canReplay } from "../../../src/inference/canonical/reasoning.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { InboundWire, OutboundWire, Target } from "../../../src/inference/canonical/wire.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
-import { validateChatStream } from "../validate-chat-stream.ts";
-import { validateMessagesStream } from "../validate-messages-stream.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
 import {
-  assistantParts,
-  stripPaths,
-  cutEvents,
-  replies,
-  requests,
-  type TestedWire,
-} from "./chat-messages-arbitraries.ts";
-import {
-  validateCanonicalStream,
   collectReply,
   ORIGIN,
   readContext,
   readPieces,
   sseEvents,
+  validateCanonicalStream,
   writeContext,
   writeEvents,
 } from "../stream-helpers.ts";
+import { validateChatStream } from "../validate-chat-stream.ts";
+import { validateMessagesStream } from "../validate-messages-stream.ts";
+import {
+  assistantParts,
+  cutEvents,
+  replies,
+  requests,
+  stripPaths,
+  type TestedWire,
+} from "./chat-messages-arbitraries.ts";
 
 const WIRES: Record<TestedWire, InboundWire & OutboundWire> = {
   chat: chatWire,

@@ -1,21 +1,21 @@
 // Streams as servers really send them, and as this wire's clients need them.
 import { describe, expect, test } from "bun:test";
 import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
-import { replyToEvents } from "../reply-to-events.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
-import { validateChatStream } from "../validate-chat-stream.ts";
-import { validateMessagesStream } from "../validate-messages-stream.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import {
-  validateCanonicalStream,
   collectReply,
   readContext,
   readEvents,
   readPieces,
   sseEvents,
+  validateCanonicalStream,
   writeContext,
   writeEvents,
 } from "../stream-helpers.ts";
+import { validateChatStream } from "../validate-chat-stream.ts";
+import { validateMessagesStream } from "../validate-messages-stream.ts";
 
 const chunk = (delta: object, rest: object = {}, top: object = {}) => ({
   name: "",

@@ -4,16 +4,16 @@ import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
 import {
   eventsOf,
+  type Recording,
   recordings,
   replayBytes,
   skipWithoutRecordings,
-  type Recording,
 } from "../../support/recordings/recordings.ts";
-import { readFrames } from "./encode-converse-frames.ts";
-import type { ConverseBlock, ConverseEvent, ConverseReply } from "./converse-types.ts";
 import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";
 import { sampleRecordings } from "../sample-recordings.ts";
-import { validateCanonicalStream, collectReply, readEvents } from "../stream-helpers.ts";
+import { collectReply, readEvents, validateCanonicalStream } from "../stream-helpers.ts";
+import type { ConverseBlock, ConverseEvent, ConverseReply } from "./converse-types.ts";
+import { readFrames } from "./encode-converse-frames.ts";
 
 const context = outboundContext("converse");
 const decoder = new TextDecoder();

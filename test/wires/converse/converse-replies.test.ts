@@ -3,17 +3,17 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { encodeEventFrame } from "../../../src/base/streams/aws-event-stream.ts";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
-import type { WireStreamReader, WireEvent } from "../../../src/inference/canonical/wire.ts";
+import type { WireEvent, WireStreamReader } from "../../../src/inference/canonical/wire.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
-import { stripPaths, cutEvents } from "../chat-messages/chat-messages-arbitraries.ts";
-import { bodyOf, eventsOf, encodeFrame, readFrames } from "./encode-converse-frames.ts";
+import { cutEvents, stripPaths } from "../chat-messages/chat-messages-arbitraries.ts";
 import {
   ORIGIN,
   outboundContext,
   outboundReplies,
   splitBytes,
 } from "../gemini-converse/gemini-converse-arbitraries.ts";
-import { validateCanonicalStream, collectReply, readEvents } from "../stream-helpers.ts";
+import { collectReply, readEvents, validateCanonicalStream } from "../stream-helpers.ts";
+import { bodyOf, encodeFrame, eventsOf, readFrames } from "./encode-converse-frames.ts";
 
 const context = outboundContext("converse");
 const comparableReply = ({ choices, usage }: CanonicalReply) => {

@@ -1,19 +1,19 @@
 // Requests to Converse: random round trips, and one test per rule.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
+import type { Part } from "../../../src/inference/canonical/parts.ts";
 import type {
   CanonicalRequest,
   Reasoning,
   Turn,
 } from "../../../src/inference/canonical/request.ts";
-import type { Part } from "../../../src/inference/canonical/parts.ts";
-import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { Target, WrittenRequest } from "../../../src/inference/canonical/wire.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
 import { stripPaths } from "../chat-messages/chat-messages-arbitraries.ts";
+import { ORIGIN, outboundRequests } from "../gemini-converse/gemini-converse-arbitraries.ts";
 import type { ConverseBody } from "./converse-types.ts";
 import { parseConverseRequest } from "./parse-converse-request.ts";
-import { ORIGIN, outboundRequests } from "../gemini-converse/gemini-converse-arbitraries.ts";
 
 const target = (model: string, rest: Partial<Target> = {}): Target => ({
   provider: "acme",

@@ -3,14 +3,14 @@ import {
   createEventFrameParser,
   encodeEventFrame,
 } from "../../../src/base/streams/aws-event-stream.ts";
-import type { OpaqueBlob, Part } from "../../../src/inference/canonical/parts.ts";
 import type { CanonicalEvent, PartHead } from "../../../src/inference/canonical/events.ts";
+import type { OpaqueBlob, Part } from "../../../src/inference/canonical/parts.ts";
 import type {
   CanonicalReply,
   Finish,
   UsageReport,
 } from "../../../src/inference/canonical/reply.ts";
-import type { WireStreamReader, WireEvent } from "../../../src/inference/canonical/wire.ts";
+import type { WireEvent, WireStreamReader } from "../../../src/inference/canonical/wire.ts";
 import { frameToEvent } from "../../../src/inference/wires/converse/reply/read-frame.ts";
 
 const STOP_REASONS: Readonly<Record<string, string>> = {

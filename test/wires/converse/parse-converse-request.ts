@@ -1,4 +1,5 @@
 // Parses a Converse request into the canonical form, for round-trip tests.
+import type { JsonObject } from "../../../src/base/json.ts";
 import type {
   CacheBreakpoint,
   Part,
@@ -10,7 +11,6 @@ import type {
   ToolChoice,
   Turn,
 } from "../../../src/inference/canonical/request.ts";
-import type { JsonObject } from "../../../src/base/json.ts";
 import type {
   ConverseBlock,
   ConverseBody,

@@ -1,8 +1,9 @@
 // Random requests and replies that Gemini and Converse can express without loss, and read contexts.
 import * as fc from "fast-check";
+import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type {
-  OpaqueBlob,
   CacheBreakpoint,
+  OpaqueBlob,
   Part,
   ToolResultPart,
 } from "../../../src/inference/canonical/parts.ts";
@@ -13,7 +14,6 @@ import type {
   ToolChoice,
   Turn,
 } from "../../../src/inference/canonical/request.ts";
-import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { ReplyReadContext } from "../../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
 

@@ -1,10 +1,9 @@
 // Two turns over each API with Gemini and Converse. The second turn sends back what the first returned; only the same model
 // gets its reasoning and signatures back.
 import { describe, expect, test } from "bun:test";
+import type { Part } from "../../../src/inference/canonical/parts.ts";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { CanonicalRequest } from "../../../src/inference/canonical/request.ts";
-import type { Part } from "../../../src/inference/canonical/parts.ts";
-import { replyToEvents } from "../reply-to-events.ts";
 import type { InboundWire, OutboundWire, Target } from "../../../src/inference/canonical/wire.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
@@ -12,9 +11,10 @@ import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
 import { messagesWire } from "../../../src/inference/wires/messages/messages.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
 import type { ConverseBody } from "../converse/converse-types.ts";
-import { outboundContext } from "./gemini-converse-arbitraries.ts";
 import type { GeminiBody } from "../gemini/gemini-types.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import { writeContext } from "../stream-helpers.ts";
+import { outboundContext } from "./gemini-converse-arbitraries.ts";
 
 interface Body {
   readonly choices?: readonly { readonly message: unknown }[];

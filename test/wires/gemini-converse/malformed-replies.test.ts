@@ -4,8 +4,8 @@ import * as fc from "fast-check";
 import type { OutboundWire } from "../../../src/inference/canonical/wire.ts";
 import { converseWire } from "../../../src/inference/wires/converse/converse.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
+import { readEvents, validateCanonicalStream } from "../stream-helpers.ts";
 import { outboundContext } from "./gemini-converse-arbitraries.ts";
-import { validateCanonicalStream, readEvents } from "../stream-helpers.ts";
 
 // Each API's field names, so that random input reaches all code paths.
 const KEYWORDS = {

@@ -4,20 +4,20 @@ import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
 import {
   eventsOf,
+  type Recording,
   recordings,
   replayBytes,
   skipWithoutRecordings,
-  type Recording,
 } from "../../support/recordings/recordings.ts";
 import { outboundContext, splitBytes } from "../gemini-converse/gemini-converse-arbitraries.ts";
 import { sampleRecordings } from "../sample-recordings.ts";
-import type { GeminiCandidate, GeminiChunk } from "./gemini-types.ts";
 import {
-  validateCanonicalStream,
   collectReply,
   readEvents,
   readPieces,
+  validateCanonicalStream,
 } from "../stream-helpers.ts";
+import type { GeminiCandidate, GeminiChunk } from "./gemini-types.ts";
 
 const context = outboundContext("gemini");
 const decoder = new TextDecoder();

@@ -3,9 +3,7 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
-import { stripPaths, cutEvents } from "../chat-messages/chat-messages-arbitraries.ts";
-import { encodeChunks } from "./encode-gemini-chunks.ts";
-import type { GeminiBody, GeminiCandidate, GeminiChunk, GeminiPart } from "./gemini-types.ts";
+import { cutEvents, stripPaths } from "../chat-messages/chat-messages-arbitraries.ts";
 import {
   ORIGIN,
   outboundContext,
@@ -13,11 +11,13 @@ import {
   splitBytes,
 } from "../gemini-converse/gemini-converse-arbitraries.ts";
 import {
-  validateCanonicalStream,
   collectReply,
   readEvents,
   readPieces,
+  validateCanonicalStream,
 } from "../stream-helpers.ts";
+import { encodeChunks } from "./encode-gemini-chunks.ts";
+import type { GeminiBody, GeminiCandidate, GeminiChunk, GeminiPart } from "./gemini-types.ts";
 
 const context = outboundContext("gemini");
 const encoder = new TextEncoder();

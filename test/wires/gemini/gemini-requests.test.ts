@@ -1,11 +1,17 @@
 // Requests to Gemini: random round trips, validation by Google's schema, and one test per rule.
 import { describe, expect, test } from "bun:test";
-import { FunctionCallingConfigMode, ThinkingLevel } from "@google/genai";
-import type { Content, GenerationConfig, Tool as SdkTool, ToolConfig } from "@google/genai";
+import {
+  type Content,
+  FunctionCallingConfigMode,
+  type GenerationConfig,
+  ThinkingLevel,
+  type Tool as SdkTool,
+  type ToolConfig,
+} from "@google/genai";
 import * as fc from "fast-check";
-import type { CanonicalRequest, Turn } from "../../../src/inference/canonical/request.ts";
-import type { Part } from "../../../src/inference/canonical/parts.ts";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
+import type { Part } from "../../../src/inference/canonical/parts.ts";
+import type { CanonicalRequest, Turn } from "../../../src/inference/canonical/request.ts";
 import type { Target, WrittenRequest } from "../../../src/inference/canonical/wire.ts";
 import { geminiWire } from "../../../src/inference/wires/gemini/gemini.ts";
 import { stripPaths } from "../chat-messages/chat-messages-arbitraries.ts";

@@ -1,9 +1,9 @@
 // Parses a Gemini request into the canonical form, for round-trip tests.
 import type {
-  OpaqueBlob,
   FilePart,
   ImagePart,
   MediaPart,
+  OpaqueBlob,
   Part,
   ToolResultPart,
 } from "../../../src/inference/canonical/parts.ts";

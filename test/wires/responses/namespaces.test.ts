@@ -3,15 +3,15 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { Fault } from "../../../src/base/fault.ts";
-import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
+import { isObject, type JsonObject } from "../../../src/base/json.ts";
 import type { ToolCallPart } from "../../../src/inference/canonical/parts.ts";
-import { type JsonObject, isObject } from "../../../src/base/json.ts";
-import { replyToEvents } from "../reply-to-events.ts";
+import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import { inputBound } from "../../../src/inference/metering/input-bound.ts";
-import { validateResponsesStream } from "../validate-responses-stream.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
 import { OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "../stream-helpers.ts";
+import { validateResponsesStream } from "../validate-responses-stream.ts";
 
 const RUNS = { numRuns: 200 };
 const USER = { type: "message", role: "user", content: "hi" };

@@ -1,15 +1,16 @@
 // Requests and replies at random, in the form that the Responses API can carry whole.
 import * as fc from "fast-check";
+import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
+import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
 import type {
-  OpaqueBlob,
   Citation,
+  OpaqueBlob,
   Part,
   ReasoningPart,
   ToolCallPart,
   ToolResultPart,
   WireName,
 } from "../../../src/inference/canonical/parts.ts";
-import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
 import type { CanonicalReply, Finish } from "../../../src/inference/canonical/reply.ts";
 import type {
   CanonicalRequest,
@@ -18,7 +19,6 @@ import type {
   Turn,
 } from "../../../src/inference/canonical/request.ts";
 import { replyToEvents } from "../reply-to-events.ts";
-import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import { ORIGIN } from "../stream-helpers.ts";
 
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 3 });

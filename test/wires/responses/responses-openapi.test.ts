@@ -8,8 +8,8 @@ import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { CanonicalRequest } from "../../../src/inference/canonical/request.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
 import { skipUnless } from "../../support/skip.ts";
-import { cutEvents, replies, requests } from "./responses-arbitraries.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "../stream-helpers.ts";
+import { cutEvents, replies, requests } from "./responses-arbitraries.ts";
 
 const SPECS = resolve(
   import.meta.dir,

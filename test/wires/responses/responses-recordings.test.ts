@@ -3,28 +3,28 @@
 import { describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
-import { replyToEvents } from "../reply-to-events.ts";
 import type { ReplyReadContext } from "../../../src/inference/canonical/wire.ts";
-import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
-import { validateResponse, validateResponsesStream } from "../validate-responses-stream.ts";
+import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
 import {
   eventsOf,
-  recordings,
-  skipWithoutRecordings,
   type RecordedEvent,
   type Recording,
+  recordings,
+  skipWithoutRecordings,
 } from "../../support/recordings/recordings.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import {
-  validateCanonicalStream,
   collectReply,
   ORIGIN,
   readEvents,
   sseEvents,
+  validateCanonicalStream,
   writeContext,
   writeEvents,
 } from "../stream-helpers.ts";
+import { validateResponse, validateResponsesStream } from "../validate-responses-stream.ts";
 
 interface ReplySummary {
   text: string;

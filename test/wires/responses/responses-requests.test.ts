@@ -4,20 +4,20 @@ import { errorBody } from "../../../src/base/error-body.ts";
 import { Fault } from "../../../src/base/fault.ts";
 import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
-import { replyToEvents } from "../reply-to-events.ts";
 import type { Target } from "../../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
-import { validateResponsesStream } from "../validate-responses-stream.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
+import { replyToEvents } from "../reply-to-events.ts";
 import {
-  validateCanonicalStream,
   collectReply,
   ORIGIN,
   readEvents,
   sseEvents,
+  validateCanonicalStream,
   writeContext,
   writeEvents,
 } from "../stream-helpers.ts";
+import { validateResponsesStream } from "../validate-responses-stream.ts";
 
 const TARGET: Target = ORIGIN;
 const CONTEXT = {

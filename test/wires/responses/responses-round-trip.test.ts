@@ -4,18 +4,18 @@ import * as fc from "fast-check";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
 import type { ReplyReadContext, Target } from "../../../src/inference/canonical/wire.ts";
 import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
-import { validateResponse, validateResponsesStream } from "../validate-responses-stream.ts";
 import { responsesWire } from "../../../src/inference/wires/responses/responses.ts";
-import { cutEvents, replies, requests } from "./responses-arbitraries.ts";
 import {
-  validateCanonicalStream,
   collectReply,
   ORIGIN,
   readPieces,
   sseEvents,
+  validateCanonicalStream,
   writeContext,
   writeEvents,
 } from "../stream-helpers.ts";
+import { validateResponse, validateResponsesStream } from "../validate-responses-stream.ts";
+import { cutEvents, replies, requests } from "./responses-arbitraries.ts";
 
 const RUNS = { numRuns: 300 };
 const TARGET: Target = {

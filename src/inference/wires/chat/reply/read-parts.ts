@@ -1,6 +1,6 @@
 // Readers of the fields that a stream's deltas and a reply's messages share.
-import type { OpaqueBlob, Citation, ImagePart, MediaPart, Part } from "../../../canonical/parts.ts";
-import { type JsonObject, arrayIn, isObject, objectIn, stringIn } from "../../../../base/json.ts";
+import { arrayIn, isObject, type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
+import type { Citation, ImagePart, MediaPart, OpaqueBlob, Part } from "../../../canonical/parts.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readThinkingList } from "./read-reasoning.ts";
 

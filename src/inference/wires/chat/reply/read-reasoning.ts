@@ -1,13 +1,13 @@
 // Reasoning and annotations have the same format in a caller's history and in a provider's reply.
-import type { OpaqueBlob, Citation, ReasoningPart } from "../../../canonical/parts.ts";
 import {
-  type JsonObject,
   arrayIn,
   isObject,
+  type JsonObject,
   numberIn,
   objectIn,
   stringIn,
 } from "../../../../base/json.ts";
+import type { Citation, OpaqueBlob, ReasoningPart } from "../../../canonical/parts.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 
 /** `reasoning_details` has one entry per part: a text or summary, and the blob that the provider expects back. */

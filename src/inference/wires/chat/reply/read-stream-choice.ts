@@ -1,14 +1,14 @@
 // The state of one choice of a stream: its open parts, and the calls that argument deltas belong to.
+import { isObject, type JsonObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
+import { mintCallId } from "../../../canonical/call-ids.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import type {
-  OpaqueBlob,
   Citation,
+  OpaqueBlob,
   ReasoningPart,
   TokenLogprob,
 } from "../../../canonical/parts.ts";
-import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
-import { type JsonObject, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
-import { mintCallId } from "../../../canonical/call-ids.ts";
 import { callSignature, customCallOf, withOrigin } from "./read-parts.ts";
 
 type TextKind = "text" | "reasoning" | "refusal";

@@ -1,38 +1,38 @@
+import {
+  arrayIn,
+  indexIn,
+  isObject,
+  type JsonObject,
+  numberIn,
+  objectIn,
+  stringIn,
+} from "../../../../base/json.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
 import type { CanonicalEvent } from "../../../canonical/events.ts";
 import type { Citation } from "../../../canonical/parts.ts";
 import {
-  type JsonObject,
-  arrayIn,
-  isObject,
-  numberIn,
-  objectIn,
-  indexIn,
-  stringIn,
-} from "../../../../base/json.ts";
-import {
   parseEvent,
   type ReplyReadContext,
-  type WireStreamReader,
   type WireEvent,
+  type WireStreamReader,
 } from "../../../canonical/wire.ts";
-import { truncatedStreamError } from "../../../canonical/error.ts";
 import { readError } from "../../openai-errors.ts";
-import { readFinish } from "./map-finish-reason.ts";
-import { detailBlob, readAnnotation, readReasoningDetails } from "./read-reasoning.ts";
-import { contentParts, withOrigin, readAudio, readImages, readSources } from "./read-parts.ts";
 import { readLogprobs } from "../../openai-parts.ts";
+import { readFinish } from "./map-finish-reason.ts";
+import { contentParts, readAudio, readImages, readSources, withOrigin } from "./read-parts.ts";
+import { detailBlob, readAnnotation, readReasoningDetails } from "./read-reasoning.ts";
 import {
   addAudio,
   addBlob,
   addCall,
-  addCitation,
-  addText,
   addCallDelta,
+  addCitation,
   addReasoningPart,
+  addText,
   addWholePart,
+  type ChoiceState,
   createChoiceState,
   endParts,
-  type ChoiceState,
 } from "./read-stream-choice.ts";
 
 /** The maximum of `n`. */

@@ -1,4 +1,5 @@
-import type { CanonicalReply, Choice } from "../../../canonical/reply.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import type {
   Citation,
   ImagePart,
@@ -9,9 +10,8 @@ import type {
   TokenLogprob,
   ToolCallPart,
 } from "../../../canonical/parts.ts";
-import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
-import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
+import type { CanonicalReply, Choice } from "../../../canonical/reply.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
 import { writeFinish } from "./map-finish-reason.ts";

@@ -1,12 +1,12 @@
+import { errorBody } from "../../../../base/error-body.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import type { ReasoningPart, TokenLogprob } from "../../../canonical/parts.ts";
 import type { UsageReport } from "../../../canonical/reply.ts";
-import { errorBody } from "../../../../base/error-body.ts";
-import type { JsonObject } from "../../../../base/json.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
-import { createWriter } from "../../stream-writer.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
+import { createWriter } from "../../stream-writer.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
 import {

@@ -1,16 +1,7 @@
 import { invalid } from "../../../../base/fault.ts";
 import {
-  EFFORTS,
-  type CanonicalRequest,
-  type FieldNames,
-  type Reasoning,
-  type Tool,
-  type ToolChoice,
-  type OutputFormat,
-} from "../../../canonical/request.ts";
-import {
-  type JsonObject,
   isObject,
+  type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
@@ -25,8 +16,17 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
-import { readMetadata } from "../../openai-parameters.ts";
 import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
+import {
+  type CanonicalRequest,
+  EFFORTS,
+  type FieldNames,
+  type OutputFormat,
+  type Reasoning,
+  type Tool,
+  type ToolChoice,
+} from "../../../canonical/request.ts";
+import { readMetadata } from "../../openai-parameters.ts";
 import { readTurns } from "./read-turns.ts";
 
 const TOKENS_MAX = 100_000_000;

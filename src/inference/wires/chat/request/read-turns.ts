@@ -1,19 +1,7 @@
 import { invalid } from "../../../../base/fault.ts";
-import type {
-  OpaqueBlob,
-  CacheBreakpoint,
-  Citation,
-  FilePart,
-  MediaPart,
-  Part,
-  ReasoningPart,
-  ToolCallPart,
-  ToolResultPart,
-} from "../../../canonical/parts.ts";
-import type { Turn } from "../../../canonical/request.ts";
 import {
-  type JsonObject,
   isObject,
+  type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
@@ -25,14 +13,26 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
-import { readAnnotation, readReasoningDetails, readThinkingList } from "../reply/read-reasoning.ts";
+import type {
+  CacheBreakpoint,
+  Citation,
+  FilePart,
+  MediaPart,
+  OpaqueBlob,
+  Part,
+  ReasoningPart,
+  ToolCallPart,
+  ToolResultPart,
+} from "../../../canonical/parts.ts";
+import { decodeBlob } from "../../../canonical/reasoning.ts";
+import type { Turn } from "../../../canonical/request.ts";
 import {
   IMAGE_DETAILS,
   readCacheBreakpoint,
   readInputAudio,
   readUrlSource,
 } from "../../openai-parts.ts";
-import { decodeBlob } from "../../../canonical/reasoning.ts";
+import { readAnnotation, readReasoningDetails, readThinkingList } from "../reply/read-reasoning.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(

@@ -1,4 +1,4 @@
-import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import {
   addFieldLoss,
   addToleratedLoss,
@@ -6,7 +6,7 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
-import type { JsonObject } from "../../../../base/json.ts";
+import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { writeCacheKey, writeEffort, writeOpenaiFields } from "../../openai-parameters.ts";
 import { writeResponseFormat } from "./write-response-format.ts";

@@ -1,9 +1,9 @@
-import type { CanonicalRequest } from "../../../canonical/request.ts";
-import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import type { Loss } from "../../../canonical/loss.ts";
+import type { CanonicalRequest } from "../../../canonical/request.ts";
 import {
-  emulateByTool,
   addSchemaInstruction,
+  emulateByTool,
   strictFlag,
 } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";

@@ -1,11 +1,11 @@
-import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
-import {
-  type Loss,
-  addLoss,
-  takeNativeFields,
-  nativeToolLossReason,
-} from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import {
+  addLoss,
+  type Loss,
+  nativeToolLossReason,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
+import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import { outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
 import { addNativeChoiceLoss, allowedTools, effectiveToolChoice } from "../../tool-checks.ts";

@@ -1,4 +1,5 @@
-import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { type CallIds, createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addLoss,
   addPrefillLoss,
@@ -14,9 +15,8 @@ import type {
   ToolCallPart,
   ToolResultPart,
 } from "../../../canonical/parts.ts";
-import type { JsonObject } from "../../../../base/json.ts";
-import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { writePart } from "./write-parts.ts";
 

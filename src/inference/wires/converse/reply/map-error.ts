@@ -1,6 +1,6 @@
 import type { FaultCode } from "../../../../base/fault.ts";
-import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { isObject, objectIn, stringIn } from "../../../../base/json.ts";
+import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 
 /** The runtime's exceptions, by lower-cased name, from error replies and stream frames. */
 const CODE_BY_EXCEPTION: Readonly<Record<string, readonly [FaultCode, number]>> = {

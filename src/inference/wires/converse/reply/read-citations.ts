@@ -1,5 +1,5 @@
+import { arrayIn, type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 import type { Citation } from "../../../canonical/parts.ts";
-import { type JsonObject, arrayIn, objectIn, stringIn } from "../../../../base/json.ts";
 
 /** The citation's source. Its range is the text before it, which the caller adds. */
 export function readCitation(citation: JsonObject): Citation {

@@ -1,19 +1,19 @@
+import { arrayIn, isObject, type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
+import { createReplyCollector } from "../../../canonical/collect-reply.ts";
 import type { CanonicalEvent } from "../../../canonical/events.ts";
 import type { CanonicalReply } from "../../../canonical/reply.ts";
-import { type JsonObject, arrayIn, isObject, objectIn, stringIn } from "../../../../base/json.ts";
-import { createReplyCollector } from "../../../canonical/collect-reply.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
-import { guardrailMessage, stopSequenceOf } from "./read-stream.ts";
 import {
   addNative,
   addToBlock,
   createMessageState,
   endBlock,
   endMessage,
-  startBlock,
   type MessageState,
+  startBlock,
 } from "./read-stream-blocks.ts";
+import { guardrailMessage, stopSequenceOf } from "./read-stream.ts";
 
 /** Replays the reply's blocks as stream events, so that streams and replies are read by the same code. */
 export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {

@@ -1,14 +1,14 @@
 // Reads a message's content blocks, in order, into canonical parts.
-import type { OpaqueBlob, ImagePart, NativePart } from "../../../canonical/parts.ts";
-import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import {
-  type JsonObject,
   arrayIn,
   isObject,
+  type JsonObject,
   objectIn,
   parseObject,
   stringIn,
 } from "../../../../base/json.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
+import type { ImagePart, NativePart, OpaqueBlob } from "../../../canonical/parts.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readCitation } from "./read-citations.ts";
 

@@ -1,12 +1,12 @@
-import type { CanonicalEvent } from "../../../canonical/events.ts";
 import { type JsonObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
+import type { CanonicalEvent } from "../../../canonical/events.ts";
 import {
   parseEvent,
   type ReplyReadContext,
-  type WireStreamReader,
   type WireEvent,
+  type WireStreamReader,
 } from "../../../canonical/wire.ts";
-import { truncatedStreamError } from "../../../canonical/error.ts";
 import { readException } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import {
@@ -14,8 +14,8 @@ import {
   createMessageState,
   endBlock,
   endMessage,
-  startBlock,
   type MessageState,
+  startBlock,
 } from "./read-stream-blocks.ts";
 
 interface ReaderState {

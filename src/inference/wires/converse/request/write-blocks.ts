@@ -1,17 +1,17 @@
 // Writes a request's content blocks.
-import { checkToolInput } from "../../tool-checks.ts";
-import { type JsonObject } from "../../../../base/json.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import type { CallIds } from "../../../canonical/call-ids.ts";
+import { addNativePartLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type {
   Part,
   ReasoningPart,
   ToolCallPart,
   ToolResultPart,
 } from "../../../canonical/parts.ts";
-import type { CallIds } from "../../../canonical/call-ids.ts";
-import { canReplay, addReasoningLoss, addSignatureLoss } from "../../../canonical/reasoning.ts";
-import { takeNativeFields, addNativePartLoss } from "../../../canonical/loss.ts";
+import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import { checkToolInput } from "../../tool-checks.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
-import { writeMedia, type MediaWriteContext } from "./write-media.ts";
+import { type MediaWriteContext, writeMedia } from "./write-media.ts";
 
 export interface BlockWriteContext extends MediaWriteContext {
   readonly ids: CallIds;

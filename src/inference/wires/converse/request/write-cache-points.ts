@@ -1,6 +1,6 @@
-import type { CacheBreakpoint } from "../../../canonical/parts.ts";
-import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import type { Loss } from "../../../canonical/loss.ts";
+import type { CacheBreakpoint } from "../../../canonical/parts.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { familyOf } from "./model-family.ts";
 

@@ -1,7 +1,7 @@
 // Writes images, documents, audio and video, as bytes or as an S3 location.
-import type { FilePart, ImagePart, MediaPart, Source } from "../../../canonical/parts.ts";
-import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import type { Loss } from "../../../canonical/loss.ts";
+import type { FilePart, ImagePart, MediaPart, Source } from "../../../canonical/parts.ts";
 import { addSignatureLoss } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import type { DocumentNames } from "./document-names.ts";

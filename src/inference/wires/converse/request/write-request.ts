@@ -1,7 +1,7 @@
-import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
-import { type Loss, addFieldLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import { emulateByTool, addJsonInstruction } from "../../../canonical/structured-output.ts";
+import { addFieldLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
+import { addJsonInstruction, emulateByTool } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { effectiveToolChoice, requiresToolCall } from "../../tool-checks.ts";
 import { familyOf } from "./model-family.ts";

@@ -1,6 +1,6 @@
-import type { CanonicalRequest } from "../../../canonical/request.ts";
-import { type Loss, addFieldLoss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import { addFieldLoss, type Loss } from "../../../canonical/loss.ts";
+import type { CanonicalRequest } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { familyOf } from "./model-family.ts";
 

@@ -1,15 +1,15 @@
 // Writes the reasoning settings of each model family. Claude takes an effort, or on older models a token budget that must
 // fit into the output limit. It cannot think when a tool call is required, or when it continues a turn that began without
 // thinking.
-import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
-import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import type { Loss } from "../../../canonical/loss.ts";
 import {
-  effortToBudget,
-  clampEffort,
   budgetToEffort,
   canReplay,
+  clampEffort,
+  effortToBudget,
 } from "../../../canonical/reasoning.ts";
+import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { familyOf, reasoningControl } from "./model-family.ts";
 

@@ -1,6 +1,6 @@
-import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
-import { type Loss, addParallelCallsLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import { addParallelCallsLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import { outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
 import {
@@ -8,8 +8,8 @@ import {
   allowedTools,
   checkFunctionTool,
   effectiveToolChoice,
+  type ToolNameRule,
 } from "../../tool-checks.ts";
-import type { ToolNameRule } from "../../tool-checks.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
 
 const TOOL_NAME_RULE: ToolNameRule = {

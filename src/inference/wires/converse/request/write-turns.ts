@@ -1,15 +1,15 @@
-import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
-import {
-  type Loss,
-  takeNativeFields,
-  addFatalLoss,
-  addPrefillLoss,
-} from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
+import {
+  addFatalLoss,
+  addPrefillLoss,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
+import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { createDocumentNames } from "./document-names.ts";
-import { writeBlock, type BlockWriteContext } from "./write-blocks.ts";
+import { type BlockWriteContext, writeBlock } from "./write-blocks.ts";
 import { moveCachePointsBeforeMedia, writeCachePoint } from "./write-cache-points.ts";
 
 interface Message {

@@ -1,6 +1,6 @@
 import type { FaultCode } from "../../../../base/fault.ts";
-import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
+import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 
 /** All codes of google.rpc. */
 const CODE_BY_STATUS: Readonly<Record<string, FaultCode>> = {

@@ -1,13 +1,13 @@
 // Reads the sources of a text. Gemini's ranges are in UTF-8 bytes of the whole text; here they become UTF-16 positions.
-import type { Citation } from "../../../canonical/parts.ts";
 import {
-  type JsonObject,
   arrayIn,
   isObject,
+  type JsonObject,
   numberIn,
   objectIn,
   stringIn,
 } from "../../../../base/json.ts";
+import type { Citation } from "../../../canonical/parts.ts";
 
 /** Grounding metadata of a candidate's chunks so far. */
 export interface Grounding {

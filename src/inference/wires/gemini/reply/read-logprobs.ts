@@ -1,7 +1,7 @@
 import {
-  type JsonObject,
   arrayIn,
   isObject,
+  type JsonObject,
   numberIn,
   objectIn,
   stringIn,

@@ -1,5 +1,5 @@
 // Vertex may stream a tool call's arguments as values at paths: `{jsonPath: "$.items[0].name", stringValue: "Ap"}`.
-import { type JsonObject, arrayIn, isObject, stringIn } from "../../../../base/json.ts";
+import { arrayIn, isObject, type JsonObject, stringIn } from "../../../../base/json.ts";
 
 type Node = Record<string, unknown> | unknown[];
 

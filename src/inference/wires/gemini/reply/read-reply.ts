@@ -1,5 +1,5 @@
-import type { CanonicalReply } from "../../../canonical/reply.ts";
 import { createReplyCollector } from "../../../canonical/collect-reply.ts";
+import type { CanonicalReply } from "../../../canonical/reply.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { readBodyEvents } from "./read-stream.ts";
 

@@ -1,14 +1,14 @@
 // Reads one candidate of a stream into canonical parts.
+import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import type {
-  OpaqueBlob,
   FilePart,
   ImagePart,
   MediaPart,
   NativePart,
+  OpaqueBlob,
   TokenLogprob,
 } from "../../../canonical/parts.ts";
-import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
-import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
 import { mintCallId } from "./call-ids.ts";
 import { citationsOf, type Grounding } from "./read-citations.ts";

@@ -1,16 +1,16 @@
-import type { Usage } from "../../../../base/usage-meters.ts";
-import type { CanonicalEvent } from "../../../canonical/events.ts";
-import type { Finish } from "../../../canonical/reply.ts";
 import {
-  type JsonObject,
   arrayIn,
+  indexIn,
   isObject,
+  type JsonObject,
   numberIn,
   objectIn,
-  indexIn,
   stringIn,
 } from "../../../../base/json.ts";
+import type { Usage } from "../../../../base/usage-meters.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
+import type { CanonicalEvent } from "../../../canonical/events.ts";
+import type { Finish } from "../../../canonical/reply.ts";
 import type { ReplyReadContext, WireStreamReader } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";
 import { readBlockReason, readFinish } from "./map-finish-reason.ts";
@@ -18,9 +18,9 @@ import { addGrounding } from "./read-citations.ts";
 import { readLogprobs } from "./read-logprobs.ts";
 import {
   addPart,
+  type CandidateState,
   createCandidateState,
   endCandidate,
-  type CandidateState,
 } from "./read-stream-candidate.ts";
 
 const CANDIDATES_MAX = 64;

@@ -1,8 +1,8 @@
 // Writes the reasoning settings. Gemini 3 takes a level, Gemini 2.5 a token budget; not all models can turn reasoning off.
-import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
-import type { Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
-import { effortToBudget, clampEffort, budgetToEffort } from "../../../canonical/reasoning.ts";
+import type { Loss } from "../../../canonical/loss.ts";
+import { budgetToEffort, clampEffort, effortToBudget } from "../../../canonical/reasoning.ts";
+import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { reasoningControl } from "./model-generation.ts";
 

@@ -1,11 +1,10 @@
 // Writes tool results. Gemini matches a result to its call by id, or on older models by order, and requires the tool's name.
 import type { JsonObject } from "../../../../base/json.ts";
+import { addLoss, addNativePartLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
 import type { Turn } from "../../../canonical/request.ts";
-import { takeNativeFields, addLoss, addNativePartLoss } from "../../../canonical/loss.ts";
 import { isGenerated } from "../reply/call-ids.ts";
-import { writeMedia } from "./write-parts.ts";
-import type { TurnWriteContext } from "./write-parts.ts";
+import { type TurnWriteContext, writeMedia } from "./write-parts.ts";
 
 /** The results of one turn, in the order of its calls. */
 export function writeToolResults(

@@ -1,10 +1,14 @@
-import type { CanonicalRequest, Tool } from "../../../canonical/request.ts";
-import { type Loss, addParallelCallsLoss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import { addParallelCallsLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
+import type { CanonicalRequest, Tool } from "../../../canonical/request.ts";
 import { outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
-import { addNativeChoiceLoss, checkFunctionTool, effectiveToolChoice } from "../../tool-checks.ts";
-import type { ToolNameRule } from "../../tool-checks.ts";
+import {
+  addNativeChoiceLoss,
+  checkFunctionTool,
+  effectiveToolChoice,
+  type ToolNameRule,
+} from "../../tool-checks.ts";
 
 const TOOL_NAME_RULE: ToolNameRule = {
   pattern: /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/,

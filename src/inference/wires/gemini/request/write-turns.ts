@@ -1,5 +1,14 @@
-import { checkToolInput } from "../../tool-checks.ts";
-import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { createCallIds } from "../../../canonical/call-ids.ts";
+import {
+  addFatalLoss,
+  addLoss,
+  addNativePartLoss,
+  addPrefillLoss,
+  addToleratedLoss,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
 import type {
   FilePart,
   ImagePart,
@@ -9,23 +18,13 @@ import type {
   TextPart,
   ToolCallPart,
 } from "../../../canonical/parts.ts";
-import {
-  type Loss,
-  takeNativeFields,
-  addLoss,
-  addToleratedLoss,
-  addFatalLoss,
-  addPrefillLoss,
-  addNativePartLoss,
-} from "../../../canonical/loss.ts";
-import { type JsonObject } from "../../../../base/json.ts";
-import { createCallIds } from "../../../canonical/call-ids.ts";
-import { addSignatureLoss, canReplay, addReasoningLoss } from "../../../canonical/reasoning.ts";
+import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
+import { checkToolInput } from "../../tool-checks.ts";
 import { isGenerated } from "../reply/call-ids.ts";
 import { isThirdGeneration } from "./model-generation.ts";
-import { writeMedia } from "./write-parts.ts";
-import type { TurnWriteContext } from "./write-parts.ts";
+import { type TurnWriteContext, writeMedia } from "./write-parts.ts";
 import { writeToolResults } from "./write-tool-results.ts";
 
 /** Google's documented signature for another model's call: Gemini 3 rejects a step whose first call has no signature. */

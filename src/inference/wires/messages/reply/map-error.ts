@@ -1,6 +1,6 @@
 import type { FaultCode } from "../../../../base/fault.ts";
-import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 import { isObject, objectIn, stringIn } from "../../../../base/json.ts";
+import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
 
 const CODE_BY_TYPE: Readonly<Record<string, readonly [FaultCode, number]>> = {
   invalid_request_error: ["invalid_request", 400],

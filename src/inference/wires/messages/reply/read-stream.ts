@@ -1,20 +1,20 @@
-import type { NativePart, OpaqueBlob } from "../../../canonical/parts.ts";
-import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
 import {
-  type JsonObject,
   arrayIn,
+  type JsonObject,
   numberIn,
   objectIn,
   parseObject,
   stringIn,
 } from "../../../../base/json.ts";
+import { mintCallId } from "../../../canonical/call-ids.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
+import type { NativePart, OpaqueBlob } from "../../../canonical/parts.ts";
 import {
   parseEvent,
   type ReplyReadContext,
   type WireStreamReader,
 } from "../../../canonical/wire.ts";
-import { truncatedStreamError } from "../../../canonical/error.ts";
-import { mintCallId } from "../../../canonical/call-ids.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { readCitation } from "./read-citation.ts";

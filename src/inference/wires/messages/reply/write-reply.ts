@@ -1,4 +1,6 @@
-import type { CanonicalReply } from "../../../canonical/reply.ts";
+import { type JsonObject, parseObject } from "../../../../base/json.ts";
+import { encodeCallId } from "../../../canonical/call-ids.ts";
+import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import type {
   Citation,
   Part,
@@ -6,10 +8,8 @@ import type {
   TextPart,
   ToolCallPart,
 } from "../../../canonical/parts.ts";
-import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
-import { type JsonObject, parseObject } from "../../../../base/json.ts";
-import { encodeCallId } from "../../../canonical/call-ids.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
+import type { CanonicalReply } from "../../../canonical/reply.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { initialUsage, writeUsage } from "./map-usage.ts";

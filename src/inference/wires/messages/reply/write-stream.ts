@@ -1,12 +1,12 @@
 // This API has one open content block at a time.
-import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
-import type { Finish, UsageReport } from "../../../canonical/reply.ts";
-import { type Loss, addPartLoss } from "../../../canonical/loss.ts";
-import { encodeCallId } from "../../../canonical/call-ids.ts";
-import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";
-import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
 import { errorBody } from "../../../../base/error-body.ts";
+import { encodeCallId } from "../../../canonical/call-ids.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
+import { addPartLoss, type Loss } from "../../../canonical/loss.ts";
+import { encodeBlob } from "../../../canonical/reasoning.ts";
+import type { Finish, UsageReport } from "../../../canonical/reply.ts";
+import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
+import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { initialUsage, writeUsage } from "./map-usage.ts";
 import {

@@ -1,15 +1,5 @@
 // Content blocks of a request.
 import { invalid } from "../../../../base/fault.ts";
-import type {
-  CacheBreakpoint,
-  Citation,
-  FilePart,
-  Part,
-  Source,
-  TextPart,
-  ToolCallPart,
-  ToolResultPart,
-} from "../../../canonical/parts.ts";
 import {
   type JsonObject,
   mustBeArray,
@@ -24,8 +14,18 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
-import { COMMON_IMAGE_TYPES } from "../../../canonical/media-sources.ts";
 import { decodeCallId } from "../../../canonical/call-ids.ts";
+import { COMMON_IMAGE_TYPES } from "../../../canonical/media-sources.ts";
+import type {
+  CacheBreakpoint,
+  Citation,
+  FilePart,
+  Part,
+  Source,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+} from "../../../canonical/parts.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 import { readCitation } from "../reply/read-citation.ts";
 

@@ -1,12 +1,4 @@
 import { invalid } from "../../../../base/fault.ts";
-import type {
-  CanonicalRequest,
-  FieldNames,
-  Reasoning,
-  Tool,
-  ToolChoice,
-  OutputFormat,
-} from "../../../canonical/request.ts";
 import {
   type JsonObject,
   mustBeArray,
@@ -23,6 +15,14 @@ import {
   unknownFields,
 } from "../../../../base/json.ts";
 import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
+import type {
+  CanonicalRequest,
+  FieldNames,
+  OutputFormat,
+  Reasoning,
+  Tool,
+  ToolChoice,
+} from "../../../canonical/request.ts";
 import { readCache } from "./read-blocks.ts";
 import { readTurns } from "./read-turns.ts";
 

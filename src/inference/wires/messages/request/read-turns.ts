@@ -1,3 +1,4 @@
+import { invalid } from "../../../../base/fault.ts";
 import {
   type JsonObject,
   mustBeArray,
@@ -7,7 +8,6 @@ import {
 } from "../../../../base/json.ts";
 import type { Part } from "../../../canonical/parts.ts";
 import type { Turn } from "../../../canonical/request.ts";
-import { invalid } from "../../../../base/fault.ts";
 import { readBlocks, readText } from "./read-blocks.ts";
 
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set(["role", "content"]);

@@ -1,16 +1,6 @@
 // Content blocks of a request.
-import type {
-  CacheBreakpoint,
-  FilePart,
-  ImagePart,
-  Part,
-  ReasoningPart,
-  Source,
-  ToolCallPart,
-  ToolResultPart,
-  TextPart,
-} from "../../../canonical/parts.ts";
-import { checkToolInput } from "../../tool-checks.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import type { CallIds } from "../../../canonical/call-ids.ts";
 import {
   addLoss,
   addNativePartLoss,
@@ -18,11 +8,21 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
-import { type JsonObject } from "../../../../base/json.ts";
-import type { CallIds } from "../../../canonical/call-ids.ts";
 import { COMMON_IMAGE_TYPES } from "../../../canonical/media-sources.ts";
+import type {
+  CacheBreakpoint,
+  FilePart,
+  ImagePart,
+  Part,
+  ReasoningPart,
+  Source,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+} from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import type { Target } from "../../../canonical/wire.ts";
+import { checkToolInput } from "../../tool-checks.ts";
 
 export interface BlockWriteContext {
   readonly target: Target;

@@ -1,3 +1,11 @@
+import type { JsonObject } from "../../../../base/json.ts";
+import {
+  addFieldLoss,
+  addToleratedLoss,
+  fieldPath,
+  type Loss,
+  takeNativeFields,
+} from "../../../canonical/loss.ts";
 import type {
   CanonicalRequest,
   RequestField,
@@ -5,16 +13,8 @@ import type {
   ToolChoice,
 } from "../../../canonical/request.ts";
 import {
-  type Loss,
-  addFieldLoss,
-  takeNativeFields,
-  addToleratedLoss,
-  fieldPath,
-} from "../../../canonical/loss.ts";
-import type { JsonObject } from "../../../../base/json.ts";
-import {
-  emulateByTool,
   addJsonInstruction,
+  emulateByTool,
   outputToolDefinition,
 } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";

@@ -1,14 +1,14 @@
 // Claude's reasoning is set by an effort, or on older models by a token budget below `max_tokens`. Claude rejects thinking
 // with a forced tool call, and a budget when it continues a turn that did not start with its own thinking.
-import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
-import { addToleratedLoss, fieldPath, type Loss } from "../../../canonical/loss.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import { addToleratedLoss, fieldPath, type Loss } from "../../../canonical/loss.ts";
 import {
-  effortToBudget,
-  clampEffort,
   budgetToEffort,
   canReplay,
+  clampEffort,
+  effortToBudget,
 } from "../../../canonical/reasoning.ts";
+import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 
 const BUDGET_MIN = 1_024;

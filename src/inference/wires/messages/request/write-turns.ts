@@ -1,16 +1,16 @@
-import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { createCallIds } from "../../../canonical/call-ids.ts";
 import {
+  addFatalLoss,
   addLoss,
   addPrefillLoss,
   type Loss,
   takeNativeFields,
-  addFatalLoss,
 } from "../../../canonical/loss.ts";
 import type { Part } from "../../../canonical/parts.ts";
-import type { JsonObject } from "../../../../base/json.ts";
-import { createCallIds } from "../../../canonical/call-ids.ts";
+import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
-import { writeBlock, type BlockWriteContext } from "./write-blocks.ts";
+import { type BlockWriteContext, writeBlock } from "./write-blocks.ts";
 
 type Role = "user" | "assistant" | "system";
 

@@ -1,15 +1,15 @@
 // This API groups tools in namespaces; the others have one flat list. There a tool's name is made of both names and is the
 // same in every call of a conversation; replies are written with both names again.
 import { invalid } from "../../../../base/fault.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import { shortDigest } from "../../../canonical/call-ids.ts";
+import type { ToolCallPart } from "../../../canonical/parts.ts";
 import type {
   CustomTool,
   FunctionTool,
   NamespaceMembership,
   Tool,
 } from "../../../canonical/request.ts";
-import type { ToolCallPart } from "../../../canonical/parts.ts";
-import type { JsonObject } from "../../../../base/json.ts";
 
 export type NamespacedTool = (FunctionTool | CustomTool) & { readonly member: NamespaceMembership };
 

@@ -1,19 +1,19 @@
 // Items that are both in a reply's output and in a caller's history.
-import type {
-  OpaqueBlob,
-  Citation,
-  ImagePart,
-  NativeFields,
-  ReasoningPart,
-} from "../../../canonical/parts.ts";
 import {
-  type JsonObject,
   arrayIn,
   isObject,
+  type JsonObject,
   numberIn,
   objectIn,
   stringIn,
 } from "../../../../base/json.ts";
+import type {
+  Citation,
+  ImagePart,
+  NativeFields,
+  OpaqueBlob,
+  ReasoningPart,
+} from "../../../canonical/parts.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 
 /**

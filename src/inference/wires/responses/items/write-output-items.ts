@@ -1,6 +1,6 @@
 // Writes items that are both in a reply's output and in the history sent to a provider.
-import type { Citation, ReasoningPart, TokenLogprob } from "../../../canonical/parts.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import type { Citation, ReasoningPart, TokenLogprob } from "../../../canonical/parts.ts";
 
 /**
  * Whether a reasoning part belongs to the same item as the part before it. An item has one id, its summaries come before its

@@ -1,18 +1,18 @@
-import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
+import type { JsonObject } from "../../../../base/json.ts";
 import {
-  type Loss,
   addLoss,
   addToleratedLoss,
-  takeNativeFields,
+  type Loss,
   nativeToolLossReason,
+  takeNativeFields,
 } from "../../../canonical/loss.ts";
-import type { JsonObject } from "../../../../base/json.ts";
+import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { addNativeChoiceLoss } from "../../tool-checks.ts";
 import {
-  namespacedNameOf,
   groupByNamespace,
   isNamespacedTool,
+  namespacedNameOf,
   type NamespacedTool,
 } from "./namespaces.ts";
 

@@ -1,6 +1,6 @@
 import type { Response, ResponseStatus } from "openai/resources/responses/responses";
-import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
+import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 type IncompleteReason = NonNullable<Response.IncompleteDetails["reason"]>;
 

@@ -1,31 +1,31 @@
-import type {
-  OpaqueBlob,
-  ImagePart,
-  Part,
-  ReasoningPart,
-  ToolCallPart,
-} from "../../../canonical/parts.ts";
-import type { CanonicalReply } from "../../../canonical/reply.ts";
 import {
-  type JsonObject,
   arrayIn,
   isObject,
+  type JsonObject,
   numberIn,
   objectIn,
   stringIn,
   unknownFields,
 } from "../../../../base/json.ts";
 import { mintCallId } from "../../../canonical/call-ids.ts";
+import type {
+  ImagePart,
+  OpaqueBlob,
+  Part,
+  ReasoningPart,
+  ToolCallPart,
+} from "../../../canonical/parts.ts";
+import type { CanonicalReply } from "../../../canonical/reply.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
-import { readFinish } from "./map-finish-reason.ts";
+import { readLogprobs } from "../../openai-parts.ts";
 import {
   generatedImageOf,
-  signsNextPart,
   phaseOf,
   readAnnotations,
   readReasoningItem,
+  signsNextPart,
 } from "../items/read-output-items.ts";
-import { readLogprobs } from "../../openai-parts.ts";
+import { readFinish } from "./map-finish-reason.ts";
 
 const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set(
   "type id item_id output_index call_id name arguments input status".split(" "),

@@ -1,17 +1,17 @@
 // The state of a stream's items and of their parts. Some servers change an item's id between events, so items are found by
 // index; some omit deltas or end events, so what a later event adds to the deltas is emitted then.
-import type { OpaqueBlob, TokenLogprob } from "../../../canonical/parts.ts";
+import { arrayIn, isObject, type JsonObject, numberIn, stringIn } from "../../../../base/json.ts";
+import { mintCallId } from "../../../canonical/call-ids.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
-import { type JsonObject, arrayIn, isObject, numberIn, stringIn } from "../../../../base/json.ts";
+import type { OpaqueBlob, TokenLogprob } from "../../../canonical/parts.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
+import { readLogprobs } from "../../openai-parts.ts";
 import {
   encryptedBlobOf,
   generatedImageOf,
-  signsNextPart,
   readAnnotation,
+  signsNextPart,
 } from "../items/read-output-items.ts";
-import { readLogprobs } from "../../openai-parts.ts";
-import { mintCallId } from "../../../canonical/call-ids.ts";
 import { argumentsIn, callHead } from "./read-reply.ts";
 
 /** The kind of a text within its item. */

@@ -1,12 +1,12 @@
+import { arrayIn, type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
+import { truncatedStreamError } from "../../../canonical/error.ts";
 import type { CanonicalEvent } from "../../../canonical/events.ts";
-import { type JsonObject, arrayIn, objectIn, stringIn } from "../../../../base/json.ts";
 import {
   parseEvent,
   type ReplyReadContext,
-  type WireStreamReader,
   type WireEvent,
+  type WireStreamReader,
 } from "../../../canonical/wire.ts";
-import { truncatedStreamError } from "../../../canonical/error.ts";
 import { readError } from "../../openai-errors.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { readReplyHead } from "./read-reply.ts";
@@ -20,8 +20,8 @@ import {
   endArguments,
   endItem,
   finishItems,
-  type TextSlot,
   type ItemsState,
+  type TextSlot,
 } from "./read-stream-items.ts";
 
 interface ReaderState {

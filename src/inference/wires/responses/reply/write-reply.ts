@@ -1,3 +1,5 @@
+import type { JsonObject } from "../../../../base/json.ts";
+import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import type {
   OpaqueBlob,
   Part,
@@ -6,11 +8,9 @@ import type {
   TextPart,
   ToolCallPart,
 } from "../../../canonical/parts.ts";
-import type { CanonicalReply, Choice } from "../../../canonical/reply.ts";
-import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
-import type { Tool } from "../../../canonical/request.ts";
-import type { JsonObject } from "../../../../base/json.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
+import type { CanonicalReply, Choice } from "../../../canonical/reply.ts";
+import type { Tool } from "../../../canonical/request.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../../canonical/wire.ts";
 import { toNamespacedCall } from "../items/namespaces.ts";
 import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";

@@ -1,13 +1,13 @@
 // The Response object without its output. Clients of this API expect the request's fields to be repeated in it.
+import type { JsonObject } from "../../../../base/json.ts";
 import type { CanonicalReply, Finish, UsageReport } from "../../../canonical/reply.ts";
 import type { CanonicalRequest, Tool, Turn } from "../../../canonical/request.ts";
-import type { JsonObject } from "../../../../base/json.ts";
 import type { ReplyWriteContext } from "../../../canonical/wire.ts";
 import { openaiServiceTier } from "../../openai-tiers.ts";
-import { writeFinish, type WrittenFinish } from "./map-finish-reason.ts";
-import { writeUsage } from "./map-usage.ts";
 import { groupByNamespace } from "../items/namespaces.ts";
 import { toolChoiceObject, toolObject } from "../items/write-tools.ts";
+import { writeFinish, type WrittenFinish } from "./map-finish-reason.ts";
+import { writeUsage } from "./map-usage.ts";
 
 export type ReplyHead = Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier">;
 

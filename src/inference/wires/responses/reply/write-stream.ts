@@ -1,18 +1,23 @@
 // This API has events for the start and end of each item and part, and repeats the full content at each end. One item is
 // open at a time; it ends when another begins, because consecutive parts of one kind share an item.
-import type { OpaqueBlob, NativePart } from "../../../canonical/parts.ts";
-import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
-import type { Finish, UsageReport } from "../../../canonical/reply.ts";
-import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
 import {
   failedResponseError,
   openaiError,
   responsesErrorFields,
 } from "../../../../base/error-body.ts";
 import type { JsonObject } from "../../../../base/json.ts";
+import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
+import { addLoss, addPartLoss, type Loss } from "../../../canonical/loss.ts";
+import type { NativePart, OpaqueBlob } from "../../../canonical/parts.ts";
 import { encodeBlob } from "../../../canonical/reasoning.ts";
-import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";
+import type { Finish, UsageReport } from "../../../canonical/reply.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../../canonical/wire.ts";
+import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";
+import { toNamespacedCall } from "../items/namespaces.ts";
+import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";
+import { writeAnnotation, writeLogprobs } from "../items/write-output-items.ts";
+import { idBase, imageItem, refusalParts, signatureItem } from "./write-reply.ts";
+import { type ReplyHead, writeResponse } from "./write-response-object.ts";
 import {
   beginPart,
   beginReasoning,
@@ -22,17 +27,12 @@ import {
   frame,
   openCall,
   openPart,
+  type OutputSlot,
+  type OutputState,
   writeLogprobsDelta,
   writeText,
   writeWholeItem,
-  type OutputState,
-  type OutputSlot,
 } from "./write-stream-items.ts";
-import { toNamespacedCall } from "../items/namespaces.ts";
-import { IMAGE_ID_PREFIX } from "../items/read-output-items.ts";
-import { writeAnnotation, writeLogprobs } from "../items/write-output-items.ts";
-import { idBase, imageItem, refusalParts, signatureItem } from "./write-reply.ts";
-import { writeResponse, type ReplyHead } from "./write-response-object.ts";
 
 interface WriterState {
   readonly context: ReplyWriteContext;

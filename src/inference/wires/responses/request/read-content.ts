@@ -1,12 +1,5 @@
 // Reads the content of a message or of a tool's output.
 import { invalid } from "../../../../base/fault.ts";
-import type {
-  CacheBreakpoint,
-  FilePart,
-  NativeFields,
-  Part,
-  Source,
-} from "../../../canonical/parts.ts";
 import {
   type JsonObject,
   mustBeArray,
@@ -16,6 +9,13 @@ import {
   optionalOneOf,
   optionalString,
 } from "../../../../base/json.ts";
+import type {
+  CacheBreakpoint,
+  FilePart,
+  NativeFields,
+  Part,
+  Source,
+} from "../../../canonical/parts.ts";
 import {
   IMAGE_DETAILS,
   readCacheBreakpoint,

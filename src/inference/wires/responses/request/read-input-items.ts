@@ -1,10 +1,8 @@
 // Reads the items of `input` as turns. Consecutive items of the model are one turn.
 import { invalid } from "../../../../base/fault.ts";
-import type { OpaqueBlob, Part, ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
-import type { Tool, Turn } from "../../../canonical/request.ts";
 import {
-  type JsonObject,
   isObject,
+  type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
@@ -14,14 +12,16 @@ import {
   unknownFields,
 } from "../../../../base/json.ts";
 import { decodeCallId } from "../../../canonical/call-ids.ts";
+import type { OpaqueBlob, Part, ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
+import type { Tool, Turn } from "../../../canonical/request.ts";
 import { flatToolName } from "../items/namespaces.ts";
-import { readContent } from "./read-content.ts";
 import {
   generatedImageOf,
   phaseOf,
-  signsNextPart,
   readReasoningItem,
+  signsNextPart,
 } from "../items/read-output-items.ts";
+import { readContent } from "./read-content.ts";
 
 const ROLES = ["user", "assistant", "system", "developer"] as const;
 const MESSAGE_FIELDS: ReadonlySet<string> = new Set("type role content id status phase".split(" "));

@@ -1,14 +1,7 @@
 import {
-  type CanonicalRequest,
-  type FieldNames,
-  type Reasoning,
-  type Turn,
-  EFFORTS,
-  type OutputFormat,
-} from "../../../canonical/request.ts";
-import {
   type JsonObject,
   mustBeName,
+  mustBeObject,
   oneOf,
   optionalArray,
   optionalBoolean,
@@ -17,11 +10,18 @@ import {
   optionalObject,
   optionalOneOf,
   optionalString,
-  mustBeObject,
   unknownFields,
 } from "../../../../base/json.ts";
-import { readMetadata } from "../../openai-parameters.ts";
 import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
+import {
+  type CanonicalRequest,
+  EFFORTS,
+  type FieldNames,
+  type OutputFormat,
+  type Reasoning,
+  type Turn,
+} from "../../../canonical/request.ts";
+import { readMetadata } from "../../openai-parameters.ts";
 import { readTurns } from "./read-input-items.ts";
 import { readToolChoice, readTools } from "./read-tools.ts";
 

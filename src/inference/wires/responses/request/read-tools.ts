@@ -1,7 +1,6 @@
-import type { FunctionTool, NativeTool, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
-  type JsonObject,
   isObject,
+  type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
@@ -13,12 +12,13 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
+import type { FunctionTool, NativeTool, Tool, ToolChoice } from "../../../canonical/request.ts";
 import {
-  toNamespacedTool,
   flatToolName,
   isNamespacedTool,
   type NamespacedTool,
   rejectDuplicateNames,
+  toNamespacedTool,
 } from "../items/namespaces.ts";
 
 const FUNCTION_FIELDS: ReadonlySet<string> = new Set(

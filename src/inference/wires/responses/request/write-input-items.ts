@@ -1,4 +1,5 @@
-import type { CanonicalRequest, Tool, Turn } from "../../../canonical/request.ts";
+import type { JsonObject } from "../../../../base/json.ts";
+import { type CallIds, createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addPrefillLoss,
   addToolErrorLoss,
@@ -12,17 +13,16 @@ import type {
   ToolCallPart,
   ToolResultPart,
 } from "../../../canonical/parts.ts";
-import type { JsonObject } from "../../../../base/json.ts";
-import { createCallIds, type CallIds } from "../../../canonical/call-ids.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import type { CanonicalRequest, Tool, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { toNamespacedCall } from "../items/namespaces.ts";
-import { writeCache, writePart } from "./write-content.ts";
 import {
   continuesReasoningItem,
   reasoningItem,
   writeAnnotation,
 } from "../items/write-output-items.ts";
+import { writeCache, writePart } from "./write-content.ts";
 
 interface WriteContext {
   readonly tools: readonly Tool[] | undefined;

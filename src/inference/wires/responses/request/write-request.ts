@@ -1,4 +1,4 @@
-import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
+import { isObject, type JsonObject } from "../../../../base/json.ts";
 import {
   addFieldLoss,
   addToleratedLoss,
@@ -6,13 +6,13 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
-import { type JsonObject, isObject } from "../../../../base/json.ts";
+import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
 import { strictFlag } from "../../../canonical/structured-output.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { writeCacheKey, writeEffort, writeOpenaiFields } from "../../openai-parameters.ts";
+import { writeTools } from "../items/write-tools.ts";
 import { INCLUDE_ENCRYPTED_REASONING, INCLUDE_LOGPROBS } from "./read-request.ts";
 import { writeItems } from "./write-input-items.ts";
-import { writeTools } from "../items/write-tools.ts";
 
 const OUTPUT_TOKENS_MIN = 16;
 
