@@ -1,16 +1,16 @@
-// Accounts: made by an agent without anybody's leave, and read. It owns the tables account and account_creation. The
-// starting credit is a gift that strangers can ask for, so how much is given away in an hour and a day is bounded.
+// Accounts, which agents create without authentication. It owns the tables account and account_creation. Creations per network
+// and starting credit per day are limited, because anyone can ask for them.
 
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money.ts";
-import { DAY_MS, HOUR_MS } from "../base/time.ts";
+import { DAY_MS, HOUR_MS, SECOND_MS } from "../base/time.ts";
 import { type Reader, text, textOrNull, type Tx, integer, integerOrNull } from "../store/db.ts";
 
 /** Specification, Limits: 0.05 USD. */
 export const STARTING_CREDIT: Nano = 50_000n * NANO_PER_CREDIT;
 
-/** A wider network may make this many times what a narrow one may: several people share it. */
+/** Several people share a wide network, so its limit is this many times that of a narrow one. */
 const WIDE_NETWORK_FACTOR = 4;
 const ALL_NETWORKS = "*";
 
@@ -22,15 +22,15 @@ export interface Account {
 }
 
 export interface CreationLimits {
-  /** Accounts an hour from one network; zero for no limit. */
+  /** Accounts per hour and network; zero for no limit. */
   readonly perHour: number;
-  /** What may be given away in a UTC day; zero for no limit. */
+  /** Starting credit per UTC day; zero for no limit. */
   readonly grantPerDay: Nano;
 }
 
 export interface NewAccount {
   readonly email: string | null;
-  /** The networks that the request came from, narrow and wide. */
+  /** The narrow and the wide network of the client. */
   readonly networks: readonly [string, string];
   readonly now: number;
 }
@@ -77,12 +77,11 @@ export async function getAccount(reader: Reader, id: string): Promise<Account> {
   };
 }
 
-/** Forgets counts that bound nothing any more. */
 export async function sweepCreationCounts(tx: Tx, now: number): Promise<void> {
   await tx.run("delete from account_creation where hour < ?", [now - 2 * DAY_MS]);
 }
 
-// The counts are raised first and checked after, in one transaction: two requests at once cannot both be the last.
+// Increments before it checks, in one transaction, so that concurrent requests cannot both take the last place.
 async function countCreation(
   tx: Tx,
   { networks, now }: NewAccount,
@@ -101,7 +100,7 @@ async function countCreation(
       if (created > max)
         throw rateLimitedFault(
           `too many accounts from ${network}`,
-          "Too many accounts were created from this network.",
+          "Too many accounts were created from your network.",
           hour + HOUR_MS - now,
         );
     }
@@ -111,7 +110,7 @@ async function countCreation(
     if (granted > limits.grantPerDay)
       throw rateLimitedFault(
         "daily grant budget spent",
-        "Today's starting credit has been given away.",
+        "Today's starting credit for new accounts is used up.",
         day + DAY_MS - now,
       );
   }
@@ -128,13 +127,13 @@ async function incrementCount(
      returning created, granted`,
     [prefix, hour, STARTING_CREDIT],
   );
-  if (row === undefined) throw new Error("a count was not raised");
+  if (row === undefined) throw new Error("the account count was not returned");
   return { created: integer(row, "created"), granted: toNano(row["granted"]) };
 }
 
 function rateLimitedFault(detail: string, message: string, waitMs: number): Fault {
   return new Fault("rate_limited", detail, {
     message: `${message} Wait for \`retry-after\` seconds, or use a key that you already have.`,
-    retryAfterSeconds: waitMs / 1_000,
+    retryAfterSeconds: waitMs / SECOND_MS,
   });
 }

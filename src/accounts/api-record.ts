@@ -1,4 +1,4 @@
-// How an account is shown: its public record, and one example for the documents.
+// The public record of an account.
 
 import { z } from "zod";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
@@ -7,9 +7,11 @@ import type { Account } from "./accounts.ts";
 export const AccountRecord = z
   .object({
     id: z.string().meta({ description: "Begins with `acct_`." }),
-    email: z.string().nullable().meta({ description: "null when none was given." }),
+    email: z.string().nullable().meta({ description: "null if none was given." }),
     created_at: z.string(),
-    claimed_at: z.string().nullable().meta({ description: "When a human took it over." }),
+    claimed_at: z.string().nullable().meta({
+      description: "When a person claimed the account; null if unclaimed.",
+    }),
     origin: z.literal("agent"),
   })
   .meta({ id: "Account" });

@@ -1,5 +1,5 @@
-// An owner's invitations: bound to an email address, which whoever accepts must have verified. It owns the table
-// invitation. Nothing is mailed; the person sees the invitation when they sign in.
+// Invitations to a workspace. It owns the table invitation. An invitation is bound to an email address, which the invited person
+// must have verified. No email is sent: the invitation is shown after sign-in.
 
 import { emailError, foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
@@ -23,12 +23,12 @@ export interface Invitation {
 export interface NewInvitation {
   readonly accountId: string;
   readonly email: string;
-  /** The inviting person's own address, as the invited one will see it. */
+  /** The email address of the inviting person, which the invited one sees. */
   readonly invitedBy: string;
   readonly now: number;
 }
 
-/** Invites somebody; a second invitation of the same address takes the place of the first. */
+/** A second invitation of the same address replaces the first. */
 export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation> {
   const { accountId, invitedBy, now } = request;
   const trimmed = request.email.trim();
@@ -36,13 +36,13 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
   if (error !== undefined) throw invalid("email", `\`email\` ${error}.`);
   const email = foldEmail(trimmed);
   if (email === foldEmail(invitedBy))
-    throw invalid("email", "That is your own address, and you belong to this workspace already.");
+    throw invalid("email", "This is your own email address. You are already a member.");
   await lockWorkspace(tx, accountId);
   await tx.run("delete from invitation where account_id = ? and email = ?", [accountId, email]);
   const open = await listInvitations(tx, accountId, now);
   if (open.length >= OPEN_MAX)
     throw new Fault("conflict", "too many invitations", {
-      message: `A workspace may have ${OPEN_MAX} open invitations. Withdraw one first.`,
+      message: `A workspace can have ${OPEN_MAX} open invitations. Withdraw one first.`,
     });
   const id = newId("inst", now);
   await tx.run(
@@ -52,7 +52,7 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
   return { id, accountId, email, invitedBy, createdAt: now, expiresAt: now + LIFETIME_MS };
 }
 
-/** Answers the address that was invited; undefined where the invitation is not there any more. */
+/** Returns the invited email address; undefined if the invitation does not exist. */
 export async function withdrawInvitation(
   tx: Tx,
   accountId: string,
@@ -77,7 +77,7 @@ export async function listInvitations(
   return rows.map(toInvitation);
 }
 
-/** What waits for the person with this verified address. */
+/** `email` must be a verified address. */
 export async function listInvitationsForEmail(
   reader: Reader,
   email: string,
@@ -92,13 +92,13 @@ export async function listInvitationsForEmail(
 
 export interface InvitationResult {
   readonly accountId: string;
-  /** Undefined where they declined. */
+  /** Undefined if declined. */
   readonly role: Role | undefined;
-  /** False where they declined, or belonged to the workspace before. */
+  /** False if declined, or if the person already was a member. */
   readonly hasJoined: boolean;
 }
 
-/** Ends an invitation, and makes its addressee a developer where they accept. */
+/** Ends an invitation; on acceptance, the person becomes a developer. */
 export async function respondToInvitation(
   tx: Tx,
   response: {
@@ -116,7 +116,7 @@ export async function respondToInvitation(
   );
   if (row === undefined) throw invitationNotFound();
   const { accountId } = toInvitation(row);
-  // Whoever withdraws or answers it at the same moment may have been first.
+  // A concurrent withdrawal or response may have been first.
   if ((await tx.run("delete from invitation where id = ?", [id])) !== 1) throw invitationNotFound();
   if (!accept) return { accountId, role: undefined, hasJoined: false };
   await lockWorkspace(tx, accountId);
@@ -130,7 +130,7 @@ export async function respondToInvitation(
 
 function invitationNotFound(): Fault {
   return new Fault("not_found", "no such invitation", {
-    message: "That invitation was withdrawn or has expired.",
+    message: "The invitation was withdrawn or has expired.",
   });
 }
 

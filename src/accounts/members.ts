@@ -1,5 +1,5 @@
-// An account is a workspace once a human has claimed it: who belongs to it, in which role, and what each role may do.
-// It owns the table membership. A workspace has one owner: `owner_of` is unique.
+// Members of a workspace (a claimed account) and the permissions of their roles. It owns the table membership. A workspace has
+// one owner: `owner_of` is unique.
 
 import { Fault } from "../base/fault.ts";
 import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
@@ -7,7 +7,7 @@ import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
 export const ROLES = ["owner", "developer"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** What each role may do, for the console and for every route that a person reaches. */
+/** For all routes with a session. */
 export const ROLE_PERMISSIONS = {
   "workspace.read": { owner: true, developer: true },
   "workspace.rename": { owner: true, developer: false },
@@ -57,12 +57,11 @@ export interface NewMember {
   readonly accountId: string;
   readonly personId: string;
   readonly role: Role;
-  /** What added them, such as the id of a claim attempt. */
+  /** What added the person, such as the id of a claim attempt. */
   readonly via: string;
   readonly now: number;
 }
 
-/** A change that a human made, for those who want to know. */
 export interface MemberChange {
   readonly kind:
     | "member.invited"
@@ -72,7 +71,7 @@ export interface MemberChange {
     | "owner.changed";
   readonly accountId: string;
   readonly actor: { readonly personId: string; readonly email: string };
-  /** The person or the invitation. */
+  /** The id of the person or the invitation. */
   readonly target: string;
   readonly email?: string;
   readonly role?: string;
@@ -80,7 +79,7 @@ export interface MemberChange {
   readonly now: number;
 }
 
-/** Whoever changes who belongs to a workspace locks it first, so that two changes come one after the other. */
+/** Every change of members takes this lock first, so that changes are serialized. */
 export async function lockWorkspace(
   tx: Tx,
   accountId: string,
@@ -90,17 +89,17 @@ export async function lockWorkspace(
   return { isClaimed: row["claimed_at"] !== null };
 }
 
-/** Turns a locked, unclaimed account into a workspace with an owner. */
+/** The account must be locked and unclaimed. */
 export async function claimWorkspace(tx: Tx, member: Omit<NewMember, "role">): Promise<void> {
-  const taken = await tx.run(
+  const updated = await tx.run(
     "update account set claimed_at = ? where id = ? and claimed_at is null",
     [member.now, member.accountId],
   );
-  if (taken !== 1) throw new Error(`account ${member.accountId} has an owner`);
+  if (updated !== 1) throw new Error(`account ${member.accountId} is already claimed`);
   await insertMember(tx, { ...member, role: "owner" });
 }
 
-/** Adds a developer; whoever belongs to the workspace already keeps their role. Answers the role. */
+/** Adds a developer and returns the role; a member keeps the role they have. */
 export async function addDeveloper(tx: Tx, member: Omit<NewMember, "role">): Promise<Role> {
   const role = await roleOf(tx, member.accountId, member.personId);
   if (role !== undefined) return role;
@@ -120,7 +119,7 @@ export async function roleOf(
   return row === undefined ? undefined : toRole(row);
 }
 
-/** The role of a person who may do this in a workspace; a stranger learns nothing about it. */
+/** Throws 404 for people who are not members, so that they cannot find out which workspaces exist. */
 export async function requirePermission(
   reader: Reader,
   accountId: string,
@@ -130,13 +129,13 @@ export async function requirePermission(
   const role = await roleOf(reader, accountId, personId);
   if (role === undefined) throw workspaceNotFound();
   if (!hasPermission(role, permission))
-    throw new Fault("forbidden", `a ${role} may not ${permission}`, {
-      message: "Your role in this workspace does not allow that. Ask its owner.",
+    throw new Fault("forbidden", `role ${role} lacks permission ${permission}`, {
+      message: "Your role in this workspace does not allow this. Ask the owner.",
     });
   return role;
 }
 
-/** Everybody in a workspace, the owner first. */
+/** The owner first. */
 export async function listAllMembers(
   reader: Reader,
   accountId: string,
@@ -149,11 +148,10 @@ export async function listAllMembers(
 
 export interface MemberPageRequest {
   readonly limit: number;
-  /** The first of the page, as `cursorOfMember` tells them; absent for the owner, who comes before all. */
+  /** The `memberCursor` of the first member on the page; absent for the first page, which starts with the owner. */
   readonly from?: string | undefined;
 }
 
-/** The same, from one member on. */
 export async function listMembers(
   reader: Reader,
   accountId: string,
@@ -168,7 +166,7 @@ export async function listMembers(
   return rows.map(toMember);
 }
 
-/** Tells a place in the list that stays where it is when the member is removed. */
+/** Stays valid if the member is removed. */
 export function memberCursor({ addedAt, personId }: Member): string {
   return `${addedAt}-${personId}`;
 }
@@ -180,7 +178,7 @@ export async function countMembers(reader: Reader, accountId: string): Promise<n
   return row === undefined ? 0 : integer(row, "count");
 }
 
-/** The workspaces that a person belongs to, the oldest membership first. */
+/** The oldest membership first. */
 export async function listMemberships(
   reader: Reader,
   personId: string,
@@ -196,7 +194,7 @@ export async function listMemberships(
   }));
 }
 
-/** The workspace that a person joined by this, where they belong to it still. */
+/** Undefined if the person is no longer a member. */
 export async function workspaceJoinedVia(
   reader: Reader,
   personId: string,
@@ -209,14 +207,14 @@ export async function workspaceJoinedVia(
   return row === undefined ? undefined : text(row, "account_id");
 }
 
-/** Takes a developer out of a workspace; an owner must hand over first. Answers their address. */
+/** Removes a developer and returns their email address; an owner must transfer ownership first. */
 export async function removeMember(tx: Tx, accountId: string, personId: string): Promise<string> {
   await lockWorkspace(tx, accountId);
   const role = await roleOf(tx, accountId, personId);
   if (role === undefined) throw memberNotFound();
   if (role === "owner")
     throw new Fault("conflict", "an owner cannot be removed", {
-      message: "The owner cannot leave. Hand the workspace over to another member first.",
+      message: "The owner cannot leave. Transfer ownership to another member first.",
     });
   await tx.run("delete from membership where account_id = ? and person_id = ?", [
     accountId,
@@ -225,7 +223,7 @@ export async function removeMember(tx: Tx, accountId: string, personId: string):
   return await emailOf(tx, personId);
 }
 
-/** Makes another member the owner; the owner before becomes a developer. Answers the new owner's address. */
+/** Makes another member the owner and returns their email address; the previous owner becomes a developer. */
 export async function transferOwnership(
   tx: Tx,
   accountId: string,
@@ -234,13 +232,13 @@ export async function transferOwnership(
 ): Promise<string> {
   await lockWorkspace(tx, accountId);
   if ((await roleOf(tx, accountId, from)) !== "owner")
-    throw new Fault("forbidden", "only an owner hands over", {
-      message: "Only the owner can hand a workspace over.",
+    throw new Fault("forbidden", "only an owner can transfer ownership", {
+      message: "Only the owner can transfer ownership.",
     });
-  // The owner's payment method would go, and nothing come of it.
+  // A transfer removes the owner's payment method, so one without effect must not succeed.
   if (from === to)
-    throw new Fault("conflict", "handing over to oneself", {
-      message: "You own this workspace already. Choose another member to hand it over to.",
+    throw new Fault("conflict", "ownership transfer to the same person", {
+      message: "You already own this workspace. Choose another member.",
     });
   if ((await roleOf(tx, accountId, to)) === undefined) throw memberNotFound();
   await setRole(tx, accountId, from, "developer");
@@ -290,12 +288,12 @@ function toRole(row: Row): Role {
 
 function workspaceNotFound(): Fault {
   return new Fault("not_found", "no such workspace", {
-    message: "There is no such workspace, or you do not belong to it.",
+    message: "The workspace does not exist, or you are not a member.",
   });
 }
 
 function memberNotFound(): Fault {
   return new Fault("not_found", "no such member", {
-    message: "There is no such member in this workspace.",
+    message: "This person is not a member of the workspace.",
   });
 }

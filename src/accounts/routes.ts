@@ -1,4 +1,4 @@
-// POST /v1/accounts and GET /v1/account: the HTTP face of the accounts room.
+// Routes of /v1/accounts and /v1/account.
 
 import { z } from "zod";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money.ts";
@@ -21,20 +21,18 @@ const BalanceRecord = z
   .object({
     credits: z.int().meta({ description: "One credit is 0.000001 USD." }),
     usd: z.number(),
-    held_credits: z
-      .int()
-      .meta({ description: "Held by calls that are running; not spendable now." }),
+    held_credits: z.int().meta({ description: "Held by running calls and not available." }),
   })
   .meta({ id: "Balance" });
 
 const NewAccount = z
   .strictObject({
     email: z
-      .email("must be an email address; leave it out if the user gave none")
+      .email("must be an email address; omit it if the user gave none")
       .max(EMAIL_MAX)
       .optional()
       .meta({
-        description: "Only if the user gave one, or asked for an account for that email.",
+        description: "Set it only if the user gave an email address for the account.",
       }),
   })
   .meta({ id: "NewAccountRequest" });
@@ -54,13 +52,12 @@ export interface AccountRouteDeps extends AccountDeps {
     readonly promo: Nano;
     readonly paid: Nano;
     readonly held: Nano;
-    /** Absent for nothing. */
     readonly owed?: Nano;
   }>;
   readonly listMembers: (reader: Reader, accountId: string) => Promise<readonly MemberSummary[]>;
-  /** In development: pages of other machines open no accounts, of which there is no limit. */
+  /** In development mode, where creations are not limited: rejects requests of pages from other origins. */
   readonly requiresSameOrigin?: boolean;
-  /** Told in the transaction of the creation. */
+  /** Called in the transaction of the creation. */
   readonly onAccountCreated?: (tx: Tx, created: AccountCreated) => Promise<void>;
 }
 
@@ -83,17 +80,17 @@ function createRoute(deps: AccountRouteDeps): Route {
     tag: "Accounts",
     summary: "Create a funded account and its first key",
     description:
-      "Needs no authentication and no human. The answer holds the raw key once: store it before anything else. Send a random `Idempotency-Key` (16 characters or more) so that a repeated request gives the same account.",
+      "Requires no authentication. The raw key is only returned in this response: store it first. Send a random `Idempotency-Key` (16 characters or more), so that a repeated request returns the same account.",
     dialect: "openai",
     body: NewAccount,
     requestExample: {},
     responses: {
       201: {
-        description: "The account, its first key (shown once) and its starting balance.",
+        description: "The account, its first key and its starting balance.",
         schema: z
           .object({
             account: AccountRecord,
-            api_key: z.string().meta({ description: "The raw key, shown once." }),
+            api_key: z.string().meta({ description: "The raw key, shown only once." }),
             balance: BalanceRecord,
           })
           .meta({ id: "NewAccount" }),
@@ -131,22 +128,22 @@ function readRoute(deps: AccountRouteDeps): Route {
     path: "/v1/account",
     id: "readAccount",
     tag: "Accounts",
-    summary: "Read the account, its balance, its budgets and the calling key",
+    summary: "Get the account with its balance, budgets and key",
     dialect: "openai",
     responses: {
       200: {
-        description: "The account that the key belongs to.",
+        description: "The account of the key.",
         schema: z
           .object({
             account: AccountRecord,
             balance: BalanceRecord,
             owed_usd: z.number().meta({
               description:
-                "What is owed since a bank took back a payment whose credits were spent. While it is above zero, calls that cost credits get `403 workspace_frozen`; credits that are bought pay it first.",
+                "Debt from a disputed payment whose credits were already spent. While it is above zero, paid calls fail with `403 workspace_frozen`. Purchased credits pay the debt first.",
             }),
             frozen: z.object({ since: z.string(), reason: z.string() }).nullable().meta({
               description:
-                "Set while the gateway's operator has stopped the account: every call gets `403 workspace_frozen`, and reading goes on. null otherwise.",
+                "Set while the gateway's operator has frozen the account: model calls fail with `403 workspace_frozen`, and everything can still be read.",
             }),
             budgets: BudgetsRecord,
             key: KeyRecord,

@@ -1,4 +1,4 @@
-// How an audit entry is shown: its public record, and one example for the documents.
+// The public record of an audit entry.
 
 import { z } from "zod";
 import { timestamp } from "../http/schemas.ts";
@@ -11,12 +11,12 @@ export const AuditEntryRecord = z
     created_at: z.string(),
     actor: z
       .object({ type: z.enum(ACTOR_TYPES), id: z.string() })
-      .meta({ description: "Who did it: a key, a person, an operator, or the gateway itself." }),
+      .meta({ description: "Who acted: a key, a person, an operator or the gateway (`system`)." }),
     action: z.string(),
-    target: z.string().nullable().meta({ description: "The id of what was changed." }),
+    target: z.string().nullable().meta({ description: "The id of the changed object." }),
     detail: z.record(z.string(), z.unknown()),
     network: z.string().nullable().meta({
-      description: "The network that a key's request came from; a person's is not shown here.",
+      description: "The network of a key's request; null for other actors.",
     }),
   })
   .meta({ id: "AuditEntry" });
@@ -38,7 +38,7 @@ export const AUDIT_EXAMPLE = {
   network: "203.0.113.0/24",
 };
 
-/** Which operator it was is the house's own matter. */
+/** Customers do not see which operator acted. */
 export function publicActor(actor: AuditEntry["actor"]): AuditEntry["actor"] {
   return actor.type === "operator" ? { type: "operator", id: "operator" } : actor;
 }

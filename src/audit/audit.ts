@@ -1,5 +1,5 @@
-// Who did what in an account: written in the transaction of the change, and never changed or deleted. It owns the table
-// audit. What was done is told without secrets.
+// The audit log. It owns the table audit. An entry is written in the transaction of its change, contains no secrets, and is never
+// changed or deleted.
 
 import { newIdAfter } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
@@ -21,66 +21,65 @@ export interface Actor {
   readonly id: string;
 }
 
-/** What is written down, and a sentence about it for the documents. */
+/** Actions with their descriptions for the documentation. */
 export const AUDIT_ACTIONS = {
-  "account.created": "An agent opened the account.",
-  "account.claimed": "A human took the account over.",
+  "account.created": "An agent created the account.",
+  "account.claimed": "A person claimed the account.",
   "account.credited": "An operator granted credit.",
-  "account.adjusted": "An operator corrected the balance.",
-  "account.frozen": "An operator stopped the account from making calls.",
-  "account.unfrozen": "An operator let the account make calls again.",
-  "auto_top_up.changed": "Auto top-up was turned on, or its amounts were changed.",
-  "auto_top_up.stopped": "Auto top-up stopped by itself.",
-  "auto_top_up.turned_off": "Auto top-up was turned off.",
-  "balance_alert.changed": "The mark of `balance.low` was set.",
-  "budget.changed": "The workspace's budget for a day or a month was set, or taken away.",
-  "claim.started": "A key asked a human to take the account over, or to join it.",
-  "claim.declined": "The human declined.",
-  "claim.locked": "Five wrong codes ended a claim.",
-  "debt.written_off": "An operator bore what the account owed.",
-  "invoice.created": "Credits were asked for: an invoice was made.",
-  "invoice.marked_paid": "An operator said that an invoice was paid by bank transfer.",
-  "invoice.marked_refunded": "An operator said that a transfer was given back.",
-  "invoice.voided": "An invoice was withdrawn.",
-  "key.created": "A key was minted.",
+  "account.adjusted": "An operator adjusted the balance.",
+  "account.frozen": "An operator froze the account.",
+  "account.unfrozen": "An operator unfroze the account.",
+  "auto_top_up.changed": "Auto top-up was enabled, or its amounts were changed.",
+  "auto_top_up.stopped": "The gateway stopped auto top-up.",
+  "auto_top_up.turned_off": "Auto top-up was disabled.",
+  "balance_alert.changed": "The threshold of `balance.low` was changed.",
+  "budget.changed": "A daily or monthly budget was set or removed.",
+  "claim.started": "A key asked a person to claim or join the account.",
+  "claim.declined": "The person declined the claim.",
+  "claim.locked": "A claim ended after five wrong codes.",
+  "debt.written_off": "An operator wrote off the account's debt.",
+  "invoice.created": "An invoice for credits was created.",
+  "invoice.marked_paid": "An operator marked an invoice as paid by bank transfer.",
+  "invoice.marked_refunded": "An operator marked a bank transfer as refunded.",
+  "invoice.voided": "An invoice was voided.",
+  "key.created": "A key was created.",
   "key.changed": "A key's name, limit or expiry was changed.",
   "key.revoked": "A key was revoked.",
-  "invitation.withdrawn": "An owner took an invitation back.",
-  "member.invited": "An owner invited somebody.",
-  "member.added": "A human joined the workspace.",
-  "member.removed": "A human was taken out of the workspace.",
-  "operator.refused": "Somebody who is no operator signed in on the operator's page.",
+  "invitation.withdrawn": "An owner withdrew an invitation.",
+  "member.invited": "An owner invited a person.",
+  "member.added": "A person joined the workspace.",
+  "member.removed": "A person left the workspace or was removed.",
+  "operator.refused": "A person who is not an operator signed in to the operator console.",
   "operator.signed_in": "An operator signed in.",
   "operator.signed_out": "An operator signed out.",
-  "owner.changed": "The workspace was handed over.",
-  "payment.marked_absent": "An operator said that an agent's payment by x402 never arrived.",
-  "payment_method.removed": "The saved payment method was removed.",
+  "owner.changed": "Ownership was transferred to another member.",
+  "payment.marked_absent": "An operator marked an x402 payment as not on chain.",
+  "payment_method.removed": "The payment method was removed.",
   "payment_method.saved": "An owner saved a payment method.",
-  "provider_key.added": "A key at a provider was brought.",
-  "provider_key.deleted": "A key at a provider was deleted.",
-  "session.ended": "A human ended sessions of their own.",
-  "webhook.created": "A webhook was set up.",
+  "provider_key.added": "A provider key was added.",
+  "provider_key.deleted": "A provider key was deleted.",
+  "session.ended": "A person ended their own sessions.",
+  "webhook.created": "A webhook was created.",
   "webhook.changed": "A webhook was changed.",
   "webhook.deleted": "A webhook was deleted.",
-  "webhook.disabled": "A webhook was disabled, because its endpoint failed for long.",
-  "webhook.secret_rotated": "A webhook got a new signing secret.",
+  "webhook.disabled": "A webhook was disabled because its endpoint kept failing.",
+  "webhook.secret_rotated": "The signing secret of a webhook was rotated.",
 } as const;
 export type AuditAction = keyof typeof AUDIT_ACTIONS;
 
 type Detail = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
-/** Who did something, from where, and what else there is to say of them. */
 export type AuditSource = Pick<NewAuditEntry, "actor" | "network" | "detail">;
 
 export interface NewAuditEntry {
-  /** null where it concerns a person and no account. */
+  /** null for actions outside an account, such as an operator's sign-in. */
   readonly accountId: string | null;
   readonly actor: Actor;
   readonly action: AuditAction;
-  /** The id of what was changed. */
+  /** The id of the changed object. */
   readonly target: string | null;
   readonly detail?: Detail;
-  /** The network that it came from, never a whole address. */
+  /** The client's network, never a full IP address. */
   readonly network: string | null;
   readonly now: number;
 }
@@ -96,10 +95,10 @@ export interface AuditEntry {
   readonly network: string | null;
 }
 
-/** Belongs in the transaction of what it tells of. */
+/** Must be called in the transaction of the change. */
 export async function record(tx: Tx, entry: NewAuditEntry): Promise<void> {
   const { accountId, actor, action, target, detail = {}, network, now } = entry;
-  // The list's order is the order of writing: what waited for a lock knows of whatever was written before it.
+  // Ids follow the order of writing, even across processes whose clocks differ.
   const last = await tx.get("select id from audit order by id desc limit 1");
   const id = newIdAfter("aud", now, last === undefined ? "" : text(last, "id"));
   await tx.run(
@@ -115,7 +114,7 @@ export interface AuditFilter {
   readonly target?: string | undefined;
 }
 
-/** An account's entries, the newest first. */
+/** Newest first. */
 export async function listAuditEntries(
   reader: Reader,
   accountId: string,
@@ -145,7 +144,7 @@ export interface AllAccountsAuditFilter extends AuditFilter {
   readonly accountId?: string | undefined;
 }
 
-/** The entries of all accounts, and those that concern none; for an operator. */
+/** Entries of all accounts and of none, for operators. */
 export async function listAllAuditEntries(
   reader: Reader,
   page: PageRequest,

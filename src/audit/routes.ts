@@ -1,4 +1,4 @@
-// GET /v1/audit: the HTTP face of the audit room.
+// The route of /v1/audit.
 
 import { z } from "zod";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
@@ -21,20 +21,26 @@ export function auditRoutes({ db }: { readonly db: Db }): readonly Route[] {
       path: "/v1/audit",
       id: "listAuditEntries",
       tag: "Audit",
-      summary: "Who changed what in the account",
+      summary: "List audit entries",
       description:
-        "Newest first, in the order in which they were written. Every change of keys, provider keys, webhooks, members, invoices, budgets and auto top-up, by keys, humans, operators and the gateway itself; entries are never changed or deleted.",
+        "Newest first. The audit log has an entry for every change of keys, provider keys, webhooks, members, invoices, budgets and auto top-up, made by keys, people, operators or the gateway. Entries are never changed or deleted.",
       dialect: "openai",
       query: z.strictObject({
         ...PageQuery,
         cursor: cursorSchema("aud"),
-        action: Action.optional().meta({ description: "Only this action, such as `key.revoked`." }),
-        actor: z.string().max(ID_MAX).optional().meta({ description: "Only this actor's id." }),
-        target: z.string().max(ID_MAX).optional().meta({ description: "Only this target's id." }),
+        action: Action.optional().meta({
+          description: "Only entries with this action, such as `key.revoked`.",
+        }),
+        actor: z.string().max(ID_MAX).optional().meta({
+          description: "Only entries of the actor with this id.",
+        }),
+        target: z.string().max(ID_MAX).optional().meta({
+          description: "Only entries about the object with this id.",
+        }),
       }),
       responses: {
         200: {
-          description: "A page of entries.",
+          description: "A page of audit entries.",
           schema: listSchema(AuditEntryRecord, "AuditEntryList"),
           example: { object: "list", data: [AUDIT_EXAMPLE], has_more: false, next_cursor: null },
         },

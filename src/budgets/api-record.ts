@@ -1,4 +1,4 @@
-// How budgets are shown: their public record, and one example for the documents.
+// The public record of a workspace's budgets.
 
 import { z } from "zod";
 import { usdText } from "../base/money.ts";
@@ -11,22 +11,22 @@ const BudgetRecord = z
     limit_usd: z
       .number()
       .nullable()
-      .meta({ description: "The most that all keys together may spend; null for no budget." }),
-    used_usd: z.number().meta({ description: "Spent since the window began." }),
-    held_usd: z.number().meta({ description: "Held by calls that are running." }),
+      .meta({ description: "Limit for all keys together; null for no budget." }),
+    used_usd: z.number().meta({ description: "Spent since the window started." }),
+    held_usd: z.number().meta({ description: "Held by running calls." }),
     remaining_usd: z
       .number()
       .nullable()
-      .meta({ description: "What a call may still hold; null for no budget." }),
-    resets_at: z.string().meta({ description: "When the window ends, in UTC." }),
+      .meta({ description: "What new calls can hold; null for no budget." }),
+    resets_at: z.string().meta({ description: "When the budget resets, in UTC." }),
   })
   .meta({ id: "Budget" });
 
 export const BudgetsRecord = z
   .object({
     object: z.literal("budgets"),
-    daily: BudgetRecord.meta({ description: "The UTC day." }),
-    monthly: BudgetRecord.meta({ description: "The UTC calendar month." }),
+    daily: BudgetRecord.meta({ description: "Budget for the UTC day." }),
+    monthly: BudgetRecord.meta({ description: "Budget for the UTC calendar month." }),
   })
   .meta({ id: "Budgets" });
 

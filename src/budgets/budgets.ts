@@ -1,5 +1,5 @@
-// Budgets of a workspace: what it may spend in a day and in a month. The ledger keeps them and holds calls to them; this
-// room says who may set one, and tells of it. A budget bounds what keys may spend, so once there is an owner no key sets it.
+// Daily and monthly budgets of a workspace. The ledger stores and enforces them; this module checks who may change them, and
+// records the change. A budget limits what keys can spend, so in a claimed account keys cannot change it.
 
 import { lockWorkspace } from "../accounts/members.ts";
 import { type Actor, record } from "../audit/audit.ts";
@@ -10,13 +10,13 @@ import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
 import { type BudgetStates, setBudgets } from "../ledger/budgets.ts";
 import type { Tx } from "../store/db.ts";
 
-/** What the API and the console call the budget of each window. */
+/** Field names in the API and in forms. */
 export const BUDGET_FIELDS = { day: "daily_usd", month: "monthly_usd" } as const;
 type BudgetField = (typeof BUDGET_FIELDS)[keyof typeof BUDGET_FIELDS];
 
 export interface BudgetChange {
   readonly accountId: string;
-  /** Only what is named is changed; null takes a budget away. */
+  /** Only the given limits are changed; null removes a budget. */
   readonly limits: Partial<BudgetLimits>;
   readonly actor: Actor;
   readonly network: string;
@@ -45,7 +45,7 @@ export async function changeBudgets(tx: Tx, change: BudgetChange): Promise<Budge
   return after;
 }
 
-/** Reads what somebody typed or sent; undefined where nothing was said, null for no budget. */
+/** Parses a field of a request or form: undefined if absent, null for no budget. */
 export function parseBudget(
   field: BudgetField,
   usd: string | number | null | undefined,
@@ -55,20 +55,20 @@ export function parseBudget(
   if (limit === undefined || limit < 0n || limit > MAX_NANO)
     throw invalid(
       field,
-      `A ${field === BUDGET_FIELDS.day ? "daily" : "monthly"} budget must be an amount of US dollars from 0 to 9000000, with at most nine decimals.`,
+      `The ${field === BUDGET_FIELDS.day ? "daily" : "monthly"} budget must be an amount of US dollars from 0 to 9000000 with at most nine decimals.`,
     );
   return limit;
 }
 
 function ownerOnlyFault(): Fault {
-  return new Fault("forbidden", "a key may not set a workspace's budget", {
+  return new Fault("forbidden", "a key cannot set a workspace's budget", {
     message:
-      "This account belongs to a human, so its owner sets the budgets, in the console. A key may read them.",
+      "The account is claimed: only its owner can change budgets, in the console. Keys can read them.",
     next: [
       {
         method: "GET",
         url: "/v1/account/budgets",
-        why: "Read what the workspace may spend, and when that opens again.",
+        why: "Get the budgets and when they reset.",
       },
     ],
   });

@@ -1,4 +1,4 @@
-// /v1/account/budgets: the HTTP face of the budgets room.
+// Routes of /v1/account/budgets.
 
 import { z } from "zod";
 import { networksOf } from "../http/request/client-ip.ts";
@@ -17,15 +17,15 @@ const Amount = UsdAmount.nullable().optional();
 const BudgetSettings = z
   .strictObject({
     daily_usd: Amount.meta({
-      description: "The most for a UTC day, in US dollars; null for none, 0 for nothing.",
+      description: "Limit per UTC day in US dollars; null for no budget, 0 to block paid calls.",
     }),
-    monthly_usd: Amount.meta({ description: "The most for a UTC calendar month." }),
+    monthly_usd: Amount.meta({ description: "Limit per UTC calendar month." }),
   })
   .meta({ id: "BudgetSettings" });
 
 const RESPONSES = {
   200: {
-    description: "The budgets as they are now, and what is used of them.",
+    description: "The budgets and their use.",
     schema: BudgetsRecord,
     example: BUDGETS_EXAMPLE,
   },
@@ -40,7 +40,7 @@ function readRoute(db: Db): Route {
     ...DOC,
     method: "GET",
     id: "readBudgets",
-    summary: "Read what the workspace may spend in a day and a month",
+    summary: "Get the daily and monthly budgets",
     responses: RESPONSES,
     faults: [],
     run: async ({ caller, now }) => ({
@@ -55,9 +55,9 @@ function changeRoute(): Route {
     ...DOC,
     method: "PATCH",
     id: "changeBudgets",
-    summary: "Set what the workspace may spend in a day and a month",
+    summary: "Set the daily and monthly budgets",
     description:
-      "All keys together. Only the fields that are sent are changed; null takes a budget away. What was spent in the window already counts. A key may set budgets until a human owns the account; then the owner does, in the console.",
+      "A budget limits the spend of all keys together, including what was already spent in the current day or month. Only the fields in the request are changed; null removes a budget. In a claimed account, only the owner can change budgets, in the console.",
     body: BudgetSettings,
     requestExample: { daily_usd: 5, monthly_usd: 100 },
     responses: RESPONSES,

@@ -1,5 +1,5 @@
-// A form of a page carries a name that no other has, and what it asks for is done once under that name: two clicks, or a
-// page that is loaded again, get the first answer.
+// Idempotent form submissions: each rendered form has a unique token, so a double click or a reloaded page gets the first
+// response.
 
 import { Fault } from "../base/fault.ts";
 import { randomBase62 } from "../base/secret.ts";
@@ -10,21 +10,20 @@ const TOKEN_CHARACTERS = 22;
 
 export const FORM_TOKEN = new RegExp(`^[0-9A-Za-z]{${TOKEN_CHARACTERS}}$`);
 
-/** A name for a form that is just being shown. */
 export function newFormToken(): string {
   return randomBase62(TOKEN_CHARACTERS);
 }
 
 export interface FormSubmission {
-  /** Who sends it, to which page. */
+  /** The person and the page. */
   readonly scope: string;
   readonly token: string;
-  /** All that it asks for: the same form with another wish is refused. */
+  /** All form fields; the same token with another payload is rejected. */
   readonly payload: unknown;
   readonly now: number;
 }
 
-/** Does what a form asks for once. A repetition is answered as the first time. */
+/** Runs `work` once per token; a repeated submission gets the first response. */
 export async function submitOnce(
   tx: Tx,
   idempotency: Idempotency,
@@ -42,6 +41,6 @@ export async function submitOnce(
 function rethrowForForm(error: unknown): never {
   if (!(error instanceof Fault) || error.code !== "conflict") throw error;
   const message =
-    "This form was sent before, and asked for something else. Nothing was changed this time: look at how things stand, and use the form on the page as it is now.";
-  throw new Fault("conflict", "a form was sent again with another wish", { message });
+    "This form was already submitted with other values. Nothing was changed this time. Reload the page and submit its form again.";
+  throw new Fault("conflict", "a form token was reused with another payload", { message });
 }

@@ -1,6 +1,6 @@
-// The first answer to an `Idempotency-Key` is given again to every repetition for a day. It owns the table
-// idempotent_answer. An answer may hold a raw API key, so it is sealed under the client's own idempotency key, of which
-// only a fingerprint is kept: the store alone cannot open it.
+// `Idempotency-Key`: repeated requests get the first response for a day. It owns the table idempotent_answer. A response may
+// contain a raw API key, so it is encrypted with the client's idempotency key, of which only a fingerprint is stored: the store
+// alone cannot decrypt it.
 
 import { Fault } from "../base/fault.ts";
 import { deriveKey, fingerprint, encrypt, decrypt } from "../base/encryption.ts";
@@ -9,17 +9,17 @@ import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 
 const RETENTION_MS = DAY_MS;
-/** A call that is younger may be between its record here and its hold: it may pay first, and clocks differ. */
+/** A call may need this long from its record here to its hold: it may have to pay first, and clocks differ. */
 export const CALL_START_GRACE_MS = 5 * MINUTE_MS;
 
 export interface IdempotentRequest {
-  /** Who asks for what: the account, one key of it or the network, and the route. */
+  /** The account, key or network, and the route. */
   readonly scope: string;
   readonly key: string;
-  /** The request's whole meaning; another one under the same key is a conflict. */
+  /** Everything that identifies the request; another body under the same key is a conflict. */
   readonly body: string;
   readonly now: number;
-  /** The hold that shows that the request still runs; none for what ends with its transaction. */
+  /** The hold whose existence shows that the request is running; absent if the request ends with its transaction. */
   readonly holdId?: string | undefined;
 }
 
@@ -29,14 +29,14 @@ export interface IdempotentResponse {
 }
 
 export interface Idempotency {
-  /** Claims the key inside the caller's transaction, or answers what it was answered before. */
+  /** Claims the key in the caller's transaction, or returns the stored response. */
   readonly begin: (tx: Tx, request: IdempotentRequest) => Promise<IdempotentResponse | undefined>;
   readonly finish: (
     tx: Tx,
     request: IdempotentRequest,
     response: IdempotentResponse,
   ) => Promise<void>;
-  /** Lets go of a key whose request failed, so that it can be tried again. Neither touches what another request began. */
+  /** Releases the key of a failed request, so that it can be retried. Like `finish`, it ignores another request's record. */
   readonly release: (tx: Tx, request: IdempotentRequest) => Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export function createIdempotency(master: Secret): Idempotency {
     fingerprint(pepper, `${request.scope}\n${request.key}`);
   const bodyFingerprintOf = (request: IdempotentRequest): string =>
     fingerprint(pepper, `body\n${request.body}`);
-  // Both are needed to open an answer: the house's secret, and the key that only the client has.
+  // Decryption needs the master secret and the idempotency key, which only the client has.
   const encryptionKeyOf = (request: IdempotentRequest): Uint8Array =>
     deriveKey(
       secret(`${master.reveal()}\n${request.scope}\n${request.key}`),
@@ -60,7 +60,7 @@ export function createIdempotency(master: Secret): Idempotency {
         id,
         request.now,
       ]);
-      // PostgreSQL waits here while another transaction holds the same key, and then sees its answer.
+      // PostgreSQL waits here while another transaction holds the same key, and then sees its response.
       const inserted = await tx.run(
         `insert into idempotent_answer (id, fingerprint, state, hold_id, created_at, expires_at) values (?, ?, 'running', ?, ?, ?)
          on conflict (id) do nothing`,
@@ -78,7 +78,7 @@ export function createIdempotency(master: Secret): Idempotency {
       if (text(row, "fingerprint") !== bodyFingerprintOf(request)) {
         throw new Fault("conflict", "idempotency key reused", {
           message:
-            "This Idempotency-Key was used with another request. Use a new key for a new request.",
+            "This `Idempotency-Key` was used with another request. Use a new key for a new request.",
           param: "idempotency-key",
         });
       }
@@ -112,9 +112,9 @@ export function createIdempotency(master: Secret): Idempotency {
   };
 }
 
-/** Makes the record of a call that died with its process this request's own; of two that do, one succeeds. */
+/** Takes over the record of a call that died with its process; of concurrent requests, one succeeds. */
 async function takeOverAbandoned(tx: Tx, row: Row, request: IdempotentRequest): Promise<boolean> {
-  const taken = await tx.run(
+  const updated = await tx.run(
     `update idempotent_answer set hold_id = ?, created_at = ?, expires_at = ? where id = ? and hold_id = ? and ${IS_ABANDONED}`,
     [
       request.holdId ?? null,
@@ -125,24 +125,23 @@ async function takeOverAbandoned(tx: Tx, row: Row, request: IdempotentRequest): 
       request.now - CALL_START_GRACE_MS,
     ],
   );
-  return taken === 1;
+  return updated === 1;
 }
 
-/** Still running by its record, and holding nothing. */
+/** Marked as running, but without a hold. */
 const IS_ABANDONED = `state = 'running' and created_at < ?
   and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)`;
 
-// A key that was let go while its call lived may be another call's by now.
+// A key that was released while its call was running may belong to another call.
 const IS_OWN_RECORD = "id = ? and coalesce(hold_id, '') = ?";
 
-/** Lets go of keys whose call died with its process. */
+/** Releases the keys of calls that died with their process. */
 export async function releaseAbandonedKeys(db: Db, startedBefore: number): Promise<void> {
   await db.write((tx) =>
     tx.run(`delete from idempotent_answer where ${IS_ABANDONED}`, [startedBefore]),
   );
 }
 
-/** Deletes the answers that nobody can ask for any more. */
 export async function deleteExpiredResponses(db: Db, now: number): Promise<void> {
   await db.write((tx) => tx.run("delete from idempotent_answer where expires_at <= ?", [now]));
 }
@@ -150,7 +149,7 @@ export async function deleteExpiredResponses(db: Db, now: number): Promise<void>
 function stillRunningFault(): Fault {
   return new Fault("conflict", "idempotency key still running", {
     message:
-      "The first request with this Idempotency-Key is still running. Wait a moment and repeat it.",
+      "The first request with this `Idempotency-Key` is still running. Wait for `retry-after` seconds and try again.",
     param: "idempotency-key",
     retryAfterSeconds: 1,
   });

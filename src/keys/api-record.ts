@@ -1,4 +1,4 @@
-// How a key is shown: its public record, and one example for the documents.
+// The public record of an API key.
 
 import { z } from "zod";
 import { usdText } from "../base/money.ts";
@@ -13,23 +13,23 @@ export const KeyRecord = z
     name: z.string().nullable(),
     prefix: z
       .string()
-      .meta({ description: "The first twelve characters of the raw key, to tell keys apart." }),
+      .meta({ description: "The first 12 characters of the raw key, to identify it." }),
     last4: z.string(),
     created_at: z.string(),
-    last_used_at: z.string().nullable().meta({ description: "Within a minute of the last use." }),
+    last_used_at: z.string().nullable().meta({ description: "Accurate to a minute." }),
     expires_at: z.string().nullable(),
     revoked_at: z.string().nullable(),
     limit_usd: z
       .number()
       .nullable()
-      .meta({ description: "The most that this key may spend, in its window or ever." }),
-    limit_window: z
-      .enum(LIMIT_WINDOWS)
-      .nullable()
-      .meta({ description: "UTC day, week from Monday, or month; null: the limit never resets." }),
+      .meta({ description: "Spending limit per window, or in total; null for no limit." }),
+    limit_window: z.enum(LIMIT_WINDOWS).nullable().meta({
+      description:
+        "When the limit resets: daily, weekly (on Monday) or monthly, in UTC; null for never.",
+    }),
     spent_usd: z
       .number()
-      .meta({ description: "What counts against the limit: spent in its window, or ever." }),
+      .meta({ description: "Spend that counts against the limit: in its window, or in total." }),
   })
   .meta({ id: "ApiKey" });
 

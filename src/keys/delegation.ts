@@ -1,7 +1,6 @@
-// What a key may do to keys. An account that nobody has claimed is its keys', and they may do everything. Once a human
-// owns it, a limit is the owner's word to a program: no key widens it, neither on itself, nor on another, nor by minting
-// one that has more. What a limited key gives to a new one is taken off its own limit, so that all that come from it
-// together spend no more than it might have.
+// What a key may do to keys. In an unclaimed account, everything. In a claimed account, a key can only lower limits and
+// expiries: it cannot raise them on itself or on other keys, nor create a key with more. The limit of a key that it creates is
+// subtracted from its own, so that together they cannot spend more.
 
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
@@ -16,11 +15,10 @@ export interface CallerKey {
 export interface CreatedKey {
   readonly key: Key;
   readonly raw: string;
-  /** The minting key as it is now, where its limit became less. */
+  /** The calling key, if its limit was lowered. */
   readonly loweredCaller: Key | undefined;
 }
 
-/** Mints a key for a key. */
 export async function createKeyForCaller(
   tx: Tx,
   keys: Keys,
@@ -32,15 +30,14 @@ export async function createKeyForCaller(
     ? await lockDelegationLimits(tx, caller, now)
     : undefined;
   if (limits !== undefined) assertWithinLimits(limits, settings, accountId);
-  const minted = await keys.create(tx, accountId, settings, now);
-  if (limits === undefined || limits.key.limit === null || minted.key.limit === null)
-    return { ...minted, loweredCaller: undefined };
-  const limit = limits.key.limit - minted.key.limit;
+  const created = await keys.create(tx, accountId, settings, now);
+  if (limits === undefined || limits.key.limit === null || created.key.limit === null)
+    return { ...created, loweredCaller: undefined };
+  const limit = limits.key.limit - created.key.limit;
   const loweredCaller = await changeKey(tx, accountId, keyId, { limit, now });
-  return { ...minted, loweredCaller };
+  return { ...created, loweredCaller };
 }
 
-/** Changes a key for a key. */
 export async function changeKeyForCaller(
   tx: Tx,
   accountId: string,
@@ -52,7 +49,7 @@ export async function changeKeyForCaller(
   return await changeKey(tx, accountId, id, change);
 }
 
-/** Locks the account, so that a claim at the same moment comes before or after. */
+/** Locks the account, so that a concurrent claim comes before or after. */
 async function isClaimed(tx: Tx, accountId: string): Promise<boolean> {
   const [row] = await tx.lockMany("account", "id", [accountId]);
   return (row?.["claimed_at"] ?? null) !== null;
@@ -60,11 +57,11 @@ async function isClaimed(tx: Tx, accountId: string): Promise<boolean> {
 
 interface DelegationLimits {
   readonly key: Key;
-  /** What no call has spent of its limit, or holds. */
+  /** The part of its limit that is neither spent nor held. */
   readonly remaining: Nano;
 }
 
-/** Locks what the key's calls count on: none of them is let in by the limit of before. */
+/** Locks the key and its spend, so that no hold is decided with the limit before the change. */
 async function lockDelegationLimits(
   tx: Tx,
   { accountId, keyId }: CallerKey,
@@ -88,7 +85,7 @@ function assertWithinLimits(
     throw ownerOnlyFault(
       accountId,
       "expires_at",
-      `This key expires at ${until}, and what it mints may not outlive it. Send an expires_at that is no later.`,
+      `This key expires at ${until}, and keys that it creates must not expire later. Set \`expires_at\` to that time or earlier.`,
     );
   }
   if (key.limit === null) return;
@@ -96,14 +93,14 @@ function assertWithinLimits(
     throw ownerOnlyFault(
       accountId,
       "limit_usd",
-      `This key has ${usdText(remaining)} USD left of its own limit, and hands on no more. Send a limit_usd up to that; it is taken off this key's limit.`,
+      `This key has ${usdText(remaining)} USD left of its own limit. Set \`limit_usd\` to at most that; it is subtracted from this key's limit.`,
     );
   const window = settings.limitWindow ?? null;
   if (window !== null && window !== key.limitWindow)
     throw ownerOnlyFault(
       accountId,
       "limit_window",
-      `The limit of this key opens again ${resetText(key)}. What it mints has a limit_window of ${key.limitWindow === null ? "null" : `"${key.limitWindow}" or null`}.`,
+      `The limit of this key resets ${resetText(key)}. Set \`limit_window\` to ${key.limitWindow === null ? "null" : `"${key.limitWindow}" or null`}.`,
     );
 }
 
@@ -114,20 +111,20 @@ function assertNotRaised(key: Key, change: KeySettings): void {
     throw ownerOnlyFault(
       accountId,
       "expires_at",
-      "A key may bring an expiry forward, and not put it off or take it away.",
+      "A key cannot extend or remove an expiry; it can only bring it forward.",
     );
   if (key.limit === null) return;
   if (change.limit === null || (change.limit !== undefined && change.limit > key.limit))
     throw ownerOnlyFault(
       accountId,
       "limit_usd",
-      "A key may lower a limit, and not raise it or take it away.",
+      "A key cannot raise or remove a limit; it can only lower it.",
     );
   if (change.limitWindow !== undefined && change.limitWindow !== key.limitWindow)
     throw ownerOnlyFault(
       accountId,
       "limit_window",
-      `A key may not change when a limit opens again; this one does ${resetText(key)}.`,
+      `A key cannot change when a limit resets; this one resets ${resetText(key)}.`,
     );
 }
 
@@ -136,14 +133,14 @@ function resetText({ limitWindow }: Key): string {
 }
 
 function ownerOnlyFault(accountId: string, param: string, message: string): Fault {
-  return new Fault("forbidden", `a key may not widen ${param}`, {
-    message: `${message} This account belongs to a human, so beyond that its owner decides, in the console.`,
+  return new Fault("forbidden", `a key cannot raise ${param}`, {
+    message: `${message} The account is claimed: only people can raise limits, on the Keys page of the console.`,
     param,
     next: [
       {
         method: "GET",
         url: `/console/${accountId}/keys`,
-        why: "A page for humans: there the workspace's owner makes keys, and changes limits and expiries.",
+        why: "A page for people: create keys and change limits and expiries there.",
       },
     ],
   });

@@ -1,6 +1,5 @@
-// Gateway API keys: minted, listed, changed and revoked. It owns the table api_key. A raw key leaves this room once, in
-// the answer that makes it; what is kept is an HMAC under a pepper. Where a key's money stands is the ledger's to say,
-// and is read here only to be shown.
+// Gateway API keys. It owns the table api_key. A raw key is only returned when it is created; the store has its HMAC. A key's
+// spend belongs to the ledger and is only read here.
 
 import { invalid, Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
@@ -41,7 +40,7 @@ export interface Key {
   readonly revokedAt: number | null;
   readonly limit: Nano | null;
   readonly limitWindow: LimitWindow | null;
-  /** What counts against the limit: spent in its window, or ever where it has none. */
+  /** Spend that counts against the limit: in its window, or in total. */
   readonly spent: Nano;
 }
 
@@ -59,13 +58,13 @@ export interface Keys {
     settings: KeySettings,
     now: number,
   ) => Promise<{ readonly key: Key; readonly raw: string }>;
-  /** Who a raw key belongs to, if it is live. `cached` may be some seconds old, and is then there at once. */
+  /** Finds a live key. A cached result is returned synchronously and may be `CACHE_MS` old. */
   readonly find: (
     raw: string,
     now: number,
     allowCached: boolean,
   ) => KeyOwner | undefined | Promise<KeyOwner | undefined>;
-  /** Writes down when keys were last used; kept in memory between calls. */
+  /** Writes the last uses, which are collected in memory. */
   readonly flushLastUsed: () => Promise<void>;
 }
 
@@ -73,7 +72,7 @@ export interface KeysDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly prefix: string;
-  /** Makes the ledger's side of a key, in the same transaction. */
+  /** Inserts the ledger's spend counters of a new key. */
   readonly createKeySpend: (tx: Tx, keyId: string, accountId: string, now: number) => Promise<void>;
 }
 
@@ -93,17 +92,17 @@ function isExpired({ expiresAt }: CachedKey, now: number): boolean {
 
 export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Keys {
   const pepper = deriveKey(master, "api-key/v1");
-  // By the raw key, as the calls bring it: a key that calls all the time is not hashed every time. It is emptied whenever
-  // the uses are written down, so that no key stays in memory for long after its last call.
+  // Keyed by the raw key, so that cached keys need no HMAC. Cleared with every flush of the last uses, so that no raw key
+  // stays in memory for long after its last call.
   const cache = new Map<string, CachedKey>();
   const lastUsed = new Map<string, number>();
 
   const find: Keys["find"] = (raw, now, allowCached) => {
-    const known = allowCached ? cache.get(raw) : undefined;
-    if (known === undefined || known.staleAt <= now || isExpired(known, now))
+    const cached = allowCached ? cache.get(raw) : undefined;
+    if (cached === undefined || cached.staleAt <= now || isExpired(cached, now))
       return lookUp(raw, now);
-    lastUsed.set(known.keyId, now);
-    return known;
+    lastUsed.set(cached.keyId, now);
+    return cached;
   };
   const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
     if (!isRawKey(prefix, raw)) return undefined;
@@ -118,7 +117,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     return liveKey;
   };
   const create: Keys["create"] = async (tx, accountId, settings, now) => {
-    // Two that mint at once are counted one after the other.
+    // Serializes concurrent creations, so that the count is exact.
     await tx.lockMany("account", "id", [accountId]);
     const count = await tx.get(
       "select count(*) as count from api_key where account_id = ? and revoked_at is null",
@@ -126,7 +125,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     );
     if (count !== undefined && integer(count, "count") >= KEYS_PER_ACCOUNT_MAX) {
       throw new Fault("conflict", "too many keys", {
-        message: `An account may have ${KEYS_PER_ACCOUNT_MAX} live keys. Revoke one first.`,
+        message: `An account can have ${KEYS_PER_ACCOUNT_MAX} live keys. Revoke one first.`,
       });
     }
     validateSettings(settings, now);
@@ -159,7 +158,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     try {
       await db.write((tx) => tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], used));
     } catch (error) {
-      // Kept for the next time, but for what was used again meanwhile.
+      // Kept for the next flush, unless the key was used again since.
       for (const [id, at] of used) if (!lastUsed.has(id)) lastUsed.set(id, at);
       throw error;
     }
@@ -179,9 +178,9 @@ export async function getKey(
   ]);
   if (row === undefined)
     throw new Fault("not_found", "no such key", {
-      message: "There is no key with that id. List them with GET /v1/keys.",
+      message: "No key has this id. List the keys with GET /v1/keys.",
       param: "id",
-      next: [{ method: "GET", url: "/v1/keys", why: "List the keys that there are." }],
+      next: [{ method: "GET", url: "/v1/keys", why: "List the keys." }],
     });
   return toKey(row, now);
 }
@@ -202,13 +201,13 @@ export async function listKeys(
   );
 }
 
-/** A part of the keys that are revoked, of which there is no end, or of all others; newest first, from `from` on. */
+/** Keys that are revoked, or that are not, newest first, from the id `from` on. */
 export async function listKeysFrom(
   reader: Reader,
   accountId: string,
-  part: { revoked: boolean; from?: string | undefined; limit?: number; now: number },
+  options: { revoked: boolean; from?: string | undefined; limit?: number; now: number },
 ): Promise<readonly Key[]> {
-  const { revoked, from = maxId("key"), limit = KEYS_PER_ACCOUNT_MAX, now } = part;
+  const { revoked, from = maxId("key"), limit = KEYS_PER_ACCOUNT_MAX, now } = options;
   const rows = await reader.all(
     `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is ${revoked ? "not null" : "null"}
      and api_key.id <= ? order by api_key.id desc limit ?`,
@@ -217,7 +216,7 @@ export async function listKeysFrom(
   return rows.map((row) => toKey(row, now));
 }
 
-/** What tells keys apart for a human; the ids are those of one page. */
+/** What people identify keys by; `ids` are those of one page. */
 export async function getKeyLabels(
   reader: Reader,
   accountId: string,
@@ -237,7 +236,7 @@ export async function getKeyLabels(
   );
 }
 
-/** Changes only what is named; null takes a setting away. */
+/** Changes only the given settings; null removes one. */
 export async function changeKey(
   tx: Tx,
   accountId: string,
@@ -248,7 +247,7 @@ export async function changeKey(
   const before = await getKey(tx, accountId, id, change.now);
   if (row === undefined || before.revokedAt !== null)
     throw new Fault("conflict", "key is revoked", {
-      message: "A revoked key cannot be changed. Mint a new one with POST /v1/keys.",
+      message: "A revoked key cannot be changed. Create a new one with POST /v1/keys.",
     });
   const after = {
     name: change.name === undefined ? before.name : change.name,
@@ -256,12 +255,12 @@ export async function changeKey(
     limit: change.limit === undefined ? before.limit : change.limit,
     limitWindow: change.limitWindow === undefined ? before.limitWindow : change.limitWindow,
   };
-  // A limit that is taken away takes its window along.
+  // Removing a limit also removes its window.
   const normalized =
     after.limit === null && change.limitWindow === undefined
       ? { ...after, limitWindow: null }
       : after;
-  // What is not changed is not judged: a name that is refused today must not keep anybody from limiting its key.
+  // Only changed settings are validated: a name that today's rules reject must not prevent a change of the limit.
   validateSettings({ ...normalized, name: change.name, expiresAt: change.expiresAt }, change.now);
   const values: Value[] = [
     normalized.name,
@@ -277,13 +276,13 @@ export async function changeKey(
   return getKey(tx, accountId, id, change.now);
 }
 
-/** The key as it is, and stays until the transaction ends. */
+/** Reads the key and locks it until the transaction ends. */
 export async function lockKey(tx: Tx, accountId: string, id: string, now: number): Promise<Key> {
   await tx.lockMany("api_key", "id", [id]);
   return getKey(tx, accountId, id, now);
 }
 
-/** Final, and the same when repeated. */
+/** Permanent and idempotent. */
 export async function revokeKey(tx: Tx, accountId: string, id: string, now: number): Promise<Key> {
   await tx.run(
     "update api_key set revoked_at = ? where id = ? and account_id = ? and revoked_at is null",
@@ -292,7 +291,7 @@ export async function revokeKey(tx: Tx, accountId: string, id: string, now: numb
   return getKey(tx, accountId, id, now);
 }
 
-/** Whether a key still works: asked inside the transaction of what it does, because a body may come long after its key. */
+/** Checked in the transaction of a write, because the key may be revoked while the body arrives. */
 export async function isLiveKey(reader: Reader, id: string, now: number): Promise<boolean> {
   const row = await reader.get(
     "select id from api_key where id = ? and revoked_at is null and (expires_at is null or expires_at > ?)",
@@ -301,7 +300,6 @@ export async function isLiveKey(reader: Reader, id: string, now: number): Promis
   return row !== undefined;
 }
 
-/** How many keys of the account still work. */
 export async function countLiveKeys(
   reader: Reader,
   accountId: string,
@@ -349,29 +347,29 @@ function toKey(row: Row, now: number): Key {
 
 function validateSettings(settings: KeySettings, now: number): void {
   if (typeof settings.name === "string" && settings.name.length > NAME_MAX)
-    throw invalid("name", `name must have ${NAME_MAX} characters or fewer.`);
+    throw invalid("name", `\`name\` must be at most ${NAME_MAX} characters long.`);
   if (typeof settings.name === "string" && !isSafeText(settings.name))
-    throw invalid("name", `name ${UNSAFE_TEXT_MESSAGE}.`);
+    throw invalid("name", `\`name\` ${UNSAFE_TEXT_MESSAGE}.`);
   if (
     settings.expiresAt !== undefined &&
     settings.expiresAt !== null &&
     settings.expiresAt <= now
   ) {
-    throw invalid("expires_at", "expires_at must lie in the future.");
+    throw invalid("expires_at", "`expires_at` must be in the future.");
   }
   if (
     settings.limit !== undefined &&
     settings.limit !== null &&
     (settings.limit < 0n || settings.limit > MAX_NANO)
   ) {
-    throw invalid("limit_usd", "limit_usd must be zero or more, and at most 9000000.");
+    throw invalid("limit_usd", "`limit_usd` must be from 0 to 9000000.");
   }
   if (
     settings.limitWindow !== undefined &&
     settings.limitWindow !== null &&
     (settings.limit ?? null) === null
   ) {
-    throw invalid("limit_window", "limit_window needs a limit_usd.");
+    throw invalid("limit_window", "`limit_window` requires `limit_usd`.");
   }
 }
 

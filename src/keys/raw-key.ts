@@ -1,5 +1,5 @@
-// The form of a raw key: `<prefix>-rt-`, 43 characters of chance (256 bits) and six of checksum. A typo is found
-// without a look-up, and a scanner for leaked secrets can tell a real key from a lookalike.
+// Format of a raw key: `<prefix>-rt-`, 43 random characters (256 bits) and a checksum of six. The checksum detects typos
+// without a lookup, and lets scanners for leaked secrets recognize real keys.
 
 import { crc32 } from "node:zlib";
 import { toBase62, randomBase62 } from "../base/secret.ts";
@@ -12,7 +12,7 @@ export function newRawKey(prefix: string): string {
   return body + checksumOf(body);
 }
 
-/** True for a key that was made here and not mistyped; false says that no look-up is worth its cost. */
+/** Checks prefix, length, alphabet and checksum, before a lookup. */
 export function isRawKey(prefix: string, raw: string): boolean {
   const start = `${prefix}-rt-`;
   if (

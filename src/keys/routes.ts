@@ -1,4 +1,4 @@
-// /v1/keys: the HTTP face of the keys room.
+// Routes of /v1/keys.
 
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
@@ -24,24 +24,21 @@ import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "./api-record.ts";
 const KeySettingsBody = z
   .strictObject({
     name: z.string().trim().min(1).max(NAME_MAX).nullable().optional(),
-    expires_at: Timestamp.nullable()
-      .optional()
-      .meta({ description: "When the key stops working." }),
+    expires_at: Timestamp.nullable().optional().meta({ description: "When the key expires." }),
     limit_usd: UsdAmount.nullable()
       .optional()
-      .meta({ description: "The most that the key may spend." }),
+      .meta({ description: "Spending limit in US dollars." }),
     limit_window: z
       .enum(LIMIT_WINDOWS)
       .nullable()
       .optional()
-      .meta({ description: "When the limit opens again." }),
+      .meta({ description: "How often the limit resets; null for never." }),
   })
   .meta({ id: "ApiKeySettings" });
 
 export interface KeyChange {
   readonly kind: "key.created" | "key.changed" | "key.revoked";
   readonly key: Key;
-  /** Whoever changed it: a key's id, or a person's. */
   readonly actor: { readonly type: "key" | "person"; readonly id: string };
   readonly clientIp: string;
   readonly now: number;
@@ -50,7 +47,7 @@ export interface KeyChange {
 export interface KeyRouteDeps {
   readonly db: Db;
   readonly keys: Keys;
-  /** Told in the transaction of the change. */
+  /** Called in the transaction of the change. */
   readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
 }
 
@@ -73,19 +70,19 @@ function createRoute(keys: Keys, notify: OnKeyChange): Route {
     path: "/v1/keys",
     id: "mintKey",
     tag: "Keys",
-    summary: "Mint an additional key",
+    summary: "Create a key",
     description:
-      "The raw key is in this answer and nowhere else. Give each program a key of its own, with a limit. Once a human owns the account, a key that has a limit must give one to what it mints, at most what is left of its own: that much is taken off its own. And what an expiring key mints expires no later. Beyond that, the owner makes keys in the console.",
+      "The raw key is only returned in this response. Give each program its own key with a limit. In a claimed account, keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. Keys created by an expiring key must not expire later. An owner can create keys without these restrictions in the console.",
     dialect: "openai",
     revealsSecret: true,
     body: KeySettingsBody,
     requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
     responses: {
       201: {
-        description: "The key's record and, once, the raw key.",
-        schema: KeyRecord.extend({ api_key: z.string().meta({ description: "Shown once." }) }).meta(
-          { id: "NewApiKey" },
-        ),
+        description: "The key, with its raw value.",
+        schema: KeyRecord.extend({
+          api_key: z.string().meta({ description: "The raw key, shown only once." }),
+        }).meta({ id: "NewApiKey" }),
         example: {
           ...KEY_EXAMPLE,
           api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
@@ -112,7 +109,7 @@ function listRoute(db: Db): Route {
     id: "listKeys",
     tag: "Keys",
     summary: "List keys",
-    description: "Newest first, revoked ones included. Raw keys cannot be shown again.",
+    description: "Newest first, including revoked keys. Raw keys cannot be shown again.",
     dialect: "openai",
     query: z.strictObject({ ...PageQuery, cursor: cursorSchema("key") }),
     responses: {
@@ -140,7 +137,7 @@ function getRoute(db: Db): Route {
     path: "/v1/keys/{id}",
     id: "getKey",
     tag: "Keys",
-    summary: "Read one key",
+    summary: "Get a key",
     dialect: "openai",
     params: KeyPath,
     responses: { 200: { description: "The key.", schema: KeyRecord, example: KEY_EXAMPLE } },
@@ -158,16 +155,16 @@ function changeRoute(notify: OnKeyChange): Route {
     path: "/v1/keys/{id}",
     id: "changeKey",
     tag: "Keys",
-    summary: "Rename a key, or change its limit or expiry",
+    summary: "Change a key's name, limit or expiry",
     description:
-      "Only the fields that are sent are changed; null takes a setting away. Once a human owns the account, a key may lower a limit and bring an expiry forward, on itself and on others, and nothing else of the two: the owner does that in the console.",
+      "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits and bring expiries forward; an owner can raise them in the console.",
     dialect: "openai",
     params: KeyPath,
     body: KeySettingsBody,
     requestExample: { name: "nightly build" },
     responses: {
       200: {
-        description: "The key as it is now.",
+        description: "The changed key.",
         schema: KeyRecord,
         example: { ...KEY_EXAMPLE, name: "nightly build" },
       },
@@ -198,7 +195,7 @@ function revokeRoute(notify: OnKeyChange): Route {
     tag: "Keys",
     summary: "Revoke a key",
     description:
-      "It is refused from the next request on. Repeating the call gives the same answer. A key may revoke itself; when no live key is left, the answer warns, because nobody can then reach the balance of an unclaimed account.",
+      "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself; if no live key is left, the response has the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
     dialect: "openai",
     params: KeyPath,
     responses: {
@@ -253,7 +250,7 @@ function parseLimit(usd: string | number): Nano {
   if (limit === undefined)
     throw invalid(
       "limit_usd",
-      "limit_usd must be an amount of US dollars with at most nine decimals.",
+      "`limit_usd` must be an amount of US dollars with at most nine decimals.",
     );
   return limit;
 }

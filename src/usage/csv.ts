@@ -1,4 +1,4 @@
-// Usage as a table for spreadsheets: RFC 4180, with values that a spreadsheet could take for a formula made harmless.
+// Usage records as CSV (RFC 4180). Values that a spreadsheet would evaluate as a formula are escaped.
 
 import { usdText } from "../base/money.ts";
 import type { UsageRecord } from "./usage.ts";
@@ -38,6 +38,6 @@ export function toCsv(records: readonly UsageRecord[]): string {
 
 function csvCell(value: string | number): string {
   if (typeof value === "number") return String(value);
-  const harmless = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+  const escaped = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(escaped) ? `"${escaped.replaceAll('"', '""')}"` : escaped;
 }

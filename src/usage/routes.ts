@@ -1,4 +1,4 @@
-// /v1/usage: the HTTP face of the usage room.
+// Routes of /v1/usage.
 
 import { z } from "zod";
 import { creditsOf, usdText } from "../base/money.ts";
@@ -21,32 +21,32 @@ import {
 } from "./usage.ts";
 
 const CSV_ROWS_MAX = 10_000;
-/** A model's name with its grouping. */
+/** Fits a grouping and a model name. */
 const CURSOR_LENGTH_MAX = 300;
 
 const Tokens = z
   .object({
-    input_tokens: z.int().meta({ description: "All input, cached or not." }),
+    input_tokens: z.int().meta({ description: "All input tokens, including cached ones." }),
     cache_read_tokens: z
       .int()
-      .meta({ description: "Of the input, read from the provider's cache." }),
+      .meta({ description: "Input tokens read from the provider's cache." }),
     cache_write_tokens: z
       .int()
-      .meta({ description: "Of the input, written to the provider's cache." }),
-    output_tokens: z.int().meta({ description: "All output, reasoning included." }),
-    reasoning_tokens: z.int().meta({ description: "Of the output, reasoning." }),
+      .meta({ description: "Input tokens written to the provider's cache." }),
+    output_tokens: z.int().meta({ description: "All output tokens, including reasoning." }),
+    reasoning_tokens: z.int().meta({ description: "Output tokens used for reasoning." }),
   })
   .meta({ id: "TokenUsage" });
 
 const PricedLineRecord = z
   .object({
-    meter: z.string().meta({ description: "What was counted; no token is counted by two meters." }),
+    meter: z.string().meta({ description: "The meter; each token counts in one meter only." }),
     count: z.number(),
-    usd: z.string().meta({ description: "US dollars for one." }),
+    usd: z.string().meta({ description: "Price per unit in US dollars." }),
     model: z
       .string()
       .optional()
-      .meta({ description: "Whose price it is, where it is not the record's model." }),
+      .meta({ description: "The model whose price applies, if it is not the record's model." }),
   })
   .meta({ id: "PricedLine" });
 
@@ -61,20 +61,20 @@ const UsageRecordSchema = z
     api: z.enum(USAGE_APIS),
     stream: z.boolean(),
     outcome: z.enum(OUTCOMES),
-    status: z.int().meta({ description: "The HTTP status that the caller saw." }),
+    status: z.int().meta({ description: "The HTTP status of the response." }),
     usage: Tokens,
     exact: z
       .boolean()
-      .meta({ description: "False where the provider gave no numbers and they were estimated." }),
+      .meta({ description: "False if the provider reported no usage and it was estimated." }),
     price: z.array(PricedLineRecord).meta({
       description:
-        "The cost is the sum of count × usd, rounded up once to a billionth of a dollar.",
+        "The cost is the sum of `count` × `usd`, rounded up once to a billionth of a dollar.",
     }),
-    cost_usd: z.string().meta({ description: "To the billionth of a dollar." }),
+    cost_usd: z.string().meta({ description: "Exact to a billionth of a dollar." }),
     cost_credits: z.number().meta({ description: "One credit is 0.000001 USD." }),
     byok: z
       .boolean()
-      .meta({ description: "Made with the caller's own provider key; not charged." }),
+      .meta({ description: "True if the call used your own provider key and was not charged." }),
     attempts: z.array(
       z.object({ provider: z.string(), model: z.string(), status: z.int(), ms: z.number() }),
     ),
@@ -143,13 +143,13 @@ function listRoute(db: Db): Route {
     path: "/v1/usage",
     id: "listUsage",
     tag: "Usage",
-    summary: "The usage ledger: one record a call, newest first",
-    description: `With \`accept: text/csv\` the answer is a table of up to ${CSV_ROWS_MAX} records, or of \`limit\`; \`x-next-cursor\` says where it goes on.`,
+    summary: "List usage records",
+    description: `One record per call, newest first. With \`accept: text/csv\`, returns CSV with up to \`limit\` records (default: ${CSV_ROWS_MAX}); the header \`x-next-cursor\` is the cursor of the next page.`,
     dialect: "openai",
     query: z.strictObject({
       ...FilterQuery,
       limit: PageLimit.optional().meta({
-        description: `Records on a page: ${PAGE_LIMIT_DEFAULT} unless told, and ${CSV_ROWS_MAX} in a table.`,
+        description: `Records per page. Default: ${PAGE_LIMIT_DEFAULT}, or ${CSV_ROWS_MAX} for CSV.`,
       }),
       cursor: cursorSchema("req"),
     }),
@@ -160,7 +160,7 @@ function listRoute(db: Db): Route {
         example: { object: "list", data: [EXAMPLE], has_more: false, next_cursor: null },
         alternatives: [{ contentType: "text/csv" }],
         headers: {
-          "x-next-cursor": "In a table: the cursor of the next one, where there is more.",
+          "x-next-cursor": "CSV only: the cursor of the next page, if there is one.",
         },
       },
     },
@@ -189,24 +189,24 @@ function summaryRoute(db: Db): Route {
     path: "/v1/usage/summary",
     id: "summarizeUsage",
     tag: "Usage",
-    summary: "Usage summed by day, model or key",
-    description: `All sums are on one page while they are ${GROUPS_MAX} or fewer, unless \`limit\` says otherwise.`,
+    summary: "Summarize usage by day, model or key",
+    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}).`,
     dialect: "openai",
     query: z.strictObject({
       ...FilterQuery,
-      group_by: z.enum(GROUPINGS).default("day").meta({ description: "What to sum by." }),
+      group_by: z.enum(GROUPINGS).default("day").meta({ description: "What to group by." }),
       limit: PageLimit.optional().meta({
-        description: `Sums on a page: ${GROUPS_MAX} unless told.`,
+        description: `Groups per page. Default: ${GROUPS_MAX}.`,
       }),
       cursor: z
         .string()
         .max(CURSOR_LENGTH_MAX)
         .optional()
-        .meta({ description: "`next_cursor` of the page before, with the same `group_by`." }),
+        .meta({ description: "`next_cursor` of the previous page, with the same `group_by`." }),
     }),
     responses: {
       200: {
-        description: "A page of sums, newest day or last name first.",
+        description: "A page of groups: days newest first, models and keys in descending order.",
         schema: listSchema(SumRecord, "UsageSummary"),
         example: {
           object: "list",
@@ -247,7 +247,7 @@ function getRoute(db: Db): Route {
     path: "/v1/usage/{id}",
     id: "getUsage",
     tag: "Usage",
-    summary: "The usage record of one call",
+    summary: "Get the usage record of a call",
     dialect: "openai",
     params: z.object({
       id: z.string().meta({ description: "The call's `x-request-id`.", example: EXAMPLE.id }),

@@ -1,6 +1,5 @@
-// One record for each model call. It owns the table usage_record. A record says what was measured and at what prices,
-// so that its cost can be worked out again from the record alone; it is written by the ledger's settle, in one step
-// with the charge.
+// Usage records, one per model call. It owns the table usage_record. A record contains the measured usage and the prices, so
+// that its cost can be recomputed; the ledger writes it in the transaction of the settlement.
 
 import { utcDay } from "../base/time.ts";
 import { Fault, invalid } from "../base/fault.ts";
@@ -30,17 +29,16 @@ export const OUTCOMES = [
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** One priced part of a call: so many of a meter at so much each. */
+/** A part of a call's cost: the count of one meter and its unit price. */
 export interface PricedLine {
   readonly meter: string;
   readonly count: number;
-  /** US dollars for one, as a decimal. */
+  /** The unit price in US dollars, as a decimal. */
   readonly usd: string;
-  /** The model whose price it is, where it is not the record's. */
+  /** The model whose price applies, if it is not the record's. */
   readonly model?: string;
 }
 
-/** A provider that was tried, in the order of trying. */
 export interface ProviderAttempt {
   readonly provider: string;
   readonly model: string;
@@ -64,12 +62,12 @@ export interface UsageRecord {
   readonly cacheWriteTokens: number;
   readonly outputTokens: number;
   readonly reasoningTokens: number;
-  /** Every meter that was not zero, as it was priced. */
+  /** One line for every meter above zero. */
   readonly price: readonly PricedLine[];
   readonly attempts: readonly ProviderAttempt[];
   readonly cost: Nano;
   readonly byok: boolean;
-  /** False where the provider gave no numbers and they were estimated. */
+  /** False if the provider reported no usage and it was estimated. */
   readonly exact: boolean;
   readonly latencyMs: number;
   readonly firstTokenMs: number | null;
@@ -96,7 +94,7 @@ export interface UsageSum {
   readonly cost: Nano;
 }
 
-/** Sums on a page where no other number is asked for. */
+/** The default page size of usage sums. */
 export const GROUPS_MAX = 1_000;
 const GROUP_COLUMNS: Readonly<Record<Grouping, string>> = {
   day: "day",
@@ -144,9 +142,9 @@ export async function getUsage(
   ]);
   if (row === undefined)
     throw new Fault("not_found", "no such usage record", {
-      message: "There is no usage record with that id.",
+      message: "No usage record has this id. List the records with GET /v1/usage.",
       param: "id",
-      next: [{ method: "GET", url: "/v1/usage", why: "List the records that there are." }],
+      next: [{ method: "GET", url: "/v1/usage", why: "List the usage records." }],
     });
   return toRecord(row);
 }
@@ -165,7 +163,7 @@ export async function listUsage(
   return toPage(rows.map(toRecord), page.limit);
 }
 
-/** Sums by day, model or key: the newest day, or the last name, first. */
+/** Sums by day, model or key, in descending order. */
 export async function sumUsage(
   reader: Reader,
   accountId: string,
@@ -175,7 +173,7 @@ export async function sumUsage(
   return (await listUsageSums(reader, accountId, filter, { grouping, limit: GROUPS_MAX })).data;
 }
 
-/** A page of sums; its cursor is the grouping and the last group, because a sum has no id. */
+/** The cursor is the grouping and the last group, because sums have no ids. */
 export async function listUsageSums(
   reader: Reader,
   accountId: string,
@@ -201,7 +199,7 @@ export async function listUsageSums(
   return { object: "list", data, has_more: next !== null, next_cursor: next };
 }
 
-/** What all calls of the account came to. */
+/** Totals of all calls of the account. */
 export async function totalUsage(
   reader: Reader,
   accountId: string,
@@ -211,16 +209,17 @@ export async function totalUsage(
      from usage_record where account_id = ?`,
     [accountId],
   );
-  if (row === undefined) throw new Error("a sum has one row");
+  if (row === undefined) throw new Error("an aggregate query returned no row");
   return { calls: integer(row, "calls"), cost: toNano(row["cost_nano"]) };
 }
 
-function groupFromCursor(by: Grouping, cursor: string): string {
-  const start = `${by}:`;
-  if (cursor.startsWith(start) && cursor.length > start.length) return cursor.slice(start.length);
+function groupFromCursor(grouping: Grouping, cursor: string): string {
+  const prefix = `${grouping}:`;
+  if (cursor.startsWith(prefix) && cursor.length > prefix.length)
+    return cursor.slice(prefix.length);
   throw invalid(
     "cursor",
-    "cursor is not a cursor of this list; take `next_cursor` of the page before, with the same group_by.",
+    "`cursor` is not a cursor of this list. Use `next_cursor` of the previous page with the same `group_by`.",
   );
 }
 
@@ -241,14 +240,14 @@ function whereClause(
   accountId: string,
   filter: UsageFilter,
 ): { readonly where: string; readonly params: Value[] } {
-  const parts: [string, Value | undefined][] = [
+  const conditions: [string, Value | undefined][] = [
     ["account_id = ?", accountId],
     ["created_at >= ?", filter.from],
     ["created_at < ?", filter.to],
     ["model = ?", filter.model],
     ["key_id = ?", filter.keyId],
   ];
-  const given = parts.filter((part): part is [string, Value] => part[1] !== undefined);
+  const given = conditions.filter((one): one is [string, Value] => one[1] !== undefined);
   return {
     where: given.map(([condition]) => condition).join(" and "),
     params: given.map(([, value]) => value),
