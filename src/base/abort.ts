@@ -1,6 +1,6 @@
-// A word to whoever waits that it need not: what an AbortController is, at a small part of its cost. Every call has one.
+// A minimal AbortController: every call creates one, so it must be cheap.
 
-/** What is asked of an AbortSignal here, which is one of these. */
+/** The members of `AbortSignal` that are used here. */
 export interface AbortSignalLike {
   readonly aborted: boolean;
   addEventListener(type: "abort", listener: () => void): void;
@@ -20,8 +20,8 @@ export function createAbort(): Abort {
       listeners.push(listener);
     },
     removeEventListener: (_: "abort", listener: () => void) => {
-      const at = listeners.indexOf(listener);
-      if (at !== -1) listeners.splice(at, 1);
+      const index = listeners.indexOf(listener);
+      if (index !== -1) listeners.splice(index, 1);
     },
   };
   return {
@@ -29,14 +29,13 @@ export function createAbort(): Abort {
     abort: () => {
       if (signal.aborted) return;
       signal.aborted = true;
-      // One who is told may take itself off the list.
-      const notified = listeners.slice();
-      for (const listener of notified) listener();
+      // A listener may remove itself while the list is iterated.
+      for (const listener of listeners.slice()) listener();
     },
   };
 }
 
-/** The same word for what only takes the runtime's own. */
+/** Converts to a real `AbortSignal`, for functions of the runtime. */
 export function toAbortSignal(signal: AbortSignalLike): AbortSignal {
   if (signal instanceof AbortSignal) return signal;
   const controller = new AbortController();

@@ -1,6 +1,5 @@
-// Cookies of the pages for people: never readable by scripts, never sent along by another site's posts. On https the
-// name begins with `__Host-`, which a browser accepts from this very host alone; a cookie for a part of the site, which may
-// not bear that, with `__Secure-`.
+// Cookies of the browser pages: `HttpOnly` and `SameSite=Lax`. Over HTTPS, the name has the prefix `__Host-`, which binds the
+// cookie to this host; a cookie with a path other than `/` cannot have it and gets `__Secure-`.
 
 export interface CookieBuilder {
   readonly name: (baseName: string) => string;
@@ -19,8 +18,9 @@ export function createCookieBuilder(baseUrl: string, path = "/"): CookieBuilder 
 
 export function readCookie(cookies: string | null, name: string): string | undefined {
   for (const pair of (cookies ?? "").split(";")) {
-    const sign = pair.indexOf("=");
-    if (sign !== -1 && pair.slice(0, sign).trim() === name) return pair.slice(sign + 1).trim();
+    const equals = pair.indexOf("=");
+    if (equals !== -1 && pair.slice(0, equals).trim() === name)
+      return pair.slice(equals + 1).trim();
   }
   return undefined;
 }

@@ -1,5 +1,4 @@
-// Time limits for many things at once, on one timer: a request that ends in a millisecond should not pay for a timer of
-// its own. They are coarse, as limits of seconds may be.
+// Coarse deadlines on one shared timer: a timer for each request would cost more than most requests take.
 
 const TICK_MS = 250;
 
@@ -12,34 +11,34 @@ interface PendingDeadline {
 const pending = new Set<PendingDeadline>();
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** Runs something when the time is over, unless the function that it answers is called before. */
+/** Calls `run` after `ms`, unless the returned function cancels it first. */
 export function startDeadline(ms: number, run: () => void): () => void {
   return addPending({ at: performance.now() + ms, signal: undefined, run });
 }
 
 /**
- * Runs something soon after a signal was given, unless the function that it answers is called before. To look at the
- * runtime's own signals now and then costs a tenth of listening to each of them.
+ * Calls `run` soon after the signal aborts, unless the returned function cancels it first. Polling the runtime's signals
+ * costs a tenth of adding a listener to each.
  */
 export function onAborted(signal: Pick<AbortSignal, "aborted">, run: () => void): () => void {
   return addPending({ at: Infinity, signal, run });
 }
 
-function addPending(one: PendingDeadline): () => void {
-  pending.add(one);
+function addPending(deadline: PendingDeadline): () => void {
+  pending.add(deadline);
   timer ??= setInterval(tick, TICK_MS);
   timer.unref();
   return () => {
-    pending.delete(one);
+    pending.delete(deadline);
   };
 }
 
 function tick(): void {
   const now = performance.now();
-  for (const one of pending) {
-    if (one.at > now && one.signal?.aborted !== true) continue;
-    pending.delete(one);
-    one.run();
+  for (const deadline of pending) {
+    if (deadline.at > now && deadline.signal?.aborted !== true) continue;
+    pending.delete(deadline);
+    deadline.run();
   }
   if (pending.size > 0) return;
   clearInterval(timer);

@@ -1,5 +1,5 @@
-// Keys derived from the master secret, fingerprints, and sealed text. A purpose names what a derived key is for, so
-// that no two uses share one.
+// Key derivation from the master secret, fingerprints (HMAC) and authenticated encryption. Each use derives its own key
+// with its own `purpose`.
 
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import type { Secret } from "./secret.ts";
@@ -16,18 +16,18 @@ export function fingerprint(key: Uint8Array, text: string): string {
   return createHmac("sha256", key).update(text).digest("base64url");
 }
 
-/** AES-256-GCM with a fresh nonce; `bound` is what the text belongs to, and must be the same to open it. */
+/** AES-256-GCM with a random nonce. `associatedData` names the record that the text belongs to. */
 export function encrypt(key: Uint8Array, associatedData: string, text: string): string {
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, iv);
   cipher.setAAD(Buffer.from(associatedData));
-  const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
-  return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString("base64");
+  const ciphertext = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+  return Buffer.concat([iv, cipher.getAuthTag(), ciphertext]).toString("base64");
 }
 
-/** Throws where the text was sealed under another key, for something else, or was changed. */
-export function decrypt(key: Uint8Array, associatedData: string, sealed: string): string {
-  const bytes = Buffer.from(sealed, "base64");
+/** Throws if the key or the associated data differ, or if the ciphertext was changed. */
+export function decrypt(key: Uint8Array, associatedData: string, encrypted: string): string {
+  const bytes = Buffer.from(encrypted, "base64");
   const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, IV_BYTES));
   decipher.setAAD(Buffer.from(associatedData));
   decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));

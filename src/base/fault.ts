@@ -69,7 +69,7 @@ export const FAULTS = {
 
 export type FaultCode = keyof typeof FAULTS;
 
-/** What the caller can do next, as data that a program acts on. */
+/** A request that the caller can make next, for programs to act on. */
 export interface NextStep {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   readonly url: string;
@@ -122,7 +122,7 @@ export interface FaultOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Not logged as a failure of the gateway, even if the status is above 499. */
   readonly isCallerError?: boolean;
-  /** The balance's fault, when a limit of the caller's own key is reported instead of it. */
+  /** Set if a call with the caller's provider key failed and the balance does not cover the fallback: x402 can pay for that. */
   readonly balanceFault?: Fault;
   /** Where the request does not match its schema; the gateway's own pages never send such a request. */
   readonly malformed?: "query" | "body";

@@ -1,4 +1,4 @@
-// Ids sort by the time they were made, so a list is paged by its ids alone.
+// Ids sort by creation time, so a list is paginated by its ids alone.
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const POOL_BYTES = 8_192;
@@ -34,7 +34,7 @@ const idCharacters = Buffer.alloc(RANDOM_BYTES);
 let cachedTime = -1;
 let cachedTimeText = "";
 
-/** A prefix, ten characters of time and sixteen of chance (80 bits). */
+/** A prefix, ten characters of time and sixteen random ones (80 bits). */
 export function newId(prefix: IdPrefix, now: number): string {
   if (now !== cachedTime) {
     cachedTimeText = encodeTime(now);
@@ -46,7 +46,7 @@ export function newId(prefix: IdPrefix, now: number): string {
   return `${prefix}_${cachedTimeText}${idCharacters.toString("latin1")}`;
 }
 
-/** An id that comes after another one also where both are of one millisecond, or a clock was set back. */
+/** An id that sorts after `last`, even in the same millisecond or after the clock stepped back. */
 export function newIdAfter(prefix: IdPrefix, now: number, last: string): string {
   return newId(prefix, isId(prefix, last) ? Math.max(now, decodeTime(prefix, last) + 1) : now);
 }
@@ -69,7 +69,7 @@ function encodeTime(now: number): string {
   return time;
 }
 
-/** True for a string of the form that `newId` gives: a cheap answer before a look-up. */
+/** Checks only the format: a cheap test before a database lookup. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return (
     text.length === prefix.length + 27 &&
@@ -78,7 +78,7 @@ export function isId(prefix: IdPrefix, text: string): boolean {
   );
 }
 
-// Random bytes are drawn from the system in blocks: one call of the kernel serves hundreds of ids. Answers where they begin.
+// Returns an offset into `pool`. Random bytes are read in blocks, so that one system call serves hundreds of ids.
 function takeRandom(count: number): number {
   if (poolOffset + count > POOL_BYTES) {
     crypto.getRandomValues(pool);

@@ -1,6 +1,4 @@
-// Works a thing out when it is first asked for, and never again.
-
-/** Where `make` throws, the next who asks has it tried again. */
+/** Computes a value on first use. If `make` throws, nothing is cached and the next call tries again. */
 export function lazy<T>(make: () => T): () => T {
   let cached: { readonly value: T } | undefined;
   return () => {

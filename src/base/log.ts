@@ -1,5 +1,5 @@
-// Structured lines: JSON for machines, and readable ones on a terminal. What is logged is data, never a request's body. Words
-// about a request may quote it, and with it a key that was pasted where none belongs: no line has one.
+// Structured log lines: JSON, or readable text on a terminal. Request bodies are never logged. An error message may quote a
+// request with an API key in it, so keys are redacted in every line.
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -42,12 +42,12 @@ function prettyLine(time: string, level: LogLevel, event: string, fields: LogFie
   return [time.slice(11, 23), level.toUpperCase().padEnd(5), event, ...rest].join(" ");
 }
 
-// An error is shown with its lines; any other text stays on this one, so that no value looks like a line of the log.
+// A stack trace may span lines; any other text is escaped, so that no value can forge a log line.
 function prettyValue(value: unknown): string {
   if (value instanceof Error) return describeError(value);
-  const shown = printable(value);
-  const isPlain = typeof shown === "string" && !/\p{Cc}/u.test(shown);
-  return isPlain ? shown : JSON.stringify(shown);
+  const plain = printable(value);
+  const isSingleLine = typeof plain === "string" && !/\p{Cc}/u.test(plain);
+  return isSingleLine ? plain : JSON.stringify(plain);
 }
 
 function jsonFields(fields: LogFields): LogFields {
@@ -63,7 +63,7 @@ function printable(value: unknown): unknown {
   return typeof value === "bigint" ? value.toString() : value;
 }
 
-/** An error with its causes, for the log only. */
+/** Stack traces of an error and its causes, for the log only. */
 export function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const own = error.stack ?? `${error.name}: ${error.message}`;

@@ -1,6 +1,6 @@
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
-/** A host name, as `URL` gives it, of the very machine that asks. */
+/** Takes a host name in the form of `URL.hostname`. */
 export function isLoopbackHost(hostname: string): boolean {
   return LOOPBACK.test(hostname);
 }

@@ -1,8 +1,6 @@
-// Works a thing out once for each of the names that were asked for lately.
-
 const MAX_ENTRIES = 1_000;
 
-/** What is undefined is worked out again, so that names which mean nothing crowd nothing out. */
+/** Caches results by name. `undefined` is not cached, so unknown names cannot evict real entries. */
 export function memoize<Name, T>(
   make: (name: Name) => T,
   maxEntries = MAX_ENTRIES,

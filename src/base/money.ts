@@ -1,5 +1,5 @@
-// The unit of the ledger is the nano-USD, a bigint: a float cannot be mixed into it by accident.
-// Prices are pico-USD per token, which is the same integer as micro-USD per million tokens.
+// Amounts are bigint nano-USD, so that floats cannot be mixed in by accident. Prices are pico-USD per token, the same
+// integer as micro-USD per million tokens.
 
 import { memoize } from "./memoize.ts";
 
@@ -12,16 +12,16 @@ const PICO_PER_NANO = 1_000n;
 const MICRO_PER_USD = 1_000_000;
 const ZERO = 0x30;
 
-/** No amount may pass this: every driver can carry it exactly as a JavaScript number. */
+/** Upper bound of every amount: below `Number.MAX_SAFE_INTEGER`, so that every driver carries it exactly. */
 export const MAX_NANO: Nano = 9_000_000n * NANO_PER_USD;
 
-/** Whole credits in an amount; a fraction of a credit is kept in the ledger and not shown. */
+/** Whole credits, rounded down; the API does not show fractions of a credit. */
 export function creditsOf(amount: Nano): number {
   const whole = amount / NANO_PER_CREDIT;
   return Number(amount < 0n && amount % NANO_PER_CREDIT !== 0n ? whole - 1n : whole);
 }
 
-/** The amount in US dollars as the specification shows it: credits / 1e6. */
+/** US dollars as the API shows balances: whole credits / 1e6. */
 export function usdOf(amount: Nano): number {
   return creditsOf(amount) / MICRO_PER_USD;
 }
@@ -34,7 +34,7 @@ export function maxNano(a: Nano, b: Nano): Nano {
   return a > b ? a : b;
 }
 
-/** Rounds a cost up to a whole nano-USD, once, at the end of a request's exact sum. */
+/** Rounds up. Called once per request, on the exact sum. */
 export function nanoFromPico(cost: Pico): Nano {
   return (cost + PICO_PER_NANO - 1n) / PICO_PER_NANO;
 }
@@ -44,10 +44,10 @@ export function usdText(amount: Nano): string {
   return decimalText(amount, 9);
 }
 
-/** The price of one token in US dollars, as catalogs write it: "0.0000025". Prices are few, and each is written often. */
+/** The price of one token in US dollars: "0.0000025". Memoized: few prices, each formatted often. */
 export const usdTextOfPico: (price: Pico) => string = memoize((price) => decimalText(price, 12));
 
-/** Reads a decimal such as "10", "0.5" or "1.25"; undefined when it is not one, or has more digits than a nano-USD. */
+/** Parses a decimal such as "10" or "1.25"; undefined if invalid or more precise than a nano-USD. */
 export function nanoFromUsd(usd: string | number): Nano | undefined {
   const text = typeof usd === "number" ? plainDecimal(usd) : usd;
   const match = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/.exec(text);
@@ -57,7 +57,7 @@ export function nanoFromUsd(usd: string | number): Nano | undefined {
   return sign === "-" ? -amount : amount;
 }
 
-/** Reads what a driver gives for a money column, and refuses what a number cannot carry exactly. */
+/** Converts a money column of any driver; throws for a number that is not exact. */
 export function toNano(column: unknown): Nano {
   if (typeof column === "bigint") return column;
   if (typeof column === "string" && /^-?\d+$/.test(column)) return BigInt(column);
@@ -78,6 +78,6 @@ function plainDecimal(value: number): string {
   const text = String(value);
   if (!text.includes("e")) return text;
   const plain = value.toFixed(9).replace(/0+$/, "").replace(/\.$/, "");
-  // What has more digits than that would be another amount.
+  // With more digits than that, `plain` would be another amount.
   return Number(plain) === value ? plain : text;
 }

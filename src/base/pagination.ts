@@ -1,4 +1,4 @@
-// Lists are paged by the last id of the page before: newest first, and stable while new records come in.
+// Cursor pagination by id, newest first: pages stay stable while new records are added.
 
 export const PAGE_LIMIT_MAX = 100;
 export const PAGE_LIMIT_DEFAULT = 20;
@@ -15,12 +15,12 @@ export interface Page<T> {
   readonly next_cursor: string | null;
 }
 
-/** Above every id of its kind, in the order of every database. */
+/** Sorts after every id with this prefix, in the collation of either database. */
 export function maxId(prefix: string): string {
   return `${prefix}_${"z".repeat(27)}`;
 }
 
-/** Makes a page out of up to `limit + 1` rows: the one too many says that there is more. */
+/** Takes up to `limit + 1` rows: the extra row only shows that there are more. */
 export function toPage<T extends { readonly id: string }>(
   rows: readonly T[],
   limit: number,

@@ -1,4 +1,4 @@
-// Values that must not be printed. A Secret shows itself only to a caller that asks by name.
+// Secrets, random tokens and constant-time comparison. A `Secret` prints as `[secret]`; only `reveal()` returns its value.
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -20,12 +20,12 @@ export function secret(value: string): Secret {
   });
 }
 
-/** Uniform base62 characters from the system's random source; 43 of them carry 256 bits. */
+/** Uniform base62 characters from the system's random source; 43 characters carry 256 bits. */
 export function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {
     for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
-      // 248 is the largest multiple of 62 in a byte: above it the remainder would favour some characters.
+      // 248 is the largest multiple of 62 in a byte; larger values would bias the remainder.
       if (byte < 248 && text.length < length) text += BASE62.charAt(byte % 62);
     }
   }
@@ -42,7 +42,7 @@ export function randomDigits(length: number): string {
   return text;
 }
 
-/** Compares without telling by its time where two strings differ. */
+/** Constant-time comparison. */
 export function timingSafeEqualText(a: string, b: string): boolean {
   const left = new TextEncoder().encode(a);
   const right = new TextEncoder().encode(b);

@@ -1,5 +1,5 @@
-// The calendar windows of limits and budgets, in UTC. What a key has spent is kept for every window at once, so that a change
-// of its limit's window needs no look back.
+// Calendar windows (UTC) of limits and budgets. Spend is totaled for every window at once, so that changing the window of a
+// limit needs no history.
 
 import type { Nano } from "./money.ts";
 import { DAY_MS } from "./time.ts";
@@ -47,9 +47,9 @@ export function zeroSpend(now: number): SpendTotals {
   };
 }
 
-/** Drops what was spent in windows that have ended. A clock that steps back opens no new window. */
+/** Resets the totals of windows that have ended. A clock that steps back starts no new window. */
 export function rollWindows(spent: SpendTotals, now: number): SpendTotals {
-  // Neither a week nor a month begins within a day.
+  // Weeks and months start at the start of a day.
   if (now < spent.dayStart + DAY_MS) return spent;
   const current = zeroSpend(now);
   return {
@@ -76,12 +76,12 @@ export function addSpend(spent: SpendTotals, amount: Nano, now: number): SpendTo
   };
 }
 
-/** What counts against a limit of this window; without a window, all that was ever spent. */
+/** Spend that counts against a limit with this window; without a window, all spend. */
 export function spentInWindow(spent: SpendTotals, window: LimitWindow | null, now: number): Nano {
   return window === null ? spent.total : rollWindows(spent, now)[window];
 }
 
-/** When the window ends and a limit opens again; null for a limit without a window. */
+/** When the window ends and its limit resets; null without a window. */
 export function windowEnd(window: LimitWindow, now: number): number;
 export function windowEnd(window: LimitWindow | null, now: number): number | null;
 export function windowEnd(window: LimitWindow | null, now: number): number | null {

@@ -1,5 +1,5 @@
-// What a model call is measured in. The token meters are disjoint: no token is counted by two of them,
-// so a cost is the plain sum of meter × price. Every wire proves its provider's numbers into this form.
+// The meters of a model call. Token meters are disjoint, so a cost is the sum of meter × price. Every wire converts its
+// provider's usage to this form.
 
 export const TOKEN_METERS = [
   "input",
@@ -16,7 +16,7 @@ export const TOKEN_METERS = [
 ] as const;
 export type TokenMeter = (typeof TOKEN_METERS)[number];
 
-/** Things a provider charges by the piece, beside tokens. */
+/** What a provider charges per unit, besides tokens. */
 export const FEE_METERS = [
   "request",
   "web_search",
@@ -31,22 +31,22 @@ export const FEE_METERS = [
 ] as const;
 export type FeeMeter = (typeof FEE_METERS)[number];
 
-/** What one model answered within a call. `reasoning` is not part of `output` here; the records that users see add them up. */
+/** Usage of one model in a call. `reasoning` is not part of `output` here; usage records add them. */
 export interface Usage {
   readonly tokens: Readonly<Partial<Record<TokenMeter, number>>>;
   readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
-  /** The model that answered, as the provider names it, when it said so. */
+  /** The model that replied, by the provider's name. */
   readonly model?: string;
-  /** "standard", "flex", "priority", "batch", … as the reply said. */
+  /** As in the reply: "standard", "flex", "priority", "batch", … */
   readonly serviceTier?: string;
-  /** Anthropic's "fast" mode and its like. */
+  /** Such as Anthropic's "fast" mode. */
   readonly speed?: string;
-  /** Where the provider says that inference ran, when its price depends on it. */
+  /** Where inference ran, if the price depends on it. */
   readonly region?: string;
-  /** Further legs at their own model's price, such as an advisor model or a compaction. */
+  /** Usage at another model's price in the same call, such as an advisor model or a compaction. */
   readonly additional?: readonly Usage[];
-  /** The provider's own statement of the cost in USD, kept to compare, never to bill by. */
+  /** The cost that the provider reports, for comparison; billing never uses it. */
   readonly statedCostUsd?: number;
-  /** True where a number was absurd and was clamped. */
+  /** True if an implausible number was clamped. */
   readonly isClamped?: true;
 }

@@ -1,36 +1,36 @@
 import { expect, test } from "bun:test";
-import { toAbortSignal, createAbort } from "../../src/base/abort.ts";
+import { createAbort, toAbortSignal } from "../../src/base/abort.ts";
 
-test("who listens is told once, in order, and who has left is not", () => {
+test("calls listeners once and in order, and skips removed ones", () => {
   const { signal, abort } = createAbort();
-  const told: string[] = [];
-  const leaves = (): void => void told.push("one who left");
-  signal.addEventListener("abort", () => void told.push("first"));
-  signal.addEventListener("abort", leaves);
-  signal.addEventListener("abort", () => void told.push("second"));
-  signal.removeEventListener("abort", leaves);
+  const calls: string[] = [];
+  const removed = (): void => void calls.push("removed");
+  signal.addEventListener("abort", () => void calls.push("first"));
+  signal.addEventListener("abort", removed);
+  signal.addEventListener("abort", () => void calls.push("second"));
+  signal.removeEventListener("abort", removed);
   expect(signal.aborted).toBe(false);
   abort();
   abort();
   expect(signal.aborted).toBe(true);
-  expect(told).toEqual(["first", "second"]);
+  expect(calls).toEqual(["first", "second"]);
 });
 
-test("who takes himself off the list when he is told keeps nobody else from being told", () => {
+test("calls every listener although each removes itself", () => {
   const { signal, abort } = createAbort();
-  const told: string[] = [];
+  const calls: string[] = [];
   for (const name of ["a", "b", "c"]) {
     const listener = (): void => {
-      told.push(name);
+      calls.push(name);
       signal.removeEventListener("abort", listener);
     };
     signal.addEventListener("abort", listener);
   }
   abort();
-  expect(told).toEqual(["a", "b", "c"]);
+  expect(calls).toEqual(["a", "b", "c"]);
 });
 
-test("the runtime's own signal is given with it, also where it was given before", () => {
+test("toAbortSignal follows a signal, including one that is already aborted", () => {
   const before = createAbort();
   before.abort();
   expect(toAbortSignal(before.signal).aborted).toBe(true);

@@ -6,12 +6,12 @@ import { maxId, toPage } from "../../src/base/pagination.ts";
 const NOW = Date.UTC(2026, 10, 21);
 
 describe("ids", () => {
-  test("begin with what they name, and have ten characters of time and sixteen of chance", () => {
+  test("consist of a prefix and 26 characters", () => {
     for (const prefix of ID_PREFIXES)
       expect(newId(prefix, NOW)).toMatch(new RegExp(`^${prefix}_[0-9a-z]{26}$`));
   });
 
-  test("sort by the time that they were made, in every database's order of characters", () => {
+  test("sort by creation time", () => {
     fc.assert(
       fc.property(fc.nat(4e12), fc.nat(4e12), (one, other) => {
         if (one === other) return true;
@@ -21,13 +21,13 @@ describe("ids", () => {
     );
   });
 
-  test("of one millisecond have one time and never one chance", () => {
+  test("of one millisecond share the time part and differ in the random part", () => {
     const ids = Array.from({ length: 20_000 }, () => newId("req", NOW));
     expect(new Set(ids).size).toBe(ids.length);
     expect(new Set(ids.map((id) => id.slice(0, 14))).size).toBe(1);
   });
 
-  test("can be made to come after another, whatever the clock says", () => {
+  test("newIdAfter sorts after the given id, whatever the clock says", () => {
     fc.assert(
       fc.property(fc.nat(4e12), fc.nat(4e12), (one, other) => {
         const last = newId("aud", one);
@@ -39,16 +39,16 @@ describe("ids", () => {
       expect(newIdAfter("aud", NOW, last).slice(0, 14)).toBe(newId("aud", NOW).slice(0, 14));
   });
 
-  test("have no letter that is taken for a digit", () => {
+  test("contain no letters that look like digits", () => {
     const text = Array.from({ length: 500 }, () => newId("key", NOW).slice(4)).join("");
     expect(text).not.toMatch(/[ilou]/);
   });
 
-  test("come before the mark that stands above every id of their kind", () => {
+  test("sort before maxId of their prefix", () => {
     for (const prefix of ID_PREFIXES) expect(newId(prefix, 2 ** 47) < maxId(prefix)).toBe(true);
   });
 
-  test("are told from what is none", () => {
+  test("isId rejects other strings", () => {
     const id = newId("key", NOW);
     expect(isId("key", id)).toBe(true);
     for (const text of [
@@ -64,11 +64,11 @@ describe("ids", () => {
   });
 });
 
-describe("pages", () => {
+describe("toPage", () => {
   const rows = (count: number): readonly { readonly id: string }[] =>
-    Array.from({ length: count }, (_, place) => ({ id: `key_${place}` }));
+    Array.from({ length: count }, (_, index) => ({ id: `key_${index}` }));
 
-  test("the row too many says that there is more, and is not shown", () => {
+  test("drops the extra row and reports that there are more", () => {
     expect(toPage(rows(3), 2)).toEqual({
       object: "list",
       data: [{ id: "key_0" }, { id: "key_1" }],

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { lazy } from "../../src/base/lazy.ts";
 
-test("nothing is worked out before it is asked for, and nothing twice", () => {
+test("computes the value on first use and only once", () => {
   let times = 0;
   const read = lazy(() => {
     times += 1;
@@ -13,7 +13,7 @@ test("nothing is worked out before it is asked for, and nothing twice", () => {
   expect(times).toBe(1);
 });
 
-test("what could not be worked out is tried again by the next who asks", () => {
+test("tries again after make() threw", () => {
   let times = 0;
   const read = lazy(() => {
     times += 1;

@@ -1,33 +1,33 @@
 import { expect, test } from "bun:test";
 import { memoize } from "../../src/base/memoize.ts";
 
-test("a thing is worked out once for each name, also where it is false or empty", () => {
-  const asked: string[] = [];
-  const known = memoize((name: string): string | boolean => {
-    asked.push(name);
+test("computes once for each name, also if the result is false or empty", () => {
+  const computed: string[] = [];
+  const cached = memoize((name: string): string | boolean => {
+    computed.push(name);
     return name === "no" ? false : name;
   });
-  for (const name of ["a", "no", "", "a", "no", ""]) known(name);
-  expect(asked).toEqual(["a", "no", ""]);
-  expect([known("a"), known("no"), known("")]).toEqual(["a", false, ""]);
+  for (const name of ["a", "no", "", "a", "no", ""]) cached(name);
+  expect(computed).toEqual(["a", "no", ""]);
+  expect([cached("a"), cached("no"), cached("")]).toEqual(["a", false, ""]);
 });
 
-test("what comes to nothing is worked out again, and crowds nothing out", () => {
-  const asked: string[] = [];
-  const known = memoize((name: string) => {
-    asked.push(name);
+test("does not cache undefined, so unknown names evict nothing", () => {
+  const computed: string[] = [];
+  const cached = memoize((name: string) => {
+    computed.push(name);
     return name.startsWith("x") ? undefined : name;
   }, 2);
-  for (const name of ["a", "x1", "x2", "x3", "x1", "a"]) known(name);
-  expect(asked).toEqual(["a", "x1", "x2", "x3", "x1"]);
+  for (const name of ["a", "x1", "x2", "x3", "x1", "a"]) cached(name);
+  expect(computed).toEqual(["a", "x1", "x2", "x3", "x1"]);
 });
 
-test("no more is kept than the bound", () => {
-  const asked: string[] = [];
-  const known = memoize((name: string) => {
-    asked.push(name);
+test("keeps at most maxEntries", () => {
+  const computed: string[] = [];
+  const cached = memoize((name: string) => {
+    computed.push(name);
     return name;
   }, 2);
-  for (const name of ["a", "b", "a", "c", "a"]) known(name);
-  expect(asked).toEqual(["a", "b", "c", "a"]);
+  for (const name of ["a", "b", "a", "c", "a"]) cached(name);
+  expect(computed).toEqual(["a", "b", "c", "a"]);
 });

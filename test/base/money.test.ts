@@ -13,10 +13,10 @@ import {
 } from "../../src/base/money.ts";
 
 const amount = fc.bigInt({ min: -MAX_NANO, max: MAX_NANO });
-const amountOrNothing = fc.bigInt({ min: 0n, max: MAX_NANO });
+const nonNegativeAmount = fc.bigInt({ min: 0n, max: MAX_NANO });
 
 describe("amounts", () => {
-  test("the starting credit: 0.05 USD is 50000 credits", () => {
+  test("0.05 USD is 50,000 credits", () => {
     const start = nanoFromUsd("0.05") ?? 0n;
     expect([start, creditsOf(start), usdOf(start), usdText(start)]).toEqual([
       50_000_000n,
@@ -26,7 +26,7 @@ describe("amounts", () => {
     ]);
   });
 
-  test("credits are rounded down, below zero as well: nobody is shown what they do not have", () => {
+  test("credits are rounded down, also below zero", () => {
     for (const [nano, credits] of [
       [999n, 0],
       [1_000n, 1],
@@ -39,7 +39,7 @@ describe("amounts", () => {
       expect(creditsOf(nano)).toBe(credits);
   });
 
-  test("a cost is rounded up to a whole nano-USD, once", () => {
+  test("a cost is rounded up to a whole nano-USD", () => {
     for (const [pico, nano] of [
       [0n, 0n],
       [1n, 1n],
@@ -50,13 +50,13 @@ describe("amounts", () => {
       expect(nanoFromPico(pico)).toBe(nano);
   });
 
-  test("every amount is told to its last digit, and read back as it was", () => {
+  test("usdText and nanoFromUsd round-trip every amount", () => {
     fc.assert(fc.property(amount, (nano) => nanoFromUsd(usdText(nano)) === nano));
   });
 
-  test("an amount that a number can tell is read from the number as from the text", () => {
+  test("nanoFromUsd reads numbers like decimal text", () => {
     fc.assert(
-      fc.property(amountOrNothing, (nano) => {
+      fc.property(nonNegativeAmount, (nano) => {
         const number = Number(usdText(nano));
         const read = nanoFromUsd(number);
         return read === undefined || Number(usdText(read)) === number;
@@ -64,13 +64,13 @@ describe("amounts", () => {
     );
   });
 
-  test("no number is read as another amount: what is finer than a nano-USD is refused", () => {
+  test("nanoFromUsd rejects numbers finer than a nano-USD", () => {
     for (const usd of [1e-10, 1.5e-9, 5e-10, 0.1 + 0.2, 1.0000000001, Number.MIN_VALUE])
       expect([usd, nanoFromUsd(usd)]).toEqual([usd, undefined]);
     expect([nanoFromUsd(1e-9), nanoFromUsd(1e-7), nanoFromUsd(2.5e-8)]).toEqual([1n, 100n, 25n]);
   });
 
-  test("what is no decimal is refused", () => {
+  test("nanoFromUsd rejects text that is not a decimal", () => {
     for (const usd of [
       "",
       " 1",
@@ -95,7 +95,7 @@ describe("amounts", () => {
       expect([usd, nanoFromUsd(usd)]).toEqual([usd, undefined]);
   });
 
-  test("signs and zeros", () => {
+  test("nanoFromUsd and usdText handle signs and zeros", () => {
     expect(nanoFromUsd("-0")).toBe(0n);
     expect(nanoFromUsd(-0)).toBe(0n);
     expect(nanoFromUsd("-1.5")).toBe(-1_500_000_000n);
@@ -105,18 +105,18 @@ describe("amounts", () => {
     expect(usdText(10n * NANO_PER_USD)).toBe("10");
   });
 
-  test("a price of a token is told to its last pico-USD", () => {
+  test("usdTextOfPico shows every digit", () => {
     expect(usdTextOfPico(2_800n)).toBe("0.0000000028");
     expect(usdTextOfPico(1n)).toBe("0.000000000001");
   });
 
-  test("a driver's column is an amount, exactly, or an error", () => {
+  test("toNano rejects columns that are not exact integers", () => {
     expect([toNano("5"), toNano(5), toNano(5n), toNano("-7")]).toEqual([5n, 5n, 5n, -7n]);
     for (const column of [1.5, 2 ** 53, "1.5", "", null, undefined, "1e3", Number.NaN])
       expect(() => toNano(column)).toThrow("not an exact amount");
   });
 
-  test("the largest amount is carried by a number exactly", () => {
+  test("MAX_NANO is a safe integer", () => {
     expect(Number.isSafeInteger(Number(MAX_NANO))).toBe(true);
   });
 });

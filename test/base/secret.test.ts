@@ -13,7 +13,7 @@ import {
 const CANARY = "canary-9f3a";
 
 describe("a secret", () => {
-  test("cannot be printed, by any of the ways in which values get printed", () => {
+  test("does not print, whichever way it is converted to text", () => {
     const hidden = secret(CANARY);
     const lines: string[] = [];
     const log = createLog({
@@ -45,15 +45,15 @@ describe("a secret", () => {
   });
 });
 
-describe("text of chance", () => {
-  test("has the length and the characters that were asked for", () => {
+describe("random text", () => {
+  test("has the requested length and alphabet", () => {
     for (const length of [0, 1, 43, 200]) {
       expect(randomBase62(length)).toMatch(new RegExp(`^[0-9A-Za-z]{${length}}$`));
       expect(randomDigits(length)).toMatch(new RegExp(`^[0-9]{${length}}$`));
     }
   });
 
-  test("digits are evenly spread, zero at the front too", () => {
+  test("digits are uniform, including a leading zero", () => {
     const counts = new Map<string, number>();
     const codes = 6_000;
     for (let made = 0; made < codes; made++) {
@@ -65,15 +65,15 @@ describe("text of chance", () => {
       expect(Math.abs(count - codes / 10)).toBeLessThan(7 * Math.sqrt(codes / 10));
   });
 
-  test("a number in base 62 has leading zeros", () => {
+  test("toBase62 pads with leading zeros", () => {
     expect(toBase62(0, 6)).toBe("000000");
     expect(toBase62(61, 2)).toBe("0z");
     expect(toBase62(62, 2)).toBe("10");
   });
 });
 
-describe("comparing", () => {
-  test("is equality, whatever the lengths", () => {
+describe("timingSafeEqualText", () => {
+  test("is equality for any lengths", () => {
     for (const [one, other] of [
       ["", ""],
       ["a", "a"],
@@ -93,37 +93,37 @@ describe("comparing", () => {
   });
 });
 
-describe("sealing", () => {
+describe("encrypt and decrypt", () => {
   const master = secret("a master secret");
   const key = deriveKey(master, "one");
 
-  test("opens to what was sealed, any text", () => {
+  test("round-trip any text", () => {
     for (const text of ["", "text", "ключ 🔑", "x".repeat(100_000)])
       expect(decrypt(key, "record", encrypt(key, "record", text))).toBe(text);
   });
 
-  test("gives another text each time, and none of what was sealed", () => {
+  test("give a different ciphertext each time, without the plaintext in it", () => {
     const [one, other] = [encrypt(key, "record", CANARY), encrypt(key, "record", CANARY)];
     expect(one).not.toBe(other);
     expect(atob(one)).not.toContain(CANARY);
   });
 
-  test("does not open under another key, for another record, or changed in any byte", () => {
-    const sealed = encrypt(key, "record", CANARY);
-    expect(() => decrypt(deriveKey(master, "two"), "record", sealed)).toThrow();
-    expect(() => decrypt(deriveKey(secret("other"), "one"), "record", sealed)).toThrow();
-    expect(() => decrypt(key, "other record", sealed)).toThrow();
-    const bytes = Buffer.from(sealed, "base64");
-    for (let place = 0; place < bytes.length; place++) {
+  test("reject another key, other associated data and any changed byte", () => {
+    const encrypted = encrypt(key, "record", CANARY);
+    expect(() => decrypt(deriveKey(master, "two"), "record", encrypted)).toThrow();
+    expect(() => decrypt(deriveKey(secret("other"), "one"), "record", encrypted)).toThrow();
+    expect(() => decrypt(key, "other record", encrypted)).toThrow();
+    const bytes = Buffer.from(encrypted, "base64");
+    for (let index = 0; index < bytes.length; index++) {
       const changed = Buffer.from(bytes);
-      changed[place] = (changed[place] ?? 0) ^ 1;
+      changed[index] = (changed[index] ?? 0) ^ 1;
       expect(() => decrypt(key, "record", changed.toString("base64"))).toThrow();
     }
-    for (const short of ["", "AA==", sealed.slice(0, 20)])
+    for (const short of ["", "AA==", encrypted.slice(0, 20)])
       expect(() => decrypt(key, "record", short)).toThrow();
   });
 
-  test("a fingerprint tells texts apart and keys apart", () => {
+  test("fingerprints differ by text and by key", () => {
     const other = deriveKey(master, "two");
     expect(fingerprint(key, "a")).toBe(fingerprint(key, "a"));
     expect(fingerprint(key, "a")).not.toBe(fingerprint(key, "b"));

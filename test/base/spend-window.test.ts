@@ -14,57 +14,57 @@ import {
 } from "../../src/base/spend-window.ts";
 
 const at = (text: string): number => Date.parse(text);
-const shown = (time: number): string => new Date(time).toISOString();
+const iso = (time: number): string => new Date(time).toISOString();
 const moment = fc.date({
   min: new Date("1970-01-01"),
   max: new Date("2200-01-01"),
   noInvalidDate: true,
 });
 
-describe("the windows of a limit, in UTC", () => {
-  test("a day begins at midnight, a week on Monday, a month on its first", () => {
+describe("spend windows", () => {
+  test("a day starts at midnight, a week on Monday, a month on its first day", () => {
     const wednesday = at("2026-11-18T09:30:00Z");
-    expect(shown(dayStart(wednesday))).toBe("2026-11-18T00:00:00.000Z");
-    expect(shown(weekStart(wednesday))).toBe("2026-11-16T00:00:00.000Z");
-    expect(shown(monthStart(wednesday))).toBe("2026-11-01T00:00:00.000Z");
+    expect(iso(dayStart(wednesday))).toBe("2026-11-18T00:00:00.000Z");
+    expect(iso(weekStart(wednesday))).toBe("2026-11-16T00:00:00.000Z");
+    expect(iso(monthStart(wednesday))).toBe("2026-11-01T00:00:00.000Z");
   });
 
-  test("Sunday night is the old week and Monday midnight the new one", () => {
-    expect(shown(weekStart(at("2026-11-22T23:59:59.999Z")))).toBe("2026-11-16T00:00:00.000Z");
-    expect(shown(weekStart(at("2026-11-23T00:00:00Z")))).toBe("2026-11-23T00:00:00.000Z");
+  test("a week ends on Sunday at midnight", () => {
+    expect(iso(weekStart(at("2026-11-22T23:59:59.999Z")))).toBe("2026-11-16T00:00:00.000Z");
+    expect(iso(weekStart(at("2026-11-23T00:00:00Z")))).toBe("2026-11-23T00:00:00.000Z");
   });
 
-  test("a week goes on over the turn of the year, and February has its days", () => {
-    expect(shown(weekStart(at("2027-01-01T12:00:00Z")))).toBe("2026-12-28T00:00:00.000Z");
-    expect(shown(windowEnd("month", at("2028-02-29T12:00:00Z")) ?? 0)).toBe(
+  test("weeks span the end of a year, and months end after leap days", () => {
+    expect(iso(weekStart(at("2027-01-01T12:00:00Z")))).toBe("2026-12-28T00:00:00.000Z");
+    expect(iso(windowEnd("month", at("2028-02-29T12:00:00Z")) ?? 0)).toBe(
       "2028-03-01T00:00:00.000Z",
     );
-    expect(shown(windowEnd("month", at("2026-12-31T23:59:59Z")) ?? 0)).toBe(
+    expect(iso(windowEnd("month", at("2026-12-31T23:59:59Z")) ?? 0)).toBe(
       "2027-01-01T00:00:00.000Z",
     );
   });
 
-  test("every moment lies in its window, and the next one begins where it ends", () => {
+  test("windows contain their times and follow each other without gaps", () => {
     const starts = { day: dayStart, week: weekStart, month: monthStart };
     fc.assert(
       fc.property(moment, fc.constantFrom(...LIMIT_WINDOWS), (date, window) => {
         const now = date.getTime();
         const end = windowEnd(window, now) ?? 0;
-        const begin = starts[window];
+        const start = starts[window];
         return (
-          begin(now) <= now && now < end && begin(end) === end && begin(end - 1) === begin(now)
+          start(now) <= now && now < end && start(end) === end && start(end - 1) === start(now)
         );
       }),
     );
   });
 
-  test("without a window nothing ever ends", () => {
+  test("spend without a window never resets", () => {
     expect(windowEnd(null, at("2026-11-18T00:00:00Z"))).toBeNull();
     const spent = addSpend(zeroSpend(0), 5n, 0);
     expect(spentInWindow(spent, null, at("2200-01-01T00:00:00Z"))).toBe(5n);
   });
 
-  test("what is spent counts in every window at once, and falls away with each", () => {
+  test("spend counts in every window and resets with each", () => {
     let spent = addSpend(zeroSpend(at("2026-11-18T09:00:00Z")), 7n, at("2026-11-18T09:00:00Z"));
     spent = addSpend(spent, 3n, at("2026-11-19T09:00:00Z"));
     const counted = (text: string): readonly bigint[] =>
@@ -76,7 +76,7 @@ describe("the windows of a limit, in UTC", () => {
     expect(spent.total).toBe(10n);
   });
 
-  test("a clock that steps back opens no new window", () => {
+  test("a clock that steps back starts no new window", () => {
     const late = at("2026-11-19T00:00:01Z");
     const spent = addSpend(zeroSpend(late), 5n, late);
     const early = at("2026-11-18T23:59:59Z");
@@ -84,7 +84,7 @@ describe("the windows of a limit, in UTC", () => {
     expect(spentInWindow(spent, "day", early)).toBe(5n);
   });
 
-  test("a name that is no window is none", () => {
+  test("toLimitWindow returns null for unknown names", () => {
     expect([toLimitWindow("day"), toLimitWindow("hour"), toLimitWindow(null)]).toEqual([
       "day",
       null,

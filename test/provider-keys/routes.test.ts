@@ -48,7 +48,7 @@ describeEachStore((kind, open) => {
       const response = await harness.call("alice", "POST", PATH, { body });
       expect([response.status, JSON.stringify(response.body)]).toEqual([
         400,
-        expect.stringContaining("`name` must not hold control characters"),
+        expect.stringContaining("`name` must not contain control characters"),
       ]);
     });
 

@@ -1,5 +1,5 @@
-// The framing of `application/vnd.amazon.eventstream`, which Bedrock answers streams in: a length, the length of the
-// headers, a checksum of these two, headers, a payload, and a checksum of all.
+// The framing of `application/vnd.amazon.eventstream`, used by Bedrock for streams: total length, headers length, checksum of
+// both, headers, payload, checksum of everything before.
 
 import { crc32 } from "node:zlib";
 import { Fault } from "../fault.ts";
@@ -17,13 +17,13 @@ export interface EventFrame {
   /** String headers by name, such as `:event-type`; headers of other types are skipped. */
   readonly headers: ReadonlyMap<string, string>;
   readonly payload: Uint8Array;
-  /** The very bytes of the frame. */
+  /** The unchanged bytes of the frame. */
   readonly raw: Uint8Array;
 }
 
 export interface EventFrameParser {
   push(chunk: Uint8Array): EventFrame[];
-  /** The number of bytes of a frame that never came to its end. */
+  /** The number of buffered bytes of an incomplete frame. */
   end(): number;
 }
 
@@ -54,7 +54,7 @@ export function createEventFrameParser(maxFrameBytes = MAX_FRAME_BYTES): EventFr
       at += length;
     }
     const rest = bytes.length - at;
-    // Frames share the memory that they lie in, so what is left moves to memory of its own.
+    // Frames are views of the buffer, so the rest is copied to a new one.
     if (at > 0 || bufferedBytes === 0) buffer = bytes.slice(at);
     bufferedBytes = rest;
     return frames;
@@ -63,7 +63,7 @@ export function createEventFrameParser(maxFrameBytes = MAX_FRAME_BYTES): EventFr
   return { push, end: () => bufferedBytes };
 }
 
-/** One whole frame. Both checksums must be right. */
+/** Decodes one complete frame. `frameLength` has checked the prelude's checksum. */
 export function decodeEventFrame(raw: Uint8Array): EventFrame {
   const view = viewOf(raw);
   const headersEnd = PRELUDE_BYTES + view.getUint32(4);
@@ -78,7 +78,7 @@ export function decodeEventFrame(raw: Uint8Array): EventFrame {
   };
 }
 
-/** The bytes of a frame with string headers. */
+/** Encodes a frame with string headers. */
 export function encodeEventFrame(
   headers: Readonly<Record<string, string>>,
   payload: Uint8Array,
@@ -100,15 +100,14 @@ export function encodeEventFrame(
   return raw;
 }
 
-// The prelude's checksum is checked before its length is believed.
+// Verifies the prelude's checksum before it returns the length.
 function frameLength(bytes: Uint8Array, at: number, limit: number): number {
   const prelude = bytes.subarray(at, at + PRELUDE_BYTES);
   const view = viewOf(prelude);
   if (view.getUint32(8) !== crc32(prelude.subarray(0, 8)))
     throw malformed("wrong prelude checksum");
   const length = view.getUint32(0);
-  if (length < PRELUDE_BYTES + CHECKSUM_BYTES)
-    throw malformed("a frame shorter than its own frame");
+  if (length < PRELUDE_BYTES + CHECKSUM_BYTES) throw malformed("a frame shorter than its framing");
   if (length > limit) throw malformed(`a frame longer than ${limit} bytes`);
   return length;
 }
@@ -125,8 +124,8 @@ function encodeHeader(name: string, value: string): Uint8Array {
   return bytes;
 }
 
-// Header types: 0 and 1 booleans, 2 to 5 integers of 1, 2, 4 and 8 bytes, 6 bytes and 7 text with a length before them,
-// 8 a time, 9 a UUID.
+// Sizes by header type: 0 and 1 are booleans, 2 to 5 integers, 8 a timestamp, 9 a UUID. Types 6 (bytes) and 7 (string) have a
+// length prefix.
 const FIXED_VALUE_BYTES = new Map([
   [0, 0],
   [1, 0],
@@ -138,7 +137,7 @@ const FIXED_VALUE_BYTES = new Map([
   [9, 16],
 ]);
 
-// A stream says the same headers again and again, but for the type of its event: the last few are known by their bytes.
+// Header blocks of a stream differ only in the event type, so decoded blocks are cached by their bytes.
 const HEADER_CACHE_MAX = 8;
 const HEADER_CACHE_ENTRY_MAX_BYTES = 512;
 const headerCache: {
@@ -147,8 +146,8 @@ const headerCache: {
 }[] = [];
 
 function headersOf(bytes: Uint8Array): ReadonlyMap<string, string> {
-  for (const known of headerCache)
-    if (known.bytes.length === bytes.length && bytesEqual(known.bytes, bytes)) return known.headers;
+  for (const entry of headerCache)
+    if (entry.bytes.length === bytes.length && bytesEqual(entry.bytes, bytes)) return entry.headers;
   const headers = decodeHeaders(bytes);
   if (bytes.length <= HEADER_CACHE_ENTRY_MAX_BYTES) {
     headerCache.unshift({ bytes: bytes.slice(), headers });
@@ -192,6 +191,6 @@ function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-function malformed(why: string): Fault {
-  return new Fault("upstream_error", `broken event stream: ${why}`);
+function malformed(reason: string): Fault {
+  return new Fault("upstream_error", `malformed event stream: ${reason}`);
 }

@@ -1,6 +1,4 @@
-// Reads a body that somebody else sends, and no more of it than it may have.
-
-/** Undefined where there is more. The rest is not read, and the sender is told to stop. */
+/** Reads a body of at most `maxBytes`; returns undefined and cancels the stream if it is longer. */
 export async function readBoundedBytes(
   body: ReadableStream<Uint8Array> | null,
   maxBytes: number,
@@ -17,12 +15,12 @@ export async function readBoundedBytes(
 
 const decoder = new TextDecoder();
 
-/** The same as text; throws where there is more. */
+/** Reads a body of at most `maxBytes` as text; throws if it is longer. */
 export async function readBoundedText(
   body: ReadableStream<Uint8Array> | null,
   maxBytes: number,
 ): Promise<string> {
   const bytes = await readBoundedBytes(body, maxBytes);
-  if (bytes === undefined) throw new Error(`an answer of more than ${maxBytes} bytes`);
+  if (bytes === undefined) throw new Error(`response body is longer than ${maxBytes} bytes`);
   return decoder.decode(bytes);
 }

@@ -1,5 +1,5 @@
-// Server-sent events as bytes. A stream is cut into events without being decoded, so that a relay passes on exactly the
-// bytes that came and reads only the few events that concern it.
+// Server-sent events as bytes. The parser splits a stream into events without decoding them, so that a relay forwards
+// exactly the bytes it received and decodes only the events it needs.
 
 import { Fault } from "../fault.ts";
 
@@ -13,16 +13,16 @@ const EVENT = [101, 118, 101, 110, 116] as const;
 const MAX_EVENT_BYTES = 33_554_432;
 const INITIAL_BUFFER_BYTES = 4_096;
 
-// A byte order mark inside a value is text; only the one that opens a stream is dropped, and that is done on the bytes.
+// `ignoreBOM` keeps a byte order mark inside a value; the one at the start of a stream is skipped in `readSse`.
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** One event, or a run of comments, with everything up to and including the blank line that ends it. */
+/** One event, or a run of comments, including the blank line that ends it. */
 export interface SseEvent {
-  /** The very bytes that came. The `raw` of all events, joined, is the stream. */
+  /** The unchanged bytes: the concatenated `raw` of all events is the stream. */
   readonly raw: Uint8Array;
-  /** False for a last event that no blank line ended: whole, but for its ending, or cut. */
+  /** False for a last event without its blank line, which may be truncated. */
   readonly isComplete: boolean;
-  /** What it says, once it was read: it may be asked for more than once. */
+  /** Cache of `readSse`. */
   message?: SseMessage;
 }
 
@@ -30,20 +30,20 @@ export interface SseMessage {
   /** The value of `event:`, or "" where there is none. */
   readonly name: string;
   readonly data: string;
-  /** The data as JSON, once it was parsed; undefined as well where it is none. */
+  /** Cache of the parsed data; also undefined if the data is not JSON. */
   json?: unknown;
 }
 
 export interface SseParser {
-  /** The events that this chunk completes. They share the chunk's memory wherever they lie within one chunk. */
+  /** Returns the events that this chunk completes. An event within one chunk is a view of it. */
   push(chunk: Uint8Array): SseEvent[];
-  /** The event that this chunk is, where it is one and no more, as most are; otherwise nothing was taken of it. */
+  /** Fast path: returns an event if the chunk is exactly one; otherwise consumes nothing. */
   parseSingle(chunk: Uint8Array): SseEvent | undefined;
-  /** What is left when the stream has ended. */
+  /** Returns the incomplete event at the end of the stream, if any. */
   end(): SseEvent[];
 }
 
-/** What a parser keeps between two chunks. */
+/** State between two chunks. */
 interface ParserState {
   readonly maxEventBytes: number;
   buffer: Uint8Array;
@@ -57,8 +57,8 @@ interface ParserState {
 const EMPTY = new Uint8Array(0);
 
 /**
- * Lines may end in LF, CRLF or CR. A blank line that ends in a CR at the end of a chunk waits for the next byte, because
- * an LF there still belongs to it: the cuts never depend on how the bytes were sliced on their way.
+ * Lines may end in LF, CRLF or CR. A blank line that ends with a CR at the end of a chunk waits for the next byte, which may
+ * be its LF: the events never depend on how the stream was split into chunks.
  */
 export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
   const state: ParserState = {
@@ -150,7 +150,7 @@ function growBuffer(buffer: Uint8Array, bufferedBytes: number, total: number): U
   return grown;
 }
 
-/** Whether a chunk is one event to its last byte, its lines all ended alike: what most are that come from a provider. */
+/** True if the chunk is exactly one event with uniform line endings, as most chunks of providers are. */
 function isOneEvent(chunk: Uint8Array): boolean {
   const last = chunk.length - 1;
   const isCrLf = chunk[last - 1] === CR;
@@ -166,11 +166,11 @@ function isOneEvent(chunk: Uint8Array): boolean {
     const next = isCrLf ? chunk[line + 2] : chunk[line + 1];
     if (next === LF || (isCrLf && chunk[line - 1] !== CR)) return false;
   }
-  // With as many returns as lines, and one before each, there is none that stands alone.
+  // As many CRs as lines, one before each LF: so no CR is alone.
   return returns === (isCrLf ? lines + 1 : 0) && (!isCrLf || chunk[lineBefore - 1] === CR);
 }
 
-/** What an event says, or `undefined` for comments and for an event without data. */
+/** Decodes an event; undefined for comments and for an event without data. */
 export function readSse(event: SseEvent): SseMessage | undefined {
   if (event.message !== undefined) return event.message;
   const { raw } = event;
@@ -202,12 +202,12 @@ function lineEnd(bytes: Uint8Array, from: number): number {
   return at;
 }
 
-// A field is its name, a colon and its value, one space before it not counted; a name alone is an empty value.
+// `name:value` or `name: value`; a name without a colon has an empty value.
 function fieldValue(bytes: Uint8Array, nameEnd: number, end: number): string | undefined {
   if (nameEnd === end) return "";
   if (bytes[nameEnd] !== COLON) return undefined;
   const start = bytes[nameEnd + 1] === SPACE && nameEnd + 1 < end ? nameEnd + 2 : nameEnd + 1;
-  // A view of a part costs more than the text that is read through it.
+  // `Buffer.toString` avoids `subarray`, which costs more than the decoding.
   return Buffer.isBuffer(bytes)
     ? bytes.toString("utf8", start, end)
     : decoder.decode(bytes.subarray(start, end));

@@ -13,12 +13,12 @@ function plain(frame: { headers: ReadonlyMap<string, string>; payload: Uint8Arra
   return { headers: Object.fromEntries(frame.headers), payload: [...frame.payload] };
 }
 
-function joined(parts: readonly Uint8Array[]): Uint8Array {
+function concat(parts: readonly Uint8Array[]): Uint8Array {
   return Uint8Array.from(parts.flatMap((part) => [...part]));
 }
 
-describe("an event stream of frames", () => {
-  test("what is written reads back, wherever it is split", () => {
+describe("createEventFrameParser", () => {
+  test("parses encoded frames, wherever the stream is split", () => {
     const frame = fc.record({
       headers: fc.dictionary(
         fc.stringMatching(/^:?[a-z-]{1,20}$/),
@@ -30,7 +30,7 @@ describe("an event stream of frames", () => {
     fc.assert(
       fc.property(fc.array(frame, { minLength: 1, maxLength: 4 }), (frames) => {
         const written = frames.map(({ headers, payload }) => encodeEventFrame(headers, payload));
-        const bytes = joined(written);
+        const bytes = concat(written);
         const expected = frames.map(({ headers, payload }) => ({
           headers: { ...headers },
           payload: [...payload],
@@ -39,7 +39,7 @@ describe("an event stream of frames", () => {
           const parser = createEventFrameParser();
           const read = [...parser.push(bytes.slice(0, at)), ...parser.push(bytes.slice(at))];
           expect(read.map(plain)).toEqual(expected);
-          expect(joined(read.map((one) => one.raw))).toEqual(bytes);
+          expect(concat(read.map((one) => one.raw))).toEqual(bytes);
           expect(parser.end()).toBe(0);
         }
         const parser = createEventFrameParser();
@@ -53,7 +53,7 @@ describe("an event stream of frames", () => {
     );
   });
 
-  test("the published example of an empty message", () => {
+  test("parses the published example of an empty message", () => {
     const empty = Uint8Array.from([
       0, 0, 0, 0x10, 0, 0, 0, 0, 0x05, 0xc2, 0x48, 0xeb, 0x7d, 0x98, 0xc8, 0xff,
     ]);
@@ -61,29 +61,29 @@ describe("an event stream of frames", () => {
     expect(encodeEventFrame({}, new Uint8Array(0))).toEqual(empty);
   });
 
-  test("a changed bit anywhere is an error, or an unfinished frame", () => {
+  test("rejects a frame with any changed bit", () => {
     const frame = encodeEventFrame({ ":event-type": "metadata" }, encoder.encode("{}"));
     for (let bit = 0; bit < frame.length * 8; bit++) {
       const bytes = frame.slice();
       bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-      expect(() => createEventFrameParser().push(bytes)).toThrow("broken event stream");
+      expect(() => createEventFrameParser().push(bytes)).toThrow("malformed event stream");
     }
   });
 
-  test("a frame over the limit is an error before its bytes have come", () => {
+  test("rejects a frame over the limit from its prelude", () => {
     const frame = encodeEventFrame({}, new Uint8Array(1_000));
     expect(() => createEventFrameParser(500).push(frame.slice(0, 12))).toThrow(
       "longer than 500 bytes",
     );
   });
 
-  test("a stream that was cut says how much is missing its end", () => {
+  test("end() returns the bytes of a truncated frame", () => {
     const parser = createEventFrameParser();
     parser.push(encodeEventFrame({}, new Uint8Array(10)).slice(0, 20));
     expect(parser.end()).toBe(20);
   });
 
-  test("headers of every type are stepped over", () => {
+  test("skips headers of every type but strings", () => {
     const header = (type: number, value: number[]) => [1, 97 + type, type, ...value];
     const headers = [
       ...header(0, []),
@@ -97,11 +97,11 @@ describe("an event stream of frames", () => {
       ...header(8, Array(8).fill(1)),
       ...header(9, Array(16).fill(1)),
     ];
-    const shell = encodeEventFrame({}, Uint8Array.from(headers));
-    const view = new DataView(shell.buffer);
+    const raw = encodeEventFrame({}, Uint8Array.from(headers));
+    const view = new DataView(raw.buffer);
     view.setUint32(4, headers.length);
-    view.setUint32(8, crc32(shell.subarray(0, 8)));
-    view.setUint32(shell.length - 4, crc32(shell.subarray(0, shell.length - 4)));
-    expect(plain(decodeEventFrame(shell))).toEqual({ headers: { h: "A" }, payload: [] });
+    view.setUint32(8, crc32(raw.subarray(0, 8)));
+    view.setUint32(raw.length - 4, crc32(raw.subarray(0, raw.length - 4)));
+    expect(plain(decodeEventFrame(raw))).toEqual({ headers: { h: "A" }, payload: [] });
   });
 });

@@ -1,13 +1,11 @@
-// A body is read to its end, or to its limit.
-
 import { describe, expect, test } from "bun:test";
 import { readBoundedBytes, readBoundedText } from "../../../src/base/streams/bounded-body.ts";
 
-/** Gives chunks of three bytes for as long as it is asked. */
-function endless(seen: { given: number; isCancelled: boolean }): ReadableStream<Uint8Array> {
+/** Enqueues chunks of three bytes until canceled. */
+function endless(seen: { chunks: number; isCancelled: boolean }): ReadableStream<Uint8Array> {
   return new ReadableStream({
     pull: (body) => {
-      seen.given += 1;
+      seen.chunks += 1;
       body.enqueue(new Uint8Array([1, 2, 3]));
     },
     cancel: () => {
@@ -16,33 +14,33 @@ function endless(seen: { given: number; isCancelled: boolean }): ReadableStream<
   });
 }
 
-describe("a body with a limit", () => {
-  test("is read whole up to the very byte of its limit, and not one byte further", async () => {
+describe("readBoundedBytes and readBoundedText", () => {
+  test("read a body up to exactly the limit", async () => {
     const body = (): ReadableStream<Uint8Array> | null => new Response("0123456789").body;
     expect(String(await readBoundedBytes(body(), 11))).toBe("0123456789");
     expect(String(await readBoundedBytes(body(), 10))).toBe("0123456789");
     expect(await readBoundedBytes(body(), 9)).toBeUndefined();
   });
 
-  test("is read as text within it, and is no text beyond it", async () => {
+  test("read text, and throw over the limit", async () => {
     const body = (): ReadableStream<Uint8Array> | null => new Response("漢字").body;
     expect(await readBoundedText(body(), 6)).toBe("漢字");
-    expect(await readBoundedText(body(), 5).catch(String)).toContain("more than 5 bytes");
+    expect(await readBoundedText(body(), 5).catch(String)).toContain("longer than 5 bytes");
     expect(await readBoundedText(null, 0)).toBe("");
   });
 
-  test("that is not there is empty", async () => {
+  test("read a missing body as empty", async () => {
     expect(await readBoundedBytes(null, 0)).toHaveLength(0);
   });
 
-  test("that does not end is given up as soon as it is too long, and its sender is told", async () => {
-    const seen = { given: 0, isCancelled: false };
+  test("cancel an endless body as soon as it exceeds the limit", async () => {
+    const seen = { chunks: 0, isCancelled: false };
     expect(await readBoundedBytes(endless(seen), 30)).toBeUndefined();
     expect(seen.isCancelled).toBe(true);
-    expect(seen.given).toBeLessThan(20);
+    expect(seen.chunks).toBeLessThan(20);
   });
 
-  test("that breaks off says so", async () => {
+  test("reject with the error of the stream", async () => {
     const broken = new ReadableStream<Uint8Array>({
       pull: (body) => body.error(new Error("cut")),
     });

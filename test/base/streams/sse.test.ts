@@ -19,7 +19,7 @@ function messagesOf(text: string): unknown[] {
   return parse([encoder.encode(text)]).flatMap((event) => readSse(event) ?? []);
 }
 
-// A parser written another way, line by line over the whole text, to compare with.
+// An independent parser that works on whole lines, to compare with.
 function plainMessages(text: string): unknown[] {
   const messages: { name: string; data: string }[] = [];
   let name = "";
@@ -67,8 +67,8 @@ const stream = fc
   )
   .map((lines) => lines.map(([text, end]) => text + end).join(""));
 
-describe("an event stream", () => {
-  test("gives the same events wherever it is split, and loses no byte", () => {
+describe("createSseParser", () => {
+  test("returns the same events and all bytes, wherever the stream is split", () => {
     fc.assert(
       fc.property(stream, fc.boolean(), (text, withBom) => {
         const bytes = encoder.encode(withBom ? `\u{feff}${text}` : text);
@@ -83,7 +83,7 @@ describe("an event stream", () => {
     );
   });
 
-  test("every text of line ends and letters, up to nine long, is cut the same in one piece and byte by byte", () => {
+  test("splits every short combination of line ends and letters the same in one chunk and byte by byte", () => {
     const differing: string[] = [];
     const eachFrom = (text: string): void => {
       const bytes = encoder.encode(text);
@@ -97,7 +97,7 @@ describe("an event stream", () => {
     expect(differing).toEqual([]);
   });
 
-  test("a chunk that is one event is told as it is, and any other is not touched", () => {
+  test("parseSingle returns a chunk that is exactly one event and consumes nothing otherwise", () => {
     const singles: string[] = [];
     const start = fc.oneof(fc.constant(""), stream);
     const event = fc
@@ -125,7 +125,7 @@ describe("an event stream", () => {
     expect(createSseParser().parseSingle(encoder.encode("data: 1\n\ndata: 2\n\n"))).toBeUndefined();
   });
 
-  test("says what a reader of whole lines would read", () => {
+  test("agrees with a parser that reads whole lines", () => {
     fc.assert(
       fc.property(stream, (text) => {
         expect(messagesOf(text)).toEqual(plainMessages(text));
@@ -134,7 +134,7 @@ describe("an event stream", () => {
     );
   });
 
-  test("comments, names after data, several data lines, no space, no final blank line", () => {
+  test("reads comments, names after data, several data lines, values without a space and a missing final blank line", () => {
     expect(
       messagesOf(
         ": hello\n\ndata: 1\nevent: late\n\ndata:2\ndata: 3\n\nevent: lonely\n\ndata: [DONE]",
@@ -146,7 +146,7 @@ describe("an event stream", () => {
     ]);
   });
 
-  test("an event that the end of the stream cut is told from a whole one", () => {
+  test("marks a truncated last event as incomplete", () => {
     const ended = (text: string) => parse([encoder.encode(text)]).map((event) => event.isComplete);
     expect(ended("data: 1\n\ndata: 2\n\n")).toEqual([true, true]);
     expect(ended("data: 1\r\rdata: 2\r\r")).toEqual([true, true]);
@@ -155,7 +155,7 @@ describe("an event stream", () => {
     expect(ended("")).toEqual([]);
   });
 
-  test("text split within a character", () => {
+  test("decodes text split within a character", () => {
     const bytes = encoder.encode("data: 漢字🙂\n\n");
     for (let at = 0; at <= bytes.length; at++) {
       const [event] = parse([bytes.slice(0, at), bytes.slice(at)]);
@@ -163,12 +163,12 @@ describe("an event stream", () => {
     }
   });
 
-  test("an event within one chunk is not copied", () => {
+  test("does not copy an event within one chunk", () => {
     const chunk = encoder.encode("data: 1\n\ndata: 2\n\n");
     expect(parse([chunk]).every((event) => event.raw.buffer === chunk.buffer)).toBe(true);
   });
 
-  test("an event of megabytes in small pieces", () => {
+  test("joins an event of megabytes from small chunks", () => {
     const text = `data: ${"x".repeat(3_000_000)}\n\n`;
     const bytes = encoder.encode(text);
     const chunks = Array.from({ length: Math.ceil(bytes.length / 1_000) }, (_, index) =>
@@ -177,7 +177,7 @@ describe("an event stream", () => {
     expect(rawOf(parse(chunks))).toEqual([text]);
   });
 
-  test("an event over the limit is an error, in one piece or many, and so is a flood of blank lines", () => {
+  test("rejects an event over the limit in one chunk or many, and a flood of blank lines", () => {
     const limited = (chunks: readonly string[]) => () => {
       const parser = createSseParser(100);
       for (const chunk of chunks) parser.push(encoder.encode(chunk));
@@ -189,7 +189,7 @@ describe("an event stream", () => {
     expect(limited(["\n".repeat(101)])).toThrow("longer than 100 bytes");
   });
 
-  test("what is written reads back", () => {
+  test("reads back what formatSse wrote", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: "grapheme" }),
