@@ -347,7 +347,7 @@ function toKey(row: Row, now: number): Key {
 
 function validateSettings(settings: KeySettings, now: number): void {
   if (typeof settings.name === "string" && settings.name.length > NAME_MAX)
-    throw invalid("name", `\`name\` must be at most ${NAME_MAX} characters long.`);
+    throw invalid("name", `\`name\` must have at most ${NAME_MAX} characters.`);
   if (typeof settings.name === "string" && !isSafeText(settings.name))
     throw invalid("name", `\`name\` ${UNSAFE_TEXT_MESSAGE}.`);
   if (
