@@ -1,4 +1,4 @@
-// An invitation is for one address: only letter case of ASCII is forgiven.
+// An invitation is bound to one email address; only ASCII case is ignored.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -9,13 +9,13 @@ import {
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
 const NOW = 1_800_000_000_000;
 
 describeEachStore((kind, open) => {
-  describe(`the address of an invitation on ${kind}`, () => {
+  describe(`the email address of an invitation on ${kind}`, () => {
     let store: TestStore;
     beforeAll(async () => {
       store = await open();
@@ -32,37 +32,39 @@ describeEachStore((kind, open) => {
         invite(tx, { accountId: "acct_a", email, invitedBy: "owner@example.com", now: NOW }),
       );
 
-    test("is no other address that Unicode's small letters make the same", async () => {
+    test("does not match an address that is only equal after Unicode case folding", async () => {
       const { id } = await invited("Kim@Example.com");
       const other = "\u212aim@example.com";
       expect(await listInvitationsForEmail(store.db, other, NOW)).toEqual([]);
-      const answer = { id, accept: true, personId: "usr_other", now: NOW };
+      const response = { id, accept: true, personId: "usr_other", now: NOW };
       expect(
         await rejectionMessage(
-          store.db.write((tx) => respondToInvitation(tx, { ...answer, email: other })),
+          store.db.write((tx) => respondToInvitation(tx, { ...response, email: other })),
         ),
       ).toContain("no such invitation");
       const found = await listInvitationsForEmail(store.db, "kIM@example.COM", NOW);
       expect(found.map((one) => one.id)).toEqual([id]);
-      const taken = await store.db.write((tx) =>
-        respondToInvitation(tx, { ...answer, personId: "usr_kim", email: "KIM@example.com" }),
+      const accepted = await store.db.write((tx) =>
+        respondToInvitation(tx, { ...response, personId: "usr_kim", email: "KIM@example.com" }),
       );
-      expect(taken.hasJoined).toBe(true);
+      expect(accepted.hasJoined).toBe(true);
     });
 
-    test("is the same in both spellings of a name of other letters", async () => {
+    test("matches both spellings of an internationalized domain name", async () => {
       const { id } = await invited("ada@Bücher.example");
       const found = await listInvitationsForEmail(store.db, "ada@xn--bcher-kva.example", NOW);
       expect(found.map((one) => one.id)).toEqual([id]);
     });
 
-    test("must be one", async () => {
+    test("must be valid", async () => {
       for (const email of ["friend.example", "@example.com", "a b@example.com"])
         expect(await rejectionMessage(invited(email))).toContain("email");
     });
 
-    test("is not the owner's own", async () => {
-      expect(await rejectionMessage(invited(" Owner@Example.com"))).toContain("your own address");
+    test("must not be the owner's own", async () => {
+      expect(await rejectionMessage(invited(" Owner@Example.com"))).toContain(
+        "your own email address",
+      );
       expect(await listInvitationsForEmail(store.db, "owner@example.com", NOW)).toEqual([]);
     });
   });

@@ -1,4 +1,4 @@
-// An invitation that is withdrawn and answered at the same moment has one end.
+// Concurrent responses to and withdrawals of an invitation.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createAccount } from "../../src/accounts/accounts.ts";
@@ -24,9 +24,9 @@ describeEachStore((kind, open) => {
     beforeEach(async () => {
       const networks = ["n/32", "n/24"] as const;
       const limits = { perHour: 0, grantPerDay: 0n };
-      const parts = { limits, openWallet, grantStartingCredit: async () => {} };
+      const deps = { limits, openWallet, grantStartingCredit: async () => {} };
       accountId = await store.db.write(
-        async (tx) => (await createAccount(tx, { email: null, networks, now: NOW }, parts)).id,
+        async (tx) => (await createAccount(tx, { email: null, networks, now: NOW }, deps)).id,
       );
       const owner = await person();
       guest = await person();
@@ -45,35 +45,35 @@ describeEachStore((kind, open) => {
       store.db.write((tx) =>
         invite(tx, { accountId, email: guest.email, invitedBy: "o", now: NOW }),
       );
-    const answer = (tx: Tx, id: string, accept = true) =>
+    const respond = (tx: Tx, id: string, accept = true) =>
       respondToInvitation(tx, { id, accept, personId: guest.id, email: guest.email, now: NOW });
-    const outcomeOf = (answering: Promise<{ readonly role: string | undefined }>) =>
-      answering.then(
+    const outcomeOf = (response: Promise<{ readonly role: string | undefined }>) =>
+      response.then(
         ({ role }) => role ?? "declined",
         (error: unknown) => (error instanceof Fault ? error.code : String(error)),
       );
 
     for (const accept of [true, false])
-      test(`what was withdrawn after it was read is not ${accept ? "accepted" : "declined"}: 404`, async () => {
+      test(`an invitation withdrawn after it was read cannot be ${accept ? "accepted" : "declined"}: 404`, async () => {
         const { id } = await invited();
         const isRead = Promise.withResolvers<void>();
         const isGone = Promise.withResolvers<void>();
-        const answering = store.db.write((tx) => {
+        const response = store.db.write((tx) => {
           const paused: Tx = {
             ...tx,
             run: async (sql, values) => {
               if (sql.startsWith("delete from invitation")) {
                 isRead.resolve();
-                // One writer has one transaction: there the withdrawal comes within it.
+                // SQLite has one writer, so the withdrawal runs in the same transaction.
                 if (kind === "sqlite") await withdrawInvitation(tx, accountId, id);
                 else await isGone.promise;
               }
               return await tx.run(sql, values);
             },
           };
-          return answer(paused, id, accept);
+          return respond(paused, id, accept);
         });
-        const outcome = outcomeOf(answering);
+        const outcome = outcomeOf(response);
         await isRead.promise;
         if (kind === "postgres")
           await store.db.write((tx) => withdrawInvitation(tx, accountId, id));
@@ -82,31 +82,31 @@ describeEachStore((kind, open) => {
         expect(await roleOf(store.db, accountId, guest.id)).toBeUndefined();
       });
 
-    test("of many answers at once one counts, and a withdrawal among them has its way or comes too late", async () => {
+    test("of concurrent responses and a withdrawal, one succeeds", async () => {
       for (let round = 0; round < 10; round++) {
         const { id } = await invited();
         const [outcomes] = await Promise.all([
           Promise.all(
-            Array.from({ length: 4 }, (_, place) =>
-              outcomeOf(store.db.write((tx) => answer(tx, id, place % 2 === 0))),
+            Array.from({ length: 4 }, (_, index) =>
+              outcomeOf(store.db.write((tx) => respond(tx, id, index % 2 === 0))),
             ),
           ),
           store.db.write((tx) => withdrawInvitation(tx, accountId, id)),
         ]);
-        const counted = outcomes.filter((outcome) => outcome !== "not_found");
-        expect(counted.length).toBeLessThanOrEqual(1);
+        const succeeded = outcomes.filter((outcome) => outcome !== "not_found");
+        expect(succeeded.length).toBeLessThanOrEqual(1);
         const isMember = (await roleOf(store.db, accountId, guest.id)) === "developer";
-        expect(isMember).toBe(counted[0] === "developer");
+        expect(isMember).toBe(succeeded[0] === "developer");
         await store.db.write((tx) =>
           tx.run("delete from membership where person_id = ?", [guest.id]),
         );
       }
     });
 
-    test("it is accepted once, and its addressee is a developer", async () => {
+    test("an invitation is accepted once and makes the person a developer", async () => {
       const { id } = await invited();
-      expect(await outcomeOf(store.db.write((tx) => answer(tx, id)))).toBe("developer");
-      expect(await outcomeOf(store.db.write((tx) => answer(tx, id)))).toBe("not_found");
+      expect(await outcomeOf(store.db.write((tx) => respond(tx, id)))).toBe("developer");
+      expect(await outcomeOf(store.db.write((tx) => respond(tx, id)))).toBe("not_found");
       expect(await roleOf(store.db, accountId, guest.id)).toBe("developer");
     });
   });

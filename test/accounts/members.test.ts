@@ -1,4 +1,4 @@
-// Who belongs to a workspace, in which role, and what each role may do.
+// Members of a workspace and the permissions of their roles.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createAccount } from "../../src/accounts/accounts.ts";
@@ -23,18 +23,18 @@ import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
 const NOW = 1_000;
 
-test("a developer may do nothing with money, people or others' keys at providers", () => {
-  const forbidden = Object.keys(ROLE_PERMISSIONS).filter((action) =>
+test("developers have no permissions for billing, members or provider keys", () => {
+  const forbidden = Object.keys(ROLE_PERMISSIONS).filter((permission) =>
     /^(provider_keys|webhooks|audit)\.|^billing\.(buy|auto_top_up)|members\.(invite|change|remove)|budgets\.change/.test(
-      action,
+      permission,
     ),
   );
   expect(forbidden.length).toBeGreaterThanOrEqual(9);
   // Safe because these are the table's own keys.
-  for (const action of forbidden)
-    expect(hasPermission("developer", action as Permission)).toBe(false);
-  for (const action of Object.keys(ROLE_PERMISSIONS))
-    expect(ROLES.some((role) => hasPermission(role, action as Permission))).toBe(true);
+  for (const permission of forbidden)
+    expect(hasPermission("developer", permission as Permission)).toBe(false);
+  for (const permission of Object.keys(ROLE_PERMISSIONS))
+    expect(ROLES.some((role) => hasPermission(role, permission as Permission))).toBe(true);
 });
 
 describeEachStore((kind, open) => {
@@ -61,13 +61,13 @@ describeEachStore((kind, open) => {
     });
 
     async function account(): Promise<string> {
-      const parts = {
+      const deps = {
         limits: { perHour: 0, grantPerDay: 0n },
         openWallet,
         grantStartingCredit: async () => {},
       };
       const request = { email: null, networks: ["n/32", "n/24"] as const, now: NOW };
-      return (await write((tx) => createAccount(tx, request, parts))).id;
+      return (await write((tx) => createAccount(tx, request, deps))).id;
     }
     async function person(): Promise<string> {
       const subject = crypto.randomUUID();
@@ -75,7 +75,7 @@ describeEachStore((kind, open) => {
       return (await write((tx) => recordPerson(tx, identity, NOW))).id;
     }
 
-    test("they are listed with the owner first", async () => {
+    test("lists the owner first", async () => {
       const members = await listAllMembers(store.db, accountId);
       expect(members.map(({ personId, role }) => [personId, role])).toEqual([
         [owner, "owner"],
@@ -83,11 +83,11 @@ describeEachStore((kind, open) => {
       ]);
     });
 
-    test("a workspace has one owner, whatever is tried", async () => {
+    test("a workspace has exactly one owner", async () => {
       const again = write((tx) =>
         claimWorkspace(tx, { accountId, personId: stranger, via: "t", now: NOW }),
       );
-      expect(again).rejects.toThrow("has an owner");
+      expect(again).rejects.toThrow("is already claimed");
       await again.catch(() => {});
       const forced = write((tx) =>
         tx.run(
@@ -98,7 +98,7 @@ describeEachStore((kind, open) => {
       expect(await forced.catch(isDuplicate)).toBe(true);
     });
 
-    test("a member who is added again keeps their role", async () => {
+    test("a member who is added again keeps the role", async () => {
       const add = (personId: string) =>
         write((tx) => addDeveloper(tx, { accountId, personId, via: "test", now: NOW }));
       expect(await add(owner)).toBe("owner");
@@ -106,7 +106,7 @@ describeEachStore((kind, open) => {
       expect(await listAllMembers(store.db, accountId)).toHaveLength(2);
     });
 
-    test("a role is required for what it may do, and a stranger learns nothing", async () => {
+    test("requirePermission rejects other roles with 403 and non-members with 404", async () => {
       expect(await requirePermission(store.db, accountId, owner, "billing.buy")).toBe("owner");
       expect(await requirePermission(store.db, accountId, developer, "keys.create")).toBe(
         "developer",
@@ -121,7 +121,7 @@ describeEachStore((kind, open) => {
       expect(await code(owner, "acct_nothing")).toBe("not_found");
     });
 
-    test("an owner leaves only after handing over", async () => {
+    test("an owner can only leave after transferring ownership", async () => {
       expect(write((tx) => removeMember(tx, accountId, owner))).rejects.toThrow();
       expect(write((tx) => transferOwnership(tx, accountId, developer, owner))).rejects.toThrow();
       expect(write((tx) => transferOwnership(tx, accountId, owner, stranger))).rejects.toThrow();
@@ -131,7 +131,7 @@ describeEachStore((kind, open) => {
       expect(await roleOf(store.db, accountId, owner)).toBeUndefined();
     });
 
-    test("a person has several workspaces, and each is its own", async () => {
+    test("a person can be a member of several workspaces", async () => {
       const other = await account();
       await write((tx) =>
         claimWorkspace(tx, { accountId: other, personId: developer, via: "t", now: NOW + 1 }),

@@ -15,32 +15,32 @@ const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
 describeEachStore((kind, open) => {
   describe(`GET /v1/audit on ${kind}`, () => {
     let store: TestStore;
-    let world: Harness;
+    let harness: Harness;
 
     beforeAll(async () => {
       store = await open();
     });
     beforeEach(async () => {
       await truncateTables(store.db);
-      world = await createHarness(store.db);
+      harness = await createHarness(store.db);
     });
     afterAll(() => store.close());
 
     const audit = async (query = "", who = "alice"): Promise<readonly Entry[]> =>
-      (await world.call(who, "GET", `/v1/audit${query}`)).body["data"] as readonly Entry[];
+      (await harness.call(who, "GET", `/v1/audit${query}`)).body["data"] as readonly Entry[];
     const idOf = async (path: string, body: unknown): Promise<string> => {
-      world.clock.now += 1;
-      return String((await world.call("alice", "POST", path, body)).body["id"]);
+      harness.clock.now += 1;
+      return String((await harness.call("alice", "POST", path, body)).body["id"]);
     };
     const change = async (method: string, path: string, body?: unknown): Promise<void> => {
-      world.clock.now += 1;
-      const { status, text } = await world.call("alice", method, path, body);
+      harness.clock.now += 1;
+      const { status, text } = await harness.call("alice", method, path, body);
       if (status >= 300) throw new Error(text);
     };
 
-    test("has every change by a key, newest first, and no secret", async () => {
+    test("lists every change by a key, newest first and without secrets", async () => {
       const key = await idOf("/v1/keys", { name: "ci", limit_usd: 5, limit_window: "day" });
-      const expires_at = new Date(world.clock.now + 60_000).toISOString();
+      const expires_at = new Date(harness.clock.now + 60_000).toISOString();
       await change("PATCH", `/v1/keys/${key}`, { limit_usd: 6, expires_at });
       await change("DELETE", `/v1/keys/${key}`);
       await change("DELETE", `/v1/keys/${key}`);
@@ -77,19 +77,19 @@ describeEachStore((kind, open) => {
       expect(JSON.stringify(entries)).not.toContain("canary");
     });
 
-    test("is in the order of writing, also within a millisecond and where the clock is set back", async () => {
+    test("keeps the order of writing within a millisecond and after the clock stepped back", async () => {
       const keys: unknown[] = [];
       for (const step of [0, 0, 0, 0, 0, 0, -60_000, 0, 0, 1]) {
-        world.clock.now += step;
-        keys.unshift((await world.call("alice", "POST", "/v1/keys", {})).body["id"]);
+        harness.clock.now += step;
+        keys.unshift((await harness.call("alice", "POST", "/v1/keys", {})).body["id"]);
       }
       expect((await audit("?limit=100")).map(({ target }): unknown => target)).toEqual(keys);
-      const first = await world.call("alice", "GET", "/v1/audit?limit=4");
+      const first = await harness.call("alice", "GET", "/v1/audit?limit=4");
       const rest = await audit(`?limit=100&cursor=${String(first.body["next_cursor"])}`);
       expect(rest.map(({ target }): unknown => target)).toEqual(keys.slice(4));
     });
 
-    test("is read in pages, by action, actor and target", async () => {
+    test("paginates and filters by action, actor and target", async () => {
       const key = await idOf("/v1/keys", {});
       await idOf("/v1/keys", {});
       await change("DELETE", `/v1/keys/${key}`);
@@ -100,26 +100,26 @@ describeEachStore((kind, open) => {
       ]);
       expect((await audit(`?target=${key}&action=key.created&actor=key_alice`)).length).toBe(1);
       expect(await audit("?actor=key_other")).toEqual([]);
-      const first = await world.call("alice", "GET", "/v1/audit?limit=2");
+      const first = await harness.call("alice", "GET", "/v1/audit?limit=2");
       const cursor = String(first.body["next_cursor"]);
       expect((await audit(`?limit=2&cursor=${cursor}`)).length).toBe(1);
       for (const query of ["?action=key.lost", "?cursor=key_1", "?limit=101", "?who=me"])
-        expect((await world.call("alice", "GET", `/v1/audit${query}`)).status).toBe(400);
+        expect((await harness.call("alice", "GET", `/v1/audit${query}`)).status).toBe(400);
     });
 
-    test("shows nobody another account's, and 401 to nobody", async () => {
+    test("does not list other accounts' entries, and returns 401 without a key", async () => {
       await idOf("/v1/keys", {});
       expect(await audit("", "bob")).toEqual([]);
-      expect((await world.call("", "GET", "/v1/audit")).status).toBe(401);
+      expect((await harness.call("", "GET", "/v1/audit")).status).toBe(401);
     });
 
-    test("a refused change leaves no entry", async () => {
-      await world.call("alice", "DELETE", "/v1/keys/key_none");
-      await world.call("alice", "POST", "/v1/webhooks", { url: "https://10.0.0.1/" });
+    test("a rejected change adds no entry", async () => {
+      await harness.call("alice", "DELETE", "/v1/keys/key_none");
+      await harness.call("alice", "POST", "/v1/webhooks", { url: "https://10.0.0.1/" });
       expect(await audit()).toEqual([]);
     });
 
-    test("a human's sessions are written down, under no account", async () => {
+    test("records ended sessions without an account", async () => {
       await store.db.write((tx) =>
         onSessionsEnded(tx, {
           personId: "usr_1",

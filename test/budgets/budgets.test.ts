@@ -1,4 +1,4 @@
-// /v1/account/budgets through real HTTP, on both stores, on a clock that moves only when it is told to.
+// /v1/account/budgets over HTTP, on both stores, with a fake clock.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
@@ -32,14 +32,14 @@ import {
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
-// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+// The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
 
 const NOON = Date.UTC(2026, 10, 29, 12);
 const MIDNIGHT = "2026-11-30T00:00:00.000Z";
 const MONTH_END = "2026-12-01T00:00:00.000Z";
 const OWN = "sk-own-0123456789abcdefghij";
-/** It holds and costs about 0.0005 USD. */
+/** Holds and costs about 0.0005 USD. */
 const CALL = "[[sim: tokens=200]] x";
 
 for (const store of STORE_KINDS) {
@@ -61,7 +61,7 @@ for (const store of STORE_KINDS) {
     };
     const read = ({ key }: TestAccount): Promise<ApiResponse> =>
       call(gateway, "GET /v1/account/budgets", { key });
-    // What happens in the same millisecond is listed in any order.
+    // Entries of one millisecond are listed in any order.
     const change = ({ key }: TestAccount, body: Json): Promise<ApiResponse> => {
       clock.advance(1);
       return call(gateway, "PATCH /v1/account/budgets", { key, body });
@@ -77,20 +77,20 @@ for (const store of STORE_KINDS) {
       );
     const spendAll = async (account: TestAccount): Promise<Response> => {
       for (let tries = 0; tries < 20; tries++) {
-        const answer = await postCall(gateway, account, "chat", bodyOf("chat", CALL));
-        if (answer.status !== 200) return answer;
-        await answer.text();
+        const response = await postCall(gateway, account, "chat", bodyOf("chat", CALL));
+        if (response.status !== 200) return response;
+        await response.text();
       }
-      throw new Error("the budget was never reached");
+      throw new Error("the budget was not reached");
     };
 
     describe("GET /v1/account/budgets", () => {
-      test("an account without any shows what it spent, and when each window ends", async () => {
+      test("shows spend and window ends without a budget", async () => {
         const account = await funded();
-        const answer = await read(account);
-        expectStatus("readBudgets", 200, answer);
+        const response = await read(account);
+        expectStatus("readBudgets", 200, response);
         const window = { limit_usd: null, used_usd: 0, held_usd: 0, remaining_usd: null };
-        expect(answer.body).toEqual({
+        expect(response.body).toEqual({
           object: "budgets",
           daily: { ...window, resets_at: MIDNIGHT },
           monthly: { ...window, resets_at: MONTH_END },
@@ -101,17 +101,17 @@ for (const store of STORE_KINDS) {
         expect(valueAt(body, "daily.used_usd")).toBe(valueAt(body, "monthly.used_usd"));
       });
 
-      test("two keys at once are a 400: nobody should guess whose budgets are meant", async () => {
+      test("two API keys in one request are a 400", async () => {
         const [account, other] = [await funded(), await funded()];
-        const answer = await call(gateway, "GET /v1/account/budgets", {
+        const response = await call(gateway, "GET /v1/account/budgets", {
           key: account.key,
           headers: { "x-api-key": other.key },
         });
-        expectError(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
-        expectStatus("readBudgets", 400, answer);
+        expectError(response, { status: 400, code: "invalid_request", param: "x-api-key" });
+        expectStatus("readBudgets", 400, response);
       });
 
-      test("GET /v1/account says the same", async () => {
+      test("GET /v1/account includes the same budgets", async () => {
         const account = await funded();
         await change(account, { daily_usd: "0.25" });
         const whole = await call(gateway, "GET /v1/account", { key: account.key });
@@ -121,7 +121,7 @@ for (const store of STORE_KINDS) {
     });
 
     describe("PATCH /v1/account/budgets", () => {
-      test("sets what is named, keeps what is not, and takes away what is null", async () => {
+      test("sets given budgets, keeps absent ones and removes null", async () => {
         const account = await funded();
         const first = await change(account, { daily_usd: 5, monthly_usd: "100.000000001" });
         expectStatus("changeBudgets", 200, first);
@@ -138,9 +138,9 @@ for (const store of STORE_KINDS) {
         expect((await read(account)).body).toEqual(second.body);
       });
 
-      test("anything but an amount of dollars is a 400 that names the field", async () => {
+      test("rejects invalid amounts with a 400 that names the field", async () => {
         const account = await funded();
-        const wrong: readonly unknown[] = [
+        const invalidAmounts: readonly unknown[] = [
           -1,
           "-0.01",
           "1e3",
@@ -158,9 +158,9 @@ for (const store of STORE_KINDS) {
           {},
         ];
         for (const field of ["daily_usd", "monthly_usd"])
-          for (const value of wrong) {
-            const answer = await change(account, { [field]: value });
-            expectError(answer, { status: 400, code: "invalid_request", param: field });
+          for (const value of invalidAmounts) {
+            const response = await change(account, { [field]: value });
+            expectError(response, { status: 400, code: "invalid_request", param: field });
           }
         expectError(await change(account, { weekly_usd: 1 }), {
           status: 400,
@@ -170,18 +170,18 @@ for (const store of STORE_KINDS) {
         expect((await change(account, { daily_usd: 9_000_000, monthly_usd: 0 })).status).toBe(200);
       });
 
-      test("is for a key until the account has an owner; then a key reads only: 403", async () => {
+      test("rejects keys of a claimed account with 403", async () => {
         const account = await funded();
         expect((await change(account, { daily_usd: 5 })).status).toBe(200);
         await claim(account);
-        const refused = await change(account, { daily_usd: 500 });
-        expectStatus("changeBudgets", 403, refused);
-        expectError(refused, { status: 403, code: "forbidden" });
-        expect(valueAt(refused.body, "error.message")).toContain("owner");
+        const rejected = await change(account, { daily_usd: 500 });
+        expectStatus("changeBudgets", 403, rejected);
+        expectError(rejected, { status: 403, code: "forbidden" });
+        expect(valueAt(rejected.body, "error.message")).toContain("owner");
         expect(valueAt((await read(account)).body, "daily.limit_usd")).toBe(5);
       });
 
-      test("is repeated with the same idempotency key without being done twice", async () => {
+      test("accepts an idempotency key", async () => {
         const account = await funded();
         const sent = {
           key: account.key,
@@ -195,7 +195,7 @@ for (const store of STORE_KINDS) {
         expect(again.body["object"]).toBe("budgets");
       });
 
-      test("is written in the audit log, where it changed something", async () => {
+      test("adds an audit entry if it changed something", async () => {
         const account = await funded();
         await change(account, { daily_usd: 5 });
         await change(account, { daily_usd: "5.00" });
@@ -209,7 +209,7 @@ for (const store of STORE_KINDS) {
         ]);
       });
 
-      test("another account's budgets are another's", async () => {
+      test("does not affect other accounts", async () => {
         const [mine, theirs] = [await funded(), await funded()];
         await change(mine, { daily_usd: 0 });
         expect(valueAt((await read(theirs)).body, "daily.limit_usd")).toBeNull();
@@ -217,15 +217,15 @@ for (const store of STORE_KINDS) {
       });
     });
 
-    describe("a call that does not fit into the budget", () => {
+    describe("a call that exceeds the budget", () => {
       for (const api of [...STREAMED_APIS, "embeddings"] as const)
-        test(`is a 403 on ${api}, in its own envelope, with the window, its end and retry-after`, async () => {
+        test(`is a 403 on ${api}, in the error format of the API, with window, reset time and retry-after`, async () => {
           const account = await funded();
           await change(account, { daily_usd: 0, monthly_usd: 3 });
-          const answer = await postCall(gateway, account, api, bodyOf(api, "hello"));
-          expect(answer.status).toBe(403);
-          expect(answer.headers.get("retry-after")).toBe(String((12 * HOUR_MS) / 1_000));
-          const body = await answer.json();
+          const response = await postCall(gateway, account, api, bodyOf(api, "hello"));
+          expect(response.status).toBe(403);
+          expect(response.headers.get("retry-after")).toBe(String((12 * HOUR_MS) / 1_000));
+          const body = await response.json();
           expectEnvelope(api, body);
           const error = errorOf(body);
           expect(error).toMatchObject({
@@ -240,16 +240,16 @@ for (const store of STORE_KINDS) {
           expect(String(error["message"])).toContain("PATCH /v1/account/budgets");
         });
 
-      test("is refused before a provider is asked, also as a stream, and nothing is charged or held", async () => {
+      test("is rejected before a provider is called, without a charge or hold", async () => {
         const account = await funded();
         await change(account, { monthly_usd: 0 });
-        const answer = await postCall(
+        const response = await postCall(
           gateway,
           account,
           "chat",
           bodyOf("chat", CALL, { stream: true }),
         );
-        expect(errorOf(await answer.json())).toMatchObject({
+        expect(errorOf(await response.json())).toMatchObject({
           code: "workspace_budget_reached",
           budget_window: "month",
           budget_resets_at: MONTH_END,
@@ -260,30 +260,30 @@ for (const store of STORE_KINDS) {
         ]);
       });
 
-      test("tells whoever has an owner to ask the owner", async () => {
+      test("refers to the owner of a claimed account", async () => {
         const account = await funded();
         await change(account, { daily_usd: 0 });
         await claim(account);
-        const answer = await postCall(gateway, account, "messages", bodyOf("messages", "hi"));
-        const { message } = errorOf(await answer.json());
+        const response = await postCall(gateway, account, "messages", bodyOf("messages", "hi"));
+        const { message } = errorOf(await response.json());
         expect(String(message)).toContain("ask the workspace's owner");
         expect(String(message)).not.toContain("PATCH");
       });
 
-      test("is stopped for every key of the account, goes on after the window, and while credits remain", async () => {
+      test("is rejected for every key of the account until the window resets", async () => {
         const account = await funded();
         await change(account, { daily_usd: 0.002 });
-        const refused = await spendAll(account);
-        expect([refused.status, errorOf(await refused.json())["code"]]).toEqual([
+        const rejected = await spendAll(account);
+        expect([rejected.status, errorOf(await rejected.json())["code"]]).toEqual([
           403,
           "workspace_budget_reached",
         ]);
-        const minted = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
+        const created = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
         const other = {
           ...account,
           headers: {
             ...account.headers,
-            authorization: `Bearer ${String(minted.body["api_key"])}`,
+            authorization: `Bearer ${String(created.body["api_key"])}`,
           },
         };
         expect((await postCall(gateway, other, "chat", bodyOf("chat", CALL))).status).toBe(403);
@@ -294,13 +294,13 @@ for (const store of STORE_KINDS) {
         clock.advance(-DAY_MS);
       });
 
-      test("an output limit that was left open is lowered to what the budget leaves", async () => {
+      test("is lowered to what the budget allows if it has no output limit", async () => {
         const account = await funded();
-        const { max_tokens: _open, ...open } = bodyOf("chat", "[[sim: tokens=4000]] x");
+        const { max_tokens: _maxTokens, ...unlimited } = bodyOf("chat", "[[sim: tokens=4000]] x");
         await change(account, { daily_usd: 0.002 });
-        const answer = await postCall(gateway, account, "chat", open);
-        expect(answer.status).toBe(200);
-        await answer.text();
+        const response = await postCall(gateway, account, "chat", unlimited);
+        expect(response.status).toBe(200);
+        await response.text();
         const { body } = await read(account);
         expect(Number(valueAt(body, "daily.used_usd"))).toBeGreaterThan(0.001);
         expect(Number(valueAt(body, "daily.used_usd"))).toBeLessThanOrEqual(0.002);
@@ -310,9 +310,9 @@ for (const store of STORE_KINDS) {
     describe("budget.reached", () => {
       const chat = async (account: TestAccount): Promise<number> => {
         clock.advance(1);
-        const answer = await postCall(gateway, account, "chat", bodyOf("chat", CALL));
-        await answer.text();
-        return answer.status;
+        const response = await postCall(gateway, account, "chat", bodyOf("chat", CALL));
+        await response.text();
+        return response.status;
       };
       /** What one call costs, in nano-USD, of an account that has made no other. */
       const costOf = async (account: TestAccount): Promise<number> => {
@@ -321,11 +321,11 @@ for (const store of STORE_KINDS) {
       };
       const usd = (nano: number): string => (nano / 1e9).toFixed(9);
 
-      test("is raised at 50, 80 and 100 percent, once each in a window, and again in the next", async () => {
+      test("is emitted at 50, 80 and 100 percent, once per window", async () => {
         const account = await funded();
         const cost = await costOf(account);
         await change(account, { daily_usd: usd(5 * cost) });
-        const told = async (): Promise<readonly unknown[]> =>
+        const emitted = async (): Promise<readonly unknown[]> =>
           (await eventsOf(account)).map((event) => event["data"]).toReversed();
         const data = (percent: number, used: number, limit = 5, resets_at = MIDNIGHT) => ({
           window: "day",
@@ -334,19 +334,19 @@ for (const store of STORE_KINDS) {
           limit_usd: Number(usd(limit * cost)),
           resets_at,
         });
-        expect([await chat(account), await told()]).toEqual([200, []]);
-        expect([await chat(account), await told()]).toEqual([200, [data(50, 3)]]);
-        expect([await chat(account), await told()]).toEqual([200, [data(50, 3), data(80, 4)]]);
-        expect([await chat(account), (await told()).length]).toEqual([403, 2]);
+        expect([await chat(account), await emitted()]).toEqual([200, []]);
+        expect([await chat(account), await emitted()]).toEqual([200, [data(50, 3)]]);
+        expect([await chat(account), await emitted()]).toEqual([200, [data(50, 3), data(80, 4)]]);
+        expect([await chat(account), (await emitted()).length]).toEqual([403, 2]);
         await change(account, { daily_usd: usd(4 * cost) });
-        expect((await told()).slice(2)).toEqual([data(100, 4, 4)]);
+        expect((await emitted()).slice(2)).toEqual([data(100, 4, 4)]);
         clock.advance(DAY_MS);
         for (let count = 0; count < 2; count++) expect(await chat(account)).toBe(200);
         clock.advance(-DAY_MS);
-        expect((await told()).slice(3)).toEqual([data(50, 2, 4, MONTH_END)]);
+        expect((await emitted()).slice(3)).toEqual([data(50, 2, 4, MONTH_END)]);
       });
 
-      test("goes to a webhook that wants it, written in the transaction of the charge", async () => {
+      test("is queued for subscribed webhooks in the transaction of the charge", async () => {
         const account = await funded();
         const made = await call(gateway, "POST /v1/webhooks", {
           key: account.key,
@@ -370,7 +370,7 @@ for (const store of STORE_KINDS) {
         ]);
       });
 
-      test("a budget that is set below what was spent tells at once; a greater one arms it again", async () => {
+      test("is emitted immediately if a budget is set below the spend, and again after it is raised", async () => {
         const account = await funded();
         const cost = await costOf(account);
         await change(account, { daily_usd: usd(Math.round(1.5 * cost)) });
@@ -387,7 +387,7 @@ for (const store of STORE_KINDS) {
   });
 }
 
-describe("a budget and the caller's own provider key", () => {
+describe("budgets and provider keys", () => {
   let provider: RawProvider;
   let gateway: Gateway;
   beforeAll(async () => {
@@ -412,7 +412,7 @@ describe("a budget and the caller's own provider key", () => {
     );
     gateway = await startGateway({
       providers: [],
-      env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "sk-house-0123456789abcdef" },
+      env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "sk-gateway-0123456789abcdef" },
     });
   });
   afterAll(async () => {
@@ -421,21 +421,21 @@ describe("a budget and the caller's own provider key", () => {
     await provider.stop();
   });
 
-  test("a call on it costs no credits, so no budget stops it", async () => {
+  test("a call with the caller's provider key is not limited by a budget", async () => {
     const account = await registerAccount(gateway);
     await call(gateway, "PATCH /v1/account/budgets", {
       key: account.key,
       body: { daily_usd: 0, monthly_usd: 0 },
     });
-    const ask = () =>
+    const chat = () =>
       postCall(gateway, account, "chat", bodyOf("chat", "hello", { model: "openai/gpt-5-mini" }));
-    expect((await ask()).status).toBe(403);
+    expect((await chat()).status).toBe(403);
     const made = await call(gateway, "POST /v1/provider-keys", {
       key: account.key,
       body: { provider: "openai", api_key: OWN },
     });
     expect(made.status).toBe(201);
-    const answer = await ask();
-    expect([answer.status, answer.headers.get("x-postern-byok")]).toEqual([200, "true"]);
+    const response = await chat();
+    expect([response.status, response.headers.get("x-postern-byok")]).toEqual([200, "true"]);
   });
 });

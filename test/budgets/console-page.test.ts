@@ -1,5 +1,5 @@
-// The page of a workspace's budgets: in a real browser without JavaScript, and by hand with forms that no browser sends.
-// Where POSTERN_TEST_PICTURES names a folder, a picture of each look is left there.
+// The Budgets page: in a browser without JavaScript, and with requests that no browser sends.
+// With POSTERN_TEST_PICTURES set to a folder, a screenshot of each state is saved there.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
@@ -47,9 +47,9 @@ beforeAll(async () => {
   await grantCredits(gateway, account, USD);
   [owner, developer, stranger] = [await signIn("olga"), await signIn("dev"), await signIn("else")];
   await gateway.server.db.write(async (tx) => {
-    const about = { accountId: account.id, via: "test", now: Date.now() };
-    await claimWorkspace(tx, { ...about, personId: owner.personId });
-    await addDeveloper(tx, { ...about, personId: developer.personId });
+    const membership = { accountId: account.id, via: "test", now: Date.now() };
+    await claimWorkspace(tx, { ...membership, personId: owner.personId });
+    await addDeveloper(tx, { ...membership, personId: developer.personId });
   });
 });
 afterAll(async () => {
@@ -82,11 +82,11 @@ const page = (): string => `${gateway.url}/console/${account.id}/budgets`;
 const budgets = async () =>
   (await call(gateway, "GET /v1/account/budgets", { key: account.key })).body;
 
-async function windowOf(
+async function openPage(
   { cookie }: SignedInPerson,
-  look: { readonly width?: number; readonly colorScheme?: "light" | "dark" } = {},
+  options: { readonly width?: number; readonly colorScheme?: "light" | "dark" } = {},
 ): Promise<readonly [BrowserContext, Page]> {
-  const { width = 1_000, colorScheme = "light" } = look;
+  const { width = 1_000, colorScheme = "light" } = options;
   const context = await browser.newContext({
     javaScriptEnabled: false,
     colorScheme,
@@ -126,9 +126,9 @@ function send(
   });
 }
 
-describe("the budgets page", () => {
-  test("leads an owner from no budget to one, from the overview and without a script", async () => {
-    const [context, opened] = await windowOf(owner);
+describe("the Budgets page", () => {
+  test("lets an owner set budgets without JavaScript", async () => {
+    const [context, opened] = await openPage(owner);
     await opened.goto(`${gateway.url}/console/${account.id}`);
     await opened.click("nav >> text=Budgets");
     expect(await opened.textContent("h1")).toBe("Budgets");
@@ -145,12 +145,12 @@ describe("the budgets page", () => {
     await context.close();
   });
 
-  test("shows how much of each is used and held, and when it opens again", async () => {
+  test("shows use, limit and reset of each budget", async () => {
     for (let tries = 0; tries < 5; tries++)
       await (
         await postCall(gateway, account, "chat", bodyOf("chat", "[[sim: tokens=200]] x"))
       ).text();
-    const [context, opened] = await windowOf(owner);
+    const [context, opened] = await openPage(owner);
     await opened.goto(page());
     const [day = "", month = ""] = await opened.locator("main section.card").allTextContents();
     expect(day).toMatch(/Today: \$0\.000\d+ of \$0\.001/);
@@ -165,13 +165,13 @@ describe("the budgets page", () => {
     await context.close();
   });
 
-  test("keeps what was typed and says what is wrong with it, and changes nothing", async () => {
+  test("keeps invalid input, shows the error and changes nothing", async () => {
     const before = await budgets();
-    for (const wrong of ["-1", "five", "1e3", "9000001", "1.0000000001", "<script>x</script>"]) {
-      const answer = await send(owner, { daily_usd: wrong, monthly_usd: "7" });
-      const text = await answer.text();
-      expect(answer.status).toBe(400);
-      expect(text).toContain("A daily budget must be an amount of US dollars");
+    for (const invalid of ["-1", "five", "1e3", "9000001", "1.0000000001", "<script>x</script>"]) {
+      const response = await send(owner, { daily_usd: invalid, monthly_usd: "7" });
+      const text = await response.text();
+      expect(response.status).toBe(400);
+      expect(text).toContain("The daily budget must be an amount of US dollars");
       expect(text).not.toContain("<script>");
       expect(text).toContain('value="7"');
     }
@@ -179,10 +179,10 @@ describe("the budgets page", () => {
     expect(await budgets()).toEqual(before);
   });
 
-  test("an empty field takes a budget away, and the form sent twice sets it once", async () => {
+  test("an empty field removes a budget, and a form submitted twice changes it once", async () => {
     const form = { daily_usd: " ", monthly_usd: "12.5" };
-    const answers = await Promise.all([send(owner, form), send(owner, form)]);
-    expect(answers.map(({ status }) => status)).toEqual([303, 303]);
+    const responses = await Promise.all([send(owner, form), send(owner, form)]);
+    expect(responses.map(({ status }) => status)).toEqual([303, 303]);
     expect(valueAt(await budgets(), "daily.limit_usd")).toBeNull();
     const log = await call(gateway, "GET /v1/audit?action=budget.changed", { key: account.key });
     expect(
@@ -193,10 +193,10 @@ describe("the budgets page", () => {
     ]);
   });
 
-  test("a developer sees it and cannot set it; a stranger finds nothing; another site changes nothing", async () => {
+  test("developers can only read it, non-members get 404, and other sites cannot submit it", async () => {
     const before = await budgets();
     const form = { daily_usd: "1", monthly_usd: "1" };
-    const [context, opened] = await windowOf(developer);
+    const [context, opened] = await openPage(developer);
     await opened.goto(page());
     expect(await opened.locator("main progress").count()).toBe(1);
     expect(await opened.locator("main form").count()).toBe(0);
@@ -210,23 +210,23 @@ describe("the budgets page", () => {
     expect(await budgets()).toEqual(before);
   });
 
-  test("fits a phone, in light and dark, and breaks no policy", async () => {
+  test("fits a phone in light and dark, without console errors", async () => {
     const used = Number(valueAt(await budgets(), "daily.used_usd"));
     const [day, month] = [used * 1.15, used].map((usd) => usd.toFixed(9));
     await send(owner, { daily_usd: day ?? "", monthly_usd: month ?? "" });
     for (const colorScheme of ["light", "dark"] as const)
       for (const width of [360, 1_000]) {
-        const [context, opened] = await windowOf(owner, { width, colorScheme });
+        const [context, opened] = await openPage(owner, { width, colorScheme });
         await opened.goto(page());
         await screenshot(opened, `budgets-${colorScheme}-${width}`);
         const wide = await opened.locator("html").evaluate((html) => html.scrollWidth);
         expect(wide).toBeLessThanOrEqual(width);
-        const colour = await opened
+        const barStyle = await opened
           .locator("progress")
           .first()
           .evaluate((bar) => [getComputedStyle(bar).accentColor, bar.clientWidth]);
-        expect(colour[0]).not.toBe("auto");
-        expect(Number(colour[1])).toBeGreaterThan(width / 2);
+        expect(barStyle[0]).not.toBe("auto");
+        expect(Number(barStyle[1])).toBeGreaterThan(width / 2);
         await context.close();
       }
     expect(failures).toEqual([]);

@@ -108,7 +108,7 @@ describeEachStore((store) => {
       const changed = await open({ ...form, name: "another" });
       expect([changed.status, changed.text]).toEqual([
         400,
-        expect.stringContaining("was sent before"),
+        expect.stringContaining("already submitted"),
       ]);
       const next = await open({ ...form, once: formTokenOf(repeated) });
       expect(secretOf(next)).not.toBe(secretOf(first));

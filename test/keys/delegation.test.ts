@@ -1,4 +1,4 @@
-// What a key may do to keys once a human owns the account: a limit that the owner set binds the program that it was set for.
+// Limits of what a key can do to keys in a claimed account.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { claimWorkspace } from "../../src/accounts/members.ts";
@@ -32,7 +32,7 @@ import { describeEachStore, STORE_KINDS, type TestStore } from "../support/store
 
 const USD = 1_000_000_000n;
 
-describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store) => {
+describe.each(STORE_KINDS)("keys of a claimed account on %s", (store) => {
   let gateway: Gateway;
   let account: TestAccount;
   let own: string;
@@ -55,55 +55,55 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
       await claimWorkspace(tx, { accountId: id, personId, via: "test", now });
     });
   }
-  /** As the owner does it in the console. */
-  const ownerSets = (change: Omit<Parameters<typeof changeKey>[3], "now">, id = own) =>
+  /** The change that an owner makes in the console. */
+  const changeAsOwner = (change: Omit<Parameters<typeof changeKey>[3], "now">, id = own) =>
     gateway.server.db.write((tx) => changeKey(tx, account.id, id, { ...change, now: Date.now() }));
-  const mint = (body: Json, key = account.key): Promise<ApiResponse> =>
+  const createKey = (body: Json, key = account.key): Promise<ApiResponse> =>
     call(gateway, "POST /v1/keys", { key, body });
   const change = (id: string, body: Json, key = account.key): Promise<ApiResponse> =>
     call(gateway, `PATCH /v1/keys/${id}`, { key, body });
   const readKey = async (id: string): Promise<Json> =>
     (await call(gateway, `GET /v1/keys/${id}`, { key: account.key })).body;
-  const refuses = (answer: ApiResponse, param: string): void => {
-    expectError(answer, { status: 403, code: "forbidden", param });
-    expect(valueAt(answer.body, "error.message")).toContain("its owner decides, in the console");
-    expect(valueAt(answer.body, "error.next.0")).toMatchObject({
+  const expectOwnerOnly = (response: ApiResponse, param: string): void => {
+    expectError(response, { status: 403, code: "forbidden", param });
+    expect(valueAt(response.body, "error.message")).toContain("only people can raise limits");
+    expect(valueAt(response.body, "error.next.0")).toMatchObject({
       method: "GET",
       url: `/console/${account.id}/keys`,
     });
   };
 
-  test("a key that may spend nothing gets nowhere: not by itself, and not with what it mints", async () => {
-    await ownerSets({ limit: 0n, limitWindow: "day" });
+  test("a key with a limit of zero cannot spend, neither itself nor with keys that it creates", async () => {
+    await changeAsOwner({ limit: 0n, limitWindow: "day" });
     expectError(await chat(gateway, account.key), { status: 403, code: "key_limit_reached" });
     for (const body of [{}, { limit_usd: null }, { limit_usd: 0.01 }, { limit_usd: "0.000000001" }])
-      refuses(await mint(body), "limit_usd");
+      expectOwnerOnly(await createKey(body), "limit_usd");
     for (const limit_usd of [null, 1, "0.000000001"])
-      refuses(await change(own, { limit_usd }), "limit_usd");
-    refuses(await change(own, { limit_window: null }), "limit_window");
-    const none = await mint({ limit_usd: 0 });
+      expectOwnerOnly(await change(own, { limit_usd }), "limit_usd");
+    expectOwnerOnly(await change(own, { limit_window: null }), "limit_window");
+    const none = await createKey({ limit_usd: 0 });
     expect(none.status).toBe(201);
-    const minted = await chat(gateway, textAt(none.body, "api_key"));
-    expectError(minted, { status: 403, code: "key_limit_reached" });
+    const reply = await chat(gateway, textAt(none.body, "api_key"));
+    expectError(reply, { status: 403, code: "key_limit_reached" });
     expect(await readKey(own)).toMatchObject({ limit_usd: 0, limit_window: "day" });
   });
 
-  test("a refused change changes nothing, and says that the owner does it", async () => {
-    await ownerSets({ limit: 5n * USD, limitWindow: "week" });
+  test("a rejected change has no effect and refers to the owner", async () => {
+    await changeAsOwner({ limit: 5n * USD, limitWindow: "week" });
     const before = await readKey(own);
-    const refused = await change(own, { name: "mine", limit_usd: 6 });
-    expectStatus("changeKey", 403, refused);
-    refuses(refused, "limit_usd");
-    const unminted = await mint({ name: "more" });
-    expectStatus("mintKey", 403, unminted);
-    refuses(unminted, "limit_usd");
+    const rejected = await change(own, { name: "mine", limit_usd: 6 });
+    expectStatus("changeKey", 403, rejected);
+    expectOwnerOnly(rejected, "limit_usd");
+    const rejectedCreation = await createKey({ name: "more" });
+    expectStatus("mintKey", 403, rejectedCreation);
+    expectOwnerOnly(rejectedCreation, "limit_usd");
     expect(await readKey(own)).toEqual(before);
     const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
     expect(valueAt(body, "data.length")).toBe(1);
   });
 
-  test("a key lowers limits, its own and others', and no key takes it back", async () => {
-    const other = await mint({ limit_usd: 3, limit_window: "month" });
+  test("a key can lower limits of any key, and no key can raise them again", async () => {
+    const other = await createKey({ limit_usd: 3, limit_window: "month" });
     const [id, key] = [textAt(other.body, "id"), textAt(other.body, "api_key")];
     expect((await change(id, { limit_usd: 2 })).body).toMatchObject({
       limit_usd: 2,
@@ -111,65 +111,65 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
     });
     expect((await change(id, { limit_usd: 2, limit_window: "month", name: "n" })).status).toBe(200);
     expect((await change(own, { limit_usd: 1, limit_window: "day" })).status).toBe(200);
-    for (const asking of [account.key, key])
+    for (const caller of [account.key, key])
       for (const target of [id, own]) {
-        refuses(await change(target, { limit_usd: 2.5 }, asking), "limit_usd");
-        refuses(await change(target, { limit_usd: null }, asking), "limit_usd");
-        refuses(await change(target, { limit_window: "week" }, asking), "limit_window");
+        expectOwnerOnly(await change(target, { limit_usd: 2.5 }, caller), "limit_usd");
+        expectOwnerOnly(await change(target, { limit_usd: null }, caller), "limit_usd");
+        expectOwnerOnly(await change(target, { limit_window: "week" }, caller), "limit_window");
       }
-    expect((await ownerSets({ limit: null })).limit).toBeNull();
-    expect((await mint({})).status).toBe(201);
+    expect((await changeAsOwner({ limit: null })).limit).toBeNull();
+    expect((await createKey({})).status).toBe(201);
   });
 
-  test("an expiry comes nearer, and is not put off; what an expiring key mints expires no later", async () => {
+  test("a key can bring an expiry forward but not extend it, and keys that it creates expire no later", async () => {
     const soon = Date.now() + DAY_MS;
     const text = (at: number): string => new Date(at).toISOString();
     expect((await change(own, { expires_at: text(soon) })).status).toBe(200);
     for (const expires_at of [null, text(soon + 1)])
-      refuses(await change(own, { expires_at }), "expires_at");
+      expectOwnerOnly(await change(own, { expires_at }), "expires_at");
     for (const body of [{}, { expires_at: null }, { expires_at: text(soon + 1) }])
-      refuses(await mint(body), "expires_at");
-    expect((await mint({ expires_at: text(soon) })).status).toBe(201);
+      expectOwnerOnly(await createKey(body), "expires_at");
+    expect((await createKey({ expires_at: text(soon) })).status).toBe(201);
     expect((await change(own, { expires_at: text(soon - 1) })).status).toBe(200);
-    expect((await ownerSets({ expiresAt: null })).expiresAt).toBeNull();
+    expect((await changeAsOwner({ expiresAt: null })).expiresAt).toBeNull();
   });
 
-  test("a limited key hands on a part of its limit: what is left of it becomes less by that", async () => {
-    await ownerSets({ limit: USD, limitWindow: "day" });
-    const first = await mint({ limit_usd: 0.6, limit_window: "day" });
+  test("the limit of a created key is subtracted from the limit of its creator", async () => {
+    await changeAsOwner({ limit: USD, limitWindow: "day" });
+    const first = await createKey({ limit_usd: 0.6, limit_window: "day" });
     expect(first.body).toMatchObject({ limit_usd: 0.6, limit_window: "day" });
     expect(await readKey(own)).toMatchObject({ limit_usd: 0.4, limit_window: "day" });
-    refuses(await mint({ limit_usd: 0.6 }), "limit_usd");
-    const second = await mint({ limit_usd: 0.4 });
+    expectOwnerOnly(await createKey({ limit_usd: 0.6 }), "limit_usd");
+    const second = await createKey({ limit_usd: 0.4 });
     expect(second.body).toMatchObject({ limit_usd: 0.4, limit_window: null });
-    refuses(await mint({ limit_usd: 0.1 }), "limit_usd");
+    expectOwnerOnly(await createKey({ limit_usd: 0.1 }), "limit_usd");
     const key = textAt(first.body, "api_key");
-    refuses(await mint({ limit_usd: 0.3, limit_window: "week" }, key), "limit_window");
-    expect((await mint({ limit_usd: 0.3, limit_window: "day" }, key)).status).toBe(201);
+    expectOwnerOnly(await createKey({ limit_usd: 0.3, limit_window: "week" }, key), "limit_window");
+    expect((await createKey({ limit_usd: 0.3, limit_window: "day" }, key)).status).toBe(201);
     const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
     const limits = (valueAt(body, "data") as Json[]).map((one) => Number(one["limit_usd"]));
     expect(limits.reduce((sum, limit) => sum + limit, 0)).toBeCloseTo(1, 9);
   });
 
-  test("what is handed on is what is left: what was spent is gone", async () => {
-    await ownerSets({ limit: USD / 1_000n });
+  test("a created key can only get what its creator has not spent", async () => {
+    await changeAsOwner({ limit: USD / 1_000n });
     expect((await chat(gateway, account.key)).status).toBe(200);
     const spent = Number((await readKey(own))["spent_usd"]);
     expect(spent).toBeGreaterThan(0);
-    refuses(await mint({ limit_usd: 0.001 }), "limit_usd");
-    expect((await mint({ limit_usd: (0.001 - spent).toFixed(9) })).status).toBe(201);
+    expectOwnerOnly(await createKey({ limit_usd: 0.001 }), "limit_usd");
+    expect((await createKey({ limit_usd: (0.001 - spent).toFixed(9) })).status).toBe(201);
     expectError(await chat(gateway, account.key), { status: 403, code: "key_limit_reached" });
   });
 
-  test("a limit below zero hands nothing on, and widens nothing", async () => {
-    await ownerSets({ limit: USD });
-    expectError(await mint({ limit_usd: -5 }), { status: 400, code: "invalid_request" });
+  test("a negative limit is rejected and raises nothing", async () => {
+    await changeAsOwner({ limit: USD });
+    expectError(await createKey({ limit_usd: -5 }), { status: 400, code: "invalid_request" });
     expect(await readKey(own)).toMatchObject({ limit_usd: 1 });
   });
 
-  test("the owner reads in the audit that a key's limit became less", async () => {
-    await ownerSets({ limit: USD });
-    await mint({ limit_usd: 0.25 });
+  test("the audit log records that the creator's limit was lowered", async () => {
+    await changeAsOwner({ limit: USD });
+    await createKey({ limit_usd: 0.25 });
     const rows = await gateway.server.db.all(
       "select detail from audit where account_id = ? and action = 'key.changed'",
       [account.id],
@@ -179,33 +179,33 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
     ]);
   });
 
-  test("403 key_limit_reached names the owner where there is one, and otherwise the call that helps", async () => {
-    await ownerSets({ limit: 0n });
-    const owned = await chat(gateway, account.key);
-    expect(valueAt(owned.body, "error.message")).toContain("owner can raise it in the console");
-    expect(valueAt(owned.body, "error.next.0.url")).toBe(`/console/${account.id}/keys`);
-    const unowned = await registerAccount(gateway);
+  test("403 key_limit_reached refers to the owner of a claimed account, and otherwise to the request that raises the limit", async () => {
+    await changeAsOwner({ limit: 0n });
+    const claimed = await chat(gateway, account.key);
+    expect(valueAt(claimed.body, "error.message")).toContain("owner can raise it in the console");
+    expect(valueAt(claimed.body, "error.next.0.url")).toBe(`/console/${account.id}/keys`);
+    const unclaimed = await registerAccount(gateway);
     const id = textAt(
-      (await call(gateway, "GET /v1/account", { key: unowned.key })).body,
+      (await call(gateway, "GET /v1/account", { key: unclaimed.key })).body,
       "key.id",
     );
-    await change(id, { limit_usd: 0 }, unowned.key);
-    const { body } = await chat(gateway, unowned.key);
+    await change(id, { limit_usd: 0 }, unclaimed.key);
+    const { body } = await chat(gateway, unclaimed.key);
     expect(valueAt(body, "error.message")).toContain("PATCH /v1/keys/{id}");
     const step = valueAt(body, "error.next.0") as { method: string; url: string; body: Json };
-    const mended = await call(gateway, `${step.method} ${step.url}`, {
-      key: unowned.key,
+    const raised = await call(gateway, `${step.method} ${step.url}`, {
+      key: unclaimed.key,
       body: step.body,
     });
-    expect(mended.status).toBe(200);
-    expect((await chat(gateway, unowned.key)).status).toBe(200);
+    expect(raised.status).toBe(200);
+    expect((await chat(gateway, unclaimed.key)).status).toBe(200);
   });
 
-  test("as long as nobody owns the account its keys do as they like", async () => {
-    const free = await registerAccount(gateway);
-    const limited = await mint({ limit_usd: 1, limit_window: "day" }, free.key);
+  test("keys of an unclaimed account can raise limits", async () => {
+    const unclaimed = await registerAccount(gateway);
+    const limited = await createKey({ limit_usd: 1, limit_window: "day" }, unclaimed.key);
     const [id, key] = [textAt(limited.body, "id"), textAt(limited.body, "api_key")];
-    const more = await mint({}, key);
+    const more = await createKey({}, key);
     expect([more.status, valueAt(more.body, "limit_usd")]).toEqual([201, null]);
     expect((await change(id, { limit_usd: 9 }, key)).body).toMatchObject({ limit_usd: 9 });
     expect((await change(id, { limit_usd: null }, key)).body).toMatchObject({ limit_usd: null });
@@ -213,7 +213,7 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
 });
 
 describeEachStore((kind, open) => {
-  describe(`what comes of one limited key, on ${kind}`, () => {
+  describe(`concurrent use of a limited key on ${kind}`, () => {
     let store: TestStore;
     let keys: Keys;
     let ledgers: readonly Ledger<UsageRecord>[];
@@ -231,7 +231,7 @@ describeEachStore((kind, open) => {
     });
     afterAll(() => store.close());
 
-    test("calls and mints at the same time, on two processes, never spend more than its limit together", async () => {
+    test("calls and created keys of two processes never exceed its limit together", async () => {
       for (let round = 0; round < 12; round++) {
         const accountId = `acct_${round}`;
         const parent = `key_${round}`;
@@ -253,7 +253,7 @@ describeEachStore((kind, open) => {
             now,
             expiresAt: now + DAY_MS,
           });
-        const mint = (limit: bigint) =>
+        const createKey = (limit: bigint) =>
           store.db
             .write((tx) =>
               createKeyForCaller(
@@ -265,9 +265,9 @@ describeEachStore((kind, open) => {
             )
             .catch(() => undefined);
         await Promise.all([
-          ...Array.from({ length: 6 }, (_, place) => hold(parent, `r${round}.${place}`, place)),
-          ...Array.from({ length: 4 }, () => mint(250n)),
-          ...Array.from({ length: 6 }, (_, place) => hold(parent, `s${round}.${place}`, place)),
+          ...Array.from({ length: 6 }, (_, index) => hold(parent, `r${round}.${index}`, index)),
+          ...Array.from({ length: 4 }, () => createKey(250n)),
+          ...Array.from({ length: 6 }, (_, index) => hold(parent, `s${round}.${index}`, index)),
         ]);
         const { limit, spent } = await getKey(store.db, accountId, parent, now);
         const spender = await store.db.get("select held from spender where key_id = ?", [parent]);

@@ -1,4 +1,4 @@
-// The form of raw keys, and what of them is kept.
+// The format of raw keys, and how keys are found and cached.
 
 import { describe, expect, test } from "bun:test";
 import { crc32 } from "node:zlib";
@@ -13,29 +13,29 @@ const NOW = Date.UTC(2026, 10, 18);
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 describe("a raw key", () => {
-  test("is <prefix>-rt-, 43 characters of chance and six of checksum", () => {
+  test("consists of <prefix>-rt-, 43 random characters and a checksum of six", () => {
     for (const prefix of ["pst", "ab", "gateway123"])
       expect(newRawKey(prefix)).toMatch(new RegExp(`^${prefix}-rt-[0-9A-Za-z]{49}$`));
   });
 
-  test("can be verified offline: the checksum is the CRC32 of what stands before it, in base 62", () => {
+  test("ends with the CRC32 of the characters before it, in base 62", () => {
     const raw = newRawKey("pst");
     let rest = crc32(raw.slice(0, -6));
     let text = "";
-    for (let place = 0; place < 6; place++) {
+    for (let index = 0; index < 6; index++) {
       text = ALPHABET.charAt(rest % 62) + text;
       rest = Math.floor(rest / 62);
     }
     expect(raw.slice(-6)).toBe(text);
   });
 
-  test("one changed, lost, doubled or swapped character makes it none", () => {
+  test("is invalid with a changed, missing or doubled character", () => {
     const raw = newRawKey("pst");
-    for (let place = 0; place < raw.length; place++) {
-      const other = raw.charAt(place) === "x" ? "y" : "x";
-      expect(isRawKey("pst", raw.slice(0, place) + other + raw.slice(place + 1))).toBe(false);
-      expect(isRawKey("pst", raw.slice(0, place) + raw.slice(place + 1))).toBe(false);
-      expect(isRawKey("pst", raw.slice(0, place) + raw.charAt(place) + raw.slice(place))).toBe(
+    for (let index = 0; index < raw.length; index++) {
+      const other = raw.charAt(index) === "x" ? "y" : "x";
+      expect(isRawKey("pst", raw.slice(0, index) + other + raw.slice(index + 1))).toBe(false);
+      expect(isRawKey("pst", raw.slice(0, index) + raw.slice(index + 1))).toBe(false);
+      expect(isRawKey("pst", raw.slice(0, index) + raw.charAt(index) + raw.slice(index))).toBe(
         false,
       );
     }
@@ -46,7 +46,7 @@ describe("a raw key", () => {
     expect(isRawKey("pst", "")).toBe(false);
   });
 
-  test("its characters of chance are evenly spread", () => {
+  test("has uniform random characters", () => {
     const counts = new Map<string, number>();
     const keys = 4_000;
     for (let made = 0; made < keys; made++)
@@ -54,18 +54,18 @@ describe("a raw key", () => {
         counts.set(character, (counts.get(character) ?? 0) + 1);
     expect(counts.size).toBe(62);
     const mean = (keys * 43) / 62;
-    // Seven standard deviations: a fair source fails this once in the age of the universe.
+    // Seven standard deviations, so that a uniform source practically never fails.
     for (const count of counts.values())
       expect(Math.abs(count - mean)).toBeLessThan(7 * Math.sqrt(mean));
   });
 });
 
 describeEachStore((kind, open) => {
-  describe(`the keys of an account, on ${kind}`, () => {
+  describe(`createKeys on ${kind}`, () => {
     const make = (db: Db, pepper = "a master secret"): Keys =>
       createKeys({ db, master: secret(pepper), prefix: "pst", createKeySpend: insertKeySpend });
 
-    test("the same key under another master secret is unknown: the hash alone opens nothing", async () => {
+    test("finds a key only with the same master secret", async () => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
@@ -77,7 +77,7 @@ describeEachStore((kind, open) => {
       await close();
     });
 
-    test("a cached key is asked for again after five seconds, and an expired one is never given", async () => {
+    test("reads a cached key again after five seconds, and never returns an expired one", async () => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw } = await db.write((tx) =>
@@ -94,11 +94,11 @@ describeEachStore((kind, open) => {
       await close();
     });
 
-    test("no raw key is kept for longer than until the uses are written down", async () => {
+    test("drops cached raw keys when the last uses are flushed", async () => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
-      // What is known is there at once, and not in a promise.
+      // A cached result is returned synchronously.
       expect(keys.find(raw, NOW, true)).toBeInstanceOf(Promise);
       await keys.find(raw, NOW, true);
       expect(keys.find(raw, NOW + 1, true)).not.toBeInstanceOf(Promise);
@@ -108,7 +108,7 @@ describeEachStore((kind, open) => {
       await close();
     });
 
-    test("when a key was last used is kept in memory and written in one go", async () => {
+    test("collects last uses in memory and writes them together", async () => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));
@@ -121,7 +121,7 @@ describeEachStore((kind, open) => {
       await close();
     });
 
-    test("a use that could not be written is written the next time", async () => {
+    test("keeps last uses that could not be written for the next flush", async () => {
       const { db, close } = await open();
       const keys = make(db);
       const { raw, key } = await db.write((tx) => keys.create(tx, "acct_a", {}, NOW));

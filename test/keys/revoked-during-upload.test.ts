@@ -1,5 +1,4 @@
-// A key is looked at when its request begins, and its body may come half a minute later: what was revoked meanwhile does
-// nothing any more.
+// A key is checked when its request starts, and checked again after the body, which may arrive half a minute later.
 
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
@@ -12,7 +11,7 @@ import {
 
 interface PendingUpload {
   readonly path: string;
-  /** Sends the last byte, and answers the status. */
+  /** Sends the last byte and returns the status. */
   readonly finish: () => Promise<number>;
 }
 
@@ -43,10 +42,10 @@ async function startUpload(
   };
 }
 
-async function mint(gateway: Gateway, { headers }: TestAccount) {
-  const minted = await fetch(`${gateway.url}/v1/keys`, { method: "POST", headers, body: "{}" });
-  // Safe because a new key is answered with both.
-  return (await minted.json()) as { readonly id: string; readonly api_key: string };
+async function createKey(gateway: Gateway, { headers }: TestAccount) {
+  const response = await fetch(`${gateway.url}/v1/keys`, { method: "POST", headers, body: "{}" });
+  // A creation returns both fields.
+  return (await response.json()) as { readonly id: string; readonly api_key: string };
 }
 
 const WRITES = [
@@ -58,28 +57,29 @@ const WRITES = [
 ] as const;
 
 for (const store of ["sqlite", "postgres"] as const)
-  test(`a key that is revoked while its body comes does nothing any more (${store})`, async () => {
+  test(`rejects requests whose key is revoked while their body arrives (${store})`, async () => {
     const gateway = await startGateway({ store });
     const account = await registerAccount(gateway);
-    const stolen = await mint(gateway, account);
+    const stolen = await createKey(gateway, account);
     const port = Number(new URL(gateway.url).port);
-    const late = await Promise.all(
+    const uploads = await Promise.all(
       WRITES.map(([path, body]) => startUpload(port, stolen.api_key, path, body)),
     );
+    // By then, the gateway has checked the key of every upload.
     await Bun.sleep(200);
     const revoked = await fetch(`${gateway.url}/v1/keys/${stolen.id}`, {
       method: "DELETE",
       headers: account.headers,
     });
     expect(revoked.status).toBe(200);
-    for (const { path, finish } of late) expect([path, await finish()]).toEqual([path, 401]);
+    for (const { path, finish } of uploads) expect([path, await finish()]).toEqual([path, 401]);
     await gateway.stop();
   });
 
-test("a revoked key is not given a kept answer", async () => {
+test("a revoked key gets no stored response", async () => {
   const gateway = await startGateway();
   const account = await registerAccount(gateway);
-  const key = await mint(gateway, account);
+  const key = await createKey(gateway, account);
   const call = () =>
     fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
