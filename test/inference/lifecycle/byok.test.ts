@@ -50,7 +50,7 @@ let provider: RawProvider;
 let gateway: Gateway;
 let account: TestAccount;
 
-/** Starts a provider that answers by the key it is called with; the account has a key of its own there. */
+/** Starts a provider that replies by the key it is called with. The account has added a key for it. */
 async function start(
   own: (request: RawRequest) => RawReply,
   house: (request: RawRequest) => RawReply = () => ({ body: OK }),
@@ -95,7 +95,7 @@ const chat = (more: Json = {}) =>
 const keysUsed = (): string[] =>
   provider.requests.map((request) => String(request.headers["authorization"]).slice(7));
 
-/** Spends nearly all that the account has. */
+/** Spends nearly the whole balance. */
 async function empty(): Promise<void> {
   const key = await gateway.server.db.get("select id from api_key where account_id = ?", [
     account.id,
@@ -109,8 +109,8 @@ async function empty(): Promise<void> {
   });
 }
 
-describe("the caller's own provider key", () => {
-  test("is used first, costs nothing, is metered and recorded, and needs no balance", async () => {
+describe("a call with the caller's provider key", () => {
+  test("uses that key first, costs nothing, is metered and recorded, and needs no balance", async () => {
     await start(() => ({ body: OK }));
     const response = await chat();
     expect(response.status).toBe(200);
@@ -143,7 +143,7 @@ describe("the caller's own provider key", () => {
     );
   });
 
-  test("is used for what has no price here, too: the caller pays for it at the provider", async () => {
+  test("may use features without a price, which the caller pays at the provider", async () => {
     await start(() => ({ body: RESPONSE }));
     const tools = [{ type: "image_generation" }];
     const body = { model: MODEL, input: "a cat", max_output_tokens: 64 };
@@ -154,7 +154,7 @@ describe("the caller's own provider key", () => {
     expect(keysUsed()).toEqual([OWN, OWN]);
   });
 
-  test("is all that such a call is made on: the gateway's own account does not follow it", async () => {
+  test("with features without a price does not fall back to the gateway's account", async () => {
     await start(() => ({ status: 500, body: '{"error":{"message":"no"}}' }));
     const tools = [{ type: "image_generation" }];
     const body = { model: MODEL, input: "a cat", max_output_tokens: 64, tools };
@@ -162,7 +162,7 @@ describe("the caller's own provider key", () => {
     expect(new Set(keysUsed())).toEqual(new Set([OWN]));
   });
 
-  test("may refer to what lies in the caller's own account: nothing is refused, changed or added", async () => {
+  test("may refer to objects in the caller's provider account, and is forwarded unchanged", async () => {
     await start(() => ({ body: RESPONSE }));
     const body = {
       model: MODEL,
@@ -175,7 +175,7 @@ describe("the caller's own provider key", () => {
     expect(provider.requests[0]?.body).toBe(JSON.stringify({ ...body, model: "gpt-5-mini" }));
   });
 
-  test("never falls over to the gateway's account with a reference, which means nothing there", async () => {
+  test("with such a reference does not fall back to the gateway's account", async () => {
     await start(() => ({ status: 500, body: "{}" }));
     const response = await postCall(gateway, account, "responses", {
       model: MODEL,
@@ -186,7 +186,7 @@ describe("the caller's own provider key", () => {
     expect(new Set(keysUsed())).toEqual(new Set([OWN]));
   });
 
-  test("that meets a limit or a failure gives way to the gateway's account, inside the same call, and that is charged", async () => {
+  test("falls back to the gateway's account after a rate limit or a failure, and is charged for that", async () => {
     await start(() => ({
       status: 429,
       headers: { "retry-after": "60" },
@@ -207,7 +207,7 @@ describe("the caller's own provider key", () => {
     expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(1);
   });
 
-  test("that meets a limit keeps its own failure where the balance does not pay for the gateway's account", async () => {
+  test("returns the error of the caller's key if the balance does not cover the fallback", async () => {
     await start(() => ({
       status: 429,
       headers: { "retry-after": "60" },
@@ -222,7 +222,7 @@ describe("the caller's own provider key", () => {
     ]);
   });
 
-  test("that fails gives way to the caller's key for the next model, also where no balance pays for the ways between", async () => {
+  test("falls back to the caller's key for the next model if the balance does not cover the candidates between", async () => {
     await start(({ body }) =>
       body.includes("gpt-5-mini")
         ? { status: 429, headers: { "retry-after": "60" }, body: '{"error":{"message":"slow"}}' }
@@ -240,7 +240,7 @@ describe("the caller's own provider key", () => {
     ]);
   });
 
-  test("that meets a limit does not keep an agent with a wallet from paying for the gateway's account", async () => {
+  test("takes an x402 payment for the fallback after a rate limit", async () => {
     const facilitator = startFacilitator();
     try {
       await start(() => ({ status: 429, body: "{}" }), undefined, facilitator.env);
@@ -268,7 +268,7 @@ describe("the caller's own provider key", () => {
     }
   });
 
-  test("and the gateway's account that both fail are one call, charged nothing", async () => {
+  test("is recorded once and free if the caller's key and the gateway's account both fail", async () => {
     await start(
       () => ({ status: 503, body: "{}" }),
       () => ({ status: 503, body: "{}" }),
@@ -281,7 +281,7 @@ describe("the caller's own provider key", () => {
     expect((await readWallet(gateway.server.db, account.id)).promo).toBe(50_000_000n);
   });
 
-  test("that the provider refuses is the caller's to mend: 403 in the caller's envelope, and no fall-over at the caller's cost", async () => {
+  test("returns 403 without a fallback if the provider rejects the key", async () => {
     await start(() => ({
       status: 401,
       body: `{"error":{"message":"Incorrect API key provided: ${OWN}"}}`,
@@ -300,7 +300,7 @@ describe("the caller's own provider key", () => {
     expect(new Set(keysUsed())).toEqual(new Set([OWN]));
   });
 
-  test("is one account's alone: another account's calls go on the gateway's", async () => {
+  test("does not affect other accounts, whose calls use the gateway's account", async () => {
     await start(() => ({ body: OK }));
     const other = await registerAccount(gateway);
     await grantCredits(gateway, other, USD);

@@ -1,4 +1,4 @@
-// A clock that is set while a call runs.
+// The system clock is set back while a call runs.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import {
@@ -13,7 +13,7 @@ let account: TestAccount;
 let now = Date.now();
 
 beforeAll(async () => {
-  // At every look it is earlier.
+  // Each reading is earlier than the one before.
   gateway = await startGateway({ now: () => (now -= 10) });
   account = await registerAccount(gateway);
 });
@@ -27,7 +27,7 @@ interface Timed {
 }
 
 for (const stream of [false, true])
-  test(`a clock that is set back leaves no time below zero in the record of a ${stream ? "stream" : "reply"}`, async () => {
+  test(`records no negative durations for a ${stream ? "stream" : "whole reply"} if the clock is set back`, async () => {
     const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
       headers: account.headers,

@@ -1,4 +1,4 @@
-// A hold stands for as long as its call may run, however long its body takes to come and its provider to answer.
+// A hold lasts as long as its call can run, however slowly the body arrives and the provider replies.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { SECOND_MS } from "../../../src/base/time.ts";
@@ -28,68 +28,82 @@ import {
 
 const START = Date.UTC(2026, 10, 21, 9, 30);
 
-describe.each(STORE_KINDS)("the hold of a call whose body comes slowly, on %s", (store) => {
+describe.each(STORE_KINDS)("the hold of a call with a slow request body, on %s", (store) => {
   let gateway: Gateway;
   let account: TestAccount;
   let now = START;
+  let clockReads = 0;
+  const readClock = (): number => {
+    clockReads += 1;
+    return now;
+  };
   beforeAll(async () => {
-    gateway = await startGateway({ store, now: () => now });
+    gateway = await startGateway({ store, now: readClock });
     account = await registerAccount(gateway);
     await grantCredits(gateway, account, USD);
   });
   afterAll(() => gateway.stop());
 
-  /** Sends the first bytes of a call's body at once, and the rest when it is told to. */
-  async function beginCall(body: Json): Promise<RawConnection & { readonly finish: () => void }> {
-    const line = await openRawConnection(gateway);
+  /** Sends the first bytes of the body at once, and the rest on `finish`. */
+  async function beginCall(
+    body: Json,
+    headers = "",
+  ): Promise<RawConnection & { readonly finish: () => void }> {
+    const connection = await openRawConnection(gateway);
     const text = JSON.stringify(body);
-    line.socket.write(
+    const readsBefore = clockReads;
+    connection.socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\n` +
-        `content-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text.slice(0, 20)}`,
+        `${headers}content-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text.slice(0, 20)}`,
     );
-    await Bun.sleep(200);
-    return { ...line, finish: () => line.socket.write(text.slice(20)) };
+    // The gateway reads its clock when the request arrives.
+    await waitUntil(
+      () => clockReads,
+      (reads) => reads > readsBefore,
+    );
+    return { ...connection, finish: () => connection.socket.write(text.slice(20)) };
   }
 
-  test("is not swept while the call still streams, so that its credit is not spent twice", async () => {
+  test("is not swept while the call still streams", async () => {
     now = START;
     const body = bodyOf("chat", "[[sim: latency=600 tokens=20000 chunks=40 pace=50]] go", {
       stream: true,
       max_tokens: 20_000,
     });
-    const line = await beginCall(body);
+    const connection = await beginCall(body);
     now = START + 115 * SECOND_MS;
-    line.finish();
+    connection.finish();
     await waitUntil(
       () => countOpenHolds(gateway.server.db),
       (count) => count === 1,
     );
-    // The provider takes its time for the first byte, and the stream's own time begins with that.
+    // The stream's time limit begins with its first byte.
     now = START + 290 * SECOND_MS;
-    await line.until(/"content":/, 3_000);
+    await connection.until(/"content":/);
     const { held } = await readWallet(gateway.server.db, account.id);
     expect(held).toBeGreaterThan(0n);
-    // No silence is longer than the provider may keep, and the stream is within its time.
+    // The provider is never idle for too long, and the stream stays within its time limit.
     for (const second of [450, 600, 750, 900, 1_050, 1_150]) {
       now = START + second * SECOND_MS;
-      await Bun.sleep(100);
+      const { length } = connection.output().text;
+      await connection.until((text) => text.length > length);
     }
-    expect(line.output().text).not.toContain("[DONE]");
+    expect(connection.output().text).not.toContain("[DONE]");
     expect(await sweepHolds(gateway.server.db, now)).toBe(0);
     expect((await readWallet(gateway.server.db, account.id)).held).toBe(held);
-    const { text } = await line.until(/\[DONE\]/, 10_000);
+    const { text } = await connection.until(/\[DONE\]/);
     expect(text).toContain("[DONE]");
-    line.socket.destroy();
+    connection.socket.destroy();
     await expectSettledLedger(gateway.server.db);
     const late = await gateway.server.db.all("select id from swept_hold");
     expect(late).toEqual([]);
   }, 30_000);
 
-  test("begins when it is taken, and not when the request arrived", async () => {
+  test("is counted from its own start, not from the arrival of the request", async () => {
     now = START;
-    const line = await beginCall(bodyOf("chat", "[[sim: latency=600]] go"));
+    const connection = await beginCall(bodyOf("chat", "[[sim: latency=600]] go"));
     now = START + 119 * SECOND_MS;
-    line.finish();
+    connection.finish();
     await waitUntil(
       () => countOpenHolds(gateway.server.db),
       (count) => count === 1,
@@ -99,11 +113,11 @@ describe.each(STORE_KINDS)("the hold of a call whose body comes slowly, on %s", 
     expect(hold === undefined ? 0 : integer(hold, "expires_at")).toBe(
       now + holdLifetimeMs(DEFAULT_TIMEOUTS),
     );
-    await line.until(/chat\.completion/, 5_000);
-    line.socket.destroy();
+    await connection.until(/chat\.completion/);
+    connection.socket.destroy();
   });
 
-  test("is refused to a key that expired while the body came", async () => {
+  test("is refused if the key expired while the body arrived", async () => {
     now = START;
     const expires = new Date(START + 60 * SECOND_MS).toISOString();
     const minted = await fetch(`${gateway.url}/v1/keys`, {
@@ -114,38 +128,33 @@ describe.each(STORE_KINDS)("the hold of a call whose body comes slowly, on %s", 
     const { api_key: key } = (await minted.json()) as { api_key: string };
     const owner = account;
     account = { ...account, key };
-    const line = await beginCall(bodyOf("chat", "go"));
+    const connection = await beginCall(bodyOf("chat", "go"));
     account = owner;
     now = START + 61 * SECOND_MS;
-    line.finish();
-    expect((await line.until(/\r\n\r\n/, 3_000)).text).toStartWith("HTTP/1.1 401");
-    line.socket.destroy();
+    connection.finish();
+    expect((await connection.until(/\r\n\r\n/)).text).toStartWith("HTTP/1.1 401");
+    connection.socket.destroy();
     expect(await countOpenHolds(gateway.server.db)).toBe(0);
   });
 
-  test("with an Idempotency-Key is known as running from the end of its body on", async () => {
+  test("with an `Idempotency-Key` counts the age of the key from the end of the body", async () => {
     now = START;
-    const text = JSON.stringify(bodyOf("chat", "[[sim: latency=600]] keyed"));
-    const line = await openRawConnection(gateway);
-    line.socket.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\nidempotency-key: slow\r\n` +
-        `content-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text.slice(0, 20)}`,
-    );
-    await Bun.sleep(200);
+    const body = bodyOf("chat", "[[sim: latency=600]] keyed");
+    const connection = await beginCall(body, "idempotency-key: slow\r\n");
     now = START + 119 * SECOND_MS;
-    line.socket.write(text.slice(20));
+    connection.finish();
     const row = await waitUntil(
       () => gateway.server.db.get("select created_at from idempotent_answer"),
       (found) => found !== undefined,
     );
     expect(row === undefined ? 0 : integer(row, "created_at")).toBe(now);
-    await line.until(/chat\.completion/, 5_000);
-    line.socket.destroy();
+    await connection.until(/chat\.completion/);
+    connection.socket.destroy();
   });
 });
 
 describe.each(STORE_KINDS)(
-  "an Idempotency-Key that was let go while its call ran, on %s",
+  "an `Idempotency-Key` that was released while its call ran, on %s",
   (store) => {
     let gateway: Gateway;
     let account: TestAccount;
@@ -155,7 +164,7 @@ describe.each(STORE_KINDS)(
     });
     afterAll(() => gateway.stop());
 
-    const letGo = (): Promise<unknown> =>
+    const releaseKeys = (): Promise<unknown> =>
       gateway.server.db.write((tx) => tx.run("delete from idempotent_answer"));
     const keyed = (body: Json, key: string) =>
       postCall(
@@ -169,22 +178,25 @@ describe.each(STORE_KINDS)(
       ["succeeds", bodyOf("chat", "[[sim: latency=300 text=first]] x")],
       ["fails", bodyOf("chat", "[[sim: latency=300 status=400]] x")],
     ] as const)
-      test(`is the next call's alone, also when the first ${how}`, async () => {
-        const key = `let-go-${how}`;
-        const second = bodyOf("chat", "[[sim: latency=900 text=second]] x");
+      test(`belongs to the next call, even when the first ${how}`, async () => {
+        const key = `released-${how}`;
+        const second = bodyOf("chat", "[[sim: latency=2500 text=second]] x");
         const earlier = keyed(first, key);
-        await Bun.sleep(150);
-        await letGo();
+        await waitUntil(
+          () => countOpenHolds(gateway.server.db),
+          (count) => count === 1,
+        );
+        await releaseKeys();
         const later = keyed(second, key);
         expect((await earlier).status).toBe(how === "succeeds" ? 200 : 400);
-        // The second still runs: neither is its answer there, nor may it be run once more.
+        // The second call still runs: it has no response yet, and must not run again.
         expect((await keyed(second, key)).status).toBe(409);
-        const answer = await (await later).text();
-        expect(answer).toContain("second");
+        const response = await (await later).text();
+        expect(response).toContain("second");
         const again = await keyed(second, key);
         expect([again.headers.get("idempotent-replayed"), await again.text()]).toEqual([
           "true",
-          answer,
+          response,
         ]);
       });
   },

@@ -50,7 +50,7 @@ for (const store of STORE_KINDS) {
 
     for (const api of STREAMED_APIS) {
       for (const stream of [false, true]) {
-        test(`serves exactly ${AFFORDED} of ${CALLS} that come at once, and answers the others 402 (${api}${stream ? ", streamed" : ""})`, async () => {
+        test(`serves exactly ${AFFORDED} of ${CALLS} concurrent calls, and rejects the others with 402 (${api}${stream ? ", streamed" : ""})`, async () => {
           gate.close();
           const account = await registerAccount(gateway);
           const body = bodyOf(api, "[[sim: tokens=20]] once", { stream, [LIMIT_OF[api]]: 4_000 });
@@ -99,27 +99,26 @@ async function available(account: TestAccount): Promise<bigint> {
   return promo + paid - held;
 }
 
-/** What the ledger holds for this call while it is open. */
+/** The amount that is held for this call while it is open. */
 async function holdOf(
   account: TestAccount,
   api: "chat" | "messages" | "responses",
   body: Json,
 ): Promise<bigint> {
-  const leaving = new AbortController();
+  const client = new AbortController();
   const before = (await readWallet(gateway.server.db, account.id)).held;
-  const open = postCall(gateway, { ...account, signal: leaving.signal }, api, body).catch(() => {});
-  let held = before;
-  while (held === before) {
-    await Bun.sleep(5);
-    held = (await readWallet(gateway.server.db, account.id)).held;
-  }
-  leaving.abort();
+  const open = postCall(gateway, { ...account, signal: client.signal }, api, body).catch(() => {});
+  const held = await waitUntil(
+    async () => (await readWallet(gateway.server.db, account.id)).held,
+    (amount) => amount !== before,
+  );
+  client.abort();
   await open;
   await expectSettledLedger(gateway.server.db);
   return held - before;
 }
 
-describe("what a call may cost", () => {
+describe("the hold of a call", () => {
   let account: TestAccount;
   beforeAll(async () => {
     gateway = await startGateway({
@@ -138,7 +137,7 @@ describe("what a call may cost", () => {
   afterAll(() => gateway.stop());
 
   for (const api of ["chat", "responses"] as const) {
-    test(`is lowered to the balance where ${api} states no limit: the header says so, and the provider is told`, async () => {
+    test(`lowers the output limit to what the balance affords if a ${api} request has none`, async () => {
       account = await registerAccount(gateway);
       const body = bodyOf(api, "[[sim: tokens=5000]] talk", {
         model: "sim/dear",
@@ -156,7 +155,7 @@ describe("what a call may cost", () => {
     });
   }
 
-  test("is not lowered where the balance affords the model's maximum", async () => {
+  test("leaves the output limit open if the balance affords the model's maximum", async () => {
     account = await registerAccount(gateway);
     await grantCredits(gateway, account, 10n * USD);
     const response = await postCall(
@@ -169,7 +168,7 @@ describe("what a call may cost", () => {
     expect(JSON.parse((await lastSimulatorRequest(gateway)).body).max_tokens).toBeUndefined();
   });
 
-  test("and is more than there is: 402 says what is needed, what there is, what is affordable, and how to get more", async () => {
+  test("that exceeds the balance is a 402 with what is required, available and affordable, and how to buy credits", async () => {
     account = await registerAccount(gateway);
     for (const api of STREAMED_APIS) {
       const body = bodyOf(api, "hello", { model: "sim/dear", [LIMIT_OF[api]]: 20_000 });
@@ -203,7 +202,7 @@ describe("what a call may cost", () => {
     }
   });
 
-  test("counts every choice that is asked for", async () => {
+  test("covers every requested choice", async () => {
     account = await registerAccount(gateway);
     const response = await postCall(
       gateway,
@@ -215,7 +214,7 @@ describe("what a call may cost", () => {
     expect(Number(errorOf(await response.json())["affordable_max_tokens"])).toBeLessThan(260);
   });
 
-  test("and is nothing at all leaves no balance to spend: 402, and not one call is sent", async () => {
+  test("on an empty balance is a 402, and nothing is sent to a provider", async () => {
     account = await registerAccount(gateway);
     const spend = bodyOf("chat", "[[sim: tokens=960]] x", { model: "sim/dear", max_tokens: 960 });
     expect((await postCall(gateway, account, "chat", spend)).status).toBe(200);
@@ -230,13 +229,13 @@ describe("what a call may cost", () => {
   });
 });
 
-describe("a key's own limit", () => {
+describe("a key", () => {
   beforeAll(async () => {
     gateway = await startGateway({ env: { POSTERN_OPEN_CALLS_PER_KEY: "5" } });
   });
   afterAll(() => gateway.stop());
 
-  test("stops that key alone: 403 with what is left of it, while the account's other key goes on", async () => {
+  test("over its spending limit gets 403, while other keys of the account work", async () => {
     const account = await registerAccount(gateway);
     await grantCredits(gateway, account, USD);
     const made = (await (
@@ -262,7 +261,7 @@ describe("a key's own limit", () => {
     await expectSettledLedger(gateway.server.db);
   });
 
-  test("of calls that are open at once is kept: 429 with retry-after", async () => {
+  test("over its limit of concurrent calls gets 429 with `retry-after`", async () => {
     const account = await registerAccount(gateway);
     await grantCredits(gateway, account, USD);
     const answers = await Promise.all(
@@ -277,7 +276,7 @@ describe("a key's own limit", () => {
     await expectSettledLedger(gateway.server.db);
   });
 
-  test("and a revoked key make no call, however fresh any cache is", async () => {
+  test("makes no calls after it was revoked, even if it is cached", async () => {
     const account = await registerAccount(gateway);
     const made = (await (
       await fetch(`${gateway.url}/v1/keys`, {

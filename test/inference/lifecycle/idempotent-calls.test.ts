@@ -57,7 +57,7 @@ const count = async (): Promise<number> =>
 describe("Idempotency-Key on a model call", () => {
   for (const api of [...STREAMED_APIS, "embeddings"] as const) {
     for (const stream of api === "embeddings" ? [false] : [false, true]) {
-      test(`gives the whole first answer again, without a second call or charge (${api}${stream ? ", streamed" : ""})`, async () => {
+      test(`replays the first response without another call or charge (${api}${stream ? ", streamed" : ""})`, async () => {
         const key = newKey();
         const body = bodyOf(api, "[[sim: tokens=30 chunks=10]] once", stream ? { stream } : {});
         const first = await keyed(api, key, body);
@@ -87,7 +87,7 @@ describe("Idempotency-Key on a model call", () => {
     }
   }
 
-  test("with another body is a 409, in the caller's own envelope", async () => {
+  test("is a 409 with another body", async () => {
     for (const api of STREAMED_APIS) {
       const key = newKey();
       expect((await keyed(api, key, bodyOf(api, "one"))).status).toBe(200);
@@ -99,7 +99,7 @@ describe("Idempotency-Key on a model call", () => {
     }
   });
 
-  test("while the first call runs is a 409 with retry-after, and of many at once one is made", async () => {
+  test("is a 409 with `retry-after` while the first call runs, so that one of many concurrent calls is made", async () => {
     const key = newKey();
     const body = bodyOf("chat", "[[sim: latency=400]] slow");
     const before = (await simStats(gateway)).requests;
@@ -113,7 +113,7 @@ describe("Idempotency-Key on a model call", () => {
     expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
   });
 
-  test("of a call that failed can be used again, whether it was refused, failed upstream or broke in the middle", async () => {
+  test("can be used again after a call that was rejected, failed upstream or broke off", async () => {
     const failures: readonly Json[] = [
       bodyOf("chat", "[[sim: status=400]] x", { model: "sim/twin-0" }),
       bodyOf("chat", "[[sim: status=500]] x", { model: "sim/twin-1" }),
@@ -136,7 +136,7 @@ describe("Idempotency-Key on a model call", () => {
     await expectSettledLedger(gateway.server.db);
   });
 
-  test("of a call whose client left can be used again", async () => {
+  test("can be used again after its client left early", async () => {
     const key = newKey();
     const body = bodyOf("chat", "[[sim: tokens=100 chunks=100 pace=10]] x", { stream: true });
     const client = openSocketClient(
@@ -152,7 +152,7 @@ describe("Idempotency-Key on a model call", () => {
     expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, null]);
   });
 
-  test("gives the answer that was paid for to a client that lost its connection before it came", async () => {
+  test("replays the charged response to a client that lost its connection", async () => {
     const key = newKey();
     const body = bodyOf("chat", "[[sim: latency=300 tokens=20]] x", {
       model: "groq/openai/gpt-oss-20b",
@@ -163,7 +163,10 @@ describe("Idempotency-Key on a model call", () => {
       "chat",
       body,
     );
-    await Bun.sleep(120);
+    await waitUntil(
+      () => simStats(gateway),
+      ({ open_streams }) => open_streams > 0,
+    );
     const [calls, records] = [(await simStats(gateway)).requests, await count()];
     client.disconnect();
     await waitUntil(
@@ -180,14 +183,14 @@ describe("Idempotency-Key on a model call", () => {
   });
 
   for (const api of STREAMED_APIS)
-    test(`gives the stream that was paid for, read on without its reader, to its end (${api})`, async () => {
+    test(`replays the whole stream to a client that left, if the provider bills it to the end (${api})`, async () => {
       const key = newKey();
       const body = bodyOf(api, "[[sim: tokens=30 chunks=10 pace=20]] x", {
         model: "groq/openai/gpt-oss-20b",
         stream: true,
       });
-      const leaver = withHeaders(account, { "idempotency-key": key });
-      const client = openSocketClient(gateway, leaver, api, body);
+      const caller = withHeaders(account, { "idempotency-key": key });
+      const client = openSocketClient(gateway, caller, api, body);
       await client.waitForText("data:");
       const records = await count();
       client.disconnect();
@@ -201,21 +204,25 @@ describe("Idempotency-Key on a model call", () => {
       expect(await count()).toBe(records + 1);
     });
 
-  test("of a call that died with its process is let go when that is known", async () => {
+  test("is released when its process is known to be dead", async () => {
     const key = newKey();
     const body = bodyOf("chat", "[[sim: latency=1500]] x");
+    const { requests } = await simStats(gateway);
     const running = keyed("chat", key, body);
-    await Bun.sleep(100);
+    await waitUntil(
+      () => simStats(gateway),
+      (stats) => stats.requests > requests,
+    );
     await releaseAbandonedKeys(gateway.server.db, Date.now() + 1);
     expect((await keyed("chat", key, body)).status).toBe(409);
     expect((await running).status).toBe(200);
     expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
   });
 
-  test("of a call that died is free five minutes later, and not when somebody sweeps: of two that repeat it, one is made", async () => {
+  test("of an abandoned call is released after five minutes, for one of two repetitions", async () => {
     const key = newKey();
-    const ask = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=300]] who died"));
-    const die = (ageMs: number) =>
+    const send = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=300]] x"));
+    const abandon = (ageMs: number) =>
       gateway.server.db.write((tx) =>
         tx.run(
           `update idempotent_answer set state = 'running', hold_id = 'req_z_dead', created_at = ?
@@ -223,16 +230,16 @@ describe("Idempotency-Key on a model call", () => {
           [Date.now() - ageMs],
         ),
       );
-    await ask();
-    await die(290_000);
-    expect((await ask()).status).toBe(409);
-    await die(301_000);
-    const both = await Promise.all([ask(), ask()]);
+    await send();
+    await abandon(290_000);
+    expect((await send()).status).toBe(409);
+    await abandon(301_000);
+    const both = await Promise.all([send(), send()]);
     expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 409]));
-    expect((await ask()).headers.get("idempotent-replayed")).toBe("true");
+    expect((await send()).headers.get("idempotent-replayed")).toBe("true");
   });
 
-  test("whose answer was too large to be kept is a 409 that says so, and is not run again", async () => {
+  test("is a 409 if the response was too large to be stored, and the call is not repeated", async () => {
     for (const stream of [false, true]) {
       const key = newKey();
       const body = bodyOf("chat", "[[sim: kb=9000 chunks=50]] x", {
@@ -250,7 +257,7 @@ describe("Idempotency-Key on a model call", () => {
     }
   });
 
-  test("is kept to one account and one API, and to what a key may look like", async () => {
+  test("is scoped by account and API, and must have a valid form", async () => {
     const key = newKey();
     const other = await registerAccount(gateway);
     await keyed("chat", key, bodyOf("chat", "mine"));
@@ -266,7 +273,7 @@ describe("Idempotency-Key on a model call", () => {
       expect((await keyed("chat", bad, bodyOf("chat", "x"))).status).toBe(400);
   });
 
-  test("holds for 24 hours, and then is new", async () => {
+  test("expires after 24 hours", async () => {
     const key = newKey();
     const body = bodyOf("chat", "day by day");
     await (await keyed("chat", key, body)).text();
@@ -277,7 +284,7 @@ describe("Idempotency-Key on a model call", () => {
     later = 0;
   });
 
-  test("leaves nothing readable in the store: neither prompt nor reply nor key", async () => {
+  test("stores prompt, reply and key only in encrypted form", async () => {
     const key = "canary-idempotency-key-4711";
     const body = bodyOf("chat", "[[sim: text=canary-reply-4712]] canary-prompt-4713");
     expect(await (await keyed("chat", key, body)).text()).toContain("canary-reply-4712");
@@ -293,16 +300,16 @@ describe("Idempotency-Key on a model call", () => {
   });
 });
 
-test("a stream that just closes is kept as well for a reader who left in the midst of it", async () => {
+test("a stream without a terminal event is stored for a client that left early", async () => {
   const usageMetadata = { promptTokenCount: 5, candidatesTokenCount: 3, totalTokenCount: 8 };
   const parts = ["a", "b", "c"].map((text, place) => {
     const content = { role: "model", parts: [{ text }] };
     const candidate = { index: 0, content, ...(place === 2 && { finishReason: "STOP" }) };
     return `data: ${JSON.stringify({ candidates: [candidate], usageMetadata, modelVersion: "gemini-2.5-flash" })}\r\n\r\n`;
   });
-  const slices = [1, 2].map((many) => parts.slice(0, many).join("").length);
+  const cuts = [1, 2].map((many) => parts.slice(0, many).join("").length);
   const headers = { "content-type": "text/event-stream" };
-  const reply = { headers, body: parts.join(""), slices, pauseMs: 60 };
+  const reply = { headers, body: parts.join(""), cuts, pauseMs: 60 };
   const google = await startRawProvider(() => reply);
   const env = { GOOGLE_BASE_URL: google.url, GOOGLE_API_KEY: "test-key-0123456789" };
   const one = await startGateway({ providers: [], env });

@@ -1,4 +1,4 @@
-// Gateways as processes of their own: several on one database, and one that is killed in the middle of its work.
+// Gateways as separate processes: several on one database, and one that is killed under load.
 
 import { describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
@@ -57,7 +57,7 @@ async function give(db: Db, accountId: string, amount: bigint): Promise<void> {
 
 describe("three gateways on one PostgreSQL", () => {
   for (const stream of [false, true]) {
-    test(`serve exactly 10 of 64 calls that come at once on a balance that affords 10${stream ? ", streamed" : ""}`, async () => {
+    test(`serve exactly 10 of 64 concurrent calls on a balance that affords 10${stream ? ", streamed" : ""}`, async () => {
       const gate = startGatedSimulator();
       const place = await newStoreLocation("postgres");
       const settings = settingsFor(place, gate.url);
@@ -127,7 +127,7 @@ interface Seen {
 }
 
 for (const kind of STORE_KINDS) {
-  test(`after ${KILLS} times kill -9 under load on ${kind}, every reply that a client saw complete has its record and its charge, once, and nothing is held`, async () => {
+  test(`after ${KILLS} kills under load on ${kind}, every reply that a client saw complete is recorded and charged once, and nothing is held`, async () => {
     const began = performance.now();
     const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
     const upstream = Bun.serve({
@@ -188,7 +188,7 @@ for (const kind of STORE_KINDS) {
       held: 0n,
     });
 
-    // What was answered once under a key is answered the same again, by a process that never saw it.
+    // A new process replays the responses of idempotent calls.
     const keyed = seen.flatMap((one) => one.keyed ?? []).slice(-40);
     for (const { key, body, reply } of keyed) {
       const asker = withHeaders(account, { "idempotency-key": key });
@@ -210,7 +210,7 @@ for (const kind of STORE_KINDS) {
   }, 60_000);
 }
 
-/** One call, of any kind; undefined where its client did not see it complete. */
+/** A call of a random kind; undefined if its client did not see it complete. */
 async function oneCall(
   gateway: GatewayProcess,
   account: Awaited<ReturnType<typeof registerAccount>>,

@@ -63,7 +63,7 @@ const RAN_SHELL = {
   environment: { type: "container_reference", container_id: "cntr_1" },
 };
 
-/** Every place where an API takes the name of something that lies in a provider's account. */
+/** Every field in which an API refers to an object in the provider account. */
 const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = [
   ["responses", "previous_response_id", { previous_response_id: "resp_1" }],
   ["responses", "conversation", { conversation: "conv_1" }],
@@ -266,7 +266,7 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
   ],
 ];
 
-/** What looks like a reference and is the caller's own. */
+/** The caller's own data that look like references. */
 const INNOCENT: readonly (readonly [api: Api, more: Json])[] = [
   [
     "chat",
@@ -310,13 +310,13 @@ const INNOCENT: readonly (readonly [api: Api, more: Json])[] = [
   ["responses", tools({ type: "code_interpreter", container: { type: "auto", file_ids: [] } })],
   ["responses", tools({ type: "code_interpreter", container: { type: "auto", file_ids: null } })],
   ["chat", { extra_body: { google: { cached_content: null } } }],
-  // Nothing runs code any more, so the container that it once ran in is history.
+  // Without a tool that runs code, the container id has no effect.
   ["responses", { input: [RAN, SAID] }],
 ];
 
-describe("a reference into a provider's account", () => {
+describe("a reference to an object in the provider account", () => {
   test.each(REFERENCES.map(([api, param, more]) => ({ api, param, more })))(
-    "$param on $api is refused on the gateway's own account, with the reason and what to do instead",
+    "is rejected on the gateway's account, with an alternative: $param on $api",
     async ({ api, param, more }) => {
       const before = (await simStats(gateway)).requests;
       for (const stream of [false, true]) {
@@ -339,7 +339,7 @@ describe("a reference into a provider's account", () => {
   );
 
   test.each(INNOCENT.map(([api, more]) => ({ api, more })))(
-    "is not seen where the caller's own data look like one ($api, case %#)",
+    "is not found in the caller's own data ($api, case %#)",
     async ({ api, more }) => {
       const response = await postCall(
         gateway,
@@ -351,7 +351,7 @@ describe("a reference into a provider's account", () => {
     },
   );
 
-  test("is refused by count_tokens as well", async () => {
+  test("is rejected by count_tokens", async () => {
     const response = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
       method: "POST",
       headers: account.headers,
@@ -375,8 +375,8 @@ async function sentBody(api: Api, more: Json): Promise<Json> {
   return JSON.parse((await lastSimulatorRequest(gateway)).body) as Json;
 }
 
-describe("what is stored at a provider", () => {
-  test("is nothing: store goes upstream as false, whatever the caller says", async () => {
+describe("`store`", () => {
+  test("is sent to the provider as false on the gateway's account", async () => {
     for (const more of [{}, { store: true }, { store: false }, { store: null }])
       expect((await sentBody("responses", more))["store"]).toBe(false);
     expect((await sentBody("chat", { store: true }))["store"]).toBe(false);
@@ -384,14 +384,14 @@ describe("what is stored at a provider", () => {
   });
 });
 
-describe("the end user", () => {
+describe("the end user id", () => {
   const fieldOf = {
     chat: (body: Json) => body["safety_identifier"],
     responses: (body: Json) => body["safety_identifier"],
     messages: (body: Json) => (body["metadata"] as Json | undefined)?.["user_id"],
   };
 
-  test("is a pseudonym at the provider: steady for an account, another for another account, and none of its names", async () => {
+  test("is a stable pseudonym for each account that reveals nothing about it", async () => {
     for (const api of ["chat", "responses", "messages"] as const) {
       const first = fieldOf[api](await sentBody(api, {}));
       expect(String(first)).toMatch(/^[\w-]{16,64}$/);
@@ -405,7 +405,7 @@ describe("the end user", () => {
     }
   });
 
-  test("is the caller's own where the caller names one", async () => {
+  test("is the caller's own if the request has one", async () => {
     expect(await sentBody("chat", { user: "u1" })).toMatchObject({ user: "u1" });
     expect((await sentBody("chat", { user: "u1" }))["safety_identifier"]).toBeUndefined();
     expect(await sentBody("responses", { safety_identifier: "u2" })).toMatchObject({
@@ -420,8 +420,8 @@ describe("the end user", () => {
   });
 });
 
-describe("what travels on", () => {
-  test("is what the caller sent, byte for byte, but for the model's name and what must be added", async () => {
+describe("the request to the provider", () => {
+  test("is the caller's body, byte for byte except for the model name and added fields", async () => {
     const own = {
       temperature: 0.7,
       unknown_field: { deep: [1, 2, { three: "drei 😀" }] },
@@ -443,7 +443,7 @@ describe("what travels on", () => {
     );
   });
 
-  test("is the headers that change what a provider does, and neither the caller's key nor cookies", async () => {
+  test("has the caller's API headers, but neither key nor cookies", async () => {
     const sender = withHeaders(account, {
       "anthropic-beta": "context-1m",
       "anthropic-version": "2023-06-01",
@@ -467,7 +467,7 @@ describe("what travels on", () => {
     expect(JSON.stringify(headers)).not.toContain(account.key.slice(-4));
   });
 
-  test("is a request for the usage of a stream, which the caller sees only where they asked", async () => {
+  test("asks for the usage of a stream, which the caller sees only on request", async () => {
     for (const asked of [false, true]) {
       const response = await postCall(
         gateway,

@@ -16,7 +16,7 @@ import {
 
 for (const store of STORE_KINDS) {
   describe(`a store that cannot write, on ${store}`, () => {
-    test("lets no reply look complete, and keeps nothing held for it", async () => {
+    test("lets no reply look complete, and leaves nothing held", async () => {
       const gateway = await startGateway({ store });
       const account = await registerAccount(gateway);
       await grantCredits(gateway, account, USD);

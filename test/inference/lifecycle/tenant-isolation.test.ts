@@ -1,5 +1,4 @@
-// What one caller sends and one provider does, told apart from what others may expect: circuits are shared, accounts at
-// providers are, and a reply that failed is nobody's success.
+// Callers share circuits and provider accounts: one caller's requests must not affect the others.
 
 import { afterEach, describe, expect, test } from "bun:test";
 import {
@@ -59,8 +58,8 @@ afterEach(async () => {
   await provider.stop();
 });
 
-describe("one caller", () => {
-  test("who sends a DEL in a header closes no circuit on the others", async () => {
+describe("a caller", () => {
+  test("that sends a control character in a header opens no circuit", async () => {
     await start(() => ({ body: WHOLE }));
     const body = JSON.stringify(bodyOf("chat", "x"));
     for (let again = 0; again < 3; again++) {
@@ -75,7 +74,7 @@ describe("one caller", () => {
     expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
   });
 
-  test("whose calls fail and fail keeps the provider from itself, and from no other", async () => {
+  test("whose calls keep failing opens the circuit for itself only", async () => {
     await start(({ body }) =>
       body.includes("poison") ? { status: 500, body: "{}" } : { body: WHOLE },
     );
@@ -88,7 +87,7 @@ describe("one caller", () => {
     expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
   });
 
-  test("whose counts of tokens are refused closes no circuit on calls", async () => {
+  test("whose token counts are rejected opens no circuit for calls", async () => {
     await start(({ path }) =>
       path.endsWith("count_tokens") ? { status: 429, body: "{}" } : { body: WHOLE },
     );
@@ -102,8 +101,8 @@ describe("one caller", () => {
   });
 });
 
-describe("a whole reply that failed and says nothing", () => {
-  test("is a failure, and costs nothing, as it is in a stream", async () => {
+describe("a whole reply with a failed choice and no content", () => {
+  test("is a failure and costs nothing, as in a stream", async () => {
     const bodies = [
       {
         status: "failed",
@@ -138,7 +137,7 @@ describe("a whole reply that failed and says nothing", () => {
   });
 });
 
-describe("a relayed stream", () => {
+describe("a passthrough stream", () => {
   const read = async (reply: RawReply, more: Json = {}): Promise<string> => {
     await start(() => reply);
     return (
@@ -146,7 +145,7 @@ describe("a relayed stream", () => {
     ).text();
   };
 
-  test("that is cut within an event says so in an event of its own", async () => {
+  test("that is cut within an event ends with an error event", async () => {
     const text = await read({
       headers: SSE,
       body: `${chunk({ content: "a" })}data: {"id":"c","cho`,
@@ -157,7 +156,7 @@ describe("a relayed stream", () => {
     expect(text).toContain('"code":"upstream_error"');
   });
 
-  test("whose last event has no blank line is given one before what the gateway adds", async () => {
+  test("gets a blank line after an unfinished last event, before what the gateway adds", async () => {
     const text = await read(
       { headers: SSE, body: chunk({ content: "a" }) + chunk({}, "stop") + USAGE },
       { stream_options: { include_usage: true } },
@@ -165,7 +164,7 @@ describe("a relayed stream", () => {
     expect(text).toEndWith("}}\n\ndata: [DONE]\n\n");
   });
 
-  test("names neither key nor organization where it fails in the midst", async () => {
+  test("reveals neither key nor organization in a late error event", async () => {
     const error =
       'data: {"error":{"message":"limit in org-Abcdefgh1234, canary-key-0123456789"}}\n\n';
     const text = await read({ headers: SSE, body: chunk({ content: "a" }) + error });
@@ -173,14 +172,14 @@ describe("a relayed stream", () => {
     expect(text).not.toMatch(/Abcdefgh1234|canary/);
   });
 
-  test("that begins with an error is tried again, whatever stands before it and however it is sliced", async () => {
+  test("that begins with an error is retried, even after comments and in small chunks", async () => {
     const body = ': hello\n\ndata: {"error":{"message":"overloaded","code":529}}\n\n';
     await start(() => ({ headers: SSE, body, cuts: [4, 20, 40], pauseMs: 20 }));
     const answer = await postCall(gateway, account, "chat", bodyOf("chat", "x", { stream: true }));
     expect([answer.status, provider.requests.length]).toEqual([529, 2]);
   });
 
-  test("that begins with an id is given again as what it was", async () => {
+  test("that begins with an id field is replayed as a stream", async () => {
     const body = `id: 1\n${chunk({ content: "a" })}${chunk({}, "stop")}${USAGE}\n\ndata: [DONE]\n\n`;
     await start(() => ({ headers: SSE, body }));
     const keyed = withHeaders(account, { "idempotency-key": "k" });

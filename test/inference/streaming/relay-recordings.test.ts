@@ -1,4 +1,4 @@
-// Every recorded reply on a wire that is relayed as it is, sent again by a provider of bytes, in pieces of any size.
+// Every recorded reply of a passthrough wire, replayed by a raw provider in chunks of any size.
 
 import { describe, expect, test } from "bun:test";
 import { createSseParser, readSse } from "../../../src/base/streams/sse.ts";
@@ -42,7 +42,7 @@ interface Case {
   readonly reply: Uint8Array;
 }
 
-/** What a request of a recording may be refused for on the gateway's own accounts. */
+/** Why a recorded request may be rejected on the gateway's accounts. */
 const REFUSABLE =
   /^(?:previous_response_id|conversation|prompt|container|background|batch_id)$|file_id|vector_store_ids|file_ids|container|^(?:input|messages)\[\d+\]|^provider\.only$|^service_tier$|^speed$|^tools$/;
 const ADDED = new Set(["stream_options", "store", "safety_identifier", "user", "metadata"]);
@@ -51,7 +51,7 @@ const decoder = new TextDecoder();
 const random = seededRandom(20_261_121);
 
 describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded replies", () => {
-  test("are relayed byte for byte up to the usage, in slices of any size, and metered to the token", async () => {
+  test("are relayed byte for byte except for the usage, in chunks of any size, and metered exactly", async () => {
     const cases = [...recordings()].flatMap((recording) => caseOf(recording) ?? []);
     let current: Case | undefined;
     const upstream = await startRawProvider(() => {
@@ -117,7 +117,7 @@ describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded re
   }, 60_000);
 });
 
-/** Files that are no whole reply of a provider, and why. */
+/** Files that do not contain a complete reply of a provider, and why. */
 const NO_REPLY: ReadonlyMap<string, string> = new Map([
   [
     "vercel-ai/openai/responses__parallel-tool-call-wrapper.1.chunks.txt",
@@ -129,7 +129,7 @@ const NO_REPLY: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-/** Called by a signature, or not at all: their recordings are relayed under an operator's name. */
+/** Signed providers, and unknown ones: their recordings are replayed as an operator's own provider. */
 const OTHERWISE: ReadonlySet<string> = new Set(["sim", "vertex", "bedrock"]);
 
 const LAST_EVENT =
@@ -144,10 +144,10 @@ function caseOf(recording: Recording): Case | undefined {
     return undefined;
   const provider = providerOf(recording.provider, wire);
   const reply = replayBytes(recording);
-  // Some files hold the streams of several calls, one after the other.
+  // Some files contain the streams of several calls.
   if ((decoder.decode(reply).match(LAST_EVENT)?.length ?? 0) > 1) return undefined;
   const json = requestOf(recording, wire);
-  // A body that names no text would be refused before it is relayed.
+  // A body without text would be rejected.
   if (json === undefined || reply.length === 0) return undefined;
   const model = `${provider}/${recording.model || "unnamed"}`;
   const sent = JSON.stringify({
@@ -158,7 +158,7 @@ function caseOf(recording: Recording): Case | undefined {
   return { recording, wire, provider, model, sent, reply };
 }
 
-/** An error that was kept without its status. */
+/** An error that was recorded without its status. */
 function isError({ bodyFormat, responseBody }: Recording): boolean {
   if (bodyFormat !== "json") return false;
   const json = parsed(decoder.decode(responseBody)) as Json | undefined;
@@ -168,7 +168,7 @@ function isError({ bodyFormat, responseBody }: Recording): boolean {
   );
 }
 
-/** The row of this provider where it speaks the wire, or a name for one that the operator declares. */
+/** The provider if it has the wire, otherwise the name of an operator's own provider. */
 function providerOf(name: string, wire: Api): string {
   const row = PROVIDERS.find((one) => one.id === name.replaceAll(".", ""));
   if (row !== undefined && !OTHERWISE.has(row.id) && row.paths[wire] !== undefined) return row.id;
@@ -205,7 +205,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Every provider at the same address; a price for every model that has none on the wire that it was recorded on. */
+/** All providers at one address, and a price for every model that has none on its wire. */
 function settingsFor(cases: readonly Case[], url: string): Record<string, string> {
   const catalog = catalogOf(builtInModels());
   const env: Record<string, string> = { TEST_PROVIDER_KEY: "test-key" };
@@ -266,7 +266,7 @@ function requestProblems({ sent, model }: Case, request: RawRequest | undefined)
   const problems = changed
     .filter((name) => !mayChange(name, after, model))
     .map((name) => `${name} arrived as ${JSON.stringify(after[name])?.slice(0, 100)}`);
-  // What did not have to change is the bytes that were sent, in their order.
+  // Everything else is unchanged and in order.
   const own = `"model":${JSON.stringify(model)}`;
   const rest = sent.slice(sent.indexOf(own) + own.length);
   const isRest = changed.every((name) => name === "model" || before[name] === undefined);
@@ -276,9 +276,9 @@ function requestProblems({ sent, model }: Case, request: RawRequest | undefined)
 
 function mayChange(name: string, after: Json, model: string): boolean {
   if (name === "model") return model.endsWith(`/${String(after["model"])}`);
-  // The preferences of routing are the gateway's own.
+  // Routing preferences are not forwarded.
   if (name === "provider") return after["provider"] === undefined;
-  // A server of which nothing is known is told the limit by the name that all of them know.
+  // An operator's provider gets the limit in the field that all servers support.
   if (name === "max_completion_tokens") return after[name] === undefined;
   if (name === "max_tokens") return after["max_completion_tokens"] === undefined;
   return ADDED.has(name) && after[name] !== undefined;
@@ -303,7 +303,7 @@ function wholeProblems({ reply }: Case, received: string): string[] {
       ];
 }
 
-/** Usage objects of a text without their cost: the provider's own, or the gateway's. */
+/** The usage objects of a text without their cost, of the provider or of the gateway. */
 function withoutCost(text: string): string {
   return text
     .replaceAll(/("usage":\s*\{)("cost":[^,}]*,?)/g, "$1")
@@ -335,9 +335,9 @@ function streamProblems({ reply, wire, sent }: Case, received: string): string[]
   const original = withoutCost(expected.join(""));
   const got = withoutCost(received);
   if (got === original) return [];
-  // A provider that closed without the event that ends its API's streams: the caller gets that one.
+  // If the provider closed without its terminal event, the gateway adds it.
   if (!original.includes("[DONE]") && got === `${original}data: [DONE]\n\n`) return [];
-  // What a provider sends after its last event belongs to no reply.
+  // Events after the terminal one are not part of the reply.
   if (
     original.startsWith(got) &&
     /\[DONE\]|response\.(?:completed|incomplete|failed)|message_stop|event: ?error|"error"/.test(
@@ -345,7 +345,7 @@ function streamProblems({ reply, wire, sent }: Case, received: string): string[]
     )
   )
     return [];
-  // The gateway writes a provider's error event as its own.
+  // The gateway rewrites error events.
   const events = rawEvents(encoder.encode(received));
   const errorAt = events.findIndex((event) => event.includes('"request_id":"req_'));
   const before = withoutCost(events.slice(0, errorAt).join(""));

@@ -1,10 +1,10 @@
-// A simulator that keeps every caller waiting until it is told to go on: what comes at once is then at once indeed.
+// A simulator behind a gate: while the gate is closed, calls wait, so that they are certain to be concurrent.
 
 import { createSimulator } from "../../../src/simulator/simulator.ts";
 
 export interface GatedSimulator {
   readonly url: string;
-  /** How many calls wait. */
+  /** The number of waiting calls. */
   readonly waiting: () => number;
   readonly open: () => void;
   readonly close: () => void;
@@ -21,7 +21,7 @@ export function startGatedSimulator(): GatedSimulator {
     idleTimeout: 0,
     development: false,
     fetch: async (request) => {
-      // The body is read at once: what waits is the answer.
+      // The body is read at once; only the response waits.
       const body = request.method === "POST" ? await request.bytes() : undefined;
       waiting += 1;
       await gate.promise;

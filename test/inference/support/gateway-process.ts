@@ -1,4 +1,4 @@
-// A gateway as a process of its own, which can be killed.
+// A gateway in a process of its own, which can be killed.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:net";
@@ -12,7 +12,7 @@ export interface GatewayProcess {
   readonly stop: () => Promise<number | null>;
 }
 
-/** Resolves when it listens. */
+/** Resolves when the gateway listens. */
 export async function startGatewayProcess(
   port: number,
   settings: Readonly<Record<string, string>>,
@@ -49,7 +49,7 @@ export async function startGatewayProcess(
 
 const PORTS_TRIED = 5;
 
-/** Starts on any port; one that was free a moment ago may be taken by another test. */
+/** Retries with another port: another test may have taken the free one. */
 export async function startGatewayProcessOnFreePort(
   settings: Readonly<Record<string, string>>,
 ): Promise<GatewayProcess> {
@@ -62,7 +62,7 @@ export async function startGatewayProcessOnFreePort(
   }
 }
 
-/** A port that nobody listens on. */
+/** A port without a listener. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

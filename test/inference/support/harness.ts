@@ -1,4 +1,4 @@
-// What the tests of model calls share: money for an account, a call, and a look at what the store says of it.
+// Helpers of the model call tests: credits, calls, and what the store has recorded of them.
 
 import { expect } from "bun:test";
 import { grant } from "../../../src/ledger/ledger.ts";
@@ -19,7 +19,7 @@ export const STREAMED_APIS = ["chat", "responses", "messages"] as const;
 
 export type Json = Record<string, unknown>;
 
-/** The least body of each API that says this. */
+/** A minimal body of each API with this prompt. */
 export function bodyOf(api: Api, text: string, more: Json = {}): Json {
   const model = api === "embeddings" ? "sim/embed" : "sim/echo";
   switch (api) {
@@ -36,7 +36,7 @@ export function bodyOf(api: Api, text: string, more: Json = {}): Json {
 
 type Target = Pick<Gateway, "url">;
 
-/** An account as one call shows it: with headers of its own, or about to leave. */
+/** An account, and the signal that aborts its call. */
 export interface Caller extends TestAccount {
   readonly signal?: AbortSignal;
 }
@@ -57,7 +57,7 @@ export function postCall(target: Target, caller: Caller, api: Api, body: Json): 
   });
 }
 
-/** Whether a stream of this API ended as a whole one does. */
+/** Whether a stream of this API has its terminal event. */
 export function isCompleteStream(api: Api, text: string): boolean {
   switch (api) {
     case "chat":
@@ -73,13 +73,13 @@ export function isCompleteStream(api: Api, text: string): boolean {
   }
 }
 
-/** The error object of either envelope. */
+/** The error object of any API. */
 export function errorOf(body: unknown): Json {
   const { error } = body as { error: Json };
   return error;
 }
 
-/** An API's own envelope: what its official client looks for. */
+/** Expects the error envelope that the API's official client reads. */
 export function expectEnvelope(api: Api, body: unknown): void {
   const { message, type, code } = errorOf(body);
   expect([typeof message, typeof type, typeof code]).toEqual(["string", "string", "string"]);
@@ -91,7 +91,7 @@ export function expectEnvelope(api: Api, body: unknown): void {
 
 let grants = 0;
 
-/** Gives the account so much more, in nano-USD. */
+/** `amount` in nano-USD. */
 export async function grantCredits(
   gateway: Gateway,
   account: TestAccount,
@@ -138,7 +138,7 @@ export async function countOpenHolds(db: Db): Promise<number> {
   return row === undefined ? 0 : integer(row, "count");
 }
 
-/** Waits until this holds, and says what was last seen where it never does. */
+/** Polls until `isDone`; throws with the last value after `ms`. */
 export async function waitUntil<T>(
   read: () => T | Promise<T>,
   isDone: (seen: T) => boolean,
@@ -156,7 +156,7 @@ export async function waitUntil<T>(
   }
 }
 
-/** Nothing is held any more, and every sum agrees. */
+/** Waits until nothing is held, and expects a consistent ledger. */
 export async function expectSettledLedger(db: Db, ms = 5_000): Promise<void> {
   await waitUntil(
     () => countOpenHolds(db),
@@ -178,7 +178,7 @@ export async function simStats(gateway: Gateway): Promise<SimStats> {
   return (await (await fetch(`${gateway.simulatorUrl}/sim/stats`)).json()) as SimStats;
 }
 
-/** The body of the last request that the simulator saw. */
+/** The last request that the simulator received. */
 export async function lastSimulatorRequest(
   gateway: Gateway,
 ): Promise<{ path: string; headers: Record<string, string>; body: string }> {

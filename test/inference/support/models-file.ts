@@ -1,4 +1,4 @@
-// An operator's models file for a test.
+// Writes an operator's models file for a test.
 
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import type { Json } from "./harness.ts";
 const folder = mkdtempSync(path.join(tmpdir(), "postern-models-"));
 let files = 0;
 
-/** The settings that make a gateway read these models and providers. */
+/** The settings with which a gateway reads these models and providers. */
 export function withModels(
   models: readonly Json[],
   providers: readonly Json[] = [],
@@ -18,7 +18,7 @@ export function withModels(
   return { POSTERN_MODELS_FILE: file };
 }
 
-/** Many models that differ in nothing but their names: a provider's failures are counted for each of them. */
+/** Many models that differ only in name: each has a circuit of its own. */
 export function identicalModels(count: number): Json[] {
   const pricing = {
     tokens: {

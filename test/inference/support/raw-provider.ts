@@ -1,5 +1,5 @@
-// A provider made of bytes: it answers what it is told to, in the pieces that it is told to, over a plain socket. What no
-// well-behaved server can send, such as half a reply, is possible here.
+// A provider on a plain socket that sends exactly the given bytes in the given chunks: also what no HTTP server library
+// would send, such as half a reply.
 
 import { createServer, type Server, type Socket } from "node:net";
 
@@ -13,13 +13,13 @@ export interface RawReply {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: Uint8Array | string;
-  /** Where to cut the body into pieces; one piece unless told. */
+  /** Where to split the body into chunks; one chunk by default. */
   readonly cuts?: readonly number[];
-  /** Milliseconds between two pieces. */
+  /** Milliseconds between two chunks. */
   readonly pauseMs?: number;
-  /** States a length instead of sending chunks. */
+  /** Sends this `content-length` instead of chunked encoding. */
   readonly length?: number;
-  /** What happens after the last piece: the reply ends, the connection is cut, or nothing more comes. */
+  /** After the last chunk: the reply ends, the connection is closed, or nothing more is sent. */
   readonly ending?: "end" | "cut" | "silence";
 }
 
@@ -122,7 +122,7 @@ function* pieces(body: Uint8Array, slices: readonly number[]): Generator<Uint8Ar
   }
 }
 
-/** Cuts at random places, a few bytes apart here and far apart there. */
+/** Random places to split at. */
 export function randomCuts(length: number, random: () => number): number[] {
   const cuts: number[] = [];
   const most = Math.min(40, 1 + Math.floor(length / 20));
@@ -130,7 +130,7 @@ export function randomCuts(length: number, random: () => number): number[] {
   return [...new Set(cuts)].sort((left, right) => left - right);
 }
 
-/** Numbers that look random and are the same in every run. */
+/** Pseudorandom numbers from 0 to 1, the same in every run. */
 export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {

@@ -1,4 +1,4 @@
-// Clients that leave: a plain socket, so that leaving is what happens and nothing else.
+// A client on a plain socket, which can disconnect at any moment.
 
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -14,14 +14,14 @@ import {
 } from "./harness.ts";
 
 export interface SocketClient {
-  /** All that came so far, head and chunk sizes included. */
+  /** Everything received so far, including headers and chunk sizes. */
   readonly text: () => string;
   readonly bytes: () => number;
   readonly disconnect: () => void;
   readonly pause: () => void;
   readonly resume: () => void;
   readonly closed: Promise<void>;
-  /** Resolves when this was received; rejects when the connection closes first. */
+  /** Resolves when this text was received; rejects if the connection closes before. */
   readonly waitForText: (words: string) => Promise<void>;
 }
 
@@ -82,14 +82,14 @@ export function openSocketClient(
 export interface SoakResult {
   readonly clients: number;
   readonly seconds: number;
-  /** Milliseconds from the last client's leaving until no stream was open upstream and nothing was held. */
+  /** Milliseconds from the last disconnect until no stream is open upstream and nothing is held. */
   readonly cleanupMs: number;
-  /** Memory after each tenth, in MiB. */
+  /** Memory after each tenth of the clients, in MiB. */
   readonly memoryMiB: readonly number[];
   readonly sockets: readonly number[];
 }
 
-/** Clients that leave in the middle of their stream, so many at a time. */
+/** Runs clients that disconnect in the middle of their stream. */
 export async function disconnectManyClients(
   gateway: Gateway,
   account: TestAccount,
@@ -132,7 +132,7 @@ export async function disconnectManyClients(
   return { clients, seconds, cleanupMs: performance.now() - last, memoryMiB, sockets };
 }
 
-/** Sockets and files that are open; 0 where the system does not tell. */
+/** Open file descriptors; 0 if the system does not list them. */
 export function countOpenFiles(): number {
   try {
     return readdirSync("/proc/self/fd").length;

@@ -23,7 +23,6 @@ import {
   postCall,
   usageRecordOf,
   usageRecordsOf,
-  waitUntil,
   USD,
 } from "../support/harness.ts";
 
@@ -72,8 +71,8 @@ async function start(
 
 const chat = (more: Json = {}) => postCall(gateway, account, "chat", bodyOf("chat", "hello", more));
 
-describe("another try", () => {
-  test("is made once, before the first byte, when a provider stumbles", async () => {
+describe("a retry", () => {
+  test("is made once after a 5xx, before the first byte", async () => {
     await start((_, count) =>
       count === 1 ? { status: 500, body: '{"error":{"message":"oops"}}' } : { body: OK },
     );
@@ -87,7 +86,7 @@ describe("another try", () => {
     expect(record).toMatchObject({ outcome: "completed", cost_nano: 20_000 });
   });
 
-  test("is made when the connection is closed without a word, and when a stream breaks before its first event", async () => {
+  test("is made after a closed connection, and after a stream that breaks before its first event", async () => {
     await start((_, count) => {
       if (count === 1) return { body: "", ending: "cut" };
       if (count === 3) return { headers: SSE, body: "", ending: "cut" };
@@ -102,7 +101,7 @@ describe("another try", () => {
     expect(provider.requests.length).toBe(4);
   });
 
-  test("is made when a stream opens with an error event, and the caller sees only the second", async () => {
+  test("is made after a stream that begins with an error event", async () => {
     await start((_, count) => ({
       headers: SSE,
       body:
@@ -116,7 +115,7 @@ describe("another try", () => {
     expect(provider.requests.length).toBe(2);
   });
 
-  test("is not made of two answers of which one came whole, and that one is not taken for both", async () => {
+  test("is not made if one of several choices is complete", async () => {
     const answer = (index: number, finish_reason: string | null): string =>
       `data: ${JSON.stringify({ model: "m", choices: [{ index, delta: { content: "word " }, finish_reason }], usage: { prompt_tokens: 10, completion_tokens: 5 } })}\n\n`;
     const begun = Array.from({ length: 6 }, () => answer(0, null) + answer(1, null)).join("");
@@ -131,7 +130,7 @@ describe("another try", () => {
     expect(outcomes).toEqual(["upstream_error", "completed"]);
   });
 
-  test("is never made for what is the caller's fault, nor once the caller has seen a byte", async () => {
+  test("is not made for an error of the caller, nor after the first byte was relayed", async () => {
     await start((request) =>
       request.body.includes('"stream":true')
         ? { headers: SSE, body: CHUNK, pauseMs: 50, ending: "cut" }
@@ -150,7 +149,7 @@ describe("another try", () => {
     expect(provider.requests.length).toBe(2);
   });
 
-  test("waits as long as a provider asks, where that is short, and leaves longer waits to the caller", async () => {
+  test("waits for a short `retry-after`, and leaves a long one to the caller", async () => {
     await start((_, count) => ({
       status: 429,
       headers: { "retry-after": count === 1 ? "1" : "20" },
@@ -164,8 +163,8 @@ describe("another try", () => {
   });
 });
 
-describe("a provider that asks to wait until a date", () => {
-  test("is not pressed: the caller gets the seconds until then", async () => {
+describe("a `retry-after` date of a provider", () => {
+  test("reaches the caller in seconds, without a retry", async () => {
     const now = Date.parse("2099-10-21T07:27:00.500Z");
     const date = "Wed, 21 Oct 2099 07:28:00 GMT";
     await start(() => ({ status: 503, headers: { "retry-after": date }, body: "{}" }), {
@@ -178,7 +177,7 @@ describe("a provider that asks to wait until a date", () => {
 });
 
 describe("a provider's `retry-after`", () => {
-  test("comes as whole seconds, one or more, whatever it was; and what is none is replaced", async () => {
+  test("reaches the caller as whole seconds, and is replaced if it is invalid", async () => {
     let said: string | undefined;
     let works = false;
     await start(() =>
@@ -209,21 +208,22 @@ describe("a provider's `retry-after`", () => {
         429,
         expected,
       ]);
-      // So that these failures open no circuit.
+      // A success in between keeps the circuit closed.
       works = true;
       expect((await chat()).status).toBe(200);
       works = false;
     }
   }, 30_000);
 
-  test("that is not there does not keep the gateway from another try at once", async () => {
+  test("that is missing does not delay a retry", async () => {
     await start((_, count) => (count === 1 ? { status: 429, body: "{}" } : { body: OK }));
     const started = performance.now();
     expect((await chat()).status).toBe(200);
-    expect(performance.now() - started).toBeLessThan(900);
+    // The default that callers get is five seconds.
+    expect(performance.now() - started).toBeLessThan(4_000);
   });
 
-  test("is not promised of the gateway itself where a provider is down, and is there where it is promised", async () => {
+  test("has a default where the error promises one, and the error names the provider", async () => {
     let answered = 503;
     await start(() => ({
       status: answered,
@@ -247,7 +247,7 @@ describe("a provider's `retry-after`", () => {
 });
 
 describe("a circuit", () => {
-  test("opens after five failures, refuses at once, lets one call try again after its time, and closes when that works", async () => {
+  test("opens after five failures, lets one call through after its timeout, and closes when that succeeds", async () => {
     let now = Date.now();
     let works = false;
     await start(
@@ -273,7 +273,7 @@ describe("a circuit", () => {
     expect((await chat()).status).toBe(200);
   });
 
-  test("opened by a call's own first try does not hide what the provider said then", async () => {
+  test("that a call's own first attempt opened does not hide the provider's error", async () => {
     await start(() => ({ status: 429, body: '{"error":{"message":"slow down"}}' }));
     for (let calls = 0; calls < 3; calls++) {
       const refused = await chat();
@@ -285,19 +285,19 @@ describe("a circuit", () => {
     expect(provider.requests.length).toBe(5);
   });
 
-  test("opens for a provider that never answers as well", async () => {
+  test("opens for a provider that never responds", async () => {
     await start(() => undefined, {
       timeouts: { firstByteMs: 300, replyMs: 300, idleMs: 1_000, streamMs: 5_000 },
     });
     await Promise.all(Array.from({ length: 5 }, () => chat()));
-    const started = performance.now();
+    expect(provider.requests.length).toBe(5);
     expect((await chat()).status).toBeGreaterThanOrEqual(500);
-    expect(performance.now() - started).toBeLessThan(200);
+    expect(provider.requests.length).toBe(5);
   });
 });
 
-describe("what a provider sends", () => {
-  test("carries its rate limits to the caller, and nothing that tells of the gateway's account", async () => {
+describe("a reply", () => {
+  test("forwards rate limit headers, and none that reveal the gateway's account", async () => {
     const headers = {
       "x-ratelimit-remaining-requests": "7",
       "anthropic-ratelimit-tokens-remaining": "9",
@@ -317,7 +317,7 @@ describe("what a provider sends", () => {
     expect(response.headers.get("x-postern-provider")).toBe("sim");
   });
 
-  test("in an error names neither the gateway's key nor its organization, in the reply nor in the log", async () => {
+  test("with an error reveals neither key nor organization, to the caller or in the log", async () => {
     const bodies = [
       `{"error":{"message":"Incorrect API key provided: ${KEY}. In org-Abcdefgh1234.","code":"${KEY}"}}`,
       `{"error":"Bearer ${KEY} is bad","detail":"x"}`,
@@ -338,7 +338,7 @@ describe("what a provider sends", () => {
     expect(provider.requests[0]?.headers["authorization"]).toBe(`Bearer ${KEY}`);
   });
 
-  test("that quotes the prompt is told to the caller, and its words are in no log", async () => {
+  test("that quotes the prompt reaches the caller, but not the log", async () => {
     const body = '{"error":{"message":"cannot tokenize: my secret diary","code":"bad_token"}}';
     await start(() => ({ status: 500, body }));
     const response = await chat();
@@ -351,7 +351,7 @@ describe("what a provider sends", () => {
     expect(logged).not.toContain("diary");
   });
 
-  test("as a 403 for the request's own text is the caller's to mend, and no refused account", async () => {
+  test("of 403 for a rejected prompt is an invalid request, and not a rejected account", async () => {
     const messages = [
       "Your chosen model requires moderation and your input was flagged",
       "Content violates usage guidelines. Team: x, API key ID: y, Model: z",
@@ -372,7 +372,7 @@ describe("what a provider sends", () => {
     expect(gateway.logLines.join("\n")).not.toContain("rejected the gateway's account");
   });
 
-  test("is not followed if it is a redirect", async () => {
+  test("that redirects is not followed", async () => {
     const other = await startRawProvider(() => ({ body: OK }));
     const statuses = [301, 302, 303, 307, 308];
     const headers = { location: `${other.url}/v1/chat/completions` };
@@ -385,7 +385,7 @@ describe("what a provider sends", () => {
     await other.stop();
   });
 
-  test("without end is cut off, and a compressed body is unpacked no further than that", async () => {
+  test("beyond the size limit is aborted, also while it is decompressed", async () => {
     const bomb = gzipSync(Buffer.alloc(512 * 1_048_576, 32), { level: 1 });
     await start(() => ({
       headers: { "content-encoding": "gzip" },
@@ -395,17 +395,17 @@ describe("what a provider sends", () => {
     const before = process.memoryUsage.rss();
     const response = await chat();
     expect(response.status).toBe(502);
-    // What was read and thrown away stays with the process for a while, so less than the whole is all that can be asked.
+    // The allocator keeps freed memory for a while: less than the whole body is all that can be required.
     expect((process.memoryUsage.rss() - before) / 1_048_576).toBeLessThan(400);
   }, 20_000);
 
-  test("as one event that never ends is cut off with an error event", async () => {
+  test("of one endless event is aborted with an error event", async () => {
     await start(
       () => ({
         headers: SSE,
         body: `${CHUNK}data: {"choices":[{"delta":{"content":"${"x".repeat(70 * 1_048_576)}`,
       }),
-      // So that it is the size that ends the stream, however busy the machine is.
+      // Only the size may end the stream, however slow the machine is.
       { timeouts: { firstByteMs: 60_000, replyMs: 60_000, idleMs: 60_000, streamMs: 60_000 } },
     );
     const text = await (await chat({ stream: true })).text();
@@ -413,7 +413,7 @@ describe("what a provider sends", () => {
     expect(text).toContain("sent an invalid response");
   }, 90_000);
 
-  test("that is no UTF-8, no JSON, or no object is a failure without a charge", async () => {
+  test("that is not UTF-8, JSON or an object is a failure without a charge", async () => {
     const bodies = [
       new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d]),
       "null",
@@ -433,7 +433,7 @@ describe("what a provider sends", () => {
       expect(record).toMatchObject({ outcome: "upstream_error", cost_nano: 0 });
   });
 
-  test("with a member twice, or nested without reason, is relayed and charged all the same", async () => {
+  test("with duplicate members or deep nesting is relayed and charged", async () => {
     const deep = `${"[".repeat(300)}${"]".repeat(300)}`;
     const bodies = [
       OK.replace('"id":"x"', '"id":"x","id":"y"'),
@@ -464,7 +464,7 @@ describe("what a provider sends", () => {
     }
   });
 
-  test("as a stream without its last event is complete if its answer and usage were, and an error if not", async () => {
+  test("without its terminal event is complete if stop reason and usage came before", async () => {
     await start((_, count) => ({ headers: SSE, body: count === 1 ? CHUNK + LAST + USAGE : CHUNK }));
     const whole = await chat({ stream: true });
     const text = await whole.text();
@@ -483,7 +483,7 @@ describe("what a provider sends", () => {
     });
   });
 
-  test("as a failure after its usage is charged by that usage", async () => {
+  test("that fails after its usage is charged by that usage", async () => {
     await start(() => ({
       headers: SSE,
       body: `${CHUNK}${LAST}${USAGE}data: {"error":{"message":"died","code":500}}\n\n`,
@@ -499,8 +499,8 @@ describe("what a provider sends", () => {
   });
 });
 
-describe("a provider that is not there", () => {
-  test("is an upstream_error within the time of two tries", async () => {
+describe("an unreachable provider", () => {
+  test("is an upstream_error", async () => {
     await start(() => ({ body: OK }));
     await provider.stop();
     const response = await chat();
@@ -541,46 +541,13 @@ describe("a reply that breaks off", () => {
   });
 });
 
-describe("a reply in pieces", () => {
-  test("reaches the caller piece by piece, and never waits for the next one", async () => {
-    const events = Array.from({ length: 12 }, (_, place) => CHUNK.replace("word", `word${place}`));
-    const body = `${events.join("")}${LAST}${USAGE}data: [DONE]\n\n`;
-    let at = 0;
-    const cuts = events.map((event) => (at += event.length));
-    await start(() => ({ headers: SSE, body, cuts, pauseMs: 60 }));
-    const client = openSocketClient(
-      gateway,
-      account,
-      "chat",
-      bodyOf("chat", "hello", { stream: true }),
-    );
-    let late = 0;
-    for (let place = 0; place < 11; place++) {
-      await client.waitForText(`word${place} `);
-      if (client.text().includes(`word${place + 1} `)) late += 1;
-    }
-    expect(late).toBeLessThan(3);
-    await client.waitForText("[DONE]");
-    client.disconnect();
-  });
-
-  test("is not sent for in vain: a reader that is slow slows the provider down", async () => {
-    const event = CHUNK.replace("word", "w".repeat(60_000));
-    let sent = 0;
+describe("a chunked reply", () => {
+  /** A gateway whose provider sends this body as a stream. */
+  async function startStream(body: () => ReadableStream<Uint8Array>): Promise<() => Promise<void>> {
     const server = Bun.serve({
       port: 0,
       idleTimeout: 0,
-      fetch: () =>
-        new Response(
-          new ReadableStream({
-            pull: async (controller) => {
-              await Bun.sleep(0);
-              sent += event.length;
-              controller.enqueue(new TextEncoder().encode(event));
-            },
-          }),
-          { headers: SSE },
-        ),
+      fetch: () => new Response(body(), { headers: SSE }),
     });
     provider = await startRawProvider(() => undefined);
     gateway = await startGateway({
@@ -589,24 +556,51 @@ describe("a reply in pieces", () => {
     });
     account = await registerAccount(gateway);
     await grantCredits(gateway, account, 10n * USD);
-    const client = openSocketClient(
-      gateway,
-      account,
-      "chat",
-      bodyOf("chat", "hello", { stream: true }),
-    );
+    return () => server.stop(true);
+  }
+
+  const openStream = () =>
+    openSocketClient(gateway, account, "chat", bodyOf("chat", "hello", { stream: true }));
+
+  test("reaches the caller chunk by chunk, without waiting for the next one", async () => {
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const stop = await startStream(() => readable);
+    const client = openStream();
+    const writer = writable.getWriter();
+    const send = (text: string) => writer.write(new TextEncoder().encode(text));
+    for (let index = 0; index < 12; index++) {
+      await send(CHUNK.replace("word", `word${index}`));
+      await client.waitForText(`word${index} `);
+    }
+    await send(`${LAST}${USAGE}data: [DONE]\n\n`);
+    await client.waitForText("[DONE]");
+    client.disconnect();
+    await stop();
+  });
+
+  test("slows down with a slow client", async () => {
+    const event = new TextEncoder().encode(CHUNK.replace("word", "w".repeat(60_000)));
+    let sent = 0;
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      await Bun.sleep(0);
+      sent += event.length;
+      controller.enqueue(event);
+    };
+    const stop = await startStream(() => new ReadableStream({ pull }));
+    const client = openStream();
     await client.waitForText("www");
     client.pause();
-    await Bun.sleep(400);
-    const [sentThen, memoryThen] = [sent, process.memoryUsage.rss()];
+    // All buffers on the way fill up; then nothing more is sent.
+    let previous = -1;
+    while (sent !== previous) {
+      previous = sent;
+      await Bun.sleep(400);
+    }
+    const memory = process.memoryUsage.rss();
     await Bun.sleep(800);
-    expect((process.memoryUsage.rss() - memoryThen) / 1_048_576).toBeLessThan(30);
-    expect((sent - sentThen) / 1_048_576).toBeLessThan(4);
+    expect(sent).toBe(previous);
+    expect((process.memoryUsage.rss() - memory) / 1_048_576).toBeLessThan(30);
     client.disconnect();
-    await waitUntil(
-      () => sent,
-      (now) => now > 0,
-    );
-    await server.stop(true);
-  });
+    await stop();
+  }, 20_000);
 });
