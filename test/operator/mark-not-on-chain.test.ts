@@ -73,7 +73,9 @@ describeEachStore((kind, openStore) => {
 
     test("closes the payment without credits, voids its own invoice and removes it from the list", async () => {
       const { id, accountId, invoiceId, payer } = await insertUnclear();
-      expect(await listUnclear()).toContain(`If no: postern admin mark-absent ${id} --reason`);
+      expect(await listUnclear()).toContain(
+        `If no, run \`postern admin mark-absent ${id} --reason`,
+      );
       expect(await runMarkAbsent(id)).toEqual({
         code: 0,
         stdout: `Marked ${id} as not on chain; nothing was credited. No node is set, so this rests on your decision.\n`,

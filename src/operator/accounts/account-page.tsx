@@ -120,7 +120,7 @@ function Summary({ details }: { readonly details: AccountDetails }): Child {
           ["Balance", formatUsd(promo + paid)],
           ["Paid", formatUsd(paid)],
           ["Promotional", formatUsd(promo)],
-          ["On hold for running calls", formatUsd(held)],
+          ["On hold", formatUsd(held)],
           ["Owed", formatUsd(owed)],
           [
             "State",

@@ -114,8 +114,8 @@ export async function listUnclearPayments(reader: Reader): Promise<readonly Uncl
 /** What the operator does next. */
 export function nextStepFor({ id, invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
   const look = `Look up the payer and the nonce in a block explorer: is there a transfer to ${payTo}?`;
-  const absent = `postern admin mark-absent ${id} --reason <text>`;
+  const markAbsent = `If no, run \`postern admin mark-absent ${id} --reason <text>\`.`;
   return invoiceStatus === "open" || invoiceStatus === "void"
-    ? `${look} If yes: postern admin mark-paid ${invoiceId} --reference <transaction>. If no: ${absent}.`
-    : `The invoice was paid in another way. ${look} If yes, transfer the money back. If no: ${absent}.`;
+    ? `${look} If yes, run \`postern admin mark-paid ${invoiceId} --reference <transaction>\`. ${markAbsent}`
+    : `The invoice was paid in another way. ${look} If yes, transfer the money back. ${markAbsent}`;
 }

@@ -230,7 +230,11 @@ function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCar
           <code>{nonce}</code>
         </dd>
       </dl>
-      <p>{nextStepFor(payment)}</p>
+      <p>
+        {nextStepFor(payment)
+          .split("`")
+          .map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}
+      </p>
       <form class="inline" method="post" action={PATH}>
         <input type="hidden" name="csrf" value={operator.csrf} />
         <input type="hidden" name="form" value={newFormToken()} />

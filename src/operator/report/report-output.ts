@@ -95,15 +95,25 @@ export function reportText(report: Report): string {
   ].join("\n\n");
 }
 
+/** The amounts of a processor with their labels. */
+export const PROCESSOR_COLUMNS = [
+  ["credit", "credit"],
+  ["debt", "debt"],
+  ["fee", "fee"],
+  ["tax", "tax"],
+  ["suspense", "suspense"],
+  ["borne", "loss"],
+  ["total", "total"],
+] as const;
+
 function processorText(processors: readonly ProcessorTotals[]): readonly string[] {
   if (processors.length === 0) return [];
-  const names = ["credit", "debt", "fee", "tax", "suspense", "borne", "total"] as const;
   return [
     tableText([
-      ["processor", ...names],
+      ["processor", ...PROCESSOR_COLUMNS.map(([, label]) => label)],
       ...processors.map((totals) => [
         `  ${totals.processor} ${totals.kind.replaceAll("_", " ")}`,
-        ...names.map((name) => usdText(totals[name])),
+        ...PROCESSOR_COLUMNS.map(([name]) => usdText(totals[name])),
       ]),
     ]),
   ];

@@ -8,7 +8,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import { DefinitionList, operatorPage, Table, ErrorMessage } from "../operator-layout.tsx";
 import type { ProviderCost } from "./provider-costs.ts";
 import type { Report } from "./report.ts";
-import { totalCost, reportFigures } from "./report-output.ts";
+import { PROCESSOR_COLUMNS, reportFigures, totalCost } from "./report-output.ts";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/report`;
@@ -151,19 +151,17 @@ function sumField(
   return costs.reduce((sum, one) => sum + one[of], 0);
 }
 
-const TOTAL_COLUMNS = ["credit", "debt", "fee", "tax", "suspense", "borne", "total"] as const;
-
 function ProcessorTable({ report }: { readonly report: Report }): Child {
   return (
     <Table
       label="Payments by processor"
       columns={[
         { name: "Processor and type" },
-        ...TOTAL_COLUMNS.map((part) => ({ name: part, isNumber: true })),
+        ...PROCESSOR_COLUMNS.map(([, label]) => ({ name: label, isNumber: true })),
       ]}
-      rows={report.processors.map((one) => [
-        `${one.processor}, ${one.kind.replaceAll("_", " ")}`,
-        ...TOTAL_COLUMNS.map((part) => (one[part] === 0n ? "–" : formatUsd(one[part]))),
+      rows={report.processors.map((totals) => [
+        `${totals.processor}, ${totals.kind.replaceAll("_", " ")}`,
+        ...PROCESSOR_COLUMNS.map(([name]) => (totals[name] === 0n ? "–" : formatUsd(totals[name]))),
       ])}
     />
   );

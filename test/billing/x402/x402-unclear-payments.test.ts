@@ -106,7 +106,7 @@ describeEachStore((kind, open) => {
       expect(newest).toMatch(/^invoice {4}inv_\w+ {2}open$/m);
       expect(newest).toMatch(/^status {5}\S/m);
       expect(newest).toContain(`a transfer to ${facilitator.payTo.toLowerCase()}? If yes`);
-      expect(newest).toMatch(/: postern admin mark-paid inv_\w+ --reference <transaction>\./);
+      expect(newest).toMatch(/`postern admin mark-paid inv_\w+ --reference <transaction>`\./);
       const [first, second] = await unclear();
       expect(first).toMatchObject({
         id: lost.id,
