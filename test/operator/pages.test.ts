@@ -170,7 +170,7 @@ describeEachStore((kind) => {
         await post(fields);
         const again = await post({ ...fields, usd: "100" });
         expect(again.status).toBe(400);
-        expect(again.text).toContain("This form was sent before");
+        expect(again.text).toContain("This form was already submitted");
         expect(hiddenFields(again, "grant")["form"]).not.toBe(fields["form"]);
         expect(await readWallet(db(), account.id)).toMatchObject({
           promo: NANO_PER_USD + 50_000_000n,
