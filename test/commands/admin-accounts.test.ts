@@ -1,4 +1,4 @@
-// What an operator does to accounts at the command line: every command, every refusal, beside a gateway that runs.
+// The `postern admin` commands for accounts, while a gateway runs.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { runInProcess } from "../support/run-command.ts";
@@ -40,7 +40,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
     readonly key: string;
   }
 
-  // The commands run in this process, and the gateway in another: that is beside it, too, and faster.
+  // The commands run in this process, which is faster; the gateway runs in another.
   const admin = (...args: readonly string[]): Promise<ExitResult> =>
     runInProcess(["admin", ...args], settings);
 
@@ -101,19 +101,19 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       expect(wrong.stderr).toContain("--cursor must be an account ID");
     });
 
-    test("finds an account by the beginning of its id or of a key, and says when there is none", async () => {
+    test("finds accounts by a prefix of the id or of a key", async () => {
       expect((await admin("list", "--search", account.id.slice(0, 24))).stdout).toContain(
         account.id,
       );
       expect((await admin("list", "--search", account.key.slice(0, 12))).stdout).toContain(
         account.id,
       );
-      expect((await admin("list", "--search", "nobody@example.com")).stdout).toBe(
+      expect((await admin("list", "--search", "missing@example.com")).stdout).toBe(
         "No accounts found.\n",
       );
     });
 
-    test("refuses limits and states that are none", async () => {
+    test("rejects invalid limits and states", async () => {
       for (const flags of [
         ["--limit", "0"],
         ["--limit", "101"],
@@ -125,7 +125,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
   });
 
   describe("adjust", () => {
-    test("corrects a balance upwards and downwards, and writes it down", async () => {
+    test("increases and decreases a balance and records it", async () => {
       const up = await admin("adjust", account.id, "2.5", "--reason", "lost transfer");
       expect([up.code, up.stderr]).toEqual([0, ""]);
       expect(up.stdout).toBe(
@@ -152,14 +152,14 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       ]);
     });
 
-    test("is done once under one --id", async () => {
+    test("applies once per --id", async () => {
       const line = ["adjust", account.id, "0.25", "--reason", "once", "--id", "ticket-1"] as const;
       expect((await admin(...line)).stdout).toContain("by 0.25 USD.");
       expect((await admin(...line)).stdout).toContain("was already made; nothing changed");
       expect((await admin("verify-ledger")).stdout).toContain("No differences.");
     });
 
-    test("refuses to go below zero, amounts that are none, a blank reason, another bucket, nobody's account", async () => {
+    test("rejects a negative balance, invalid amounts, a blank reason and unknown buckets and accounts", async () => {
       const below = await admin("adjust", account.id, "-100", "--reason", "x");
       expect(below.code).toBe(1);
       expect(below.stderr).toContain("postern admin adjust: At most 2.75 USD can be taken");
@@ -174,8 +174,8 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
         [account.id, "1", "--reason", "x", "--frob"],
       ])
         expect([line, (await admin("adjust", ...line)).code]).toEqual([line, 2]);
-      const nobody = await admin("adjust", "acct_none", "1", "--reason", "x");
-      expect([nobody.code, nobody.stderr]).toEqual([
+      const unknown = await admin("adjust", "acct_none", "1", "--reason", "x");
+      expect([unknown.code, unknown.stderr]).toEqual([
         1,
         "postern admin adjust: The account does not exist.\n",
       ]);
@@ -183,7 +183,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
   });
 
   describe("freeze and unfreeze", () => {
-    test("stop a running gateway's calls at once, and let them go on", async () => {
+    test("block and allow the calls of a running gateway", async () => {
       expect((await echo(account.key)).status).toBe(200);
       const frozen = await admin("freeze", account.id, "--reason", "abuse");
       expect([frozen.code, frozen.stdout]).toEqual([
@@ -208,7 +208,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       ]);
     });
 
-    test("refuse a blank reason and an account that is not there", async () => {
+    test("reject a blank reason and an unknown account", async () => {
       for (const command of ["freeze", "unfreeze"]) {
         expect((await admin(command, account.id)).code).toBe(2);
         expect((await admin(command, account.id, "--reason", " ")).code).toBe(2);
@@ -217,8 +217,8 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
     });
   });
 
-  describe("the money that only the operator sees", () => {
-    test("grants, paid and refunded transfers and debts are in the audit log", async () => {
+  describe("audit log", () => {
+    test("records grants, paid and refunded transfers and debts", async () => {
       const made = await createAccount();
       await admin("grant", made.id, "1", "--reason", "welcome");
       const answer = await call("/v1/billing/invoice", made.key, { amount_usd: 10 });
@@ -244,7 +244,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
   });
 
   describe("show", () => {
-    test("has everything, as text and as JSON, and never a raw key", async () => {
+    test("shows all details as text and as JSON, without raw keys", async () => {
       const text = await admin("show", account.id);
       for (const line of [
         /^account {4}acct_/m,
@@ -270,7 +270,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
   });
 
   describe("report", () => {
-    test("adds up what happened, as a table and as JSON", async () => {
+    test("sums up a period as a table and as JSON", async () => {
       const day = new Date().toISOString().slice(0, 10);
       const json = await admin("report", "--json");
       expect(json.code).toBe(0);
@@ -315,7 +315,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       });
     });
 
-    test("refuses periods that are none", async () => {
+    test("rejects invalid periods", async () => {
       for (const flags of [
         ["--from", "yesterday"],
         ["--from", "2027-02-30"],

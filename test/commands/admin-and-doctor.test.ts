@@ -1,4 +1,4 @@
-// What an operator does by hand: migrate, doctor and admin, beside a gateway that runs and without one.
+// The commands migrate, doctor and admin, with and without a running gateway.
 
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 describe("postern migrate", () => {
-  test("applies what is missing, and nothing the second time", async () => {
+  test("applies pending migrations, and nothing the second time", async () => {
     const other = createTempFolder();
     expect((await runPostern(["migrate"], other.settings)).stdout).toStartWith(
       "Applied 0001-house",
@@ -43,7 +43,7 @@ describe("postern migrate", () => {
     other.remove();
   });
 
-  test("must come before other commands on an empty store, and they say so", async () => {
+  test("is required before other commands on an empty store", async () => {
     const other = createTempFolder();
     const { code, stderr } = await runPostern(["admin", "verify-ledger"], other.settings);
     expect(code).toBe(1);
@@ -65,14 +65,14 @@ describe("postern migrate", () => {
 });
 
 describe("postern admin grant", () => {
-  test("gives credit to an account while the gateway runs", async () => {
+  test("grants credit while the gateway runs", async () => {
     const { code, stdout } = await runAdmin("grant", account.id, "5.25", "--reason", "welcome");
     expect(code).toBe(0);
     expect(stdout).toBe(`Granted 5.25 USD to ${account.id}. Its balance is 5.3 USD.\n`);
     expect(await balanceOf(account.key)).toBe(5_300_000);
   });
 
-  test("is made once under one --id", async () => {
+  test("applies once per --id", async () => {
     const before = await balanceOf(account.key);
     const line = ["grant", account.id, "1", "--reason", "twice", "--id", "ticket-7"] as const;
     expect((await runAdmin(...line)).stdout).toContain("Granted 1 USD");
@@ -81,7 +81,7 @@ describe("postern admin grant", () => {
     expect(await balanceOf(account.key)).toBe(before + 1_000_000);
   });
 
-  test("refuses an account that is not there, and amounts that are none", async () => {
+  test("rejects unknown accounts and invalid amounts", async () => {
     expect(await runAdmin("grant", "acct_none", "5", "--reason", "x")).toMatchObject({
       code: 1,
       stderr: "postern admin grant: The account does not exist.\n",
@@ -102,7 +102,7 @@ describe("postern admin show and revoke-key", () => {
     expect(stdout).not.toContain(account.key);
   });
 
-  test("revoke a key, which the running gateway refuses on its next request", async () => {
+  test("revoke a key, which the running gateway rejects from its next request", async () => {
     const other = await createAccount();
     expect(await runAdmin("revoke-key", other.keyId)).toMatchObject({
       code: 0,
@@ -116,14 +116,14 @@ describe("postern admin show and revoke-key", () => {
     expect((await runAdmin("show", other.id)).stdout).toContain("revoked 20");
   });
 
-  test("say so when there is no such key or account", async () => {
+  test("report an unknown key or account", async () => {
     expect((await runAdmin("revoke-key", "key_none")).code).toBe(1);
     expect((await runAdmin("show", "acct_none")).code).toBe(1);
   });
 });
 
 describe("postern admin backup and verify-ledger", () => {
-  test("copy the store while it is in use, for its owner's eyes only, and never over another file", async () => {
+  test("copy the store while it is in use, readable only by its owner, and overwrite no file", async () => {
     const file = path.join(folder, "copy.db");
     expect((await runAdmin("backup", file)).code).toBe(0);
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -136,7 +136,7 @@ describe("postern admin backup and verify-ledger", () => {
     }
   });
 
-  test("make no store where there is none, and say where they looked", async () => {
+  test("create no store and report the folder that they used", async () => {
     const elsewhere = path.join(folder, "wrong chain");
     const { code, stderr } = await runPostern(["admin", "list"], {
       ...settings,
@@ -148,7 +148,7 @@ describe("postern admin backup and verify-ledger", () => {
     expect(existsSync(elsewhere)).toBe(false);
   });
 
-  test("find everything in order in a copy that is restored", async () => {
+  test("verify a restored copy", async () => {
     const restored = await restoreBackup("restored");
     const { code, stdout } = await runPostern(["admin", "verify-ledger"], restored);
     expect(code).toBe(0);
@@ -160,7 +160,7 @@ describe("postern admin backup and verify-ledger", () => {
     );
   });
 
-  test("find a balance that somebody changed by hand, and name it", async () => {
+  test("report a balance that was changed by hand", async () => {
     const tampered = await restoreBackup("tampered");
     const database = new Database(path.join(tampered["POSTERN_DATA_DIR"] ?? "", "postern.db"));
     database.run("update wallet set promo = promo + 1 where account_id = ?", [account.id]);
@@ -200,7 +200,7 @@ describe("postern doctor", () => {
     other.remove();
   });
 
-  test("tells of payments by wallets that nobody follows any more, because x402 was switched off", async () => {
+  test("reports open x402 payments while x402 is off", async () => {
     const other = createTempFolder();
     await runPostern(["migrate"], other.settings);
     const store = new Database(path.join(other.settings["POSTERN_DATA_DIR"] ?? "", "postern.db"));
@@ -216,7 +216,7 @@ describe("postern doctor", () => {
     other.remove();
   });
 
-  test("names every mistake in the settings", async () => {
+  test("names every error in the settings", async () => {
     const { code, stdout } = await runPostern(["doctor"], { POSTERN_PORT: "x", POSTERN_FROB: "1" });
     expect(code).toBe(1);
     expect(stdout).toContain(
@@ -226,7 +226,7 @@ describe("postern doctor", () => {
     expect(stdout).toContain("2 problems to fix.");
   });
 
-  test("says that a store cannot be reached, and not its password", async () => {
+  test("reports an unreachable store without its password", async () => {
     const { code, stdout, stderr } = await runPostern(["doctor"], {
       ...settings,
       DATABASE_URL: "postgres://postern:hunter2@127.0.0.1:1/postern",
@@ -236,7 +236,7 @@ describe("postern doctor", () => {
     expect(stdout + stderr).not.toContain("hunter2");
   });
 
-  test("says whether the collector of its telemetry takes spans, and that calls go on without it", async () => {
+  test("checks the OpenTelemetry collector", async () => {
     const collector = Bun.serve({
       port: 0,
       fetch: (request) =>
@@ -263,7 +263,7 @@ describe("postern doctor", () => {
     expect(away.stdout).toContain("does not accept spans: ");
   });
 
-  test("tries each provider's key without spending anything", async () => {
+  test("checks each provider key without charges", async () => {
     const provider = Bun.serve({
       port: 0,
       fetch: (request) =>
@@ -289,7 +289,7 @@ describe("postern doctor", () => {
     expect(stdout).not.toContain("bad-and-secret");
   });
 
-  test("tries Google's key where it is sent in the same way, and does not vouch for a key that an open list takes", async () => {
+  test("checks Google's key, and reports a key as unverified if the model list is public", async () => {
     const asked: string[] = [];
     const provider = Bun.serve({
       port: 0,
@@ -315,7 +315,7 @@ describe("postern doctor", () => {
     expect(asked).toContain("/v1beta/openai/models");
   });
 
-  test("says what a public gateway lacks", async () => {
+  test("reports missing settings of a public gateway", async () => {
     const { code, stdout } = await runPostern(["doctor"], {
       ...settings,
       POSTERN_BASE_URL: "http://gateway.example.com",
@@ -327,12 +327,12 @@ describe("postern doctor", () => {
     expect(stdout).toContain("fail  providers   no provider key is set: no model can be called");
   });
 
-  test("says where a development gateway listens to the world", async () => {
+  test("warns about a development gateway that listens on all interfaces", async () => {
     const { stdout } = await runPostern(["doctor"], { ...settings, POSTERN_HOST: "0.0.0.0" });
     expect(stdout).toContain("warn  address     listens on 0.0.0.0 in development mode");
   });
 
-  test("names what is wrong with the models file", async () => {
+  test("reports errors in the models file", async () => {
     const file = path.join(folder, "models.json");
     writeFileSync(file, '{"models":[{"id":"nonsense"}]}');
     const broken = await runPostern(["doctor"], { ...settings, POSTERN_MODELS_FILE: file });
@@ -370,7 +370,7 @@ async function balanceOf(key: string): Promise<number> {
   return (await answer.json()).balance.credits;
 }
 
-/** The settings of a place whose store is a copy of the running gateway's. */
+/** The settings of a data folder with a copy of the running gateway's store. */
 async function restoreBackup(name: string): Promise<typeof settings> {
   const copy = path.join(folder, `${name}.db`);
   await runAdmin("backup", copy);

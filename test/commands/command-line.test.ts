@@ -1,4 +1,4 @@
-// The command line's own manners: help, version, and what it says to mistakes.
+// Help, version and errors of the command line.
 
 import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
@@ -34,7 +34,7 @@ describe("postern", () => {
       expect(stdout).toContain(`  ${command} `);
   });
 
-  test("<command> --help says how that command is used, and does not run it", async () => {
+  test("<command> --help shows the usage and does not run the command", async () => {
     for (const command of [
       "serve",
       "simulate",
@@ -52,7 +52,7 @@ describe("postern", () => {
     }
   });
 
-  test("refuses an unknown command, flag or argument with exit code 2, and says where to look", async () => {
+  test("rejects unknown commands, flags and arguments with exit code 2", async () => {
     const cases: readonly (readonly [string, string])[] = [
       ["frob", 'Unknown command "frob"'],
       ["constructor", 'Unknown command "constructor"'],
@@ -73,7 +73,7 @@ describe("postern", () => {
     }
   });
 
-  test("tells all mistakes in the settings at once, each by its name, and never a secret's value", async () => {
+  test("reports all errors in the settings by name, without secret values", async () => {
     const { code, stdout, stderr } = await runPostern(["serve"], {
       POSTERN_PORT: "http",
       POSTERN_BASE_URL: "gateway.example.com",
@@ -99,7 +99,7 @@ describe("postern", () => {
     expect(stderr).not.toContain("hunter2");
   });
 
-  test("takes digits alone for a number", () => {
+  test("accepts only digits as a number", () => {
     for (const typed of [" ", "0x10", "1e3", "80.0", "-1", "+80", "65536", "8 0"])
       expect([
         typed,
@@ -117,7 +117,7 @@ describe("postern", () => {
     expect(configErrors({ POSTERN_PORT: "", POSTERN_DRAIN_SECONDS: "" })).toEqual([]);
   });
 
-  test("takes no provider's key that came with a line's end or white space, and does not print it", () => {
+  test("rejects a provider key with whitespace without printing it", () => {
     for (const key of ["sk-one\n", "sk-one\r", " sk-one", "sk one", "sk-öne"])
       expect(configErrors({ OPENAI_API_KEY: key })).toEqual([
         expect.stringMatching(/^OPENAI_API_KEY contains whitespace or another character/),
@@ -128,7 +128,7 @@ describe("postern", () => {
     ]);
   });
 
-  test("demands a secret as soon as the base URL is public", async () => {
+  test("requires a secret for a public base URL", async () => {
     const { code, stderr } = await runPostern(["serve"], {
       POSTERN_BASE_URL: "https://gateway.example.com",
     });
@@ -136,7 +136,7 @@ describe("postern", () => {
     expect(stderr).toContain("POSTERN_SECRET must be set");
   });
 
-  test("reads .env from the folder that it is started in", async () => {
+  test("reads .env from the working directory", async () => {
     const { folder, remove } = createTempFolder();
     writeFileSync(path.join(folder, ".env"), "POSTERN_PORT=not-a-port\n");
     const { code, stderr } = await runPostern(["serve"], {}, folder);

@@ -1,4 +1,4 @@
-// The files of a data folder, when something is wrong with them.
+// Missing and invalid files of the data folder.
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ describe("the files of the data folder", () => {
     ["empty", ""],
     ["cut", "abc"],
   ] as const) {
-    test(`a secret that is ${what} is no secret: nothing is served under it, and the file is named`, async () => {
+    test(`refuses to start with a secret that is ${what}`, async () => {
       const place = createTempFolder();
       const folder = path.join(place.folder, "data");
       mkdirSync(folder);
@@ -25,7 +25,7 @@ describe("the files of the data folder", () => {
     });
   }
 
-  test("a secret is made once, whole, for its owner only, and leaves no draft", async () => {
+  test("creates the secret atomically, readable only by its owner", async () => {
     const place = createTempFolder();
     const folder = path.join(place.folder, "data");
     await stopPostern(await startPostern([], place.settings));
@@ -38,7 +38,7 @@ describe("the files of the data folder", () => {
     place.remove();
   });
 
-  test("a gateway whose store was moved away stops, and says why", async () => {
+  test("stops if its store is moved away", async () => {
     const place = createTempFolder();
     const folder = path.join(place.folder, "data");
     const running = await startPostern([], place.settings);

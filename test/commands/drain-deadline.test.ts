@@ -1,4 +1,4 @@
-// A process that is asked to stop while providers still work for callers who are not there.
+// The end of the drain while providers still generate replies.
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
@@ -18,9 +18,9 @@ const JSON_TYPE = { "content-type": "application/json" };
 afterEach(stopAll);
 
 describe("the end of the drain", () => {
-  test("a background response that would go on is stopped, has failed, and is charged for what it made", async () => {
-    const place = createTempFolder();
-    const running = await startPostern([], { ...place.settings, POSTERN_DRAIN_SECONDS: "1" });
+  test("fails a background response and charges what it generated", async () => {
+    const tempFolder = createTempFolder();
+    const running = await startPostern([], { ...tempFolder.settings, POSTERN_DRAIN_SECONDS: "1" });
     const { headers, account } = await createAccount(running);
     const accepted = await fetch(`${running.url}/v1/responses`, {
       method: "POST",
@@ -29,22 +29,22 @@ describe("the end of the drain", () => {
     });
     const { id } = await accepted.json();
     await Bun.sleep(500);
-    await expectCharged(running, place.settings, account);
-    const again = await startPostern([], place.settings);
+    await expectCharged(running, tempFolder.settings, account);
+    const again = await startPostern([], tempFolder.settings);
     const kept = await (await fetch(`${again.url}/v1/responses/${id}`, { headers })).json();
     expect(kept.status).toBe("failed");
     expect(kept.error.message).toStartWith("The gateway stopped while");
     await stopPostern(again);
-    place.remove();
+    tempFolder.remove();
   }, 30_000);
 
-  test("a stream that is cut off is charged for what was relayed, also where leaving does not end the bill", async () => {
-    const place = createTempFolder();
+  test("charges a stream for relayed tokens, even if the provider bills on after an abort", async () => {
+    const tempFolder = createTempFolder();
     const simulator = await startPostern(["simulate", "--port", "0"], {});
-    const models = path.join(place.folder, "models.json");
+    const models = path.join(tempFolder.folder, "models.json");
     writeFileSync(models, JSON.stringify(modelsFileFor(`${simulator.url}/v1`)));
     const running = await startPostern([], {
-      ...place.settings,
+      ...tempFolder.settings,
       POSTERN_DRAIN_SECONDS: "1",
       POSTERN_MODELS_FILE: models,
     });
@@ -61,14 +61,14 @@ describe("the end of the drain", () => {
     expect(stream.status).toBe(200);
     const read = stream.text().catch(() => "cut");
     await Bun.sleep(500);
-    await expectCharged(running, place.settings, account);
+    await expectCharged(running, tempFolder.settings, account);
     await read;
     await stopPostern(simulator);
-    place.remove();
+    tempFolder.remove();
   }, 30_000);
 });
 
-/** A provider that goes on and charges for it, whoever has left. */
+/** A provider that does not stop billing when the client aborts. */
 function modelsFileFor(base_url: string) {
   return {
     providers: [{ id: "own", base_url, wires: ["chat"], stops_billing_on_abort: false }],

@@ -1,4 +1,4 @@
-// `npm run build`: one file that runs where there is nothing else.
+// `npm run build`: a single executable without dependencies.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
@@ -24,7 +24,7 @@ beforeAll(() => {
 afterAll(() => rmSync(tempFolder, { recursive: true, force: true }));
 
 describe("the executable", () => {
-  test("says its version and its help without anything beside it", () => {
+  test("prints version and help without other files", () => {
     const run = (flag: string) =>
       spawnSync(executable, [flag], { cwd: empty, env: {}, encoding: "utf8" });
     expect(run("--version")).toMatchObject({ status: 0, stdout: `${packageJson.version}\n` });
@@ -33,7 +33,7 @@ describe("the executable", () => {
     expect(readdirSync(empty)).toEqual([]);
   });
 
-  test("serves everything out of itself, reads .env, and stops on SIGTERM with exit code 0", async () => {
+  test("serves from the executable alone, reads .env and stops on SIGTERM with exit code 0", async () => {
     writeFileSync(path.join(empty, ".env"), "POSTERN_PORT=0\nPOSTERN_DATA_DIR=./here\n");
     const child = spawn(executable, [], {
       cwd: empty,

@@ -1,4 +1,4 @@
-// The launcher finds the project's Bun wherever npm has left it, and says what to do where there is none.
+// The launcher finds the Bun that npm installed, or says how to install it.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
@@ -16,13 +16,13 @@ beforeAll(() => cpSync(BIN, path.join(root, "bin"), { recursive: true }));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 describe("bin/bun.js", () => {
-  test("says what to do where nothing is installed", () => {
+  test("says what to do if nothing is installed", () => {
     const { status, stderr } = launch("--version");
     expect(status).toBe(1);
     expect(stderr).toContain("Run `npm ci`");
   });
 
-  test("is not taken in by the text that stands for Bun where its install script was refused", () => {
+  test("ignores the placeholder file of an install without scripts", () => {
     const folder = path.join(modules, "bun", "bin");
     mkdirSync(folder, { recursive: true });
     writeFileSync(path.join(folder, "bun.exe"), "echo not run >&2\nexit 1\n", { mode: 0o755 });
@@ -36,7 +36,7 @@ describe("bin/bun.js", () => {
     expect(launch("--version")).toMatchObject({ status: 0, stdout: `${Bun.version}\n` });
   });
 
-  test("finds the program where the install script has put it", () => {
+  test("finds the program of the install script", () => {
     rmSync(path.join(modules, "@oven"), { recursive: true });
     const file = path.join(modules, "bun", "bin", "bun.exe");
     rmSync(file);
@@ -44,7 +44,7 @@ describe("bin/bun.js", () => {
     expect(launch("--version").status).toBe(0);
   });
 
-  test("hands on arguments and exit codes, and lets out more calls at once than Bun does by itself", () => {
+  test("passes arguments and exit codes on, and raises the limit of concurrent requests", () => {
     const script =
       "console.log(process.env.BUN_CONFIG_MAX_HTTP_REQUESTS, process.argv[1]); process.exit(7)";
     expect(launch("-e", script, "an argument")).toMatchObject({
@@ -67,7 +67,7 @@ describe("bin/postern.js", () => {
       env: { PATH: process.env["PATH"] ?? "", ...set },
     }).stdout.trim();
 
-  test("tells the collector of little memory, unless told of more", () => {
+  test("sets a small memory size for the garbage collector by default", () => {
     expect(memoryTold({})).toBe(String(512 * 1_048_576));
     expect(memoryTold({ BUN_JSC_forceRAMSize: "4294967296" })).toBe("4294967296");
   });

@@ -1,4 +1,4 @@
-// Runs the `postern` command as a user does: by the launcher, in a folder of its own, with nothing but the given settings.
+// Runs the `postern` command by the launcher, in a temporary folder, with only the given settings.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -25,7 +25,7 @@ export interface RunningProcess {
 
 const running = new Set<ChildProcess>();
 
-/** Ends what a test that failed has left running. */
+/** Kills the processes that a failed test left running. */
 export function stopAll(): void {
   for (const child of running) killAll(child);
 }
@@ -35,7 +35,7 @@ function killAll({ pid }: ChildProcess): void {
   if (pid !== undefined) process.kill(-pid, "SIGKILL");
 }
 
-/** An empty folder with everything that a gateway in it needs to be told. */
+/** An empty folder and the settings of a gateway in it. */
 export function createTempFolder(): {
   readonly folder: string;
   readonly settings: Settings;
@@ -57,7 +57,7 @@ export function runPostern(
   return startProcess(args, settings, cwd).ended;
 }
 
-/** Resolves when the gateway, or the simulator, says where it listens. */
+/** Resolves when the gateway or the simulator listens. */
 export async function startPostern(
   args: readonly string[],
   settings: Settings,

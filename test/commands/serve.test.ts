@@ -1,4 +1,4 @@
-// `postern serve`: how it starts, how it stops, and what keeps it from starting.
+// `postern serve`: startup, shutdown and startup errors.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
@@ -8,7 +8,7 @@ import { createTempFolder, runPostern, startPostern, stopPostern, stopAll } from
 const STARTUP_MAX_MS = 3_000;
 const tempFolder = createTempFolder();
 
-// The first run of a machine reads everything from the disk; it is not what is measured.
+// The first run reads all files from disk; it is not measured.
 beforeAll(async () => {
   await runPostern(["migrate"], tempFolder.settings);
 });
@@ -16,7 +16,7 @@ afterEach(stopAll);
 afterAll(tempFolder.remove);
 
 describe("postern serve", () => {
-  test("gives its first answer soon after its start", async () => {
+  test("responds soon after its start", async () => {
     const started = performance.now();
     const running = await startPostern([], tempFolder.settings);
     expect((await fetch(`${running.url}/readyz`)).status).toBe(200);
@@ -47,7 +47,7 @@ describe("postern serve", () => {
     expect(stdout).toContain('"event":"stopped"');
   });
 
-  test("lets an open stream come to its end when it drains, and charges it", async () => {
+  test("finishes and charges an open stream while it drains", async () => {
     const running = await startPostern(["serve"], tempFolder.settings);
     const { stream, account } = await openStream(running.url, "[[sim: chunks=20 pace=50]] go on");
     running.process.kill("SIGTERM");
@@ -61,7 +61,7 @@ describe("postern serve", () => {
     );
   });
 
-  test("settles a stream that it cuts off at the end of the drain, and leaves no hold", async () => {
+  test("settles a stream that is cut off at the end of the drain", async () => {
     const running = await startPostern(["serve"], {
       ...tempFolder.settings,
       POSTERN_DRAIN_SECONDS: "1",
@@ -89,7 +89,7 @@ describe("postern serve", () => {
     expect(performance.now() - asked).toBeWithin(900, 5_000);
   });
 
-  test("stops at once on a second signal that comes a while after the first", async () => {
+  test("stops immediately on a second signal a second later", async () => {
     const running = await startPostern(["serve"], tempFolder.settings);
     const slow = openSlowRequest(running.url);
     await slow.sent;
@@ -105,10 +105,12 @@ describe("postern serve", () => {
     const running = await startPostern(["serve"], tempFolder.settings);
     running.process.kill("SIGKILL");
     await running.exited;
-    expect(await fetch(running.url).then(String, () => "nobody listens")).toBe("nobody listens");
+    expect(await fetch(running.url).then(String, () => "connection refused")).toBe(
+      "connection refused",
+    );
   }, 10_000);
 
-  test("refuses a data folder that another process serves from, and says so", async () => {
+  test("refuses a data folder that another process uses", async () => {
     const running = await startPostern(["serve"], tempFolder.settings);
     const { code, stderr } = await runPostern(["serve"], tempFolder.settings);
     expect(code).toBe(1);
@@ -118,7 +120,7 @@ describe("postern serve", () => {
     await stopPostern(running);
   });
 
-  test("refuses a port that is taken, and says so", async () => {
+  test("refuses a port that is in use", async () => {
     const running = await startPostern(["serve"], tempFolder.settings);
     const other = createTempFolder();
     const { port } = new URL(running.url);
@@ -131,7 +133,7 @@ describe("postern serve", () => {
     await stopPostern(running);
   });
 
-  test("refuses an address that is not this machine's, and says which setting it is", async () => {
+  test("refuses a POSTERN_HOST that is not an address of this machine", async () => {
     for (const POSTERN_HOST of ["no-such-host.invalid", "192.0.2.1"]) {
       const { code, stderr } = await runPostern([], { ...tempFolder.settings, POSTERN_HOST });
       expect(`${code} ${stderr}`).toStartWith(
@@ -141,14 +143,14 @@ describe("postern serve", () => {
     }
   });
 
-  test("takes every way to write a loopback address for one", () => {
+  test("recognizes all forms of loopback addresses", () => {
     for (const host of ["127.0.0.1", "127.1.2.3", "localhost", "::1", "[::1]"])
       expect([host, isLoopback(host)]).toEqual([host, true]);
     for (const host of ["0.0.0.0", "::", "[::]", "10.0.0.1", "::11", "localhost.example.com"])
       expect([host, isLoopback(host)]).toEqual([host, false]);
   });
 
-  test("logs one JSON object a line where nobody watches, and readable lines when told", async () => {
+  test("logs JSON without a terminal, and text with POSTERN_LOG_FORM=text", async () => {
     const running = await startPostern(["serve"], tempFolder.settings);
     const { stdout } = await stopPostern(running);
     for (const line of stdout.trim().split("\n"))
@@ -162,7 +164,7 @@ describe("postern serve", () => {
     );
   });
 
-  test("says that it cannot reach its PostgreSQL, without the password; so does every other command", async () => {
+  test("reports an unreachable PostgreSQL without its password, as do other commands", async () => {
     const settings = {
       ...tempFolder.settings,
       DATABASE_URL: "postgres://postern:hunter2@127.0.0.1:1/postern",
@@ -177,7 +179,7 @@ describe("postern serve", () => {
     }
   });
 
-  test("says which setting is wrong where a password was not written as an address has it", async () => {
+  test("reports DATABASE_URL if its password is not percent-encoded", async () => {
     const { code, stderr } = await runPostern(["serve"], {
       ...tempFolder.settings,
       DATABASE_URL: "postgres://postern:hunter#2@127.0.0.1/postern",
@@ -188,7 +190,7 @@ describe("postern serve", () => {
   });
 });
 
-/** A chat of a new account whose first bytes have come. */
+/** A stream of a new account; its response headers have arrived. */
 async function openStream(url: string, content: string) {
   const headers = { "content-type": "application/json" };
   const made = await fetch(`${url}/v1/accounts`, { method: "POST", headers, body: "{}" });
@@ -207,7 +209,7 @@ async function openStream(url: string, content: string) {
   return { stream, account: String(account.id) };
 }
 
-/** A request whose body stops half-way until it is told to go on. */
+/** A request that sends half of its body until `finish` is called. */
 function openSlowRequest(url: string) {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -230,5 +232,5 @@ async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
     if (await holds()) return;
     await Bun.sleep(20);
   }
-  throw new Error("it did not come true in time");
+  throw new Error("the condition was not met in time");
 }

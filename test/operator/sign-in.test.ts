@@ -211,8 +211,8 @@ describeEachStore((kind) => {
         },
       );
       for (const overrides of [
-        { ...as(OPERATOR_EMAIL), signedBy: "a stranger" },
-        { ...as(OPERATOR_EMAIL), signedBy: "nobody" },
+        { ...as(OPERATOR_EMAIL), signedBy: "foreign key" },
+        { ...as(OPERATOR_EMAIL), signedBy: "none" },
         { claims: { email: OPERATOR_EMAIL, nonce: "another" } },
         { claims: { email: OPERATOR_EMAIL, aud: "another" } },
       ] as const satisfies readonly IssuerOverrides[])

@@ -1,14 +1,14 @@
-// An identity provider that can be told to lie. It signs in at once whoever it is set to, checks PKCE as a real one
-// would, and lets a test spoil any part of the answer.
+// A fake OpenID Connect issuer. It signs in without a page, checks PKCE, and lets a test override any part of the
+// response.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createHash } from "node:crypto";
 
 export interface IssuerOverrides {
-  /** Claims that replace those of the honest ID token; undefined takes one out. */
+  /** Claims that replace those of the valid ID token; undefined removes one. */
   claims?: Record<string, unknown>;
   userinfo?: Record<string, unknown>;
-  signedBy?: "itself" | "a stranger" | "nobody";
+  signedBy?: "issuer" | "foreign key" | "none";
   /** The error that the authorization endpoint sends back. */
   error?: string;
   isDown?: boolean;
@@ -107,12 +107,12 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
   }
 
   async function signed(claims: Record<string, unknown>): Promise<string> {
-    const by = fakeIssuer.overrides.signedBy ?? "itself";
-    const header = by === "nobody" ? { alg: "none" } : { alg: "ES256", kid: "k" };
+    const by = fakeIssuer.overrides.signedBy ?? "issuer";
+    const header = by === "none" ? { alg: "none" } : { alg: "ES256", kid: "k" };
     const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString("base64url");
     const text = `${encode(header)}.${encode(claims)}`;
-    if (by === "nobody") return `${text}.`;
-    const key = by === "itself" ? own.privateKey : foreign.privateKey;
+    if (by === "none") return `${text}.`;
+    const key = by === "issuer" ? own.privateKey : foreign.privateKey;
     const signature = await crypto.subtle.sign(
       { name: "ECDSA", hash: "SHA-256" },
       key,

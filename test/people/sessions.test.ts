@@ -1,4 +1,4 @@
-// Sessions: how they are carried, and every way in which they end.
+// The session cookie, the list of sessions and every way to end one.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { deriveKey, fingerprint } from "../../src/base/encryption.ts";
@@ -22,7 +22,7 @@ describeEachStore((kind, open) => {
     const isIn = async (browser: { go: (path: string) => Promise<Response> }) =>
       (await browser.go("/sessions")).status === 200;
 
-    test("on https the cookie is bound to the host and to https", async () => {
+    test("binds the cookie to the host on https", async () => {
       const secure = createHarness(store.db, { baseUrl: "https://gateway.test" });
       const browser = await signedIn(secure, { email });
       expect([...browser.cookies.keys()]).toEqual(["__Host-postern_session"]);
@@ -40,7 +40,7 @@ describeEachStore((kind, open) => {
       );
     });
 
-    test("the store holds no token", async () => {
+    test("stores only the fingerprint of the token", async () => {
       const browser = await signedIn(harness, { email });
       const token = browser.cookies.get("postern_session") ?? "missing";
       const rows = await store.db.all("select hash from session where person_id = ?", [
@@ -50,7 +50,7 @@ describeEachStore((kind, open) => {
       expect(rows.map((row) => row["hash"])).toEqual([hash]);
     });
 
-    test("idle for twelve hours ends it, use keeps it alive", async () => {
+    test("ends after twelve hours without use", async () => {
       const browser = await signedIn(harness, { email });
       harness.clock.now += IDLE_MS - 1;
       expect(await isIn(browser)).toBe(true);
@@ -60,7 +60,7 @@ describeEachStore((kind, open) => {
       expect(await isIn(browser)).toBe(false);
     });
 
-    test("a week ends it, used or not", async () => {
+    test("ends after a week, even if used", async () => {
       const browser = await signedIn(harness, { email });
       for (let at = 0; at + IDLE_MS / 2 < LIFETIME_MS; at += IDLE_MS / 2) {
         harness.clock.now = T0 + at;
@@ -70,7 +70,7 @@ describeEachStore((kind, open) => {
       expect(await isIn(browser)).toBe(false);
     });
 
-    test("signing in again replaces it", async () => {
+    test("is replaced by the next sign-in", async () => {
       const browser = await signedIn(harness, { email });
       const token = browser.cookies.get("postern_session") ?? "";
       const cookie = await store.db.write((tx) =>
@@ -86,7 +86,7 @@ describeEachStore((kind, open) => {
       expect(await isIn(browser)).toBe(false);
     });
 
-    test("they are listed, and each can be ended, by their own person alone", async () => {
+    test("lists the sessions of a person, who can end each", async () => {
       const [first, second, third, eve] = [
         await signedIn(harness, { email }),
         await signedIn(harness, { email }),
@@ -114,7 +114,7 @@ describeEachStore((kind, open) => {
       expect([await isIn(first), await isIn(third), await isIn(eve)]).toEqual([true, false, true]);
     });
 
-    test("signing out needs this site's own form", async () => {
+    test("rejects a forged sign-out", async () => {
       const browser = await signedIn(harness, { email });
       const csrf = csrfOf(await browser.visit("/signout"));
       const evil = { "sec-fetch-site": "cross-site" };
@@ -133,14 +133,14 @@ describeEachStore((kind, open) => {
       expect((await browser.post("/signout", { csrf }, evil)).status).toBe(403);
     });
 
-    test("a stranger is sent to sign in, and back to where they were", async () => {
+    test("redirects to sign-in with the return path", async () => {
       const { cookies, go } = await signedIn(harness, { email });
       cookies.set("postern_session", "x".repeat(43));
       const answer = await go("/sessions?a=1");
       expect(answer.headers.get("location")).toBe("/signin?return_to=%2Fsessions%3Fa%3D1");
     });
 
-    test("what nobody can use is forgotten", async () => {
+    test("deletes expired sessions", async () => {
       const browser = await signedIn(harness, { email });
       await store.db.write((tx) => sweepSessions(tx, T0 + 2 * LIFETIME_MS + 1));
       const { personId } = browser.session;
