@@ -60,8 +60,8 @@ export function withQuery(
   path: string,
   query: Readonly<Record<string, string | undefined>>,
 ): string {
-  const given = Object.entries(query).flatMap(([name, value]) =>
+  const defined = Object.entries(query).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, value]],
   );
-  return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`;
+  return defined.length === 0 ? path : `${path}?${new URLSearchParams(defined).toString()}`;
 }

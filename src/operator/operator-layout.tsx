@@ -174,10 +174,10 @@ export function OlderLink({
   readonly cursor: string | null;
 }): Child {
   if (cursor === null) return null;
-  const given = Object.entries(query).flatMap(([name, value]) =>
+  const defined = Object.entries(query).flatMap(([name, value]) =>
     value === undefined || value === "" ? [] : [[name, value]],
   );
-  const search = new URLSearchParams([...given, ["cursor", cursor]]);
+  const search = new URLSearchParams([...defined, ["cursor", cursor]]);
   return (
     <p>
       <a href={`${path}?${search.toString()}`}>Older</a>

@@ -9,7 +9,7 @@ const CREDITS_PER_CENT = 10_000;
 const FEE_PERCENT = 5;
 const PER_CENT = 100;
 
-/** 5 % of the amount, rounded half up. */
+/** 5% of the amount, rounded half up. */
 export function feeOf(amountCents: number): number {
   return Math.floor((amountCents * FEE_PERCENT + PER_CENT / 2) / PER_CENT);
 }

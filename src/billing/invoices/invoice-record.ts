@@ -16,7 +16,7 @@ export const InvoiceRecord = z
     amount_usd: z.number().meta({ description: "The price of the credits." }),
     fee_usd: z
       .number()
-      .meta({ description: "The platform fee: 5 % of the amount, rounded half up to cents." }),
+      .meta({ description: "The platform fee: 5% of the amount, rounded half up to cents." }),
     tax_usd: z
       .number()
       .meta({ description: "0 until the invoice is paid: tax depends on the payer's address." }),

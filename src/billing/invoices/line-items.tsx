@@ -40,7 +40,7 @@ export function purchaseLineItems({
 }: Pick<Invoice, "amountCents" | "feeCents">): readonly LineItem[] {
   return [
     [`${creditsOfCents(amountCents).toLocaleString("en-US")} credits`, formatCents(amountCents)],
-    ["Platform fee, 5 %", formatCents(feeCents)],
+    ["Platform fee (5%)", formatCents(feeCents)],
   ];
 }
 

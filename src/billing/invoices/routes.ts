@@ -82,7 +82,7 @@ function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined)
     id: "createInvoice",
     summary: "Create an invoice to buy credits",
     description:
-      "One US dollar buys 1,000,000 credits. A platform fee of 5 % and, where it applies, tax are added. This call charges nothing: a person pays at `pay_url`, and the credits are added when the invoice is `paid`. Send an `Idempotency-Key`, so that a retry does not create a second invoice.",
+      "One US dollar buys 1,000,000 credits. A platform fee of 5% and, where it applies, tax are added. This call charges nothing: a person pays at `pay_url`, and the credits are added when the invoice is `paid`. Send an `Idempotency-Key`, so that a retry does not create a second invoice.",
     body: NewInvoiceBody,
     requestExample: { amount_usd: 10 },
     responses: {

@@ -15,7 +15,7 @@ const USAGE_DAYS = 30;
 
 export interface Overview {
   readonly balance: Balance;
-  /** Why the workspace makes no calls. */
+  /** Undefined if the workspace is not frozen. */
   readonly freeze: Freeze | undefined;
   readonly topUp: AutoTopUpSummary;
   readonly days: readonly UsageSum[];

@@ -198,20 +198,20 @@ function TransferTable({ transfers }: { readonly transfers: readonly AccountTran
         { name: "Balance change", isNumber: true },
         { name: "Reason" },
       ]}
-      rows={transfers.map((one) => [
-        formatDateTime(one.at),
+      rows={transfers.map((transfer) => [
+        formatDateTime(transfer.at),
         <>
-          {one.kind.replaceAll("_", " ")}
-          <span class="type">{one.id}</span>
+          {transfer.kind.replaceAll("_", " ")}
+          <span class="type">{transfer.id}</span>
         </>,
-        `${one.from} → ${one.to}`,
-        formatUsd(one.amount),
-        one.balanceChange === 0n
+        `${transfer.from} → ${transfer.to}`,
+        formatUsd(transfer.amount),
+        transfer.balanceChange === 0n
           ? "–"
-          : one.balanceChange > 0n
-            ? `+${formatUsd(one.balanceChange)}`
-            : formatUsd(one.balanceChange),
-        one.memo ?? "",
+          : transfer.balanceChange > 0n
+            ? `+${formatUsd(transfer.balanceChange)}`
+            : formatUsd(transfer.balanceChange),
+        transfer.memo ?? "",
       ])}
     />
   );

@@ -122,13 +122,13 @@ function ProviderCostTable({
             { name: "Output tokens", isNumber: true },
             { name: "Cost", isNumber: true },
           ]}
-          rows={costs.map((one) => [
-            one.model,
-            one.provider,
-            formatInteger(one.calls),
-            formatInteger(one.inputTokens),
-            formatInteger(one.outputTokens),
-            formatUsd(one.cost),
+          rows={costs.map((cost) => [
+            cost.model,
+            cost.provider,
+            formatInteger(cost.calls),
+            formatInteger(cost.inputTokens),
+            formatInteger(cost.outputTokens),
+            formatUsd(cost.cost),
           ])}
           footer={[
             "Total",
@@ -146,9 +146,9 @@ function ProviderCostTable({
 
 function sumField(
   costs: readonly ProviderCost[],
-  of: "calls" | "inputTokens" | "outputTokens",
+  field: "calls" | "inputTokens" | "outputTokens",
 ): number {
-  return costs.reduce((sum, one) => sum + one[of], 0);
+  return costs.reduce((sum, cost) => sum + cost[field], 0);
 }
 
 function ProcessorTable({ report }: { readonly report: Report }): Child {

@@ -81,7 +81,7 @@ for (const store of ["sqlite", "postgres"] as const)
       const response = await showPrice("33.33");
       expect(response.status).toBe(200);
       const text = textOf(response);
-      for (const part of ["33,330,000 credits $33.33", "fee, 5 % $1.67", "Total before tax $35.00"])
+      for (const part of ["33,330,000 credits $33.33", "fee (5%) $1.67", "Total before tax $35.00"])
         expect(text).toContain(part);
       expect(await invoices()).toEqual([]);
     });

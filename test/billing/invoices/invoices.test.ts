@@ -29,7 +29,7 @@ setDefaultTimeout(60_000);
 const CREATE = ["POST", "/v1/billing/invoice"] as const;
 const HALF_DOLLAR = { POSTERN_INVOICE_MIN_USD: "0.50" };
 
-/** Amount, fee, total. The fee is 5 %, rounded half up. */
+/** Amount, fee, total. The fee is 5%, rounded half up. */
 const FEES: readonly (readonly [amount: string, fee: number, total: number])[] = [
   ["0.50", 0.03, 0.53],
   ["0.51", 0.03, 0.54],
@@ -114,7 +114,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     expect(read.body).toEqual({ ...response.body });
   });
 
-  test("charges a fee of 5 %, rounded half up, for amounts as numbers and as strings", async () => {
+  test("charges a fee of 5%, rounded half up, for amounts as numbers and as strings", async () => {
     const payer = await registerAccount(gateway);
     for (const [amount, fee, total] of FEES) {
       for (const usd of [amount, Number(amount)]) {
@@ -129,7 +129,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     }
   });
 
-  test("the fee of every amount is 5 % to the nearest cent", () => {
+  test("the fee of every amount is 5% to the nearest cent", () => {
     for (let cents = 50; cents <= 2_500_000; cents += cents < 30_000 ? 1 : 997) {
       const error = BigInt(feeOf(cents)) * 20n - BigInt(cents);
       expect(error > -10n && error <= 10n).toBe(true);
