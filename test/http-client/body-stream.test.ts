@@ -15,124 +15,125 @@ import {
   cancelRead,
   takeIfComplete,
 } from "../../src/http-client/body-stream.ts";
+import { eventually } from "../support/eventually.ts";
 import { rejectionMessage } from "../support/rejection.ts";
-import { waitUntil, advanceClock } from "./scripted-server.ts";
+import { advanceClock, untilStable } from "./scripted-server.ts";
 
 interface StreamHarness {
   readonly stream: BodyStream;
   readonly push: (text: string) => void;
-  readonly end: (whole?: boolean) => void;
-  /** What was done to where it comes from, in its order. */
-  readonly done: string[];
+  readonly end: (isComplete?: boolean) => void;
+  /** The calls of the flow control, in order. */
+  readonly calls: string[];
 }
 
 function openStreamHarness(): StreamHarness {
-  const done: string[] = [];
+  const calls: string[] = [];
   const stream = createBodyStream({
-    pause: () => done.push("pause"),
-    resume: () => done.push("resume"),
-    cancel: () => done.push("hang up"),
+    pause: () => calls.push("pause"),
+    resume: () => calls.push("resume"),
+    cancel: () => calls.push("cancel"),
   });
   return {
     stream,
     push: (text) => push(stream, Buffer.from(text)),
-    end: (whole = true) => endBodyStream(stream, whole),
-    done,
+    end: (isComplete = true) => endBodyStream(stream, isComplete),
+    calls,
   };
 }
 
-/** A reader that keeps what it is given. */
-function createRecordingHandler(onPiece?: (text: string) => void) {
-  const notes: string[] = [];
-  const reader: BodyHandler = {
+/** A handler that records what it receives. */
+function createRecordingHandler(onText?: (text: string) => void) {
+  const received: string[] = [];
+  const handler: BodyHandler = {
     onData: (bytes) => {
       const text = Buffer.from(bytes).toString();
-      notes.push(text);
-      onPiece?.(text);
+      received.push(text);
+      onText?.(text);
     },
-    onEnd: (whole) => notes.push(whole ? "(whole)" : "(cut)"),
+    onEnd: (isComplete) => received.push(isComplete ? "(complete)" : "(truncated)"),
   };
-  return { notes, reader };
+  return { received, handler };
 }
 
 const next = async ({ stream }: Pick<StreamHarness, "stream">): Promise<string | undefined> => {
-  const piece = await nextChunk(stream);
-  return piece === undefined ? undefined : Buffer.from(piece).toString();
+  const part = await nextChunk(stream);
+  return part === undefined ? undefined : Buffer.from(part).toString();
 };
 const kib = (size: number): string => "x".repeat(size * 1_024);
 
-describe("an inflow that is asked", () => {
-  test("gives what waited, then what comes, then its end, again and again", async () => {
-    const tap = openStreamHarness();
-    tap.push("a");
-    tap.push("b");
-    expect(await next(tap)).toBe("a");
-    expect(await next(tap)).toBe("b");
-    const later = next(tap);
-    tap.push("c");
+describe("nextChunk", () => {
+  test("returns unread chunks, then new ones, then undefined", async () => {
+    const harness = openStreamHarness();
+    harness.push("a");
+    harness.push("b");
+    expect(await next(harness)).toBe("a");
+    expect(await next(harness)).toBe("b");
+    const later = next(harness);
+    harness.push("c");
     expect(await later).toBe("c");
-    const last = next(tap);
-    tap.end();
+    const last = next(harness);
+    harness.end();
     expect(await last).toBeUndefined();
-    expect(await next(tap)).toBeUndefined();
-    expect(tap.done).toEqual([]);
+    expect(await next(harness)).toBeUndefined();
+    expect(harness.calls).toEqual([]);
   });
 
-  test("gives what waited before it says that it was cut, and then says so every time", async () => {
-    const tap = openStreamHarness();
-    tap.push("a");
-    tap.end(false);
-    expect(await next(tap)).toBe("a");
-    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was truncated");
-    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was truncated");
+  test("returns unread chunks of a truncated body before it rejects", async () => {
+    const harness = openStreamHarness();
+    harness.push("a");
+    harness.end(false);
+    expect(await next(harness)).toBe("a");
+    expect(await rejectionMessage(nextChunk(harness.stream))).toBe("the reply was truncated");
+    expect(await rejectionMessage(nextChunk(harness.stream))).toBe("the reply was truncated");
   });
 
-  test("says to whoever waits that it was cut", async () => {
-    const tap = openStreamHarness();
-    const waiting = next(tap);
-    tap.end(false);
+  test("rejects a pending read when the body is truncated", async () => {
+    const harness = openStreamHarness();
+    const waiting = next(harness);
+    harness.end(false);
     expect(await rejectionMessage(waiting)).toBe("the reply was truncated");
   });
 
-  test("keeps to its first end", async () => {
-    const tap = openStreamHarness();
-    tap.end();
-    tap.end(false);
-    expect(await next(tap)).toBeUndefined();
+  test("ignores a second end", async () => {
+    const harness = openStreamHarness();
+    harness.end();
+    harness.end(false);
+    expect(await next(harness)).toBeUndefined();
   });
 
-  test("reads nothing more while 256 KiB wait, and reads on when they do not", async () => {
-    const tap = openStreamHarness();
-    for (let count = 0; count < 4; count++) tap.push(kib(64));
-    expect(tap.done).toEqual([]);
-    tap.push("one more");
-    tap.push("what was on its way");
-    expect(tap.done).toEqual(["pause"]);
-    await next(tap);
-    expect(tap.done).toEqual(["pause", "resume"]);
-    for (let count = 0; count < 3; count++) await next(tap);
-    expect(await next(tap)).toBe("one more");
-    expect(await next(tap)).toBe("what was on its way");
-    expect(tap.done).toEqual(["pause", "resume"]);
+  test("pauses the source above 256 KiB of unread chunks", async () => {
+    const harness = openStreamHarness();
+    for (let count = 0; count < 4; count++) harness.push(kib(64));
+    expect(harness.calls).toEqual([]);
+    harness.push("one more");
+    harness.push("in flight");
+    expect(harness.calls).toEqual(["pause"]);
+    await next(harness);
+    expect(harness.calls).toEqual(["pause", "resume"]);
+    for (let count = 0; count < 3; count++) await next(harness);
+    expect(await next(harness)).toBe("one more");
+    expect(await next(harness)).toBe("in flight");
+    expect(harness.calls).toEqual(["pause", "resume"]);
   });
 });
 
-describe("an inflow that is asked for all of it", () => {
+describe("takeIfComplete", () => {
   const textOf = (bytes: Uint8Array | undefined): string | undefined =>
     bytes === undefined ? undefined : Buffer.from(bytes).toString();
 
-  test("gives it where it has come to its end, once, and is at its end then", async () => {
-    for (const pieces of [["abc"], ["a", "b", "c"], []]) {
+  test("returns the body of an ended stream once", async () => {
+    for (const parts of [["abc"], ["a", "b", "c"], []]) {
       const { stream, push, end } = openStreamHarness();
-      for (const one of pieces) push(one);
+      for (const part of parts) push(part);
       end();
-      expect(textOf(takeIfComplete(stream, 3))).toBe(pieces.join(""));
+      expect(textOf(takeIfComplete(stream, 3))).toBe(parts.join(""));
       expect(textOf(takeIfComplete(stream, 3))).toBe("");
       expect(await nextChunk(stream)).toBeUndefined();
     }
   });
 
-  test("gives nothing and keeps everything while more may come, where it was cut, and beyond the bound", async () => {
+  test("returns undefined for open, truncated and too long bodies, and keeps their chunks", async () => {
     const [open, cut, long] = [openStreamHarness(), openStreamHarness(), openStreamHarness()];
     for (const { push } of [open, cut, long]) push("abc");
     cut.end(false);
@@ -145,240 +146,245 @@ describe("an inflow that is asked for all of it", () => {
     expect(textOf(takeIfComplete(open.stream, 9))).toBe("");
   });
 
-  test("gives nothing of what flows to a reader", () => {
+  test("returns undefined for a piped stream", () => {
     const { stream, push, end } = openStreamHarness();
-    const { notes, reader } = createRecordingHandler();
-    pipeTo(stream, reader);
+    const { received, handler } = createRecordingHandler();
+    pipeTo(stream, handler);
     push("abc");
     end();
     expect(takeIfComplete(stream, 9)).toBeUndefined();
-    expect(notes).toContain("abc");
+    expect(received).toContain("abc");
   });
 });
 
-describe("an inflow that flows", () => {
-  test("hands on what waited, then every piece at once, then its end", () => {
-    const tap = openStreamHarness();
-    tap.push("a");
-    tap.push("b");
-    const { notes, reader } = createRecordingHandler();
-    pipeTo(tap.stream, reader);
-    expect(notes).toEqual(["a", "b"]);
-    tap.push("c");
-    expect(notes).toEqual(["a", "b", "c"]);
-    tap.end();
-    expect(notes).toEqual(["a", "b", "c", "(whole)"]);
+describe("pipeTo", () => {
+  test("passes on unread chunks, then new ones, then the end", () => {
+    const harness = openStreamHarness();
+    harness.push("a");
+    harness.push("b");
+    const { received, handler } = createRecordingHandler();
+    pipeTo(harness.stream, handler);
+    expect(received).toEqual(["a", "b"]);
+    harness.push("c");
+    expect(received).toEqual(["a", "b", "c"]);
+    harness.end();
+    expect(received).toEqual(["a", "b", "c", "(complete)"]);
   });
 
-  test("tells an end that came before", () => {
-    for (const whole of [true, false]) {
-      const tap = openStreamHarness();
-      tap.push("a");
-      tap.end(whole);
-      const { notes, reader } = createRecordingHandler();
-      pipeTo(tap.stream, reader);
-      expect(notes).toEqual(["a", whole ? "(whole)" : "(cut)"]);
+  test("reports an earlier end", () => {
+    for (const isComplete of [true, false]) {
+      const harness = openStreamHarness();
+      harness.push("a");
+      harness.end(isComplete);
+      const { received, handler } = createRecordingHandler();
+      pipeTo(harness.stream, handler);
+      expect(received).toEqual(["a", isComplete ? "(complete)" : "(truncated)"]);
     }
   });
 
-  test("reads on where it had stopped because nobody asked", () => {
-    const tap = openStreamHarness();
-    tap.push(kib(300));
-    expect(tap.done).toEqual(["pause"]);
-    pipeTo(tap.stream, createRecordingHandler().reader);
-    expect(tap.done).toEqual(["pause", "resume"]);
+  test("resumes a source that was paused for unread chunks", () => {
+    const harness = openStreamHarness();
+    harness.push(kib(300));
+    expect(harness.calls).toEqual(["pause"]);
+    pipeTo(harness.stream, createRecordingHandler().handler);
+    expect(harness.calls).toEqual(["pause", "resume"]);
   });
 
-  test("pauses and resumes, and does neither when it has ended", () => {
-    const tap = openStreamHarness();
-    pipeTo(tap.stream, createRecordingHandler().reader);
-    pauseBodyStream(tap.stream);
-    resumeBodyStream(tap.stream);
-    expect(tap.done).toEqual(["pause", "resume"]);
-    tap.end();
-    pauseBodyStream(tap.stream);
-    resumeBodyStream(tap.stream);
-    expect(tap.done).toEqual(["pause", "resume"]);
+  test("pauses and resumes the source until the stream ends", () => {
+    const harness = openStreamHarness();
+    pipeTo(harness.stream, createRecordingHandler().handler);
+    pauseBodyStream(harness.stream);
+    resumeBodyStream(harness.stream);
+    expect(harness.calls).toEqual(["pause", "resume"]);
+    harness.end();
+    pauseBodyStream(harness.stream);
+    resumeBodyStream(harness.stream);
+    expect(harness.calls).toEqual(["pause", "resume"]);
   });
 
-  test("hands a piece that was still awaited to the reader, not to who asked before", async () => {
-    const tap = openStreamHarness();
-    let early: string | undefined = "nothing";
-    void next(tap).then((text) => {
+  test("gives a pending chunk to the handler instead of the pending read", async () => {
+    const harness = openStreamHarness();
+    let early: string | undefined = "pending";
+    void next(harness).then((text) => {
       early = text;
     });
-    const { notes, reader } = createRecordingHandler();
-    pipeTo(tap.stream, reader);
-    tap.push("late");
-    tap.end();
+    const { received, handler } = createRecordingHandler();
+    pipeTo(harness.stream, handler);
+    harness.push("late");
+    harness.end();
+    // Time for the pending read to resolve by mistake.
     await Bun.sleep(1);
-    expect(notes).toEqual(["late", "(whole)"]);
-    expect(early).toBe("nothing");
+    expect(received).toEqual(["late", "(complete)"]);
+    expect(early).toBe("pending");
   });
 
-  test("keeps a piece that comes after its asker gave up, for whoever reads on", async () => {
+  test("keeps the chunk of an abandoned read for the next reader", async () => {
     for (const reads of ["next", "flow"]) {
-      const tap = openStreamHarness();
-      void nextChunk(tap.stream);
-      cancelRead(tap.stream);
-      tap.push("late");
-      tap.end();
-      const { notes, reader } = createRecordingHandler();
-      if (reads === "flow") pipeTo(tap.stream, reader);
-      else notes.push((await next(tap)) ?? "(nothing)");
-      expect(notes[0]).toBe("late");
+      const harness = openStreamHarness();
+      void nextChunk(harness.stream);
+      cancelRead(harness.stream);
+      harness.push("late");
+      harness.end();
+      const { received, handler } = createRecordingHandler();
+      if (reads === "flow") pipeTo(harness.stream, handler);
+      else received.push((await next(harness)) ?? "(nothing)");
+      expect(received[0]).toBe("late");
     }
   });
 
-  test("lets a reader hang up in the midst of what waited, and tells it nothing more", () => {
-    const tap = openStreamHarness();
-    for (const text of ["a", "b", "c"]) tap.push(text);
-    const { notes, reader } = createRecordingHandler((text) => {
-      if (text === "b") cancelBodyStream(tap.stream);
+  test("stops when the handler cancels the stream during unread chunks", () => {
+    const harness = openStreamHarness();
+    for (const text of ["a", "b", "c"]) harness.push(text);
+    const { received, handler } = createRecordingHandler((text) => {
+      if (text === "b") cancelBodyStream(harness.stream);
     });
-    pipeTo(tap.stream, reader);
-    tap.push("d");
-    tap.end(false);
-    expect(notes).toEqual(["a", "b"]);
-    expect(tap.done).toEqual(["hang up"]);
+    pipeTo(harness.stream, handler);
+    harness.push("d");
+    harness.end(false);
+    expect(received).toEqual(["a", "b"]);
+    expect(harness.calls).toEqual(["cancel"]);
   });
 
-  test("lets a reader be followed by another in the midst of what waited: each piece comes once, and one end", () => {
+  test("lets the handler pipe to another one during unread chunks", () => {
     for (const ended of [false, true]) {
-      const tap = openStreamHarness();
-      for (const text of ["a", "b", "c"]) tap.push(text);
-      if (ended) tap.end();
+      const harness = openStreamHarness();
+      for (const text of ["a", "b", "c"]) harness.push(text);
+      if (ended) harness.end();
       const second = createRecordingHandler();
       const first = createRecordingHandler((text) => {
-        if (text === "b") pipeTo(tap.stream, second.reader);
+        if (text === "b") pipeTo(harness.stream, second.handler);
       });
-      pipeTo(tap.stream, first.reader);
-      if (!ended) tap.end();
-      expect(first.notes).toEqual(["a", "b"]);
-      expect(second.notes).toEqual(["c", "(whole)"]);
+      pipeTo(harness.stream, first.handler);
+      if (!ended) harness.end();
+      expect(first.received).toEqual(["a", "b"]);
+      expect(second.received).toEqual(["c", "(complete)"]);
     }
   });
 
-  test("lets a reader release it in the midst of what waited", () => {
-    const tap = openStreamHarness();
-    for (const text of ["a", "b", "c"]) tap.push(text);
-    const { notes, reader } = createRecordingHandler((text) => {
-      if (text === "b") drainOrCancel(tap.stream);
+  test("lets the handler drain the stream during unread chunks", () => {
+    const harness = openStreamHarness();
+    for (const text of ["a", "b", "c"]) harness.push(text);
+    const { received, handler } = createRecordingHandler((text) => {
+      if (text === "b") drainOrCancel(harness.stream);
     });
-    pipeTo(tap.stream, reader);
-    tap.end();
-    expect(notes).toEqual(["a", "b"]);
-    expect(tap.done).toEqual([]);
+    pipeTo(harness.stream, handler);
+    harness.end();
+    expect(received).toEqual(["a", "b"]);
+    expect(harness.calls).toEqual([]);
   });
 });
 
-describe("an inflow that is cancelled", () => {
-  test("hangs up once, forgets what waited, and says to whoever asks that it was cut", async () => {
-    const tap = openStreamHarness();
-    tap.push("a");
-    cancelBodyStream(tap.stream);
-    cancelBodyStream(tap.stream);
-    expect(tap.done).toEqual(["hang up"]);
-    expect(await rejectionMessage(nextChunk(tap.stream))).toBe("the reply was truncated");
+describe("cancelBodyStream", () => {
+  test("cancels the source once and rejects reads", async () => {
+    const harness = openStreamHarness();
+    harness.push("a");
+    cancelBodyStream(harness.stream);
+    cancelBodyStream(harness.stream);
+    expect(harness.calls).toEqual(["cancel"]);
+    expect(await rejectionMessage(nextChunk(harness.stream))).toBe("the reply was truncated");
   });
 
-  test("does not leave anybody waiting", async () => {
-    const tap = openStreamHarness();
-    const waiting = next(tap);
-    cancelBodyStream(tap.stream);
+  test("rejects a pending read", async () => {
+    const harness = openStreamHarness();
+    const waiting = next(harness);
+    cancelBodyStream(harness.stream);
     expect(await rejectionMessage(waiting)).toBe("the reply was truncated");
   });
 
-  test("has nothing to hang up when it has ended", () => {
-    const tap = openStreamHarness();
-    tap.end();
-    cancelBodyStream(tap.stream);
-    expect(tap.done).toEqual([]);
+  test("does not cancel an ended source", () => {
+    const harness = openStreamHarness();
+    harness.end();
+    cancelBodyStream(harness.stream);
+    expect(harness.calls).toEqual([]);
   });
 });
 
-describe("an inflow that is released", () => {
-  test("may end by itself", async () => {
-    const tap = openStreamHarness();
-    drainOrCancel(tap.stream);
-    tap.push("data: [DONE]");
-    tap.end();
+describe("drainOrCancel", () => {
+  test("lets the stream end", async () => {
+    const harness = openStreamHarness();
+    drainOrCancel(harness.stream);
+    harness.push("data: [DONE]");
+    harness.end();
     await advanceClock(60_000);
-    expect(tap.done).toEqual([]);
+    expect(harness.calls).toEqual([]);
   });
 
-  test("reads on where it was paused, in order that it can end", () => {
-    const tap = openStreamHarness();
-    pipeTo(tap.stream, createRecordingHandler().reader);
-    pauseBodyStream(tap.stream);
-    drainOrCancel(tap.stream);
-    expect(tap.done).toEqual(["pause", "resume"]);
+  test("resumes a paused source", () => {
+    const harness = openStreamHarness();
+    pipeTo(harness.stream, createRecordingHandler().handler);
+    pauseBodyStream(harness.stream);
+    drainOrCancel(harness.stream);
+    expect(harness.calls).toEqual(["pause", "resume"]);
   });
 
-  test("is hung up half a second later where it does not end", async () => {
-    const tap = openStreamHarness();
-    drainOrCancel(tap.stream);
+  test("cancels after half a second", async () => {
+    const harness = openStreamHarness();
+    drainOrCancel(harness.stream);
     await advanceClock(100);
-    expect(tap.done).toEqual([]);
+    expect(harness.calls).toEqual([]);
     await advanceClock(501);
-    expect(tap.done).toEqual(["hang up"]);
+    expect(harness.calls).toEqual(["cancel"]);
   });
 
-  test("is hung up at once where 64 KiB do not end it", () => {
-    const tap = openStreamHarness();
-    drainOrCancel(tap.stream);
-    tap.push(kib(64));
-    expect(tap.done).toEqual([]);
-    tap.push("x");
-    tap.push("x");
-    expect(tap.done).toEqual(["hang up"]);
+  test("cancels above 64 KiB", () => {
+    const harness = openStreamHarness();
+    drainOrCancel(harness.stream);
+    harness.push(kib(64));
+    expect(harness.calls).toEqual([]);
+    harness.push("x");
+    harness.push("x");
+    expect(harness.calls).toEqual(["cancel"]);
   });
 
-  test("counts what had waited as well", () => {
-    const tap = openStreamHarness();
-    tap.push(kib(65));
-    drainOrCancel(tap.stream);
-    expect(tap.done).toEqual(["hang up"]);
+  test("counts unread chunks", () => {
+    const harness = openStreamHarness();
+    harness.push(kib(65));
+    drainOrCancel(harness.stream);
+    expect(harness.calls).toEqual(["cancel"]);
   });
 
-  test("has nothing to do when it has ended", async () => {
-    const tap = openStreamHarness();
-    tap.push("a");
-    tap.end();
-    drainOrCancel(tap.stream);
-    expect(tap.done).toEqual([]);
+  test("does nothing for an ended stream", async () => {
+    const harness = openStreamHarness();
+    harness.push("a");
+    harness.end();
+    drainOrCancel(harness.stream);
+    expect(harness.calls).toEqual([]);
   });
 });
 
-describe("the inflow of a body that the runtime reads", () => {
-  const bodyOf = (pieces: readonly string[], breaks = false): ReadableStream<Uint8Array> => {
-    const left = [...pieces];
+describe("bodyStreamFrom", () => {
+  const bodyOf = (parts: readonly string[], breaks = false): ReadableStream<Uint8Array> => {
+    const left = [...parts];
     return new ReadableStream({
       pull: (controller) => {
-        const piece = left.shift();
-        if (piece !== undefined) controller.enqueue(Buffer.from(piece));
+        const part = left.shift();
+        if (part !== undefined) controller.enqueue(Buffer.from(part));
         else if (breaks) controller.error(new Error("broken"));
         else controller.close();
       },
     });
   };
 
-  test("gives its pieces and its end", async () => {
-    const tap = { stream: bodyStreamFrom(bodyOf(["a", "b"])) };
-    expect([await next(tap), await next(tap), await next(tap)]).toEqual(["a", "b", undefined]);
+  test("returns its chunks and its end", async () => {
+    const harness = { stream: bodyStreamFrom(bodyOf(["a", "b"])) };
+    expect([await next(harness), await next(harness), await next(harness)]).toEqual([
+      "a",
+      "b",
+      undefined,
+    ]);
   });
 
-  test("is at its end where there is no body", async () => {
+  test("ends without a body", async () => {
     expect(await nextChunk(bodyStreamFrom(null))).toBeUndefined();
   });
 
-  test("is cut where the body breaks", async () => {
-    const inflow = bodyStreamFrom(bodyOf(["a"], true));
-    expect(Buffer.from((await nextChunk(inflow)) ?? []).toString()).toBe("a");
-    expect(await rejectionMessage(nextChunk(inflow))).toBe("the reply was truncated");
+  test("is truncated if the body fails", async () => {
+    const stream = bodyStreamFrom(bodyOf(["a"], true));
+    expect(Buffer.from((await nextChunk(stream)) ?? []).toString()).toBe("a");
+    expect(await rejectionMessage(nextChunk(stream))).toBe("the reply was truncated");
   });
 
-  test("reads nothing more while it is paused", async () => {
+  test("is not read while paused", async () => {
     let pulled = 0;
     const body = new ReadableStream<Uint8Array>(
       {
@@ -390,34 +396,32 @@ describe("the inflow of a body that the runtime reads", () => {
       },
       { highWaterMark: 0 },
     );
-    const inflow = bodyStreamFrom(body);
-    const { notes, reader } = createRecordingHandler(() => pauseBodyStream(inflow));
-    pipeTo(inflow, reader);
-    await Bun.sleep(20);
-    expect(notes.length).toBe(1);
+    const stream = bodyStreamFrom(body);
+    const { received, handler } = createRecordingHandler(() => pauseBodyStream(stream));
+    pipeTo(stream, handler);
+    expect(await untilStable(() => received.length)).toBe(1);
     expect(pulled).toBeLessThanOrEqual(2);
-    resumeBodyStream(inflow);
-    await Bun.sleep(20);
-    expect(notes.length).toBe(2);
-    pipeTo(inflow, createRecordingHandler().reader);
-    expect(await waitUntil(() => pulled > 50)).toBe(true);
+    resumeBodyStream(stream);
+    expect(await untilStable(() => received.length)).toBe(2);
+    pipeTo(stream, createRecordingHandler().handler);
+    await eventually(() => pulled > 50);
   });
 
-  test("lets go of the body when it is cancelled, paused or not", async () => {
+  test("cancels the body, paused or not", async () => {
     for (const isPaused of [false, true]) {
-      let isCancelled = false;
+      let isCanceled = false;
       const body = new ReadableStream<Uint8Array>({
         start: (controller) => controller.enqueue(Buffer.from("a")),
         cancel: () => {
-          isCancelled = true;
+          isCanceled = true;
         },
       });
-      const inflow = bodyStreamFrom(body);
-      await nextChunk(inflow);
-      if (isPaused) pauseBodyStream(inflow);
-      cancelBodyStream(inflow);
-      expect(await waitUntil(() => isCancelled)).toBe(true);
-      expect(await rejectionMessage(nextChunk(inflow))).toBe("the reply was truncated");
+      const stream = bodyStreamFrom(body);
+      await nextChunk(stream);
+      if (isPaused) pauseBodyStream(stream);
+      cancelBodyStream(stream);
+      await eventually(() => isCanceled);
+      expect(await rejectionMessage(nextChunk(stream))).toBe("the reply was truncated");
     }
   });
 });

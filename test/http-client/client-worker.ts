@@ -1,4 +1,4 @@
-// Calls where it is told to, a line each, in a process that trusts what its environment says.
+// Sends a request per input line, in a process that trusts the CA certificates of its environment.
 
 import { createInterface } from "node:readline";
 import { type Send, sendByFetch, createHttpClient } from "../../src/http-client/client.ts";
@@ -9,24 +9,24 @@ const clients: Readonly<Record<string, Send>> = {
   runtime: sendByFetch,
 };
 
-async function call(way: string, url: string, bodyBytes: number): Promise<string> {
-  const { body, status } = await (clients[way] ?? sendByFetch)({
+async function call(client: string, url: string, bodyBytes: number): Promise<string> {
+  const { body, status } = await (clients[client] ?? sendByFetch)({
     url,
     headers: { authorization: "Bearer top-secret" },
     body: "x".repeat(bodyBytes),
     signal: AbortSignal.timeout(5_000),
   });
-  const pieces: Uint8Array[] = [];
-  for (let piece = await nextChunk(body); piece !== undefined; piece = await nextChunk(body))
-    pieces.push(piece);
-  return `${status} ${Buffer.concat(pieces).toString()}`;
+  const chunks: Uint8Array[] = [];
+  for (let chunk = await nextChunk(body); chunk !== undefined; chunk = await nextChunk(body))
+    chunks.push(chunk);
+  return `${status} ${Buffer.concat(chunks).toString()}`;
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const [way = "", url = "", bodyBytes = "0"] = line.split(" ");
-  const told = await call(way, url, Number(bodyBytes)).catch(
+  const [client = "", url = "", bodyBytes = "0"] = line.split(" ");
+  const result = await call(client, url, Number(bodyBytes)).catch(
     (error: unknown) => `error ${String(error)}`,
   );
-  console.log(`told ${told.replaceAll("\n", " ")}`);
+  console.log(`result ${result.replaceAll("\n", " ")}`);
 }
 process.exit(0);

@@ -8,17 +8,17 @@ import {
   type ReplyHandler,
 } from "../../src/http-client/reply-parser.ts";
 
-/** A parser whose reader belongs to nobody else. */
-const newParser = (reader: {
+/** A parser with its own callbacks. */
+const newParser = (callbacks: {
   readonly head: (head: Parameters<ReplyHandler<undefined>["onHead"]>[1]) => void;
-  readonly piece: (bytes: Uint8Array) => void;
-  readonly end: (reusable: boolean) => void;
+  readonly data: (bytes: Uint8Array) => void;
+  readonly end: (isReusable: boolean) => void;
 }): ReplyParser =>
   createReplyParser(
     {
-      onHead: (_, head) => reader.head(head),
-      onData: (_, bytes) => reader.piece(bytes),
-      onEnd: (_, reusable) => reader.end(reusable),
+      onHead: (_, head) => callbacks.head(head),
+      onData: (_, bytes) => callbacks.data(bytes),
+      onEnd: (_, isReusable) => callbacks.end(isReusable),
     },
     undefined,
   );
@@ -27,21 +27,21 @@ interface ParseOutcome {
   readonly status: number | undefined;
   readonly headers: readonly (readonly [string, string])[];
   readonly body: string;
-  /** How often it ended. */
+  /** Number of calls of onEnd. */
   readonly ends: number;
-  readonly reusable: boolean | undefined;
-  /** Whether the connection may close now. */
+  readonly isReusable: boolean | undefined;
+  /** Whether the reply would be complete if the connection closed now. */
   readonly mayClose: boolean;
   readonly error: string | undefined;
 }
 
-/** What a parser makes of a reply that comes in these slices, up to its first error. */
+/** Parses a reply in slices, up to the first error. */
 function parseSlices(slices: readonly Buffer[]): ParseOutcome {
   let status: number | undefined;
   let headers: ParseOutcome["headers"] = [];
-  const pieces: Uint8Array[] = [];
+  const parts: Uint8Array[] = [];
   let ends = 0;
-  let reusable: boolean | undefined;
+  let isReusable: boolean | undefined;
   let error: string | undefined;
   const parser = newParser({
     head: (head) => {
@@ -49,28 +49,28 @@ function parseSlices(slices: readonly Buffer[]): ParseOutcome {
       status = head.status;
       headers = [...head.headers];
     },
-    piece: (bytes) => {
-      if (ends > 0) throw new TypeError("a piece after the end");
-      pieces.push(bytes);
+    data: (bytes) => {
+      if (ends > 0) throw new TypeError("data after the end");
+      parts.push(bytes);
     },
-    end: (isReusable) => {
+    end: (canReuse) => {
       ends += 1;
-      reusable = isReusable;
+      isReusable = canReuse;
     },
   });
   try {
-    // Each slice is memory of its own, as it is when it comes from a socket.
+    // Copied: slices of a socket do not share memory.
     for (const slice of slices) parseBytes(parser, Buffer.from(slice));
-  } catch (thrown) {
-    error = String(thrown);
+  } catch (parseError) {
+    error = String(parseError);
   }
-  const body = Buffer.concat(pieces).toString("latin1");
+  const body = Buffer.concat(parts).toString("latin1");
   const mayClose = error === undefined && isEndedByClose(parser);
-  return { status, headers, body, ends, reusable, mayClose, error };
+  return { status, headers, body, ends, isReusable, mayClose, error };
 }
 
-function sliceAt(bytes: Buffer, places: readonly number[]): Buffer[] {
-  const ends = [...new Set(places.map((place) => place % bytes.length)), bytes.length];
+function sliceAt(bytes: Buffer, offsets: readonly number[]): Buffer[] {
+  const ends = [...new Set(offsets.map((offset) => offset % bytes.length)), bytes.length];
   return ends
     .sort((left, right) => left - right)
     .map((end, index, all) => bytes.subarray(index === 0 ? 0 : all[index - 1], end))
@@ -157,19 +157,21 @@ const reply: fc.Arbitrary<GeneratedReply> = fc
   .filter(({ minor, framing: { header } }) => minor === 1 || header?.startsWith("T") !== true)
   .map(({ interims, minor, status, reason, fields, connection, framing }) => {
     const isEmpty = status === 204 || status === 304;
-    const own = [
+    const headerLines = [
       ...fields.map(([[name, text], around]) => [name, text, around] as const),
       ...(connection === undefined ? [] : [["Connection", connection, ""] as const]),
     ];
-    const lines = own.map(([name, text, around]) => `${name}:${around}${text}${around}\r\n`);
+    const lines = headerLines.map(
+      ([name, text, around]) => `${name}:${around}${text}${around}\r\n`,
+    );
     if (framing.header !== undefined) lines.push(`${framing.header}\r\n`);
     const head = `${interims.join("")}HTTP/1.${minor} ${status}${reason}\r\n${lines.join("")}\r\n`;
     const closes = framing.closes && !isEmpty;
     const headers = new Map<string, string>();
     const [name = "", text = ""] = framing.header?.split(": ") ?? [];
-    for (const [key, one] of [...own, ...(name === "" ? [] : [[name, text]])] as const) {
+    for (const [key, value] of [...headerLines, ...(name === "" ? [] : [[name, text]])] as const) {
       const before = headers.get(key.toLowerCase());
-      headers.set(key.toLowerCase(), before === undefined ? one : `${before}, ${one}`);
+      headers.set(key.toLowerCase(), before === undefined ? value : `${before}, ${value}`);
     }
     return {
       bytes: Buffer.concat([latin1(head), isEmpty ? Buffer.alloc(0) : framing.wire]),
@@ -178,7 +180,7 @@ const reply: fc.Arbitrary<GeneratedReply> = fc
         headers: [...headers],
         body: isEmpty ? "" : framing.body.toString("latin1"),
         ends: closes ? 0 : 1,
-        reusable: closes ? undefined : minor === 1 && !/close/i.test(connection ?? ""),
+        isReusable: closes ? undefined : minor === 1 && !/close/i.test(connection ?? ""),
         mayClose: true,
         error: undefined,
       },
@@ -186,7 +188,7 @@ const reply: fc.Arbitrary<GeneratedReply> = fc
   });
 
 describe("a reply", () => {
-  test("is read alike whole, byte by byte, and cut in two at every place", () => {
+  test("is parsed equally at once, byte by byte and split at every offset", () => {
     fc.assert(
       fc.property(reply, ({ bytes, expected }) => {
         expect(parseSlices([bytes])).toEqual(expected);
@@ -198,20 +200,20 @@ describe("a reply", () => {
     );
   });
 
-  test("is read alike in whatever slices it comes", () => {
+  test("is parsed equally in any slices", () => {
     fc.assert(
       fc.property(
         reply,
         fc.array(fc.nat(10_000), { maxLength: 30 }),
-        ({ bytes, expected }, places) => {
-          expect(parseSlices(sliceAt(bytes, places))).toEqual(expected);
+        ({ bytes, expected }, offsets) => {
+          expect(parseSlices(sliceAt(bytes, offsets))).toEqual(expected);
         },
       ),
       { numRuns: 2_000 },
     );
   });
 
-  test("that is cut anywhere before its end never counts as whole", () => {
+  test("is never complete before its end", () => {
     fc.assert(
       fc.property(reply, ({ bytes, expected }) => {
         for (let at = 0; at < bytes.length; at++) {
@@ -219,7 +221,7 @@ describe("a reply", () => {
           expect(error).toBeUndefined();
           expect(ends).toBe(0);
           expect(expected.body.startsWith(body)).toBe(true);
-          // Only a reply that ends by closing may end anywhere, once its headers are there.
+          // Only a reply that ends with the connection can end anywhere after its headers.
           if (expected.ends === 1) expect(mayClose).toBe(false);
         }
       }),
@@ -227,11 +229,11 @@ describe("a reply", () => {
     );
   });
 
-  test("comes with the bytes of one slice as one piece", () => {
+  test("passes on the chunks of one slice as one", () => {
     const sizes: number[] = [];
     const parser = newParser({
       head: () => {},
-      piece: ({ length }) => void sizes.push(length),
+      data: ({ length }) => void sizes.push(length),
       end: () => {},
     });
     parseBytes(parser, latin1(`${CHUNKED}3\r\nabc\r\n2\r\nde\r\n1\r\nf`));
@@ -243,16 +245,16 @@ describe("a reply", () => {
 const OK = "HTTP/1.1 200 OK\r\n";
 const CHUNKED = `${OK}transfer-encoding: chunked\r\n\r\n`;
 
-/** What is no reply, and how much of its body may have been handed on by then. */
+/** Malformed replies, and the body data that may be passed on before the error. */
 const MALFORMED: readonly (readonly [title: string, bytes: string, body?: string])[] = [
   ["has no status line", "hello\r\n\r\n"],
   ["has an empty status line", "\r\nHTTP/1.1 200 OK\r\n\r\n"],
   ["is of HTTP/2", "HTTP/2 200 OK\r\n\r\n"],
   ["is of HTTP/1.2", "HTTP/1.2 200 OK\r\n\r\n"],
-  ["names HTTP in small letters", "http/1.1 200 OK\r\n\r\n"],
+  ["has a lowercase version", "http/1.1 200 OK\r\n\r\n"],
   ["has a status of two digits", "HTTP/1.1 20 OK\r\n\r\n"],
   ["has a status of four digits", "HTTP/1.1 2000 OK\r\n\r\n"],
-  ["has a status beyond 599", "HTTP/1.1 600 OK\r\n\r\n"],
+  ["has a status above 599", "HTTP/1.1 600 OK\r\n\r\n"],
   ["has no space before its reason", "HTTP/1.1 200OK\r\n\r\n"],
   ["ends a line with LF alone", "HTTP/1.1 200 OK\ncontent-length: 0\r\n\r\n"],
   ["ends a header with LF alone", `${OK}a: b\ncontent-length: 0\r\n\r\n`],
@@ -266,7 +268,7 @@ const MALFORMED: readonly (readonly [title: string, bytes: string, body?: string
   ["has a NUL in a name", `${OK}a\0b: c\r\ncontent-length: 0\r\n\r\n`],
   ["has a NUL in its reason", "HTTP/1.1 200 O\0K\r\ncontent-length: 0\r\n\r\n"],
   ["has a control character in a header", `${OK}a: b\x01c\r\ncontent-length: 0\r\n\r\n`],
-  ["has what only looks like a space before its length", `${OK}content-length:\xa05\r\n\r\nhello`],
+  ["has a no-break space before its length", `${OK}content-length:\xa05\r\n\r\nhello`],
   ["has a vertical tab after its coding", `${OK}transfer-encoding: chunked\x0b\r\n\r\n0\r\n\r\n`],
   ["is of HTTP/1.0 and chunked", "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"],
   ["has two lengths", `${OK}content-length: 5\r\ncontent-length: 6\r\n\r\nhello!`],
@@ -275,52 +277,55 @@ const MALFORMED: readonly (readonly [title: string, bytes: string, body?: string
   ["has a negative length", `${OK}content-length: -1\r\n\r\n`],
   ["has a length with a sign", `${OK}content-length: +5\r\n\r\nhello`],
   ["has a hexadecimal length", `${OK}content-length: 0x5\r\n\r\nhello`],
-  ["has a broken length", `${OK}content-length: 5.0\r\n\r\nhello`],
+  ["has a fractional length", `${OK}content-length: 5.0\r\n\r\nhello`],
   ["has an empty length", `${OK}content-length:\r\n\r\nhello`],
-  ["has a length beyond all numbers", `${OK}content-length: ${"9".repeat(30)}\r\n\r\nhello`],
+  ["has a length above 2^64", `${OK}content-length: ${"9".repeat(30)}\r\n\r\nhello`],
   [
     "has a length and chunks",
     `${OK}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
   ],
-  ["has a transfer coding that nobody knows", `${OK}transfer-encoding: gzip\r\n\r\nhello`],
-  ["is packed and chunked", `${OK}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n`],
+  ["has an unsupported transfer coding", `${OK}transfer-encoding: gzip\r\n\r\nhello`],
+  [
+    "has gzip and chunked transfer codings",
+    `${OK}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
+  ],
   ["is chunked twice", `${OK}transfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n`],
   [
     "is chunked on two lines",
     `${OK}transfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n`,
   ],
-  ["is identity", `${OK}transfer-encoding: identity\r\n\r\nhello`],
+  ["has transfer coding identity", `${OK}transfer-encoding: identity\r\n\r\nhello`],
   ["has an empty transfer coding", `${OK}transfer-encoding:\r\n\r\nhello`],
   ["has a chunk without a size", `${CHUNKED}\r\nhello\r\n0\r\n\r\n`],
   ["has a chunk with an extension and no size", `${CHUNKED};a=b\r\nhello\r\n0\r\n\r\n`],
-  ["has a chunk size that is none", `${CHUNKED}xyz\r\nhello\r\n0\r\n\r\n`],
+  ["has a chunk size that is not a number", `${CHUNKED}xyz\r\nhello\r\n0\r\n\r\n`],
   ["has a negative chunk size", `${CHUNKED}-5\r\nhello\r\n0\r\n\r\n`],
   ["has a chunk size with 0x", `${CHUNKED}0x5\r\nhello\r\n0\r\n\r\n`],
   ["has a space before a chunk size", `${CHUNKED} 5\r\nhello\r\n0\r\n\r\n`],
-  ["has words after a chunk size", `${CHUNKED}5 6\r\nhello\r\n0\r\n\r\n`],
-  ["has a chunk size beyond 32 bits", `${CHUNKED}100000005\r\nhello\r\n0\r\n\r\n`],
+  ["has text after a chunk size", `${CHUNKED}5 6\r\nhello\r\n0\r\n\r\n`],
+  ["has a chunk size above 32 bits", `${CHUNKED}100000005\r\nhello\r\n0\r\n\r\n`],
   ["has a chunk size that overflows", `${CHUNKED}ffffffffffffffffffff\r\nhello`],
   ["has a NUL in an extension", `${CHUNKED}5;\0\r\nhello\r\n0\r\n\r\n`],
   ["has a CR in an extension", `${CHUNKED}5;a\rb\r\nhello\r\n0\r\n\r\n`],
   ["ends a chunk size with LF alone", `${CHUNKED}5\nhello\r\n0\r\n\r\n`],
-  ["has a chunk longer than it said", `${CHUNKED}5\r\nhello!\r\n0\r\n\r\n`, "hello"],
-  ["has a chunk shorter than it said", `${CHUNKED}6\r\nhello\r\n0\r\n\r\n`, "hello\r"],
+  ["has a chunk longer than its size", `${CHUNKED}5\r\nhello!\r\n0\r\n\r\n`, "hello"],
+  ["has a chunk shorter than its size", `${CHUNKED}6\r\nhello\r\n0\r\n\r\n`, "hello\r"],
   ["ends a chunk with LF alone", `${CHUNKED}5\r\nhello\n0\r\n\r\n`, "hello"],
   ["ends a trailer with LF alone", `${CHUNKED}5\r\nhello\r\n0\r\na: b\n\r\n\r\n`, "hello"],
-  ["has a line beyond the limit", `${CHUNKED}5;${"a".repeat(4_200)}\r\nhello\r\n0\r\n\r\n`],
+  ["has a line above the limit", `${CHUNKED}5;${"a".repeat(4_200)}\r\nhello\r\n0\r\n\r\n`],
   ["has a line without an end", `${CHUNKED}5;${"a".repeat(9_000)}`],
-  ["has a trailer beyond the limit", `${CHUNKED}0\r\na: ${"b".repeat(4_200)}\r\n\r\n`],
+  ["has a trailer above the limit", `${CHUNKED}0\r\na: ${"b".repeat(4_200)}\r\n\r\n`],
   ["has too many trailers", `${CHUNKED}0\r\n${"a: b\r\n".repeat(65)}\r\n`],
-  ["has headers beyond the limit", `${OK}a: ${"b".repeat(66_000)}\r\n\r\n`],
-  ["has many headers beyond the limit", `${OK}${"a: b\r\n".repeat(12_000)}\r\n`],
+  ["has headers above the limit", `${OK}a: ${"b".repeat(66_000)}\r\n\r\n`],
+  ["has many headers above the limit", `${OK}${"a: b\r\n".repeat(12_000)}\r\n`],
   ["has headers without an end", `${OK}a: ${"b".repeat(70_000)}`],
   ["has too many interim replies", `${"HTTP/1.1 100 Wait\r\n\r\n".repeat(9)}${OK}\r\n`],
-  ["changes the protocol", "HTTP/1.1 101 Switching\r\nupgrade: websocket\r\n\r\n"],
-  ["has a broken interim reply", `HTTP/1.1 100 Wait\r\nnonsense\r\n\r\n${OK}\r\n`],
+  ["switches the protocol", "HTTP/1.1 101 Switching\r\nupgrade: websocket\r\n\r\n"],
+  ["has a malformed interim reply", `HTTP/1.1 100 Wait\r\nnonsense\r\n\r\n${OK}\r\n`],
 ];
 
-/** Whole replies after which something comes that belongs to nobody. */
-const OVER_LIMIT: readonly (readonly [title: string, bytes: string, body: string])[] = [
+/** Complete replies followed by further bytes. */
+const TRAILING_BYTES: readonly (readonly [title: string, bytes: string, body: string])[] = [
   ["its length", `${OK}content-length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n`, "hello"],
   ["an empty body", `${OK}content-length: 0\r\n\r\n${OK}\r\n`, ""],
   ["its last chunk", `${CHUNKED}5\r\nhello\r\n0\r\n\r\n${OK}\r\n`, "hello"],
@@ -328,40 +333,40 @@ const OVER_LIMIT: readonly (readonly [title: string, bytes: string, body: string
   ["a 304 with a length", "HTTP/1.1 304 Same\r\ncontent-length: 5\r\n\r\nhello", ""],
 ];
 
-describe("what is no reply", () => {
+describe("a malformed reply", () => {
   for (const [title, text, body = ""] of MALFORMED)
-    test(`because it ${title} breaks off, and nothing of it is handed on as a body`, () => {
+    test(`that ${title} is rejected`, () => {
       const bytes = latin1(text);
       const isLong = bytes.length > 2_000;
-      const ways = [[bytes], ...(bytes.length > 20_000 ? [] : [bytewise(bytes)])];
+      const slicings = [[bytes], ...(bytes.length > 20_000 ? [] : [bytewise(bytes)])];
       const step = isLong ? Math.ceil(bytes.length / 20) : 1;
       for (let at = 1; at < bytes.length; at += step)
-        ways.push([bytes.subarray(0, at), bytes.subarray(at)]);
-      for (const way of ways) {
-        const seen = parseSlices(way);
-        expect(seen.error).toMatch(/^Error: malformed reply: /);
-        expect(body.startsWith(seen.body)).toBe(true);
-        expect(seen.ends).toBe(0);
-        expect(seen.mayClose).toBe(false);
+        slicings.push([bytes.subarray(0, at), bytes.subarray(at)]);
+      for (const slices of slicings) {
+        const outcome = parseSlices(slices);
+        expect(outcome.error).toMatch(/^Error: malformed reply: /);
+        expect(body.startsWith(outcome.body)).toBe(true);
+        expect(outcome.ends).toBe(0);
+        expect(outcome.mayClose).toBe(false);
       }
     });
 
-  for (const [title, text, body] of OVER_LIMIT)
-    test(`because bytes come after ${title} breaks off, and they are not handed on`, () => {
+  for (const [title, text, body] of TRAILING_BYTES)
+    test(`with bytes after ${title} is rejected without passing them on`, () => {
       const bytes = latin1(text);
       for (let at = 0; at < bytes.length; at++) {
-        const seen = parseSlices(
+        const outcome = parseSlices(
           at === 0 ? bytewise(bytes) : [bytes.subarray(0, at), bytes.subarray(at)],
         );
-        expect(seen.error).toMatch(/^Error: malformed reply: /);
-        expect(body.startsWith(seen.body)).toBe(true);
+        expect(outcome.error).toMatch(/^Error: malformed reply: /);
+        expect(body.startsWith(outcome.body)).toBe(true);
       }
-      const whole = parseSlices([bytes]);
-      expect(whole.error).toMatch(/^Error: malformed reply: /);
-      expect(body.startsWith(whole.body)).toBe(true);
+      const atOnce = parseSlices([bytes]);
+      expect(atOnce.error).toMatch(/^Error: malformed reply: /);
+      expect(body.startsWith(atOnce.body)).toBe(true);
     });
 
-  test("is found out without harm, whatever the bytes are", () => {
+  test("is rejected or accepted independently of slicing, for any bytes", () => {
     const noise = fc.oneof(
       fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
       fc
@@ -370,27 +375,27 @@ describe("what is no reply", () => {
           fc.array(fc.tuple(fc.nat(2_000), fc.nat(255)), { minLength: 1, maxLength: 4 }),
         )
         .map(([{ bytes }, changes]) => {
-          const changed = Buffer.from(bytes);
-          for (const [at, byte] of changes) changed[at % changed.length] = byte;
-          return changed;
+          const mutated = Buffer.from(bytes);
+          for (const [offset, byte] of changes) mutated[offset % mutated.length] = byte;
+          return mutated;
         }),
       fc
         .array(fc.constantFrom("\r\n", "\r", "\n", "0", "5", ";", OK, CHUNKED, "a: b", " ", "\0"))
         .map((parts) => latin1(parts.join(""))),
     );
     fc.assert(
-      fc.property(noise, fc.array(fc.nat(2_000), { maxLength: 10 }), (bytes, places) => {
+      fc.property(noise, fc.array(fc.nat(2_000), { maxLength: 10 }), (bytes, offsets) => {
         if (bytes.length === 0) return;
-        const whole = parseSlices([bytes]);
-        for (const seen of [
-          whole,
-          parseSlices(sliceAt(bytes, places)),
+        const atOnce = parseSlices([bytes]);
+        for (const outcome of [
+          atOnce,
+          parseSlices(sliceAt(bytes, offsets)),
           parseSlices(bytewise(bytes)),
         ]) {
-          if (seen.error !== undefined) expect(seen.error).toMatch(/^Error: malformed reply: /);
-          expect(seen.ends).toBeLessThanOrEqual(1);
-          // However it is sliced, it is either a reply or none.
-          expect(seen.error).toBe(whole.error);
+          if (outcome.error !== undefined)
+            expect(outcome.error).toMatch(/^Error: malformed reply: /);
+          expect(outcome.ends).toBeLessThanOrEqual(1);
+          expect(outcome.error).toBe(atOnce.error);
         }
       }),
       { numRuns: 3_000 },
@@ -398,34 +403,31 @@ describe("what is no reply", () => {
   });
 });
 
-describe("the time that a reply takes", () => {
-  const timed = (slices: Iterable<Buffer>): { readonly ms: number; readonly bytes: number } => {
+describe("parsing time", () => {
+  /** Parses slices and counts body bytes. A quadratic parser would exceed the timeout of these tests. */
+  const countBodyBytes = (slices: Iterable<Buffer>): number => {
     let bytes = 0;
     const parser = newParser({
       head: () => {},
-      piece: ({ length }) => {
+      data: ({ length }) => {
         bytes += length;
       },
       end: () => {},
     });
-    const before = performance.now();
     for (const slice of slices) parseBytes(parser, slice);
-    return { ms: performance.now() - before, bytes };
+    return bytes;
   };
 
-  test("grows with its bytes and no faster: 16 MiB in chunks of one byte", () => {
+  test("is linear for 16 MiB in chunks of one byte", () => {
     const slice = Buffer.from("1\r\nx\r\n".repeat(8_192));
-    const { ms, bytes } = timed([latin1(CHUNKED), ...Array<Buffer>(2_048).fill(slice)]);
-    expect(bytes).toBe(16 * 1_048_576);
-    expect(ms).toBeLessThan(20_000);
-  });
+    const slices = [latin1(CHUNKED), ...Array<Buffer>(2_048).fill(slice)];
+    expect(countBodyBytes(slices)).toBe(16 * 1_048_576);
+  }, 30_000);
 
-  test("grows with its slices and no faster: chunks and a head that come byte by byte", () => {
+  test("is linear for a head and chunks byte by byte", () => {
     const head = latin1(`${OK}a: ${"b".repeat(60_000)}\r\ntransfer-encoding: chunked\r\n\r\n`);
     const chunks = latin1(`1000;${"a".repeat(4_000)}\r\n${"x".repeat(4_096)}\r\n`.repeat(64));
-    expect(timed(bytewise(head)).ms).toBeLessThan(5_000);
-    const { ms, bytes } = timed([head, ...bytewise(chunks)]);
-    expect(bytes).toBe(64 * 4_096);
-    expect(ms).toBeLessThan(5_000);
-  });
+    expect(countBodyBytes(bytewise(head))).toBe(0);
+    expect(countBodyBytes([head, ...bytewise(chunks)])).toBe(64 * 4_096);
+  }, 30_000);
 });

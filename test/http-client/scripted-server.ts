@@ -1,8 +1,8 @@
-// The other end of a connection, as bytes: what it does with each connection is told as a script, and no more than that
-// happens.
+// A TCP or TLS server for tests that runs a script for every connection and reads requests as bytes.
 
 import { createServer as createPlainServer, type Server as NetServer, type Socket } from "node:net";
 import { createServer as createSecureServer } from "node:tls";
+import { startDeadline } from "../../src/base/deadline.ts";
 import type { Certificate } from "../support/certificate-authority.ts";
 
 export interface ReceivedRequest {
@@ -13,13 +13,13 @@ export interface ReceivedRequest {
   readonly body: Buffer;
 }
 
-/** One connection, as its server sees it. */
+/** A connection, on the server's side. */
 export interface ServerConnection {
   readonly number: number;
   readonly socket: Socket;
-  /** The next whole request; undefined where the connection closes first. */
+  /** The next complete request; undefined if the connection closes first. */
   readonly request: () => Promise<ReceivedRequest | undefined>;
-  readonly send: (...pieces: readonly (string | Uint8Array)[]) => void;
+  readonly send: (...parts: readonly (string | Uint8Array)[]) => void;
   readonly isOpen: () => boolean;
 }
 
@@ -33,25 +33,26 @@ export interface ScriptedServer {
 
 export interface ServerOptions {
   readonly host?: string;
-  readonly certified?: Certificate;
+  /** Serves TLS with this certificate. */
+  readonly certificate?: Certificate;
 }
 
 const closers: (() => Promise<unknown>)[] = [];
 
 /** Runs the script for every connection. */
 export async function startServer(
-  script: (line: ServerConnection) => unknown,
-  { host = "127.0.0.1", certified }: ServerOptions = {},
+  script: (connection: ServerConnection) => unknown,
+  { host = "127.0.0.1", certificate }: ServerOptions = {},
 ): Promise<ScriptedServer> {
   const connections: ServerConnection[] = [];
   const requests: ReceivedRequest[] = [];
   const accept = (socket: Socket): void => {
-    const line = serverConnection(socket, connections.length, requests);
-    connections.push(line);
-    void script(line);
+    const connection = serverConnection(socket, connections.length, requests);
+    connections.push(connection);
+    void script(connection);
   };
   const server: NetServer =
-    certified === undefined ? createPlainServer(accept) : createSecureServer(certified, accept);
+    certificate === undefined ? createPlainServer(accept) : createSecureServer(certificate, accept);
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(0, host, resolve);
@@ -64,7 +65,7 @@ export async function startServer(
   });
   const name = host.includes(":") ? `[${host}]` : host;
   return {
-    url: `http${certified === undefined ? "" : "s"}://${name}:${port}`,
+    url: `http${certificate === undefined ? "" : "s"}://${name}:${port}`,
     port,
     connections,
     requests,
@@ -76,11 +77,11 @@ export async function stopServers(): Promise<void> {
   await Promise.all(closers.splice(0).map((stop) => stop()));
 }
 
-/** Answers every request on every connection. */
-export function respondToAll(reply: (asked: ReceivedRequest) => string | Uint8Array) {
+/** A script that replies to every request. */
+export function respondToAll(reply: (received: ReceivedRequest) => string | Uint8Array) {
   return async ({ request, send }: ServerConnection): Promise<void> => {
-    for (let asked = await request(); asked !== undefined; asked = await request())
-      send(reply(asked));
+    for (let received = await request(); received !== undefined; received = await request())
+      send(reply(received));
   };
 }
 
@@ -99,19 +100,27 @@ export function chunk(body: string | Uint8Array): Buffer {
 export const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 export const LAST_CHUNK = "0\r\n\r\n";
 
-/** Waits until it is so; false where it did not become so in time. */
-export async function waitUntil(condition: () => boolean, withinMs = 1_000): Promise<boolean> {
-  const end = performance.now() + withinMs;
-  while (!condition() && performance.now() < end) await Bun.sleep(2);
-  return condition();
+const STABLE_READS = 20;
+const POLL_MS = 10;
+
+/** Waits until a value no longer changes, and returns it. */
+export async function untilStable(read: () => number): Promise<number> {
+  let value = read();
+  for (let reads = 0; reads < STABLE_READS; reads++) {
+    await Bun.sleep(POLL_MS);
+    if (read() !== value) reads = 0;
+    value = read();
+  }
+  return value;
 }
 
-/** Lets so much time pass for whatever has a deadline, which looks at the clock four times a second. */
+/** Moves `performance.now` forward until base/deadline.ts has run all deadlines of that time. */
 export async function advanceClock(ms: number): Promise<void> {
   const now = performance.now.bind(performance);
   performance.now = () => now() + ms;
   try {
-    await Bun.sleep(300);
+    // Deadlines run in the order of their start, so this one is the last.
+    await new Promise<void>((resolve) => startDeadline(0, resolve));
   } finally {
     performance.now = now;
   }
@@ -123,18 +132,18 @@ function serverConnection(
   all: ReceivedRequest[],
 ): ServerConnection {
   const ready: ReceivedRequest[] = [];
-  const waiting: ((asked: ReceivedRequest | undefined) => void)[] = [];
+  const waiting: ((received: ReceivedRequest | undefined) => void)[] = [];
   let isOpen = true;
   socket.on("error", () => {});
   socket.on("close", () => {
     isOpen = false;
     for (const resolve of waiting.splice(0)) resolve(undefined);
   });
-  const read = createRequestReader((asked) => {
-    all.push(asked);
+  const read = createRequestReader((received) => {
+    all.push(received);
     const first = waiting.shift();
-    if (first === undefined) ready.push(asked);
-    else first(asked);
+    if (first === undefined) ready.push(received);
+    else first(received);
   });
   socket.on("data", read);
   return {
@@ -142,34 +151,36 @@ function serverConnection(
     socket,
     isOpen: () => isOpen,
     request: () => {
-      const asked = ready.shift();
-      if (asked !== undefined) return Promise.resolve(asked);
+      const received = ready.shift();
+      if (received !== undefined) return Promise.resolve(received);
       if (!isOpen) return Promise.resolve(undefined);
       return new Promise((resolve) => waiting.push(resolve));
     },
-    send: (...pieces) => {
-      for (const piece of pieces)
-        socket.write(typeof piece === "string" ? Buffer.from(piece, "latin1") : piece);
+    send: (...parts) => {
+      for (const part of parts)
+        socket.write(typeof part === "string" ? Buffer.from(part, "latin1") : part);
     },
   };
 }
 
-function createRequestReader(found: (asked: ReceivedRequest) => void): (chunk: Buffer) => void {
-  let pieces: Buffer[] = [];
+function createRequestReader(
+  onRequest: (received: ReceivedRequest) => void,
+): (chunk: Buffer) => void {
+  let parts: Buffer[] = [];
   let size = 0;
   let head: { readonly text: string; readonly bodyAt: number; readonly end: number } | undefined;
   return (chunk) => {
-    pieces.push(chunk);
+    parts.push(chunk);
     size += chunk.length;
     for (;;) {
-      if (head === undefined || size >= head.end) pieces = [Buffer.concat(pieces)];
-      const [bytes = Buffer.alloc(0)] = pieces;
+      if (head === undefined || size >= head.end) parts = [Buffer.concat(parts)];
+      const [bytes = Buffer.alloc(0)] = parts;
       head ??= headIn(bytes);
       if (head === undefined || size < head.end) return;
       const { text, bodyAt, end } = head;
-      const whole = pieces.length === 1 ? bytes : Buffer.concat(pieces);
-      found({ ...parseHead(text), head: text, body: whole.subarray(bodyAt, end) });
-      pieces = [whole.subarray(end)];
+      const complete = parts.length === 1 ? bytes : Buffer.concat(parts);
+      onRequest({ ...parseHead(text), head: text, body: complete.subarray(bodyAt, end) });
+      parts = [complete.subarray(end)];
       size -= end;
       head = undefined;
       if (size === 0) return;

@@ -1,5 +1,5 @@
-// A provider's stream on its way to a caller, with both ends in hand: whatever either does, the call is settled once, and
-// the provider's connection is let go.
+// Streams relayed from a provider to a client, with both ends under control: in all cases the call is settled once and the
+// provider's connection is released.
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { type Listener, listen } from "../../src/http/listen.ts";
@@ -9,10 +9,11 @@ import { relayStream, type StreamOutcome } from "../../src/inference/streaming/r
 import { passthroughTransform } from "../../src/inference/translate/stream-transform.ts";
 import { createSseParser } from "../../src/base/streams/sse.ts";
 import { createBodyStream, endBodyStream, push } from "../../src/http-client/body-stream.ts";
+import { eventually } from "../support/eventually.ts";
 import { type RawConnection, openRawConnection } from "../http/raw-client.ts";
-import { waitUntil, advanceClock } from "./scripted-server.ts";
+import { advanceClock } from "./scripted-server.ts";
 
-const SILENCE_MS = 60_000;
+const IDLE_MS = 60_000;
 const DELTA = 'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n';
 const LAST_DELTA = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
 const USAGE =
@@ -22,10 +23,10 @@ const DONE = "data: [DONE]\n\n";
 interface RelayOptions {
   readonly first?: string;
   readonly readsAll?: boolean;
-  readonly kept?: string[];
+  readonly recorded?: string[];
   readonly drainMs?: number;
-  /** What the settle waits for. */
-  readonly settling?: () => Promise<void>;
+  /** Awaited by the settlement. */
+  readonly settlement?: () => Promise<void>;
 }
 
 const listeners: Listener[] = [];
@@ -33,15 +34,15 @@ afterEach(async () => {
   await Promise.all(listeners.splice(0).map(({ stop }) => stop(true)));
 });
 
-function openRelay(given: RelayOptions = {}) {
-  const { first = DELTA, readsAll: parsesAllEvents = false, drainMs = 0, settling } = given;
-  const done: string[] = [];
+function openRelay(options: RelayOptions = {}) {
+  const { first = DELTA, readsAll: parsesAllEvents = false, drainMs = 0, settlement } = options;
+  const calls: string[] = [];
   const settled: StreamOutcome[] = [];
   const ticks = new Set<(now: number) => void>();
   const upstreamBody = createBodyStream({
-    pause: () => done.push("pause"),
-    resume: () => done.push("resume"),
-    cancel: () => done.push("hang up"),
+    pause: () => calls.push("pause"),
+    resume: () => calls.push("resume"),
+    cancel: () => calls.push("cancel"),
   });
   const meter = createStreamMeter("chat", "openai");
   let now = 0;
@@ -62,27 +63,29 @@ function openRelay(given: RelayOptions = {}) {
         return () => ticks.delete(tick);
       },
     },
-    timeouts: { idleMs: SILENCE_MS, streamMs: 10 * SILENCE_MS },
+    timeouts: { idleMs: IDLE_MS, streamMs: 10 * IDLE_MS },
     now: () => now,
     endsStreamByClosing: false,
     lacksTerminalEvent: false,
     drainMs,
     shutdownSignal: { aborted: false },
     costUsd: () => "0.000001",
-    settle: async (how) => {
-      settled.push(how);
-      await settling?.();
+    settle: async (outcome) => {
+      settled.push(outcome);
+      await settlement?.();
     },
-    ...(given.kept && { record: (bytes) => given.kept?.push(Buffer.from(bytes).toString()) }),
+    ...(options.recorded && {
+      record: (bytes) => options.recorded?.push(Buffer.from(bytes).toString()),
+    }),
     errorBody: (failure) => ({ error: { message: failure } }),
   });
   return {
     stream,
     settled,
-    done,
+    calls,
     meter,
-    piece: (text: string) => push(upstreamBody, Buffer.from(text)),
-    end: (whole: boolean) => endBodyStream(upstreamBody, whole),
+    push: (text: string) => push(upstreamBody, Buffer.from(text)),
+    end: (isComplete: boolean) => endBodyStream(upstreamBody, isComplete),
     isTicking: () => ticks.size > 0,
     tick: (ms: number) => {
       now += ms;
@@ -91,92 +94,93 @@ function openRelay(given: RelayOptions = {}) {
   };
 }
 
-async function readerOf(relay: {
+async function connectClient(relay: {
   readonly stream: ReadableStream<Uint8Array>;
 }): Promise<RawConnection> {
   const listener = listen({ host: "127.0.0.1", port: 0 }, async () => new Response(relay.stream));
   listeners.push(listener);
-  const line = await openRawConnection({ url: `http://127.0.0.1:${listener.port}` });
-  line.socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
-  return line;
+  const connection = await openRawConnection({ url: `http://127.0.0.1:${listener.port}` });
+  connection.socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+  return connection;
 }
 
-describe("a stream that ends well", () => {
-  test("shows its last event when it is settled, and not before; then it is over", async () => {
-    const settling = Promise.withResolvers<void>();
-    const relay = openRelay({ settling: () => settling.promise });
-    const reader = await readerOf(relay);
-    await reader.until(/hello/, 1_000);
-    relay.piece(LAST_DELTA + USAGE + DONE);
+describe("a complete stream", () => {
+  test("sends its terminal event after the settlement", async () => {
+    const settlement = Promise.withResolvers<void>();
+    const relay = openRelay({ settlement: () => settlement.promise });
+    const client = await connectClient(relay);
+    await client.until(/hello/);
+    relay.push(LAST_DELTA + USAGE + DONE);
     relay.end(true);
-    await reader.until(/"usage"/, 1_000);
+    await client.until(/"usage"/);
     expect(relay.settled).toEqual(["completed"]);
+    // Time for the terminal event to be sent by mistake.
     await Bun.sleep(30);
-    expect(reader.output().text).not.toContain("[DONE]");
-    settling.resolve();
-    expect((await reader.until(/0\r\n\r\n$/, 1_000)).text).toMatch(/\[DONE\]\n\n\r\n0\r\n\r\n$/);
-    expect(relay.done).toEqual([]);
+    expect(client.output().text).not.toContain("[DONE]");
+    settlement.resolve();
+    expect((await client.until(/0\r\n\r\n$/)).text).toMatch(/\[DONE\]\n\n\r\n0\r\n\r\n$/);
+    expect(relay.calls).toEqual([]);
     expect(relay.isTicking()).toBe(false);
   });
 
-  test("is metered to its end and no further: what follows in the same breath is passed on where it is relayed, and dropped where it is translated", async () => {
+  test("is metered up to its terminal event; later events are passed through or, if translated, dropped", async () => {
     const another = USAGE.replaceAll(/\d+(?=[,}])/g, "900");
     for (const readsAll of [false, true]) {
       const relay = openRelay({ readsAll });
-      const reader = await readerOf(relay);
-      relay.piece(LAST_DELTA + USAGE + DONE + another);
-      const { text } = await reader.until(/0\r\n\r\n$/, 1_000);
+      const client = await connectClient(relay);
+      relay.push(LAST_DELTA + USAGE + DONE + another);
+      const { text } = await client.until(/0\r\n\r\n$/);
       expect(usageSoFar(relay.meter)?.tokens).toEqual({ input: 3, output: 2 });
       expect(text.includes("900")).toBe(!readsAll);
     }
   });
 
-  test("is kept for a repetition without the signs of life that were sent in its silence", async () => {
-    const kept: string[] = [];
-    const relay = openRelay({ kept });
-    const reader = await readerOf(relay);
-    await reader.until(/hello/, 1_000);
+  test("is recorded for idempotent replay without keep-alive comments", async () => {
+    const recorded: string[] = [];
+    const relay = openRelay({ recorded });
+    const client = await connectClient(relay);
+    await client.until(/hello/);
     relay.tick(20_000);
-    await reader.until(/: keep-alive/, 1_000);
-    relay.piece(LAST_DELTA + USAGE + DONE);
-    await reader.until(/0\r\n\r\n$/, 1_000);
-    expect(kept.join("")).toMatch(/hello[^]*\[DONE\]\n\n$/);
-    expect(kept.join("")).not.toContain("keep-alive");
+    await client.until(/: keep-alive/);
+    relay.push(LAST_DELTA + USAGE + DONE);
+    await client.until(/0\r\n\r\n$/);
+    expect(recorded.join("")).toMatch(/hello[^]*\[DONE\]\n\n$/);
+    expect(recorded.join("")).not.toContain("keep-alive");
   });
 
-  test("does not, where it cannot be settled", async () => {
-    const relay = openRelay({ settling: () => Promise.reject(new Error("no disk")) });
-    const reader = await readerOf(relay);
-    relay.piece(LAST_DELTA + USAGE + DONE);
-    const { text } = await reader.until(/0\r\n\r\n$/, 1_000);
+  test("ends with an error if the settlement fails", async () => {
+    const relay = openRelay({ settlement: () => Promise.reject(new Error("no disk")) });
+    const client = await connectClient(relay);
+    relay.push(LAST_DELTA + USAGE + DONE);
+    const { text } = await client.until(/0\r\n\r\n$/);
     expect(text).not.toContain("[DONE]");
     expect(text).toContain("unsettled");
   });
 
-  test("lets its provider go half a second later, where he does not end it", async () => {
+  test("closes the provider's connection half a second after the terminal event", async () => {
     const relay = openRelay();
-    const reader = await readerOf(relay);
-    relay.piece(LAST_DELTA + USAGE + DONE);
-    await reader.until(/\[DONE\]/, 1_000);
-    expect(relay.done).toEqual([]);
+    const client = await connectClient(relay);
+    relay.push(LAST_DELTA + USAGE + DONE);
+    await client.until(/\[DONE\]/);
+    expect(relay.calls).toEqual([]);
     await advanceClock(501);
-    expect(relay.done).toEqual(["hang up"]);
+    expect(relay.calls).toEqual(["cancel"]);
     expect(relay.settled).toEqual(["completed"]);
   });
 
-  test("may have come whole before anybody read it", async () => {
+  test("can be complete before the client reads", async () => {
     const relay = openRelay({ first: DELTA + LAST_DELTA + USAGE + DONE });
     relay.end(true);
-    const reader = await readerOf(relay);
-    expect((await reader.until(/0\r\n\r\n$/, 1_000)).text).toContain("[DONE]");
+    const client = await connectClient(relay);
+    expect((await client.until(/0\r\n\r\n$/)).text).toContain("[DONE]");
     expect(relay.settled).toEqual(["completed"]);
-    expect(relay.done).toEqual([]);
+    expect(relay.calls).toEqual([]);
   });
 });
 
-describe("a stream that breaks", () => {
-  test("says so and is settled once, whether it is cut, ends early or falls silent", async () => {
-    for (const [failure, outcome, breakIt] of [
+describe("a failed stream", () => {
+  test("ends with an error event and is settled once", async () => {
+    for (const [failure, outcome, fail] of [
       [
         "connection_lost",
         "upstream_error",
@@ -186,176 +190,177 @@ describe("a stream that breaks", () => {
       [
         "timed_out",
         "upstream_timeout",
-        (relay: ReturnType<typeof openRelay>) => relay.tick(SILENCE_MS + 1),
+        (relay: ReturnType<typeof openRelay>) => relay.tick(IDLE_MS + 1),
       ],
     ] as const) {
       const relay = openRelay();
-      const reader = await readerOf(relay);
-      await reader.until(/hello/, 1_000);
-      breakIt(relay);
-      const { text } = await reader.until(/0\r\n\r\n$/, 1_000);
+      const client = await connectClient(relay);
+      await client.until(/hello/);
+      fail(relay);
+      const { text } = await client.until(/0\r\n\r\n$/);
       expect(text).toContain(failure);
       expect(text).not.toContain("[DONE]");
-      relay.piece(DONE);
-      relay.tick(SILENCE_MS + 1);
+      relay.push(DONE);
+      relay.tick(IDLE_MS + 1);
       expect(relay.settled).toEqual([outcome]);
       expect(relay.isTicking()).toBe(false);
-      if (outcome === "upstream_timeout") expect(relay.done).toEqual(["hang up"]);
+      if (outcome === "upstream_timeout") expect(relay.calls).toEqual(["cancel"]);
     }
   });
 
-  test("sends a sign of life in a shorter silence, and lives on", async () => {
+  test("sends keep-alive comments while the provider is idle", async () => {
     const relay = openRelay();
-    const reader = await readerOf(relay);
-    await reader.until(/hello/, 1_000);
+    const client = await connectClient(relay);
+    await client.until(/hello/);
     relay.tick(16_000);
-    await reader.until(/keep-alive/, 1_000);
-    relay.piece(LAST_DELTA + USAGE + DONE);
-    await reader.until(/\[DONE\]/, 1_000);
+    await client.until(/keep-alive/);
+    relay.push(LAST_DELTA + USAGE + DONE);
+    await client.until(/\[DONE\]/);
     expect(relay.settled).toEqual(["completed"]);
   });
 });
 
-describe("a reader who leaves", () => {
-  test("before it began to read ends the call, which is settled once", async () => {
+describe("a client that disconnects", () => {
+  test("before reading aborts the call", async () => {
     const relay = openRelay();
     await relay.stream.cancel();
-    expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
+    await eventually(() => relay.settled.length > 0);
     expect(relay.settled).toEqual(["client_aborted"]);
-    expect(relay.done).toEqual(["hang up"]);
+    expect(relay.calls).toEqual(["cancel"]);
     expect(relay.meter.outputBytes).toBe(5);
     expect(relay.isTicking()).toBe(false);
   });
 
-  test("in the midst of it ends the call, which is settled once", async () => {
+  test("during the stream aborts the call", async () => {
     const relay = openRelay();
-    const reader = await readerOf(relay);
-    await reader.until(/hello/, 1_000);
-    reader.socket.destroy();
-    expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
-    relay.piece(DELTA);
+    const client = await connectClient(relay);
+    await client.until(/hello/);
+    client.socket.destroy();
+    await eventually(() => relay.settled.length > 0);
+    relay.push(DELTA);
     relay.end(false);
-    relay.tick(SILENCE_MS + 1);
+    relay.tick(IDLE_MS + 1);
+    // Time for a second settlement by mistake.
     await Bun.sleep(20);
     expect(relay.settled).toEqual(["client_aborted"]);
-    expect(relay.done).toEqual(["hang up"]);
+    expect(relay.calls).toEqual(["cancel"]);
   });
 
-  test("while it is settled changes nothing", async () => {
-    const settling = Promise.withResolvers<void>();
-    const relay = openRelay({ settling: () => settling.promise });
-    const reader = await readerOf(relay);
-    relay.piece(LAST_DELTA + USAGE + DONE);
+  test("during the settlement does not change it", async () => {
+    const settlement = Promise.withResolvers<void>();
+    const relay = openRelay({ settlement: () => settlement.promise });
+    const client = await connectClient(relay);
+    relay.push(LAST_DELTA + USAGE + DONE);
     relay.end(true);
-    await waitUntil(() => relay.settled.length > 0);
-    reader.socket.destroy();
+    await eventually(() => relay.settled.length > 0);
+    client.socket.destroy();
+    // Time for the server to notice.
     await Bun.sleep(50);
-    settling.resolve();
-    await Bun.sleep(50);
+    settlement.resolve();
+    await eventually(() => listeners[0]?.openRequests() === 0);
     expect(relay.settled).toEqual(["completed"]);
     expect(listeners[0]?.openRequests()).toBe(0);
   });
 
-  test("where that does not end the bill is settled by the provider's own count", async () => {
+  test("is charged the provider's usage if the provider bills the whole reply", async () => {
     for (const isPaused of [false, true]) {
       const relay = openRelay({
         drainMs: 120_000,
         first: isPaused ? DELTA.repeat(300_000) : DELTA,
       });
-      const reader = await readerOf(relay);
-      if (isPaused) reader.socket.pause();
-      await waitUntil(() => !isPaused || relay.done.length > 0);
-      await Bun.sleep(20);
-      reader.socket.destroy();
+      const client = await connectClient(relay);
+      if (isPaused) client.socket.pause();
+      await eventually(() => !isPaused || relay.calls.length > 0);
+      client.socket.destroy();
+      // Time for the server to notice.
       await Bun.sleep(50);
       expect(relay.settled).toEqual([]);
-      // The provider is read on.
-      expect(relay.done.at(-1) ?? "resume").toBe("resume");
-      relay.piece(LAST_DELTA + USAGE + DONE);
-      expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
+      // The rest of the stream is read.
+      expect(relay.calls.at(-1) ?? "resume").toBe("resume");
+      relay.push(LAST_DELTA + USAGE + DONE);
+      await eventually(() => relay.settled.length > 0);
       expect(relay.settled).toEqual(["client_aborted"]);
       expect(relay.meter.isUsageFinal).toBe(true);
-      expect(relay.done.at(-1)).toBe("hang up");
+      expect(relay.calls.at(-1)).toBe("cancel");
     }
   });
 
-  test("where that does not end the bill is not read for longer than bounds of time and bytes", async () => {
+  test("stops reading the rest at a limit of time or bytes", async () => {
     for (const isLong of [false, true]) {
       const relay = openRelay({ drainMs: 120_000 });
-      const reader = await readerOf(relay);
-      await reader.until(/hello/, 1_000);
-      reader.socket.destroy();
+      const client = await connectClient(relay);
+      await client.until(/hello/);
+      client.socket.destroy();
+      // Time for the server to notice.
       await Bun.sleep(50);
       expect(relay.settled).toEqual([]);
       const comment = `: ${"x".repeat(1_048_576)}\n\n`;
-      if (isLong) for (let count = 0; count < 33; count++) relay.piece(comment);
+      if (isLong) for (let count = 0; count < 33; count++) relay.push(comment);
       else await advanceClock(120_001);
-      expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
+      await eventually(() => relay.settled.length > 0);
       expect(relay.settled).toEqual(["client_aborted"]);
-      expect(relay.done.filter((step) => step !== "resume")).toEqual(["hang up"]);
+      expect(relay.calls.filter((step) => step !== "resume")).toEqual(["cancel"]);
     }
   });
 });
 
-describe("a reader who stops reading", () => {
-  /** More than the kernel takes for him. */
-  const MUCH = DELTA.repeat(300_000);
+describe("a client that stops reading", () => {
+  /** More than the kernel buffers. */
+  const LARGE = DELTA.repeat(300_000);
 
-  test("stops the provider, who goes on when the reader does", async () => {
+  test("pauses the provider until it reads again", async () => {
     const relay = openRelay();
-    const reader = await readerOf(relay);
-    await reader.until(/hello/, 1_000);
-    reader.socket.pause();
-    relay.piece(MUCH);
-    expect(relay.done).toEqual(["pause"]);
-    reader.socket.resume();
-    expect(await waitUntil(() => relay.done.length === 2, 5_000)).toBe(true);
-    expect(relay.done).toEqual(["pause", "resume"]);
-    relay.piece(LAST_DELTA + USAGE + DONE);
-    expect((await reader.until(/0\r\n\r\n$/, 5_000)).text).toContain("[DONE]");
+    const client = await connectClient(relay);
+    await client.until(/hello/);
+    client.socket.pause();
+    relay.push(LARGE);
+    expect(relay.calls).toEqual(["pause"]);
+    client.socket.resume();
+    await eventually(() => relay.calls.length === 2);
+    expect(relay.calls).toEqual(["pause", "resume"]);
+    relay.push(LAST_DELTA + USAGE + DONE);
+    expect((await client.until(/0\r\n\r\n$/)).text).toContain("[DONE]");
     expect(relay.settled).toEqual(["completed"]);
   });
 
-  test("stops the provider even where the very first piece was too much", async () => {
-    const relay = openRelay({ first: MUCH });
-    const reader = await readerOf(relay);
-    reader.socket.pause();
-    expect(await waitUntil(() => relay.done.length > 0)).toBe(true);
-    await Bun.sleep(50);
-    expect(relay.done.at(-1)).toBe("pause");
+  test("pauses the provider already at the first chunk", async () => {
+    const relay = openRelay({ first: LARGE });
+    const client = await connectClient(relay);
+    client.socket.pause();
+    await eventually(() => relay.calls.at(-1) === "pause");
   });
 
-  test("is cut after a silence, whatever the provider still sends, and the call is settled once", async () => {
+  test("is disconnected after the idle timeout, and the call is settled once", async () => {
     const relay = openRelay();
-    const reader = await readerOf(relay);
-    await reader.until(/hello/, 1_000);
-    reader.socket.pause();
-    relay.piece(MUCH);
+    const client = await connectClient(relay);
+    await client.until(/hello/);
+    client.socket.pause();
+    relay.push(LARGE);
     for (let seconds = 0; seconds < 59; seconds++) {
       relay.tick(1_000);
-      // What was on its way when the provider was stopped.
-      relay.piece(DELTA);
+      // In flight when the provider was paused.
+      relay.push(DELTA);
     }
     expect(relay.settled).toEqual([]);
     relay.tick(2_000);
-    expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
+    await eventually(() => relay.settled.length > 0);
     expect(relay.settled).toEqual(["client_aborted"]);
-    expect(relay.done.at(-1)).toBe("hang up");
-    reader.socket.resume();
-    const { isClosed, text } = await reader.whenClosed(2_000);
+    expect(relay.calls.at(-1)).toBe("cancel");
+    client.socket.resume();
+    const { isClosed, text } = await client.whenClosed(2_000);
     expect(isClosed).toBe(true);
     expect(text).not.toMatch(/0\r\n\r\n$/);
     expect(listeners[0]?.openRequests()).toBe(0);
   });
 
-  test("or never began is given up after a silence, and finds a cut connection when it comes after all", async () => {
+  test("before it begins is disconnected after the idle timeout", async () => {
     const relay = openRelay();
-    relay.tick(SILENCE_MS + 1);
-    expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
+    relay.tick(IDLE_MS + 1);
+    await eventually(() => relay.settled.length > 0);
     expect(relay.settled).toEqual(["client_aborted"]);
-    expect(relay.done).toEqual(["hang up"]);
-    const reader = await readerOf(relay);
-    expect((await reader.whenClosed(2_000)).isClosed).toBe(true);
+    expect(relay.calls).toEqual(["cancel"]);
+    const client = await connectClient(relay);
+    expect((await client.whenClosed(2_000)).isClosed).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
   });
 });

@@ -1,4 +1,4 @@
-// Over TLS the other end has to be who it says before it hears a word, because the first words hold a key.
+// The client must verify the server's certificate before it sends anything, because requests contain API keys.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -11,10 +11,10 @@ import {
   type Certificate,
   createCertificateAuthority,
 } from "../support/certificate-authority.ts";
+import { eventually } from "../support/eventually.ts";
 import { type ScriptProcess, startScript } from "../support/script-process.ts";
 import {
   respondToAll,
-  waitUntil,
   type ServerConnection,
   okReply,
   type ScriptedServer,
@@ -23,58 +23,58 @@ import {
 } from "./scripted-server.ts";
 
 let trusted: CertificateAuthority;
-let caller: ScriptProcess;
+let worker: ScriptProcess;
 let folder: string;
 
 beforeAll(() => {
-  trusted = createCertificateAuthority("An authority that is trusted");
-  folder = mkdtempSync(path.join(tmpdir(), "postern-secure-"));
+  trusted = createCertificateAuthority("Trusted CA");
+  folder = mkdtempSync(path.join(tmpdir(), "postern-tls-"));
   const file = path.join(folder, "authority.pem");
   writeFileSync(file, trusted.cert);
-  caller = startScript(path.join(import.meta.dir, "client-worker.ts"), [], {
+  worker = startScript(path.join(import.meta.dir, "client-worker.ts"), [], {
     NODE_EXTRA_CA_CERTS: file,
   });
 });
 afterAll(async () => {
-  caller.process.stdin.end();
-  await caller.exitCode;
+  worker.process.stdin.end();
+  await worker.exitCode;
   rmSync(folder, { recursive: true });
 });
 afterEach(stopServers);
 
-async function call(way: string, url: string, bodyBytes = 2): Promise<string> {
-  caller.process.stdin.write(`${way} ${url} ${bodyBytes}\n`);
-  return (await caller.waitForLine("told ")).slice("told ".length);
+async function call(client: string, url: string, bodyBytes = 2): Promise<string> {
+  worker.process.stdin.write(`${client} ${url} ${bodyBytes}\n`);
+  return (await worker.waitForLine("result ")).slice("result ".length);
 }
 
 const urlByName = ({ port }: ScriptedServer): string => `https://localhost:${port}/v1`;
 const urlByAddress = ({ port }: ScriptedServer): string => `https://127.0.0.1:${port}/v1`;
 
-/** A server that counts every byte that it is told in confidence. */
-async function startTlsServer(certified: Certificate) {
-  const heard = { bytes: 0 };
-  const script = respondToAll(({ body }) => okReply(`heard ${body.length}`));
+/** A TLS server that counts decrypted bytes. */
+async function startTlsServer(certificate: Certificate) {
+  const received = { bytes: 0 };
+  const script = respondToAll(({ body }) => okReply(`received ${body.length}`));
   const server = await startServer(
-    (line) => {
-      line.socket.on("data", ({ length }: Buffer) => {
-        heard.bytes += length;
+    (connection) => {
+      connection.socket.on("data", ({ length }: Buffer) => {
+        received.bytes += length;
       });
-      void script(line);
+      void script(connection);
     },
-    { certified },
+    { certificate },
   );
-  return { server, heard };
+  return { server, received };
 }
 
-for (const [way, name] of [
-  ["own", "our own connections"],
-  ["runtime", "the runtime's client"],
+for (const [client, name] of [
+  ["own", "our own client"],
+  ["runtime", "fetch"],
 ] as const)
-  describe(`a secure request over ${name}`, () => {
-    test("is heard by who has a good certificate, and the connection is kept", async () => {
+  describe(`TLS with ${name}`, () => {
+    test("accepts a valid certificate and reuses the connection", async () => {
       const { server } = await startTlsServer(trusted.issueCertificate({ hosts: ["localhost"] }));
       for (let count = 0; count < 3; count++)
-        expect(await call(way, urlByName(server))).toBe("200 heard 2");
+        expect(await call(client, urlByName(server))).toBe("200 received 2");
       expect(server.connections.length).toBe(1);
       expect(server.requests[0]?.headers).toMatchObject({
         authorization: "Bearer top-secret",
@@ -82,49 +82,49 @@ for (const [way, name] of [
       });
     });
 
-    test("may be of 20 MB", async () => {
+    test("sends a body of 20 MB", async () => {
       const { server } = await startTlsServer(trusted.issueCertificate({ hosts: ["localhost"] }));
-      expect(await call(way, urlByName(server), 20_000_000)).toBe("200 heard 20000000");
+      expect(await call(client, urlByName(server), 20_000_000)).toBe("200 received 20000000");
     });
 
-    test("may go to an address without a name, where the certificate says that address", async () => {
+    test("accepts an IP address that is in the certificate", async () => {
       const { server } = await startTlsServer(trusted.issueCertificate({ hosts: ["127.0.0.1"] }));
-      expect(await call(way, urlByAddress(server))).toBe("200 heard 2");
+      expect(await call(client, urlByAddress(server))).toBe("200 received 2");
     });
 
-    for (const [title, certify, urlOf, sentence] of [
+    for (const [title, issue, urlOf, message] of [
       [
-        "an authority that nobody trusts has signed for",
-        () => createCertificateAuthority("Anybody").issueCertificate({ hosts: ["localhost"] }),
+        "of an untrusted CA",
+        () => createCertificateAuthority("Untrusted CA").issueCertificate({ hosts: ["localhost"] }),
         urlByName,
         /unable to verify/i,
       ],
       [
-        "has a certificate of another host",
+        "of another host",
         () => trusted.issueCertificate({ hosts: ["localhost.example.com", "example.com"] }),
         urlByName,
         /altname/i,
       ],
       [
-        "has a certificate of everything below a host",
+        "of the subdomains of a host",
         () => trusted.issueCertificate({ hosts: ["*.localhost"] }),
         urlByName,
         /altname/i,
       ],
       [
-        "has a certificate of another address",
+        "of another IP address",
         () => trusted.issueCertificate({ hosts: ["127.0.0.2", "localhost"] }),
         urlByAddress,
         /altname/i,
       ],
       [
-        "has a certificate of an address and is called by a name",
+        "of an IP address for a host name",
         () => trusted.issueCertificate({ hosts: ["127.0.0.1"] }),
         urlByName,
         /altname/i,
       ],
       [
-        "has a certificate that has expired",
+        "that has expired",
         () =>
           trusted.issueCertificate({
             hosts: ["localhost"],
@@ -135,7 +135,7 @@ for (const [way, name] of [
         /expired/i,
       ],
       [
-        "has a certificate that is not valid yet",
+        "that is not valid yet",
         () =>
           trusted.issueCertificate({
             hosts: ["localhost"],
@@ -146,68 +146,67 @@ for (const [way, name] of [
         /not yet valid/i,
       ],
     ] as const)
-      test(`says not one byte to who ${title}, and why`, async () => {
-        const { server, heard } = await startTlsServer(certify());
-        const told = await call(way, urlOf(server));
-        expect(told).toStartWith("error ");
-        expect(told).toMatch(sentence);
-        expect(told).not.toContain("top-secret");
-        expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
-        await Bun.sleep(20);
-        expect(heard.bytes).toBe(0);
+      test(`rejects a certificate ${title} without sending anything`, async () => {
+        const { server, received } = await startTlsServer(issue());
+        const result = await call(client, urlOf(server));
+        expect(result).toStartWith("error ");
+        expect(result).toMatch(message);
+        expect(result).not.toContain("top-secret");
+        await eventually(() => server.openConnectionCount() === 0);
+        expect(received.bytes).toBe(0);
       });
 
-    test("says not one byte to who does not encrypt", async () => {
-      const heard: Buffer[] = [];
+    test("sends no request to a server without TLS", async () => {
+      const received: Buffer[] = [];
       const server = await startServer(({ socket, send }) => {
         socket.on("data", (bytes: Buffer) => {
-          heard.push(bytes);
-          send(okReply("in the clear"));
+          received.push(bytes);
+          send(okReply("plain text"));
         });
       });
-      expect(await call(way, urlByName(server))).toStartWith("error ");
-      const all = Buffer.concat(heard).toString("latin1");
+      expect(await call(client, urlByName(server))).toStartWith("error ");
+      const all = Buffer.concat(received).toString("latin1");
       expect(all).not.toContain("top-secret");
       expect(all).not.toContain("POST");
-      expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
+      await eventually(() => server.openConnectionCount() === 0);
     });
   });
 
-describe("a secure reply that lasts until the connection closes", () => {
-  /** Somebody on the way, who can close what he cannot read. */
-  const between = (server: ScriptedServer): Promise<ScriptedServer> =>
+describe("a TLS reply that ends with the connection", () => {
+  /** A proxy that resets the connection after the reply. */
+  const resettingProxy = (server: ScriptedServer): Promise<ScriptedServer> =>
     startServer(({ socket }) => {
-      const other = connect(server.port, "127.0.0.1");
-      other.on("error", () => {});
-      socket.on("data", (bytes: Buffer) => other.write(bytes));
-      socket.on("close", () => other.destroy());
-      other.on("data", (bytes: Buffer) => socket.write(bytes));
-      void waitUntil(() => server.requests.length === 1).then(async () => {
+      const upstream = connect(server.port, "127.0.0.1");
+      upstream.on("error", () => {});
+      socket.on("data", (bytes: Buffer) => upstream.write(bytes));
+      socket.on("close", () => upstream.destroy());
+      upstream.on("data", (bytes: Buffer) => socket.write(bytes));
+      void eventually(() => server.requests.length === 1).then(async () => {
+        // Time for the client to receive the reply.
         await Bun.sleep(50);
         socket.resetAndDestroy();
       });
     });
 
-  test("is whole where the close is said in confidence", async () => {
-    const { server } = await speaking(({ socket }) => socket.end());
+  test("is complete after a close_notify", async () => {
+    const { server } = await startPartialServer(({ socket }) => socket.end());
     expect(await call("own", urlByName(server))).toBe("200 half");
   });
 
-  test("is cut where somebody on the way resets the connection", async () => {
-    const { server } = await speaking(() => {});
-    const way = await between(server);
-    expect(await call("own", urlByName(way))).toBe("error Error: the reply was truncated");
+  test("is truncated after a reset without close_notify", async () => {
+    const { server } = await startPartialServer(() => {});
+    const proxy = await resettingProxy(server);
+    expect(await call("own", urlByName(proxy))).toBe("error Error: the reply was truncated");
   });
 
-  async function speaking(close: (line: ServerConnection) => void) {
+  async function startPartialServer(close: (connection: ServerConnection) => void) {
     const server = await startServer(
-      async (line) => {
-        await line.request();
-        line.send("HTTP/1.1 200 OK\r\n\r\nhalf");
-        await Bun.sleep(30);
-        close(line);
+      async (connection) => {
+        await connection.request();
+        connection.send("HTTP/1.1 200 OK\r\n\r\nhalf");
+        close(connection);
       },
-      { certified: trusted.issueCertificate({ hosts: ["localhost"] }) },
+      { certificate: trusted.issueCertificate({ hosts: ["localhost"] }) },
     );
     return { server };
   }

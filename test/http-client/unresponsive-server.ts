@@ -1,4 +1,4 @@
-// A process that listens and never accepts, so that whoever connects waits once its queue is full.
+// A process that listens but never accepts: once its backlog is full, connecting clients get no reply to their SYN.
 
 import { writeSync } from "node:fs";
 import { createServer } from "node:net";
