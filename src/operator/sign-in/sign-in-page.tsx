@@ -50,7 +50,7 @@ export function signInPage({
   };
 }
 
-export function refusedPage(message: string): PageLayout {
+export function rejectedPage(message: string): PageLayout {
   return {
     title: "Not signed in – Postern",
     isPrivate: true,

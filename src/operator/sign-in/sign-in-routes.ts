@@ -1,5 +1,5 @@
 // Signs operators in and out. It uses the same identity provider as customers, but a callback, cookies and sessions of its
-// own, and accepts only the configured addresses. Sign-ins and refusals are recorded in the audit log.
+// own, and accepts only the configured addresses. Sign-ins and rejections are recorded in the audit log.
 
 import { z } from "zod";
 import { record } from "../../audit/audit.ts";
@@ -18,7 +18,7 @@ import {
   OPERATOR_SIGN_IN_PATH,
 } from "../page-context.ts";
 import { endOperatorSession, OPERATOR_PATH } from "./operator-sessions.ts";
-import { refusedPage, signInPage } from "./sign-in-page.tsx";
+import { rejectedPage, signInPage } from "./sign-in-page.tsx";
 
 export function signInRoutes(context: OperatorContext): readonly Route[] {
   return [
@@ -82,17 +82,17 @@ function callbackRoute(context: OperatorContext): Route {
       const network = networksOf(clientIp)[1];
       const { search } = new URL(request.url, baseUrl);
       const outcome = await finishSignIn(requireSignIn(signIn), search, headers.get("cookie"), now);
-      if ("refused" in outcome) {
-        if (outcome.refused.code === "forbidden")
-          await recordRefusal(context, { email: null, network, now });
-        const { status, publicMessage } = outcome.refused;
-        return pageResponse(refusedPage(publicMessage), { status, cookies: [clearedCookie] });
+      if ("fault" in outcome) {
+        if (outcome.fault.code === "forbidden")
+          await recordRejection(context, { email: null, network, now });
+        const { status, publicMessage } = outcome.fault;
+        return pageResponse(rejectedPage(publicMessage), { status, cookies: [clearedCookie] });
       }
       const { email } = outcome.identity;
       if (!sessions.isOperator(email)) {
-        await recordRefusal(context, { email, network, now });
+        await recordRejection(context, { email, network, now });
         const message = `${email} is not an operator of this gateway. This attempt was recorded.`;
-        return pageResponse(refusedPage(message), { status: 403, cookies: [clearedCookie] });
+        return pageResponse(rejectedPage(message), { status: 403, cookies: [clearedCookie] });
       }
       const cookie = await db.write(async (tx) => {
         const browser = headers.get("user-agent") ?? "";
@@ -137,7 +137,7 @@ function signOutRoute(context: OperatorContext): Route {
 
 type SignInOutcome =
   | { readonly identity: Identity; readonly returnTo: string }
-  | { readonly refused: Fault };
+  | { readonly fault: Fault };
 
 /** Server errors are rethrown, so that they are logged. */
 async function finishSignIn(
@@ -149,16 +149,16 @@ async function finishSignIn(
   try {
     return await signIn.finish(search, cookies, now);
   } catch (error) {
-    if (error instanceof Fault && error.status < 500) return { refused: error };
+    if (error instanceof Fault && error.status < 500) return { fault: error };
     throw error;
   }
 }
 
-async function recordRefusal(
+async function recordRejection(
   { db }: OperatorContext,
-  refused: { readonly email: string | null; readonly network: string; readonly now: number },
+  rejection: { readonly email: string | null; readonly network: string; readonly now: number },
 ): Promise<void> {
-  const { email, network, now } = refused;
+  const { email, network, now } = rejection;
   await db.write((tx) =>
     record(tx, {
       accountId: null,
