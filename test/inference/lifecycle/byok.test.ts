@@ -27,8 +27,8 @@ import {
   readWallet,
 } from "../support/harness.ts";
 
-const HOUSE = "sk-house-0123456789abcdef";
-const OWN = "sk-own-0123456789abcdefghij";
+const GATEWAY_KEY = "sk-gateway-0123456789abcdef";
+const CALLER_KEY = "sk-caller-0123456789abcdefghij";
 const MODEL = "openai/gpt-5-mini";
 const OK = JSON.stringify({
   id: "x",
@@ -52,36 +52,38 @@ let account: TestAccount;
 
 /** Starts a provider that replies by the key it is called with. The account has added a key for it. */
 async function start(
-  own: (request: RawRequest) => RawReply,
-  house: (request: RawRequest) => RawReply = () => ({ body: OK }),
+  replyToCaller: (request: RawRequest) => RawReply,
+  replyToGateway: (request: RawRequest) => RawReply = () => ({ body: OK }),
   env: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   provider = await startRawProvider((request) => {
     if (request.path.endsWith("/models")) return { body: '{"object":"list","data":[]}' };
-    return request.headers["authorization"] === `Bearer ${OWN}` ? own(request) : house(request);
+    return request.headers["authorization"] === `Bearer ${CALLER_KEY}`
+      ? replyToCaller(request)
+      : replyToGateway(request);
   });
   gateway = await startGateway({
     providers: [],
     env: {
       OPENAI_BASE_URL: provider.url,
-      OPENAI_API_KEY: HOUSE,
+      OPENAI_API_KEY: GATEWAY_KEY,
       MISTRAL_BASE_URL: provider.url,
-      MISTRAL_API_KEY: HOUSE,
+      MISTRAL_API_KEY: GATEWAY_KEY,
       ...env,
     },
   });
   account = await registerAccount(gateway);
-  await bringKey("openai");
+  await addKey("openai");
   provider.requests.length = 0;
 }
 
-async function bringKey(to: string): Promise<void> {
-  const made = await fetch(`${gateway.url}/v1/provider-keys`, {
+async function addKey(to: string): Promise<void> {
+  const response = await fetch(`${gateway.url}/v1/provider-keys`, {
     method: "POST",
     headers: account.headers,
-    body: JSON.stringify({ provider: to, api_key: OWN }),
+    body: JSON.stringify({ provider: to, api_key: CALLER_KEY }),
   });
-  expect(made.status).toBe(201);
+  expect(response.status).toBe(201);
 }
 
 afterEach(async () => {
@@ -95,8 +97,8 @@ const chat = (more: Json = {}) =>
 const keysUsed = (): string[] =>
   provider.requests.map((request) => String(request.headers["authorization"]).slice(7));
 
-/** Spends nearly the whole balance. */
-async function empty(): Promise<void> {
+/** Holds the starting credit of the account. */
+async function holdBalance(): Promise<void> {
   const key = await gateway.server.db.get("select id from api_key where account_id = ?", [
     account.id,
   ]);
@@ -119,7 +121,7 @@ describe("a call with the caller's provider key", () => {
       response.headers.get("x-postern-cost-usd"),
     ]).toEqual(["true", "0"]);
     expect((await response.json()) as Json).toMatchObject({ usage: { cost: 0 } });
-    expect(keysUsed()).toEqual([OWN]);
+    expect(keysUsed()).toEqual([CALLER_KEY]);
     expect(
       await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
     ).toMatchObject({
@@ -129,7 +131,7 @@ describe("a call with the caller's provider key", () => {
       output_tokens: 5,
       outcome: "completed",
     });
-    await empty();
+    await holdBalance();
     expect((await chat({ max_tokens: 100_000 })).status).toBe(200);
     expect((await readWallet(gateway.server.db, account.id)).promo).toBe(50_000_000n);
     await gateway.server.db.write((tx) =>
@@ -151,7 +153,7 @@ describe("a call with the caller's provider key", () => {
       expect((await postCall(gateway, account, "responses", { ...body, ...more })).status).toBe(
         200,
       );
-    expect(keysUsed()).toEqual([OWN, OWN]);
+    expect(keysUsed()).toEqual([CALLER_KEY, CALLER_KEY]);
   });
 
   test("with features without a price does not fall back to the gateway's account", async () => {
@@ -159,7 +161,7 @@ describe("a call with the caller's provider key", () => {
     const tools = [{ type: "image_generation" }];
     const body = { model: MODEL, input: "a cat", max_output_tokens: 64, tools };
     expect((await postCall(gateway, account, "responses", body)).status).toBe(500);
-    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(new Set(keysUsed())).toEqual(new Set([CALLER_KEY]));
   });
 
   test("may refer to objects in the caller's provider account, and is forwarded unchanged", async () => {
@@ -183,7 +185,7 @@ describe("a call with the caller's provider key", () => {
       previous_response_id: "resp_0",
     });
     expect(response.status).toBe(500);
-    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(new Set(keysUsed())).toEqual(new Set([CALLER_KEY]));
   });
 
   test("falls back to the gateway's account after a rate limit or a failure, and is charged for that", async () => {
@@ -194,7 +196,7 @@ describe("a call with the caller's provider key", () => {
     }));
     const response = await chat();
     expect(response.status).toBe(200);
-    expect(keysUsed()).toEqual([OWN, HOUSE]);
+    expect(keysUsed()).toEqual([CALLER_KEY, GATEWAY_KEY]);
     expect(response.headers.get("x-postern-byok")).toBe("false");
     expect(Number(response.headers.get("x-postern-cost-usd"))).toBeGreaterThan(0);
     const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
@@ -216,7 +218,7 @@ describe("a call with the caller's provider key", () => {
     const response = await chat({ max_tokens: 100_000 });
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "60"]);
     expect(errorOf(await response.json())).toMatchObject({ code: "rate_limited" });
-    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(new Set(keysUsed())).toEqual(new Set([CALLER_KEY]));
     expect(await usageRecordsOf(gateway.server.db, account.id)).toMatchObject([
       { outcome: "upstream_error", status: 429, byok: 1, cost_nano: 0 },
     ]);
@@ -228,13 +230,13 @@ describe("a call with the caller's provider key", () => {
         ? { status: 429, headers: { "retry-after": "60" }, body: '{"error":{"message":"slow"}}' }
         : { body: OK },
     );
-    await bringKey("mistral");
+    await addKey("mistral");
     provider.requests.length = 0;
     const models = [MODEL, "mistral/mistral-small-latest"];
     const response = await chat({ models, max_tokens: 100_000 });
     expect(response.status).toBe(200);
     expect(response.headers.get("x-postern-byok")).toBe("true");
-    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(new Set(keysUsed())).toEqual(new Set([CALLER_KEY]));
     expect(await usageRecordsOf(gateway.server.db, account.id)).toMatchObject([
       { outcome: "completed", status: 200, byok: 1, cost_nano: 0 },
     ]);
@@ -248,9 +250,9 @@ describe("a call with the caller's provider key", () => {
       expect(refused.status).toBe(429);
       const next = errorOf(await refused.json())["next"] as Json[];
       expect(next.map(({ url }) => url)).toContain("/v1/billing/invoice");
-      const [asked] = challengeIn(refused.headers).accepts;
-      if (asked === undefined) throw new Error("nothing is asked for");
-      const { header } = await signPayment(fundedWallet(facilitator, 500n), asked);
+      const [requirement] = challengeIn(refused.headers).accepts;
+      if (requirement === undefined) throw new Error("no payment requirement");
+      const { header } = await signPayment(fundedWallet(facilitator, 500n), requirement);
       const paid = await fetch(`${gateway.url}/v1/chat/completions`, {
         method: "POST",
         headers: { ...account.headers, "payment-signature": header },
@@ -284,20 +286,20 @@ describe("a call with the caller's provider key", () => {
   test("returns 403 without a fallback if the provider rejects the key", async () => {
     await start(() => ({
       status: 401,
-      body: `{"error":{"message":"Incorrect API key provided: ${OWN}"}}`,
+      body: `{"error":{"message":"Incorrect API key provided: ${CALLER_KEY}"}}`,
     }));
     for (const api of ["chat", "responses"] as const) {
       const response = await postCall(gateway, account, api, bodyOf(api, "x", { model: MODEL }));
       expect(response.status).toBe(403);
       const text = await response.text();
-      expect(text).not.toContain(OWN);
+      expect(text).not.toContain(CALLER_KEY);
       expectEnvelope(api, JSON.parse(text));
       expect(errorOf(JSON.parse(text))).toMatchObject({
         code: "forbidden",
         next: [{ url: "/v1/provider-keys" }],
       });
     }
-    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(new Set(keysUsed())).toEqual(new Set([CALLER_KEY]));
   });
 
   test("does not affect other accounts, whose calls use the gateway's account", async () => {
@@ -309,6 +311,6 @@ describe("a call with the caller's provider key", () => {
         "x-postern-byok",
       ),
     ).toBe("false");
-    expect(keysUsed()).toEqual([HOUSE]);
+    expect(keysUsed()).toEqual([GATEWAY_KEY]);
   });
 });

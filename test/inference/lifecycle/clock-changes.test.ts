@@ -28,7 +28,7 @@ interface Timed {
 
 for (const stream of [false, true])
   test(`records no negative durations for a ${stream ? "stream" : "whole reply"} if the clock is set back`, async () => {
-    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
       headers: account.headers,
       body: JSON.stringify({
@@ -38,11 +38,11 @@ for (const stream of [false, true])
         messages: [{ role: "user", content: "what time is it?" }],
       }),
     });
-    expect(answer.status).toBe(200);
-    await answer.text();
+    expect(response.status).toBe(200);
+    await response.text();
     const usage = await fetch(`${gateway.url}/v1/usage`, { headers: account.headers });
     const { data } = (await usage.json()) as { readonly data: readonly Timed[] };
-    const record = data.find((one) => one.stream === stream);
+    const record = data.find((entry) => entry.stream === stream);
     expect(record?.attempts.map(({ ms }) => ms)).toEqual([0]);
     expect([record?.latency_ms, record?.first_token_ms]).toEqual([0, stream ? 0 : null]);
   });

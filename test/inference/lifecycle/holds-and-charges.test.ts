@@ -61,7 +61,7 @@ for (const store of STORE_KINDS) {
             each * AFFORDED + each / 2n - (await available(account)),
           );
           let refused = 0;
-          const answering = Promise.all(
+          const pending = Promise.all(
             Array.from({ length: CALLS }, async () => {
               const response = await postCall(gateway, account, api, body);
               if (response.status === 402) refused += 1;
@@ -73,8 +73,8 @@ for (const store of STORE_KINDS) {
             (count) => count >= CALLS - Number(AFFORDED),
           );
           gate.open();
-          const answers = await answering;
-          const served = answers.filter((answer) => answer.status === 200);
+          const responses = await pending;
+          const served = responses.filter((response) => response.status === 200);
           expect([served.length, refused]).toEqual([Number(AFFORDED), CALLS - Number(AFFORDED)]);
           for (const { text } of served)
             expect(stream ? isCompleteStream(api, text) : text.includes('"cost":')).toBe(true);
@@ -218,14 +218,14 @@ describe("the hold of a call", () => {
     account = await registerAccount(gateway);
     const spend = bodyOf("chat", "[[sim: tokens=960]] x", { model: "sim/dear", max_tokens: 960 });
     expect((await postCall(gateway, account, "chat", spend)).status).toBe(200);
-    const seen = (await usageRecordsOf(gateway.server.db, account.id)).length;
-    const answers = await Promise.all(
+    const recordsBefore = (await usageRecordsOf(gateway.server.db, account.id)).length;
+    const responses = await Promise.all(
       STREAMED_APIS.map((api) =>
         postCall(gateway, account, api, bodyOf(api, "x", { model: "sim/dear" })),
       ),
     );
-    expect(answers.map((answer) => answer.status)).toEqual([402, 402, 402]);
-    expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(seen);
+    expect(responses.map((response) => response.status)).toEqual([402, 402, 402]);
+    expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(recordsBefore);
   });
 });
 
@@ -264,13 +264,13 @@ describe("a key", () => {
   test("over its limit of concurrent calls gets 429 with `retry-after`", async () => {
     const account = await registerAccount(gateway);
     await grantCredits(gateway, account, USD);
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 20 }, () =>
         postCall(gateway, account, "chat", bodyOf("chat", "[[sim: latency=400]] x")),
       ),
     );
-    expect(answers.filter((answer) => answer.status === 200).length).toBe(5);
-    const refused = answers.filter((answer) => answer.status === 429);
+    expect(responses.filter((response) => response.status === 200).length).toBe(5);
+    const refused = responses.filter((response) => response.status === 429);
     expect(refused.length).toBe(15);
     expect(refused[0]?.headers.get("retry-after")).toBe("1");
     await expectSettledLedger(gateway.server.db);

@@ -103,12 +103,13 @@ describe("Idempotency-Key on a model call", () => {
     const key = newKey();
     const body = bodyOf("chat", "[[sim: latency=400]] slow");
     const before = (await simStats(gateway)).requests;
-    const answers = await Promise.all(Array.from({ length: 10 }, () => keyed("chat", key, body)));
-    expect(answers.map((answer) => answer.status).sort((left, right) => left - right)).toEqual([
-      200,
-      ...Array.from({ length: 9 }, () => 409),
-    ]);
-    expect(answers.find((answer) => answer.status === 409)?.headers.get("retry-after")).toBe("1");
+    const responses = await Promise.all(Array.from({ length: 10 }, () => keyed("chat", key, body)));
+    expect(
+      responses.map((response) => response.status).sort((left, right) => left - right),
+    ).toEqual([200, ...Array.from({ length: 9 }, () => 409)]);
+    expect(responses.find((response) => response.status === 409)?.headers.get("retry-after")).toBe(
+      "1",
+    );
     expect((await simStats(gateway)).requests).toBe(before + 1);
     expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
   });
@@ -129,7 +130,7 @@ describe("Idempotency-Key on a model call", () => {
       const first = await keyed("chat", key, body);
       await first.text();
       await waitUntil(
-        () => keyed("chat", key, bodyOf("chat", "better")).then((answer) => answer.status),
+        () => keyed("chat", key, bodyOf("chat", "better")).then((response) => response.status),
         (status) => status === 200,
       );
     }
@@ -170,7 +171,7 @@ describe("Idempotency-Key on a model call", () => {
     const [calls, records] = [(await simStats(gateway)).requests, await count()];
     client.disconnect();
     await waitUntil(
-      () => keyed("chat", key, body).then((answer) => answer.status),
+      () => keyed("chat", key, body).then((response) => response.status),
       (status) => status !== 409,
     );
     const again = await keyed("chat", key, body);
@@ -195,7 +196,7 @@ describe("Idempotency-Key on a model call", () => {
       const records = await count();
       client.disconnect();
       await waitUntil(
-        () => keyed(api, key, body).then((answer) => answer.status),
+        () => keyed(api, key, body).then((response) => response.status),
         (status) => status !== 409,
       );
       const again = await keyed(api, key, body);
@@ -302,9 +303,9 @@ describe("Idempotency-Key on a model call", () => {
 
 test("a stream without a terminal event is stored for a client that left early", async () => {
   const usageMetadata = { promptTokenCount: 5, candidatesTokenCount: 3, totalTokenCount: 8 };
-  const parts = ["a", "b", "c"].map((text, place) => {
+  const parts = ["a", "b", "c"].map((text, index) => {
     const content = { role: "model", parts: [{ text }] };
-    const candidate = { index: 0, content, ...(place === 2 && { finishReason: "STOP" }) };
+    const candidate = { index: 0, content, ...(index === 2 && { finishReason: "STOP" }) };
     return `data: ${JSON.stringify({ candidates: [candidate], usageMetadata, modelVersion: "gemini-2.5-flash" })}\r\n\r\n`;
   });
   const cuts = [1, 2].map((many) => parts.slice(0, many).join("").length);
@@ -312,20 +313,20 @@ test("a stream without a terminal event is stored for a client that left early",
   const reply = { headers, body: parts.join(""), cuts, pauseMs: 60 };
   const google = await startRawProvider(() => reply);
   const env = { GOOGLE_BASE_URL: google.url, GOOGLE_API_KEY: "test-key-0123456789" };
-  const one = await startGateway({ providers: [], env });
-  const reader = withHeaders(await registerAccount(one), { "idempotency-key": "left" });
+  const own = await startGateway({ providers: [], env });
+  const caller = withHeaders(await registerAccount(own), { "idempotency-key": "left" });
   const body = bodyOf("messages", "x", { model: "google/gemini-2.5-flash", stream: true });
-  const client = openSocketClient(one, reader, "messages", body);
+  const client = openSocketClient(own, caller, "messages", body);
   await client.waitForText("text_delta");
   client.disconnect();
   const [again] = await waitUntil(
-    () => postCall(one, reader, "messages", body).then(async (r) => [r, await r.text()] as const),
+    () => postCall(own, caller, "messages", body).then(async (r) => [r, await r.text()] as const),
     ([{ status }]) => status !== 409,
   );
   expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
   expect(google.requests).toHaveLength(1);
-  const records = await usageRecordsOf(one.server.db, reader.id);
+  const records = await usageRecordsOf(own.server.db, caller.id);
   expect(records.map(({ outcome }) => outcome)).toEqual(["client_aborted"]);
-  await one.stop();
+  await own.stop();
   await google.stop();
 });

@@ -38,14 +38,14 @@ const SECRET = "a secret of these tests, and of nothing else";
 const KILLS = 20;
 const CALLERS = 12;
 
-function settingsFor(place: StoreLocation, simulatorUrl: string): Record<string, string> {
+function settingsFor(location: StoreLocation, simulatorUrl: string): Record<string, string> {
   return {
     POSTERN_SECRET: SECRET,
     SIM_BASE_URL: simulatorUrl,
     SIM_API_KEY: "upstream-test-key",
-    ...(place.kind === "postgres"
-      ? { DATABASE_URL: place.address }
-      : { POSTERN_DATA_DIR: place.address }),
+    ...(location.kind === "postgres"
+      ? { DATABASE_URL: location.address }
+      : { POSTERN_DATA_DIR: location.address }),
   };
 }
 
@@ -59,8 +59,8 @@ describe("three gateways on one PostgreSQL", () => {
   for (const stream of [false, true]) {
     test(`serve exactly 10 of 64 concurrent calls on a balance that affords 10${stream ? ", streamed" : ""}`, async () => {
       const gate = startGatedSimulator();
-      const place = await newStoreLocation("postgres");
-      const settings = settingsFor(place, gate.url);
+      const location = await newStoreLocation("postgres");
+      const settings = settingsFor(location, gate.url);
       const [first, ...others] = await Promise.all(
         [1, 2, 3].map((number) =>
           startGatewayProcessOnFreePort({ ...settings, POSTERN_PROCESS_NAME: `three-${number}` }),
@@ -68,7 +68,7 @@ describe("three gateways on one PostgreSQL", () => {
       );
       if (first === undefined) throw new Error("no process");
       const all = [first, ...others];
-      const db = openStoreAt(place);
+      const db = openStoreAt(location);
       const account = await registerAccount(first);
       const body = bodyOf("chat", "[[sim: tokens=20]] once", { stream, max_tokens: 4_000 });
       const leaving = new AbortController();
@@ -85,9 +85,9 @@ describe("three gateways on one PostgreSQL", () => {
       const balance = held * 10n + held / 2n;
       await give(db, account.id, balance - 50_000_000n);
       let refused = 0;
-      const answering = Promise.all(
-        Array.from({ length: 64 }, async (_, place) => {
-          const response = await postCall(all[place % 3] ?? first, account, "chat", body);
+      const pending = Promise.all(
+        Array.from({ length: 64 }, async (_, index) => {
+          const response = await postCall(all[index % 3] ?? first, account, "chat", body);
           if (response.status === 402) refused += 1;
           return { status: response.status, text: await response.text() };
         }),
@@ -98,11 +98,11 @@ describe("three gateways on one PostgreSQL", () => {
         15_000,
       );
       gate.open();
-      const answers = await answering;
-      const served = answers.filter((answer) => answer.status === 200);
+      const responses = await pending;
+      const served = responses.filter((response) => response.status === 200);
       expect([served.length, refused]).toEqual([10, 54]);
       if (stream)
-        for (const answer of served) expect(isCompleteStream("chat", answer.text)).toBe(true);
+        for (const response of served) expect(isCompleteStream("chat", response.text)).toBe(true);
       await expectSettledLedger(db);
       const records = await usageRecordsOf(db, account.id);
       const charged = records.reduce(
@@ -118,7 +118,7 @@ describe("three gateways on one PostgreSQL", () => {
   }
 });
 
-interface Seen {
+interface CompletedCall {
   readonly id: string;
   readonly costUsd: string;
   readonly keyed:
@@ -136,28 +136,28 @@ for (const kind of STORE_KINDS) {
       idleTimeout: 0,
       fetch: simulator.fetch,
     });
-    const place = await newStoreLocation(kind);
+    const location = await newStoreLocation(kind);
     const settings = {
-      ...settingsFor(place, `http://127.0.0.1:${upstream.port}`),
+      ...settingsFor(location, `http://127.0.0.1:${upstream.port}`),
       POSTERN_PROCESS_NAME: "the-only-one",
     };
     const port = await freePort();
     let gateway: GatewayProcess = await startGatewayProcess(port, settings);
     const account = await registerAccount(gateway);
     await gateway.stop();
-    const db = openStoreAt(place);
+    const db = openStoreAt(location);
     await give(db, account.id, 100n * USD);
 
-    const seen: Seen[] = [];
-    let asked = 0;
+    const completed: CompletedCall[] = [];
+    let started = 0;
     for (let kill = 0; kill < KILLS; kill++) {
       gateway = await startGatewayProcess(port, settings);
       expect(await countOpenHolds(db)).toBe(0);
       const killing = new AbortController();
       const caller = async (): Promise<void> => {
         while (!killing.signal.aborted) {
-          const call = await oneCall(gateway, account, (asked += 1));
-          if (call !== undefined) seen.push(call);
+          const call = await makeRandomCall(gateway, account, (started += 1));
+          if (call !== undefined) completed.push(call);
         }
       };
       const callers = Array.from({ length: CALLERS }, caller);
@@ -172,12 +172,12 @@ for (const kind of STORE_KINDS) {
     const records = new Map(
       (await usageRecordsOf(db, account.id)).map((record) => [text(record, "id"), record]),
     );
-    for (const { id, costUsd } of seen) {
+    for (const { id, costUsd } of completed) {
       const record = records.get(id);
       expect([id, record?.["outcome"]]).toEqual([id, "completed"]);
       expect([id, Number(record?.["cost_nano"])]).toEqual([id, Math.round(Number(costUsd) * 1e9)]);
     }
-    expect(new Set(seen.map((one) => one.id)).size).toBe(seen.length);
+    expect(new Set(completed.map((one) => one.id)).size).toBe(completed.length);
     const charged = [...records.values()].reduce(
       (sum, record) => sum + BigInt(integer(record, "cost_nano")),
       0n,
@@ -189,7 +189,7 @@ for (const kind of STORE_KINDS) {
     });
 
     // A new process replays the responses of idempotent calls.
-    const keyed = seen.flatMap((one) => one.keyed ?? []).slice(-40);
+    const keyed = completed.flatMap((one) => one.keyed ?? []).slice(-40);
     for (const { key, body, reply } of keyed) {
       const asker = withHeaders(account, { "idempotency-key": key });
       const again = await postCall(gateway, asker, "chat", body);
@@ -200,22 +200,22 @@ for (const kind of STORE_KINDS) {
     const { problems } = await verifyLedger(db);
     expect(problems).toEqual([]);
     console.log(
-      `» ${kind}: ${KILLS} kills, ${asked} calls asked, ${seen.length} seen complete, ${records.size} recorded, ${keyed.length} asked again, ${((performance.now() - began) / 1_000).toFixed(1)} s`,
+      `» ${kind}: ${KILLS} kills, ${started} calls started, ${completed.length} complete, ${records.size} recorded, ${keyed.length} started again, ${((performance.now() - began) / 1_000).toFixed(1)} s`,
     );
-    expect(seen.length).toBeGreaterThan(KILLS);
+    expect(completed.length).toBeGreaterThan(KILLS);
     await gateway.stop();
     await db.close();
     await upstream.stop(true);
-    if (place.kind === "sqlite") rmSync(place.address, { recursive: true, force: true });
+    if (location.kind === "sqlite") rmSync(location.address, { recursive: true, force: true });
   }, 60_000);
 }
 
 /** A call of a random kind; undefined if its client did not see it complete. */
-async function oneCall(
+async function makeRandomCall(
   gateway: GatewayProcess,
   account: Awaited<ReturnType<typeof registerAccount>>,
   count: number,
-): Promise<Seen | undefined> {
+): Promise<CompletedCall | undefined> {
   const api = STREAMED_APIS[count % 3] ?? "chat";
   const stream = count % 2 === 0;
   const options = stream && api === "chat" ? { stream_options: { include_usage: true } } : {};

@@ -47,8 +47,8 @@ const user = (content: unknown): Json => ({ messages: [{ role: "user", content }
 const input = (content: unknown): Json => ({ input: [{ type: "message", role: "user", content }] });
 const tools = (tool: Json): Json => ({ tools: [tool] });
 
-const SAID = { role: "user", content: "go on" };
-const RAN = {
+const USER_ITEM = { role: "user", content: "go on" };
+const CODE_CALL = {
   type: "code_interpreter_call",
   id: "ci_1",
   code: "1 + 1",
@@ -56,7 +56,7 @@ const RAN = {
   outputs: null,
   status: "completed",
 };
-const RAN_SHELL = {
+const SHELL_CALL = {
   type: "shell_call",
   call_id: "c_1",
   action: { commands: ["ls"] },
@@ -188,11 +188,11 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
   ],
   ...["shell", "code_interpreter"].map((type): (typeof REFERENCES)[number] => {
     const skills = [{ type: "skill_reference", skill_id: "skill_1" }];
-    const place = type === "shell" ? "environment" : "container";
+    const field = type === "shell" ? "environment" : "container";
     return [
       "responses",
-      `tools[0].${place}.skills[0].skill_id`,
-      tools({ type, [place]: { type: "auto", skills } }),
+      `tools[0].${field}.skills[0].skill_id`,
+      tools({ type, [field]: { type: "auto", skills } }),
     ];
   }),
   [
@@ -211,21 +211,21 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
     { type: "code_interpreter", container: { type: "auto" } },
     { type: "shell", environment: { type: "container_auto" } },
   ].flatMap((tool): readonly (typeof REFERENCES)[number][] => [
-    ["responses", "input[0].container_id", { ...tools(tool), input: [RAN, SAID] }],
+    ["responses", "input[0].container_id", { ...tools(tool), input: [CODE_CALL, USER_ITEM] }],
     [
       "responses",
       "input[0].environment.container_id",
-      { ...tools(tool), input: [RAN_SHELL, SAID] },
+      { ...tools(tool), input: [SHELL_CALL, USER_ITEM] },
     ],
     [
       "responses",
       "input[0].environment.container_id",
-      { ...tools(tool), input: [{ ...RAN_SHELL, container_id: 1 }, SAID] },
+      { ...tools(tool), input: [{ ...SHELL_CALL, container_id: 1 }, USER_ITEM] },
     ],
     [
       "responses",
       "input[0].container_id",
-      { input: [RAN, { type: "additional_tools", tools: [tool] }, SAID] },
+      { input: [CODE_CALL, { type: "additional_tools", tools: [tool] }, USER_ITEM] },
     ],
   ]),
   ["chat", "audio.voice.id", { audio: { format: "mp3", voice: { id: "voice_1" } } }],
@@ -267,7 +267,7 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
 ];
 
 /** The caller's own data that look like references. */
-const INNOCENT: readonly (readonly [api: Api, more: Json])[] = [
+const HARMLESS: readonly (readonly [api: Api, more: Json])[] = [
   [
     "chat",
     {
@@ -311,7 +311,7 @@ const INNOCENT: readonly (readonly [api: Api, more: Json])[] = [
   ["responses", tools({ type: "code_interpreter", container: { type: "auto", file_ids: null } })],
   ["chat", { extra_body: { google: { cached_content: null } } }],
   // Without a tool that runs code, the container id has no effect.
-  ["responses", { input: [RAN, SAID] }],
+  ["responses", { input: [CODE_CALL, USER_ITEM] }],
 ];
 
 describe("a reference to an object in the provider account", () => {
@@ -338,7 +338,7 @@ describe("a reference to an object in the provider account", () => {
     },
   );
 
-  test.each(INNOCENT.map(([api, more]) => ({ api, more })))(
+  test.each(HARMLESS.map(([api, more]) => ({ api, more })))(
     "is not found in the caller's own data ($api, case %#)",
     async ({ api, more }) => {
       const response = await postCall(
@@ -437,8 +437,8 @@ describe("the request to the provider", () => {
       body: raw,
     });
     expect(response.status).toBe(200);
-    const seen = (await lastSimulatorRequest(gateway)).body;
-    expect(seen).toEndWith(
+    const sent = (await lastSimulatorRequest(gateway)).body;
+    expect(sent).toEndWith(
       raw.slice(raw.indexOf('"openai/gpt-5-mini"') + '"openai/gpt-5-mini"'.length),
     );
   });
@@ -468,7 +468,7 @@ describe("the request to the provider", () => {
   });
 
   test("asks for the usage of a stream, which the caller sees only on request", async () => {
-    for (const asked of [false, true]) {
+    for (const isRequested of [false, true]) {
       const response = await postCall(
         gateway,
         account,
@@ -476,12 +476,12 @@ describe("the request to the provider", () => {
         bodyOf("chat", "x", {
           model: MODELS.chat,
           stream: true,
-          ...(asked ? { stream_options: { include_usage: true } } : {}),
+          ...(isRequested ? { stream_options: { include_usage: true } } : {}),
         }),
       );
       const text = await response.text();
-      expect(/"usage":\{/.test(text)).toBe(asked);
-      expect(text.includes('"cost":')).toBe(asked);
+      expect(/"usage":\{/.test(text)).toBe(isRequested);
+      expect(text.includes('"cost":')).toBe(isRequested);
       expect(
         (JSON.parse((await lastSimulatorRequest(gateway)).body) as Json)["stream_options"],
       ).toMatchObject({

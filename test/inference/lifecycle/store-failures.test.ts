@@ -22,7 +22,7 @@ for (const store of STORE_KINDS) {
       await grantCredits(gateway, account, USD);
       const rename = (from: string, to: string) =>
         gateway.server.db.write((tx) => tx.run(`alter table ${from} rename to ${to}`));
-      const answers = Promise.all(
+      const pending = Promise.all(
         [...STREAMED_APIS].flatMap((api) =>
           [false, true].map(async (stream) => {
             const response = await postCall(
@@ -41,13 +41,13 @@ for (const store of STORE_KINDS) {
         (count) => count === 6,
       );
       await rename("usage_record", "usage_elsewhere");
-      const seen = await answers;
+      const replies = await pending;
       await rename("usage_elsewhere", "usage_record");
-      for (const { api, stream, status, text } of seen) {
+      for (const { api, stream, status, text } of replies) {
         if (stream) expect([api, isCompleteStream(api, text)]).toEqual([api, false]);
         else expect([api, status]).toEqual([api, 500]);
       }
-      for (const { text } of seen) expect(text).toContain('"code":"internal"');
+      for (const { text } of replies) expect(text).toContain('"code":"internal"');
       expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(0);
       await expectSettledLedger(gateway.server.db);
       await gateway.stop();

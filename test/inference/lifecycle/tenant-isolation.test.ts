@@ -40,8 +40,8 @@ const WHOLE = JSON.stringify({
 let gateway: Gateway;
 let provider: RawProvider;
 let account: TestAccount;
-async function start(answer: (request: RawRequest) => RawReply): Promise<void> {
-  provider = await startRawProvider(answer);
+async function start(replyTo: (request: RawRequest) => RawReply): Promise<void> {
+  provider = await startRawProvider(replyTo);
   gateway = await startGateway({
     providers: [],
     env: {
@@ -63,12 +63,12 @@ describe("a caller", () => {
     await start(() => ({ body: WHOLE }));
     const body = JSON.stringify(bodyOf("chat", "x"));
     for (let again = 0; again < 3; again++) {
-      const line = await openRawConnection(gateway);
-      line.socket.write(
+      const connection = await openRawConnection(gateway);
+      connection.socket.write(
         `POST ${PATHS.chat} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\ncontent-type: application/json\r\naccept-language: \x7f\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
       );
-      expect((await line.until(/HTTP\/1.1 (\d+)/, 3_000)).text).toContain("HTTP/1.1 400");
-      line.socket.destroy();
+      expect((await connection.until(/HTTP\/1.1 (\d+)/, 3_000)).text).toContain("HTTP/1.1 400");
+      connection.socket.destroy();
     }
     const other = await registerAccount(gateway);
     expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
@@ -80,9 +80,9 @@ describe("a caller", () => {
     );
     const poison = () => postCall(gateway, account, "chat", bodyOf("chat", "poison"));
     for (let again = 0; again < 3; again++) expect((await poison()).status).toBe(500);
-    const asked = provider.requests.length;
+    const requestsBefore = provider.requests.length;
     expect((await poison()).headers.get("retry-after")).toBe("30");
-    expect(provider.requests.length).toBe(asked);
+    expect(provider.requests.length).toBe(requestsBefore);
     const other = await registerAccount(gateway);
     expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
   });
@@ -115,24 +115,24 @@ describe("a whole reply with a failed choice and no content", () => {
         usage: { prompt_tokens: 100, completion_tokens: 0 },
       },
     ];
-    let place = 0;
-    await start(() => ({ body: JSON.stringify(bodies[place]) }));
+    let index = 0;
+    await start(() => ({ body: JSON.stringify(bodies[index]) }));
     for (const api of ["responses", "chat"] as const) {
-      const answer = await postCall(
+      const response = await postCall(
         gateway,
         account,
         api,
-        bodyOf(api, "x", { model: `sim/twin-${place}` }),
+        bodyOf(api, "x", { model: `sim/twin-${index}` }),
       );
-      expect(answer.status).toBe(502);
-      expect(await answer.text()).not.toContain("Abcdefgh1234");
+      expect(response.status).toBe(502);
+      expect(await response.text()).not.toContain("Abcdefgh1234");
       expect(
-        await usageRecordOf(gateway.server.db, answer.headers.get("x-request-id")),
+        await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
       ).toMatchObject({
         cost_nano: 0,
         outcome: "upstream_error",
       });
-      place++;
+      index++;
     }
   });
 });
@@ -156,7 +156,7 @@ describe("a passthrough stream", () => {
     expect(text).toContain('"code":"upstream_error"');
   });
 
-  test("gets a blank line after an unfinished last event, before what the gateway adds", async () => {
+  test("gets a blank connection after an unfinished last event, before what the gateway adds", async () => {
     const text = await read(
       { headers: SSE, body: chunk({ content: "a" }) + chunk({}, "stop") + USAGE },
       { stream_options: { include_usage: true } },
@@ -175,17 +175,22 @@ describe("a passthrough stream", () => {
   test("that begins with an error is retried, even after comments and in small chunks", async () => {
     const body = ': hello\n\ndata: {"error":{"message":"overloaded","code":529}}\n\n';
     await start(() => ({ headers: SSE, body, cuts: [4, 20, 40], pauseMs: 20 }));
-    const answer = await postCall(gateway, account, "chat", bodyOf("chat", "x", { stream: true }));
-    expect([answer.status, provider.requests.length]).toEqual([529, 2]);
+    const response = await postCall(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "x", { stream: true }),
+    );
+    expect([response.status, provider.requests.length]).toEqual([529, 2]);
   });
 
   test("that begins with an id field is replayed as a stream", async () => {
     const body = `id: 1\n${chunk({ content: "a" })}${chunk({}, "stop")}${USAGE}\n\ndata: [DONE]\n\n`;
     await start(() => ({ headers: SSE, body }));
     const keyed = withHeaders(account, { "idempotency-key": "k" });
-    const ask = bodyOf("chat", "x", { stream: true });
-    await (await postCall(gateway, keyed, "chat", ask)).text();
-    const again = await postCall(gateway, keyed, "chat", ask);
+    const request = bodyOf("chat", "x", { stream: true });
+    await (await postCall(gateway, keyed, "chat", request)).text();
+    const again = await postCall(gateway, keyed, "chat", request);
     expect(again.headers.get("content-type")).toContain("text/event-stream");
   });
 });

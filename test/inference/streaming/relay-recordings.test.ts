@@ -70,14 +70,14 @@ describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded re
     const counts: Record<Api, number> = { chat: 0, responses: 0, messages: 0, embeddings: 0 };
     const refused = new Map<string, number>();
     const wrong: string[] = [];
-    for (const one of cases) {
-      current = one;
+    for (const replayed of cases) {
+      current = replayed;
       upstream.requests.length = 0;
-      const name = `${one.recording.file} ${one.recording.interaction}`;
-      const response = await fetch(gateway.url + PATHS[one.wire], {
+      const name = `${replayed.recording.file} ${replayed.recording.interaction}`;
+      const response = await fetch(gateway.url + PATHS[replayed.wire], {
         method: "POST",
         headers: account.headers,
-        body: one.sent,
+        body: replayed.sent,
       });
       const received = await response.text();
       if (response.status === 400 && upstream.requests.length === 0) {
@@ -89,15 +89,17 @@ describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded re
         );
         continue;
       }
-      counts[one.wire] += 1;
+      counts[replayed.wire] += 1;
       const problems = [
         ...(response.status === 200
           ? []
           : [`status ${response.status}: ${received.slice(0, 300)}`]),
-        ...requestProblems(one, upstream.requests[0]),
-        ...(one.recording.stream ? streamProblems(one, received) : wholeProblems(one, received)),
+        ...requestProblems(replayed, upstream.requests[0]),
+        ...(replayed.recording.stream
+          ? streamProblems(replayed, received)
+          : wholeProblems(replayed, received)),
         ...recordProblems(
-          one,
+          replayed,
           await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")).catch(
             () => ({}),
           ),
@@ -259,22 +261,22 @@ function settingsFor(cases: readonly Case[], url: string): Record<string, string
 function requestProblems({ sent, model }: Case, request: RawRequest | undefined): string[] {
   const before = JSON.parse(sent) as Json;
   const after = parsed(request?.body ?? "") as Json | undefined;
-  if (request === undefined || after === undefined) return ["the provider got no JSON"];
+  if (request === undefined || after === undefined) return ["the provider received no JSON"];
   const changed = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
     (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
   );
   const problems = changed
-    .filter((name) => !mayChange(name, after, model))
+    .filter((name) => !isExpectedChange(name, after, model))
     .map((name) => `${name} arrived as ${JSON.stringify(after[name])?.slice(0, 100)}`);
   // Everything else is unchanged and in order.
-  const own = `"model":${JSON.stringify(model)}`;
-  const rest = sent.slice(sent.indexOf(own) + own.length);
+  const modelMember = `"model":${JSON.stringify(model)}`;
+  const rest = sent.slice(sent.indexOf(modelMember) + modelMember.length);
   const isRest = changed.every((name) => name === "model" || before[name] === undefined);
-  if (isRest && !request.body.endsWith(rest)) problems.push("the bytes after the model are others");
+  if (isRest && !request.body.endsWith(rest)) problems.push("the bytes after the model differ");
   return problems;
 }
 
-function mayChange(name: string, after: Json, model: string): boolean {
+function isExpectedChange(name: string, after: Json, model: string): boolean {
   if (name === "model") return model.endsWith(`/${String(after["model"])}`);
   // Routing preferences are not forwarded.
   if (name === "provider") return after["provider"] === undefined;
@@ -289,7 +291,7 @@ const COST = /"cost":[0-9.e+-]+,?/;
 function wholeProblems({ reply }: Case, received: string): string[] {
   const original = decoder.decode(reply);
   if (received === original)
-    return /"usage":\s*\{/.test(original) && !COST.test(original) ? ["no cost was put in"] : [];
+    return /"usage":\s*\{/.test(original) && !COST.test(original) ? ["no cost was added"] : [];
   const cost = COST.exec(
     received.slice(
       firstDifference(original, received) - 20 < 0 ? 0 : firstDifference(original, received) - 20,
@@ -318,14 +320,14 @@ function firstDifference(left: string, right: string): number {
 
 function streamProblems({ reply, wire, sent }: Case, received: string): string[] {
   const options = (JSON.parse(sent) as Json)["stream_options"] as Json | undefined;
-  const asked = options?.["include_usage"] === true;
+  const wantsUsage = options?.["include_usage"] === true;
   const expected: string[] = [];
   for (const raw of rawEvents(reply)) {
     const message = readSse({ raw: encoder.encode(raw) } as Parameters<typeof readSse>[0]);
     const json = message === undefined ? undefined : (parsed(message.data) as Json | undefined);
     const usageOnly =
       wire === "chat" &&
-      !asked &&
+      !wantsUsage &&
       Array.isArray(json?.["choices"]) &&
       json["choices"].length === 0 &&
       json["usage"] !== undefined &&
@@ -333,15 +335,15 @@ function streamProblems({ reply, wire, sent }: Case, received: string): string[]
     if (!usageOnly) expected.push(raw);
   }
   const original = withoutCost(expected.join(""));
-  const got = withoutCost(received);
-  if (got === original) return [];
+  const relayed = withoutCost(received);
+  if (relayed === original) return [];
   // If the provider closed without its terminal event, the gateway adds it.
-  if (!original.includes("[DONE]") && got === `${original}data: [DONE]\n\n`) return [];
+  if (!original.includes("[DONE]") && relayed === `${original}data: [DONE]\n\n`) return [];
   // Events after the terminal one are not part of the reply.
   if (
-    original.startsWith(got) &&
+    original.startsWith(relayed) &&
     /\[DONE\]|response\.(?:completed|incomplete|failed)|message_stop|event: ?error|"error"/.test(
-      got,
+      relayed,
     )
   )
     return [];
@@ -351,9 +353,9 @@ function streamProblems({ reply, wire, sent }: Case, received: string): string[]
   const before = withoutCost(events.slice(0, errorAt).join(""));
   if (errorAt >= 0 && original.startsWith(before) && original.includes('"error"', before.length))
     return [];
-  const at = firstDifference(original, got);
+  const at = firstDifference(original, relayed);
   return [
-    `differs at ${at} of ${original.length}: expected ${JSON.stringify(original.slice(at - 20, at + 80))}, got ${JSON.stringify(got.slice(at - 20, at + 80))}`,
+    `differs at ${at} of ${original.length}: expected ${JSON.stringify(original.slice(at - 20, at + 80))}, got ${JSON.stringify(relayed.slice(at - 20, at + 80))}`,
   ];
 }
 
@@ -369,14 +371,14 @@ function recordProblems(
   if (record["id"] === undefined) return ["no record"];
   const usage = meteredWhole(recording, wire, reply, provider);
   const sums = usage === undefined ? undefined : tokenTotals(usage);
-  const told = [
+  const recorded = [
     integer(record, "input_tokens"),
     integer(record, "cache_read_tokens"),
     integer(record, "cache_write_tokens"),
     integer(record, "output_tokens"),
     integer(record, "reasoning_tokens"),
   ];
-  const meant =
+  const expectedCounts =
     sums === undefined
       ? [0, 0, 0, 0, 0]
       : [
@@ -386,9 +388,9 @@ function recordProblems(
           sums.outputTokens,
           sums.reasoningTokens,
         ];
-  if (JSON.stringify(told) === JSON.stringify(meant)) return [];
+  if (JSON.stringify(recorded) === JSON.stringify(expectedCounts)) return [];
   return [
-    `recorded ${String(record["outcome"])} ${JSON.stringify(told)} instead of ${JSON.stringify(meant)}`,
+    `recorded ${String(record["outcome"])} ${JSON.stringify(recorded)} instead of ${JSON.stringify(expectedCounts)}`,
   ];
 }
 

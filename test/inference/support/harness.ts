@@ -141,16 +141,16 @@ export async function countOpenHolds(db: Db): Promise<number> {
 /** Polls until `isDone`; throws with the last value after `ms`. */
 export async function waitUntil<T>(
   read: () => T | Promise<T>,
-  isDone: (seen: T) => boolean,
+  isDone: (value: T) => boolean,
   ms = 5_000,
 ): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {
-    const seen = await read();
-    if (isDone(seen)) return seen;
+    const value = await read();
+    if (isDone(value)) return value;
     if (performance.now() > deadline)
       throw new Error(
-        `still ${JSON.stringify(seen, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))}`,
+        `still ${JSON.stringify(value, (_, member: unknown) => (typeof member === "bigint" ? String(member) : member))}`,
       );
     await Bun.sleep(10);
   }

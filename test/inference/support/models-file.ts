@@ -29,17 +29,17 @@ export function identicalModels(count: number): Json[] {
       output: "2",
     },
   };
-  const names = Array.from({ length: count }, (_, place) => place);
+  const indexes = Array.from({ length: count }, (_, index) => index);
   return [
-    ...names.map((place) => ({
-      id: `sim/twin-${place}`,
+    ...indexes.map((index) => ({
+      id: `sim/twin-${index}`,
       wires: ["chat", "responses", "messages"],
       context_length: 128_000,
       max_output_tokens: 16_384,
       pricing,
     })),
-    ...names.map((place) => ({
-      id: `sim/embed-${place}`,
+    ...indexes.map((index) => ({
+      id: `sim/embed-${index}`,
       kind: "embedding",
       wires: ["embeddings"],
       context_length: 8_192,

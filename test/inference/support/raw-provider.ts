@@ -33,7 +33,7 @@ export interface RawProvider {
 const encoder = new TextEncoder();
 
 export async function startRawProvider(
-  answer: (request: RawRequest) => RawReply | undefined,
+  replyTo: (request: RawRequest) => RawReply | undefined,
 ): Promise<RawProvider> {
   const requests: RawRequest[] = [];
   const sockets = new Set<Socket>();
@@ -48,7 +48,7 @@ export async function startRawProvider(
       if (request === undefined) return;
       pending = Buffer.alloc(0);
       requests.push(request);
-      const reply = answer(request);
+      const reply = replyTo(request);
       if (reply !== undefined) void send(socket, reply);
     });
   });

@@ -42,15 +42,15 @@ export function openSocketClient(
   let text = "";
   let bytes = 0;
   let changed = Promise.withResolvers<void>();
-  let over = false;
-  const tell = (): void => {
+  let isClosed = false;
+  const notify = (): void => {
     changed.resolve();
     changed = Promise.withResolvers();
   };
   const closed = new Promise<void>((resolve) =>
     socket.on("close", () => {
-      over = true;
-      tell();
+      isClosed = true;
+      notify();
       resolve();
     }),
   );
@@ -58,7 +58,7 @@ export function openSocketClient(
   socket.on("data", (chunk: Buffer) => {
     bytes += chunk.length;
     if (text.length < 1_000_000) text += chunk.toString("latin1");
-    tell();
+    notify();
   });
   socket.write(
     `POST ${PATHS[api]} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n${sent}`,
@@ -72,7 +72,8 @@ export function openSocketClient(
     closed,
     waitForText: async (words) => {
       while (!text.includes(words)) {
-        if (over) throw new Error(`the connection closed before "${words}": ${text.slice(0, 500)}`);
+        if (isClosed)
+          throw new Error(`the connection closed before "${words}": ${text.slice(0, 500)}`);
         await changed.promise;
       }
     },
@@ -106,7 +107,7 @@ export async function disconnectManyClients(
   const sockets: number[] = [];
   let next = 0;
   let done = 0;
-  const one = async (): Promise<void> => {
+  const runClients = async (): Promise<void> => {
     while (next++ < clients) {
       const client = openSocketClient(gateway, account, "chat", body);
       await client.waitForText('"content":');
@@ -118,7 +119,7 @@ export async function disconnectManyClients(
       onProgress?.(done);
     }
   };
-  await Promise.all(Array.from({ length: concurrency }, one));
+  await Promise.all(Array.from({ length: concurrency }, runClients));
   const seconds = (performance.now() - started) / 1_000;
   const last = performance.now();
   await waitUntil(

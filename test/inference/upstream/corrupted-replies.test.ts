@@ -180,11 +180,11 @@ function corrupt(bytes: Uint8Array, random: () => number): Uint8Array {
       return Buffer.concat([bytes.subarray(0, from), bytes.subarray(until)]);
     }
     case 3: {
-      const place = at();
+      const position = at();
       return Buffer.concat([
-        bytes.subarray(0, place),
+        bytes.subarray(0, position),
         crypto.getRandomValues(new Uint8Array(64)),
-        bytes.subarray(place),
+        bytes.subarray(position),
       ]);
     }
     case 4:

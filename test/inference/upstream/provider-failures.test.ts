@@ -53,11 +53,11 @@ afterEach(async () => {
 });
 
 async function start(
-  answer: (request: RawRequest, count: number) => RawReply | undefined,
+  replyTo: (request: RawRequest, count: number) => RawReply | undefined,
   options: { timeouts?: Json; now?: () => number; base?: string } = {},
 ): Promise<void> {
   let count = 0;
-  provider = await startRawProvider((request) => answer(request, ++count));
+  provider = await startRawProvider((request) => replyTo(request, ++count));
   const { base = "", ...rest } = options;
   gateway = await startGateway({
     providers: [],
@@ -116,11 +116,11 @@ describe("a retry", () => {
   });
 
   test("is not made if one of several choices is complete", async () => {
-    const answer = (index: number, finish_reason: string | null): string =>
+    const chunk = (index: number, finish_reason: string | null): string =>
       `data: ${JSON.stringify({ model: "m", choices: [{ index, delta: { content: "word " }, finish_reason }], usage: { prompt_tokens: 10, completion_tokens: 5 } })}\n\n`;
-    const begun = Array.from({ length: 6 }, () => answer(0, null) + answer(1, null)).join("");
-    const more = [answer(1, "stop"), answer(1, "stop") + answer(0, "stop")];
-    await start((_, count) => ({ headers: SSE, body: begun + more[count - 1] }));
+    const beginning = Array.from({ length: 6 }, () => chunk(0, null) + chunk(1, null)).join("");
+    const more = [chunk(1, "stop"), chunk(1, "stop") + chunk(0, "stop")];
+    await start((_, count) => ({ headers: SSE, body: beginning + more[count - 1] }));
     const cut = await (await chat({ stream: true, n: 2 })).text();
     expect(cut).toContain('"code":"upstream_error"');
     expect(await (await chat({ stream: true, n: 2 })).text()).toEndWith("data: [DONE]\n\n");
@@ -178,14 +178,14 @@ describe("a `retry-after` date of a provider", () => {
 
 describe("a provider's `retry-after`", () => {
   test("reaches the caller as whole seconds, and is replaced if it is invalid", async () => {
-    let said: string | undefined;
+    let retryAfter: string | undefined;
     let works = false;
     await start(() =>
       works
         ? { body: OK }
         : {
             status: 429,
-            ...(said === undefined ? {} : { headers: { "retry-after": said } }),
+            ...(retryAfter === undefined ? {} : { headers: { "retry-after": retryAfter } }),
             body: '{"error":{"message":"slow down"}}',
           },
     );
@@ -201,7 +201,7 @@ describe("a provider's `retry-after`", () => {
       ["0", "1"],
       ["Sun, 06 Nov 1994 08:49:37 GMT", "1"],
     ] as const) {
-      said = given;
+      retryAfter = given;
       const response = await chat();
       expect([given, response.status, response.headers.get("retry-after")]).toEqual([
         given,
@@ -224,22 +224,22 @@ describe("a provider's `retry-after`", () => {
   });
 
   test("has a default where the error promises one, and the error names the provider", async () => {
-    let answered = 503;
+    let currentStatus = 503;
     await start(() => ({
-      status: answered,
+      status: currentStatus,
       headers: { "content-type": "text/html" },
       body: "<html>down</html>",
     }));
-    for (const [status, code, words, model] of [
+    for (const [status, code, text, model] of [
       [503, "overloaded", "is overloaded or unavailable", "sim/twin-0"],
       [529, "overloaded", "is overloaded or unavailable", "sim/twin-1"],
       [429, "rate_limited", "is rate limiting requests", "sim/twin-2"],
     ] as const) {
-      answered = status;
+      currentStatus = status;
       const response = await chat({ model });
       const error = errorOf(await response.json());
       expect([response.status, error["code"]]).toEqual([status, code]);
-      expect(String(error["message"])).toContain(words);
+      expect(String(error["message"])).toContain(text);
       expect(String(error["message"])).not.toContain("The gateway");
       expect(response.headers.get("retry-after")).toBe("5");
     }
