@@ -1,6 +1,7 @@
 // The only reader of the environment. Validates every setting and reports all errors at once, each with its variable.
 
 import { z } from "zod";
+import { emailError } from "../base/email.ts";
 import { isLoopbackHost } from "../base/loopback.ts";
 import type { Nano } from "../base/money.ts";
 import { type Secret, secret } from "../base/secret.ts";
@@ -10,6 +11,12 @@ import {
   type BillingConfig,
   billingConfigFrom,
 } from "./billing.ts";
+import {
+  IDENTITY_ENVIRONMENT,
+  IDENTITY_SETTINGS,
+  type OidcConfig,
+  oidcConfigFrom,
+} from "./identity.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorConfigErrors } from "./operator.ts";
 import { hasProxyVariable, readProviderSettings, type ProviderSettingsSpec } from "./providers.ts";
@@ -34,14 +41,6 @@ import {
   x402ConfigErrors,
   x402ConfigFrom,
 } from "./x402.ts";
-
-/** The OpenID Connect issuer that signs humans in. */
-interface OidcConfig {
-  readonly issuer: string;
-  readonly clientId: string;
-  readonly clientSecret?: Secret;
-  readonly allowedTenants: readonly string[];
-}
 
 export interface Config {
   readonly host: string;
@@ -78,6 +77,8 @@ export interface Config {
   readonly operators: readonly string[];
   /** Absent where x402 is off. */
   readonly x402?: X402Config;
+  /** An email address or URL for reports of vulnerabilities, published in security.txt. */
+  readonly securityContact?: string;
   /** The bearer token of /metrics. Without one /metrics is served in development only. */
   readonly metricsToken?: Secret;
   /** Absent where telemetry is off. */
@@ -126,24 +127,7 @@ export const SETTINGS: Readonly<
     defaultValue: "postern",
     description: "The `<vendor>` in the claim grant type.",
   },
-  OIDC_ISSUER: {
-    defaultValue: "the bundled provider in development",
-    description:
-      "The exact `issuer` of the OpenID Connect provider that signs people in, see `docs/identity.md`.",
-  },
-  OIDC_CLIENT_ID: { defaultValue: "", description: "The client ID at that provider." },
-  OIDC_CLIENT_SECRET: {
-    defaultValue: "",
-    description: "The client secret. Leave it out for a public client.",
-  },
-  OIDC_ALLOWED_TENANTS: {
-    defaultValue: "",
-    description: "Organizations whose members may sign in, separated by commas. Not set: all.",
-  },
-  POSTERN_IDENTITY_PORT: {
-    defaultValue: "<port> + 1",
-    description: "The port of the bundled identity provider in development.",
-  },
+  ...IDENTITY_SETTINGS,
   POSTERN_CLAIMS_PER_HOUR: {
     defaultValue: "20; 0 in development",
     description: "Claims that one account may start per hour; 0 for no limit.",
@@ -186,6 +170,11 @@ export const SETTINGS: Readonly<
   POSTERN_LOG_FORM: {
     defaultValue: "auto",
     description: "`json`, `text`, or `auto` (text on a terminal, else JSON).",
+  },
+  POSTERN_SECURITY_CONTACT: {
+    defaultValue: "",
+    description:
+      "An email address or https URL for reports of vulnerabilities; published at `/.well-known/security.txt`.",
   },
   POSTERN_METRICS_TOKEN: {
     defaultValue: "",
@@ -238,13 +227,7 @@ const EnvironmentSchema = z.object({
     .string()
     .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, "must be lowercase letters, digits and hyphens")
     .default("postern"),
-  OIDC_ISSUER: z
-    .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
-    .optional(),
-  OIDC_CLIENT_ID: z.string().optional(),
-  OIDC_CLIENT_SECRET: z.string().optional(),
-  OIDC_ALLOWED_TENANTS: z.string().default("").transform(commaSeparated),
-  POSTERN_IDENTITY_PORT: integer(0, 65_535).optional(),
+  ...IDENTITY_ENVIRONMENT,
   POSTERN_CLAIMS_PER_HOUR: integer(0, 1_000_000).optional(),
   POSTERN_CLAIM_BONUS_USD_PER_DAY: usdAmount,
   POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
@@ -267,6 +250,13 @@ const EnvironmentSchema = z.object({
   POSTERN_LOG_FORM: z
     .enum(["auto", "json", "text"], { error: "must be auto, json or text" })
     .default("auto"),
+  POSTERN_SECURITY_CONTACT: z
+    .string()
+    .refine(
+      (contact) => /^https:\/\/\S+$/.test(contact) || emailError(contact) === undefined,
+      "must be an email address or an https:// URL",
+    )
+    .optional(),
   POSTERN_METRICS_TOKEN: z
     .string()
     .regex(/^[\x21-\x7e]{16,}$/, "must have at least 16 characters, without spaces")
@@ -336,7 +326,7 @@ function buildConfig(
     ...(env.POSTERN_SECRET === undefined ? {} : { secret: secret(env.POSTERN_SECRET) }),
     keyPrefix: env.POSTERN_KEY_PREFIX,
     vendor: env.POSTERN_VENDOR,
-    ...oidcConfig(env),
+    ...oidcConfigFrom(env),
     identityPort: env.POSTERN_IDENTITY_PORT ?? (env.POSTERN_PORT === 0 ? 0 : env.POSTERN_PORT + 1),
     processName: env.POSTERN_PROCESS_NAME ?? `${hostName}:${env.POSTERN_PORT}`,
     ...(env.POSTERN_MODELS_FILE === undefined ? {} : { modelsFile: env.POSTERN_MODELS_FILE }),
@@ -354,6 +344,9 @@ function buildConfig(
       ),
     },
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
+    ...(env.POSTERN_SECURITY_CONTACT === undefined
+      ? {}
+      : { securityContact: env.POSTERN_SECURITY_CONTACT }),
     ...(env.POSTERN_METRICS_TOKEN === undefined
       ? {}
       : { metricsToken: secret(env.POSTERN_METRICS_TOKEN) }),
@@ -363,19 +356,6 @@ function buildConfig(
     ...x402ConfigFrom(env),
     ...parseTelemetryConfig(env),
     providers,
-  };
-}
-
-function oidcConfig(env: z.infer<typeof EnvironmentSchema>): Pick<Config, "identity"> {
-  const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET } = env;
-  if (issuer === undefined || clientId === undefined) return {};
-  return {
-    identity: {
-      issuer,
-      clientId,
-      ...(OIDC_CLIENT_SECRET === undefined ? {} : { clientSecret: secret(OIDC_CLIENT_SECRET) }),
-      allowedTenants: env.OIDC_ALLOWED_TENANTS,
-    },
   };
 }
 

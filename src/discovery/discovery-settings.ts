@@ -25,6 +25,8 @@ export interface DiscoverySettings {
   readonly requestsPerMinute?: number;
   readonly concurrentCalls?: number;
   readonly accountsPerHour?: number;
+  /** An email address or URL for reports of vulnerabilities. */
+  readonly securityContact?: string | undefined;
   readonly termsUrl?: string;
   readonly privacyUrl?: string;
   /** An email address or page for support. */

@@ -18,6 +18,7 @@ import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi/op
 import { referencePage } from "./reference/reference-page.tsx";
 import { respondWithDocument, type CachedDocument, cachedDocument } from "./cached-document.ts";
 import { type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
+import { securityTxt } from "./security-txt.ts";
 import { authorizationServerMetadata, protectedResourceMetadata } from "./oauth-metadata.ts";
 
 export interface DiscoveryDeps {
@@ -45,6 +46,7 @@ export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly R
     ...documentRoutes(() => documents),
     ...pageRoutes(() => documents),
     ...assetRoutes(),
+    ...securityRoutes(settings),
   ];
   const documents = createDocuments([...routes, ...own], settings);
   return own;
@@ -230,6 +232,26 @@ function documentRoutes(documents: () => Documents): readonly Route[] {
       run: async (input) => respondWithDocument(await documents()[pick](), input.headers),
     }),
   );
+}
+
+function securityRoutes({ securityContact, baseUrl }: DiscoverySettings): readonly Route[] {
+  if (securityContact === undefined) return [];
+  return [
+    publicRoute({
+      method: "GET",
+      path: "/.well-known/security.txt",
+      id: "getSecurityTxt",
+      summary: "Get the security contact",
+      tag: "Discovery",
+      dialect: "openai",
+      responses: { 200: { description: "RFC 9116.", contentType: "text/plain; charset=utf-8" } },
+      faults: [],
+      run: ({ now }) =>
+        new Response(securityTxt(securityContact, baseUrl, now), {
+          headers: { "content-type": "text/plain; charset=utf-8", "cache-control": "max-age=3600" },
+        }),
+    }),
+  ];
 }
 
 const REFERENCE_PATHS = [

@@ -37,6 +37,7 @@ export function discoverySettings(
       : pickExampleModel(config, EXAMPLE_EMBEDDING_MODELS),
     isSimulated: usesSimulator(config),
     isSignInDisabled,
+    securityContact: config.securityContact,
     requestsPerMinute: config.limits.requestsPerMinute,
     concurrentCalls: config.limits.openCallsPerKey,
     accountsPerHour: config.limits.accountsPerHour,

@@ -438,6 +438,23 @@ describe("for whoever runs the service", () => {
     expect(answer.text).not.toContain("canary");
   });
 
+  test("/.well-known/security.txt names the contact that the operator sets, and is absent without one", async () => {
+    expect((await call(gateway, "GET /.well-known/security.txt")).status).toBe(404);
+    const withContact = await startGateway({
+      env: { POSTERN_SECURITY_CONTACT: "security@gateway.example" },
+    });
+    try {
+      const answer = await call(withContact, "GET /.well-known/security.txt");
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get("content-type")).toBe("text/plain; charset=utf-8");
+      const [contact, expires = ""] = answer.text.split("\n");
+      expect(contact).toBe("Contact: mailto:security@gateway.example");
+      expect(Date.parse(expires.replace("Expires: ", ""))).toBeGreaterThan(Date.now());
+    } finally {
+      await withContact.stop();
+    }
+  });
+
   test("/metrics is off outside development until the operator sets a token, which the request must bear", async () => {
     const token = "metrics-token-of-the-operator";
     const env = { POSTERN_BASE_URL: "https://gateway.example.com", POSTERN_SECRET: "s".repeat(40) };
