@@ -1,5 +1,5 @@
-// Accounts, which agents create without authentication. It owns the tables account and account_creation. Creations per network
-// and starting credit per day are limited, because anyone can ask for them.
+// Accounts, which agents create without authentication. It owns the tables account and account_creation. Creations per
+// network and starting credit per day are limited, because anyone can ask for them.
 
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";

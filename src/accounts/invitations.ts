@@ -1,5 +1,5 @@
-// Invitations to a workspace. It owns the table invitation. An invitation is bound to an email address, which the invited person
-// must have verified. No email is sent: the invitation is shown after sign-in.
+// Invitations to a workspace. It owns the table invitation. An invitation is bound to an email address, which the
+// invited person must have verified. No email is sent: the invitation is shown after sign-in.
 
 import { emailError, foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";

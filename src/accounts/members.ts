@@ -1,5 +1,5 @@
-// Members of a workspace (a claimed account) and the permissions of their roles. It owns the table membership. A workspace has
-// one owner: `owner_of` is unique.
+// Members of a workspace (a claimed account) and the permissions of their roles. It owns the table membership. A
+// workspace has one owner: `owner_of` is unique.
 
 import { Fault } from "../base/fault.ts";
 import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";

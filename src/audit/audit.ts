@@ -1,5 +1,5 @@
-// The audit log. It owns the table audit. An entry is written in the transaction of its change, contains no secrets, and is never
-// changed or deleted.
+// The audit log. It owns the table audit. An entry is written in the transaction of its change, contains no secrets,
+// and is never changed or deleted.
 
 import { newIdAfter } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";

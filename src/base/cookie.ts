@@ -1,5 +1,5 @@
-// Cookies of the browser pages: `HttpOnly` and `SameSite=Lax`. Over HTTPS, the name has the prefix `__Host-`, which binds the
-// cookie to this host; a cookie with a path other than `/` cannot have it and gets `__Secure-`.
+// Cookies of the browser pages: `HttpOnly` and `SameSite=Lax`. Over HTTPS, the name has the prefix `__Host-`, which
+// binds the cookie to this host; a cookie with a path other than `/` cannot have it and gets `__Secure-`.
 
 export interface CookieBuilder {
   readonly name: (baseName: string) => string;

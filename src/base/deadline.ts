@@ -17,8 +17,8 @@ export function startDeadline(ms: number, run: () => void): () => void {
 }
 
 /**
- * Calls `run` soon after the signal aborts, unless the returned function cancels it first. Polling the runtime's signals
- * costs a tenth of adding a listener to each.
+ * Calls `run` soon after the signal aborts, unless the returned function cancels it first. Polling the runtime's
+ * signals costs a tenth of adding a listener to each.
  */
 export function onAborted(signal: Pick<AbortSignal, "aborted">, run: () => void): () => void {
   return addPending({ at: Infinity, signal, run });

@@ -1,5 +1,6 @@
-// Validates and compares email addresses. Only the case of ASCII letters and the spelling of an internationalized domain
-// are equal: Unicode folds some letters to ASCII ("K" can be the Kelvin sign), and another person could own that address.
+// Validates and compares email addresses. Only the case of ASCII letters and the spelling of an internationalized
+// domain are equal: Unicode folds some letters to ASCII ("K" can be the Kelvin sign), and another person could own that
+// address.
 
 import { domainToASCII, domainToUnicode } from "node:url";
 

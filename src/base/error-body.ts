@@ -3,7 +3,7 @@
 import { type Fault, type FaultCode, NEXT_STEPS, type NextStep } from "./fault.ts";
 import type { JsonObject } from "./json.ts";
 
-/** What a caller is told about an error. */
+/** The public part of an error. */
 export interface PublicError {
   readonly code: FaultCode;
   readonly message: string;
@@ -85,7 +85,10 @@ export function responsesErrorFields(error: JsonObject): JsonObject {
   return { code: error["code"], message: error["message"], param: error["param"] ?? null, error };
 }
 
-/** The error of a failed response, whose codes are OpenAI's short list: clients look for a full context and a rate limit. */
+/**
+ * The error of a failed response, whose codes are OpenAI's short list: clients look for a full context and a rate
+ * limit.
+ */
 export function failedResponseError(error: JsonObject): JsonObject {
   return { ...error, code: RESPONSE_ERROR_CODES[String(error["code"])] ?? "server_error" };
 }

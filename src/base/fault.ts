@@ -1,4 +1,4 @@
-// Every error that Postern answers with: a closed table of stable codes. The public message says what happened and what
+// Every error that Postern returns: a closed table of stable codes. The public message says what happened and what
 // to do; `detail` is logged with the request id and never sent to the caller.
 
 export const FAULTS = {
@@ -122,7 +122,10 @@ export interface FaultOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Not logged as a failure of the gateway, even if the status is above 499. */
   readonly isCallerError?: boolean;
-  /** Set if a call with the caller's provider key failed and the balance does not cover the fallback: x402 can pay for that. */
+  /**
+   * Set if a call with the caller's provider key failed and the balance does not cover the fallback: x402 can pay for
+   * that.
+   */
   readonly balanceFault?: Fault;
   /** Where the request does not match its schema; the gateway's own pages never send such a request. */
   readonly malformed?: "query" | "body";

@@ -6,7 +6,9 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from "./time.ts";
 const NANO_PER_CENT = NANO_PER_USD / 100n;
 const NANO_PER_MICRO_USD = NANO_PER_USD / 1_000_000n;
 
-/** `$1,234.56`, or up to six decimals below one dollar. Rounds towards zero, so that no balance looks larger than it is. */
+/**
+ * `$1,234.56`, or up to six decimals below one dollar. Rounds towards zero, so that no balance looks larger than it is.
+ */
 export function formatUsd(amount: Nano): string {
   if (amount < 0n) return `−${formatUsd(-amount)}`;
   if (amount > 0n && amount < NANO_PER_MICRO_USD) return "less than $0.000001";

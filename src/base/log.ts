@@ -1,5 +1,5 @@
-// Structured log lines: JSON, or readable text on a terminal. Request bodies are never logged. An error message may quote a
-// request with an API key in it, so keys are redacted in every line.
+// Structured log lines: JSON, or readable text on a terminal. Request bodies are never logged. An error message may
+// quote a request with an API key in it, so keys are redacted in every line.
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, unknown>>;

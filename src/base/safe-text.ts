@@ -1,5 +1,5 @@
-// Text from one user that is shown to another, such as a key name on the claim page. Bidirectional control characters could
-// make it, or the text next to it, read differently.
+// Text from one user that is shown to another, such as a key name on the claim page. Bidirectional control characters
+// could make it, or the text next to it, read differently.
 
 const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 

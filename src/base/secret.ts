@@ -1,4 +1,5 @@
-// Secrets, random tokens and constant-time comparison. A `Secret` prints as `[secret]`; only `reveal()` returns its value.
+// Secrets, random tokens and constant-time comparison. A `Secret` prints as `[secret]`; only `reveal()` returns its
+// value.
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

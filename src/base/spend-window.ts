@@ -1,5 +1,5 @@
-// Calendar windows (UTC) of limits and budgets. Spend is totaled for every window at once, so that changing the window of a
-// limit needs no history.
+// Calendar windows (UTC) of limits and budgets. Spend is totaled for every window at once, so that changing the window
+// of a limit needs no history.
 
 import type { Nano } from "./money.ts";
 import { DAY_MS } from "./time.ts";

@@ -1,5 +1,5 @@
-// Daily and monthly budgets of a workspace. The ledger stores and enforces them; this module checks who may change them, and
-// records the change. A budget limits what keys can spend, so in a claimed account keys cannot change it.
+// Daily and monthly budgets of a workspace. The ledger stores and enforces them; this module checks who may change
+// them, and records the change. A budget limits what keys can spend, so in a claimed account keys cannot change it.
 
 import { lockWorkspace } from "../accounts/members.ts";
 import { type Actor, record } from "../audit/audit.ts";

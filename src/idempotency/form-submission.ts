@@ -1,5 +1,5 @@
-// Idempotent form submissions: each rendered form has a unique token, so a double click or a reloaded page gets the first
-// response.
+// Idempotent form submissions: each rendered form has a unique token, so a double click or a reloaded page gets the
+// first response.
 
 import { Fault } from "../base/fault.ts";
 import { randomBase62 } from "../base/secret.ts";

@@ -1,6 +1,6 @@
-// `Idempotency-Key`: repeated requests get the first response for a day. It owns the table idempotent_answer. A response may
-// contain a raw API key, so it is encrypted with the client's idempotency key, of which only a fingerprint is stored: the store
-// alone cannot decrypt it.
+// `Idempotency-Key`: repeated requests get the first response for a day. It owns the table idempotent_answer. A
+// response may contain a raw API key, so it is encrypted with the client's idempotency key, of which only a fingerprint
+// is stored: the store alone cannot decrypt it.
 
 import { Fault } from "../base/fault.ts";
 import { deriveKey, fingerprint, encrypt, decrypt } from "../base/encryption.ts";
@@ -36,7 +36,10 @@ export interface Idempotency {
     request: IdempotentRequest,
     response: IdempotentResponse,
   ) => Promise<void>;
-  /** Releases the key of a failed request, so that it can be retried. Like `finish`, it ignores another request's record. */
+  /**
+   * Releases the key of a failed request, so that it can be retried. Like `finish`, it ignores another request's
+   * record.
+   */
   readonly release: (tx: Tx, request: IdempotentRequest) => Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 // What a key may do to keys. In an unclaimed account, everything. In a claimed account, a key can only lower limits and
-// expiries: it cannot raise them on itself or on other keys, nor create a key with more. The limit of a key that it creates is
-// subtracted from its own, so that together they cannot spend more.
+// expiries: it cannot raise them on itself or on other keys, nor create a key with more. The limit of a key that it
+// creates is subtracted from its own, so that together they cannot spend more.
 
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";

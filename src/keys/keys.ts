@@ -1,5 +1,5 @@
-// Gateway API keys. It owns the table api_key. A raw key is only returned when it is created; the store has its HMAC. A key's
-// spend belongs to the ledger and is only read here.
+// Gateway API keys. It owns the table api_key. A raw key is only returned when it is created; the store has its HMAC. A
+// key's spend belongs to the ledger and is only read here.
 
 import { invalid, Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
@@ -92,8 +92,8 @@ function isExpired({ expiresAt }: CachedKey, now: number): boolean {
 
 export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Keys {
   const pepper = deriveKey(master, "api-key/v1");
-  // Keyed by the raw key, so that cached keys need no HMAC. Cleared with every flush of the last uses, so that no raw key
-  // stays in memory for long after its last call.
+  // Keyed by the raw key, so that cached keys need no HMAC. Cleared with every flush of the last uses, so that no raw
+  // key stays in memory for long after its last call.
   const cache = new Map<string, CachedKey>();
   const lastUsed = new Map<string, number>();
 

@@ -1,5 +1,5 @@
-// Format of a raw key: `<prefix>-rt-`, 43 random characters (256 bits) and a checksum of six. The checksum detects typos
-// without a lookup, and lets scanners for leaked secrets recognize real keys.
+// Format of a raw key: `<prefix>-rt-`, 43 random characters (256 bits) and a checksum of six. The checksum detects
+// typos without a lookup, and lets scanners for leaked secrets recognize real keys.
 
 import { crc32 } from "node:zlib";
 import { toBase62, randomBase62 } from "../base/secret.ts";

@@ -1,6 +1,6 @@
-// Reads and sets the budgets of a workspace. Limits and spend are columns of the wallet, which every batch reads anyway, so
-// budgets need no extra statement. Spend is only counted while there is a limit; a first limit starts with the sum of the
-// keys' spend, which is the same amount.
+// Reads and sets the budgets of a workspace. Limits and spend are columns of the wallet, which every batch reads
+// anyway, so budgets need no extra statement. Spend is only counted while there is a limit; a first limit starts with
+// the sum of the keys' spend, which is the same amount.
 
 import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
 import { dayStart, monthStart } from "../base/spend-window.ts";

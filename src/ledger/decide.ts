@@ -1,5 +1,5 @@
-// The rules for holds and settlements, without a database: what an operation does to its rows. The rows of a batch are locked
-// while these functions run, so every decision is the one that is written.
+// The rules for holds and settlements, without a database: what an operation does to its rows. The rows of a batch are
+// locked while these functions run, so every decision is the one that is written.
 
 import { type Nano, maxNano, minNano } from "../base/money.ts";
 import {
@@ -154,8 +154,8 @@ function rateLimitWaitMs(rateLimit: KeyRateLimit, keySpend: KeySpend, now: numbe
   );
 }
 
-// A clock that ran ahead, or a slower rate limit, may have left an arrival time far in the future. A rejection writes nothing,
-// so the key would be blocked until then: instead, its next call is admitted and counts from now.
+// A clock that ran ahead, or a slower rate limit, may have left an arrival time far in the future. A rejection writes
+// nothing, so the key would be blocked until then: instead, its next call is admitted and counts from now.
 function theoreticalArrival(
   { intervalMs, burst }: KeyRateLimit,
   { theoreticalArrivalAt }: KeySpend,
@@ -203,8 +203,8 @@ function decideAmount(
 }
 
 /**
- * Never before the day that the key or its workspace has started, even if the clock steps back: so the spend of a window is
- * always the sum of the transfers since its start.
+ * Never before the day that the key or its workspace has started, even if the clock steps back: so the spend of a
+ * window is always the sum of the transfers since its start.
  */
 function chargeTime(now: number, { budget }: Wallet, { spent }: KeySpend): number {
   return Math.max(now, spent.dayStart, budget?.spent.dayStart ?? 0);
@@ -219,8 +219,8 @@ export interface SettleRows {
 }
 
 /**
- * Releases a hold and charges the cost: promo first, then paid. Never charges what other calls hold, and never exceeds the
- * key's limit or the budget by more than was held for the call. The rest is an overrun: the gateway's loss.
+ * Releases a hold and charges the cost: promo first, then paid. Never charges what other calls hold, and never exceeds
+ * the key's limit or the budget by more than was held for the call. The rest is an overrun: the gateway's loss.
  */
 export function decideSettle(
   cost: Nano,

@@ -1,5 +1,5 @@
-// The only module that moves money. It owns the tables wallet, spender, hold, swept_hold, transfer and process. Transfers are
-// append-only; a wallet is the sum of its transfers, and `held <= promo + paid` is true at every commit.
+// The only module that moves money. It owns the tables wallet, spender, hold, swept_hold, transfer and process.
+// Transfers are append-only; a wallet is the sum of its transfers, and `held <= promo + paid` is true at every commit.
 
 import { Fault } from "../base/fault.ts";
 import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
@@ -111,8 +111,8 @@ function isNegative({ amount, minimum = 0n }: HoldRequest): boolean {
   return amount < 0n || minimum < 0n;
 }
 
-// A power failure also ends the calls of lost holds, before a caller got their outcome: the effect is the same as a release at
-// the next start. Settlements must be on disk.
+// A power failure also ends the calls of lost holds, before a caller got their outcome: the effect is the same as a
+// release at the next start. Settlements must be on disk.
 function durabilityOf(operations: readonly { readonly kind: "hold" | "settle" }[]): Durability {
   return operations.some(({ kind }) => kind === "settle") ? "disk" : "os_cache";
 }

@@ -1,5 +1,5 @@
-// Releases the holds of dead processes. A hold is swept if its process has restarted or is dead, or if it expired. Swept holds
-// are kept for a while, so that a late settlement still charges, once.
+// Releases the holds of dead processes. A hold is swept if its process has restarted or is dead, or if it expired.
+// Swept holds are kept for a while, so that a late settlement still charges, once.
 
 import { DAY_MS } from "../base/time.ts";
 import {

@@ -1,5 +1,5 @@
-// Verifies the ledger: recomputes every balance from its transfers and reports mismatches. All checks read one snapshot, so it
-// can run during live traffic. Sums are selected as text, because they may exceed a safe integer.
+// Verifies the ledger: recomputes every balance from its transfers and reports mismatches. All checks read one
+// snapshot, so it can run during live traffic. Sums are selected as text, because they may exceed a safe integer.
 
 import { type Db, type Reader, integer } from "../store/db.ts";
 import { SYSTEM_ACCOUNTS } from "./rows.ts";

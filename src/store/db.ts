@@ -29,15 +29,15 @@ export interface Tx extends Reader {
 export type Values = readonly Value[];
 
 /**
- * What a commit survives. "disk" is synced and survives a power failure; "os_cache" survives only the end of the process.
- * A later "disk" commit also makes earlier ones durable.
+ * What a commit survives. "disk" is synced and survives a power failure; "os_cache" survives only the end of the
+ * process. A later "disk" commit also makes earlier ones durable.
  */
 export type Durability = "disk" | "os_cache";
 
 export interface Db extends Reader {
   /**
-   * Runs `work` in one transaction. It may run more than once, so it must have no effects besides `tx`. A failed statement
-   * aborts the transaction even if `work` catches the error.
+   * Runs `work` in one transaction. It may run more than once, so it must have no effects besides `tx`. A failed
+   * statement aborts the transaction even if `work` catches the error.
    */
   write<T>(work: (tx: Tx) => Promise<T>, durability?: Durability): Promise<T>;
   /** Runs reads that all see the same state of the store. `work` may run more than once. */

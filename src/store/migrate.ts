@@ -56,7 +56,10 @@ export async function migrate(db: Db, now: number): Promise<readonly string[]> {
   return missing.map(([name]) => name);
 }
 
-/** Names of the migrations that are not applied yet. Throws if the store is unreachable or was migrated by a newer version. */
+/**
+ * Names of the migrations that are not applied yet. Throws if the store is unreachable or was migrated by a newer
+ * version.
+ */
 export async function missingMigrations(db: Db): Promise<readonly string[]> {
   const applied = await appliedMigrations(db).catch((error: unknown) => {
     if (isMissingTable(error)) return new Set<string>();

@@ -1,5 +1,5 @@
-// The store for several processes: PostgreSQL at READ COMMITTED. Rows that a decision depends on are locked in key order and
-// read by the same statement, so decisions are always based on current rows.
+// The store for several processes: PostgreSQL at READ COMMITTED. Rows that a decision depends on are locked in key
+// order and read by the same statement, so decisions are always based on current rows.
 
 import {
   assertExactValues,
@@ -61,8 +61,8 @@ export function openPostgres(
 ): Db {
   let pool = openPool(url);
   const begin = beginWrite(lockTimeoutMs);
-  // A server whose machine died does not close its connections, and the kernel keeps them for 15 minutes. Closing the pool
-  // fails its pending statements as unavailable; the next statement uses a new pool.
+  // A server whose machine died does not close its connections, and the kernel keeps them for 15 minutes. Closing the
+  // pool fails its pending statements as unavailable; the next statement uses a new pool.
   const stallTimer = setInterval(() => {
     if (!isAnyStalled(pool)) return;
     const stalledPool = pool;
@@ -150,12 +150,12 @@ function isRetryable(error: unknown): boolean {
   );
 }
 
-// A column added by a newer version invalidates prepared statements. They are keyed by their text, so a new comment in the
-// text makes every connection prepare them again.
+// A column added by a newer version invalidates prepared statements. They are keyed by their text, so a new comment in
+// the text makes every connection prepare them again.
 let generation = 0;
 
-// Bun sends a statement when it is awaited, so a `begin` that is not awaited yet would be sent after the statements that
-// follow it. `execute` sends it immediately.
+// Bun sends a statement when it is awaited, so a `begin` that is not awaited yet would be sent after the statements
+// that follow it. `execute` sends it immediately.
 function send(connection: Bun.SQL, sql: string, params?: Values): Promise<Rows> {
   const prepared = generation;
   const text = prepared === 0 ? sql : `${sql} /* ${prepared} */`;

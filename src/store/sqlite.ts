@@ -1,5 +1,5 @@
-// The default store: one SQLite file with one connection to write and one to read. In WAL mode with `synchronous=FULL`, a
-// commit is on disk when it returns. SQLite is synchronous; the promises only fit the interface.
+// The default store: one SQLite file with one connection to write and one to read. In WAL mode with `synchronous=FULL`,
+// a commit is on disk when it returns. SQLite is synchronous; the promises only fit the interface.
 
 import { Database, type SQLQueryBindings, type Statement } from "bun:sqlite";
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
@@ -98,7 +98,8 @@ function openFile(file: string): Database {
   return database;
 }
 
-// In WAL mode, `synchronous=NORMAL` appends a commit to the log without a sync; the next commit with `FULL` syncs the whole log.
+// In WAL mode, `synchronous=NORMAL` appends a commit to the log without a sync; the next commit with `FULL` syncs the
+// whole log.
 function createSynchronousSwitch(database: Database): (isFull: boolean) => void {
   let isFullNow = true;
   return (isFull) => {
@@ -143,8 +144,8 @@ function lockFolder(folder: string): () => void {
   return () => lock.close();
 }
 
-// `vacuum into` does not sync the copy, and creates it world-readable unless an empty file exists. An incomplete copy is
-// deleted, so that the name is free for the next attempt.
+// `vacuum into` does not sync the copy, and creates it world-readable unless an empty file exists. An incomplete copy
+// is deleted, so that the name is free for the next attempt.
 function backup(file: string, target: string): void {
   closeSync(openSync(target, "wx", 0o600));
   const connection = openFile(file);
@@ -212,8 +213,8 @@ function readerOn(database: Database, guard: Guard = (step) => step()): Reader {
   };
 }
 
-// Sums over many balances can exceed a safe integer, and Bun would round them silently. Statements that read such sums get
-// every integer as a bigint, which costs nothing measurable on so few columns.
+// Sums over many balances can exceed a safe integer, and Bun would round them silently. Statements that read such sums
+// get every integer as a bigint, which costs nothing measurable on so few columns.
 const needsBigints = memoize((sql: string) => /\b(?:spender|wallet)\b|\bsum\(/.test(sql));
 
 function prepared(database: Database, sql: string): Statement<Row, SQLQueryBindings[]> {

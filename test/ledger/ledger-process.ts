@@ -89,7 +89,8 @@ async function exhaust(
   }
 }
 
-// Each line is written before the next call starts, so the parent has seen every settlement that a client could have seen.
+// Each line is written before the next call starts, so the parent has seen every settlement that a client could have
+// seen.
 async function hammer(
   [accountId = "", keys = "", run = ""]: readonly string[],
   caller: number,

@@ -102,13 +102,13 @@ describeEachStore((kind, open) => {
           expect(await sweep()).toBe(0);
           monotonicMs += 10 * SECOND_MS;
         }
-        const refused = await second.ledger.hold({
+        const rejected = await second.ledger.hold({
           ...ids("b"),
           amount: 900n,
           now: NOW,
           expiresAt: NOW + HOUR_MS,
         });
-        expect(refused.status).toBe("insufficient_credits");
+        expect(rejected.status).toBe("insufficient_credits");
         const settled = await first.ledger.settle({ ...ids("a"), cost: 900n, now: NOW });
         expect(settled).toEqual({ status: "settled", charged: 900n, overrun: 0n, late: false });
       });

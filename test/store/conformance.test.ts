@@ -252,9 +252,9 @@ describeEachStore((kind, open) => {
 
     test("the store stays usable after work that throws before its first statement", async () => {
       const failed = store.db.write(() => {
-        throw new Error("at once");
+        throw new Error("immediately");
       });
-      expect(await rejectionMessage(failed)).toMatch("at once");
+      expect(await rejectionMessage(failed)).toMatch("immediately");
       await insert("a");
       expect(await ids()).toEqual(["a"]);
     });

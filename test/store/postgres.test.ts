@@ -149,7 +149,7 @@ describe("the store on PostgreSQL", () => {
   });
 
   test("an unreachable server is an unavailable store", async () => {
-    const unreachable = openPostgres("postgres://nobody:nothing@127.0.0.1:1/nowhere");
+    const unreachable = openPostgres("postgres://user:password@127.0.0.1:1/nowhere");
     const errors = await Promise.allSettled([
       unreachable.write((tx) => tx.run("select 1")),
       unreachable.get("select 1"),

@@ -1,5 +1,5 @@
-// The framing of `application/vnd.amazon.eventstream`, used by Bedrock for streams: total length, headers length, checksum of
-// both, headers, payload, checksum of everything before.
+// The framing of `application/vnd.amazon.eventstream`, used by Bedrock for streams: total length, headers length,
+// checksum of both, headers, payload, checksum of everything before.
 
 import { crc32 } from "node:zlib";
 import { Fault } from "../fault.ts";
@@ -124,8 +124,8 @@ function encodeHeader(name: string, value: string): Uint8Array {
   return bytes;
 }
 
-// Sizes by header type: 0 and 1 are booleans, 2 to 5 integers, 8 a timestamp, 9 a UUID. Types 6 (bytes) and 7 (string) have a
-// length prefix.
+// Sizes by header type: 0 and 1 are booleans, 2 to 5 integers, 8 a timestamp, 9 a UUID. Types 6 (bytes) and 7 (string)
+// have a length prefix.
 const FIXED_VALUE_BYTES = new Map([
   [0, 0],
   [1, 0],

@@ -27,7 +27,7 @@ export interface SseEvent {
 }
 
 export interface SseMessage {
-  /** The value of `event:`, or "" where there is none. */
+  /** The value of `event:`, or "" if it is absent. */
   readonly name: string;
   readonly data: string;
   /** Cache of the parsed data; also undefined if the data is not JSON. */
@@ -57,8 +57,8 @@ interface ParserState {
 const EMPTY = new Uint8Array(0);
 
 /**
- * Lines may end in LF, CRLF or CR. A blank line that ends with a CR at the end of a chunk waits for the next byte, which may
- * be its LF: the events never depend on how the stream was split into chunks.
+ * Lines may end in LF, CRLF or CR. A blank line that ends with a CR at the end of a chunk waits for the next byte,
+ * which may be its LF: the events never depend on how the stream was split into chunks.
  */
 export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
   const state: ParserState = {

@@ -1,11 +1,14 @@
-// Group commit: one queue per process. A flush starts as soon as the writer is free and arrivals pause, so a single operation
-// is committed immediately and a busy process commits hundreds at once.
+// Group commit: one queue per process. A flush starts as soon as the writer is free and arrivals pause, so a single
+// operation is committed immediately and a busy process commits hundreds at once.
 
 import { Fault } from "../../base/fault.ts";
 import { isLocked, isUnavailable } from "../../store/db.ts";
 import { createLockBackoff, type LockBackoff } from "./lock-backoff.ts";
 
-/** "new" work is rejected while the queue is full or the store fails; "owed" work, such as a settlement, is always admitted. */
+/**
+ * "new" work is rejected while the queue is full or the store fails; "owed" work, such as a settlement, is always
+ * admitted.
+ */
 export type Admission = "new" | "owed";
 
 const BATCH_MAX = 500;
@@ -33,7 +36,10 @@ interface QueuedOperation<Operation, Outcome> {
 
 const NOT_ATTEMPTED = { lockedTimes: 0, mayHaveCommitted: false } as const;
 
-/** `hasShortLockTimeout` is set if a lock timeout has delayed the batch already: it must not delay each part of it again. */
+/**
+ * `hasShortLockTimeout` is set if a lock timeout has delayed the batch already: it must not delay each part of it
+ * again.
+ */
 type Commit<Operation, Outcome> = (
   operations: readonly Operation[],
   hasShortLockTimeout: boolean,
@@ -79,8 +85,8 @@ export function createGroupCommit<Operation, Outcome>(
   );
   const context: CommitContext<Operation, Outcome> = { commit, lockBackoff };
 
-  // An unavailable store would fail every half of a batch, so the whole batch is retried. Owed work is retried for longer,
-  // because rejecting it loses a charge.
+  // An unavailable store would fail every half of a batch, so the whole batch is retried. Owed work is retried for
+  // longer, because rejecting it loses a charge.
   const commitWithRetries = async (
     batch: readonly QueuedOperation<Operation, Outcome>[],
   ): Promise<void> => {
@@ -133,7 +139,8 @@ export function createGroupCommit<Operation, Outcome>(
   };
 }
 
-// Waits for another tick while the queue grows, because operations share the cost of a commit; a single one does not wait.
+// Waits for another tick while the queue grows, because operations share the cost of a commit; a single one does not
+// wait.
 async function waitForArrivals(size: () => number): Promise<void> {
   for (let tick = 0, before = 1; tick < GATHER_TICKS_MAX && size() > before; tick++) {
     before = size();

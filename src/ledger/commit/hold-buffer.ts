@@ -1,6 +1,6 @@
-// Write-behind buffer for holds, only with SQLite. Its one process ends together with its calls, so a hold needs no row until it
-// is a second old, and most short calls are settled by then. All other access through this `Db` flushes the buffer first, so
-// every reader and writer finds every hold in its table.
+// Write-behind buffer for holds, only with SQLite. Its one process ends together with its calls, so a hold needs no row
+// until it is a second old, and most short calls are settled by then. All other access through this `Db` flushes the
+// buffer first, so every reader and writer finds every hold in its table.
 
 import { type Nano, maxNano } from "../../base/money.ts";
 import { memoize } from "../../base/memoize.ts";
@@ -250,8 +250,8 @@ function createFlushTimer(
     timer = setTimeout(
       () => {
         timer = undefined;
-        // Waits before the next flush, so that many holds share a commit. If the store is unavailable, the holds stay in the
-        // buffer and are flushed later.
+        // Waits before the next flush, so that many holds share a commit. If the store is unavailable, the holds stay
+        // in the buffer and are flushed later.
         flushOld().then(
           (flushed) => start(flushed === FLUSH_BATCH_MAX ? 0 : flushAfterMs / 4),
           () => start(flushAfterMs),
@@ -388,8 +388,8 @@ async function insertBufferedHolds(
   await insertHolds(tx, holds);
 }
 
-// Another process, such as an operator's command, may have spent credit that a buffered hold reserved. The hold is lowered to
-// what is left; the rest of its call's cost becomes an overrun.
+// Another process, such as an operator's command, may have spent credit that a buffered hold reserved. The hold is
+// lowered to what is left; the rest of its call's cost becomes an overrun.
 function capToAvailable(amount: Nano, { promo, paid, held }: Wallet): Nano {
   const free = promo + paid - held;
   if (free >= amount) return amount;

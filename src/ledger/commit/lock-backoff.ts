@@ -1,5 +1,6 @@
-// Backoff on locked rows. Rows that are locked for long, such as by an operator's transaction, must only delay the operations
-// on these rows. Operations are grouped by lock key (the account); after a pause, one of a locked group is retried alone.
+// Backoff on locked rows. Rows that are locked for long, such as by an operator's transaction, must only delay the
+// operations on these rows. Operations are grouped by lock key (the account); after a pause, one of a locked group is
+// retried alone.
 
 export interface LockBackoff<Item> {
   /** Returns the items of a batch that may be tried now, and defers or rejects the others. */

@@ -1,5 +1,5 @@
-// Locks and reads the rows of a batch. Wallets first, then spenders, then holds, each in key order: this lock order prevents
-// deadlocks between batches.
+// Locks and reads the rows of a batch. Wallets first, then spenders, then holds, each in key order: this lock order
+// prevents deadlocks between batches.
 
 import { type Row, text, type Tx } from "../../store/db.ts";
 import type { KeyRules, OpenHold } from "../decide.ts";

@@ -1,5 +1,5 @@
-// Cache of wallet, spender and key rows, only with SQLite: valid while the store's data version is unchanged, that is while no
-// other connection has written.
+// Cache of wallet, spender and key rows, only with SQLite: valid while the store's data version is unchanged, that is
+// while no other connection has written.
 
 import type { KeyRules } from "../decide.ts";
 import type { BufferedKeySpend, BufferedWallet } from "../rows.ts";

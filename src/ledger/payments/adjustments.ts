@@ -1,5 +1,6 @@
-// Manual corrections of a balance by the operator. A credit pays the account's debt first and then goes to paid credit; a debit
-// takes promotional credit first, like a charge, and never what open calls hold. With a `bucket`, only that one is changed.
+// Manual corrections of a balance by the operator. A credit pays the account's debt first and then goes to paid credit;
+// a debit takes promotional credit first, like a charge, and never what open calls hold. With a `bucket`, only that one
+// is changed.
 
 import { Fault } from "../../base/fault.ts";
 import { type Nano, MAX_NANO, maxNano, minNano, usdText } from "../../base/money.ts";

@@ -1,5 +1,5 @@
-// Posts payments and returns (refunds, disputes) of purchased credit. Every amount passes through the processor's clearing
-// account, so that the processor's statements can be reconciled to the cent.
+// Posts payments and returns (refunds, disputes) of purchased credit. Every amount passes through the processor's
+// clearing account, so that the processor's statements can be reconciled to the cent.
 
 import { type Nano, MAX_NANO, maxNano, minNano, toNano } from "../../base/money.ts";
 import { type Reader, type Row, text, type Tx } from "../../store/db.ts";
@@ -52,7 +52,10 @@ export async function fitsBalanceLimit(tx: Tx, accountId: string, credit: Nano):
   return wallet.promo + wallet.paid + credit <= MAX_NANO;
 }
 
-/** Posts a payment, or a return that was reversed. The operator's share goes first, then the account's debt, then its credit. */
+/**
+ * Posts a payment, or a return that was reversed. The operator's share goes first, then the account's debt, then its
+ * credit.
+ */
 export async function postPayment(tx: Tx, movement: PaymentMovement): Promise<void> {
   const wallet = await lockWallet(tx, movement.accountId);
   const { credit, fee, tax, suspense, excess } = movement.amounts;
@@ -79,8 +82,8 @@ export async function postPayment(tx: Tx, movement: PaymentMovement): Promise<vo
 }
 
 /**
- * Posts a refund or dispute. Takes credit that is neither spent nor held by open calls; what is missing is the operator's
- * loss after a refund, and the account's debt after a dispute.
+ * Posts a refund or dispute. Takes credit that is neither spent nor held by open calls; what is missing is the
+ * operator's loss after a refund, and the account's debt after a dispute.
  */
 export async function postReturn(
   tx: Tx,
@@ -152,7 +155,9 @@ export async function writeOffDebt(
   return owed;
 }
 
-/** Accounts with a debt and available credit. Accounts without credit are skipped, so that they cannot fill the page. */
+/**
+ * Accounts with a debt and available credit. Accounts without credit are skipped, so that they cannot fill the page.
+ */
 export async function listDebtors(reader: Reader, max: number): Promise<readonly string[]> {
   const rows = await reader.all(
     `select account_id from wallet where owed > 0 and paid > 0 and promo + paid > held

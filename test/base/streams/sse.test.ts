@@ -108,15 +108,15 @@ describe("createSseParser", () => {
       .map((parts) => parts.join(""));
     fc.assert(
       fc.property(start, fc.oneof(stream, event), (before, text) => {
-        const [asked, plain] = [createSseParser(), createSseParser()];
-        for (const parser of [asked, plain]) parser.push(encoder.encode(before));
-        const only = asked.parseSingle(encoder.encode(text));
+        const [single, plain] = [createSseParser(), createSseParser()];
+        for (const parser of [single, plain]) parser.push(encoder.encode(before));
+        const only = single.parseSingle(encoder.encode(text));
         const events = plain.push(encoder.encode(text));
         if (only !== undefined) {
           singles.push(text);
           expect([only]).toEqual(events);
-        } else expect(asked.push(encoder.encode(text))).toEqual(events);
-        expect(asked.end()).toEqual(plain.end());
+        } else expect(single.push(encoder.encode(text))).toEqual(events);
+        expect(single.end()).toEqual(plain.end());
       }),
       { numRuns: 5_000 },
     );

@@ -1,5 +1,5 @@
-// The hold buffer, which keeps new holds in memory with SQLite. histories/ tests that the rules stay the same with it; this
-// file tests what it changes.
+// The hold buffer, which keeps new holds in memory with SQLite. histories/ tests that the rules stay the same with it;
+// this file tests what it changes.
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { HOUR_MS } from "../../../src/base/time.ts";

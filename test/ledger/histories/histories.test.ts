@@ -1,5 +1,5 @@
-// Random interleavings of everything that can happen to an account, checked against a reference model: on both stores, and on
-// SQLite with the hold buffer.
+// Random interleavings of everything that can happen to an account, checked against a reference model: on both stores,
+// and on SQLite with the hold buffer.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import * as fc from "fast-check";

@@ -1,5 +1,5 @@
-// An independent model of the ledger for one account: it keeps every operation and recomputes all sums for each question, where
-// the ledger keeps balances.
+// An independent model of the ledger for one account: it keeps every operation and recomputes all sums for each
+// question, where the ledger keeps balances.
 
 export type ModelHold = {
   readonly key: number;
@@ -167,7 +167,10 @@ const chargeDays = (charges: readonly Charge[]): number[] => charges.map((one) =
 const hasBudget = (model: Model): boolean =>
   model.budget.day !== null || model.budget.month !== null;
 
-/** With a budget, all keys of a workspace share their windows: no key returns to an earlier day than another has started. */
+/**
+ * With a budget, all keys of a workspace share their windows: no key returns to an earlier day than another has
+ * started.
+ */
 function chargeTime(model: Model, key: number, now: number): number {
   const own = chargeDays(model.charges.filter((one) => one.key === key));
   const all = hasBudget(model)

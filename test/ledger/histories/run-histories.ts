@@ -1,5 +1,5 @@
-// Runs histories against the real ledger and compares every reply and every row with the reference model. Concurrent operations
-// may have been applied in any order, so the check searches for one that explains the result.
+// Runs histories against the real ledger and compares every reply and every row with the reference model. Concurrent
+// operations may have been applied in any order, so the check searches for one that explains the result.
 
 import { getBudgets, setBudgets } from "../../../src/ledger/budgets.ts";
 import type { HoldOutcome } from "../../../src/ledger/decide.ts";
