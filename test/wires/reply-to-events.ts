@@ -1,9 +1,8 @@
-// The events of a stream that says what a whole reply says.
 import type { CanonicalEvent, PartHead } from "../../src/inference/canonical/events.ts";
 import type { Part } from "../../src/inference/canonical/parts.ts";
 import type { CanonicalReply } from "../../src/inference/canonical/reply.ts";
 
-/** The events that say what a whole reply says. */
+/** The events of a stream with the same content as the reply. */
 export function replyToEvents(reply: CanonicalReply): readonly CanonicalEvent[] {
   const { id, model, createdSeconds, serviceTier } = reply;
   const events: CanonicalEvent[] = [{ type: "start", id, model, createdSeconds, serviceTier }];

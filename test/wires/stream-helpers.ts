@@ -1,4 +1,4 @@
-// What the wire tests share: contexts, streams in and out, and a canonical reply without what does not count.
+// Helpers of the wire tests: contexts, and reading, writing and validating streams.
 import { createSseParser, readSse, type SseEvent } from "../../src/base/streams/sse.ts";
 import { createReplyCollector } from "../../src/inference/canonical/collect-reply.ts";
 import type { CanonicalEvent } from "../../src/inference/canonical/events.ts";
@@ -35,7 +35,7 @@ export function sseEvents(bytes: Uint8Array | string): WireEvent[] {
   return all.flatMap((event) => readSse(event) ?? []);
 }
 
-/** The events that a stream gives when its bytes come in these pieces. */
+/** The events of a stream whose bytes arrive in these chunks. */
 export function readPieces(
   reader: WireStreamReader,
   pieces: Iterable<Uint8Array>,
@@ -79,9 +79,9 @@ export function collectReply(events: Iterable<CanonicalEvent>): CanonicalReply {
   return collector.reply();
 }
 
-/** The law of canonical streams, as a list of what is wrong. */
+/** The violations of the order that `CanonicalEvent` documents. */
 export function validateCanonicalStream(events: readonly CanonicalEvent[]): string[] {
-  const seen: ValidatorState = {
+  const state: ValidatorState = {
     problems: [],
     open: new Set(),
     next: new Map(),
@@ -89,15 +89,15 @@ export function validateCanonicalStream(events: readonly CanonicalEvent[]): stri
   };
   let failed = false;
   for (const [at, event] of events.entries()) {
-    if (failed) seen.problems.push(`${at}: ${event.type} after error`);
+    if (failed) state.problems.push(`${at}: ${event.type} after error`);
     if (event.type === "error") failed = true;
-    else if (event.type === "start" && at !== 0) seen.problems.push(`${at}: start is not first`);
-    else if (event.type === "finish") checkFinish(seen, event.choice, at);
-    else if ("part" in event) checkPart(seen, event, at);
+    else if (event.type === "start" && at !== 0) state.problems.push(`${at}: start is not first`);
+    else if (event.type === "finish") checkFinish(state, event.choice, at);
+    else if ("part" in event) checkPart(state, event, at);
   }
-  if (!failed && seen.open.size > 0) seen.problems.push("parts stay open");
-  if (!failed && seen.finished.size === 0) seen.problems.push("no finish");
-  return seen.problems;
+  if (!failed && state.open.size > 0) state.problems.push("parts stay open");
+  if (!failed && state.finished.size === 0) state.problems.push("no finish");
+  return state.problems;
 }
 
 interface ValidatorState {
@@ -137,13 +137,13 @@ function checkPart(
   if (event.type === "part_end") open.delete(key);
 }
 
-/** What lies at a path of a JSON value. */
+/** The value at a path of a JSON value. */
 export function getAt(value: unknown, ...path: readonly (string | number)[]): unknown {
-  let held = value;
+  let inner = value;
   for (const key of path)
-    held =
-      typeof held === "object" && held !== null
-        ? (held as Record<string, unknown>)[key]
+    inner =
+      typeof inner === "object" && inner !== null
+        ? (inner as Record<string, unknown>)[key]
         : undefined;
-  return held;
+  return inner;
 }

@@ -1,4 +1,4 @@
-// The grammar of this API's streams, as a list of what is wrong with one. Tests run it over every stream that they make.
+// Validates a written stream: returns its violations of the API's event order.
 import { isObject, type JsonObject, objectIn, parseObject } from "../../src/base/json.ts";
 import type { WireEvent } from "../../src/inference/canonical/wire.ts";
 
@@ -28,67 +28,72 @@ interface ValidatorState {
   block: { readonly type: string; deltas: number } | undefined;
 }
 
-/** Empty where the stream obeys: start, blocks one after another with dense indices, delta, stop; or an error at the end. */
+/** The stream has a start, consecutive blocks with dense indices, a delta and a stop, or an error at its end. */
 export function validateMessagesStream(events: readonly WireEvent[]): readonly string[] {
-  const seen: ValidatorState = { problems: [], state: "before", nextIndex: 0, block: undefined };
+  const validator: ValidatorState = {
+    problems: [],
+    state: "before",
+    nextIndex: 0,
+    block: undefined,
+  };
   for (const [at, { name, data }] of events.entries()) {
     const event = parseObject(data);
     if (event === undefined) {
-      seen.problems.push(`${at}: no JSON object: ${data.slice(0, 40)}`);
+      validator.problems.push(`${at}: no JSON object: ${data.slice(0, 40)}`);
       continue;
     }
     const type = String(event["type"]);
-    if (name !== type) seen.problems.push(`${at}: event name ${name} with type ${type}`);
-    if (seen.state === "over") seen.problems.push(`${at}: ${type} after the end`);
+    if (name !== type) validator.problems.push(`${at}: event name ${name} with type ${type}`);
+    if (validator.state === "over") validator.problems.push(`${at}: ${type} after the end`);
     if (type === "ping") continue;
-    if (type.startsWith("content_block_")) checkBlockEvent(seen, event, at);
-    else checkMessageEvent(seen, event, at);
+    if (type.startsWith("content_block_")) checkBlockEvent(validator, event, at);
+    else checkMessageEvent(validator, event, at);
   }
-  if (seen.state !== "over") seen.problems.push("the stream has no terminal event");
-  return seen.problems;
+  if (validator.state !== "over") validator.problems.push("the stream has no terminal event");
+  return validator.problems;
 }
 
-function checkMessageEvent(seen: ValidatorState, event: JsonObject, at: number): void {
-  const { problems } = seen;
+function checkMessageEvent(validator: ValidatorState, event: JsonObject, at: number): void {
+  const { problems } = validator;
   switch (event["type"]) {
     case "message_start":
-      if (seen.state !== "before") problems.push(`${at}: a second message_start`);
+      if (validator.state !== "before") problems.push(`${at}: a second message_start`);
       problems.push(...checkMessage(event["message"], at));
-      seen.state = "open";
+      validator.state = "open";
       return;
     case "message_delta":
-      if (seen.state !== "open" && seen.state !== "ending")
+      if (validator.state !== "open" && validator.state !== "ending")
         problems.push(`${at}: message_delta outside of the message`);
-      if (seen.block !== undefined) problems.push(`${at}: message_delta within a block`);
+      if (validator.block !== undefined) problems.push(`${at}: message_delta within a block`);
       if (typeof objectIn(event["usage"])?.["output_tokens"] !== "number")
         problems.push(`${at}: message_delta without usage`);
-      if (typeof objectIn(event["delta"])?.["stop_reason"] === "string") seen.state = "ending";
+      if (typeof objectIn(event["delta"])?.["stop_reason"] === "string") validator.state = "ending";
       return;
     case "message_stop":
-      if (seen.state !== "ending") problems.push(`${at}: message_stop without stop_reason`);
-      seen.state = "over";
+      if (validator.state !== "ending") problems.push(`${at}: message_stop without stop_reason`);
+      validator.state = "over";
       return;
     case "error":
       if (typeof objectIn(event["error"])?.["message"] !== "string")
         problems.push(`${at}: error without message`);
-      seen.state = "over";
+      validator.state = "over";
       return;
     default:
       problems.push(`${at}: unknown event ${String(event["type"])}`);
   }
 }
 
-function checkBlockEvent(seen: ValidatorState, event: JsonObject, at: number): void {
-  const { problems, block } = seen;
+function checkBlockEvent(validator: ValidatorState, event: JsonObject, at: number): void {
+  const { problems, block } = validator;
   const type = String(event["type"]);
-  if (seen.state !== "open") problems.push(`${at}: ${type} outside of the message`);
-  if (event["index"] !== seen.nextIndex)
-    problems.push(`${at}: index ${String(event["index"])}, expected ${seen.nextIndex}`);
+  if (validator.state !== "open") problems.push(`${at}: ${type} outside of the message`);
+  if (event["index"] !== validator.nextIndex)
+    problems.push(`${at}: index ${String(event["index"])}, expected ${validator.nextIndex}`);
   if (type === "content_block_start") {
     if (block !== undefined) problems.push(`${at}: a block starts within a block`);
     const kind = objectIn(event["content_block"])?.["type"];
     if (typeof kind !== "string") problems.push(`${at}: a block without type`);
-    seen.block = { type: String(kind), deltas: 0 };
+    validator.block = { type: String(kind), deltas: 0 };
     return;
   }
   if (block === undefined) {
@@ -104,17 +109,17 @@ function checkBlockEvent(seen: ValidatorState, event: JsonObject, at: number): v
   }
   if (block.type === "tool_use" && block.deltas === 0)
     problems.push(`${at}: a tool_use block without input_json_delta`);
-  seen.block = undefined;
-  seen.nextIndex++;
+  validator.block = undefined;
+  validator.nextIndex++;
 }
 
 function checkMessage(message: unknown, at: number): readonly string[] {
   if (!isObject(message)) return [`${at}: message_start without message`];
-  const wrong = MESSAGE_FIELDS.filter((field) => message[field] === undefined).map(
+  const problems = MESSAGE_FIELDS.filter((field) => message[field] === undefined).map(
     (field) => `${at}: message without ${field}`,
   );
   const usage = objectIn(message["usage"]);
   for (const field of ["input_tokens", "output_tokens"])
-    if (typeof usage?.[field] !== "number") wrong.push(`${at}: message usage without ${field}`);
-  return wrong;
+    if (typeof usage?.[field] !== "number") problems.push(`${at}: message usage without ${field}`);
+  return problems;
 }

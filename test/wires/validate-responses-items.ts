@@ -1,4 +1,4 @@
-// The events of one item, as far as the grammar goes: begun, told in pieces, repeated in full, ended.
+// Validates the events of one item: its start, deltas, full content and end.
 import { isDeepStrictEqual } from "node:util";
 import { arrayIn, type JsonObject, objectIn, stringIn } from "../../src/base/json.ts";
 
@@ -31,9 +31,9 @@ export interface ValidatorState {
 
 export type ReportProblem = (what: string) => void;
 
-const CALL_EVENTS: Readonly<Record<string, { readonly delta: string; readonly said: string }>> = {
-  function_call: { delta: "response.function_call_arguments", said: "arguments" },
-  custom_tool_call: { delta: "response.custom_tool_call_input", said: "input" },
+const CALL_EVENTS: Readonly<Record<string, { readonly delta: string; readonly full: string }>> = {
+  function_call: { delta: "response.function_call_arguments", full: "arguments" },
+  custom_tool_call: { delta: "response.custom_tool_call_input", full: "input" },
 };
 const TEXT_EVENTS: Readonly<Record<string, string>> = {
   "response.output_text": "output_text",
@@ -43,26 +43,26 @@ const TEXT_EVENTS: Readonly<Record<string, string>> = {
 };
 
 export function checkItemEvent(
-  seen: ValidatorState,
+  state: ValidatorState,
   name: string,
   event: JsonObject,
-  wrong: ReportProblem,
+  report: ReportProblem,
 ): void {
-  if (name === "response.output_item.added") return checkAdded(seen, event, wrong);
-  const item = seen.items[Number(event["output_index"])];
-  if (item === undefined) return wrong("no item at its output_index");
-  if (item.done !== undefined) return wrong("its item has ended");
-  if (name === "response.output_item.done") return checkDone(item, objectIn(event["item"]), wrong);
-  if (event["item_id"] !== item.id) wrong(`item_id ${String(event["item_id"])}, not ${item.id}`);
+  if (name === "response.output_item.added") return checkAdded(state, event, report);
+  const item = state.items[Number(event["output_index"])];
+  if (item === undefined) return report("no item at its output_index");
+  if (item.done !== undefined) return report("its item has ended");
+  if (name === "response.output_item.done") return checkDone(item, objectIn(event["item"]), report);
+  if (event["item_id"] !== item.id) report(`item_id ${String(event["item_id"])}, not ${item.id}`);
   const [stem = "", step = ""] = splitName(name);
   const call = CALL_EVENTS[item.type];
-  if (call !== undefined && stem === call.delta) return checkCall(item, step, event, wrong);
+  if (call !== undefined && stem === call.delta) return checkCall(item, step, event, report);
   if (stem === "response.content_part" || stem === "response.reasoning_summary_part")
-    return checkPart(item, step, event, wrong);
-  if (name === "response.output_text.annotation.added") return checkAnnotation(item, event, wrong);
+    return checkPart(item, step, event, report);
+  if (name === "response.output_text.annotation.added") return checkAnnotation(item, event, report);
   const type = TEXT_EVENTS[stem];
-  if (type === undefined) return wrong("an event that no item of its type has");
-  checkText(item, type, { step, event }, wrong);
+  if (type === undefined) return report("an unknown event for its item type");
+  checkText(item, type, { step, event }, report);
 }
 
 function splitName(name: string): readonly string[] {
@@ -70,109 +70,108 @@ function splitName(name: string): readonly string[] {
   return [name.slice(0, dot), name.slice(dot + 1)];
 }
 
-function checkAdded(seen: ValidatorState, event: JsonObject, wrong: ReportProblem): void {
+function checkAdded(state: ValidatorState, event: JsonObject, report: ReportProblem): void {
   const added = objectIn(event["item"]) ?? {};
   const id = stringIn(added["id"]) ?? "";
   const type = stringIn(added["type"]) ?? "";
-  if (event["output_index"] !== seen.items.length)
-    wrong(`output_index ${String(event["output_index"])}, expected ${seen.items.length}`);
-  if (seen.items.some((item) => item.done === undefined)) wrong("another item is open");
-  if (id === "") wrong("an item without id");
-  if (seen.ids.has(id)) wrong(`the id ${id} is used twice`);
-  seen.ids.add(id);
+  if (event["output_index"] !== state.items.length)
+    report(`output_index ${String(event["output_index"])}, expected ${state.items.length}`);
+  if (state.items.some((item) => item.done === undefined)) report("another item is open");
+  if (id === "") report("an item without id");
+  if (state.ids.has(id)) report(`the id ${id} is used twice`);
+  state.ids.add(id);
   if ((type === "message" || type in CALL_EVENTS) && added["status"] !== "in_progress")
-    wrong(`a new item is ${String(added["status"])}`);
+    report(`a new item is ${String(added["status"])}`);
   if (type in CALL_EVENTS && !(stringIn(added["call_id"]) && stringIn(added["name"])))
-    wrong("a call without call_id or name");
+    report("a call without call_id or name");
   const empty = { summary: [], content: [], part: undefined, arguments: "", ended: false };
-  seen.items.push({ id, type, added, ...empty, done: undefined });
+  state.items.push({ id, type, added, ...empty, done: undefined });
 }
 
-function checkPart(item: ItemState, step: string, event: JsonObject, wrong: ReportProblem): void {
+function checkPart(item: ItemState, step: string, event: JsonObject, report: ReportProblem): void {
   const part = objectIn(event["part"]) ?? {};
   const type = stringIn(part["type"]) ?? "";
   const isSummary = type === "summary_text";
   const list = isSummary ? item.summary : item.content;
   const index = event[isSummary ? "summary_index" : "content_index"];
-  if (index !== list.length) wrong(`part ${String(index)}, expected ${list.length}`);
+  if (index !== list.length) report(`part ${String(index)}, expected ${list.length}`);
   if ((item.type === "message") !== (type === "output_text" || type === "refusal"))
-    wrong(`a ${type} in a ${item.type}`);
+    report(`a ${type} in a ${item.type}`);
   if (step === "added") {
-    if (item.part !== undefined) wrong("another part is open");
-    if (textOfPart(part) !== "") wrong("a part that begins with words");
+    if (item.part !== undefined) report("another part is open");
+    if (textOfPart(part) !== "") report("a part that starts with text");
     item.part = { type, text: "", annotations: [], ended: false };
     return;
   }
-  if (item.part === undefined) wrong("the part that ends is not open");
-  else checkEnd(item.part, part, wrong);
+  if (item.part === undefined) report("the part that ends is not open");
+  else checkEnd(item.part, part, report);
   list.push(part);
   item.part = undefined;
 }
 
-function checkEnd(state: PartState, part: JsonObject, wrong: ReportProblem): void {
-  if (state.type !== part["type"]) wrong(`a ${state.type} is open`);
-  if (!state.ended) wrong("the part's words were not repeated");
-  if (textOfPart(part) !== state.text) wrong("the part is not what was told");
+function checkEnd(state: PartState, part: JsonObject, report: ReportProblem): void {
+  if (state.type !== part["type"]) report(`a ${state.type} is open`);
+  if (!state.ended) report("the part has no done event for its text");
+  if (textOfPart(part) !== state.text) report("the part differs from its deltas");
   if (state.type === "output_text" && !isDeepStrictEqual(part["annotations"], state.annotations))
-    wrong("the part's annotations are not those that were told");
+    report("the annotations differ from their events");
 }
 
 function checkText(
   { part, summary, content }: ItemState,
   type: string,
   { step, event }: { readonly step: string; readonly event: JsonObject },
-  wrong: ReportProblem,
+  report: ReportProblem,
 ): void {
-  if (part?.type !== type) return wrong(`no ${type} is open`);
+  if (part?.type !== type) return report(`no ${type} is open`);
   const index = type === "summary_text" ? "summary_index" : "content_index";
   if (event[index] !== (type === "summary_text" ? summary : content).length)
-    wrong(`wrong ${index}`);
-  if (part.ended) wrong("more after its end");
-  if (type === "output_text" && !Array.isArray(event["logprobs"])) wrong("no logprobs");
+    report(`report ${index}`);
+  if (part.ended) report("more after its end");
+  if (type === "output_text" && !Array.isArray(event["logprobs"])) report("no logprobs");
   if (step === "delta") part.text += stringIn(event["delta"]) ?? "";
   else {
     part.ended = true;
-    if (textOfPart({ ...event, type }) !== part.text)
-      wrong("the words are not those that were told");
+    if (textOfPart({ ...event, type }) !== part.text) report("the text differs from its deltas");
   }
 }
 
 function checkAnnotation(
   { part, content }: ItemState,
   event: JsonObject,
-  wrong: ReportProblem,
+  report: ReportProblem,
 ): void {
   if (part?.type !== "output_text" || event["content_index"] !== content.length)
-    return wrong("no text is open");
-  if (event["annotation_index"] !== part.annotations.length) wrong("wrong annotation_index");
+    return report("no text is open");
+  if (event["annotation_index"] !== part.annotations.length) report("wrong annotation_index");
   part.annotations.push(event["annotation"]);
 }
 
-function checkCall(item: ItemState, step: string, event: JsonObject, wrong: ReportProblem): void {
-  if (item.ended) wrong("arguments after their end");
+function checkCall(item: ItemState, step: string, event: JsonObject, report: ReportProblem): void {
+  if (item.ended) report("arguments after their end");
   if (step === "delta") item.arguments += stringIn(event["delta"]) ?? "";
   else {
     item.ended = true;
-    if (event[CALL_EVENTS[item.type]?.said ?? ""] !== item.arguments)
-      wrong("the arguments are not those that were told");
+    if (event[CALL_EVENTS[item.type]?.full ?? ""] !== item.arguments)
+      report("the arguments differ from their deltas");
   }
 }
 
-function checkDone(item: ItemState, done: JsonObject | undefined, wrong: ReportProblem): void {
+function checkDone(item: ItemState, done: JsonObject | undefined, report: ReportProblem): void {
   item.done = done ?? {};
-  if (item.part !== undefined) wrong("a part is open");
+  if (item.part !== undefined) report("a part is open");
   for (const key of ["id", "type", "call_id", "name"])
-    if (item.done[key] !== item.added[key]) wrong(`its ${key} has changed`);
+    if (item.done[key] !== item.added[key]) report(`its ${key} has changed`);
   const call = CALL_EVENTS[item.type];
-  if (call !== undefined && (!item.ended || item.done[call.said] !== item.arguments))
-    wrong("the call is not what was told");
+  if (call !== undefined && (!item.ended || item.done[call.full] !== item.arguments))
+    report("the call differs from its deltas");
   if ((item.type === "message" || call !== undefined) && !isEnd(item.done["status"]))
-    wrong(`an item ends as ${String(item.done["status"])}`);
+    report(`an item ends as ${String(item.done["status"])}`);
   if (item.type !== "message" && item.type !== "reasoning") return;
   if (!isDeepStrictEqual(arrayIn(item.done["content"]), item.content))
-    wrong("the content is not what was told");
+    report("the content differs from its parts");
   if (!isDeepStrictEqual(arrayIn(item.done["summary"]), item.summary))
-    wrong("the summary is not what was told");
+    report("the summary differs from its parts");
 }
 
 function isEnd(status: unknown): boolean {

@@ -1,4 +1,4 @@
-// Requests, replies and streams at random, in the form that a wire can carry whole.
+// Random requests, replies and streams that a wire can express without loss.
 import * as fc from "fast-check";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
@@ -44,7 +44,7 @@ const args = jsonObject.map((value) => JSON.stringify(value));
 const cache = maybe(fc.constantFrom<CacheBreakpoint>({}, { ttl: "5m" }, { ttl: "1h" }));
 
 function blob(wire: TestedWire, kind: OpaqueBlob["kind"]): fc.Arbitrary<OpaqueBlob> {
-  return data.map((held) => ({ wire, kind, data: held }));
+  return data.map((value) => ({ wire, kind, data: value }));
 }
 
 function textPart(cached: boolean): fc.Arbitrary<Part> {
@@ -77,9 +77,9 @@ const pdf: fc.Arbitrary<Part> = fc.record({
   name: maybe(name),
   cache,
 });
-const audio: fc.Arbitrary<Part> = data.map((held) => ({
+const audio: fc.Arbitrary<Part> = data.map((value) => ({
   type: "audio",
-  source: { kind: "base64", mediaType: "audio/wav", data: held },
+  source: { kind: "base64", mediaType: "audio/wav", data: value },
 }));
 
 function userParts(wire: TestedWire): fc.Arbitrary<Part[]> {
@@ -87,7 +87,7 @@ function userParts(wire: TestedWire): fc.Arbitrary<Part[]> {
   return fc.array(fc.oneof(...kinds), { minLength: 1, maxLength: 3 });
 }
 
-/** What a model said, in the order that the wire keeps. */
+/** Parts of an assistant turn, in the order that the wire keeps. */
 export function assistantParts(wire: TestedWire, cached: boolean): fc.Arbitrary<Part[]> {
   const signed: fc.Arbitrary<Part> = fc.record({
     type: fc.constant("reasoning" as const),
@@ -105,9 +105,9 @@ export function assistantParts(wire: TestedWire, cached: boolean): fc.Arbitrary<
     name,
     arguments: args,
   });
-  const said = textPart(cached);
+  const plainText = textPart(cached);
   if (wire === "messages") {
-    return fc.uniqueArray(fc.oneof(signed, hidden, said, call), {
+    return fc.uniqueArray(fc.oneof(signed, hidden, plainText, call), {
       minLength: 1,
       maxLength: 5,
       selector: (part) => (part.type === "tool_call" ? part.id : part),
@@ -119,7 +119,7 @@ export function assistantParts(wire: TestedWire, cached: boolean): fc.Arbitrary<
         fc.array(fc.oneof(signed, hidden), { maxLength: 2 }),
         text.map((one): Part[] => [{ type: "reasoning", text: one }]),
       ),
-      fc.array(said, { maxLength: 1 }),
+      fc.array(plainText, { maxLength: 1 }),
       fc.uniqueArray(call, {
         maxLength: 3,
         selector: (part) => (part.type === "tool_call" ? part.id : ""),
@@ -269,7 +269,7 @@ export function requests(wire: TestedWire): fc.Arbitrary<CanonicalRequest> {
     .chain(([conversation, rest, offered, parallel]) =>
       choiceOf(offered, wire).map((choice) => {
         const has = offered.length > 0;
-        // Over Messages parallelism is part of a choice, and none where nothing is to be called.
+        // In Messages parallel calls are part of the tool choice, and not of the choice `none`.
         const single =
           has && (wire === "chat" || (choice !== undefined && choice.type !== "none"))
             ? parallel
@@ -320,7 +320,7 @@ export function replies(wire: TestedWire): fc.Arbitrary<CanonicalReply> {
   });
 }
 
-/** The events of a reply with its deltas cut at random. */
+/** The events of a reply with randomly split deltas. */
 export function cutEvents(reply: CanonicalReply): fc.Arbitrary<CanonicalEvent[]> {
   const cuts = replyToEvents(reply).map((event): fc.Arbitrary<CanonicalEvent[]> => {
     if (event.type !== "delta" || event.text.length < 2) return fc.constant([event]);
@@ -332,10 +332,10 @@ export function cutEvents(reply: CanonicalReply): fc.Arbitrary<CanonicalEvent[]>
   return fc.tuple(...cuts).map((lists) => lists.flat());
 }
 
-/** The thing without what is no part of its meaning. */
+/** The value without fields that are not part of equality. */
 export function stripPaths(value: unknown): unknown {
   const dropped = new Set(["path", "strictPath", "names", "native", "nativeReason", "origin"]);
   return JSON.parse(
-    JSON.stringify(value, (key, held: unknown) => (dropped.has(key) ? undefined : held)),
+    JSON.stringify(value, (key, inner: unknown) => (dropped.has(key) ? undefined : inner)),
   );
 }

@@ -1,5 +1,5 @@
-// Every recording of these wires must be understood: its text, calls, finish and usage, whole and streamed, and after
-// translation into the other API. What a recording says is read here a second time, in the plainest way.
+// Reads every recording of these wires, whole and streamed: its text, calls, finish and usage, also after translation to
+// the other API. The expected values come from a second, simple reader.
 import { describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
@@ -29,7 +29,7 @@ import {
 import { validateChatStream } from "../validate-chat-stream.ts";
 import { validateMessagesStream } from "../validate-messages-stream.ts";
 
-// The replies as far as they are looked at here, without the canonical form's help.
+// ---- A simple reader of replies
 interface ChatMessage {
   readonly content?: unknown;
   readonly reasoning_content?: string | null;
@@ -239,7 +239,7 @@ function summarizeCanonical(reply: CanonicalReply): ReplySummary {
   };
 }
 
-// The Messages API has no refusal beside its text.
+// The Messages API has no refusal apart from its text.
 function refusalOf(reply: CanonicalReply): string {
   return (reply.choices[0]?.parts ?? [])
     .map((part) => (part.type === "refusal" ? part.text : ""))
@@ -258,7 +258,7 @@ function stream(events: string): Response {
   return new Response(events, { headers: { "content-type": "text/event-stream" } });
 }
 
-/** The official accumulators read the stream; what they understood. */
+/** The reply that the official SDKs accumulate from the stream. */
 async function accumulate(wire: "chat" | "messages", text: string): Promise<ReplySummary> {
   if (wire === "chat") {
     const client = new OpenAI({
@@ -285,7 +285,7 @@ async function accumulate(wire: "chat" | "messages", text: string): Promise<Repl
   );
 }
 
-// Two streams end in an error, one is a gateway's that says nothing more after it.
+// Two streams end in an error; one of them is another gateway's.
 // Some files hold several replies, one after another.
 function streamsOf(events: RecordedEvent[]): RecordedEvent[][] {
   const streams: RecordedEvent[][] = [[]];
@@ -296,19 +296,19 @@ function streamsOf(events: RecordedEvent[]): RecordedEvent[][] {
   return streams;
 }
 
-// Arguments that were cut short are no JSON: the accumulators give what they can of them.
-const comparable = (said: ReplySummary, cut = false) => ({
-  text: said.text,
-  calls: cut ? said.calls.map(({ name }) => name) : said.calls,
+// Incomplete arguments are not JSON, and the accumulators return a part of them.
+const comparable = (summary: ReplySummary, cut = false) => ({
+  text: summary.text,
+  calls: cut ? summary.calls.map(({ name }) => name) : summary.calls,
 });
 
 function isCompletion(recording: Recording): boolean {
   return !(recording.requestBody ?? "").includes('"prompt"');
 }
 
-/** What it says when it comes out over this API: Messages shows a refusal as text. */
-function visibleOn(out: TestedWire, said: ReplySummary, reply: CanonicalReply): ReplySummary {
-  return out === "messages" ? { ...said, text: said.text + refusalOf(reply) } : said;
+/** The summary after translation to this API: Messages has a refusal as text. */
+function visibleOn(out: TestedWire, summary: ReplySummary, reply: CanonicalReply): ReplySummary {
+  return out === "messages" ? { ...summary, text: summary.text + refusalOf(reply) } : summary;
 }
 
 function checkRecordedRequest(name: TestedWire, body: Body): readonly string[] {
@@ -335,16 +335,16 @@ function checkRecordedReply(name: TestedWire, body: Body, provider: string): voi
   for (const out of ["chat", "messages"] as const) {
     const written = WIRES[out].writeReply(reply, writeContext()).body as Body;
     const again = out === "chat" ? summarizeChat(written) : summarizeMessages(written);
-    const shown = visibleOn(out, expected, reply);
+    const visible = visibleOn(out, expected, reply);
     expect([out, ...again.calls.map((call) => call.name), again.text]).toEqual([
       out,
-      ...shown.calls.map((call) => call.name),
-      shown.text,
+      ...visible.calls.map((call) => call.name),
+      visible.text,
     ]);
   }
 }
 
-/** Checks a stream and all that is made of it; gives the error that it ends in, if it does. */
+/** Checks a stream and its translations; returns the error that the stream ends with, if any. */
 async function checkRecordedStream(
   name: TestedWire,
   provider: string,
@@ -382,7 +382,7 @@ async function checkRecordedStream(
   return error?.error.message;
 }
 
-/** Runs a check, and says of which recording it failed. */
+/** Adds the recording to the error of a failed check. */
 async function withRecordingName<T>(recording: Recording, check: () => T | Promise<T>): Promise<T> {
   try {
     return await check();
@@ -399,7 +399,7 @@ describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traf
       (one) => one.wire === name && one.status === 200 && isCompletion(one),
     );
 
-    test(`${name}: requests that a provider took are read, and written again`, () => {
+    test(`reads and rewrites accepted ${name} requests`, () => {
       let read = 0;
       let lossy = 0;
       const refused: string[] = [];
@@ -420,7 +420,7 @@ describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traf
       expect(read).toBeGreaterThan(50);
     });
 
-    test(`${name}: whole replies`, async () => {
+    test(`reads and translates ${name} replies`, async () => {
       let count = 0;
       for (const recording of all) {
         const body =
@@ -437,7 +437,7 @@ describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traf
       expect(count).toBeGreaterThan(50);
     });
 
-    test(`${name}: streams`, async () => {
+    test(`reads and translates ${name} streams`, async () => {
       let count = 0;
       const errors: string[] = [];
       const streams = all
@@ -450,7 +450,7 @@ describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traf
           .map((event) => parse(event.data))
           .filter((one) => one !== undefined);
         if (payloads.some((one) => one.object === "text_completion")) continue;
-        // Where only the payloads were kept, the [DONE] was not.
+        // Recordings of payloads only have no [DONE].
         if (name === "chat" && /^(payload|event)/.test(recording.bodyFormat))
           events.push({ name: "", data: "[DONE]" });
         const error = await withRecordingName(recording, () =>
@@ -470,6 +470,6 @@ describe.skipIf(skipWithoutRecordings("wires: recorded traffic"))("recorded traf
   }
 });
 
-// OpenAI takes an assistant message without content; no other provider does, and it says nothing.
+// OpenAI accepts an assistant message without content; no other provider does.
 const KNOWN_REFUSALS =
   /multimodalRequest\/chat-completions\/followup-.*`messages\[1\]` has no content/;

@@ -1,4 +1,4 @@
-// The differences between the APIs, one by one: what is mapped, what is refused, and under which name.
+// Translation between Chat Completions and Messages: what is mapped, and what is a loss under which path.
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../../src/base/fault.ts";
 import {
@@ -56,7 +56,7 @@ function rejectedPath(read: () => unknown): string | undefined {
 }
 
 describe("chat → messages", () => {
-  test("leading instructions are hoisted with their boundaries, later ones keep their place", () => {
+  test("writes leading instructions to system and later ones in place", () => {
     const messages = [
       { role: "system", content: "one" },
       {
@@ -93,7 +93,7 @@ describe("chat → messages", () => {
     });
   });
 
-  test("all results of a turn come first in one user message, in spite of the order and the text between them", () => {
+  test("writes all tool results first in one user message, whatever their order", () => {
     const call = (id: string) => ({
       id,
       type: "function",
@@ -130,7 +130,7 @@ describe("chat → messages", () => {
     ]);
   });
 
-  test("ids that a model uses again in each turn are kept apart", () => {
+  test("makes call ids unique that a model reuses in each turn", () => {
     const turn = [
       {
         role: "assistant",
@@ -150,12 +150,12 @@ describe("chat → messages", () => {
     ).toEqual(["call_0", "call_0", "call_0_1", "call_0_1"]);
   });
 
-  test("max_tokens is filled in from the model's limit", () => {
+  test("sets max_tokens to the model's limit", () => {
     expect(toMessages({}).body["max_tokens"]).toBe(64_000);
     expect(toMessages({ max_tokens: 5 }).body["max_tokens"]).toBe(5);
   });
 
-  test("tool choice and parallel calls", () => {
+  test("maps tool choice and parallel calls", () => {
     expect(toMessages({ tools: [weather], tool_choice: "required" }).body["tool_choice"]).toEqual({
       type: "any",
     });
@@ -180,7 +180,7 @@ describe("chat → messages", () => {
     ]);
   });
 
-  test("effort asks for thinking; a budget stays below max_tokens; forced tools switch it off", () => {
+  test("maps effort to thinking, keeps the budget below max_tokens, and drops thinking with a forced tool", () => {
     expect(toMessages({ reasoning_effort: "high" }).body).toMatchObject({
       thinking: { type: "adaptive" },
       output_config: { effort: "high" },
@@ -206,7 +206,7 @@ describe("chat → messages", () => {
     ]);
   });
 
-  test("with a budget, thinking cannot begin after a tool call that came without it", () => {
+  test("sends no budget after a tool call without thinking", () => {
     const messages = [
       userMessage,
       {
@@ -222,7 +222,7 @@ describe("chat → messages", () => {
     expect([body["thinking"], rules]).toEqual([undefined, ["reasoning_effort"]]);
   });
 
-  test("a JSON schema goes into output_config, or becomes a forced tool whose call is the answer", () => {
+  test("writes a JSON schema to output_config, or as a forced tool whose call is the output", () => {
     const response_format = {
       type: "json_schema",
       json_schema: { name: "person", schema: { type: "object" }, strict: true },
@@ -249,7 +249,7 @@ describe("chat → messages", () => {
     });
   });
 
-  test("a call's signature goes back to the chat provider that made it as it came", () => {
+  test("returns a call's signature unchanged to the provider that produced it", () => {
     const origin = { provider: "p", model: "gpt" };
     const signature = { wire: "chat", kind: "call", data: "c2ln", origin } as const;
     const calls = (target: typeof origin) =>
@@ -273,7 +273,7 @@ describe("chat → messages", () => {
     expect(other.losses).toMatchObject([{ tolerated: true }]);
   });
 
-  test("JSON of any form, which this API has not, is asked for and listed", () => {
+  test("adds an instruction for JSON mode and lists the loss", () => {
     const { body, losses, paths } = toMessages({
       messages: [
         { role: "system", content: "Be brief." },
@@ -290,7 +290,7 @@ describe("chat → messages", () => {
     expect(body["output_config"]).toBeUndefined();
   });
 
-  test("what cannot be said is named as the caller named it", () => {
+  test("names losses by the caller's fields", () => {
     expect(
       toMessages({
         seed: 1,
@@ -349,7 +349,7 @@ describe("chat → messages", () => {
     ).toEqual(["messages[1]"]);
   });
 
-  test("legacy functions become tools, and their call comes back as function_call", () => {
+  test("maps legacy functions to tools, and their call to function_call", () => {
     const functions = [{ name: "weather", parameters: { type: "object" } }];
     const { body } = toMessages({
       functions,
@@ -385,7 +385,7 @@ describe("chat → messages", () => {
 });
 
 describe("messages → chat", () => {
-  test("results become tool messages before the rest of the user's turn", () => {
+  test("writes tool results as tool messages before the rest of the user's message", () => {
     const messages = [
       userMessage,
       {
@@ -425,7 +425,7 @@ describe("messages → chat", () => {
     expect(paths).toEqual([]);
   });
 
-  test("server tools, their results and unknown fields are refused by name, never turned into functions", () => {
+  test("rejects server tools, their results and unknown fields by name", () => {
     expect(
       toChat({
         tools: [{ type: "web_search_20250305", name: "web_search" }],
@@ -473,7 +473,7 @@ describe("messages → chat", () => {
     ).toEqual(["messages[2].content[0].content[0]"]);
   });
 
-  test("thinking goes back as plain text only where the provider takes it", () => {
+  test("sends thinking as plain text only to a provider that accepts it", () => {
     const messages = [
       userMessage,
       {
@@ -510,7 +510,7 @@ describe("messages → chat", () => {
     ]);
   });
 
-  test("ids for servers that want nine letters and digits are short and agree", () => {
+  test("writes matching ids of nine letters and digits", () => {
     const messages = [
       userMessage,
       {
@@ -529,7 +529,7 @@ describe("messages → chat", () => {
   });
 });
 
-describe("bad input is a 400 that names the path", () => {
+describe("rejects invalid input with a 400 that names the path", () => {
   const chat = (body: object) =>
     rejectedPath(() => chatWire.readRequest({ model: "m", messages: [userMessage], ...body }));
   const messages = (body: object) =>
@@ -659,7 +659,7 @@ describe("replies", () => {
     parts: CanonicalReply["choices"][number]["parts"] = [{ type: "text", text: "x" }],
   ): CanonicalReply => ({ choices: [{ parts, finish }] });
 
-  test("finish reasons in both directions", () => {
+  test("maps finish reasons in both directions", () => {
     const chat = (body: CanonicalReply) =>
       getAt(chatWire.writeReply(body, writeContext()).body, "choices", 0);
     const messages = (body: CanonicalReply) => messagesWire.writeReply(body, writeContext()).body;
@@ -682,7 +682,7 @@ describe("replies", () => {
     expect(
       messages(reply({ reason: "refusal" }, [{ type: "refusal", text: "I cannot" }])),
     ).toMatchObject({ stop_reason: "refusal", content: [{ type: "text", text: "I cannot" }] });
-    // Gemini and many servers say that they stopped when they called a tool; a cut beats the call.
+    // Gemini and many servers send `stop` after a tool call; `length` takes precedence over a call.
     expect(
       chatWire.readReply(
         {
@@ -715,7 +715,7 @@ describe("replies", () => {
     expect(chatWire.readReply({ choices: [] }, readContext("chat")).choices).toHaveLength(1);
   });
 
-  test("a call that was cut is still a valid block, and the loss is told", () => {
+  test("writes a valid block for a call that was cut off, and lists the loss", () => {
     const written = messagesWire.writeReply(
       reply({ reason: "length" }, [{ type: "tool_call", id: "a", name: "f", arguments: '{"a' }]),
       writeContext(),
@@ -726,7 +726,7 @@ describe("replies", () => {
     });
   });
 
-  test("the proof of a call travels beside it", () => {
+  test("writes a call's signature as reasoning before it", () => {
     const signature = {
       wire: "gemini",
       kind: "call",
@@ -764,7 +764,7 @@ describe("replies", () => {
     ).toMatchObject([{ signature }]);
   });
 
-  test("citations by address cross over", () => {
+  test("translates URL citations", () => {
     const location = {
       type: "web_search_result_location",
       url: "https://x.test",
@@ -804,7 +804,7 @@ describe("replies", () => {
 });
 
 describe("errors", () => {
-  test("the provider's sense in our words; its 401 is never the caller's", () => {
+  test("maps provider errors; a provider's 401 is never the caller's", () => {
     expect(
       messagesWire.readError(401, {
         type: "error",
@@ -845,8 +845,8 @@ describe("errors", () => {
   });
 });
 
-describe("the rules between wires", () => {
-  test("call ids", () => {
+describe("canonical form", () => {
+  test("encodes and decodes call ids", () => {
     for (const id of [
       "functions.add:0",
       "call_-7807251775253113230",
@@ -863,7 +863,7 @@ describe("the rules between wires", () => {
     expect(ids.forCall("call_1")).toBe(ids.forResult("call_1"));
   });
 
-  test("blobs and efforts", () => {
+  test("encodes blobs and maps efforts to budgets", () => {
     const blob = {
       wire: "gemini",
       kind: "call",
@@ -884,15 +884,15 @@ describe("the rules between wires", () => {
   });
 });
 
-test("a model that does not reason by request refuses what asked for it: the effort, or the thinking", () => {
+test("names the effort or the thinking in the loss of a model without configurable reasoning", () => {
   const abilities: Abilities = { reasoning: "none" };
   const target = { provider: "acme", model: "deep-1", abilities };
-  const lost = (said: object) => {
+  const lost = (fields: object) => {
     const request = messagesWire.readRequest({
       model: "m",
       max_tokens: 9,
       messages: [{ role: "user", content: "hi" }],
-      ...said,
+      ...fields,
     });
     return chatWire.writeRequest(request, target).losses.map(({ path }) => path);
   };

@@ -1,4 +1,4 @@
-// Whatever comes in: a caller's body is read or refused with a 400, a provider's reply is read; and the grammars see faults.
+// Malformed input: a caller's body is read or rejected with a 400, a provider's reply is always read.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { Fault } from "../../../src/base/fault.ts";
@@ -42,7 +42,7 @@ const randomValue = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
 );
 
-/** The value with one thing in it replaced: `seed` picks which. */
+/** The value with one part replaced, which `seed` selects. */
 function corrupt(value: unknown, seed: number, by: unknown): unknown {
   if (typeof value !== "object" || value === null || seed % 5 === 0) return by;
   const keys = Object.keys(value);
@@ -63,7 +63,7 @@ for (const name of ["chat", "messages"] as const) {
       : validateMessagesStream(sseEvents(text));
 
   describe(name, () => {
-    test("a spoilt request is read or is a 400, and what was read can be written by every wire", () => {
+    test("reads a corrupted request for every wire, or rejects it with a 400", () => {
       fc.assert(
         fc.property(requests(name), fc.nat(), randomValue, (request, seed, by) => {
           const body = corrupt(jsonRoundTrip(wire.writeRequest(request, ORIGIN).body), seed, by);
@@ -80,7 +80,7 @@ for (const name of ["chat", "messages"] as const) {
       );
     });
 
-    test("a spoilt reply is read all the same", () => {
+    test("reads a corrupted reply", () => {
       fc.assert(
         fc.property(replies(name), fc.nat(), randomValue, (reply, seed, by) => {
           const body = corrupt(
@@ -97,7 +97,7 @@ for (const name of ["chat", "messages"] as const) {
       );
     });
 
-    test("a stream with spoilt, missing and doubled events still gives a canonical stream, and every writer a valid one", () => {
+    test("reads a stream with corrupted, missing and repeated events, and writes it as a valid one", () => {
       fc.assert(
         fc.property(
           replies(name),
@@ -106,7 +106,7 @@ for (const name of ["chat", "messages"] as const) {
           (reply, [at, twice, seed], by) => {
             const events = sseEvents(writeEvents(wire, replyToEvents(reply), writeContext()));
             const hit = at % events.length;
-            const spoilt = events.flatMap((event, index) => {
+            const corrupted = events.flatMap((event, index) => {
               if (index !== hit)
                 return index === twice % (2 * events.length) ? [event, event] : [event];
               if (seed % 3 === 0 || event.data === "[DONE]") return [];
@@ -114,7 +114,7 @@ for (const name of ["chat", "messages"] as const) {
                 { ...event, data: JSON.stringify(corrupt(JSON.parse(event.data), seed, by)) },
               ];
             });
-            const read = readEvents(wire, spoilt, readContext(name));
+            const read = readEvents(wire, corrupted, readContext(name));
             expect(validateCanonicalStream(read)).toEqual([]);
             const usage = read.some((event) => event.type === "usage");
             expect(
@@ -131,7 +131,7 @@ for (const name of ["chat", "messages"] as const) {
       );
     });
 
-    test("the grammar sees what is missing or out of place", () => {
+    test("the stream validator finds missing and misplaced events", () => {
       const reply = {
         choices: [
           {

@@ -1,5 +1,5 @@
-// A caller of one API talks with a model of the other: the second turn carries what the first returned, and the provider
-// gets its own reasoning back, byte for byte.
+// Conversations between a caller of one API and a model on the other wire: the second request contains the first reply, and
+// the provider receives its own reasoning unchanged.
 import { describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
@@ -45,7 +45,7 @@ function streamResponse(text: string): () => Promise<Response> {
     Promise.resolve(new Response(text, { headers: { "content-type": "text/event-stream" } }));
 }
 
-describe("a chat caller and Claude", () => {
+describe("a Chat Completions caller with Claude", () => {
   const second = (
     message: unknown,
     target: Parameters<typeof messagesWire.writeRequest>[1] = TARGET,
@@ -62,7 +62,7 @@ describe("a chat caller and Claude", () => {
     );
   };
 
-  test("a whole reply", () => {
+  test("returns the reasoning of a reply", () => {
     const written = chatWire.writeReply(
       messagesWire.readReply(reply, readContext("messages")),
       writeContext(),
@@ -77,7 +77,7 @@ describe("a chat caller and Claude", () => {
     expect([getAt(body, "thinking", "type"), losses]).toEqual(["enabled", []]);
   });
 
-  test("the model has changed: the thinking is dropped by rule, and says so", () => {
+  test("drops and lists the thinking if the model changed", () => {
     const written = chatWire.writeReply(
       messagesWire.readReply(reply, readContext("messages")),
       writeContext(),
@@ -94,7 +94,7 @@ describe("a chat caller and Claude", () => {
     ]);
   });
 
-  test("a caller that drops what it does not know goes on without thinking", () => {
+  test("continues without thinking if the caller drops unknown fields", () => {
     const { body } = second({
       role: "assistant",
       content: null,
@@ -112,7 +112,7 @@ describe("a chat caller and Claude", () => {
     ]);
   });
 
-  test("a stream through the official SDK", async () => {
+  test("returns the reasoning of a stream read by the official SDK", async () => {
     const upstream = writeEvents(
       messagesWire,
       [
@@ -149,8 +149,8 @@ describe("a chat caller and Claude", () => {
   });
 });
 
-describe("a Messages caller and a chat server", () => {
-  test("a stream with reasoning through the official SDK, and back to the field that the server reads", async () => {
+describe("a Messages caller with a Chat Completions server", () => {
+  test("returns the reasoning of a stream in the field that the server reads", async () => {
     const deltas = [
       { role: "assistant", reasoning_content: "Hm." },
       { content: "Let me see." },

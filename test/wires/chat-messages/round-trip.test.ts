@@ -1,4 +1,4 @@
-// Canonical → wire → canonical is the identity on what the wire can carry.
+// Writing to a wire and reading back is the identity on what the wire can express.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { canReplay } from "../../../src/inference/canonical/reasoning.ts";
@@ -37,24 +37,24 @@ const TARGET: Target = {
 };
 const RUNS = { numRuns: 300 };
 
-/** What must come back: all but the usage, which is compared as the API counts it. */
+/** Usage is compared separately, in the API's own counts. */
 const comparableReply = (reply: CanonicalReply) => stripPaths({ ...reply, usage: undefined });
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 for (const name of ["chat", "messages"] as const) {
   const wire = WIRES[name];
-  const grammar = (text: string) =>
+  const validate = (text: string) =>
     name === "chat"
       ? validateChatStream(sseEvents(text), { usage: true })
       : validateMessagesStream(sseEvents(text));
 
   describe(name, () => {
-    test("requests come back as they were, without loss", () => {
+    test("keeps requests unchanged, without losses", () => {
       fc.assert(
         fc.property(requests(name), (request) => {
           const { body, losses } = wire.writeRequest(request, TARGET);
           expect(losses).toEqual([]);
-          // Usage is always asked for.
+          // Usage is always requested.
           const back = { ...wire.readRequest(jsonRoundTrip(body)), includeUsage: undefined };
           expect(stripPaths(back)).toEqual(stripPaths(request));
         }),
@@ -62,7 +62,7 @@ for (const name of ["chat", "messages"] as const) {
       );
     });
 
-    test("replies come back as they were", () => {
+    test("keeps replies unchanged", () => {
       fc.assert(
         fc.property(replies(name), (reply) => {
           const { body, losses } = wire.writeReply(reply, writeContext());
@@ -75,7 +75,7 @@ for (const name of ["chat", "messages"] as const) {
       );
     });
 
-    test("streams come back as they were, obey the grammar, and do not depend on how their bytes are cut", () => {
+    test("keeps streams unchanged, writes valid ones, and reads them in chunks of any size", () => {
       const streams = replies(name).chain((reply) =>
         fc.tuple(
           fc.constant(reply),
@@ -86,7 +86,7 @@ for (const name of ["chat", "messages"] as const) {
       fc.assert(
         fc.property(streams, ([reply, events, sizes]) => {
           const text = writeEvents(wire, events, writeContext());
-          expect(grammar(text)).toEqual([]);
+          expect(validate(text)).toEqual([]);
           const bytes = new TextEncoder().encode(text);
           const pieces: Uint8Array[] = [];
           for (let at = 0; at < bytes.length;) {
@@ -102,7 +102,7 @@ for (const name of ["chat", "messages"] as const) {
       );
     });
 
-    test("reasoning of another provider travels sealed through this API and comes back to its maker alone", () => {
+    test("returns another provider's reasoning to that provider only", () => {
       const foreign = name === "chat" ? "messages" : "chat";
       fc.assert(
         fc.property(assistantParts(foreign, false), (parts) => {
@@ -137,16 +137,16 @@ for (const name of ["chat", "messages"] as const) {
             model: "m",
             messages: [{ role: "user", content: "hi" }, message, ...answers],
           });
-          const kept = (list: readonly { type: string }[]) =>
+          const replayable = (list: readonly { type: string }[]) =>
             list.filter((part) => part.type === "reasoning");
           const turn = request.turns.find((one) => one.role === "assistant");
           expect(
             JSON.parse(
-              JSON.stringify(kept(turn?.parts ?? []), (key, value: unknown) =>
+              JSON.stringify(replayable(turn?.parts ?? []), (key, value: unknown) =>
                 key === "path" || key === "strictPath" ? undefined : value,
               ),
             ),
-          ).toEqual(jsonRoundTrip(kept(made)));
+          ).toEqual(jsonRoundTrip(replayable(made)));
           for (const part of turn?.parts ?? []) {
             if (part.type !== "reasoning" || part.blob === undefined) continue;
             expect(canReplay(part.blob, foreign, ORIGIN)).toBe(true);

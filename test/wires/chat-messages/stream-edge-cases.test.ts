@@ -1,4 +1,4 @@
-// Streams as servers really send them, and as this wire's clients need them.
+// Unusual streams of real servers, and what clients require of written streams.
 import { describe, expect, test } from "bun:test";
 import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
 import { chatWire } from "../../../src/inference/wires/chat/chat.ts";
@@ -50,7 +50,7 @@ function translateToMessages(events: readonly CanonicalEvent[]): {
 }
 
 describe("reading chat streams", () => {
-  test("whole calls in one chunk, the same index for several, null for none, and no index at all", () => {
+  test("reads complete calls in one chunk with repeated, null or missing indices", () => {
     const read = readChat(
       chunk({ role: "assistant", content: null, tool_calls: null }),
       call({ index: 0, id: "a", function: { name: "f", arguments: '{"x":1}' } }),
@@ -69,7 +69,7 @@ describe("reading chat streams", () => {
     });
   });
 
-  test("calls that are interleaved keep their arguments apart, and Messages shows them one after another", () => {
+  test("separates the arguments of interleaved calls, which Messages writes one after another", () => {
     const read = readChat(
       call({ index: 0, id: "a", function: { name: "f", arguments: '{"x"' } }),
       call({ index: 1, id: "b", function: { name: "g", arguments: '{"y"' } }),
@@ -93,7 +93,7 @@ describe("reading chat streams", () => {
     ]);
   });
 
-  test("an id that only comes once, a name that comes late, and ids where a server gives none", () => {
+  test("reads an id that is sent once and a late name, and mints missing ids", () => {
     const read = readChat(
       call({ index: 0, id: "a", function: {} }),
       call({ index: 0, function: { name: "f", arguments: "{" } }),
@@ -108,7 +108,7 @@ describe("reading chat streams", () => {
     ]);
   });
 
-  test("text after a call opens a new block; reasoning among text does not make dozens of them", () => {
+  test("opens a new block for text after a call, and one block for interleaved reasoning", () => {
     const read = readChat(
       chunk({ content: "one" }),
       call({ index: 0, id: "a", function: { name: "f", arguments: "{}" } }),
@@ -135,7 +135,7 @@ describe("reading chat streams", () => {
     ]);
   });
 
-  test("Mistral's lists, refusals, a first chunk without choices, and chunks after the finish", () => {
+  test("reads Mistral's arrays, refusals, a first chunk without choices, and chunks after the finish", () => {
     const first = {
       name: "",
       data: JSON.stringify({
@@ -181,7 +181,7 @@ describe("reading chat streams", () => {
     ).toMatchObject({ parts: [{ type: "refusal", text: "no" }], finish: { reason: "refusal" } });
   });
 
-  test("no finish_reason but [DONE] is an end; neither is a cut; an error says what it was", () => {
+  test("ends with [DONE] without a finish_reason; reports truncation and errors", () => {
     expect(collectReply(readChat(chunk({ content: "x" }), done)).choices[0]?.finish.reason).toBe(
       "stop",
     );
@@ -201,7 +201,7 @@ describe("reading chat streams", () => {
     ).toMatchObject({ type: "error", error: { status: 429, message: "boom" } });
   });
 
-  test("the output tool's call is the text", () => {
+  test("reads the output tool's call as text", () => {
     const read = readEvents(
       chatWire,
       [
@@ -219,7 +219,7 @@ describe("reading chat streams", () => {
   });
 });
 
-describe("writing", () => {
+describe("writing streams", () => {
   const error: CanonicalEvent = {
     type: "error",
     error: { code: "upstream_error", status: 502, message: "gone" },
@@ -230,7 +230,7 @@ describe("writing", () => {
     { type: "delta", choice: 0, part: 0, text: "x" },
   ];
 
-  test("an error in the midst of a stream is the API's own, and nothing follows", () => {
+  test("writes an error in the API's format and nothing after it", () => {
     const chat = sseEvents(writeEvents(chatWire, [...begun, error], writeContext()));
     expect(validateChatStream(chat, { usage: false })).toEqual([]);
     expect(JSON.parse(chat.at(-1)?.data ?? "")).toMatchObject({
@@ -241,7 +241,7 @@ describe("writing", () => {
     expect(messages.at(-1)?.name).toBe("error");
   });
 
-  test("text goes out with the event that brings it, and usage only to those who asked", () => {
+  test("writes text at once, and usage only if requested", () => {
     for (const wire of [chatWire, messagesWire]) {
       const writer = wire.createStreamWriter(writeContext({ includeUsage: false }));
       const frames = begun.map((event) => writer.push(event));
@@ -261,7 +261,7 @@ describe("writing", () => {
     expect(writeEvents(messagesWire, events, writeContext())).toContain('"cost":0.5');
   });
 
-  test("a call without arguments still has a delta; an empty reply is a whole stream", () => {
+  test("writes a delta for a call without arguments, and a complete stream for an empty reply", () => {
     const head = { type: "tool_call", id: "a", name: "f" } as const;
     const events = translateToMessages([
       { type: "start" },
@@ -325,7 +325,7 @@ data: {"type":"message_stop"}
 
 `;
 
-describe("streams cut at every byte give the same events", () => {
+describe("streams cut at any byte", () => {
   const chat = [
     chunk({ role: "assistant", content: "" }),
     chunk({ reasoning_content: "Ünïcode 🏴‍☠️" }),
@@ -361,7 +361,7 @@ describe("streams cut at every byte give the same events", () => {
     });
   }
 
-  test("what the Messages stream says", () => {
+  test("reads the Messages stream", () => {
     const reply = collectReply(
       readPieces(messagesWire.createStreamReader(readContext("messages")), [
         new TextEncoder().encode(MESSAGES_STREAM),

@@ -1,5 +1,5 @@
-// Tools in namespaces, which the Responses API alone has: towards every other wire they are plain functions, and the reply
-// says both names again.
+// Tools in namespaces, which only the Responses API has: on other wires they are functions with a flat name, and replies are
+// written with both names again.
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { Fault } from "../../../src/base/fault.ts";
@@ -15,7 +15,7 @@ import { validateResponsesStream } from "../validate-responses-stream.ts";
 
 const RUNS = { numRuns: 200 };
 const USER = { type: "message", role: "user", content: "hi" };
-/** The narrowest of the providers' rules: Google's beginning, Amazon's length, OpenAI's characters. */
+/** The strictest provider rules: Google's first character, Amazon's length, OpenAI's characters. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 const FLAT_WIRES = [
   OUTBOUND_WIRES.chat,
@@ -96,18 +96,18 @@ function itemsOf(output: unknown): readonly Named[] {
   );
 }
 
-/** Every name of a tool in a provider's request, wherever its API keeps it. */
+/** All tool names in a provider's request. */
 function toolNames(body: JsonObject): readonly string[] {
   const { tools: direct, toolConfig } = body;
-  const held = direct ?? (isObject(toolConfig) ? toolConfig["tools"] : undefined);
-  return (held as readonly JsonObject[]).flatMap((tool) => {
+  const values = direct ?? (isObject(toolConfig) ? toolConfig["tools"] : undefined);
+  return (values as readonly JsonObject[]).flatMap((tool) => {
     const many = tool["functionDeclarations"] as readonly JsonObject[] | undefined;
     const one = tool["function"] ?? tool["toolSpec"] ?? tool;
     return (many ?? [one as JsonObject]).map(({ name }) => String(name));
   });
 }
 
-test("every other wire has them as functions, each under a name of its own that every provider takes", () => {
+test("writes members as functions with unique, valid names on every other wire", () => {
   fc.assert(
     fc.property(tools, ({ tools: offered, named }) => {
       const request = read({ tools: offered });
@@ -128,7 +128,7 @@ test("every other wire has them as functions, each under a name of its own that 
   );
 });
 
-test("calls come back under both names, whole and streamed, and go out under the one name when they are sent again", () => {
+test("writes calls with both names, and sends them back with the flat name", () => {
   fc.assert(
     fc.property(tools, ({ tools: offered, named }) => {
       const request = read({ tools: offered });
@@ -178,7 +178,7 @@ test("calls come back under both names, whole and streamed, and go out under the
   );
 });
 
-test("what the namespace is for is told with its first tool, and is the caller's own again in the reply", () => {
+test("adds the namespace's description to its first tool, and restores it in the response", () => {
   const offered = [namespaceTool("dict", functionTool("lookup"), functionTool("add"))];
   const request = read({ tools: offered });
   expect(request.tools).toMatchObject([
@@ -192,7 +192,7 @@ test("what the namespace is for is told with its first tool, and is the caller's
   expect(jsonRoundTrip(body)["tools"]).toEqual(offered);
 });
 
-test("a long name keeps its end, and differs where what was cut differs", () => {
+test("shortens a long name to a unique one that keeps its end", () => {
   const deep = "n".repeat(60);
   const names = read({
     tools: [
@@ -205,7 +205,7 @@ test("a long name keeps its end, and differs where what was cut differs", () => 
   for (const name of names ?? []) expect(name).toEndWith("__lookup");
 });
 
-describe("a choice names a tool of a namespace", () => {
+describe("a tool choice", () => {
   const offered = [
     functionTool("add"),
     namespaceTool("dict", functionTool("lookup"), functionTool("add")),
@@ -214,22 +214,22 @@ describe("a choice names a tool of a namespace", () => {
   const choice = (value: object) => read({ tools: offered, tool_choice: value }).toolChoice;
   const cases: readonly (readonly [string, object, object])[] = [
     [
-      "with it",
+      "of a member with its namespace",
       { type: "function", name: "lookup", namespace: "map" },
       { type: "tool", name: "map__lookup" },
     ],
     [
-      "with it, where a function alone has the name too",
+      "of a member whose name a plain function has, too",
       { type: "function", name: "add", namespace: "dict" },
       { type: "tool", name: "dict__add" },
     ],
     [
-      "without it, for the function alone",
+      "of a plain function whose name a member has, too",
       { type: "function", name: "add" },
       { type: "tool", name: "add" },
     ],
     [
-      "in a list",
+      "of a list with a namespace",
       {
         type: "allowed_tools",
         mode: "required",
@@ -242,9 +242,9 @@ describe("a choice names a tool of a namespace", () => {
     ],
   ];
   for (const [title, sent, expected] of cases)
-    test(title, () => expect(choice(sent)).toMatchObject(expected));
+    test(`reads a choice ${title}`, () => expect(choice(sent)).toMatchObject(expected));
 
-  test("without it, where one namespace has it", () => {
+  test("finds the namespace of a member that is unique", () => {
     const request = read({
       tools: [namespaceTool("dict", functionTool("lookup"))],
       tool_choice: { type: "function", name: "lookup" },
@@ -256,7 +256,7 @@ describe("a choice names a tool of a namespace", () => {
     expect(same["tool_choice"]).toEqual({ type: "function", name: "lookup", namespace: "dict" });
   });
 
-  test("in a list that repeats it, which names each of its tools once", () => {
+  test("lists each member of a repeated namespace once", () => {
     const namespace = { type: "namespace", name: "dict" };
     const repeated = Array.from({ length: 1_000 }, () => namespace);
     expect(
@@ -264,19 +264,19 @@ describe("a choice names a tool of a namespace", () => {
     ).toEqual({ type: "allowed", mode: "auto", names: ["dict__lookup", "dict__add", "add"] });
   });
 
-  test("and must say which, where several have it", () => {
+  test("rejects a name that several namespaces have", () => {
     const fault = faultOf(() => choice({ type: "function", name: "lookup" }));
     expect(fault?.options.param).toBe("tool_choice.name");
     expect(fault?.publicMessage).toContain("tool_choice.namespace");
   });
 
-  test("and none that is not there", () => {
+  test("rejects a member that does not exist", () => {
     const fault = faultOf(() => choice({ type: "function", name: "find", namespace: "dict" }));
     expect(fault?.options.param).toBe("tool_choice");
   });
 });
 
-describe("what cannot be told apart without namespaces", () => {
+describe("equal flat names", () => {
   const cases: readonly (readonly [string, readonly object[], string])[] = [
     [
       "a function and a member",
@@ -289,25 +289,25 @@ describe("what cannot be told apart without namespaces", () => {
       "tools[1]",
     ],
     [
-      "members of two",
+      "members of two namespaces",
       [namespaceTool("a", functionTool("b__c")), namespaceTool("a__b", functionTool("c"))],
       "tools[1].tools[0]",
     ],
     [
-      "a member twice",
+      "a repeated member",
       [namespaceTool("a", functionTool("b"), functionTool("b"))],
       "tools[0].tools[1]",
     ],
   ];
   for (const [title, offered, param] of cases)
-    test(`is refused, naming both: ${title}`, () => {
+    test(`are rejected: ${title}`, () => {
       const fault = faultOf(() => read({ tools: offered }));
       expect(fault?.options.param).toBe(param);
       expect(fault?.publicMessage).toContain("Rename one of them.");
     });
 });
 
-test("a namespace that says more than other APIs can is refused as what it is, and by no wire of its own", () => {
+test("keeps a namespace with further fields on its own wire and rejects it on others", () => {
   const searched = namespaceTool("dict", functionTool("lookup"), {
     type: "custom",
     name: "note",
@@ -330,7 +330,7 @@ test("a namespace that says more than other APIs can is refused as what it is, a
     ]);
 });
 
-test("the hold counts the names that they have elsewhere", () => {
+test("counts flat names in the input bound", () => {
   fc.assert(
     fc.property(tools, ({ tools: offered, named }) => {
       const json = { model: "m", input: [USER], tools: offered };
@@ -346,7 +346,7 @@ test("the hold counts the names that they have elsewhere", () => {
   );
 });
 
-test("a call of a function that was searched for is one of that function, whatever namespace it came in", () => {
+test("matches a call of a function found by tool search, whatever its namespace", () => {
   const request = read({
     tools: [functionTool("weather")],
     input: [
@@ -371,7 +371,7 @@ test("a call of a function that was searched for is one of that function, whatev
   for (const wire of FLAT_WIRES) expect(wire.writeRequest(request, ORIGIN).losses).toEqual([]);
 });
 
-test("a call without a namespace is one of the only tool of that name, and of none where several have it", () => {
+test("matches a call without namespace only if its name is unique", () => {
   const called = (...offered: object[]) =>
     read({
       tools: offered,
@@ -388,7 +388,7 @@ test("a call without a namespace is one of the only tool of that name, and of no
   expect(called(dict, map)).toMatchObject([{ name: "lookup" }]);
 });
 
-test("a search of the provider's is refused with what a user of Codex must set", () => {
+test("names Codex's setting in the loss of web search", () => {
   const request = read({ tools: [{ type: "web_search", external_web_access: false }] });
   for (const wire of FLAT_WIRES)
     expect(wire.writeRequest(request, ORIGIN).losses).toEqual([

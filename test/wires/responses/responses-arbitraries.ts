@@ -1,4 +1,4 @@
-// Requests and replies at random, in the form that the Responses API can carry whole.
+// Random requests and replies that the Responses API can express without loss.
 import * as fc from "fast-check";
 import { checkRequest } from "../../../src/inference/canonical/check-request.ts";
 import type { CanonicalEvent } from "../../../src/inference/canonical/events.ts";
@@ -110,24 +110,24 @@ function call(signature: fc.Arbitrary<OpaqueBlob | undefined>): fc.Arbitrary<Too
   );
 }
 
-/** A reasoning item: some paragraphs of summary, some text, and what its maker wants back. */
+/** A reasoning item: summary paragraphs, text, and a blob. */
 function reasoningPart(
   blob: fc.Arbitrary<OpaqueBlob | undefined>,
   ids: fc.Arbitrary<string | undefined>,
 ): fc.Arbitrary<Part[]> {
   return fc
     .tuple(fc.array(text, { maxLength: 2 }), fc.array(text, { maxLength: 1 }), blob, ids)
-    .map(([summaries, texts, held, id]) => {
+    .map(([summaries, texts, blob, id]) => {
       const parts: ReasoningPart[] = [];
       for (const one of summaries) parts.push({ type: "reasoning", text: one, summary: true, id });
       for (const one of texts) parts.push({ type: "reasoning", text: one, id });
-      if (held === undefined) return parts;
+      if (blob === undefined) return parts;
       const last = parts.pop() ?? { type: "reasoning", text: "", id };
-      return parts.concat({ ...last, blob: held });
+      return parts.concat({ ...last, blob });
     });
 }
 
-// Calls and items are told apart by their ids.
+// Calls and items are identified by their ids.
 const idOf = (part: Part): unknown =>
   part.type === "tool_call" ? part.id : part.type === "native" ? part.value["id"] : undefined;
 const distinct = (parts: readonly Part[]): Part[] =>
@@ -140,7 +140,7 @@ const history: fc.Arbitrary<Part[]> = fc
   .array(
     fc.oneof(
       reasoningPart(
-        data.map((held): OpaqueBlob => ({ wire: "responses", kind: "encrypted", data: held })),
+        data.map((value): OpaqueBlob => ({ wire: "responses", kind: "encrypted", data: value })),
         fc.constant(undefined),
       ),
       textPart(true).map((part) => [part]),
@@ -189,8 +189,8 @@ const turns: fc.Arbitrary<Turn[]> = fc
         fc.array(fc.oneof(textPart(true), image, pdf), { minLength: 1, maxLength: 3 }),
         history.chain((parts) =>
           results(parts).map((after) => {
-            const said: Turn[] = [{ role: "assistant", parts }];
-            return said.concat(after);
+            const turns: Turn[] = [{ role: "assistant", parts }];
+            return turns.concat(after);
           }),
         ),
       ),
@@ -284,7 +284,7 @@ const fields = fc.record({
   ),
 });
 
-/** The native fields are given as what they must be, and are compared: nothing of this API's own may be lost. */
+/** With native fields, which must be kept. */
 const native = maybe(
   fc.constantFrom<Record<string, unknown>>(
     { max_tool_calls: 3 },
@@ -294,7 +294,7 @@ const native = maybe(
   ),
 );
 
-// A provider wants an id of its own for each call, so that one used twice does not come back as it was.
+// Call ids are made unique for a provider, so a reused id does not come back unchanged.
 const hasUniqueIds = (conversation: readonly Turn[]): boolean => {
   const ids = conversation.flatMap(({ parts }) =>
     parts.flatMap((part) => (part.type === "tool_call" ? [part.id] : [])),
@@ -357,9 +357,9 @@ const messageText: fc.Arbitrary<Part> = fc.record({
   signature: maybe(blobOf(["gemini"], "text")),
 });
 
-const generatedImage: fc.Arbitrary<Part> = data.map((held) => ({
+const generatedImage: fc.Arbitrary<Part> = data.map((value) => ({
   type: "image",
-  source: { kind: "base64", mediaType: "image/webp", data: held },
+  source: { kind: "base64", mediaType: "image/webp", data: value },
 }));
 
 const output: fc.Arbitrary<Part[]> = fc
@@ -407,7 +407,7 @@ export const replies: fc.Arbitrary<CanonicalReply> = output.chain((parts) => {
   });
 });
 
-/** The events of a reply with its deltas cut at random, the log probabilities staying with the first piece. */
+/** The events of a reply with randomly split deltas; log probabilities stay with the first. */
 export function cutEvents(reply: CanonicalReply): fc.Arbitrary<CanonicalEvent[]> {
   const cuts = replyToEvents(reply).map((event): fc.Arbitrary<CanonicalEvent[]> => {
     if (event.type !== "delta" || event.text.length < 2) return fc.constant([event]);

@@ -1,4 +1,4 @@
-// What Postern makes must be valid by the published descriptions of the API: OpenAI's and the Open Responses specification.
+// Validates Postern's output against OpenAI's OpenAPI description and the Open Responses specification.
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -34,7 +34,7 @@ function validatorOf(file: string): Validator {
     logger: false,
     allErrors: false,
   });
-  // The alternatives of an input item overlap, so that no message could ever be exactly one of them.
+  // The alternatives of an input item overlap, so a message never matches exactly one.
   const text = readFileSync(file, "utf8").replaceAll('"oneOf":', '"anyOf":');
   const { components } = JSON.parse(text) as { components: object };
   ajv.addSchema({ $id: "spec", components });
@@ -50,7 +50,7 @@ function validatorOf(file: string): Validator {
 
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
-// The specification of Open Responses knows functions alone: no custom tools, no server tools, no ranges beyond its own.
+// The Open Responses specification has only function tools, and narrower ranges.
 const plainReply = (reply: CanonicalReply): boolean =>
   reply.choices.every(({ parts }) =>
     parts.every(
@@ -74,39 +74,39 @@ const plainRequest = ({
   native === undefined &&
   output?.type !== "json_schema"; // There its schema must be null, by a mistake.
 
-// The description wants ids on what the model said; the API, as recorded, takes it without, which is the one form that never
-// names an item that the provider did not store. It has no marks on such text either.
+// The description requires ids on output items in the input. The API accepts items without, and an id would refer to an item
+// that the provider did not store.
 function withIds(body: unknown): unknown {
   return JSON.parse(
-    JSON.stringify(body, (_, held: unknown) => {
-      if (typeof held !== "object" || held === null) return held;
-      if ("type" in held && held.type === "reasoning") return { id: "rs_1", ...held };
-      if ("role" in held && "content" in held && held.role === "assistant")
-        return typeof held.content === "string"
-          ? held
-          : { id: "msg_1", status: "completed", ...held };
-      return held;
+    JSON.stringify(body, (_, inner: unknown) => {
+      if (typeof inner !== "object" || inner === null) return inner;
+      if ("type" in inner && inner.type === "reasoning") return { id: "rs_1", ...inner };
+      if ("role" in inner && "content" in inner && inner.role === "assistant")
+        return typeof inner.content === "string"
+          ? inner
+          : { id: "msg_1", status: "completed", ...inner };
+      return inner;
     }),
   );
 }
 
-// OpenAI's description forbids these nulls, which OpenAI itself sends and the Open Responses specification demands.
+// OpenAI's description forbids these nulls, which OpenAI sends and the Open Responses specification requires.
 const NULLS = new Set(["usage", "description"]);
 const withoutNulls = (body: unknown): unknown =>
   JSON.parse(
-    JSON.stringify(body, (key, held: unknown) =>
-      NULLS.has(key) && held === null ? undefined : held,
+    JSON.stringify(body, (key, inner: unknown) =>
+      NULLS.has(key) && inner === null ? undefined : inner,
     ),
   );
 
 const requestAndReply = fc.record({ request: requests, reply: replies });
 const RUNS = { numRuns: 150 };
 
-describe.skipIf(isSpecMissing)("by the published descriptions", () => {
+describe.skipIf(isSpecMissing)("published API descriptions", () => {
   const openai = isSpecMissing ? () => [] : validatorOf(OPENAI);
   const open = isSpecMissing ? () => [] : validatorOf(OPEN_RESPONSES);
 
-  test("requests are valid", () => {
+  test("accept written requests", () => {
     fc.assert(
       fc.property(requests, (request) => {
         const { body } = responsesWire.writeRequest(request, {
@@ -119,7 +119,7 @@ describe.skipIf(isSpecMissing)("by the published descriptions", () => {
     );
   });
 
-  test("replies are valid", () => {
+  test("accept written responses", () => {
     fc.assert(
       fc.property(requestAndReply, ({ request, reply }) => {
         const body = jsonRoundTrip(responsesWire.writeReply(reply, writeContext(request)).body);
@@ -131,7 +131,7 @@ describe.skipIf(isSpecMissing)("by the published descriptions", () => {
     );
   });
 
-  test("events are valid", () => {
+  test("accept written events", () => {
     const streams = requestAndReply.chain(({ request, reply }) =>
       fc.record({
         request: fc.constant(request),
@@ -154,7 +154,7 @@ describe.skipIf(isSpecMissing)("by the published descriptions", () => {
     );
   });
 
-  test("failures are valid", () => {
+  test("accept written errors", () => {
     const error = { code: "rate_limited", status: 429, message: "Slow down." } as const;
     const writer = responsesWire.createStreamWriter(writeContext());
     const [first] = sseEvents(writer.push({ type: "error", error }));

@@ -1,5 +1,5 @@
-// Every recording of the Responses API must be understood: its text, calls, finish and usage, whole and streamed, and after
-// it was written again. What a recording says is read here a second time, in the plainest way.
+// Reads every recording of the Responses API, whole and streamed: its text, calls, finish and usage, also after rewriting.
+// The expected values come from a second, simple reader.
 import { describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
@@ -108,15 +108,15 @@ function summarizeCanonical({ choices: [choice] }: CanonicalReply): ReplySummary
   };
 }
 
-function finishOf(body: Body, said: ReplySummary): string {
+function finishOf(body: Body, summary: ReplySummary): string {
   if (body.incomplete_details?.reason === "content_filter") return "content_filter";
   if (body.status === "incomplete") return "length";
   if (body.status === "in_progress" || body.status === "queued") return "error";
-  if (said.calls.length > 0) return "tool_calls";
-  return said.refusal === "" ? "stop" : "refusal";
+  if (summary.calls.length > 0) return "tool_calls";
+  return summary.refusal === "" ? "stop" : "refusal";
 }
 
-// As the manifest has them. DeepSeek and others leave counts out that are zero.
+// As in the manifest. DeepSeek and others omit counts of zero.
 const counts = (value: unknown) => {
   const usage = (value ?? {}) as Record<string, unknown>;
   return [usage["input_tokens"] ?? 0, usage["output_tokens"] ?? 0, usage["total_tokens"] ?? 0];
@@ -126,7 +126,7 @@ const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 const bodyOf = (recording: Recording) =>
   JSON.parse(new TextDecoder().decode(recording.responseBody)) as Body;
 
-/** Runs a check, and says of which recording it failed. */
+/** Adds the recording to the error of a failed check. */
 async function withRecordingName<T>(recording: Recording, check: () => T | Promise<T>): Promise<T> {
   try {
     return await check();
@@ -162,14 +162,14 @@ function payloadsOf(events: readonly RecordedEvent[]): Payload[] {
 const deltasOf = (payloads: readonly Payload[]) =>
   payloads.map((one) => (one.type === "response.output_text.delta" ? one.delta : "")).join("");
 
-/** What the items of a stream say, apart from its last event, which some providers leave empty. */
+/** The items of a stream without its last event, which is empty at some providers. */
 function summarizeStream(payloads: readonly Payload[]): ReplySummary {
   const items = payloads.flatMap(({ type, item }) =>
     type === "response.output_item.done" && item !== undefined ? [item] : [],
   );
   const last = payloads.findLast((one) => one.response !== undefined)?.response?.output ?? [];
-  const said = summarizeOutput(items.length > 0 ? items : last);
-  return { ...said, text: said.text || deltasOf(payloads) };
+  const summary = summarizeOutput(items.length > 0 ? items : last);
+  return { ...summary, text: summary.text || deltasOf(payloads) };
 }
 
 async function checkRecordedReply(recording: Recording, body: Body): Promise<void> {
@@ -202,7 +202,7 @@ function streamsOf(events: readonly RecordedEvent[]): RecordedEvent[][] {
   return streams;
 }
 
-/** Gives the error that the stream ends in, if it does. */
+/** Returns the error that the stream ends with, if any. */
 async function checkRecordedStream(
   recording: Recording,
   recorded: readonly RecordedEvent[],
@@ -217,7 +217,7 @@ async function checkRecordedStream(
   expect(reply.usage?.usage.tokens).toEqual(usageSoFar(meter)?.tokens);
   const payloads = payloadsOf(recorded);
   const expected = summarizeStream(payloads);
-  // One source shortened the text of a stream by hand, in its items otherwise than in its deltas.
+  // In one source the text was shortened by hand, differently in items and deltas.
   if (HAND_MADE.test(recording.file)) expected.text = deltasOf(payloads);
   expect(summarizeCanonical(reply)).toEqual(expected);
   const error = events.find((event) => event.type === "error");
@@ -233,13 +233,13 @@ describe.skipIf(skipWithoutRecordings("wires: recorded Responses traffic"))(
   () => {
     const all = [...recordings()].filter((one) => one.wire === "responses");
 
-    test("requests that a provider took are read, and written again", () => {
+    test("reads and rewrites accepted requests", () => {
       let read = 0;
       const refused: string[] = [];
       for (const recording of all) {
         if (recording.status !== 200 || !recording.requestBody) continue;
         const sent = JSON.parse(recording.requestBody) as Record<string, unknown>;
-        // What stands before it lies at the provider: whoever keeps the state puts it back before reading.
+        // The earlier items are stored at the provider.
         if (sent["previous_response_id"] !== undefined) continue;
         try {
           const request = responsesWire.readRequest(sent);
@@ -259,7 +259,7 @@ describe.skipIf(skipWithoutRecordings("wires: recorded Responses traffic"))(
       expect(read).toBeGreaterThan(100);
     });
 
-    test("whole replies", async () => {
+    test("reads and rewrites replies", async () => {
       let count = 0;
       for (const recording of all) {
         if (recording.bodyFormat !== "json") continue;
@@ -272,7 +272,7 @@ describe.skipIf(skipWithoutRecordings("wires: recorded Responses traffic"))(
       expect(count).toBeGreaterThan(150);
     });
 
-    test("streams", async () => {
+    test("reads and rewrites streams", async () => {
       let count = 0;
       const errors: string[] = [];
       for (const recording of all.filter((one) => one.stream)) {
@@ -289,7 +289,7 @@ describe.skipIf(skipWithoutRecordings("wires: recorded Responses traffic"))(
       expect(count).toBeGreaterThan(100);
     });
 
-    test("errors", () => {
+    test("reads errors", () => {
       let count = 0;
       for (const recording of all) {
         if (recording.status < 400) continue;

@@ -46,25 +46,25 @@ function paramOf(body: object): string | undefined {
   return undefined;
 }
 
-describe("what a caller may not send", () => {
+describe("invalid requests", () => {
   const cases: readonly (readonly [string, object, string])[] = [
     ["no input", {}, "input"],
-    ["an input of another kind", { input: 7 }, "input"],
+    ["an input of another type", { input: 7 }, "input"],
     ["an empty input", { input: [] }, "input"],
     ["an item without type or role", { input: [user, { id: "msg_1" }] }, "input[1]"],
     ["an item by reference", { input: [{ type: "item_reference", id: "rs_1" }] }, "input[0]"],
     ["an unknown role", { input: [{ role: "tool", content: "x" }] }, "input[0].role"],
     ["an empty message", { input: [user, { role: "user", content: "" }] }, "input[1]"],
-    ["an orphan output", { input: [user, resultOf("a")] }, "input[1]"],
+    ["an output without a call", { input: [user, resultOf("a")] }, "input[1]"],
     ["an unanswered call", { input: [user, callOf("a"), user] }, "input[1]"],
-    ["a doubled call", { input: [user, callOf("a"), callOf("a"), resultOf("a")] }, "input[2]"],
+    ["a repeated call id", { input: [user, callOf("a"), callOf("a"), resultOf("a")] }, "input[2]"],
     [
       "a call without name",
       { input: [user, { ...callOf("a"), name: "" }, resultOf("a")] },
       "input[1].name",
     ],
     [
-      "an image of another type",
+      "a data URL that is not an image",
       {
         input: [
           {
@@ -76,7 +76,7 @@ describe("what a caller may not send", () => {
       "input[0].content[0].image_url",
     ],
     [
-      "a file without bytes",
+      "a file without media type",
       {
         input: [
           { role: "user", content: [{ type: "input_file", filename: "a.bin", file_data: "AAAA" }] },
@@ -85,8 +85,8 @@ describe("what a caller may not send", () => {
       "input[0].content[0].file_data",
     ],
     ["an unknown effort", { input: "x", reasoning: { effort: "huge" } }, "reasoning.effort"],
-    ["an absurd temperature", { input: "x", temperature: 9 }, "temperature"],
-    ["an absurd limit", { input: "x", max_output_tokens: 1e18 }, "max_output_tokens"],
+    ["a temperature out of range", { input: "x", temperature: 9 }, "temperature"],
+    ["an output limit out of range", { input: "x", max_output_tokens: 1e18 }, "max_output_tokens"],
     [
       "an invalid schema",
       { input: "x", text: { format: { type: "json_schema", name: "a", schema: { type: "zz" } } } },
@@ -99,18 +99,19 @@ describe("what a caller may not send", () => {
     ],
     ["a tool without name", { input: "x", tools: [{ type: "function" }] }, "tools[0].name"],
     [
-      "a choice of no tool",
+      "a choice of a missing tool",
       { input: "x", tool_choice: { type: "function", name: "f" } },
       "tool_choice",
     ],
-    ["metadata that is no text", { input: "x", metadata: { a: 1 } }, "metadata.a"],
+    ["metadata that is not a string", { input: "x", metadata: { a: 1 } }, "metadata.a"],
     ["an unknown truncation", { input: "x", truncation: "middle" }, "truncation"],
   ];
-  for (const [what, body, param] of cases) test(what, () => expect(paramOf(body)).toBe(param));
+  for (const [what, body, param] of cases)
+    test(`rejects ${what}`, () => expect(paramOf(body)).toBe(param));
 });
 
 describe("requests", () => {
-  test("what the model said between two other voices is one turn", () => {
+  test("reads consecutive items of the model as one turn", () => {
     const { turns } = read({
       instructions: "be brief",
       input: [
@@ -144,7 +145,7 @@ describe("requests", () => {
     });
   });
 
-  test("what a server tool needs stays as it is, and is no function for anyone else", () => {
+  test("keeps server tools, which are losses on other wires", () => {
     const { tools, toolChoice, turns } = read({
       input: [user, { type: "web_search_call", id: "ws_1", status: "completed" }, user],
       tools: [{ type: "web_search" }, { type: "mcp", server_label: "x", server_url: "https://x" }],
@@ -155,7 +156,7 @@ describe("requests", () => {
     expect(turns[1]).toMatchObject({ role: "assistant", parts: [{ type: "native" }] });
   });
 
-  test("state comes out as native fields, and never goes to a provider", () => {
+  test("reads references to state as native fields and never sends them", () => {
     const request = read({
       input: "x",
       previous_response_id: "resp_1",
@@ -173,7 +174,7 @@ describe("requests", () => {
     ]);
   });
 
-  test("what this API has no word for is refused by name", () => {
+  test("names unsupported fields in losses", () => {
     const { losses } = responsesWire.writeRequest(
       {
         model: "m",
@@ -206,7 +207,7 @@ describe("requests", () => {
     expect(losses.some((loss) => loss.tolerated)).toBe(false);
   });
 
-  test("tools are never made strict by silence, and reasoning is asked for in the form that can come back", () => {
+  test("always sends strict, and requests encrypted reasoning", () => {
     const { body } = responsesWire.writeRequest(
       {
         model: "m",
@@ -223,7 +224,7 @@ describe("requests", () => {
     });
   });
 
-  test("reasoning goes back only to its maker", () => {
+  test("sends reasoning only to the provider that produced it", () => {
     const turns = [
       { role: "user" as const, parts: [{ type: "text" as const, text: "x" }] },
       {
@@ -263,7 +264,7 @@ describe("streams", () => {
   const write = (events: readonly CanonicalEvent[]) =>
     sseEvents(writeEvents(responsesWire, events, writeContext()));
 
-  test("parts that overlap are shown one after another", () => {
+  test("writes overlapping parts one after another", () => {
     const head = (id: string) => ({ type: "tool_call", id, name: "f" }) as const;
     const events: CanonicalEvent[] = [
       start,
@@ -285,7 +286,7 @@ describe("streams", () => {
     ]);
   });
 
-  test("a first word goes out with the event that brings it", () => {
+  test("writes text at once", () => {
     const writer = responsesWire.createStreamWriter(writeContext());
     writer.push(start);
     writer.push({ type: "part_start", choice: 0, part: 0, head: { type: "text" } });
@@ -294,7 +295,7 @@ describe("streams", () => {
     );
   });
 
-  test("a failure before anything is an error, one later a failed response; nothing follows", () => {
+  test("writes an error event before the start and a failed response after it, and nothing more", () => {
     const error = { code: "rate_limited", status: 429, message: "Slow down." } as const;
     const early = write([{ type: "error", error }]);
     expect(validateResponsesStream(early)).toEqual([]);
@@ -317,7 +318,7 @@ describe("streams", () => {
     }
   });
 
-  test("names a full context by OpenAI's code in a failed response", () => {
+  test("writes OpenAI's code for a full context in a failed response", () => {
     const error = {
       code: "invalid_request",
       status: 400,
@@ -328,7 +329,7 @@ describe("streams", () => {
     expect(last?.data).toContain('"code":"context_length_exceeded"');
   });
 
-  test("a cut stream is an error, whatever was missing is made up for", () => {
+  test("reports truncation and completes what is missing", () => {
     const cut = readEvents(
       responsesWire,
       [{ name: "", data: '{"type":"response.output_text.delta","delta":"a"}' }],
@@ -358,7 +359,7 @@ describe("streams", () => {
     });
   });
 
-  test("the grammar finds what is wrong", () => {
+  test("the stream validator finds errors", () => {
     const good = write(
       replyToEvents({
         id: "r",
@@ -376,7 +377,7 @@ describe("streams", () => {
   });
 });
 
-describe("the official client, over the network", () => {
+describe("the official SDK", () => {
   const usage = {
     usage: { tokens: { input: 3, cache_read: 2, output: 4, reasoning: 1 }, fees: {} },
     extras: { cost: 0.5 },
@@ -435,7 +436,7 @@ describe("the official client, over the network", () => {
   afterAll(() => server.stop(true));
   const client = () => new OpenAI({ apiKey: "x", baseURL: `${server.url}v1`, maxRetries: 0 });
 
-  test("reads a whole reply", async () => {
+  test("reads a response", async () => {
     const response = await client().responses.create({
       model: "m",
       input: "hi",
@@ -457,7 +458,7 @@ describe("the official client, over the network", () => {
     });
   });
 
-  test("accumulates a stream to the same", async () => {
+  test("accumulates a stream to the same response", async () => {
     events = replyToEvents(reply);
     const whole = await client().responses.create({ model: "m", input: "hi" });
     const run = client().responses.stream({ model: "m", input: "hi" });
@@ -469,14 +470,14 @@ describe("the official client, over the network", () => {
     expect(words).toBe('{"answer":42}');
     const plain = (value: { output: unknown; usage?: unknown }) =>
       JSON.parse(
-        JSON.stringify([value.output, value.usage], (key, held: unknown) =>
-          key.startsWith("parsed") ? undefined : held,
+        JSON.stringify([value.output, value.usage], (key, inner: unknown) =>
+          key.startsWith("parsed") ? undefined : inner,
         ),
       );
     expect(plain(streamed)).toEqual(plain(whole));
   });
 
-  test("gets an error as an error", async () => {
+  test("throws an error", async () => {
     const wrong = client().responses.create({ model: "none", input: "hi" });
     expect(await failureOf(wrong)).toMatchObject({ status: 404, code: "model_not_found" });
     const error = { code: "overloaded", status: 503, message: "Busy." } as const;

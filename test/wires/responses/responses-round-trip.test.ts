@@ -1,4 +1,4 @@
-// Canonical → Responses → canonical is the identity on what the API can carry.
+// Writing to Responses and reading back is the identity on what the API can express.
 import { expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../../src/inference/canonical/reply.ts";
@@ -27,17 +27,17 @@ const CONTEXT: ReplyReadContext = {
   readUsage: (body) => usageOf("responses", body, "openai"),
 };
 
-/** Without what is no part of equality. */
+/** Without fields that are not part of equality. */
 const stripPaths = (value: unknown): unknown =>
   JSON.parse(
-    JSON.stringify(value, (key, held: unknown) =>
-      ["path", "names", "strictPath"].includes(key) ? undefined : held,
+    JSON.stringify(value, (key, inner: unknown) =>
+      ["path", "names", "strictPath"].includes(key) ? undefined : inner,
     ),
   );
 const comparableReply = (reply: CanonicalReply) => stripPaths({ ...reply, usage: undefined });
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
-test("requests come back as they were, without loss", () => {
+test("keeps requests unchanged, without losses", () => {
   fc.assert(
     fc.property(requests, (request) => {
       const { body, losses } = responsesWire.writeRequest(request, TARGET);
@@ -50,7 +50,7 @@ test("requests come back as they were, without loss", () => {
   );
 });
 
-test("replies come back as they were", () => {
+test("keeps replies unchanged", () => {
   fc.assert(
     fc.property(replies, (reply) => {
       const { body, losses } = responsesWire.writeReply(reply, writeContext());
@@ -64,7 +64,7 @@ test("replies come back as they were", () => {
   );
 });
 
-test("streams come back as they were, obey the grammar, end in the whole reply, and may be cut at any byte", () => {
+test("keeps streams unchanged, writes valid ones that end in the full response, and reads chunks of any size", () => {
   const streams = replies.chain((reply) =>
     fc.tuple(
       fc.constant(reply),
@@ -95,7 +95,7 @@ test("streams come back as they were, obey the grammar, end in the whole reply, 
   );
 });
 
-test("a stream split at every byte gives the same events", () => {
+test("reads the same events from a stream cut at any byte", () => {
   const [reply] = fc.sample(replies, { seed: 7, numRuns: 1 });
   if (reply === undefined) throw new Error("no sample");
   const [events] = fc.sample(cutEvents(reply), 1);
