@@ -71,7 +71,7 @@ export function SignedInFooter({ user }: { readonly user: SessionUser }): Child 
     <form method="post" action="/signout">
       <input type="hidden" name="csrf" value={user.csrf} />
       <p>
-        Signed in as {user.email}. <a href="/sessions">Active sessions</a>{" "}
+        Signed in as {user.email}. <a href="/sessions">Your sessions</a>{" "}
         <button type="submit" class="secondary">
           Sign out
         </button>
