@@ -13,7 +13,7 @@ import { valueAt, call, chat, createFakeClock, expectError, textAt } from "./api
 const ID = /^acct_[0-9a-z]{26}$/;
 const clock = createFakeClock(Date.UTC(2026, 10, 21, 9, 30));
 
-describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
+describe.each(STORE_KINDS)("accounts on %s", (store) => {
   let gateway: Gateway;
   beforeAll(async () => {
     gateway = await startGateway({ store, now: clock.now });
@@ -21,32 +21,34 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
   afterAll(() => gateway.stop());
 
   describe("POST /v1/accounts", () => {
-    test("needs no authentication, and creates a funded account with its first key", async () => {
-      const answer = await call(gateway, "POST /v1/accounts", { body: {} });
-      expectStatus("createAccount", 201, answer);
-      expect(Object.keys(answer.body).toSorted()).toEqual(["account", "api_key", "balance"]);
-      const read = await call(gateway, "GET /v1/account", { key: textAt(answer.body, "api_key") });
+    test("creates a funded account and its first key without authentication", async () => {
+      const response = await call(gateway, "POST /v1/accounts", { body: {} });
+      expectStatus("createAccount", 201, response);
+      expect(Object.keys(response.body).toSorted()).toEqual(["account", "api_key", "balance"]);
+      const read = await call(gateway, "GET /v1/account", {
+        key: textAt(response.body, "api_key"),
+      });
       expect(read.status).toBe(200);
     });
 
-    test("in development no page of elsewhere opens one: it could spend the developer's provider keys", async () => {
+    test("rejects web pages of other hosts in development, which could use the developer's provider keys", async () => {
       for (const origin of ["https://evil.example", "null", "http://127.0.0.1.evil.example", ""]) {
-        const answer = await call(gateway, "POST /v1/accounts", { headers: { origin } });
-        expectError(answer, { status: 403, code: "forbidden", param: "origin" });
-        expectStatus("createAccount", 403, answer);
-        expect(answer.text).toContain("POSTERN_BASE_URL");
-        expect(answer.headers.get("access-control-allow-origin")).toBeNull();
+        const response = await call(gateway, "POST /v1/accounts", { headers: { origin } });
+        expectError(response, { status: 403, code: "forbidden", param: "origin" });
+        expectStatus("createAccount", 403, response);
+        expect(response.text).toContain("POSTERN_BASE_URL");
+        expect(response.headers.get("access-control-allow-origin")).toBeNull();
       }
       for (const origin of [gateway.url, "http://localhost:5173", "http://[::1]:3000"]) {
-        const answer = await call(gateway, "POST /v1/accounts", { headers: { origin } });
-        expect([answer.status, answer.headers.get("access-control-allow-origin")]).toEqual([
+        const response = await call(gateway, "POST /v1/accounts", { headers: { origin } });
+        expect([response.status, response.headers.get("access-control-allow-origin")]).toEqual([
           201,
           "*",
         ]);
       }
     });
 
-    test("takes an empty object, an empty body, and a body without content type that is empty", async () => {
+    test("accepts an empty object and an empty body, also without a content type", async () => {
       for (const sent of [
         { body: {} },
         { raw: "", headers: { "content-type": "application/json" } },
@@ -56,7 +58,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
         expect((await call(gateway, "POST /v1/accounts", sent)).status).toBe(201);
     });
 
-    test("account.id begins with acct_, and no two are the same", async () => {
+    test("returns a unique account.id that starts with acct_", async () => {
       const ids = await Promise.all(
         Array.from({ length: 20 }, async () => {
           const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
@@ -67,12 +69,12 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       for (const id of ids) expect(id).toMatch(ID);
     });
 
-    test("account.email is null when no email was supplied", async () => {
+    test("returns a null account.email if none was sent", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
       expect(valueAt(body, "account.email")).toBeNull();
     });
 
-    test("account.email is what the agent supplied", async () => {
+    test("returns account.email as sent", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", {
         body: { email: "Ada.Lovelace+agents@example.org" },
       });
@@ -81,7 +83,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       expect(valueAt(read.body, "account.email")).toBe("Ada.Lovelace+agents@example.org");
     });
 
-    test("one email may have several accounts, because it proves nothing", async () => {
+    test("accepts the same unverified email for several accounts", async () => {
       const email = "twice@example.org";
       for (const times of [1, 2])
         expect({
@@ -90,33 +92,33 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
         }).toEqual({ times, status: 201 });
     });
 
-    test("account.created_at is an RFC 3339 timestamp in UTC", async () => {
+    test("returns account.created_at as an RFC 3339 timestamp in UTC", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
       expect(valueAt(body, "account.created_at")).toBe("2026-11-21T09:30:00.000Z");
     });
 
-    test("the account is agent-created and unclaimed", async () => {
+    test("returns an unclaimed account with origin agent", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
       expect(valueAt(body, "account.origin")).toBe("agent");
       expect(valueAt(body, "account.claimed_at")).toBeNull();
     });
 
-    test("api_key is a fixed gateway prefix, then rt-, then a secret part", async () => {
+    test("returns an api_key of prefix, rt- and secret", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
       expect(textAt(body, "api_key")).toMatch(/^pst-rt-[0-9A-Za-z]{49}$/);
     });
 
-    test("balance.credits is 50000 and balance.usd is 0.05 at account creation", async () => {
+    test("returns 50000 credits and 0.05 USD", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
       expect(valueAt(body, "balance")).toEqual({ credits: 50_000, usd: 0.05, held_credits: 0 });
     });
 
-    test("the answer is kept out of caches, because it holds the key", async () => {
-      const answer = await call(gateway, "POST /v1/accounts", { body: {} });
-      expect(answer.headers.get("cache-control")).toBe("no-store");
+    test("is not cached, because it contains the key", async () => {
+      const response = await call(gateway, "POST /v1/accounts", { body: {} });
+      expect(response.headers.get("cache-control")).toBe("no-store");
     });
 
-    test("the first key has no name, no limit and no expiry", async () => {
+    test("creates a first key without name, limit and expiry", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
       const read = await call(gateway, "GET /v1/account", { key: textAt(body, "api_key") });
       expect(valueAt(read.body, "key")).toMatchObject({
@@ -129,7 +131,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       });
     });
 
-    test("an email that is none, and a field that is unknown, are a 400 that names the field", async () => {
+    test("rejects an invalid email and unknown fields, and names the field", async () => {
       const wrong: readonly [unknown, string | null][] = [
         [{ email: "not an email" }, "email"],
         [{ email: "" }, "email"],
@@ -158,7 +160,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       );
     });
 
-    test("an unknown field is named in the message", async () => {
+    test("names an unknown field in the message", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: { e_mail: "a@b.org" } });
       expect(textAt(body, "error.message")).toContain("e_mail");
     });
@@ -170,10 +172,10 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       account = await registerAccount(gateway);
     });
 
-    test("reads the account, its balance, its budgets, the calling key and the members", async () => {
-      const answer = await call(gateway, "GET /v1/account", { key: account.key });
-      expectStatus("readAccount", 200, answer);
-      expect(Object.keys(answer.body).toSorted()).toEqual([
+    test("returns the account, balance, budgets, calling key and members", async () => {
+      const response = await call(gateway, "GET /v1/account", { key: account.key });
+      expectStatus("readAccount", 200, response);
+      expect(Object.keys(response.body).toSorted()).toEqual([
         "account",
         "balance",
         "budgets",
@@ -182,11 +184,11 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
         "members",
         "owed_usd",
       ]);
-      expect(valueAt(answer.body, "account.id")).toBe(account.id);
-      expect(valueAt(answer.body, "members")).toEqual([]);
+      expect(valueAt(response.body, "account.id")).toBe(account.id);
+      expect(valueAt(response.body, "members")).toEqual([]);
     });
 
-    test("the account says nothing but id, email, created_at, claimed_at and origin", async () => {
+    test("returns only id, email, created_at, claimed_at and origin of the account", async () => {
       const { body } = await call(gateway, "GET /v1/account", { key: account.key });
       expect(Object.keys(valueAt(body, "account") as object)).toEqual([
         "id",
@@ -197,7 +199,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       ]);
     });
 
-    test("the key is the calling one, whichever of the account's keys that is", async () => {
+    test("returns the calling key", async () => {
       const minted = await call(gateway, "POST /v1/keys", {
         key: account.key,
         body: { name: "second" },
@@ -209,7 +211,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       expect(valueAt(body, "account.id")).toBe(account.id);
     });
 
-    test("the raw key is in no answer but the first", async () => {
+    test("does not return the raw key again", async () => {
       for (const line of ["GET /v1/account", "GET /v1/keys", "GET /v1/usage"]) {
         const { text } = await call(gateway, line, { key: account.key });
         expect(text).not.toContain(account.key);
@@ -219,7 +221,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
   });
 
   describe("the balance", () => {
-    test("falls by what a call cost, to the credit, and usd is credits / 1e6", async () => {
+    test("decreases by the exact cost of a call, and usd is credits / 1e6", async () => {
       const account = await registerAccount(gateway);
       const reply = await chat(gateway, account.key);
       expect(reply.status).toBe(200);
@@ -227,13 +229,13 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       expect(cost).toBeGreaterThan(0);
       const { body } = await call(gateway, "GET /v1/account", { key: account.key });
       const credits = Number(valueAt(body, "balance.credits"));
-      // Credits are shown rounded down: the ledger keeps nano-USD.
+      // Credits are rounded down from nano-USD.
       expect(credits).toBe(Math.floor(50_000 - cost * 1e6 + 1e-6));
       expect(valueAt(body, "balance.usd")).toBe(credits / 1e6);
       expect(Number.isInteger(credits)).toBe(true);
     });
 
-    test("credits that a running call holds are shown as held, and come back when it ends", async () => {
+    test("shows the credits held by a running call until it ends", async () => {
       const account = await registerAccount(gateway);
       const before = await call(gateway, "GET /v1/account", { key: account.key });
       expect(valueAt(before.body, "balance.held_credits")).toBe(0);
@@ -256,7 +258,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       expect(held).toBeGreaterThan(0);
     });
 
-    test("one account's calls do not touch another's balance", async () => {
+    test("is not changed by calls of other accounts", async () => {
       const [mine, other] = [await registerAccount(gateway), await registerAccount(gateway)];
       await chat(gateway, mine.key);
       const { body } = await call(gateway, "GET /v1/account", { key: other.key });
@@ -264,7 +266,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
     });
   });
 
-  test("an account's created_at is the time of arrival, whenever it is read", async () => {
+  test("created_at is the time of the request", async () => {
     const account = await registerAccount(gateway);
     const first = await call(gateway, "GET /v1/account", { key: account.key });
     clock.advance(HOUR_MS);

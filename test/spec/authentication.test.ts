@@ -19,7 +19,7 @@ import {
 
 const CHECKSUM_CHARACTERS = 6;
 
-describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) => {
+describe.each(STORE_KINDS)("authentication on %s", (store) => {
   let gateway: Gateway;
   let account: TestAccount;
   let metadata: string;
@@ -33,10 +33,10 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
   const read = (headers: Readonly<Record<string, string>>): Promise<ApiResponse> =>
     call(gateway, "GET /v1/account", { headers });
 
-  /** A well-formed key that was never made here. */
+  /** A well-formed key that does not exist. */
   const unknownKey = (): string => account.key.slice(0, 7) + "A".repeat(49);
 
-  test("1. every model, account, key, usage, provider-key and claim endpoint needs a gateway API key", async () => {
+  test("model, account, key, usage, provider-key and claim endpoints require an API key", async () => {
     const keyed = gateway.server.routes.filter(({ auth }) => auth === "key");
     const paths = keyed.map(({ method, path }) => `${method} ${path}`);
     for (const line of [
@@ -57,18 +57,18 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     for (const route of keyed) {
       const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
       const sent = route.method === "GET" ? {} : { body: {} };
-      const answer = await call(gateway, `${route.method} ${path}`, sent);
-      expectStatus(route.id, 401, answer);
-      expect(answer.headers.get("www-authenticate")).toBe(`Bearer ${metadata}`);
+      const response = await call(gateway, `${route.method} ${path}`, sent);
+      expectStatus(route.id, 401, response);
+      expect(response.headers.get("www-authenticate")).toBe(`Bearer ${metadata}`);
     }
   });
 
-  test("2. POST /v1/accounts and GET /v1/models need no authentication", async () => {
+  test("POST /v1/accounts and GET /v1/models need no authentication", async () => {
     expect((await call(gateway, "POST /v1/accounts", { body: {} })).status).toBe(201);
     expect((await call(gateway, "GET /v1/models")).status).toBe(200);
   });
 
-  test("endpoints that need no authentication do not look at a key, even a bad one", async () => {
+  test("endpoints without authentication ignore an invalid key", async () => {
     for (const line of [
       "POST /v1/accounts",
       "GET /v1/models",
@@ -81,7 +81,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     }
   });
 
-  test("3. the first key comes from POST /v1/accounts; more keys come from POST /v1/keys", async () => {
+  test("POST /v1/accounts returns the first key and POST /v1/keys further ones", async () => {
     const minted = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
     expect((await read({ authorization: `Bearer ${account.key}` })).status).toBe(200);
     expect((await read({ authorization: `Bearer ${textAt(minted.body, "api_key")}` })).status).toBe(
@@ -89,27 +89,27 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     );
   });
 
-  describe("4. WWW-Authenticate is of scheme Bearer and points to the protected-resource metadata", () => {
-    test("without a key it names no error", async () => {
-      const answer = await read({});
-      expect(answer.headers.get("www-authenticate")).toBe(`Bearer ${metadata}`);
+  describe("www-authenticate with the protected-resource metadata", () => {
+    test("names no error without a key", async () => {
+      const response = await read({});
+      expect(response.headers.get("www-authenticate")).toBe(`Bearer ${metadata}`);
     });
 
-    test("with a key that is bad it says invalid_token", async () => {
-      const answer = await read({ authorization: `Bearer ${unknownKey()}` });
-      expect(answer.headers.get("www-authenticate")).toBe(
+    test("names invalid_token for an invalid key", async () => {
+      const response = await read({ authorization: `Bearer ${unknownKey()}` });
+      expect(response.headers.get("www-authenticate")).toBe(
         `Bearer error="invalid_token", ${metadata}`,
       );
     });
 
-    test("a bad x-api-key is challenged the same way", async () => {
-      const answer = await read({ "x-api-key": unknownKey() });
-      expect(answer.headers.get("www-authenticate")).toBe(
+    test("is equal for an invalid x-api-key", async () => {
+      const response = await read({ "x-api-key": unknownKey() });
+      expect(response.headers.get("www-authenticate")).toBe(
         `Bearer error="invalid_token", ${metadata}`,
       );
     });
 
-    test("what it points to says which resource this is", async () => {
+    test("links to metadata of this resource", async () => {
       const challenge = (await read({})).headers.get("www-authenticate") ?? "";
       const url = /resource_metadata="([^"]+)"/.exec(challenge)?.[1] ?? "";
       const metadataAnswer = await fetch(url);
@@ -119,17 +119,17 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
       });
     });
 
-    test("no other status carries a challenge", async () => {
-      const answers = [
+    test("is sent only with status 401", async () => {
+      const responses = [
         await read({ authorization: `Bearer ${account.key}` }),
         await call(gateway, "GET /v1/nothing"),
         await call(gateway, "POST /v1/accounts", { body: { x: 1 } }),
       ];
-      for (const { headers } of answers) expect(headers.get("www-authenticate")).toBeNull();
+      for (const { headers } of responses) expect(headers.get("www-authenticate")).toBeNull();
     });
   });
 
-  test("5. the claim endpoint and the token endpoint are authenticated with the agent's bearer key", async () => {
+  test("the claim and token endpoints require the agent's API key", async () => {
     const start = await call(gateway, "POST /agent/identity/claim", { body: { email: "a@b.org" } });
     expect(start.status).toBe(401);
     expect(valueAt(start.body, "error")).toBe("invalid_client");
@@ -142,36 +142,36 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     expect(poll.headers.get("cache-control")).toBe("no-store");
   });
 
-  describe("8. a key that is missing, invalid or revoked yields 401", () => {
-    test("missing", async () => {
-      const answer = await read({});
-      expectError(answer, { status: 401, code: "invalid_api_key" });
-      expect(valueAt(answer.body, "error.type")).toBe("authentication_error");
+  describe("a 401", () => {
+    test("for a missing key", async () => {
+      const response = await read({});
+      expectError(response, { status: 401, code: "invalid_api_key" });
+      expect(valueAt(response.body, "error.type")).toBe("authentication_error");
     });
 
     const INVALID: readonly (readonly [string, (key: string) => string])[] = [
       ["unknown", (key) => key.slice(0, 7) + "A".repeat(49)],
-      ["mistyped: its checksum is wrong", (key) => flip(key, 20)],
+      ["with a typo", (key) => flip(key, 20)],
       ["with a wrong checksum", (key) => flip(key, key.length - 1)],
-      ["cut short", (key) => key.slice(0, -1)],
-      ["with something after it", (key) => `${key}A`],
+      ["truncated", (key) => key.slice(0, -1)],
+      ["with a suffix", (key) => `${key}A`],
       ["of another gateway", (key) => key.replace(/^pst/, "abc")],
       ["of another provider", () => ["sk", "proj", "a".repeat(40)].join("-")],
       ["in capitals", (key) => key.toUpperCase()],
-      ["as long as headers go", (key) => key + "A".repeat(7_000)],
+      ["of 7,000 characters", (key) => key + "A".repeat(7_000)],
       ["in quotes", (key) => `"${key}"`],
       ["SQL", () => "'or'1'='1"],
     ];
-    test.each(INVALID)("invalid: %s", async (_what, spoil) => {
-      const bad = spoil(account.key);
+    test.each(INVALID)("for an invalid key (%s)", async (_name, corrupt) => {
+      const bad = corrupt(account.key);
       for (const headers of [{ authorization: `Bearer ${bad}` }, { "x-api-key": bad }]) {
-        const answer = await read(headers);
-        expectError(answer, { status: 401, code: "invalid_api_key" });
-        expect(answer.text).not.toContain(bad);
+        const response = await read(headers);
+        expectError(response, { status: 401, code: "invalid_api_key" });
+        expect(response.text).not.toContain(bad);
       }
     });
 
-    test("invalid: a header that is no bearer token, or an empty one", async () => {
+    test("for an authorization header without a bearer token", async () => {
       for (const authorization of [
         "Bearer",
         "Bearer ",
@@ -181,13 +181,13 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
         `Bearer ${account.key} again`,
         `Bearer=${account.key}`,
       ]) {
-        const answer = await read({ authorization });
-        expectError(answer, { status: 401, code: "invalid_api_key" });
-        expect(answer.headers.get("www-authenticate")).toStartWith("Bearer ");
+        const response = await read({ authorization });
+        expectError(response, { status: 401, code: "invalid_api_key" });
+        expect(response.headers.get("www-authenticate")).toStartWith("Bearer ");
       }
     });
 
-    test("revoked", async () => {
+    test("for a revoked key", async () => {
       const { body } = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
       await call(gateway, `DELETE /v1/keys/${textAt(body, "id")}`, { key: account.key });
       expectError(await read({ authorization: `Bearer ${textAt(body, "api_key")}` }), {
@@ -196,7 +196,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
       });
     });
 
-    test("a wrong, a missing and a revoked key are told the same way to go on", async () => {
+    test("suggests the same next step for missing, invalid and revoked keys", async () => {
       for (const headers of [{}, { authorization: `Bearer ${unknownKey()}` }]) {
         const { body } = await read(headers);
         expect(valueAt(body, "error.next.0")).toMatchObject({
@@ -207,7 +207,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
       }
     });
 
-    test("the key is checked before anything else is said: no body, id or field is told about to a stranger", async () => {
+    test("comes before any validation of body, ids and fields", async () => {
       const lines = ["POST /v1/keys", "PATCH /v1/keys/x", "DELETE /v1/keys/x"];
       for (const line of lines)
         expect((await call(gateway, line, { raw: "{{{", key: "bad" })).status).toBe(401);
@@ -215,37 +215,37 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     });
   });
 
-  describe("the ways to send a key", () => {
-    test("authorization: Bearer, in any case and with more than one space", async () => {
+  describe("an API key", () => {
+    test("can be a bearer token, with the scheme in any case", async () => {
       for (const scheme of ["Bearer ", "bearer ", "BEARER ", "Bearer   "])
         expect((await read({ authorization: scheme + account.key })).status).toBe(200);
     });
 
-    test("x-api-key, as Anthropic's SDK sends it", async () => {
+    test("can be sent as x-api-key", async () => {
       expect((await read({ "x-api-key": account.key })).status).toBe(200);
     });
 
-    test("both, where they are the same key", async () => {
+    test("can be sent in both headers", async () => {
       const both = { authorization: `Bearer ${account.key}`, "x-api-key": account.key };
       expect((await read(both)).status).toBe(200);
     });
 
-    test("two different keys are a 400: nobody should guess which one is meant", async () => {
+    test("must not differ between both headers", async () => {
       const other = await registerAccount(gateway);
-      const answer = await read({
+      const response = await read({
         authorization: `Bearer ${account.key}`,
         "x-api-key": other.key,
       });
-      expectError(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
-      expectStatus("readAccount", 400, answer);
+      expectError(response, { status: 400, code: "invalid_request", param: "x-api-key" });
+      expectStatus("readAccount", 400, response);
     });
 
-    test("two keys in one header's name are a 400, as in two", async () => {
-      const answer = await read({ "x-api-key": `${account.key}, ${unknownKey()}` });
-      expectError(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
+    test("must not be sent twice in one header", async () => {
+      const response = await read({ "x-api-key": `${account.key}, ${unknownKey()}` });
+      expectError(response, { status: 400, code: "invalid_request", param: "x-api-key" });
     });
 
-    test("an empty x-api-key, which an unset variable makes, is no key beside a bearer key, and none alone", async () => {
+    test("is not sent by an empty x-api-key", async () => {
       const bearer = { authorization: `Bearer ${account.key}`, "x-api-key": "" };
       expect((await read(bearer)).status).toBe(200);
       const plain = { authorization: "Bearer ", "x-api-key": account.key };
@@ -255,7 +255,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
       expect(none.headers.get("www-authenticate")).toBe(`Bearer ${metadata}`);
     });
 
-    test("a key in the query, in the body or in a cookie is no key", async () => {
+    test("is not accepted in query, body or cookie", async () => {
       expect((await call(gateway, `GET /v1/account?api_key=${account.key}`)).status).toBe(401);
       expect((await read({ cookie: `api_key=${account.key}` })).status).toBe(401);
       const inBody = await call(gateway, "POST /v1/keys", { body: { api_key: account.key } });
@@ -263,7 +263,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     });
   });
 
-  test("no answer and no line of the log holds a key that was sent, good or bad", async () => {
+  test("responses and logs contain no sent keys", async () => {
     const bad = unknownKey();
     await read({ authorization: `Bearer ${bad}` });
     await chat(gateway, account.key, { model: "no/such" });
@@ -277,7 +277,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     expect(logged.includes("-rt-[secret]")).toBe(true);
   });
 
-  test("what a key may see is kept out of caches, which know nothing of an x-api-key", async () => {
+  test("responses to requests with an API key are not cached", async () => {
     for (const headers of [
       { "x-api-key": account.key },
       { authorization: `Bearer ${account.key}` },
@@ -290,18 +290,18 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
         "provider-keys",
         "audit",
       ]) {
-        const answer = await call(gateway, `GET /v1/${path}`, { headers });
-        expect(answer.status).toBe(200);
-        expect(answer.headers.get("cache-control")).toBe("no-store");
+        const response = await call(gateway, `GET /v1/${path}`, { headers });
+        expect(response.status).toBe(200);
+        expect(response.headers.get("cache-control")).toBe("no-store");
       }
     const models = await call(gateway, "GET /v1/models", { key: account.key });
     expect(models.headers.get("cache-control")).toBe("public, max-age=300");
   });
 
-  test("every 401 is harmless and kept out of caches", async () => {
-    const answer = await read({ authorization: "Bearer x" });
-    expectNoInternals(answer);
-    expect(answer.headers.get("cache-control")).toBe("no-store");
+  test("every 401 is uncached and reveals no internals", async () => {
+    const response = await read({ authorization: "Bearer x" });
+    expectNoInternals(response);
+    expect(response.headers.get("cache-control")).toBe("no-store");
   });
 });
 

@@ -1,5 +1,4 @@
-// What bad input gets, at every endpoint but the model calls, which have tests of their own: a clear error in the form of
-// the API that was called, and nothing written.
+// Invalid input at all endpoints except model calls: an error in the format of the API, and nothing is written.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
@@ -28,7 +27,7 @@ const SMALL_LIMIT = 65_536;
 const RUNS = 40;
 const SEED = Date.now();
 
-describe.each(STORE_KINDS)("bad input, on %s", (store) => {
+describe.each(STORE_KINDS)("invalid input on %s", (store) => {
   let gateway: Gateway;
   let account: TestAccount;
   let keyId: string;
@@ -45,7 +44,7 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
     await gateway.stop();
   });
 
-  /** What takes a small JSON body. */
+  /** Routes with a small JSON body. */
   const writes = (): readonly Route[] =>
     gateway.server.routes.filter(
       ({ method, body, bodyType, bodyLimitBytes, auth }) =>
@@ -62,45 +61,45 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
     });
 
   const MALFORMED: readonly (readonly [string, BodyInit])[] = [
-    ["an object that is not closed", "{"],
+    ["an unclosed object", "{"],
     ["a word", "hello"],
     ["single quotes", "{'name':'x'}"],
-    ["a comma too many", '{"name":"x",}'],
+    ["a trailing comma", '{"name":"x",}'],
     ["two objects", "{}{}"],
     ["a comment", "{/* */}"],
-    ["no number", '{"limit_usd":NaN}'],
-    ["a number with a zero before it", '{"limit_usd":01}'],
-    ["a raw line feed in a text", '{"name":"a\nb"}'],
+    ["NaN", '{"limit_usd":NaN}'],
+    ["a number with a leading zero", '{"limit_usd":01}'],
+    ["a raw line feed in a string", '{"name":"a\nb"}'],
     ["a raw NUL", "\u0000"],
     ["a form", "name=x"],
-    ["an escape that is none", String.raw`{"name":"\x41"}`],
-    ["brackets without end", "[".repeat(60_000)],
-    ["braces without end", '{"a":'.repeat(12_000)],
-    ["65 levels", "[".repeat(65) + "]".repeat(65)],
+    ["an invalid escape", String.raw`{"name":"\x41"}`],
+    ["60,000 open brackets", "[".repeat(60_000)],
+    ["12,000 open braces", '{"a":'.repeat(12_000)],
+    ["65 nesting levels", "[".repeat(65) + "]".repeat(65)],
     ["invalid UTF-8", Uint8Array.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])],
     ["UTF-16", Uint8Array.from([0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00])],
-    ["half of a character at the end", Uint8Array.from([0x7b, 0x7d, 0xe2, 0x82])],
+    ["a truncated UTF-8 character", Uint8Array.from([0x7b, 0x7d, 0xe2, 0x82])],
     ["an overlong slash", Uint8Array.from([0x22, 0xc0, 0xaf, 0x22])],
   ];
-  test.each(MALFORMED)("malformed: %s", async (_what, raw) => {
+  test.each(MALFORMED)("malformed body (%s) is a 400", async (_name, raw) => {
     for (const route of writes()) {
-      const answer = await send(route, { raw, headers: { "content-type": "application/json" } });
-      expectStatus(route.id, 400, answer);
-      expectNoInternals(answer);
-      description.expectDocumented(route.method, route.path, answer);
+      const response = await send(route, { raw, headers: { "content-type": "application/json" } });
+      expectStatus(route.id, 400, response);
+      expectNoInternals(response);
+      description.expectDocumented(route.method, route.path, response);
     }
   });
 
-  test("wrong types: a list, a text, a number, true, null where an object is asked for", async () => {
+  test("a body that is not an object is a 400", async () => {
     for (const route of writes())
       for (const body of [[], "text", 7, true, null, [[{}]]]) {
-        const answer = await send(route, { body });
-        expectStatus(route.id, 400, answer);
-        description.expectDocumented(route.method, route.path, answer);
+        const response = await send(route, { body });
+        expectStatus(route.id, 400, response);
+        description.expectDocumented(route.method, route.path, response);
       }
   });
 
-  test("an amount that is none, or is not there, is told as one: which field, and what it must be", async () => {
+  test("an invalid or missing amount is a 400 that names the field", async () => {
     for (const [line, field, wrong] of [
       ["POST /v1/keys", "limit_usd", [true, [1], {}]],
       ["PATCH /v1/account/budgets", "daily_usd", [true, [1], {}]],
@@ -108,9 +107,9 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
       ["POST /v1/billing/invoice", "amount_usd", [undefined, null, true]],
     ] as const)
       for (const value of wrong) {
-        const answer = await call(gateway, line, { key: account.key, body: { [field]: value } });
-        expectError(answer, { status: 400, code: "invalid_request", param: field });
-        expect([line, value, textAt(answer.body, "error.message")]).toEqual([
+        const response = await call(gateway, line, { key: account.key, body: { [field]: value } });
+        expectError(response, { status: 400, code: "invalid_request", param: field });
+        expect([line, value, textAt(response.body, "error.message")]).toEqual([
           line,
           value,
           expect.stringMatching(new RegExp(`^\`${field}\` must be a US dollar amount, such as`)),
@@ -118,7 +117,7 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
       }
   });
 
-  test("a field that nobody knows is a 400 that names it, also where its name is a trap", async () => {
+  test("an unknown field is a 400, also with names such as __proto__", async () => {
     for (const route of writes())
       for (const raw of [
         '{"unknown_field":1}',
@@ -128,38 +127,38 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
         '{"":1}',
         '{"\\u0000":1}',
       ]) {
-        const answer = await send(route, { raw });
-        expect([route.id, raw, answer.status]).toEqual([route.id, raw, 400]);
-        expectNoInternals(answer);
+        const response = await send(route, { raw });
+        expect([route.id, raw, response.status]).toEqual([route.id, raw, 400]);
+        expectNoInternals(response);
       }
     expect(({} as { name?: string }).name).toBeUndefined();
   });
 
-  test("too large: 413, whether the length is announced or the body comes in chunks", async () => {
+  test("a body above the limit is a 413, with content-length and chunked", async () => {
     const large = JSON.stringify({ name: "n".repeat(SMALL_LIMIT) });
     for (const route of gateway.server.routes) {
       if (route.method === "GET" || route.auth === "session") continue;
       const limit = route.bodyLimitBytes ?? SMALL_LIMIT;
       if (limit > SMALL_LIMIT) continue;
       for (const raw of [large, new Blob([large]).stream()]) {
-        const answer = await send(route, { raw });
-        expectStatus(route.id, 413, answer);
+        const response = await send(route, { raw });
+        expectStatus(route.id, 413, response);
         if (route.dialect !== "page")
-          description.expectDocumented(route.method, route.path, answer);
+          description.expectDocumented(route.method, route.path, response);
       }
     }
   });
 
-  test("a body of exactly the limit is read", async () => {
+  test("a body at the limit is accepted", async () => {
     const room = SMALL_LIMIT - '{"name":""}'.length;
-    const answer = await call(gateway, "POST /v1/keys", {
+    const response = await call(gateway, "POST /v1/keys", {
       key: account.key,
       raw: JSON.stringify({ name: "n".repeat(room) }),
     });
-    expectError(answer, { status: 400, code: "invalid_request", param: "name" });
+    expectError(response, { status: 400, code: "invalid_request", param: "name" });
   });
 
-  test("bad content types: 415 that names the right one", async () => {
+  test("an unsupported content type is a 415 that names the supported one", async () => {
     for (const route of writes())
       for (const type of [
         "text/plain",
@@ -170,72 +169,72 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
         "",
         "application/json, text/plain",
       ]) {
-        const answer = await send(route, { raw: "{}", headers: { "content-type": type } });
-        // A client that names no type at all has one named by its library.
-        expectStatus(route.id, 415, answer);
-        expect(answer.text).toContain("application/json");
-        description.expectDocumented(route.method, route.path, answer);
+        const response = await send(route, { raw: "{}", headers: { "content-type": type } });
+        // fetch() sets a content type if none is sent.
+        expectStatus(route.id, 415, response);
+        expect(response.text).toContain("application/json");
+        description.expectDocumented(route.method, route.path, response);
       }
   });
 
-  test("good content types: parameters, capitals, +json", async () => {
+  test("content types with parameters, capitals and +json are accepted", async () => {
     for (const type of [
       "application/json",
       "APPLICATION/JSON; charset=UTF-8",
       "application/merge-patch+json",
     ]) {
-      const answer = await call(gateway, `PATCH /v1/keys/${keyId}`, {
+      const response = await call(gateway, `PATCH /v1/keys/${keyId}`, {
         key: account.key,
         raw: '{"name":"typed"}',
         headers: { "content-type": type },
       });
-      expect([type, answer.status]).toEqual([type, 200]);
+      expect([type, response.status]).toEqual([type, 200]);
     }
   });
 
-  test("a compressed body is a 415, and not a puzzle", async () => {
-    const answer = await call(gateway, "POST /v1/keys", {
+  test("a compressed body is a 415", async () => {
+    const response = await call(gateway, "POST /v1/keys", {
       key: account.key,
       raw: Bun.gzipSync(Buffer.from("{}")),
       headers: { "content-encoding": "gzip" },
     });
-    expectError(answer, {
+    expectError(response, {
       status: 415,
       code: "unsupported_media_type",
       param: "content-encoding",
     });
-    expectStatus("mintKey", 415, answer);
+    expectStatus("mintKey", 415, response);
   });
 
-  test("a byte-order mark, and spaces around, are no part of a body", async () => {
+  test("a byte-order mark and surrounding whitespace are ignored", async () => {
     for (const raw of ["\ufeff{}", " \r\n\t{} \n"]) {
-      const answer = await call(gateway, `PATCH /v1/keys/${keyId}`, { key: account.key, raw });
-      expect(answer.status).toBe(200);
+      const response = await call(gateway, `PATCH /v1/keys/${keyId}`, { key: account.key, raw });
+      expect(response.status).toBe(200);
     }
   });
 
-  test("a member that is given twice counts once, as JSON has it, and is checked as such", async () => {
-    const answer = await call(gateway, `PATCH /v1/keys/${keyId}`, {
+  test("the last of duplicate members is validated and used", async () => {
+    const response = await call(gateway, `PATCH /v1/keys/${keyId}`, {
       key: account.key,
       raw: '{"name":7,"name":"last"}',
     });
-    expect(answer.body["name"]).toBe("last");
+    expect(response.body["name"]).toBe("last");
   });
 
-  test("a key with a wrong checksum is refused without a look-up", async () => {
+  test("a key with a wrong checksum is rejected without a database lookup", async () => {
     const broken = await startGateway({ store });
     const owner = await registerAccount(broken);
     await broken.server.db.write((tx) => tx.run("alter table api_key rename to gone"));
     const last = owner.key.endsWith("0") ? "1" : "0";
     const mistyped = await call(broken, "GET /v1/account", { key: owner.key.slice(0, -1) + last });
     expect(mistyped.status).toBe(401);
-    // The right key needs the table that is gone.
+    // A key with a valid checksum is looked up in the dropped table.
     expect((await call(broken, "GET /v1/account", { key: owner.key })).status).toBe(500);
     await broken.server.db.write((tx) => tx.run("alter table gone rename to api_key"));
     await broken.stop();
   });
 
-  describe("random bodies to every endpoint", () => {
+  describe("random input to every endpoint", () => {
     const text = fc.oneof(
       fc.string(),
       fc.string({ unit: "binary" }),
@@ -268,19 +267,19 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
       ),
     );
 
-    test(`never give a 500, and every error is of the form that /openapi.yaml says (seed ${SEED})`, async () => {
+    test(`bodies: no 500, and every error conforms to /openapi.yaml (seed ${SEED})`, async () => {
       for (const route of writes())
         await fc.assert(
           fc.asyncProperty(body, async (sent) => {
-            const answer = await send(route, { body: sent });
-            expectNoInternals(answer);
-            description.expectDocumented(route.method, route.path, answer);
+            const response = await send(route, { body: sent });
+            expectNoInternals(response);
+            description.expectDocumented(route.method, route.path, response);
           }),
           { numRuns: RUNS, seed: SEED },
         );
     }, 30_000);
 
-    test(`random queries neither (seed ${SEED})`, async () => {
+    test(`queries: no 500 (seed ${SEED})`, async () => {
       const name = fc.oneof(
         fc.constantFrom("limit", "cursor", "from", "to", "model", "key_id", "group_by"),
         fc.string(),
@@ -299,19 +298,19 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
               key.toWellFormed(),
               value.toWellFormed(),
             ]);
-            const answer = await call(
+            const response = await call(
               gateway,
               `GET ${line}?${new URLSearchParams(wellFormed).toString()}`,
               { key: account.key },
             );
-            expectNoInternals(answer);
-            description.expectDocumented("GET", line, answer);
+            expectNoInternals(response);
+            description.expectDocumented("GET", line, response);
           }),
           { numRuns: RUNS, seed: SEED },
         );
     }, 30_000);
 
-    test(`random ids in paths neither (seed ${SEED})`, async () => {
+    test(`path parameters: no 500 (seed ${SEED})`, async () => {
       for (const [method, line, template] of [
         ["GET", "/v1/keys/", "/v1/keys/{id}"],
         ["DELETE", "/v1/keys/", "/v1/keys/{id}"],
@@ -324,16 +323,18 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
             fc.pre(
               encoded !== "." && encoded !== ".." && `${line}${encoded}` !== "/v1/usage/summary",
             );
-            const answer = await call(gateway, `${method} ${line}${encoded}`, { key: account.key });
-            expectNoInternals(answer);
-            description.expectDocumented(method, template, answer);
+            const response = await call(gateway, `${method} ${line}${encoded}`, {
+              key: account.key,
+            });
+            expectNoInternals(response);
+            description.expectDocumented(method, template, response);
           }),
           { numRuns: RUNS, seed: SEED },
         );
     }, 30_000);
   });
 
-  test("nothing of all this was written, but for what was valid", async () => {
+  test("nothing was written by the invalid requests", async () => {
     const { body } = await call(gateway, "GET /v1/keys?limit=100", { key: account.key });
     const own = listAt(body, "data").find(({ id }) => id === keyId);
     expect(own).toBeDefined();

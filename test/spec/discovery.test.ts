@@ -41,23 +41,26 @@ const PAGES = [
 
 const HTML = { accept: "text/html" };
 
-describe("the specification's discovery addresses", () => {
-  test.each([...DOCUMENTS])("%s is at %s, as %s, for anybody", async (id, path, type) => {
-    const answer = await call(gateway, `GET ${path}`);
-    expectStatus(id, 200, answer);
-    expect(answer.headers.get("content-type")).toBe(type);
-    expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
-    expect(answer.text.length).toBeGreaterThan(100);
-  });
+describe("discovery documents", () => {
+  test.each([...DOCUMENTS])(
+    "%s is served at %s as %s without authentication",
+    async (id, path, type) => {
+      const response = await call(gateway, `GET ${path}`);
+      expectStatus(id, 200, response);
+      expect(response.headers.get("content-type")).toBe(type);
+      expect(response.headers.get("x-content-type-options")).toBe("nosniff");
+      expect(response.text.length).toBeGreaterThan(100);
+    },
+  );
 
-  test("human docs are at the address that the settings name", async () => {
+  test("human documentation is linked by POSTERN_DOCS_URL", async () => {
     const { body } = await call(gateway, "GET /.well-known/oauth-protected-resource");
     expect(body["resource_documentation"]).toBe(gateway.config.docsUrl);
-    const answer = await call(gateway, "GET /docs", { headers: HTML });
-    expectStatus("getReference", 200, answer);
+    const response = await call(gateway, "GET /docs", { headers: HTML });
+    expectStatus("getReference", 200, response);
   });
 
-  test("/auth.md and /.well-known/auth.md are the same page", async () => {
+  test("/auth.md and /.well-known/auth.md are equal", async () => {
     const [short, wellKnown] = [
       await call(gateway, "GET /auth.md"),
       await call(gateway, "GET /.well-known/auth.md"),
@@ -66,12 +69,12 @@ describe("the specification's discovery addresses", () => {
     expect(wellKnown.headers.get("etag")).toBe(short.headers.get("etag"));
   });
 
-  test("/openapi.yaml and /openapi.json say the same", async () => {
+  test("/openapi.yaml and /openapi.json are equal", async () => {
     const yaml: unknown = parse((await call(gateway, "GET /openapi.yaml")).text);
     expect((await call(gateway, "GET /openapi.json")).body).toEqual(yaml as Json);
   });
 
-  test("/ is HTML for a browser, JSON for a program that asks for it, and text for the rest", async () => {
+  test("/ is HTML, JSON or text by the accept header", async () => {
     const browser = await call(gateway, "GET /", { headers: HTML });
     expectStatus("getHome", 200, browser);
     expect(browser.headers.get("content-type")).toStartWith("text/html");
@@ -87,7 +90,7 @@ describe("the specification's discovery addresses", () => {
     for (const { headers } of [browser, program, curl]) expect(headers.get("vary")).toBe("accept");
   });
 
-  test("every address that a document names on this gateway is there", async () => {
+  test("every URL of this gateway in a document exists", async () => {
     const texts = await Promise.all(
       [...DOCUMENTS, ...PAGES].map(async ([, path]) => (await call(gateway, `GET ${path}`)).text),
     );
@@ -107,7 +110,7 @@ describe("the specification's discovery addresses", () => {
   });
 });
 
-describe("/openapi.yaml says what is really answered", () => {
+describe("/openapi.yaml describes the responses", () => {
   let account: TestAccount;
   let description: ApiDescription;
   beforeAll(async () => {
@@ -120,16 +123,16 @@ describe("/openapi.yaml says what is really answered", () => {
     template: string,
     sent: ApiRequest,
   ): Promise<ApiResponse> => {
-    const answer = await call(gateway, line, { key: account.key, ...sent });
-    description.expectDocumented(line.split(" ")[0] ?? "", template, answer);
-    return answer;
+    const response = await call(gateway, line, { key: account.key, ...sent });
+    description.expectDocumented(line.split(" ")[0] ?? "", template, response);
+    return response;
   };
 
-  test("of the documents themselves, of which those in JSON are objects", async () => {
+  test("of the discovery documents", async () => {
     for (const [, path] of DOCUMENTS) await expectAnswer(`GET ${path}`, path, {});
   });
 
-  test("of models, in OpenAI's form and in Anthropic's", async () => {
+  test("of models in OpenAI's and Anthropic's formats", async () => {
     const headers = { "anthropic-version": "2023-06-01" };
     for (const [path, template] of [
       ["/v1/models", "/v1/models"],
@@ -170,7 +173,7 @@ describe("/openapi.yaml says what is really answered", () => {
     },
   );
 
-  test("of a provider's failures, with what they say of its limits and of when to try again", async () => {
+  test("of provider failures, with rate-limit headers and retry-after", async () => {
     const ordered = (order: string): Json => ({
       model: "sim/echo",
       messages: [{ role: "user", content: `[[sim: ${order}]] hello` }],
@@ -184,13 +187,13 @@ describe("/openapi.yaml says what is really answered", () => {
       expect([limited.status, names.length > 0]).toEqual([429, true]);
       for (const status of [400, 413, 500, 503, 504]) {
         expect((await failed(`status=${status} limits=5`)).status).toBe(status);
-        // So that these failures open no circuit.
+        // Spaced in time, so that the failures do not open the circuit.
         expect((await failed("text=fine")).status).toBe(200);
       }
       let last = await failed("status=503");
       for (let more = 0; more < 3; more++) last = await failed("status=503");
       expect([last.status, last.headers.get("retry-after")]).toEqual([502, expect.any(String)]);
-      // The circuit is tried again when its time is over.
+      // The circuit closes after its time.
       later += 60_000;
       expect((await failed("text=fine")).status).toBe(200);
     }
@@ -221,7 +224,7 @@ describe("caches", () => {
     },
   );
 
-  test("GET /v1/models too, by the form that is asked for", async () => {
+  test("vary GET /v1/models by its format", async () => {
     const first = await call(gateway, "GET /v1/models");
     const etag = first.headers.get("etag") ?? "";
     const again = await call(gateway, "GET /v1/models", { headers: { "if-none-match": etag } });
@@ -229,7 +232,7 @@ describe("caches", () => {
     expect(first.headers.get("vary")).toContain("anthropic-version");
   });
 
-  test("assets are named by their content and kept for ever", async () => {
+  test("keep assets, whose names contain a hash, forever", async () => {
     const page = await call(gateway, "GET /", { headers: HTML });
     const assets = [...page.text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)];
     expect(assets.length).toBeGreaterThan(0);
@@ -241,7 +244,7 @@ describe("caches", () => {
   });
 });
 
-describe("pages are harmless", () => {
+describe("pages", () => {
   const page = (path: string): Promise<ApiResponse> =>
     call(gateway, `GET ${path}`, { headers: HTML });
 
@@ -260,20 +263,20 @@ describe("pages are harmless", () => {
   );
 });
 
-describe("the specification's versioning", () => {
-  test("the model, account, key, usage and provider-key endpoints live under the path prefix /v1", () => {
+describe("versioning", () => {
+  test("model, account, key, usage and provider-key endpoints have the path prefix /v1", () => {
     for (const { path, tag } of gateway.server.routes)
       if (["Accounts", "Keys", "Models", "Usage", "Provider keys"].includes(tag))
         expect(path).toStartWith("/v1/");
   });
 
-  test("the claim start and token endpoints carry no version prefix", () => {
+  test("the claim and token endpoints have no version prefix", () => {
     const paths = gateway.server.routes.map(({ path }) => path);
     expect(paths).toContain("/agent/identity/claim");
     expect(paths).toContain("/oauth2/token");
   });
 
-  test("a machine-readable description is served at /openapi.yaml", async () => {
+  test("/openapi.yaml is served", async () => {
     const document: unknown = parse((await call(gateway, "GET /openapi.yaml")).text);
     expect(valueAt(document, "openapi")).toMatch(/^3\.1\./);
     const described = Object.keys(valueAt(document, "paths") as object);
@@ -282,7 +285,7 @@ describe("the specification's versioning", () => {
   });
 });
 
-describe("the examples of the documents", () => {
+describe("documented examples", () => {
   test.each([
     "/v1/chat/completions",
     "/v1/responses",
@@ -294,8 +297,8 @@ describe("the examples of the documents", () => {
     const paths = document["paths"] as Readonly<Record<string, Json>>;
     const example = valueAt(paths[path], "post.requestBody.content.application/json.example");
     const { key } = await registerAccount(gateway);
-    const answer = await call(gateway, `POST ${path}`, { key, body: example });
-    expect([path, answer.status, answer.text.slice(0, 200)]).toEqual([
+    const response = await call(gateway, `POST ${path}`, { key, body: example });
+    expect([path, response.status, response.text.slice(0, 200)]).toEqual([
       path,
       200,
       expect.any(String),
@@ -313,13 +316,13 @@ describe("GET, HEAD and OPTIONS", () => {
       )
       .map(({ path }) => path);
 
-  test("HEAD has the headers of GET, the length too, and no body", async () => {
+  test("HEAD has the headers of GET, including the length, and no body", async () => {
     for (const path of getRoutes()) {
       const [got, head] = [await call(gateway, `GET ${path}`), await call(gateway, `HEAD ${path}`)];
       expect([path, head.status, head.text]).toEqual([path, got.status, ""]);
       for (const name of ["content-type", "etag", "cache-control", "vary"])
         expect([path, head.headers.get(name)]).toEqual([path, got.headers.get(name)]);
-      // The counters have moved on in between.
+      // The counters have changed in between.
       if (path !== "/metrics")
         expect([path, head.headers.get("content-length")]).toEqual([
           path,
@@ -328,29 +331,33 @@ describe("GET, HEAD and OPTIONS", () => {
     }
   });
 
-  test("HEAD on a path that only takes POST is a 405", async () => {
-    const answer = await call(gateway, "HEAD /v1/accounts");
-    expect([answer.status, answer.headers.get("allow"), answer.text]).toEqual([405, "POST", ""]);
+  test("HEAD is a 405 on a path that only supports POST", async () => {
+    const response = await call(gateway, "HEAD /v1/accounts");
+    expect([response.status, response.headers.get("allow"), response.text]).toEqual([
+      405,
+      "POST",
+      "",
+    ]);
   });
 
-  test("any page may call /v1 from a browser: a preflight allows every method and the headers that are asked for", async () => {
-    const answer = await call(production, "OPTIONS /v1/chat/completions", {
+  test("a preflight allows all methods and the requested headers under /v1", async () => {
+    const response = await call(production, "OPTIONS /v1/chat/completions", {
       headers: {
         origin: "https://app.example",
         "access-control-request-method": "POST",
         "access-control-request-headers": "authorization,content-type,x-stainless-lang",
       },
     });
-    expect(answer.status).toBe(204);
-    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
-    expect(answer.headers.get("access-control-allow-methods")).toBe("GET, POST, PATCH, DELETE");
-    expect(answer.headers.get("access-control-allow-headers")).toBe(
+    expect(response.status).toBe(204);
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(response.headers.get("access-control-allow-methods")).toBe("GET, POST, PATCH, DELETE");
+    expect(response.headers.get("access-control-allow-headers")).toBe(
       "authorization,content-type,x-stainless-lang",
     );
-    expect(answer.headers.get("access-control-max-age")).toBe("600");
+    expect(response.headers.get("access-control-max-age")).toBe("600");
   });
 
-  test("never with credentials, and every answer of /v1 shows its headers to the page, errors too", async () => {
+  test("responses under /v1 expose their headers to pages, without credentials", async () => {
     for (const line of [
       "GET /v1/models",
       "GET /v1/account",
@@ -365,9 +372,9 @@ describe("GET, HEAD and OPTIONS", () => {
     }
   });
 
-  test("in development no page of elsewhere may call or read anything, and those of this machine may", async () => {
+  test("in development only pages of this machine have CORS access", async () => {
     const { key } = await registerAccount(gateway);
-    const asked = {
+    const preflight = {
       "access-control-request-method": "POST",
       "access-control-request-headers": "authorization",
     };
@@ -375,9 +382,11 @@ describe("GET, HEAD and OPTIONS", () => {
       [...headers.keys()].filter((name) => name.startsWith("access-control-"));
     for (const line of ["GET /v1/models", "GET /v1/nothing", "OPTIONS /v1/chat/completions"]) {
       for (const origin of ["https://app.example", "null", "http://192.168.0.7:8787"])
-        expect(ofCors(await call(gateway, line, { headers: { ...asked, origin } }))).toEqual([]);
+        expect(ofCors(await call(gateway, line, { headers: { ...preflight, origin } }))).toEqual(
+          [],
+        );
       for (const origin of [gateway.url, "http://localhost:5173"]) {
-        const { headers } = await call(gateway, line, { headers: { ...asked, origin } });
+        const { headers } = await call(gateway, line, { headers: { ...preflight, origin } });
         expect(headers.get("access-control-allow-origin")).toBe("*");
       }
     }
@@ -390,7 +399,7 @@ describe("GET, HEAD and OPTIONS", () => {
     expect([opened.status, opened.headers.get("access-control-allow-origin")]).toEqual([201, "*"]);
   });
 
-  test("no other page may read anything outside of /v1", async () => {
+  test("paths outside /v1 have no CORS headers", async () => {
     for (const line of [
       "GET /",
       "GET /docs",
@@ -407,7 +416,7 @@ describe("GET, HEAD and OPTIONS", () => {
     }
   });
 
-  test("a preflight answers no headers that were not asked for in the form of a list of names", async () => {
+  test("a preflight ignores malformed requested headers", async () => {
     const { headers } = await call(gateway, "OPTIONS /v1/keys", {
       headers: { "access-control-request-headers": "a: b" },
     });
@@ -415,8 +424,8 @@ describe("GET, HEAD and OPTIONS", () => {
   });
 });
 
-describe("for whoever runs the service", () => {
-  test("/healthz says that the process lives, and /readyz that it takes work; neither is cached", async () => {
+describe("operations endpoints", () => {
+  test("/healthz and /readyz return ok and are not cached", async () => {
     const [alive, ready] = [
       await call(gateway, "GET /healthz"),
       await call(gateway, "GET /readyz"),
@@ -429,16 +438,16 @@ describe("for whoever runs the service", () => {
     }
   });
 
-  test("/metrics is Prometheus' text, with labels of few values and no path, key or account", async () => {
+  test("/metrics is Prometheus text without paths, keys and accounts in labels", async () => {
     await call(gateway, "GET /v1/keys/key_canary");
-    const answer = await call(gateway, "GET /metrics");
-    expectStatus("readMetrics", 200, answer);
-    expect(answer.headers.get("content-type")).toStartWith("text/plain; version=0.0.4");
-    expect(answer.text).toMatch(/^postern_requests_total\{route="getKey",status="401"\} \d+$/m);
-    expect(answer.text).not.toContain("canary");
+    const response = await call(gateway, "GET /metrics");
+    expectStatus("readMetrics", 200, response);
+    expect(response.headers.get("content-type")).toStartWith("text/plain; version=0.0.4");
+    expect(response.text).toMatch(/^postern_requests_total\{route="getKey",status="401"\} \d+$/m);
+    expect(response.text).not.toContain("canary");
   });
 
-  test("/.well-known/security.txt names the contact that the operator sets, and is absent without one", async () => {
+  test("/.well-known/security.txt contains the configured contact, and is a 404 without one", async () => {
     expect((await call(gateway, "GET /.well-known/security.txt")).status).toBe(404);
     const withContact = await startGateway({
       env: { POSTERN_SECURITY_CONTACT: "security@gateway.example" },
@@ -455,7 +464,7 @@ describe("for whoever runs the service", () => {
     }
   });
 
-  test("/metrics is off outside development until the operator sets a token, which the request must bear", async () => {
+  test("/metrics requires the configured token outside development", async () => {
     const token = "metrics-token-of-the-operator";
     const env = { POSTERN_BASE_URL: "https://gateway.example.com", POSTERN_SECRET: "s".repeat(40) };
     const off = await startGateway({ env });

@@ -1,5 +1,5 @@
-// Every status that a route promises is provoked by some test. What a route promises is read from the route table: its
-// answers, its faults, and those of its guards.
+// Every documented status of a route is covered by a test. Documented statuses are those of the route's responses, its faults
+// and the faults of its guards.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
@@ -18,37 +18,38 @@ beforeAll(async () => {
 afterAll(() => gateway.stop());
 
 interface Exemption {
-  readonly why: string;
+  readonly reason: string;
   readonly matches: (route: Route, status: number) => boolean;
-  /** Where it is tested; each is there. */
+  /** The test files that cover it; they must exist. */
   readonly tests: readonly string[];
 }
 
-/** Loops over the whole route table name no route; each of them stands for its status on every route that it takes. */
+/** Tests that loop over the route table and cover a status for all matching routes. */
 const LOOPS: readonly Exemption[] = [
   {
-    why: "every endpoint that takes a key is called without one",
+    reason: "every endpoint with an API key is called without one",
     matches: (route, status) => route.auth === "key" && status === 401,
     tests: ["test/spec/authentication.test.ts"],
   },
   {
-    why: "every endpoint but the operator's is called while the process shuts down",
+    reason: "every endpoint except operations is called during shutdown",
     matches: (route, status) => route.tag !== "Operations" && status === 503,
     tests: ["test/spec/errors.test.ts"],
   },
   {
-    why: "every endpoint that takes a key is called too often; model calls by their hold",
+    reason:
+      "every endpoint with an API key is called above the rate limit; model calls by their hold",
     matches: (route, status) => route.auth === "key" && status === 429,
     tests: ["test/spec/limits.test.ts"],
   },
   {
-    why: "every body comes one byte at a time",
+    reason: "every body is sent one byte at a time",
     matches: (route, status) =>
       route.method !== "GET" && route.auth !== "session" && status === 408,
     tests: ["test/http/slow-clients.test.ts"],
   },
   {
-    why: "every small body is too large, of a wrong type, and malformed",
+    reason: "every small body is sent too large, with a wrong content type and malformed",
     matches: (route, status) =>
       route.method !== "GET" &&
       (route.auth === "key" || route.auth === "none") &&
@@ -58,21 +59,21 @@ const LOOPS: readonly Exemption[] = [
     tests: ["test/spec/bad-input.test.ts"],
   },
   {
-    why: "every endpoint that takes a key is called while the store is broken",
+    reason: "every endpoint with an API key is called with a broken store",
     matches: (route, status) => route.auth === "key" && status === 500,
     tests: ["test/spec/errors.test.ts"],
   },
   {
-    why: "every document is asked for, and asked for again by a client that has it",
+    reason: "every document is requested, also conditionally",
     matches: (route, status) => route.tag === "Discovery" && (status === 200 || status === 304),
     tests: ["test/spec/discovery.test.ts"],
   },
 ];
 
-/** Rooms whose tests are their own. */
+/** Modules that have their own tests. */
 const TESTED_ELSEWHERE: readonly Exemption[] = [
   {
-    why: "model calls",
+    reason: "model calls",
     matches: ({ tag, path }) => tag === "Models" && !path.startsWith("/v1/models"),
     tests: [
       "test/spec/model-calls-bad-input.test.ts",
@@ -80,23 +81,23 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
     ],
   },
   {
-    why: "the catalog",
+    reason: "the catalog",
     matches: ({ path }) => path.startsWith("/v1/models"),
     tests: ["test/models/routes.test.ts"],
   },
   {
-    why: "own provider keys",
+    reason: "provider keys",
     matches: ({ path }) => path.startsWith("/v1/provider-keys"),
     tests: ["test/provider-keys/routes.test.ts"],
   },
   {
-    why: "webhooks and events, the audit, billing and the console",
+    reason: "webhooks, events, audit, billing and the console",
     matches: ({ tag, path }) =>
       ["Webhooks", "Audit", "Billing"].includes(tag) || path.startsWith("/console"),
     tests: ["test/events", "test/audit", "test/billing", "test/console"],
   },
   {
-    why: "the claim, and what humans meet",
+    reason: "claims and sign-in",
     matches: ({ auth, dialect, path }) =>
       dialect === "oauth" ||
       auth === "optional-session" ||
@@ -106,10 +107,10 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
   },
 ];
 
-/** What a test from outside cannot bring about. */
+/** Statuses that an external test cannot cause. */
 const UNREACHABLE: readonly Exemption[] = [
   {
-    why: "a document and an operator's page are made at the start and need no store: they fail by a bug alone",
+    reason: "documents and operations endpoints do not use the store",
     matches: (route, status) =>
       (route.tag === "Discovery" || route.tag === "Operations") && status === 500,
     tests: [],
@@ -117,24 +118,24 @@ const UNREACHABLE: readonly Exemption[] = [
 ];
 
 function documentedStatuses(route: Route): readonly number[] {
-  const answers = Object.keys(route.responses).map(Number);
-  return [...new Set([...answers, ...possibleFaults(route).map((code) => FAULTS[code][0])])];
+  const responses = Object.keys(route.responses).map(Number);
+  return [...new Set([...responses, ...possibleFaults(route).map((code) => FAULTS[code][0])])];
 }
 
-describe("the route table's promises", () => {
-  test("every status that a route promises is provoked by some test", () => {
-    const provoked = testedStatuses();
+describe("documented statuses", () => {
+  test("are all covered by a test", () => {
+    const tested = testedStatuses();
     const exempt = [...LOOPS, ...TESTED_ELSEWHERE, ...UNREACHABLE];
     const missing = gateway.server.routes.flatMap((route) =>
       documentedStatuses(route)
-        .filter((status) => !provoked.has(`${route.id} ${status}`))
+        .filter((status) => !tested.has(`${route.id} ${status}`))
         .filter((status) => !exempt.some(({ matches }) => matches(route, status)))
         .map((status) => `${route.id} ${status}`),
     );
     expect(missing).toEqual([]);
   });
 
-  test("no test claims to have provoked what no route promises", () => {
+  test("include every status that a test covers", () => {
     const promised = new Set(
       gateway.server.routes.flatMap((route) =>
         documentedStatuses(route).map((status) => `${route.id} ${status}`),
@@ -143,12 +144,12 @@ describe("the route table's promises", () => {
     expect([...testedStatuses()].filter((one) => !promised.has(one))).toEqual([]);
   });
 
-  test("every exemption is of use, and the tests that it names are there", () => {
-    for (const { why, matches, tests } of [...LOOPS, ...TESTED_ELSEWHERE, ...UNREACHABLE]) {
+  test("have no unused exemptions", () => {
+    for (const { reason, matches, tests } of [...LOOPS, ...TESTED_ELSEWHERE, ...UNREACHABLE]) {
       const uses = gateway.server.routes.filter((route) =>
         documentedStatuses(route).some((status) => matches(route, status)),
       );
-      expect({ why, unused: uses.length === 0 }).toEqual({ why, unused: false });
+      expect({ reason, unused: uses.length === 0 }).toEqual({ reason, unused: false });
       for (const file of tests)
         expect({ file, isThere: existsSync(path.join(ROOT, file)) }).toEqual({
           file,

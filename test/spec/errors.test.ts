@@ -19,7 +19,7 @@ import {
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 
-describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
+describe.each(STORE_KINDS)("errors on %s", (store) => {
   let gateway: Gateway;
   let account: TestAccount;
   beforeAll(async () => {
@@ -28,16 +28,37 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
   });
   afterAll(() => gateway.stop());
 
-  /** An account with a fifth of its starting credit left. */
+  /** An account with a fifth of its starting credits. */
   async function registerAndSpend(): Promise<TestAccount> {
-    const poor = await registerAccount(gateway);
+    const unfunded = await registerAccount(gateway);
     const messages = [{ role: "user", content: "[[sim: tokens=10000]] hello" }];
     for (let times = 0; times < 2; times++)
-      await chat(gateway, poor.key, { messages, max_tokens: 10_000 });
-    return poor;
+      await chat(gateway, unfunded.key, { messages, max_tokens: 10_000 });
+    return unfunded;
   }
 
-  test("401: key missing, invalid or revoked. Drop the key; create or obtain a new one", async () => {
+  test.each([
+    ["an unknown field", { body: { unknown: 1 } }, 400],
+    ["an unsupported content type", { raw: "x", headers: { "content-type": "text/plain" } }, 415],
+  ] as const)("%s suggests the API description", async (_name, request, status) => {
+    const { key } = await registerAccount(gateway);
+    const response = await call(gateway, "POST /v1/keys", { key, ...request });
+    expect(response.status).toBe(status);
+    expect(listAt(response.body, "error.next")).toEqual([
+      { method: "GET", url: "/openapi.yaml", why: expect.any(String) },
+    ]);
+  });
+
+  test("400 for an unknown query parameter suggests the right one", async () => {
+    const { key } = await registerAccount(gateway);
+    const { body } = await call(gateway, "GET /v1/usage/summary?by=day", { key });
+    expect(body["error"]).toMatchObject({
+      message: "Unknown query parameter `by`. Did you mean `group_by`?",
+      param: "by",
+    });
+  });
+
+  test("401 for a missing, invalid or revoked key suggests another key", async () => {
     const { status, body } = await call(gateway, "GET /v1/account", { key: "bad" });
     expect(status).toBe(401);
     expect(textAt(body, "error.message")).toMatch(/Use another key, or create an account/);
@@ -46,9 +67,9 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     ]);
   });
 
-  test("402: balance empty. Top up credits via billing", async () => {
-    const poor = await registerAndSpend();
-    const { status, body } = await chat(gateway, poor.key, { max_tokens: 16_000 });
+  test("402 for an empty balance suggests buying credits", async () => {
+    const unfunded = await registerAndSpend();
+    const { status, body } = await chat(gateway, unfunded.key, { max_tokens: 16_000 });
     expect({ status, code: valueAt(body, "error.code") }).toEqual({
       status: 402,
       code: "insufficient_credits",
@@ -64,14 +85,14 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     expect(Number(valueAt(body, "error.affordable_max_tokens"))).toBeGreaterThan(0);
   });
 
-  test("402 can be acted on: the same call with affordable_max_tokens goes through", async () => {
-    const poor = await registerAndSpend();
-    const refused = await chat(gateway, poor.key, { max_tokens: 16_000 });
+  test("402 names an affordable max_tokens that works", async () => {
+    const unfunded = await registerAndSpend();
+    const refused = await chat(gateway, unfunded.key, { max_tokens: 16_000 });
     const affordable = Number(valueAt(refused.body, "error.affordable_max_tokens"));
-    expect((await chat(gateway, poor.key, { max_tokens: affordable })).status).toBe(200);
+    expect((await chat(gateway, unfunded.key, { max_tokens: affordable })).status).toBe(200);
   });
 
-  test("404 on a model call: model id unknown. Use an id from GET /v1/models", async () => {
+  test("404 for an unknown model suggests GET /v1/models", async () => {
     const { status, body } = await chat(gateway, account.key, { model: "openai/no-such" });
     expect({
       status,
@@ -85,7 +106,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     expect(listAt(body, "error.next")[0]).toMatchObject({ method: "GET", url: "/v1/models" });
   });
 
-  test("503 with code provider_not_configured: retrying the same request does not help", async () => {
+  test("503 provider_not_configured for a provider without an account", async () => {
     const models = listAt((await call(gateway, "GET /v1/models?available=false")).body, "data");
     const off = models.find(({ available }) => available === false);
     const { status, body, headers } = await chat(gateway, account.key, { model: off?.["id"] });
@@ -97,41 +118,44 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     expect(textAt(body, "error.message")).toMatch(/other model|another model|not set up|no key/i);
   });
 
-  test("503 with code provider_not_configured, too, for a claim where nobody signs humans in", async () => {
+  test("503 provider_not_configured for a claim without an identity provider", async () => {
     const env = { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) };
-    const mute = await startGateway({ env, providers: ["sim"] });
+    const gatewayWithoutSignIn = await startGateway({ env, providers: ["sim"] });
     try {
-      const { key } = await registerAccount(mute);
+      const { key } = await registerAccount(gatewayWithoutSignIn);
       const body = { email: "human@example.com" };
-      const refused = await call(mute, "POST /agent/identity/claim", { key, body });
+      const refused = await call(gatewayWithoutSignIn, "POST /agent/identity/claim", { key, body });
       expect(refused.status).toBe(503);
       expect(refused.body).toEqual({
         error: "provider_not_configured",
-        error_description: expect.stringMatching(/OIDC_ISSUER; trying again does not help/),
+        error_description: expect.stringMatching(/OIDC_ISSUER.*; retrying does not help/),
       });
       expect(refused.headers.get("retry-after")).toBeNull();
-      expect((await call(mute, "GET /v1/account", { key })).status).toBe(200);
-      // Nor is it offered.
-      const poor = await chat(mute, key, { max_tokens: 16_000, n: 8 });
-      expect(listAt(poor.body, "error.next").map((step) => textAt(step, "url"))).toEqual([
+      expect((await call(gatewayWithoutSignIn, "GET /v1/account", { key })).status).toBe(200);
+      // The claim is not documented either.
+      const unfunded = await chat(gatewayWithoutSignIn, key, { max_tokens: 16_000, n: 8 });
+      expect(listAt(unfunded.body, "error.next").map((step) => textAt(step, "url"))).toEqual([
         "/v1/billing/invoice",
       ]);
-      const manifest = await (await fetch(`${mute.url}/auth.md`)).text();
+      const manifest = await (await fetch(`${gatewayWithoutSignIn.url}/auth.md`)).text();
       expect(manifest).toContain("/v1/accounts");
       expect(manifest).not.toMatch(/identity.claim|take the account over|oauth2.token/);
-      const server = await call(mute, "GET /.well-known/oauth-authorization-server");
+      const server = await call(
+        gatewayWithoutSignIn,
+        "GET /.well-known/oauth-authorization-server",
+      );
       expect(valueAt(server.body, "agent_auth.claim_uri")).toBeUndefined();
       expect(valueAt(server.body, "token_endpoint")).toBeUndefined();
     } finally {
-      await mute.stop();
+      await gatewayWithoutSignIn.stop();
     }
   });
 
-  describe("the envelope belongs to the API that was called", () => {
-    test("under /v1, OpenAI's: error with message, type, code, param, request_id, and next", async () => {
-      const answer = await call(gateway, "GET /v1/account");
-      expect(Object.keys(answer.body)).toEqual(["error"]);
-      expect(Object.keys(valueAt(answer.body, "error") as object).toSorted()).toEqual([
+  describe("the error format", () => {
+    test("under /v1 is OpenAI's, with code, request_id and next", async () => {
+      const response = await call(gateway, "GET /v1/account");
+      expect(Object.keys(response.body)).toEqual(["error"]);
+      expect(Object.keys(valueAt(response.body, "error") as object).toSorted()).toEqual([
         "code",
         "message",
         "next",
@@ -139,28 +163,28 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
         "request_id",
         "type",
       ]);
-      expect(answer.headers.get("content-type")).toBe("application/json");
+      expect(response.headers.get("content-type")).toBe("application/json");
     });
 
-    test("on /v1/messages, Anthropic's: type error, error with type and message, request_id", async () => {
+    test("on /v1/messages is Anthropic's", async () => {
       for (const line of [
         "POST /v1/messages",
         "POST /v1/messages/count_tokens",
         "GET /v1/messages",
       ]) {
         const sent = line.startsWith("POST") ? { body: {} } : {};
-        const answer = await call(gateway, line, sent);
-        expect(answer.body).toMatchObject({
+        const response = await call(gateway, line, sent);
+        expect(response.body).toMatchObject({
           type: "error",
           error: { type: expect.any(String), message: expect.any(String) },
-          request_id: answer.headers.get("x-request-id"),
+          request_id: response.headers.get("x-request-id"),
         });
       }
       const { body } = await call(gateway, "POST /v1/messages", { body: {} });
       expect(valueAt(body, "error.type")).toBe("authentication_error");
     });
 
-    test("on /oauth2/token and the claim start, RFC 6749's: error and error_description, flat", async () => {
+    test("on /oauth2/token and the claim endpoint is RFC 6749's", async () => {
       const lines = [
         await call(gateway, "POST /oauth2/token", { raw: "grant_type=x", headers: FORM }),
         await call(gateway, "POST /oauth2/token", {
@@ -181,13 +205,13 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       }
     });
 
-    test("on pages, a page", async () => {
-      const answer = await call(gateway, "POST /docs", { body: {} });
-      expect(answer.status).toBe(405);
-      expectNoInternals(answer);
+    test("on pages is HTML", async () => {
+      const response = await call(gateway, "POST /docs", { body: {} });
+      expect(response.status).toBe(405);
+      expectNoInternals(response);
     });
 
-    test("a path that is nowhere is a 404 in the form of its neighbours", async () => {
+    test("of an unknown path is that of its prefix", async () => {
       const forms: readonly (readonly [string, string])[] = [
         ["/v1/nothing", "error.code"],
         ["/v1/messages/nothing", "error.type"],
@@ -198,8 +222,8 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
         ["/V1/account", "error.code"],
       ];
       for (const [target, member] of forms) {
-        const answer = await call(gateway, `GET ${target}`);
-        expect([target, answer.status, typeof valueAt(answer.body, member)]).toEqual([
+        const response = await call(gateway, `GET ${target}`);
+        expect([target, response.status, typeof valueAt(response.body, member)]).toEqual([
           target,
           404,
           "string",
@@ -209,7 +233,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       expect(valueAt(body, "error.next.0")).toMatchObject({ method: "GET", url: "/openapi.yaml" });
     });
 
-    test("an endpoint of a provider's API that is not offered is a 404 that says so, and what to use instead", async () => {
+    test("of an unsupported provider endpoint suggests an alternative", async () => {
       const cases: readonly (readonly [string, RegExp, string | undefined])[] = [
         ["POST /v1/responses/compact", /summarize the earlier turns/, "/v1/responses"],
         ["POST /v1/responses/input_tokens", /count_tokens/, "/v1/messages/count_tokens"],
@@ -239,7 +263,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
         expect(textAt(body, "error.message")).toMatch(instead);
         const next = valueAt(body, "error.next.0.url");
         expect(next).toBe(url ?? "/openapi.yaml");
-        // What it points to is there.
+        // The suggested endpoint exists.
         const known = gateway.server.routes.some(({ path }) => path === next);
         expect([next, known]).toEqual([next, true]);
       }
@@ -252,13 +276,13 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       expect([stored.status, stored.headers.get("allow")]).toEqual([405, "GET, DELETE, HEAD"]);
     });
 
-    test("a method that a path does not take is a 405 with an allow header that is true", async () => {
+    test("of an unsupported method is a 405 with the supported ones in allow", async () => {
       const paths = [...new Set(gateway.server.routes.map(({ path }) => path))];
       for (const path of paths) {
         const target = path.replaceAll(/\{\w+\+?\}/g, "some-id");
-        const answer = await call(gateway, `PUT ${target}`, { body: {} });
-        expect([target, answer.status]).toEqual([target, 405]);
-        const allow = (answer.headers.get("allow") ?? "").split(", ");
+        const response = await call(gateway, `PUT ${target}`, { body: {} });
+        expect([target, response.status]).toEqual([target, 405]);
+        const allow = (response.headers.get("allow") ?? "").split(", ");
         const own = gateway.server.routes.filter((route) => route.path === path);
         for (const { method } of own) expect(allow).toContain(method);
         expect(allow.includes("HEAD")).toBe(allow.includes("GET"));
@@ -267,8 +291,8 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
   });
 
   describe("request ids", () => {
-    test("every answer carries x-request-id, good or bad, and no two are the same", async () => {
-      const answers = await Promise.all(
+    test("are unique in the x-request-id header of every response", async () => {
+      const responses = await Promise.all(
         [
           "GET /healthz",
           "GET /v1/models",
@@ -281,34 +305,34 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
           "HEAD /v1/models",
         ].map((line) => call(gateway, line)),
       );
-      answers.push(
+      responses.push(
         await call(gateway, "GET /v1/account", { key: account.key }),
         await chat(gateway, account.key),
         await chat(gateway, account.key, { stream: true }),
         await call(gateway, "POST /v1/accounts", { raw: "{" }),
       );
-      const ids = answers.map(({ headers }) => headers.get("x-request-id") ?? "");
+      const ids = responses.map(({ headers }) => headers.get("x-request-id") ?? "");
       for (const id of ids) expect(id).toMatch(/^req_[0-9a-z]{26}$/);
       expect(new Set(ids).size).toBe(ids.length);
     });
 
-    test("a client's own x-request-id is not taken over", async () => {
+    test("are not taken from the client", async () => {
       const { headers } = await call(gateway, "GET /v1/models", {
         headers: { "x-request-id": "mine" },
       });
       expect(headers.get("x-request-id")).not.toBe("mine");
     });
 
-    test("an error says its request id in the body too", async () => {
+    test("are also in the body of errors", async () => {
       const { body, headers } = await call(gateway, "GET /v1/account");
       expect(valueAt(body, "error.request_id")).toBe(headers.get("x-request-id"));
     });
   });
 
-  describe("500, where the store is broken", () => {
+  describe("500 with a broken store", () => {
     let broken: Gateway;
     let owner: TestAccount;
-    /** A model call may take a key that was found seconds ago, so this one is never looked for before. */
+    /** Not used before, because model calls use cached keys. */
     let unseen: string;
     beforeAll(async () => {
       broken = await startGateway({ store });
@@ -345,45 +369,45 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       ["summarizeUsage", "GET /v1/usage/summary", undefined],
     ] as const;
 
-    test("every endpoint that needs it says so in its own envelope, with a request id, and nothing of what broke", async () => {
+    test("is returned in the error format of every endpoint, with a request id and without internals", async () => {
       await hide("spender", "usage_record", "wallet", "account");
       for (const [id, line, body] of USE_THE_STORE) {
-        const answer: ApiResponse = await call(broken, line, {
+        const response: ApiResponse = await call(broken, line, {
           key: owner.key,
           ...(body === undefined ? {} : { body }),
         });
-        expectStatus(id, 500, answer);
-        expect(valueAt(answer.body, "error.code")).toBe("internal");
-        expect(answer.text).not.toMatch(/table|sql|column|relation|\.ts|select|insert/i);
-        const id_ = answer.headers.get("x-request-id") ?? "none";
+        expectStatus(id, 500, response);
+        expect(valueAt(response.body, "error.code")).toBe("internal");
+        expect(response.text).not.toMatch(/table|sql|column|relation|\.ts|select|insert/i);
+        const id_ = response.headers.get("x-request-id") ?? "none";
         const line_ = broken.logLines.find((logged) => logged.includes(id_)) ?? "";
         expect(line_).toContain('"level":"error"');
       }
     });
 
-    test("an account that cannot be opened is a 500, and none was opened", async () => {
+    test("is returned for account creation, and no account is created", async () => {
       expectStatus("createAccount", 500, await call(broken, "POST /v1/accounts", { body: {} }));
     });
 
-    test("with every table gone, every endpoint that takes a key says the same", async () => {
+    test("is returned by every endpoint with an API key if all tables are gone", async () => {
       const keyed = broken.server.routes.filter(({ auth }) => auth === "key");
       await hide("api_key");
       for (const route of keyed) {
         const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
         const sent = route.method === "GET" ? {} : { body: {} };
-        const answer = await call(broken, `${route.method} ${path}`, { key: unseen, ...sent });
-        expectStatus(route.id, 500, answer);
-        expect(answer.text).not.toMatch(/table|sql|column|relation|\.ts|select|insert/i);
+        const response = await call(broken, `${route.method} ${path}`, { key: unseen, ...sent });
+        expectStatus(route.id, 500, response);
+        expect(response.text).not.toMatch(/table|sql|column|relation|\.ts|select|insert/i);
       }
     });
 
-    test("/healthz still says that the process lives", async () => {
+    test("does not affect /healthz", async () => {
       expect((await call(broken, "GET /healthz")).status).toBe(200);
     });
   });
 });
 
-describe("503, where the process shuts down", () => {
+describe("503 during shutdown", () => {
   let gateway: Gateway;
   let account: TestAccount;
   beforeAll(async () => {
@@ -393,21 +417,24 @@ describe("503, where the process shuts down", () => {
   });
   afterAll(() => gateway.stop());
 
-  test("every endpoint but the operator's refuses new work: overloaded, with retry-after, in its own envelope", async () => {
+  test("is returned with retry-after in the error format of every endpoint", async () => {
     for (const route of gateway.server.routes) {
       const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
       const sent = route.method === "GET" ? {} : { body: {} };
-      const answer = await call(gateway, `${route.method} ${path}`, { key: account.key, ...sent });
+      const response = await call(gateway, `${route.method} ${path}`, {
+        key: account.key,
+        ...sent,
+      });
       if (route.tag === "Operations") continue;
-      expectStatus(route.id, 503, answer);
-      expect(answer.headers.get("retry-after")).toBe("2");
+      expectStatus(route.id, 503, response);
+      expect(response.headers.get("retry-after")).toBe("2");
       if (route.dialect === "openai" || route.dialect === "messages")
-        expect(valueAt(answer.body, "error.code")).toBe("overloaded");
-      if (route.dialect === "oauth") expect(answer.body["error"]).toBe("temporarily_unavailable");
+        expect(valueAt(response.body, "error.code")).toBe("overloaded");
+      if (route.dialect === "oauth") expect(response.body["error"]).toBe("temporarily_unavailable");
     }
   });
 
-  test("/readyz says draining with 503, so that work is sent elsewhere; /healthz and /metrics go on", async () => {
+  test("is returned by /readyz as draining, while /healthz and /metrics work", async () => {
     const ready = await call(gateway, "GET /readyz");
     expectStatus("isReady", 503, ready);
     expect(ready.body).toEqual({ status: "draining" });

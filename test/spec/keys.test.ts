@@ -20,9 +20,9 @@ import {
   textAt,
 } from "./api-client.ts";
 
-/** A Wednesday, well within its week and its month. */
+/** A Wednesday in the middle of its week and month. */
 const START = Date.UTC(2026, 10, 18, 9, 30);
-/** A call that costs a tenth of a thousandth of a dollar, and may cost a little more. */
+/** A call that costs $0.0001 and is held at slightly more. */
 const EXPENSIVE_CALL: Json = { messages: [{ role: "user", content: "[[sim: tokens=50]] hello" }] };
 const FIELDS = [
   "id",
@@ -39,14 +39,14 @@ const FIELDS = [
   "spent_usd",
 ];
 
-describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store) => {
+describe.each(STORE_KINDS)("API keys on %s", (store) => {
   const clock = createFakeClock(START);
   let gateway: Gateway;
   let account: TestAccount;
-  let stranger: TestAccount;
+  let otherAccount: TestAccount;
   beforeAll(async () => {
     gateway = await startGateway({ store, now: clock.now });
-    [account, stranger] = [await registerAccount(gateway), await registerAccount(gateway)];
+    [account, otherAccount] = [await registerAccount(gateway), await registerAccount(gateway)];
   });
   afterAll(() => gateway.stop());
 
@@ -57,15 +57,17 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
   }
 
   async function mint(settings: Json = {}, key = account.key): Promise<Minted> {
-    const answer = await call(gateway, "POST /v1/keys", { key, body: settings });
-    expect({ status: answer.status, text: answer.status === 201 ? "" : answer.text }).toEqual({
-      status: 201,
-      text: "",
-    });
+    const response = await call(gateway, "POST /v1/keys", { key, body: settings });
+    expect({ status: response.status, text: response.status === 201 ? "" : response.text }).toEqual(
+      {
+        status: 201,
+        text: "",
+      },
+    );
     return {
-      id: textAt(answer.body, "id"),
-      key: textAt(answer.body, "api_key"),
-      body: answer.body,
+      id: textAt(response.body, "id"),
+      key: textAt(response.body, "api_key"),
+      body: response.body,
     };
   }
 
@@ -77,14 +79,16 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     (await call(gateway, "GET /v1/account", { key })).status;
 
   describe("POST /v1/keys", () => {
-    test("mints an additional key, which works at once and belongs to the same account", async () => {
-      const answer = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
-      expectStatus("mintKey", 201, answer);
-      const read = await call(gateway, "GET /v1/account", { key: textAt(answer.body, "api_key") });
+    test("creates a key of the same account that works immediately", async () => {
+      const response = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
+      expectStatus("mintKey", 201, response);
+      const read = await call(gateway, "GET /v1/account", {
+        key: textAt(response.body, "api_key"),
+      });
       expect(valueAt(read.body, "account.id")).toBe(account.id);
     });
 
-    test("the answer is the key's record and, once, the raw key", async () => {
+    test("returns the record and the raw key", async () => {
       const { key, body } = await mint({ name: "ci" });
       expect(Object.keys(body)).toEqual([...FIELDS, "api_key"]);
       expect(key).toMatch(/^pst-rt-[0-9A-Za-z]{49}$/);
@@ -100,7 +104,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect(textAt(body, "id")).toMatch(/^key_[0-9a-z]{26}$/);
     });
 
-    test("the raw key is returned once: no later answer holds it, or any part of its secret but the ends", async () => {
+    test("does not return the raw key again", async () => {
       const { id, key } = await mint({ name: "once" });
       const secret = key.slice(12, -4);
       for (const line of ["GET /v1/keys?limit=100", `GET /v1/keys/${id}`, "GET /v1/account"])
@@ -109,14 +113,14 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect((await revoke(id)).text).not.toContain(secret);
     });
 
-    test("two hundred keys are all different", async () => {
+    test("returns unique keys", async () => {
       const owner = await registerAccount(gateway);
       const keys = await Promise.all(Array.from({ length: 200 }, () => mint({}, owner.key)));
       expect(new Set(keys.map(({ key }) => key)).size).toBe(200);
       expect(new Set(keys.map(({ id }) => id)).size).toBe(200);
     });
 
-    test("takes a name, an expiry, a limit and the limit's window", async () => {
+    test("accepts name, expires_at, limit_usd and limit_window", async () => {
       const settings = {
         name: "everything",
         expires_at: "2027-01-31T00:00:00Z",
@@ -127,7 +131,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect(body).toMatchObject({ ...settings, expires_at: "2027-01-31T00:00:00.000Z" });
     });
 
-    test("a limit may be a number or a text, to the billionth of a dollar", async () => {
+    test("accepts limit_usd as number or string with nine decimals", async () => {
       for (const [limit, shown] of [
         [0, 0],
         ["0.000000001", 1e-9],
@@ -138,25 +142,25 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
         expect((await mint({ limit_usd: limit })).body["limit_usd"]).toBe(shown);
     });
 
-    const REFUSED: readonly (readonly [string, unknown, string | null])[] = [
-      ["a limit that is negative", { limit_usd: -1 }, "limit_usd"],
-      ["a limit that nobody can have", { limit_usd: 9_000_001 }, "limit_usd"],
-      ["a limit beyond numbers", { limit_usd: 1e300 }, "limit_usd"],
-      ["a limit finer than a billionth", { limit_usd: "0.0000000001" }, "limit_usd"],
-      ["a number finer than a billionth", { limit_usd: 1.5e-9 }, "limit_usd"],
-      ["a tiny number, which is not zero", { limit_usd: 1e-10 }, "limit_usd"],
+    const REJECTED: readonly (readonly [string, unknown, string | null])[] = [
+      ["a negative limit", { limit_usd: -1 }, "limit_usd"],
+      ["a limit above the maximum", { limit_usd: 9_000_001 }, "limit_usd"],
+      ["a limit of 1e300", { limit_usd: 1e300 }, "limit_usd"],
+      ["a limit with ten decimals", { limit_usd: "0.0000000001" }, "limit_usd"],
+      ["a number with ten decimals", { limit_usd: 1.5e-9 }, "limit_usd"],
+      ["a limit of 1e-10", { limit_usd: 1e-10 }, "limit_usd"],
       ["a limit in words", { limit_usd: "ten" }, "limit_usd"],
       ["an empty limit", { limit_usd: "" }, "limit_usd"],
-      ["a limit with an exponent in text", { limit_usd: "1e3" }, "limit_usd"],
+      ["a string limit with an exponent", { limit_usd: "1e3" }, "limit_usd"],
       ["a limit that is true", { limit_usd: true }, "limit_usd"],
-      ["a limit that is a list", { limit_usd: [1] }, "limit_usd"],
+      ["a limit that is an array", { limit_usd: [1] }, "limit_usd"],
       ["a window without a limit", { limit_window: "day" }, "limit_window"],
-      ["a window that is none", { limit_usd: 1, limit_window: "hour" }, "limit_window"],
+      ["an unknown window", { limit_usd: 1, limit_window: "hour" }, "limit_window"],
       ["an expiry in the past", { expires_at: "2020-01-01T00:00:00Z" }, "expires_at"],
       ["an expiry that is now", { expires_at: new Date(START).toISOString() }, "expires_at"],
       ["an expiry without a zone", { expires_at: "2027-01-31T00:00:00" }, "expires_at"],
       ["an expiry that is a date", { expires_at: "2027-01-31" }, "expires_at"],
-      ["an expiry on no day", { expires_at: "2027-02-30T00:00:00Z" }, "expires_at"],
+      ["an expiry on an invalid day", { expires_at: "2027-02-30T00:00:00Z" }, "expires_at"],
       ["an expiry that is a number", { expires_at: 1_800_000_000 }, "expires_at"],
       ["an empty name", { name: "" }, "name"],
       ["a blank name", { name: " \t " }, "name"],
@@ -164,16 +168,16 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       ["a name that is a number", { name: 7 }, "name"],
       ["a name with a NUL", { name: "a\u0000b" }, "name"],
       ["a name of two lines", { name: "a\nb" }, "name"],
-      ["a name with a terminal's control", { name: "a\u001b[2Kb" }, "name"],
-      ["a name that turns the text around", { name: "a\u202eb" }, "name"],
-      ["a name that isolates what follows", { name: "a\u2067b" }, "name"],
-      ["a name with an Arabic mark", { name: "a\u061cb" }, "name"],
-      ["a field of another's", { account_id: "acct_x" }, "account_id"],
-      ["a field that only answers have", { spent_usd: 0 }, "spent_usd"],
-      ["a prototype", JSON.parse('{"__proto__":{"name":"x"}}'), "__proto__"],
-      ["a list", [], null],
+      ["a name with a terminal escape", { name: "a\u001b[2Kb" }, "name"],
+      ["a name with a right-to-left override", { name: "a\u202eb" }, "name"],
+      ["a name with a direction isolate", { name: "a\u2067b" }, "name"],
+      ["a name with an Arabic letter mark", { name: "a\u061cb" }, "name"],
+      ["account_id", { account_id: "acct_x" }, "account_id"],
+      ["a read-only field", { spent_usd: 0 }, "spent_usd"],
+      ["__proto__", JSON.parse('{"__proto__":{"name":"x"}}'), "__proto__"],
+      ["an array", [], null],
     ];
-    test.each(REFUSED)("%s is a 400 that names the field", async (_what, body, param) => {
+    test.each(REJECTED)("rejects %s and names the field", async (_name, body, param) => {
       expectError(await call(gateway, "POST /v1/keys", { key: account.key, body }), {
         status: 400,
         code: "invalid_request",
@@ -185,7 +189,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expectStatus("changeKey", 400, changed);
     });
 
-    test("names are any text: other scripts, emoji, half of a surrogate pair, quotes, SQL", async () => {
+    test("accepts any text as name", async () => {
       for (const name of ["ключ", "🔑", "'; drop table api_key; --", '"quoted"']) {
         const { id } = await mint({ name });
         const read = await call(gateway, `GET /v1/keys/${id}`, { key: account.key });
@@ -198,7 +202,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect([201, 400]).toContain(half.status);
     });
 
-    test("an account may have 1000 live keys; one more is a conflict until one is revoked", async () => {
+    test("returns 409 above 1000 active keys", async () => {
       const owner = await registerAccount(gateway);
       await gateway.server.db.write((tx) =>
         tx.insertMany(
@@ -231,41 +235,41 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
   });
 
   describe("GET /v1/keys", () => {
-    test("lists the account's keys, newest first, revoked ones included", async () => {
+    test("lists keys, newest first, including revoked ones", async () => {
       const owner = await registerAccount(gateway);
       clock.advance(1);
       const second = await mint({ name: "second" }, owner.key);
       clock.advance(1);
       const third = await mint({ name: "third" }, owner.key);
       await revoke(second.id, owner.key);
-      const answer = await call(gateway, "GET /v1/keys", { key: owner.key });
-      expectStatus("listKeys", 200, answer);
-      expect(answer.body).toMatchObject({ object: "list", has_more: false, next_cursor: null });
-      const keys = listAt(answer.body, "data");
+      const response = await call(gateway, "GET /v1/keys", { key: owner.key });
+      expectStatus("listKeys", 200, response);
+      expect(response.body).toMatchObject({ object: "list", has_more: false, next_cursor: null });
+      const keys = listAt(response.body, "data");
       expect(keys.map(({ name }) => name)).toEqual(["third", "second", null]);
       expect(keys[0]?.["id"]).toBe(third.id);
       expect(keys[1]?.["revoked_at"]).not.toBeNull();
       for (const key of keys) expect(Object.keys(key)).toEqual(FIELDS);
     });
 
-    test("shows nobody else's keys", async () => {
-      const { text } = await call(gateway, "GET /v1/keys?limit=100", { key: stranger.key });
+    test("does not list keys of other accounts", async () => {
+      const { text } = await call(gateway, "GET /v1/keys?limit=100", { key: otherAccount.key });
       for (const key of listAt(JSON.parse(text), "data"))
-        expect(key["prefix"]).toBe(stranger.key.slice(0, 12));
+        expect(key["prefix"]).toBe(otherAccount.key.slice(0, 12));
     });
   });
 
   describe("GET /v1/keys/{id}", () => {
-    test("reads one key", async () => {
+    test("returns a key", async () => {
       const { id, body } = await mint({ name: "one" });
-      const answer = await call(gateway, `GET /v1/keys/${id}`, { key: account.key });
-      expectStatus("getKey", 200, answer);
+      const response = await call(gateway, `GET /v1/keys/${id}`, { key: account.key });
+      expectStatus("getKey", 200, response);
       const { api_key: _raw, ...record } = body;
-      expect(answer.body).toEqual(record);
+      expect(response.body).toEqual(record);
     });
 
-    test("someone else's key is a 404, exactly as one that never was", async () => {
-      const { id } = await mint({}, stranger.key);
+    test("returns the same 404 for a key of another account as for an unknown one", async () => {
+      const { id } = await mint({}, otherAccount.key);
       const theirs = await call(gateway, `GET /v1/keys/${id}`, { key: account.key });
       const nobodys = await call(gateway, `GET /v1/keys/${id.slice(0, -4)}0000`, {
         key: account.key,
@@ -276,7 +280,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect(valueAt(theirs.body, "error.next.0.url")).toBe("/v1/keys");
     });
 
-    test("an id that can be no id is a 404, or a 400 where it holds a NUL", async () => {
+    test("returns 404 for a malformed id, and 400 with a NUL", async () => {
       for (const id of [
         "x",
         "key_",
@@ -303,21 +307,21 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
   });
 
   describe("PATCH /v1/keys/{id}", () => {
-    test("renames a key and leaves everything else as it was", async () => {
+    test("renames a key and changes nothing else", async () => {
       const { id, body } = await mint({ name: "old", limit_usd: 3, limit_window: "day" });
-      const answer = await change(id, { name: "new" });
-      expectStatus("changeKey", 200, answer);
+      const response = await change(id, { name: "new" });
+      expectStatus("changeKey", 200, response);
       const { api_key: _raw, ...record } = body;
-      expect(answer.body).toEqual({ ...record, name: "new" });
+      expect(response.body).toEqual({ ...record, name: "new" });
     });
 
-    test("the key goes on working under its new name", async () => {
+    test("does not affect calls with the renamed key", async () => {
       const { id, key } = await mint({ name: "old" });
       await change(id, { name: "new" });
       expect(await works(key)).toBe(200);
     });
 
-    test("null takes a setting away", async () => {
+    test("removes settings with null", async () => {
       const { id } = await mint({
         name: "full",
         expires_at: "2027-01-31T00:00:00Z",
@@ -333,7 +337,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       ).toMatchObject({ name: null, expires_at: null, limit_usd: null, limit_window: null });
     });
 
-    test("a limit that is taken away takes its window along; a window alone is a 400", async () => {
+    test("removes the window with the limit, and rejects a window alone", async () => {
       const { id } = await mint({ limit_usd: 1, limit_window: "week" });
       expect((await change(id, { limit_usd: null })).body["limit_window"]).toBeNull();
       expectError(await change(id, { limit_window: "day" }), {
@@ -348,46 +352,46 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       });
     });
 
-    test("an empty change changes nothing", async () => {
+    test("accepts an empty change", async () => {
       const { id, body } = await mint({ name: "same", limit_usd: 1 });
       const { api_key: _raw, ...record } = body;
       expect((await change(id, {})).body).toEqual(record);
     });
 
-    test("a key may change itself, and a limit of its own counts at once", async () => {
+    test("lets a key lower its own limit, which applies immediately", async () => {
       const { id, key } = await mint();
       expect((await change(id, { limit_usd: 0 }, key)).status).toBe(200);
       expectError(await chat(gateway, key), { status: 403, code: "key_limit_reached" });
     });
 
-    test("a revoked key cannot be changed: 409", async () => {
+    test("returns 409 for a revoked key", async () => {
       const { id } = await mint();
       await revoke(id);
-      const answer = await change(id, { name: "too late" });
-      expectError(answer, { status: 409, code: "conflict" });
-      expectStatus("changeKey", 409, answer);
+      const response = await change(id, { name: "too late" });
+      expectError(response, { status: 409, code: "conflict" });
+      expectStatus("changeKey", 409, response);
     });
 
-    test("someone else's key is a 404 and stays as it was", async () => {
-      const { id } = await mint({ name: "theirs" }, stranger.key);
-      const answer = await change(id, { name: "mine" });
-      expectError(answer, { status: 404, code: "not_found" });
-      expectStatus("changeKey", 404, answer);
-      const read = await call(gateway, `GET /v1/keys/${id}`, { key: stranger.key });
+    test("returns 404 for a key of another account", async () => {
+      const { id } = await mint({ name: "theirs" }, otherAccount.key);
+      const response = await change(id, { name: "mine" });
+      expectError(response, { status: 404, code: "not_found" });
+      expectStatus("changeKey", 404, response);
+      const read = await call(gateway, `GET /v1/keys/${id}`, { key: otherAccount.key });
       expect(read.body["name"]).toBe("theirs");
     });
   });
 
   describe("DELETE /v1/keys/{id}", () => {
-    test("revokes a key: the answer is its record with revoked_at", async () => {
+    test("revokes a key and returns its record with revoked_at", async () => {
       const { id, body } = await mint({ name: "gone" });
-      const answer = await revoke(id);
-      expectStatus("revokeKey", 200, answer);
+      const response = await revoke(id);
+      expectStatus("revokeKey", 200, response);
       const { api_key: _raw, ...record } = body;
-      expect(answer.body).toEqual({ ...record, revoked_at: new Date(clock.now()).toISOString() });
+      expect(response.body).toEqual({ ...record, revoked_at: new Date(clock.now()).toISOString() });
     });
 
-    test("a revoked key is refused on the very next request", async () => {
+    test("rejects the next request with a revoked key", async () => {
       for (let times = 0; times < 10; times++) {
         const { id, key } = await mint();
         expect(await works(key)).toBe(200);
@@ -398,7 +402,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       }
     });
 
-    test("repeated, it gives the same answer, with the time of the first", async () => {
+    test("returns the same record when repeated", async () => {
       const { id } = await mint();
       const first = await revoke(id);
       clock.advance(HOUR_MS);
@@ -408,13 +412,13 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect(again.body).toEqual(first.body);
     });
 
-    test("a key may revoke itself, and is then refused even for that", async () => {
+    test("lets a key revoke itself once", async () => {
       const { id, key } = await mint();
       expect((await revoke(id, key)).status).toBe(200);
       expectError(await revoke(id, key), { status: 401, code: "invalid_api_key" });
     });
 
-    test("the last live key may be revoked, with a warning", async () => {
+    test("revokes the last active key with a warning", async () => {
       const owner = await registerAccount(gateway);
       const [first] = listAt(
         (await call(gateway, "GET /v1/keys", { key: owner.key })).body,
@@ -429,17 +433,17 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect([await works(owner.key), await works(second.key)]).toEqual([401, 401]);
     });
 
-    test("someone else's key is a 404 and goes on working", async () => {
-      const { id, key } = await mint({}, stranger.key);
-      const answer = await revoke(id);
-      expectError(answer, { status: 404, code: "not_found" });
-      expectStatus("revokeKey", 404, answer);
+    test("returns 404 for a key of another account", async () => {
+      const { id, key } = await mint({}, otherAccount.key);
+      const response = await revoke(id);
+      expectError(response, { status: 404, code: "not_found" });
+      expectStatus("revokeKey", 404, response);
       expect(await works(key)).toBe(200);
     });
   });
 
   describe("expiry", () => {
-    test("a key works until its expires_at and not a millisecond longer", async () => {
+    test("rejects a key from expires_at on", async () => {
       const { key } = await mint({ expires_at: new Date(clock.now() + MINUTE_MS).toISOString() });
       clock.advance(MINUTE_MS - 1);
       expect([await works(key), (await chat(gateway, key)).status]).toEqual([200, 200]);
@@ -448,12 +452,12 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       clock.advance(-MINUTE_MS);
     });
 
-    test("an expiry in any zone is the same instant", async () => {
+    test("accepts timestamps of any time zone", async () => {
       const { body } = await mint({ expires_at: "2027-01-31T02:00:00+02:00" });
       expect(body["expires_at"]).toBe("2027-01-31T00:00:00.000Z");
     });
 
-    test("a later expires_at brings an expired key back, and none makes it last", async () => {
+    test("reactivates an expired key with a later expires_at or none", async () => {
       const { id, key } = await mint({
         expires_at: new Date(clock.now() + SECOND_MS).toISOString(),
       });
@@ -466,7 +470,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
   });
 
   describe("limits", () => {
-    test("a key spends up to its limit_usd and no more; the account's other keys go on", async () => {
+    test("stop a key at limit_usd, but not other keys of the account", async () => {
       const owner = await registerAccount(gateway);
       const { id, key } = await mint({ limit_usd: 0.0005 }, owner.key);
       let refused: ApiResponse | undefined;
@@ -485,7 +489,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect((await chat(gateway, owner.key)).status).toBe(200);
     });
 
-    test("spent_usd is the sum of what the key's calls cost", async () => {
+    test("compare with spent_usd, the sum of the key's calls", async () => {
       const { id, key } = await mint({ limit_usd: 1 });
       let sum = 0;
       for (const text of ["one", "two words", "three words here"]) {
@@ -519,7 +523,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       },
     );
 
-    test("a change of the window needs no look back: what was spent today counts by the month too", async () => {
+    test("count earlier spending after a change of the window", async () => {
       const { id, key } = await mint({ limit_usd: 1, limit_window: "day" });
       await chat(gateway, key);
       const byDay = (await call(gateway, `GET /v1/keys/${id}`, { key })).body["spent_usd"];
@@ -528,7 +532,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       expect((await change(id, { limit_window: null })).body["spent_usd"]).toBe(byDay);
     });
 
-    test("a raised limit counts at once", async () => {
+    test("apply immediately when raised", async () => {
       const { id, key } = await mint({ limit_usd: 0 });
       expect((await chat(gateway, key)).status).toBe(403);
       await change(id, { limit_usd: 1 });
@@ -536,8 +540,8 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     });
   });
 
-  describe("at rest", () => {
-    test("only a hash of a key is stored: an HMAC under a pepper, so the store alone cannot tell a key", async () => {
+  describe("storage", () => {
+    test("contains only an HMAC of a key under a pepper", async () => {
       const { id, key } = await mint();
       const row = await gateway.server.db.get("select * from api_key where id = ?", [id]);
       const stored = JSON.stringify(row, (_name, value: unknown) =>

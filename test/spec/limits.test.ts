@@ -17,15 +17,15 @@ import {
   expectError,
 } from "./api-client.ts";
 
-/** Twenty minutes before the hour, and fourteen hours and a half before midnight. */
+/** 20 minutes before the next hour and 14:20 hours before midnight UTC. */
 const START = Date.UTC(2026, 10, 18, 9, 40);
 
 function retryAfter({ headers }: ApiResponse): number {
   return Number(headers.get("retry-after"));
 }
 
-describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
-  test("starting credit of an agent-created account: 0.05 USD (50000 credits)", async () => {
+describe.each(STORE_KINDS)("limits on %s", (store) => {
+  test("an agent-created account has 50000 starting credits", async () => {
     const gateway = await startGateway({ store });
     const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
     expect(valueAt(body, "balance")).toMatchObject({ credits: 50_000, usd: 0.05 });
@@ -52,7 +52,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
       return found;
     };
 
-    test("one IPv4 address creates as many as the limit says, then gets 429 until the hour is over", async () => {
+    test("are limited per IPv4 address and hour", async () => {
       expect(await statuses(Array.from({ length: 3 }, () => "192.0.2.1"))).toEqual([201, 201, 201]);
       const refused = await from("192.0.2.1");
       expectStatus("createAccount", 429, refused);
@@ -65,13 +65,13 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
       clock.advance(-20 * MINUTE_MS);
     });
 
-    test("a neighbour is not refused, until the wider network /24 has made four times as many", async () => {
+    test("are limited per IPv4 /24 to four times as many", async () => {
       const hosts = Array.from({ length: 13 }, (_, host) => `198.51.100.${host + 1}`);
       expect(await statuses(hosts)).toEqual([...Array.from({ length: 12 }, () => 201), 429]);
       expect(await statuses(["198.51.101.1"])).toEqual([201]);
     });
 
-    test("IPv6 counts by the /64, however an address is written", async () => {
+    test("are limited per IPv6 /64, in any notation", async () => {
       expect(
         await statuses([
           "2001:db8:0:1::1",
@@ -83,19 +83,19 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
       expect(await statuses(["2001:db8:0:2::1"])).toEqual([201]);
     });
 
-    test("and by the /48, four times as many", async () => {
+    test("are limited per IPv6 /48 to four times as many", async () => {
       const subnets = Array.from({ length: 13 }, (_, subnet) => `2001:db8:9:${subnet}::1`);
       expect(await statuses(subnets)).toEqual([...Array.from({ length: 12 }, () => 201), 429]);
       expect(await statuses(["2001:db8:a::1"])).toEqual([201]);
     });
 
-    test("an IPv4 address that is written as IPv6 is the same network", async () => {
+    test("count IPv4-mapped IPv6 addresses as IPv4", async () => {
       expect(
         await statuses(["::ffff:203.0.113.9", "::ffff:cb00:7109", "203.0.113.9", "203.0.113.9"]),
       ).toEqual([201, 201, 201, 429]);
     });
 
-    test("an address with a port, as some proxies write it, is that address", async () => {
+    test("ignore ports in x-forwarded-for", async () => {
       expect(
         await statuses([
           "203.0.113.77:4711",
@@ -114,7 +114,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
       ).toEqual([201, 201, 201, 429]);
     });
 
-    test("what a client writes into x-forwarded-for itself counts for nothing: the last hop that is not trusted does", async () => {
+    test("count by the last untrusted hop of x-forwarded-for", async () => {
       expect(
         await statuses(
           Array.from({ length: 4 }, (_, place) => `6.6.6.${place}, 203.0.113.140, 10.0.0.7`),
@@ -122,21 +122,21 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
       ).toEqual([201, 201, 201, 429]);
     });
 
-    test("nonsense in x-forwarded-for counts for the proxy that passed it on", async () => {
+    test("count by the proxy if x-forwarded-for is invalid", async () => {
       const nonsense = ["unknown", "", "1.2.3", "<script>", ", ,", "999.1.1.1"];
       const found = await statuses(nonsense);
       expect(found.filter((status) => status === 201).length).toBe(3);
       expect(found.at(-1)).toBe(429);
     });
 
-    test("at once from one address, no more than the limit get in", async () => {
-      const answers = await Promise.all(Array.from({ length: 12 }, () => from("192.0.2.200")));
-      const got = answers.map(({ status }) => status);
+    test("are limited under concurrency", async () => {
+      const responses = await Promise.all(Array.from({ length: 12 }, () => from("192.0.2.200")));
+      const got = responses.map(({ status }) => status);
       expect(got.filter((status) => status === 201).length).toBe(3);
       expect(got.filter((status) => status === 429).length).toBe(9);
     });
 
-    test("a repeated request with the same idempotency key counts once", async () => {
+    test("count a repeated Idempotency-Key once", async () => {
       const headers = {
         "x-forwarded-for": "192.0.2.210",
         "idempotency-key": "the-same-key-each-time",
@@ -145,7 +145,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
         expect((await call(gateway, "POST /v1/accounts", { body: {}, headers })).status).toBe(201);
     });
 
-    test("an account's key is not limited by where it calls from", async () => {
+    test("do not limit calls with a key", async () => {
       const { body } = await from("192.0.2.220");
       const headers = { "x-forwarded-for": "192.0.2.1" };
       const read = await call(gateway, "GET /v1/account", {
@@ -156,7 +156,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     });
   });
 
-  test("without a trusted proxy, x-forwarded-for is not believed", async () => {
+  test("x-forwarded-for is ignored without a trusted proxy", async () => {
     const gateway = await startGateway({ store, env: { POSTERN_ACCOUNTS_PER_HOUR: "2" } });
     const found: number[] = [];
     for (const address of ["192.0.2.1", "192.0.2.2", "192.0.2.3"]) {
@@ -167,7 +167,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     await gateway.stop();
   });
 
-  test("the operator's daily grant budget: when it is given away, 429 until midnight UTC, for every network", async () => {
+  test("the daily grant budget stops account creation until midnight UTC", async () => {
     const clock = createFakeClock(START);
     const gateway = await startGateway({
       store,
@@ -205,7 +205,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     const ask = (account: TestAccount): Promise<ApiResponse> =>
       call(gateway, "GET /v1/account", { key: account.key });
 
-    test("a key may burst ten seconds' worth, then gets 429 with retry-after, and goes on after it", async () => {
+    test("allow a burst of ten seconds' worth, then return 429 with retry-after", async () => {
       const account = await registerAccount(gateway);
       const found = await Promise.all(Array.from({ length: 14 }, () => ask(account)));
       expect(found.filter(({ status }) => status === 200).length).toBe(10);
@@ -218,46 +218,46 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
       expect((await ask(account)).status).toBe(429);
     });
 
-    test("every endpoint that takes a key promises it and keeps to it", async () => {
+    test("apply to every endpoint with an API key", async () => {
       const account = await registerAccount(gateway);
       for (let calls = 0; calls < 30; calls++) await ask(account);
       for (const route of gateway.server.routes) {
         if (route.auth !== "key" || route.recheckedByHold === true) continue;
         const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
         const sent = route.method === "GET" ? {} : { body: {} };
-        const answer = await call(gateway, `${route.method} ${path}`, {
+        const response = await call(gateway, `${route.method} ${path}`, {
           key: account.key,
           ...sent,
         });
-        expectStatus(route.id, 429, answer);
-        expect(retryAfter(answer)).toBeGreaterThanOrEqual(1);
+        expectStatus(route.id, 429, response);
+        expect(retryAfter(response)).toBeGreaterThanOrEqual(1);
       }
     });
 
-    test("model calls count as well", async () => {
+    test("apply to model calls", async () => {
       const account = await registerAccount(gateway);
       const found: ApiResponse[] = [];
       for (let calls = 0; calls < 14; calls++) found.push(await chat(gateway, account.key));
       const refused = found.filter(({ status }) => status === 429);
       expect(refused.length).toBeGreaterThan(0);
       expect(found.slice(0, 10).every(({ status }) => status === 200)).toBe(true);
-      for (const answer of refused) expect(retryAfter(answer)).toBeGreaterThanOrEqual(1);
+      for (const response of refused) expect(retryAfter(response)).toBeGreaterThanOrEqual(1);
     });
 
-    test("one key's haste is not another's, even of the same account", async () => {
+    test("are separate per key", async () => {
       const [hasty, calm] = [await registerAccount(gateway), await registerAccount(gateway)];
       for (let calls = 0; calls < 12; calls++) await ask(hasty);
       expect((await ask(hasty)).status).toBe(429);
       expect((await ask(calm)).status).toBe(200);
     });
 
-    test("endpoints that need no key are not counted", async () => {
+    test("do not apply to endpoints without a key", async () => {
       for (let calls = 0; calls < 40; calls++)
         expect((await call(gateway, "GET /healthz")).status).toBe(200);
     });
   });
 
-  test("model calls that a key has open at once are limited: 429 with retry-after", async () => {
+  test("concurrent model calls of a key are limited with 429 and retry-after", async () => {
     const gateway = await startGateway({ store, env: { POSTERN_OPEN_CALLS_PER_KEY: "2" } });
     const account = await registerAccount(gateway);
     const slow = { messages: [{ role: "user", content: "[[sim: latency=500]] hello" }] };
@@ -266,8 +266,8 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     );
     const got = found.map(({ status }) => status).toSorted((a, b) => a - b);
     expect(got).toEqual([200, 200, 429, 429, 429]);
-    for (const answer of found)
-      if (answer.status === 429) expect(retryAfter(answer)).toBeGreaterThanOrEqual(1);
+    for (const response of found)
+      if (response.status === 429) expect(retryAfter(response)).toBeGreaterThanOrEqual(1);
     expect((await chat(gateway, account.key)).status).toBe(200);
     await gateway.stop();
   });

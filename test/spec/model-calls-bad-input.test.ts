@@ -75,28 +75,28 @@ const MALFORMED: readonly MalformedRequest[] = [
     '{"a":01}',
   ].map((text) => ({ what: `malformed JSON ${JSON.stringify(text)}`, body: () => text })),
   ...["[]", "null", "3", '"text"', "true", ""].map((text) => ({
-    what: `no object but ${text || "nothing"}`,
+    what: `${text || "nothing"} instead of an object`,
     body: () => text,
   })),
   {
-    what: "a model that is given twice",
+    what: "a duplicate model",
     body: (api) => validRequest(api).replace("{", '{"model":"sim/reason",'),
     param: "model",
   },
   {
-    what: "a member that is given twice with an escape",
+    what: "a duplicate member with an escape",
     body: (api) => validRequest(api).replace("{", '{"\\u006dodel":"sim/reason",'),
     param: "model",
   },
   {
-    what: "nesting without reason",
+    what: "deep nesting",
     body: (api) =>
       validRequest(api, { metadata: "@" }).replace(
         '"@"',
         `${'{"a":'.repeat(500)}1${"}".repeat(500)}`,
       ),
   },
-  { what: "brackets of a megabyte", body: () => "[".repeat(1_000_000) },
+  { what: "a megabyte of brackets", body: () => "[".repeat(1_000_000) },
   {
     what: "invalid UTF-8",
     body: (api) =>
@@ -126,7 +126,7 @@ const MALFORMED: readonly MalformedRequest[] = [
   },
   { what: "an empty model", body: (api) => validRequest(api, { model: "" }), param: "model" },
   {
-    what: "a model as long as a book",
+    what: "a very long model",
     body: (api) => validRequest(api, { model: "m".repeat(100_000) }),
     param: "model",
   },
@@ -136,7 +136,7 @@ const MALFORMED: readonly MalformedRequest[] = [
     param: "model",
   },
   {
-    what: "a model that is not there",
+    what: "an unknown model",
     body: (api) => validRequest(api, { model: "sim/ecko" }),
     status: 404,
     param: "model",
@@ -147,16 +147,16 @@ const MALFORMED: readonly MalformedRequest[] = [
     status: 404,
   },
   {
-    what: "a model named like a property of every object",
+    what: "a model named constructor",
     body: (api) => validRequest(api, { model: "__proto__/constructor" }),
     status: 404,
   },
 ];
 
 for (const [path, api] of Object.entries(ENDPOINTS)) {
-  describe(`bad input on ${path}`, () => {
+  describe(`invalid input on ${path}`, () => {
     test.each(MALFORMED.map((bad) => ({ bad, what: bad.what })))(
-      "$what is refused in the caller's own envelope",
+      "$what is a 400 in the format of the API",
       async ({ bad }) => {
         const response = await send(path, bad.body(api), bad.headers);
         const text = await response.text();
@@ -172,7 +172,7 @@ for (const [path, api] of Object.entries(ENDPOINTS)) {
       },
     );
 
-    test("a body above 32 MiB is refused with 413, announced or not", async () => {
+    test("a body above 32 MiB is a 413, with content-length and chunked", async () => {
       const large = Buffer.alloc(32 * 1_048_576 + 1, 32);
       const announced = await send(path, large).catch(() => undefined);
       if (announced !== undefined) {
@@ -191,7 +191,7 @@ for (const [path, api] of Object.entries(ENDPOINTS)) {
       if (counted !== undefined) expect(counted.status).toBe(413);
     });
 
-    test("no key, a wrong key and a half key are 401 with a challenge", async () => {
+    test("a missing, unknown or incomplete key is a 401 with www-authenticate", async () => {
       for (const authorization of [
         "",
         `Bearer ${account.key}x`,
@@ -212,7 +212,7 @@ for (const [path, api] of Object.entries(ENDPOINTS)) {
   });
 }
 
-/** Fields that decide what a call costs, with what they may not be. */
+/** Fields that determine the cost of a call, with invalid values. */
 const FIELDS: readonly (readonly [api: Api, field: string, values: readonly unknown[]])[] = [
   ["chat", "max_tokens", [0, -1, 1.5, 1e300, "10", true, {}, 100_000_001]],
   ["chat", "max_completion_tokens", [0, -1, "10", []]],
@@ -234,7 +234,7 @@ const FIELDS: readonly (readonly [api: Api, field: string, values: readonly unkn
   ["embeddings", "input", [undefined, 7, {}, ""]],
 ];
 
-describe("fields that decide what a call costs", () => {
+describe("fields that determine the cost", () => {
   test.each(FIELDS.map(([api, field, values]) => ({ api, field, values })))(
     "$field of $api is refused where it is wrong, and named",
     async ({ api, field, values }) => {
@@ -250,8 +250,8 @@ describe("fields that decide what a call costs", () => {
   );
 });
 
-describe("a model that cannot be called this way", () => {
-  test("is a 404 that says where the models are listed, where it is not there", async () => {
+describe("a model that cannot be called", () => {
+  test("is a 404 that links to the list of models if it does not exist", async () => {
     const error = errorOf(
       await (await send(PATHS.chat, validRequest("chat", { model: "sim/ecco" }))).json(),
     );
@@ -260,7 +260,7 @@ describe("a model that cannot be called this way", () => {
     expect(error["next"]).toMatchObject([{ method: "GET", url: "/v1/models" }]);
   });
 
-  test("is a 400 that says how long an id may be, where it is longer", async () => {
+  test("is a 400 if its id is too long", async () => {
     const response = await send(PATHS.chat, validRequest("chat", { model: "m".repeat(3_000) }));
     expect(response.status).toBe(400);
     const error = errorOf(await response.json());
@@ -268,7 +268,7 @@ describe("a model that cannot be called this way", () => {
     expect(String(error["message"])).toContain("256 characters");
   });
 
-  test("is a 400 that names the right endpoint, where it embeds, or does not", async () => {
+  test("is a 400 that names the right endpoint for embeddings", async () => {
     const chat = errorOf(
       await (await send(PATHS.chat, validRequest("chat", { model: "sim/embed" }))).json(),
     );
@@ -278,7 +278,7 @@ describe("a model that cannot be called this way", () => {
     expect(String(errorOf(await embed.json())["message"])).toContain("POST /v1/chat/completions");
   });
 
-  test("is a 503 that says so, where the gateway has no account at its provider", async () => {
+  test("is a 503 if the gateway has no account at its provider", async () => {
     const response = await send(PATHS.chat, validRequest("chat", { model: "openai/gpt-5-mini" }));
     expect(response.status).toBe(503);
     expect(errorOf(await response.json())).toMatchObject({
@@ -287,19 +287,19 @@ describe("a model that cannot be called this way", () => {
     });
   });
 
-  test("is a 503 that names every provider that a bare name stands for, and whose key can be brought", async () => {
-    const told = async (model: string): Promise<string> => {
+  test("is a 503 that names all providers of a bare model name", async () => {
+    const messageFor = async (model: string): Promise<string> => {
       const response = await send(PATHS.chat, validRequest("chat", { model }));
       expect(response.status).toBe(503);
       return String(errorOf(await response.json())["message"]);
     };
-    expect(await told("gpt-5.4")).toBe(
+    expect(await messageFor("gpt-5.4")).toBe(
       "This gateway has no account at openai, azure, openrouter or bedrock. Use another model, or add your own key for openai, openrouter or bedrock with POST /v1/provider-keys.",
     );
-    expect(await told("azure/gpt-5.4")).toBe(
+    expect(await messageFor("azure/gpt-5.4")).toBe(
       "This gateway has no account at azure. Use another model.",
     );
-    // The caller chose it: nothing of the gateway failed.
+    // Not logged as a failure of the gateway.
     const failures = gateway.logLines.filter((line) => line.includes('"level":"error"'));
     expect(failures.join()).not.toContain("provider_not_configured");
   });

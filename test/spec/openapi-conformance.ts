@@ -1,4 +1,4 @@
-// Holds answers against the description that the gateway gives of itself.
+// Validates responses against /openapi.json of the gateway.
 
 import { expect } from "bun:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -6,16 +6,13 @@ import type { Gateway } from "../support/gateway.ts";
 import { type ApiResponse, valueAt, call, type Json } from "./api-client.ts";
 
 export interface ApiDescription {
-  /**
-   * Fails where an answer has a status, a body, a type or a header of its own that the description does not promise for
-   * this operation.
-   */
-  readonly expectDocumented: (method: string, path: string, answer: ApiResponse) => void;
-  /** The names of an operation's parameters in a place. */
+  /** Fails if the response has a status, body, content type or header that is not documented for the operation. */
+  readonly expectDocumented: (method: string, path: string, response: ApiResponse) => void;
+  /** The names of an operation's parameters in path, query or header. */
   readonly parametersOf: (method: string, path: string, place: string) => readonly unknown[];
 }
 
-/** What every HTTP server may say, and needs no description. */
+/** Standard HTTP headers, which are not documented. */
 const STANDARD_HEADERS =
   /^(access-control-.*|cache-control|connection|content-(length|type)|date|etag|keep-alive|pragma|transfer-encoding|vary|x-(accel-buffering|content-type-options))$/;
 
@@ -25,42 +22,44 @@ export async function readApiDescription(gateway: Pick<Gateway, "url">): Promise
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   ajv.addSchema(document, "openapi");
   return {
-    expectDocumented: (method, path, answer) => {
-      const { status } = answer;
+    expectDocumented: (method, path, response) => {
+      const { status } = response;
       const verb = method.toLowerCase();
       const direct = valueAt(paths[path], `${verb}.responses.${status}`);
-      expect({ method, path, status, isPromised: direct !== undefined }).toEqual({
+      expect({ method, path, status, isDocumented: direct !== undefined }).toEqual({
         method,
         path,
         status,
-        isPromised: true,
+        isDocumented: true,
       });
       const shared = valueAt(direct, "$ref");
       const place =
         typeof shared === "string"
           ? shared.slice(2).split("/")
           : ["paths", path, verb, "responses", String(status)];
-      const response = place.reduce<unknown>((inner, name) => (inner as Json)[name], document);
-      expectHeaders(`${method} ${path} ${status}`, response, answer);
-      expectBody(ajv, place, response, answer);
+      const described = place.reduce<unknown>((inner, name) => (inner as Json)[name], document);
+      expectHeaders(`${method} ${path} ${status}`, described, response);
+      expectBody(ajv, place, described, response);
     },
     parametersOf: (method, path, place) => {
       const found = valueAt(paths[path], `${method.toLowerCase()}.parameters`) ?? [];
       return (found as readonly Json[])
-        .filter((one) => one["in"] === place)
-        .map((one) => one["name"]);
+        .filter((parameter) => parameter["in"] === place)
+        .map((parameter) => parameter["name"]);
     },
   };
 }
 
-function expectHeaders(what: string, response: unknown, { headers }: ApiResponse): void {
-  const told = Object.keys(valueAt(response, "headers") ?? {});
-  const isTold = (name: string): boolean =>
-    told.some((one) => (one.endsWith("*") ? name.startsWith(one.slice(0, -1)) : one === name));
-  const untold = [...headers.keys()].filter(
-    (name) => !STANDARD_HEADERS.test(name) && !isTold(name),
+function expectHeaders(operation: string, described: unknown, { headers }: ApiResponse): void {
+  const documented = Object.keys(valueAt(described, "headers") ?? {});
+  const isDocumented = (name: string): boolean =>
+    documented.some((pattern) =>
+      pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : pattern === name,
+    );
+  const undocumented = [...headers.keys()].filter(
+    (name) => !STANDARD_HEADERS.test(name) && !isDocumented(name),
   );
-  expect({ what, untold }).toEqual({ what, untold: [] });
+  expect({ operation, undocumented }).toEqual({ operation, undocumented: [] });
   const wait = headers.get("retry-after");
   if (wait !== null) expect(wait).toMatch(/^[1-9]\d*$/);
 }
@@ -68,10 +67,10 @@ function expectHeaders(what: string, response: unknown, { headers }: ApiResponse
 function expectBody(
   ajv: Ajv2020,
   place: readonly string[],
-  response: unknown,
+  described: unknown,
   { headers, body, text }: ApiResponse,
 ): void {
-  const content = (valueAt(response, "content") ?? {}) as Json;
+  const content = (valueAt(described, "content") ?? {}) as Json;
   const type = headers.get("content-type")?.split(";")[0] ?? "";
   if (text === "") return;
   const where = place.join(" ");

@@ -20,7 +20,7 @@ import {
 
 const KEYS = 45;
 
-describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
+describe.each(STORE_KINDS)("pagination on %s", (store) => {
   const clock = createFakeClock();
   let gateway: Gateway;
   let account: TestAccount;
@@ -33,7 +33,7 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
     const first = await call(gateway, "GET /v1/keys", { key: account.key });
     ids.push(textAt(first.body, "data.0.id"));
     for (let made = 1; made < KEYS; made++) {
-      // Several are made in the same millisecond.
+      // Some are created in the same millisecond.
       if (made % 3 === 0) clock.advance(1);
       const { body } = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
       ids.push(textAt(body, "id"));
@@ -64,25 +64,25 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
     }
   }
 
-  test("a page has 20 records unless told otherwise, and says whether there are more", async () => {
+  test("returns 20 records by default, with has_more", async () => {
     const { body } = await list("");
     expect(listAt(body, "data").length).toBe(20);
     expect(body).toMatchObject({ object: "list", has_more: true, next_cursor: ids[19] });
   });
 
   test.each([1, 2, 7, 20, 44, 45, 46, 100])(
-    "pages of %i, one after the other, are the whole list, newest first",
+    "returns the complete list in pages of %i, newest first",
     async (limit) => {
       expect(await walk(limit)).toEqual(ids);
     },
   );
 
-  test("the last page says that there is no more, also where it is full", async () => {
+  test("returns has_more false on a full last page", async () => {
     const { body } = await list(`?limit=${KEYS}`);
     expect(body).toMatchObject({ has_more: false, next_cursor: null });
   });
 
-  test("records that come in between are not shown, and none is shown twice or left out", async () => {
+  test("is not affected by records created in between", async () => {
     const before = [...ids];
     const found = await walk(10, async () => {
       clock.advance(1);
@@ -92,14 +92,14 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
     expect(found).toEqual(before);
   });
 
-  test("a cursor is still good when its record is revoked", async () => {
+  test("accepts the cursor of a revoked record", async () => {
     const page = await list("?limit=5");
     const next = textAt(page.body, "next_cursor");
     await call(gateway, `DELETE /v1/keys/${next}`, { key: account.key });
     expect(idsOf(await list(`?limit=5&cursor=${next}`))).toEqual(ids.slice(5, 10));
   });
 
-  test("limit is 1 to 100", async () => {
+  test("accepts a limit of 1 to 100", async () => {
     for (const limit of [
       "0",
       "101",
@@ -119,13 +119,13 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
       "1,2",
       "[]",
     ]) {
-      const answer = await list(`?limit=${limit}`);
-      expectError(answer, { status: 400, code: "invalid_request", param: "limit" });
-      expectStatus("listKeys", 400, answer);
+      const response = await list(`?limit=${limit}`);
+      expectError(response, { status: 400, code: "invalid_request", param: "limit" });
+      expectStatus("listKeys", 400, response);
     }
   });
 
-  test("a cursor that is none is a 400 that names it", async () => {
+  test("rejects an invalid cursor and names it", async () => {
     for (const cursor of ["x", "", "key_", "0", ids[0]?.toUpperCase(), `${ids[0]}x`, "' or 1=1"])
       expectError(await list(`?cursor=${cursor}`), {
         status: 400,
@@ -134,7 +134,7 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
       });
   });
 
-  test("a cursor of another list is a 400, and not an empty page", async () => {
+  test("rejects the cursor of another list", async () => {
     const other = `req_${(ids[0] ?? "").slice(4)}`;
     expectError(await list(`?cursor=${other}`), {
       status: 400,
@@ -156,27 +156,29 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
       });
   });
 
-  test("a cursor opens nobody else's list", async () => {
-    const stranger = await registerAccount(gateway);
-    const { body } = await call(gateway, `GET /v1/keys?cursor=${ids[0]}`, { key: stranger.key });
+  test("lists only own records with a cursor of another account", async () => {
+    const otherAccount = await registerAccount(gateway);
+    const { body } = await call(gateway, `GET /v1/keys?cursor=${ids[0]}`, {
+      key: otherAccount.key,
+    });
     expect(listAt(body, "data").map(({ id }) => id)).not.toContain(ids[1]);
   });
 
-  test("a repeated and an unknown query parameter are a 400", async () => {
+  test("rejects repeated and unknown query parameters", async () => {
     for (const query of ["?limit=1&limit=2", "?page=2", "?Limit=2", "?limit=1&__proto__=2"])
       expectError(await list(query), { status: 400, code: "invalid_request" });
   });
 
-  test("the usage ledger is paged the same way, and its CSV goes on at x-next-cursor", async () => {
+  test("works for usage records, and for CSV with x-next-cursor", async () => {
     for (let made = 0; made < 5; made++) {
       clock.advance(1);
       await chat(gateway, account.key);
     }
-    const whole = idsOf(await list("", "/v1/usage"));
-    expect(whole.length).toBe(5);
+    const all = idsOf(await list("", "/v1/usage"));
+    expect(all.length).toBe(5);
     const first = await list("?limit=2", "/v1/usage");
     const next = textAt(first.body, "next_cursor");
-    expect(idsOf(await list(`?limit=3&cursor=${next}`, "/v1/usage"))).toEqual(whole.slice(2));
+    expect(idsOf(await list(`?limit=3&cursor=${next}`, "/v1/usage"))).toEqual(all.slice(2));
     const csv = await call(gateway, `GET /v1/usage?cursor=${next}`, {
       key: account.key,
       headers: { accept: "text/csv" },
@@ -187,17 +189,17 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
         .split("\r\n")
         .slice(1)
         .map((line) => line.split(",")[0]),
-    ).toEqual(whole.slice(2));
+    ).toEqual(all.slice(2));
     expect(csv.headers.get("x-next-cursor")).toBeNull();
   });
 
-  test("a CSV has as many records as `limit` says, and goes on after them", async () => {
-    const whole = idsOf(await list("", "/v1/usage"));
+  test("limits CSV to `limit` records per page", async () => {
+    const all = idsOf(await list("", "/v1/usage"));
     const csv = await call(gateway, "GET /v1/usage?limit=2", {
       key: account.key,
       headers: { accept: "text/csv" },
     });
     expect(csv.text.trim().split("\r\n").length).toBe(3);
-    expect(csv.headers.get("x-next-cursor")).toBe(whole[1] ?? "");
+    expect(csv.headers.get("x-next-cursor")).toBe(all[1] ?? "");
   });
 });

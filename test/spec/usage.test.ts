@@ -46,12 +46,12 @@ const FIELDS = [
   "first_token_ms",
 ];
 
-describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) => {
+describe.each(STORE_KINDS)("usage records on %s", (store) => {
   const clock = createFakeClock(START);
   let gateway: Gateway;
   let account: TestAccount;
   let second: { readonly id: string; readonly key: string };
-  /** Every call that was made, oldest first. */
+  /** All calls, oldest first. */
   const made: { readonly id: string; readonly cost: number }[] = [];
 
   async function make(sent: Promise<ApiResponse>): Promise<void> {
@@ -103,21 +103,21 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
   afterAll(() => gateway.stop());
 
   describe("GET /v1/usage", () => {
-    test("has one record for each call, newest first, whose id is the call's x-request-id", async () => {
-      const answer = await usage();
-      expectStatus("listUsage", 200, answer);
-      expect(answer.body).toMatchObject({ object: "list", has_more: false, next_cursor: null });
-      expect(listAt(answer.body, "data").map(({ id }) => id)).toEqual(
+    test("lists one record per call, newest first, with the call's x-request-id", async () => {
+      const response = await usage();
+      expectStatus("listUsage", 200, response);
+      expect(response.body).toMatchObject({ object: "list", has_more: false, next_cursor: null });
+      expect(listAt(response.body, "data").map(({ id }) => id)).toEqual(
         made.map(({ id }) => id).toReversed(),
       );
     });
 
-    test("every record has the same fields", async () => {
+    test("returns the same fields in every record", async () => {
       for (const record of listAt((await usage()).body, "data"))
         expect(Object.keys(record)).toEqual(FIELDS);
     });
 
-    test("the cost of each record is what the call itself said it cost", async () => {
+    test("returns the same cost as the call", async () => {
       const costs = listAt((await usage()).body, "data").map(({ id, cost_usd: cost }) => ({
         id: String(id),
         cost: Math.round(Number(cost) * NANO),
@@ -125,7 +125,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
       expect(costs).toEqual(made.toReversed());
     });
 
-    test("the cost can be worked out again from the record alone: Σ count × usd, rounded up once", async () => {
+    test("returns a cost that equals the sum of count × price, rounded up once", async () => {
       for (const record of listAt((await usage()).body, "data")) {
         const lines = listAt(record, "price");
         expect(lines.length).toBeGreaterThan(0);
@@ -137,13 +137,13 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
       }
     });
 
-    test("the balance is the starting credit less the sum of all costs", async () => {
+    test("sums up to the change of the balance", async () => {
       const { body } = await call(gateway, "GET /v1/account", { key: account.key });
       const spent = made.reduce((sum, { cost }) => sum + cost, 0);
       expect(valueAt(body, "balance.credits")).toBe(Math.floor((50_000_000 - spent) / 1_000));
     });
 
-    test("a record says which key, model, provider and API, whether streamed, how it ended and how long it took", async () => {
+    test("returns key, model, provider, API, stream, outcome and latency", async () => {
       const [embeddings, tiny, responses, message, streamed, plain] = listAt(
         (await usage()).body,
         "data",
@@ -167,7 +167,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
       expect(embeddings).toMatchObject({ api: "embeddings", model: "sim/embed" });
     });
 
-    test("token counts are whole; reasoning is part of the output, cached is part of the input", async () => {
+    test("counts reasoning tokens as output and cached tokens as input", async () => {
       for (const record of listAt((await usage()).body, "data")) {
         const tokens = record["usage"] as Readonly<Record<string, number>>;
         for (const count of Object.values(tokens)) expect(Number.isInteger(count)).toBe(true);
@@ -178,17 +178,17 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
       expect(Number(valueAt(reasoned, "usage.reasoning_tokens"))).toBeGreaterThan(0);
     });
 
-    test("a call that was refused before it was sent to a provider has no record", async () => {
+    test("has no record of calls rejected before the provider", async () => {
       const before = listAt((await usage()).body, "data").length;
       await chat(gateway, account.key, { model: "no/such" });
       await chat(gateway, account.key, { messages: "wrong" });
       expect(listAt((await usage()).body, "data").length).toBe(before);
     });
 
-    test("every key of the account sees all of the account's calls, and nobody else does", async () => {
+    test("lists the calls of all keys of the account only", async () => {
       expect((await usage("", second.key)).body).toEqual((await usage()).body);
-      const stranger = await registerAccount(gateway);
-      expect(listAt((await usage("", stranger.key)).body, "data")).toEqual([]);
+      const otherAccount = await registerAccount(gateway);
+      expect(listAt((await usage("", otherAccount.key)).body, "data")).toEqual([]);
     });
 
     describe("filters", () => {
@@ -203,7 +203,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         expect(await count(`?model=sim/echo&key_id=${second.id}`)).toBe(0);
       });
 
-      test("from is included and to is not", async () => {
+      test("include from and exclude to", async () => {
         expect(await count("?from=2026-11-18T10:30:00Z")).toBe(5);
         expect(await count("?from=2026-11-18T10:30:00.001Z")).toBe(4);
         expect(await count("?to=2026-11-18T10:30:00Z")).toBe(1);
@@ -213,7 +213,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         expect(await count("?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z")).toBe(0);
       });
 
-      test("what is no filter, and a filter that is not valid, are a 400 that names it", async () => {
+      test("reject unknown and invalid filters and name them", async () => {
         for (const [query, param] of [
           ["?from=yesterday", "from"],
           ["?to=2026-11-18", "to"],
@@ -225,18 +225,18 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
           ["?__proto__=x", "__proto__"],
           ["?model=a%00b", null],
         ] as const) {
-          const answer = await usage(query);
-          expectError(answer, { status: 400, code: "invalid_request", param });
-          expectStatus("listUsage", 400, answer);
+          const response = await usage(query);
+          expectError(response, { status: 400, code: "invalid_request", param });
+          expectStatus("listUsage", 400, response);
         }
       });
     });
 
     describe("as CSV", () => {
-      test("accept: text/csv gives a table with a line for each record", async () => {
-        const answer = await usage("", account.key, { accept: "text/csv" });
-        expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
-        const lines = answer.text.split("\r\n");
+      test("returns a line per record", async () => {
+        const response = await usage("", account.key, { accept: "text/csv" });
+        expect(response.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+        const lines = response.text.split("\r\n");
         expect(lines[0]).toStartWith("id,created_at,key_id,model,provider,api,stream,outcome");
         expect(lines.at(-1)).toBe("");
         expect(lines.slice(1, -1).map((line) => line.split(",")[0])).toEqual(
@@ -244,9 +244,9 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         );
       });
 
-      test("takes the same filters, and answers errors as JSON", async () => {
-        const answer = await usage(`?key_id=${second.id}`, account.key, { accept: "text/csv" });
-        expect(answer.text.split("\r\n").length).toBe(3);
+      test("accepts the same filters and returns errors as JSON", async () => {
+        const response = await usage(`?key_id=${second.id}`, account.key, { accept: "text/csv" });
+        expect(response.text.split("\r\n").length).toBe(3);
         const bad = await usage("?from=never", account.key, { accept: "text/csv" });
         expectError(bad, { status: 400, code: "invalid_request", param: "from" });
       });
@@ -254,21 +254,21 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
   });
 
   describe("GET /v1/usage/{id}", () => {
-    test("reads the record of one call", async () => {
-      const answer = await call(gateway, `GET /v1/usage/${made[0]?.id}`, { key: account.key });
-      expectStatus("getUsage", 200, answer);
+    test("returns the record of a call", async () => {
+      const response = await call(gateway, `GET /v1/usage/${made[0]?.id}`, { key: account.key });
+      expectStatus("getUsage", 200, response);
       const [oldest] = listAt((await usage()).body, "data").toReversed();
-      expect(answer.body).toEqual(oldest ?? {});
+      expect(response.body).toEqual(oldest ?? {});
     });
 
-    test("someone else's record, and one that never was, are the same 404", async () => {
-      const stranger = await registerAccount(gateway);
-      const theirs = await call(gateway, `GET /v1/usage/${made[0]?.id}`, { key: stranger.key });
+    test("returns the same 404 for a record of another account as for an unknown one", async () => {
+      const otherAccount = await registerAccount(gateway);
+      const theirs = await call(gateway, `GET /v1/usage/${made[0]?.id}`, { key: otherAccount.key });
       expectStatus("getUsage", 404, theirs);
       expectError(theirs, { status: 404, code: "not_found", param: "id" });
-      const nobodys = await call(gateway, "GET /v1/usage/req_x", { key: stranger.key });
+      const nobodys = await call(gateway, "GET /v1/usage/req_x", { key: otherAccount.key });
       expect(valueAt(nobodys.body, "error.message")).toBe(valueAt(theirs.body, "error.message"));
-      const nul = await call(gateway, "GET /v1/usage/%00", { key: stranger.key });
+      const nul = await call(gateway, "GET /v1/usage/%00", { key: otherAccount.key });
       expectStatus("getUsage", 400, nul);
     });
   });
@@ -277,18 +277,18 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
     const summary = (query: string): Promise<ApiResponse> =>
       call(gateway, `GET /v1/usage/summary${query}`, { key: account.key });
 
-    test("sums calls, tokens and costs by day, newest first, unless told otherwise", async () => {
-      const answer = await summary("");
-      expectStatus("summarizeUsage", 200, answer);
-      const days = listAt(answer.body, "data");
+    test("sums calls, tokens and costs by day, newest first, by default", async () => {
+      const response = await summary("");
+      expectStatus("summarizeUsage", 200, response);
+      const days = listAt(response.body, "data");
       expect(days.map(({ day, calls }) => [day, calls])).toEqual([
         ["2026-11-19", 2],
         ["2026-11-18", 4],
       ]);
-      expect(await summary("?group_by=day")).toMatchObject({ body: answer.body });
+      expect(await summary("?group_by=day")).toMatchObject({ body: response.body });
     });
 
-    test.each(["day", "model", "key"])("grouped by %s it adds up to the list", async (by) => {
+    test.each(["day", "model", "key"])("adds up to the list when grouped by %s", async (by) => {
       const records = listAt((await usage()).body, "data");
       const name = by === "key" ? "key_id" : by;
       for (const group of listAt((await summary(`?group_by=${by}`)).body, "data")) {
@@ -304,7 +304,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
       }
     });
 
-    test("takes the list's filters", async () => {
+    test("accepts the filters of the list", async () => {
       const { body } = await summary(`?group_by=model&key_id=${second.id}`);
       expect(listAt(body, "data").map(({ model, calls }) => [model, calls])).toEqual([
         ["sim/tiny", 1],
@@ -314,8 +314,8 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
     test.each(["day", "model", "key"])(
       "grouped by %s it is paged like the other lists",
       async (by) => {
-        const whole = (await summary(`?group_by=${by}`)).body;
-        expect(whole).toMatchObject({ has_more: false, next_cursor: null });
+        const all = (await summary(`?group_by=${by}`)).body;
+        expect(all).toMatchObject({ has_more: false, next_cursor: null });
         const found: Json[] = [];
         let cursor = "";
         for (;;) {
@@ -327,11 +327,11 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
           cursor = `&cursor=${encodeURIComponent(next)}`;
         }
         expect(found.length).toBeGreaterThan(1);
-        expect(found).toEqual([...listAt(whole, "data")]);
+        expect(found).toEqual([...listAt(all, "data")]);
       },
     );
 
-    test("of more than a thousand groups none is left out without a word", async () => {
+    test("pages more than 1,000 groups", async () => {
       const many = await registerAccount(gateway);
       const records = Array.from({ length: 1_001 }, (_, place) => ({
         ...usageRecord({
@@ -354,7 +354,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
       expect(rest.body).toMatchObject({ has_more: false, next_cursor: null });
     });
 
-    test("another grouping, and a cursor that is none of it, are a 400", async () => {
+    test("rejects an unknown group_by and a cursor of another grouping", async () => {
       for (const query of [
         "?group_by=hour",
         "?group_by=",
@@ -366,9 +366,9 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         "?cursor=day:",
         "?group_by=day&group_by=key",
       ]) {
-        const answer = await summary(query);
-        expectError(answer, { status: 400, code: "invalid_request" });
-        expectStatus("summarizeUsage", 400, answer);
+        const response = await summary(query);
+        expectError(response, { status: 400, code: "invalid_request" });
+        expectStatus("summarizeUsage", 400, response);
       }
     });
   });
@@ -379,8 +379,8 @@ function groupOf(record: Json, by: string): unknown {
   return by === "key" ? record["key_id"] : record["model"];
 }
 
-/** US dollars as whole pico-USD. */
+/** US dollars in pico-USD. */
 function picoOf(usd: string): bigint {
-  const [whole = "0", fraction = ""] = usd.split(".");
-  return BigInt(whole + fraction.padEnd(12, "0"));
+  const [integer = "0", fraction = ""] = usd.split(".");
+  return BigInt(integer + fraction.padEnd(12, "0"));
 }
