@@ -248,7 +248,7 @@ function transactionOn(database: Database, guard: Guard): Tx {
       ),
     insertMany: (table, columns, rows) => runMany(insertStatement(table, columns), rows),
     updateMany: (table, columns, rows) =>
-      runMany(updateStatement(table, columns), rows.map(keyLast)),
+      runMany(updateStatement(table, columns), rows.map(moveKeyLast)),
     deleteMany: async (table, key, keys) =>
       guard(
         () =>
@@ -280,7 +280,7 @@ function updateStatement(table: string, columns: readonly Column[]): string {
   return `update ${table} set ${others.map((name) => `${name} = ?`).join(", ")} where ${key} = ?`;
 }
 
-function keyLast(row: Values): Values {
+function moveKeyLast(row: Values): Values {
   const [key = null, ...others] = row;
   return [...others, key];
 }
