@@ -40,7 +40,7 @@ export interface Adjustment {
 
 export interface AdjustmentResult {
   /** False if the adjustment was made before. */
-  readonly made: boolean;
+  readonly isApplied: boolean;
   readonly before: BalanceSnapshot;
   readonly after: BalanceSnapshot;
   readonly crossings: readonly ThresholdCrossing[];
@@ -60,7 +60,7 @@ export async function adjust(tx: Tx, request: Adjustment): Promise<AdjustmentRes
     `select id from transfer where account_id = ? and id in (${POSTING_NAMES.map(() => "?").join(", ")})`,
     [accountId, ...POSTING_NAMES.map((posting) => `${id}.${posting}`)],
   );
-  if (existing !== undefined) return { made: false, before, after: before, crossings: [] };
+  if (existing !== undefined) return { isApplied: false, before, after: before, crossings: [] };
   const postings = amount > 0n ? creditPostings(before, request) : debitPostings(before, request);
   const transfers = postings.flatMap(([name, from, to, moved]): Transfer[] => {
     if (moved === 0n) return [];
@@ -80,7 +80,7 @@ export async function adjust(tx: Tx, request: Adjustment): Promise<AdjustmentRes
     ...after,
     ...balanceThresholdsOf(row),
   });
-  return { made: true, before, after, crossings };
+  return { isApplied: true, before, after, crossings };
 }
 
 const POSTING_NAMES = ["debt", "promo", "paid"] as const;

@@ -63,7 +63,7 @@ export async function adjustBalance(tx: Tx, change: BalanceAdjustment): Promise<
   if (amount === 0n) throw invalid("usd", "The amount of an adjustment must not be zero.");
   const id = `adjust.${accountId}.${change.id}`;
   const {
-    made: isChanged,
+    isApplied: isChanged,
     before,
     after,
     crossings,
