@@ -127,6 +127,7 @@ function readRoute(deps: AccountRouteDeps): Route {
     method: "GET",
     path: "/v1/account",
     id: "readAccount",
+    scope: "usage:read",
     tag: "Accounts",
     summary: "Get the account with its balance, budgets and key",
     dialect: "openai",

@@ -20,6 +20,7 @@ export function auditRoutes({ db }: { readonly db: Db }): readonly Route[] {
       method: "GET",
       path: "/v1/audit",
       id: "listAuditEntries",
+      scope: "audit:read",
       tag: "Audit",
       summary: "List audit entries",
       description:

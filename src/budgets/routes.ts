@@ -40,6 +40,7 @@ function readRoute(db: Db): Route {
     ...DOC,
     method: "GET",
     id: "readBudgets",
+    scope: "billing:read",
     summary: "Get the daily and monthly budgets",
     responses: RESPONSES,
     faults: [],
@@ -55,6 +56,7 @@ function changeRoute(): Route {
     ...DOC,
     method: "PATCH",
     id: "changeBudgets",
+    scope: "billing:write",
     summary: "Set the daily and monthly budgets",
     description:
       "A budget limits the spend of all keys together, including what was already spent in the current day or month. Only the fields in the request are changed; null removes a budget. In a claimed account, only the owner can change budgets, in the console.",

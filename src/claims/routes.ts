@@ -77,6 +77,7 @@ function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDep
     method: "POST",
     path: "/agent/identity/claim",
     id: "startClaim",
+    scope: "claim:write",
     tag: "Claims",
     summary: "Start a claim",
     description:
@@ -129,6 +130,7 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
     method: "POST",
     path: "/oauth2/token",
     id: "pollClaim",
+    scope: "claim:read",
     tag: "Claims",
     summary: "Poll a claim",
     description: `Send \`grant_type=${grantType}\` every \`interval\` seconds. Returns 200 after the human has confirmed; later polls return the same.`,

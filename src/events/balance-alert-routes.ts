@@ -38,6 +38,7 @@ function getRoute(db: Db): Route {
     ...DOC,
     method: "GET",
     id: "readBalanceAlert",
+    scope: "billing:read",
     summary: "Get the low-balance alert threshold",
     responses: RESPONSES,
     faults: [],
@@ -53,6 +54,7 @@ function setRoute(): Route {
     ...DOC,
     method: "PATCH",
     id: "changeBalanceAlert",
+    scope: "billing:write",
     summary: "Set the low-balance alert threshold",
     description:
       "`balance.low` is sent when a charge takes the balance below this threshold; the default is 1 USD. A balance that is already below the threshold sends no event. `balance.empty` works in the same way with a fixed threshold of 0.0001 USD.",

@@ -23,6 +23,7 @@ function listRoute(db: Db): Route {
     method: "GET",
     path: "/v1/events",
     id: "listEvents",
+    scope: "webhooks:read",
     summary: "List events",
     description:
       "The events that webhooks receive, newest first. They are recorded even without a webhook, so poll this endpoint if you cannot receive webhooks. Kept for 30 days.",

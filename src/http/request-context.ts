@@ -7,7 +7,7 @@ import type { RateLimiter } from "./guards/rate-limiter.ts";
 import type { BodyTimeouts } from "./request/body.ts";
 import type { BodyQuota } from "./request/body-quota.ts";
 import type { IdempotentCall } from "./request/idempotent-call.ts";
-import type { Caller, Dialect, Route, SessionUser } from "./route.ts";
+import type { AuthenticatedKey, Dialect, Route, SessionUser } from "./route.ts";
 
 export interface RequestHandlerDeps {
   readonly routes: readonly Route[];
@@ -15,14 +15,18 @@ export interface RequestHandlerDeps {
   readonly baseUrl: string;
   readonly log: Log;
   readonly now: () => number;
-  /** Finds the account and id of a raw key; a `cached` result may be some seconds old. */
+  /** Finds the account, the id and the scopes of a raw key; a `cached` result may be some seconds old. */
   readonly authenticate: (
     rawKey: string,
     now: number,
     cached: boolean,
-  ) => Caller | undefined | Promise<Caller | undefined>;
+  ) => AuthenticatedKey | undefined | Promise<AuthenticatedKey | undefined>;
   /** Rechecks, inside the transaction of a write, a key that was authenticated when the request arrived. */
-  readonly isKeyActive?: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
+  readonly findLiveKey?: (
+    reader: Reader,
+    keyId: string,
+    now: number,
+  ) => Promise<AuthenticatedKey | undefined>;
   /** Finds the session of the request's cookies; absent if sign-in is disabled. */
   readonly findSessionUser?: (
     cookies: string | null,

@@ -4,6 +4,7 @@
 import type { z } from "zod";
 import type { FaultCode } from "../base/fault.ts";
 import type { Tx } from "../store/db.ts";
+import type { Scope } from "./scopes.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
@@ -14,6 +15,11 @@ export type Dialect = "openai" | "messages" | "oauth" | "page";
 export interface Caller {
   readonly accountId: string;
   readonly keyId: string;
+}
+
+/** A caller whose key was looked up, and what the key may do. */
+export interface AuthenticatedKey extends Caller {
+  readonly granted: ReadonlySet<Scope>;
 }
 
 /** The signed-in person of a session cookie. */
@@ -123,6 +129,8 @@ export type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | Sessi
 /** A route without its type parameters, as the router stores it. */
 export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown> {
   readonly auth: "none" | "key" | "optional-session" | "session";
+  /** What an API key needs; set where `auth` is "key". */
+  readonly scope?: Scope;
   readonly read?: (
     input: AnyRouteInput,
   ) => Promise<RouteResponse | Response> | RouteResponse | Response;
@@ -137,8 +145,15 @@ export function publicRoute<P = None, Q = None, B = None>(spec: RouteSpec<P, Q, 
   return toRoute(spec, "none");
 }
 
+interface KeyAccess {
+  /** What the API key needs. */
+  readonly scope: Scope;
+}
+
 /** A route that requires an API key. */
-export function keyRoute<P = None, Q = None, B = None>(spec: RouteSpec<P, Q, B, Caller>): Route {
+export function keyRoute<P = None, Q = None, B = None>(
+  spec: RouteSpec<P, Q, B, Caller> & KeyAccess,
+): Route {
   return toRoute(spec, "key");
 }
 
@@ -165,7 +180,7 @@ export function publicWriteRoute<P = None, Q = None, B = None>(
 
 /** A write route that requires an API key. Honors `Idempotency-Key`. */
 export function keyWriteRoute<P = None, Q = None, B = None>(
-  spec: WriteRouteSpec<P, Q, B, Caller>,
+  spec: WriteRouteSpec<P, Q, B, Caller> & KeyAccess,
 ): Route {
   return toWriteRoute(spec, "key");
 }

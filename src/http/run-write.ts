@@ -2,6 +2,7 @@
 
 import { Fault } from "../base/fault.ts";
 import type { Tx } from "../store/db.ts";
+import { requireScope } from "./guards/authenticate.ts";
 import { idempotentCallOf } from "./request/idempotent-call.ts";
 import type { RequestContext, RequestHandlerDeps } from "./request-context.ts";
 import { jsonResponse } from "./response.ts";
@@ -19,7 +20,7 @@ export async function runWrite(
   const call = idempotentCallOf(context.path, route, input);
   const result = await deps.db.write(
     async (tx): Promise<{ response: RouteResponse; replayed: boolean }> => {
-      await requireActiveKey(deps, tx, input);
+      await requireLiveKey(deps, tx, route, input);
       if (call === undefined) return { response: await write(tx, input), replayed: false };
       const stored = await deps.beginIdempotent(tx, call);
       if (stored !== undefined)
@@ -39,13 +40,16 @@ export async function runWrite(
   return response;
 }
 
-// The key was authenticated before the body was read, which may take minutes: it may have been revoked since.
-async function requireActiveKey(
+// The key was authenticated before the body was read, which may take minutes: it may have been revoked or narrowed since.
+async function requireLiveKey(
   deps: RequestHandlerDeps,
   tx: Tx,
+  route: Route,
   { caller }: AnyRouteInput,
 ): Promise<void> {
-  if (deps.isKeyActive === undefined || caller === undefined || !("keyId" in caller)) return;
-  if (!(await deps.isKeyActive(tx, caller.keyId, deps.now())))
+  if (deps.findLiveKey === undefined || caller === undefined || !("keyId" in caller)) return;
+  const key = await deps.findLiveKey(tx, caller.keyId, deps.now());
+  if (key === undefined)
     throw new Fault("invalid_api_key", "key revoked or expired while its request was read");
+  requireScope(route, key);
 }

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { usdText } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/spend-window.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
+import { SCOPE_NAMES } from "../http/scopes.ts";
 import type { Key } from "./keys.ts";
 
 export const KeyRecord = z
@@ -30,6 +31,14 @@ export const KeyRecord = z
     spent_usd: z
       .number()
       .meta({ description: "Spend that counts against the limit: in its window, or in total." }),
+    scopes: z.array(z.enum(SCOPE_NAMES)).nullable().meta({
+      description:
+        "What the key may do. null: everything or, with a limit, everything that does not reach beyond the limit. See docs/keys.md.",
+    }),
+    created_by: z
+      .string()
+      .nullable()
+      .meta({ description: "The id of the key or person that created it." }),
   })
   .meta({ id: "ApiKey" });
 
@@ -46,6 +55,8 @@ export const KEY_EXAMPLE = {
   limit_usd: 5,
   limit_window: "day",
   spent_usd: 0,
+  scopes: null,
+  created_by: null,
 };
 
 export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
@@ -62,5 +73,7 @@ export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
     limit_usd: key.limit === null ? null : Number(usdText(key.limit)),
     limit_window: key.limitWindow,
     spent_usd: Number(usdText(key.spent)),
+    scopes: key.scopes === null ? null : [...key.scopes],
+    created_by: key.createdBy,
   };
 }

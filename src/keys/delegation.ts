@@ -1,11 +1,22 @@
-// What a key may do to keys. In an unclaimed account, everything. In a claimed account, a key can only lower limits and
-// expiries: it cannot raise them on itself or on other keys, nor create a key with more. The limit of a key that it
-// creates is subtracted from its own, so that together they cannot spend more.
+// What a key may do to keys. It cannot create or keep what it does not have: scopes, limit, expiry. The limit of
+// a key that it creates is subtracted from its own, so that together they cannot spend more. In an unclaimed account, keys
+// without a limit and with all scopes may do everything.
 
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
+import type { LimitWindow } from "../base/spend-window.ts";
+import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
 import type { Tx } from "../store/db.ts";
-import { changeKey, getKey, type Key, type Keys, type KeySettings, lockKey } from "./keys.ts";
+import {
+  changeKey,
+  getKey,
+  type Key,
+  type Keys,
+  type KeySettings,
+  lockKey,
+  revokeKey,
+} from "./keys.ts";
+import { findLiveKey } from "./live-keys.ts";
 
 export interface CallerKey {
   readonly accountId: string;
@@ -19,128 +30,198 @@ export interface CreatedKey {
   readonly loweredCaller: Key | undefined;
 }
 
+interface Creation {
+  readonly settings: KeySettings;
+  /** The person that the key is created for; the caller by default. */
+  readonly createdBy?: string;
+  readonly now: number;
+}
+
 export async function createKeyForCaller(
   tx: Tx,
   keys: Keys,
   caller: CallerKey,
-  { settings, now }: { readonly settings: KeySettings; readonly now: number },
+  { settings, createdBy = caller.keyId, now }: Creation,
 ): Promise<CreatedKey> {
   const { accountId, keyId } = caller;
-  const limits = (await isClaimed(tx, accountId))
-    ? await lockDelegationLimits(tx, caller, now)
-    : undefined;
-  if (limits !== undefined) assertWithinLimits(limits, settings, accountId);
-  const created = await keys.create(tx, accountId, settings, now);
-  if (limits === undefined || limits.key.limit === null || created.key.limit === null)
+  const access = await lockAccess(tx, caller, now);
+  const { scopes = access.key.scopes } = settings;
+  const newKey = { ...settings, scopes, createdBy };
+  if (!access.isFree) assertWithinLimits(access, newKey);
+  const created = await keys.create(tx, accountId, newKey, now);
+  if (access.isFree || access.key.limit === null || created.key.limit === null)
     return { ...created, loweredCaller: undefined };
-  const limit = limits.key.limit - created.key.limit;
+  const limit = access.key.limit - created.key.limit;
   const loweredCaller = await changeKey(tx, accountId, keyId, { limit, now });
   return { ...created, loweredCaller };
 }
 
 export async function changeKeyForCaller(
   tx: Tx,
-  accountId: string,
+  caller: CallerKey,
   id: string,
   change: KeySettings & { readonly now: number },
 ): Promise<Key> {
-  if (await isClaimed(tx, accountId))
-    assertNotRaised(await lockKey(tx, accountId, id, change.now), change);
+  const { accountId } = caller;
+  const access = await lockAccess(tx, caller, change.now);
+  const before = await lockKey(tx, accountId, id, change.now);
+  if (!access.isFree) {
+    assertReaches(access, before);
+    assertNotRaised(access, before, change);
+  }
   return await changeKey(tx, accountId, id, change);
 }
 
-/** Locks the account, so that a concurrent claim comes before or after. */
-async function isClaimed(tx: Tx, accountId: string): Promise<boolean> {
-  const [row] = await tx.lockMany("account", "id", [accountId]);
-  return (row?.["claimed_at"] ?? null) !== null;
+export async function revokeKeyForCaller(
+  tx: Tx,
+  caller: CallerKey,
+  id: string,
+  now: number,
+): Promise<{ readonly before: Key; readonly key: Key }> {
+  const access = await lockAccess(tx, caller, now);
+  const before = await lockKey(tx, caller.accountId, id, now);
+  if (!access.isFree) assertReaches(access, before);
+  return { before, key: await revokeKey(tx, caller.accountId, id, now) };
 }
 
-interface DelegationLimits {
+interface Access {
   readonly key: Key;
+  readonly granted: ReadonlySet<Scope>;
+  readonly isClaimed: boolean;
+  /** True for keys that act as the owner of an account that has none. */
+  readonly isFree: boolean;
   /** The part of its limit that is neither spent nor held. */
   readonly remaining: Nano;
 }
 
-/** Locks the key and its spend, so that no hold is decided with the limit before the change. */
-async function lockDelegationLimits(
-  tx: Tx,
-  { accountId, keyId }: CallerKey,
-  now: number,
-): Promise<DelegationLimits> {
+/** Locks the account, so that a concurrent claim comes before or after, the key and its spend. */
+async function lockAccess(tx: Tx, { accountId, keyId }: CallerKey, now: number): Promise<Access> {
+  const [account] = await tx.lockMany("account", "id", [accountId]);
+  const isClaimed = (account?.["claimed_at"] ?? null) !== null;
   const [keySpend] = await tx.lockMany("spender", "key_id", [keyId]);
   await tx.lockMany("api_key", "id", [keyId]);
   const key = await getKey(tx, accountId, keyId, now);
+  const live = await findLiveKey(tx, keyId, now);
+  if (live === undefined) throw new Fault("invalid_api_key", "key revoked or expired");
+  const { granted } = live;
   const remaining = (key.limit ?? 0n) - key.spent - toNano(keySpend?.["held"] ?? 0);
-  return { key, remaining: maxNano(remaining, 0n) };
+  return {
+    key,
+    granted,
+    isClaimed,
+    isFree: !isClaimed && granted.size === SCOPE_NAMES.length,
+    remaining: maxNano(remaining, 0n),
+  };
 }
 
-function assertWithinLimits(
-  { key, remaining }: DelegationLimits,
-  settings: KeySettings,
-  accountId: string,
-): void {
-  const { expiresAt, limit } = settings;
+function assertWithinLimits(access: Access, settings: KeySettings): void {
+  const { key } = access;
+  const { expiresAt, limit = null, scopes = null } = settings;
   if (key.expiresAt !== null && (expiresAt ?? Infinity) > key.expiresAt) {
     const until = new Date(key.expiresAt).toISOString();
     throw ownerOnlyFault(
-      accountId,
+      access,
       "expires_at",
       `This key expires at ${until}, and keys that it creates must not expire later. Set \`expires_at\` to that time or earlier.`,
     );
   }
+  assertLimitWithin(access, limit, settings.limitWindow ?? null);
+  assertScopesHeld(access, access.granted, grantedScopes(scopes, limit !== null));
+}
+
+function assertLimitWithin(access: Access, limit: Nano | null, window: LimitWindow | null): void {
+  const { key, remaining } = access;
   if (key.limit === null) return;
-  if (limit === undefined || limit === null || limit > remaining)
+  if (limit === null || limit > remaining)
     throw ownerOnlyFault(
-      accountId,
+      access,
       "limit_usd",
       `This key has ${usdText(remaining)} USD left of its own limit. Set \`limit_usd\` to at most that; it is subtracted from this key's limit.`,
     );
-  const window = settings.limitWindow ?? null;
   if (window !== null && window !== key.limitWindow)
     throw ownerOnlyFault(
-      accountId,
+      access,
       "limit_window",
       `The limit of this key resets ${resetText(key)}. Set \`limit_window\` to ${key.limitWindow === null ? "null" : `"${key.limitWindow}" or null`}.`,
     );
 }
 
-function assertNotRaised(key: Key, change: KeySettings): void {
-  const { accountId } = key;
+/** A lower limit of another key would stop the calls of that key. */
+function assertReaches(access: Access, target: Key): void {
+  const { id, limit } = access.key;
+  if (limit === null || target.id === id || target.createdBy === id) return;
+  throw ownerOnlyFault(
+    access,
+    "id",
+    "A key with a spending limit can only change and revoke itself and keys that it created.",
+  );
+}
+
+function assertNotRaised(access: Access, key: Key, change: KeySettings): void {
   const isLater = (change.expiresAt ?? Infinity) > (key.expiresAt ?? Infinity);
   if (change.expiresAt !== undefined && key.expiresAt !== null && isLater)
     throw ownerOnlyFault(
-      accountId,
+      access,
       "expires_at",
       "A key cannot extend or remove an expiry; it can only bring it forward.",
+    );
+  if (change.scopes !== undefined)
+    assertScopesHeld(
+      access,
+      grantedScopes(key.scopes, key.limit !== null),
+      grantedScopes(change.scopes, key.limit !== null),
     );
   if (key.limit === null) return;
   if (change.limit === null || (change.limit !== undefined && change.limit > key.limit))
     throw ownerOnlyFault(
-      accountId,
+      access,
       "limit_usd",
       "A key cannot raise or remove a limit; it can only lower it.",
     );
   if (change.limitWindow !== undefined && change.limitWindow !== key.limitWindow)
     throw ownerOnlyFault(
-      accountId,
+      access,
       "limit_window",
       `A key cannot change when a limit resets; this one resets ${resetText(key)}.`,
     );
+}
+
+function assertScopesHeld(
+  access: Access,
+  held: ReadonlySet<Scope>,
+  asked: ReadonlySet<Scope>,
+): void {
+  const [missing] = asked.difference(held);
+  if (missing === undefined) return;
+  const reason = LIMITED_KEY_SCOPES.includes(missing)
+    ? ""
+    : " Keys with a spending limit never have it.";
+  throw ownerOnlyFault(
+    access,
+    "scopes",
+    `The scope \`${missing}\` is missing, and a key cannot add scopes.${reason}`,
+  );
 }
 
 function resetText({ limitWindow }: Key): string {
   return limitWindow === null ? "never" : `every ${limitWindow}`;
 }
 
-function ownerOnlyFault(accountId: string, param: string, message: string): Fault {
+function ownerOnlyFault({ key, isClaimed }: Access, param: string, message: string): Fault {
+  if (!isClaimed)
+    return new Fault("forbidden", `a key cannot raise ${param}`, {
+      message: `${message} Use the first key of the account for that.`,
+      param,
+      next: [{ method: "GET", url: "/v1/keys", why: "List the keys of the account." }],
+    });
   return new Fault("forbidden", `a key cannot raise ${param}`, {
     message: `${message} The account is claimed: only people can raise limits, on the Keys page of the console.`,
     param,
     next: [
       {
         method: "GET",
-        url: `/console/${accountId}/keys`,
-        why: "A page for people: create keys and change limits and expiries there.",
+        url: `/console/${key.accountId}/keys`,
+        why: "A page for people: create keys and change limits, expiries and scopes there.",
       },
     ],
   });

@@ -20,6 +20,8 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import type { Scope } from "../http/scopes.ts";
+import { type LiveKey, readLiveKeyByHash, toScopes } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
 const PREFIX_SHOWN_CHARACTERS = 12;
@@ -42,6 +44,10 @@ export interface Key {
   readonly limitWindow: LimitWindow | null;
   /** Spend that counts against the limit: in its window, or in total. */
   readonly spent: Nano;
+  /** null for all scopes that a key with or without a limit can have. */
+  readonly scopes: readonly Scope[] | null;
+  /** The key or the person that created it; null for first keys and those from before this was recorded. */
+  readonly createdBy: string | null;
 }
 
 export interface KeySettings {
@@ -49,13 +55,18 @@ export interface KeySettings {
   readonly expiresAt?: number | null | undefined;
   readonly limit?: Nano | null | undefined;
   readonly limitWindow?: LimitWindow | null | undefined;
+  readonly scopes?: readonly Scope[] | null | undefined;
+}
+
+export interface NewKey extends KeySettings {
+  readonly createdBy?: string | undefined;
 }
 
 export interface Keys {
   readonly create: (
     tx: Tx,
     accountId: string,
-    settings: KeySettings,
+    settings: NewKey,
     now: number,
   ) => Promise<{ readonly key: Key; readonly raw: string }>;
   /** Finds a live key. A cached result is returned synchronously and may be `CACHE_MS` old. */
@@ -63,7 +74,7 @@ export interface Keys {
     raw: string,
     now: number,
     allowCached: boolean,
-  ) => KeyOwner | undefined | Promise<KeyOwner | undefined>;
+  ) => LiveKey | undefined | Promise<LiveKey | undefined>;
   /** Writes the last uses, which are collected in memory. */
   readonly flushLastUsed: () => Promise<void>;
 }
@@ -76,13 +87,7 @@ export interface KeysDeps {
   readonly createKeySpend: (tx: Tx, keyId: string, accountId: string, now: number) => Promise<void>;
 }
 
-interface KeyOwner {
-  readonly accountId: string;
-  readonly keyId: string;
-}
-
-interface CachedKey extends KeyOwner {
-  readonly expiresAt: number | null;
+interface CachedKey extends LiveKey {
   readonly staleAt: number;
 }
 
@@ -106,11 +111,12 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
   };
   const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
     if (!isRawKey(prefix, raw)) return undefined;
-    const liveKey = await readLiveKey(db, fingerprint(pepper, raw), now);
-    if (liveKey === undefined || isExpired(liveKey, now)) {
+    const found = await readLiveKeyByHash(db, fingerprint(pepper, raw), now);
+    if (found === undefined) {
       cache.delete(raw);
       return undefined;
     }
+    const liveKey = { ...found, staleAt: now + CACHE_MS };
     if (cache.size >= CACHE_MAX) cache.clear();
     cache.set(raw, liveKey);
     lastUsed.set(liveKey.keyId, now);
@@ -131,22 +137,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     validateSettings(settings, now);
     const raw = newRawKey(prefix);
     const id = newId("key", now);
-    await tx.run(
-      `insert into api_key (id, account_id, hash, name, prefix, last4, created_at, expires_at, limit_nano, limit_window)
-       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      [
-        id,
-        accountId,
-        fingerprint(pepper, raw),
-        settings.name ?? null,
-        raw.slice(0, PREFIX_SHOWN_CHARACTERS),
-        raw.slice(-4),
-        now,
-        settings.expiresAt ?? null,
-        settings.limit ?? null,
-        settings.limitWindow ?? null,
-      ],
-    );
+    await insertKey(tx, { id, accountId, raw, hash: fingerprint(pepper, raw) }, settings, now);
     await createKeySpend(tx, id, accountId, now);
     return { key: await getKey(tx, accountId, id, now), raw };
   };
@@ -164,6 +155,39 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     }
   };
   return { create, find, flushLastUsed };
+}
+
+interface NewKeyRow {
+  readonly id: string;
+  readonly accountId: string;
+  readonly raw: string;
+  readonly hash: string;
+}
+
+async function insertKey(
+  tx: Tx,
+  { id, accountId, raw, hash }: NewKeyRow,
+  settings: NewKey,
+  now: number,
+): Promise<void> {
+  await tx.run(
+    `insert into api_key (id, account_id, hash, name, prefix, last4, created_at, expires_at, limit_nano, limit_window, scopes, created_by)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    [
+      id,
+      accountId,
+      hash,
+      settings.name ?? null,
+      raw.slice(0, PREFIX_SHOWN_CHARACTERS),
+      raw.slice(-4),
+      now,
+      settings.expiresAt ?? null,
+      settings.limit ?? null,
+      settings.limitWindow ?? null,
+      scopesText(settings.scopes ?? null),
+      settings.createdBy ?? null,
+    ],
+  );
 }
 
 export async function getKey(
@@ -254,6 +278,7 @@ export async function changeKey(
     expiresAt: change.expiresAt === undefined ? before.expiresAt : change.expiresAt,
     limit: change.limit === undefined ? before.limit : change.limit,
     limitWindow: change.limitWindow === undefined ? before.limitWindow : change.limitWindow,
+    scopes: change.scopes === undefined ? before.scopes : change.scopes,
   };
   // Removing a limit also removes its window.
   const normalized =
@@ -267,10 +292,11 @@ export async function changeKey(
     normalized.expiresAt,
     normalized.limit,
     normalized.limitWindow,
+    scopesText(normalized.scopes),
     id,
   ];
   await tx.run(
-    "update api_key set name = ?, expires_at = ?, limit_nano = ?, limit_window = ? where id = ?",
+    "update api_key set name = ?, expires_at = ?, limit_nano = ?, limit_window = ?, scopes = ? where id = ?",
     values,
   );
   return getKey(tx, accountId, id, change.now);
@@ -289,27 +315,6 @@ export async function revokeKey(tx: Tx, accountId: string, id: string, now: numb
     [now, id, accountId],
   );
   return getKey(tx, accountId, id, now);
-}
-
-/** Checked in the transaction of a write, because the key may be revoked while the body arrives. */
-export async function isLiveKey(reader: Reader, id: string, now: number): Promise<boolean> {
-  const row = await reader.get(
-    "select id from api_key where id = ? and revoked_at is null and (expires_at is null or expires_at > ?)",
-    [id, now],
-  );
-  return row !== undefined;
-}
-
-export async function countLiveKeys(
-  reader: Reader,
-  accountId: string,
-  now: number,
-): Promise<number> {
-  const row = await reader.get(
-    "select count(*) as count from api_key where account_id = ? and revoked_at is null and (expires_at is null or expires_at > ?)",
-    [accountId, now],
-  );
-  return row === undefined ? 0 : integer(row, "count");
 }
 
 const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, spender.day_spent, spender.week_start,
@@ -342,7 +347,13 @@ function toKey(row: Row, now: number): Key {
     limit: row["limit_nano"] === null ? null : toNano(row["limit_nano"]),
     limitWindow,
     spent: limitWindow === null ? spent.total : spent[limitWindow],
+    scopes: toScopes(row),
+    createdBy: textOrNull(row, "created_by"),
   };
+}
+
+function scopesText(scopes: readonly Scope[] | null): string | null {
+  return scopes === null ? null : [...new Set(scopes)].sort().join(" ");
 }
 
 function validateSettings(settings: KeySettings, now: number): void {
@@ -371,18 +382,4 @@ function validateSettings(settings: KeySettings, now: number): void {
   ) {
     throw invalid("limit_window", "`limit_window` requires `limit_usd`.");
   }
-}
-
-async function readLiveKey(db: Db, hash: string, now: number): Promise<CachedKey | undefined> {
-  const row = await db.get(
-    "select id, account_id, expires_at, revoked_at from api_key where hash = ?",
-    [hash],
-  );
-  if (row === undefined || row["revoked_at"] !== null) return undefined;
-  return {
-    accountId: text(row, "account_id"),
-    keyId: text(row, "id"),
-    expiresAt: integerOrNull(row, "expires_at"),
-    staleAt: now + CACHE_MS,
-  };
 }

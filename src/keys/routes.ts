@@ -6,19 +6,11 @@ import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/spend-window.ts";
 import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { SCOPE_NAMES } from "../http/scopes.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { changeKeyForCaller, createKeyForCaller } from "./delegation.ts";
-import {
-  countLiveKeys,
-  getKey,
-  type Key,
-  type Keys,
-  type KeySettings,
-  listKeys,
-  lockKey,
-  NAME_MAX,
-  revokeKey,
-} from "./keys.ts";
+import { changeKeyForCaller, createKeyForCaller, revokeKeyForCaller } from "./delegation.ts";
+import { getKey, type Key, type Keys, type KeySettings, listKeys, NAME_MAX } from "./keys.ts";
+import { countLiveKeys } from "./live-keys.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "./api-record.ts";
 
 const KeySettingsBody = z
@@ -33,6 +25,16 @@ const KeySettingsBody = z
       .nullable()
       .optional()
       .meta({ description: "How often the limit resets; null for never." }),
+    scopes: z
+      .array(z.enum(SCOPE_NAMES))
+      .min(1, "must have at least one scope; leave it out for those of the calling key")
+      .max(SCOPE_NAMES.length)
+      .nullable()
+      .optional()
+      .meta({
+        description:
+          "What the key may do; null for all scopes that a key with or without a limit can have. A `:write` scope includes `:read`.",
+      }),
   })
   .meta({ id: "ApiKeySettings" });
 
@@ -69,10 +71,11 @@ function createRoute(keys: Keys, notify: OnKeyChange): Route {
     method: "POST",
     path: "/v1/keys",
     id: "mintKey",
+    scope: "keys:write",
     tag: "Keys",
     summary: "Create a key",
     description:
-      "The raw key is only returned in this response. Give each program its own key with a limit. In a claimed account, keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. Keys created by an expiring key must not expire later. An owner can create keys without these restrictions in the console.",
+      "The raw key is only returned in this response. Give each program its own key with a limit and the scopes that it needs; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. Keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. In a claimed account, keys created by an expiring key must not expire later. An owner can create keys without these restrictions in the console.",
     dialect: "openai",
     revealsSecret: true,
     body: KeySettingsBody,
@@ -107,6 +110,7 @@ function listRoute(db: Db): Route {
     method: "GET",
     path: "/v1/keys",
     id: "listKeys",
+    scope: "keys:read",
     tag: "Keys",
     summary: "List keys",
     description: "Newest first, including revoked keys. Raw keys cannot be shown again.",
@@ -136,6 +140,7 @@ function getRoute(db: Db): Route {
     method: "GET",
     path: "/v1/keys/{id}",
     id: "getKey",
+    scope: "keys:read",
     tag: "Keys",
     summary: "Get a key",
     dialect: "openai",
@@ -154,10 +159,11 @@ function changeRoute(notify: OnKeyChange): Route {
     method: "PATCH",
     path: "/v1/keys/{id}",
     id: "changeKey",
+    scope: "keys:write",
     tag: "Keys",
-    summary: "Change a key's name, limit or expiry",
+    summary: "Change a key's name, limit, expiry or scopes",
     description:
-      "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits and bring expiries forward; an owner can raise them in the console.",
+      "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits, bring expiries forward and remove scopes; an owner can raise them in the console. A key with a limit can only change itself and keys that it created.",
     dialect: "openai",
     params: KeyPath,
     body: KeySettingsBody,
@@ -171,7 +177,7 @@ function changeRoute(notify: OnKeyChange): Route {
     },
     faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
-      const key = await changeKeyForCaller(tx, caller.accountId, params.id, {
+      const key = await changeKeyForCaller(tx, caller, params.id, {
         ...parseSettings(body),
         now,
       });
@@ -192,10 +198,11 @@ function revokeRoute(notify: OnKeyChange): Route {
     method: "DELETE",
     path: "/v1/keys/{id}",
     id: "revokeKey",
+    scope: "keys:write",
     tag: "Keys",
     summary: "Revoke a key",
     description:
-      "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself; if no live key is left, the response has the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
+      "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself and other keys; with a limit, only itself and keys that it created. If no live key is left, the response has the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
     dialect: "openai",
     params: KeyPath,
     responses: {
@@ -205,10 +212,9 @@ function revokeRoute(notify: OnKeyChange): Route {
         example: { ...KEY_EXAMPLE, revoked_at: "2026-11-21T10:00:00.000Z" },
       },
     },
-    faults: ["not_found"],
+    faults: ["forbidden", "not_found"],
     run: async (tx, { caller, params, clientIp, now }) => {
-      const before = await lockKey(tx, caller.accountId, params.id, now);
-      const key = await revokeKey(tx, caller.accountId, params.id, now);
+      const { before, key } = await revokeKeyForCaller(tx, caller, params.id, now);
       if (before.revokedAt === null)
         await notify(tx, {
           kind: "key.revoked",
@@ -242,6 +248,7 @@ function parseSettings(body: z.infer<typeof KeySettingsBody>): KeySettings {
         ? body.limit_usd
         : parseLimit(body.limit_usd),
     limitWindow: body.limit_window,
+    scopes: body.scopes,
   };
 }
 

@@ -55,6 +55,10 @@ export const ProviderKeyRecord = z
     last4: z
       .string()
       .meta({ description: "The last four characters of the key. The rest is never shown." }),
+    api_key_id: z
+      .string()
+      .nullable()
+      .meta({ description: "The only key whose calls use it; null: all keys of the account." }),
     created_at: z.string(),
     last_used_at: z.string().nullable().meta({ description: "Accurate to one minute." }),
     status: z.enum(PROVIDER_KEY_STATUSES).meta({
@@ -70,6 +74,7 @@ export const PROVIDER_KEY_EXAMPLE = {
   provider: "openai",
   name: "team account",
   last4: "9fQz",
+  api_key_id: null,
   created_at: "2026-11-21T09:30:00.000Z",
   last_used_at: null,
   status: "active",
@@ -82,6 +87,7 @@ export function toProviderKeyRecord(key: ProviderKey): z.infer<typeof ProviderKe
     provider: key.provider,
     name: key.name,
     last4: key.last4,
+    api_key_id: key.keyId,
     created_at: timestamp(key.createdAt),
     last_used_at: timestampOrNull(key.lastUsedAt),
     status: key.status,

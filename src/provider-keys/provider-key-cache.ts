@@ -1,5 +1,5 @@
-// Caches each account's newest key per provider for a few seconds, including its absence, so that calls without an own key
-// cost no read.
+// Caches each account's keys per provider for a few seconds, including their absence, so that calls without an own key cost
+// no read.
 
 import type { Secret } from "../base/secret.ts";
 
@@ -8,22 +8,29 @@ export interface DecryptedKey {
   readonly apiKey: Secret;
 }
 
+export interface StoredKey {
+  /** The only API key that uses it; null for all of the account. */
+  readonly keyId: string | null;
+  /** Throws if the key cannot be decrypted. */
+  readonly decrypt: () => DecryptedKey;
+}
+
 const CACHE_TTL_MS = 5_000;
 /** Longer than the key check and the commit of the write. */
 const WRITE_BLOCK_MS = 20_000;
 const ENTRIES_MAX = 50_000;
 
 type Entry =
-  | { readonly kind: "cached"; readonly until: number; readonly key: DecryptedKey | undefined }
+  | { readonly kind: "cached"; readonly until: number; readonly keys: readonly StoredKey[] }
   | { readonly kind: "blocked"; readonly until: number };
 
 export interface ProviderKeyCache {
   readonly get: (
     cacheKey: string,
     now: number,
-  ) => { readonly key: DecryptedKey | undefined } | undefined;
+  ) => { readonly keys: readonly StoredKey[] } | undefined;
   /** `now` is the time before the read. */
-  readonly set: (cacheKey: string, key: DecryptedKey | undefined, now: number) => void;
+  readonly set: (cacheKey: string, keys: readonly StoredKey[], now: number) => void;
   /**
    * Called in the transaction that changes a key. Blocks caching for a while, because a read that began before the commit may
    * end after it.
@@ -50,9 +57,9 @@ export function createProviderKeyCache(entriesMax = ENTRIES_MAX): ProviderKeyCac
       const entry = current(cacheKey, now);
       return entry?.kind === "cached" ? entry : undefined;
     },
-    set: (cacheKey, key, now) => {
+    set: (cacheKey, keys, now) => {
       if (current(cacheKey, now)?.kind === "blocked") return;
-      put(cacheKey, { kind: "cached", until: now + CACHE_TTL_MS, key });
+      put(cacheKey, { kind: "cached", until: now + CACHE_TTL_MS, keys });
     },
     block: (cacheKey, now) => put(cacheKey, { kind: "blocked", until: now + WRITE_BLOCK_MS }),
     size: () => entries.size,

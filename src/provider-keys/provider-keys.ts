@@ -3,6 +3,7 @@
 
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import { lazy } from "../base/lazy.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import type { Secret } from "../base/secret.ts";
 import {
@@ -22,6 +23,7 @@ import {
   createProviderKeyCache,
   type DecryptedKey,
   type ProviderKeyCache,
+  type StoredKey,
 } from "./provider-key-cache.ts";
 
 const KEYS_PER_ACCOUNT_MAX = 50;
@@ -34,6 +36,8 @@ export interface ProviderKey {
   readonly accountId: string;
   readonly provider: string;
   readonly name: string | null;
+  /** The only API key whose calls use it; null for all of the account. */
+  readonly keyId: string | null;
   readonly last4: string;
   readonly status: ProviderKeyStatus;
   readonly createdAt: number;
@@ -44,7 +48,14 @@ export interface NewProviderKey {
   readonly provider: string;
   readonly apiKey: Secret;
   readonly name: string | null;
+  readonly keyId?: string | null;
   readonly checkResult: KeyCheckResult;
+}
+
+/** The API key of a call. */
+export interface KeyUser {
+  readonly accountId: string;
+  readonly keyId: string;
 }
 
 export interface ProviderKeys {
@@ -60,9 +71,12 @@ export interface ProviderKeys {
   ) => Promise<ProviderKey>;
   /** Destroys the encrypted key and keeps the record. Idempotent. */
   readonly remove: (tx: Tx, accountId: string, id: string, now: number) => Promise<ProviderKey>;
-  /** The account's newest key at the provider, cached for up to five seconds. */
+  /**
+   * The newest key at the provider that the API key added for itself, otherwise the newest one for the whole account; cached
+   * for up to five seconds.
+   */
   readonly findNewestKey: (
-    accountId: string,
+    user: KeyUser,
     provider: string,
     now: number,
   ) => DecryptedKey | undefined | Promise<DecryptedKey | undefined>;
@@ -90,14 +104,14 @@ export function createProviderKeys({
   const add: ProviderKeys["add"] = async (tx, accountId, newKey, now) => {
     rejectInvalid(newKey, providers());
     await rejectOverLimit(tx, accountId);
-    const { provider, apiKey, name, checkResult } = newKey;
+    const { provider, apiKey, name, checkResult, keyId = null } = newKey;
     const id = newId("pk", now);
     const encrypted = encryptKey(kek, { id, accountId, provider }, apiKey);
     const status = checkResult.kind === "accepted" ? checkResult.status : "unchecked";
     cache.block(cacheKeyOf(accountId, provider), now);
     await tx.run(
-      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at)
-       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at, key_id)
+       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       [
         id,
         accountId,
@@ -109,6 +123,7 @@ export function createProviderKeys({
         encrypted.dataKey,
         KEK_VERSION,
         now,
+        keyId,
       ],
     );
     return getProviderKey(tx, accountId, id);
@@ -137,7 +152,7 @@ export function createProviderKeys({
     add,
     remove,
     findNewestKey: createKeyFinder(cache, lastUsed, (accountId, provider) =>
-      readNewestKey(db, kek, accountId, provider),
+      readStoredKeys(db, kek, accountId, provider),
     ),
     flushLastUsed,
   };
@@ -147,24 +162,33 @@ export function createProviderKeys({
 function createKeyFinder(
   cache: ProviderKeyCache,
   lastUsed: Map<string, number>,
-  read: (accountId: string, provider: string) => Promise<DecryptedKey | undefined>,
+  read: (accountId: string, provider: string) => Promise<readonly StoredKey[]>,
 ): ProviderKeys["findNewestKey"] {
-  const markUsed = (key: DecryptedKey | undefined, now: number): DecryptedKey | undefined => {
+  const choose = (
+    keys: readonly StoredKey[],
+    keyId: string,
+    now: number,
+  ): DecryptedKey | undefined => {
+    const stored =
+      keys.find((key) => key.keyId === keyId) ?? keys.find((key) => key.keyId === null);
+    const key = stored?.decrypt();
     if (key !== undefined) lastUsed.set(key.id, now);
     return key;
   };
   const readThrough = async (
-    accountId: string,
+    { accountId, keyId }: KeyUser,
     provider: string,
     now: number,
   ): Promise<DecryptedKey | undefined> => {
-    const key = await read(accountId, provider);
-    cache.set(cacheKeyOf(accountId, provider), key, now);
-    return markUsed(key, now);
+    const keys = await read(accountId, provider);
+    cache.set(cacheKeyOf(accountId, provider), keys, now);
+    return choose(keys, keyId, now);
   };
-  return (accountId, provider, now) => {
-    const cached = cache.get(cacheKeyOf(accountId, provider), now);
-    return cached === undefined ? readThrough(accountId, provider, now) : markUsed(cached.key, now);
+  return (user, provider, now) => {
+    const cached = cache.get(cacheKeyOf(user.accountId, provider), now);
+    return cached === undefined
+      ? readThrough(user, provider, now)
+      : choose(cached.keys, user.keyId, now);
   };
 }
 
@@ -229,18 +253,25 @@ async function getProviderKey(reader: Reader, accountId: string, id: string): Pr
   return toProviderKey(row);
 }
 
-async function readNewestKey(
+/** Newest first. Each is decrypted when it is first used. */
+async function readStoredKeys(
   reader: Reader,
   kek: Uint8Array,
   accountId: string,
   provider: string,
-): Promise<DecryptedKey | undefined> {
-  const row = await reader.get(
-    `select id, sealed, data_key from provider_key
-     where account_id = ? and provider = ? and status <> 'deleted' order by id desc limit 1`,
+): Promise<readonly StoredKey[]> {
+  const rows = await reader.all(
+    `select id, key_id, sealed, data_key from provider_key
+     where account_id = ? and provider = ? and status <> 'deleted' order by id desc`,
     [accountId, provider],
   );
-  if (row === undefined) return undefined;
+  return rows.map((row) => ({
+    keyId: textOrNull(row, "key_id"),
+    decrypt: lazy(() => decryptRow(row, kek, accountId, provider)),
+  }));
+}
+
+function decryptRow(row: Row, kek: Uint8Array, accountId: string, provider: string): DecryptedKey {
   const id = text(row, "id");
   try {
     const encrypted = { sealed: text(row, "sealed"), dataKey: text(row, "data_key") };
@@ -298,7 +329,7 @@ async function rejectOverLimit(tx: Tx, accountId: string): Promise<void> {
 }
 
 const SELECT_RECORD =
-  "select id, account_id, provider, name, last4, status, created_at, last_used_at from provider_key";
+  "select id, account_id, key_id, provider, name, last4, status, created_at, last_used_at from provider_key";
 
 function toProviderKey(row: Row): ProviderKey {
   return {
@@ -306,6 +337,7 @@ function toProviderKey(row: Row): ProviderKey {
     accountId: text(row, "account_id"),
     provider: text(row, "provider"),
     name: textOrNull(row, "name"),
+    keyId: textOrNull(row, "key_id"),
     last4: text(row, "last4"),
     status: enumValue(row, "status", PROVIDER_KEY_STATUSES),
     createdAt: integer(row, "created_at"),

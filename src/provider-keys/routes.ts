@@ -1,9 +1,11 @@
 // Routes of /v1/provider-keys.
 
 import { z } from "zod";
+import { Fault } from "../base/fault.ts";
 import { secret } from "../base/secret.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { findLiveKey } from "../keys/live-keys.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type KeyCheckResult, UNCHECKED } from "./key-check.ts";
 import {
@@ -50,10 +52,11 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
     method: "POST",
     path: "/v1/provider-keys",
     id: "addProviderKey",
+    scope: "provider_keys:write",
     tag: "Provider keys",
     summary: "Add a provider key",
     description:
-      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
+      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. A key with a spending limit adds it for its own calls alone, any other key for the whole account. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
     dialect: "openai",
     body: NewProviderKeyRequest,
     requestExample: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
@@ -73,6 +76,7 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
         provider: body.provider,
         apiKey: secret(body.api_key),
         name: body.name ?? null,
+        keyId: (await isRestricted(tx, caller.keyId, now)) ? caller.keyId : null,
         checkResult: checkResults.get(request) ?? UNCHECKED,
       };
       const key = await providerKeys.add(tx, caller.accountId, newKey, now);
@@ -83,11 +87,18 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
   });
 }
 
+/** Provider keys that others use are beyond a key with a spending limit. */
+async function isRestricted(tx: Tx, keyId: string, now: number): Promise<boolean> {
+  const key = await findLiveKey(tx, keyId, now);
+  return key !== undefined && key.hasLimit;
+}
+
 function listRoute(db: Db): Route {
   return keyRoute({
     method: "GET",
     path: "/v1/provider-keys",
     id: "listProviderKeys",
+    scope: "provider_keys:read",
     tag: "Provider keys",
     summary: "List your provider keys",
     description: "Lists provider keys, newest first, including deleted ones.",
@@ -118,6 +129,7 @@ function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
     method: "DELETE",
     path: "/v1/provider-keys/{id}",
     id: "deleteProviderKey",
+    scope: "provider_keys:write",
     tag: "Provider keys",
     summary: "Delete a provider key",
     description:
@@ -135,9 +147,16 @@ function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
         example: { ...PROVIDER_KEY_EXAMPLE, status: "deleted" },
       },
     },
-    faults: ["not_found"],
+    faults: ["forbidden", "not_found"],
     run: async (tx, { caller, params, clientIp, now }) => {
       const before = await lockProviderKey(tx, caller.accountId, params.id);
+      if (before.keyId !== caller.keyId && (await isRestricted(tx, caller.keyId, now)))
+        throw new Fault("forbidden", "provider key of others", {
+          message:
+            "A key with a spending limit deletes only the provider keys that it added. Use a key without a limit, or ask the owner of the account.",
+          param: "id",
+          next: [{ method: "GET", url: "/v1/provider-keys", why: "List the provider keys." }],
+        });
       const key = await providerKeys.remove(tx, caller.accountId, params.id, now);
       const actor = { type: "key", id: caller.keyId } as const;
       if (before.status !== "deleted")

@@ -63,6 +63,7 @@ function retrieveRoute(responses: Responses): Route {
     method: "GET",
     path: "/v1/responses/{id}",
     id: "getResponse",
+    scope: "models:read",
     tag: TAG,
     summary: "Get a stored response",
     description:
@@ -101,6 +102,7 @@ function deleteRoute(responses: Responses): Route {
     method: "DELETE",
     path: "/v1/responses/{id}",
     id: "deleteResponse",
+    scope: "models:write",
     tag: TAG,
     summary: "Delete a stored response",
     description:
@@ -129,6 +131,7 @@ function inputItemsRoute(responses: Responses): Route {
     method: "GET",
     path: "/v1/responses/{id}/input_items",
     id: "listInputItems",
+    scope: "models:read",
     tag: TAG,
     summary: "List the input items of a stored response",
     description:
@@ -176,6 +179,7 @@ function cancelRoute(responses: Responses): Route {
     method: "POST",
     path: "/v1/responses/{id}/cancel",
     id: "cancelResponse",
+    scope: "models:write",
     tag: TAG,
     summary: "Cancel a background response",
     description:

@@ -81,8 +81,7 @@ export function createModelCalls(
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     isSignInDisabled,
     freezeOf: (accountId) => findFreeze(db, accountId),
-    findProviderKey: (accountId, providerId) =>
-      providerKeys.findNewestKey(accountId, providerId, now()),
+    findProviderKey: (caller, providerId) => providerKeys.findNewestKey(caller, providerId, now()),
     resolveStatefulCall: (request, input) => responses.prepareCall(request, input),
     onSettled: (record, { request, input }) => {
       metrics.recordCall(record);

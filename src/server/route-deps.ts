@@ -9,7 +9,7 @@ import {
   onProviderKeyChange,
   onSessionsEnded,
 } from "../events/producers.ts";
-import { isLiveKey } from "../keys/keys.ts";
+import { isLiveKey } from "../keys/live-keys.ts";
 import { getWallet, grant, heartbeat, openWallet } from "../ledger/ledger.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { discoverySettings } from "./discovery-settings.ts";

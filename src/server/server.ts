@@ -9,7 +9,7 @@ import { createClientIpResolver } from "../http/request/client-ip.ts";
 import type { Route } from "../http/route.ts";
 import { unsupportedEndpointFault } from "../inference/api/unsupported-endpoints.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
-import { isLiveKey } from "../keys/keys.ts";
+import { findLiveKey } from "../keys/live-keys.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Db } from "../store/db.ts";
 import { usesSimulator } from "./discovery-settings.ts";
@@ -76,7 +76,7 @@ function createHandler(
     log,
     now,
     authenticate: keys.find,
-    isKeyActive: isLiveKey,
+    findLiveKey,
     findSessionUser: sessions.find,
     faultPage,
     beginIdempotent: idempotency.begin,

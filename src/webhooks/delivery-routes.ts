@@ -35,6 +35,7 @@ function testRoute(): Route {
     method: "POST",
     path: "/v1/webhooks/{id}/test",
     id: "testWebhook",
+    scope: "webhooks:write",
     summary: "Send a test event to a webhook",
     description:
       "Sends an event of type `webhook.test`, signed and retried like any other. Read the result in the webhook's deliveries.",
@@ -61,6 +62,7 @@ function listRoute(db: Db): Route {
     method: "GET",
     path: "/v1/webhooks/{id}/deliveries",
     id: "listWebhookDeliveries",
+    scope: "webhooks:read",
     summary: "List a webhook's deliveries",
     description: "Newest first, with the endpoint's responses. Kept for 30 days.",
     params: WebhookPath,
@@ -87,6 +89,7 @@ function replayRoute(): Route {
     method: "POST",
     path: "/v1/webhooks/{id}/deliveries/{delivery_id}/replay",
     id: "replayWebhookDelivery",
+    scope: "webhooks:write",
     summary: "Replay a delivery",
     description:
       "Sends the delivery again at once, with a new round of attempts, whatever its status. `webhook-id` stays the same, so the endpoint can recognize an event that it has already processed.",

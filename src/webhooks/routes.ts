@@ -103,6 +103,7 @@ function addRoute(webhooks: Webhooks): Route {
     method: "POST",
     path: "/v1/webhooks",
     id: "addWebhook",
+    scope: "webhooks:write",
     summary: "Create a webhook",
     description:
       "Events are sent to the URL as JSON with POST, signed as Standard Webhooks specifies. Only this response contains the signing secret. Send a test event with POST /v1/webhooks/{id}/test.",
@@ -132,6 +133,7 @@ function listRoute(db: Db): Route {
     method: "GET",
     path: "/v1/webhooks",
     id: "listWebhooks",
+    scope: "webhooks:read",
     summary: "List webhooks",
     description: "Newest first, including deleted webhooks. Secrets are not shown again.",
     query: z.strictObject({ ...PageQuery, cursor: cursorSchema("whk") }),
@@ -156,6 +158,7 @@ function getRoute(db: Db): Route {
     method: "GET",
     path: "/v1/webhooks/{id}",
     id: "getWebhook",
+    scope: "webhooks:read",
     summary: "Get a webhook",
     params: WebhookPath,
     responses: {
@@ -175,6 +178,7 @@ function changeRoute(webhooks: Webhooks): Route {
     method: "PATCH",
     path: "/v1/webhooks/{id}",
     id: "changeWebhook",
+    scope: "webhooks:write",
     summary: "Update, disable or enable a webhook",
     description:
       "Changes only the fields that you send. Disabling cancels the pending deliveries. Events that occur while the webhook is disabled are not sent later.",
@@ -204,6 +208,7 @@ function removeRoute(): Route {
     method: "DELETE",
     path: "/v1/webhooks/{id}",
     id: "deleteWebhook",
+    scope: "webhooks:write",
     summary: "Delete a webhook",
     description:
       "Erases the secret and cancels the pending deliveries. The record and the delivery log stay. Repeating the call returns the same response.",
@@ -231,6 +236,7 @@ function rotateRoute(webhooks: Webhooks): Route {
     method: "POST",
     path: "/v1/webhooks/{id}/rotate",
     id: "rotateWebhookSecret",
+    scope: "webhooks:write",
     summary: "Rotate a webhook's signing secret",
     description:
       "For 24 hours events are signed with both secrets, so you can switch over without rejecting an event. A second rotation within that time revokes the oldest secret at once.",

@@ -83,8 +83,11 @@ describe("the OpenAPI description", () => {
     expect(document.servers.map((server) => server.url)).toEqual([settings.baseUrl]);
   });
 
-  test("accepts the key in either header on routes that need one", () => {
-    expect(operation("getAccount").security).toEqual([{ bearer: [] }, { apiKey: [] }]);
+  test("accepts the key in either header on routes that need one, and names its scope", () => {
+    expect(operation("getAccount").security).toEqual([
+      { bearer: ["usage:read"] },
+      { apiKey: ["usage:read"] },
+    ]);
     expect(operation("createAccount").security).toEqual([]);
   });
 

@@ -111,12 +111,16 @@ describe.each(STORE_KINDS)("keys of a claimed account on %s", (store) => {
     });
     expect((await change(id, { limit_usd: 2, limit_window: "month", name: "n" })).status).toBe(200);
     expect((await change(own, { limit_usd: 1, limit_window: "day" })).status).toBe(200);
-    for (const caller of [account.key, key])
-      for (const target of [id, own]) {
-        expectOwnerOnly(await change(target, { limit_usd: 2.5 }, caller), "limit_usd");
-        expectOwnerOnly(await change(target, { limit_usd: null }, caller), "limit_usd");
-        expectOwnerOnly(await change(target, { limit_window: "week" }, caller), "limit_window");
-      }
+    for (const [caller, target] of [
+      [account.key, id],
+      [account.key, own],
+      [key, id],
+    ] as const) {
+      expectOwnerOnly(await change(target, { limit_usd: 2.5 }, caller), "limit_usd");
+      expectOwnerOnly(await change(target, { limit_usd: null }, caller), "limit_usd");
+      expectOwnerOnly(await change(target, { limit_window: "week" }, caller), "limit_window");
+    }
+    expectOwnerOnly(await change(own, { limit_usd: 0 }, key), "id");
     expect((await changeAsOwner({ limit: null })).limit).toBeNull();
     expect((await createKey({})).status).toBe(201);
   });
@@ -201,14 +205,16 @@ describe.each(STORE_KINDS)("keys of a claimed account on %s", (store) => {
     expect((await chat(gateway, unclaimed.key)).status).toBe(200);
   });
 
-  test("keys of an unclaimed account can raise limits", async () => {
+  test("only keys without a limit can raise limits in an unclaimed account", async () => {
     const unclaimed = await registerAccount(gateway);
     const limited = await createKey({ limit_usd: 1, limit_window: "day" }, unclaimed.key);
     const [id, key] = [textAt(limited.body, "id"), textAt(limited.body, "api_key")];
-    const more = await createKey({}, key);
-    expect([more.status, valueAt(more.body, "limit_usd")]).toEqual([201, null]);
-    expect((await change(id, { limit_usd: 9 }, key)).body).toMatchObject({ limit_usd: 9 });
-    expect((await change(id, { limit_usd: null }, key)).body).toMatchObject({ limit_usd: null });
+    const rejected = await createKey({}, key);
+    expectError(rejected, { status: 403, code: "forbidden", param: "limit_usd" });
+    expect(textAt(rejected.body, "error.message")).toContain("Use the first key of the account");
+    for (const limit_usd of [9, null])
+      expect((await change(id, { limit_usd }, unclaimed.key)).body).toMatchObject({ limit_usd });
+    expect((await createKey({}, key)).status).toBe(201);
   });
 });
 

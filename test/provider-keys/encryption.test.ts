@@ -95,7 +95,7 @@ describeEachStore((kind, open) => {
       rejectionMessage(
         Promise.resolve(
           openProviderKeysHarness(store.db, provider).providerKeys.findNewestKey(
-            accountId,
+            { accountId, keyId: "key_any" },
             providerId,
             START_MS,
           ),
@@ -141,7 +141,11 @@ describeEachStore((kind, open) => {
         check: async () => UNCHECKED,
       });
       const [outcome] = await Promise.allSettled([
-        otherKeys.findNewestKey("acct_alice", "openai", START_MS),
+        otherKeys.findNewestKey(
+          { accountId: "acct_alice", keyId: "key_alice" },
+          "openai",
+          START_MS,
+        ),
       ]);
       expect(outcome).toMatchObject({
         status: "rejected",
@@ -168,7 +172,11 @@ describeEachStore((kind, open) => {
       provider.respondWith(acceptOnly("another"));
       await send("alice", "POST", PATH, { body: { provider: "openai", api_key: GOOD_KEY } });
       await send("alice", "GET", PATH);
-      const ownKey = await harness.providerKeys.findNewestKey("acct_alice", "openai", START_MS);
+      const ownKey = await harness.providerKeys.findNewestKey(
+        { accountId: "acct_alice", keyId: "key_alice" },
+        "openai",
+        START_MS,
+      );
       spies.forEach((spy) => spy.mockRestore());
       expect(ownKey?.apiKey.reveal()).toBe(GOOD_KEY);
       for (const text of [

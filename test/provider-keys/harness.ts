@@ -2,6 +2,7 @@
 
 import { secret } from "../../src/base/secret.ts";
 import { createLog } from "../../src/base/log.ts";
+import { grantedScopes } from "../../src/http/scopes.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeyCheck } from "../../src/provider-keys/key-check.ts";
@@ -59,7 +60,7 @@ export function openProviderKeysHarness(db: Db, provider: FakeProvider): Provide
     now: () => clock.now,
     authenticate: async (raw) =>
       raw === "alice" || raw === "bob"
-        ? { accountId: `acct_${raw}`, keyId: `key_${raw}` }
+        ? { accountId: `acct_${raw}`, keyId: `key_${raw}`, granted: grantedScopes(null, false) }
         : undefined,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,

@@ -13,6 +13,7 @@ const provider = openFakeProvider();
 afterAll(() => provider.close());
 
 const ALICE = "acct_alice";
+const ALICE_KEY = { accountId: ALICE, keyId: "key_alice" };
 const PATH = "/v1/provider-keys";
 
 function newKey(apiKey: string, providerId = "openai") {
@@ -27,17 +28,17 @@ function instrumentedDb(db: Db): {
 } {
   let reads = 0;
   let delay: { readonly until: Promise<void>; readonly onRead: () => void } | undefined;
-  const get: Db["get"] = async (sql, params) => {
+  const all: Db["all"] = async (sql, params) => {
     reads += 1;
     const own = delay;
     delay = undefined;
-    const row = await db.get(sql, params);
+    const rows = await db.all(sql, params);
     own?.onRead();
     await own?.until;
-    return row;
+    return rows;
   };
   return {
-    db: { ...db, get },
+    db: { ...db, all },
     reads: () => reads,
     delayNext: (until) =>
       new Promise((onRead) => {
@@ -62,7 +63,7 @@ describeEachStore((kind, open) => {
       now = harness.clock.now,
       providerId = "openai",
     ): Promise<string | undefined> =>
-      (await keys.findNewestKey(ALICE, providerId, now))?.apiKey.reveal();
+      (await keys.findNewestKey(ALICE_KEY, providerId, now))?.apiKey.reveal();
 
     const addKey = async (raw: string, providerId?: string): Promise<string> => {
       harness.clock.now += 1;
@@ -78,7 +79,11 @@ describeEachStore((kind, open) => {
       const older = await addKey("older-key-0123456789");
       expect(await rawOf()).toBe("older-key-0123456789");
       const newer = await addKey("newer-key-0123456789");
-      const ownKey = await harness.providerKeys.findNewestKey(ALICE, "openai", harness.clock.now);
+      const ownKey = await harness.providerKeys.findNewestKey(
+        ALICE_KEY,
+        "openai",
+        harness.clock.now,
+      );
       expect(ownKey?.id).toBe(newer);
       expect(ownKey?.apiKey.reveal()).toBe("newer-key-0123456789");
       await harness.call("alice", "DELETE", `${PATH}/${newer}`);
@@ -90,8 +95,10 @@ describeEachStore((kind, open) => {
     test("returns only keys of the account and the provider", async () => {
       await addKey("older-key-0123456789");
       const { findNewestKey } = harness.providerKeys;
-      expect(await findNewestKey("acct_bob", "openai", START_MS)).toBeUndefined();
-      expect(await findNewestKey(ALICE, "sim", START_MS)).toBeUndefined();
+      expect(
+        await findNewestKey({ accountId: "acct_bob", keyId: "key_bob" }, "openai", START_MS),
+      ).toBeUndefined();
+      expect(await findNewestKey(ALICE_KEY, "sim", START_MS)).toBeUndefined();
       await addKey("sim-key-0123456789", "sim");
       expect(await rawOf(undefined, undefined, "sim")).toBe("sim-key-0123456789");
       expect(await rawOf()).toBe("older-key-0123456789");
@@ -195,7 +202,7 @@ describeEachStore((kind, open) => {
 describe("the cache", () => {
   test("is bounded and evicts the oldest entry", () => {
     const cache = createProviderKeyCache(3);
-    for (const key of ["a", "b", "c", "a", "d"]) cache.set(key, undefined, 0);
+    for (const key of ["a", "b", "c", "a", "d"]) cache.set(key, [], 0);
     expect(cache.size()).toBe(3);
     expect(cache.get("b", 1)).toBeUndefined();
     for (const key of ["c", "a", "d"]) expect(cache.get(key, 1)).toBeDefined();

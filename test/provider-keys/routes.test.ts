@@ -35,6 +35,7 @@ describeEachStore((kind, open) => {
         provider: "openai",
         name: "team",
         last4: "9fQz",
+        api_key_id: null,
         created_at: "2026-09-21T14:13:20.000Z",
         last_used_at: null,
         status: "active",

@@ -37,6 +37,8 @@ const FIELDS = [
   "limit_usd",
   "limit_window",
   "spent_usd",
+  "scopes",
+  "created_by",
 ];
 
 describe.each(STORE_KINDS)("API keys on %s", (store) => {

@@ -9,6 +9,7 @@ import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/de
 import { eventRoutes } from "../../src/events/routes.ts";
 import { webhookRoutes } from "../../src/webhooks/routes.ts";
 import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
+import { grantedScopes } from "../../src/http/scopes.ts";
 import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys, type Keys } from "../../src/keys/keys.ts";
@@ -149,7 +150,7 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     now,
     authenticate: async (raw) =>
       raw === "alice" || raw === "bob"
-        ? { accountId: `acct_${raw}`, keyId: `key_${raw}` }
+        ? { accountId: `acct_${raw}`, keyId: `key_${raw}`, granted: grantedScopes(null, false) }
         : undefined,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,

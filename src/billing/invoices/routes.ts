@@ -80,6 +80,7 @@ function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined)
     method: "POST",
     path: "/v1/billing/invoice",
     id: "createInvoice",
+    scope: "billing:write",
     summary: "Create an invoice to buy credits",
     description:
       "One US dollar buys 1,000,000 credits. A platform fee of 5% and, where it applies, tax are added. This call charges nothing: a person pays at `pay_url`, and the credits are added when the invoice is `paid`. Send an `Idempotency-Key`, so that a retry does not create a second invoice.",
@@ -111,6 +112,7 @@ function listRoute({ db, links }: BillingDeps): Route {
     method: "GET",
     path: "/v1/billing/invoices",
     id: "listInvoices",
+    scope: "billing:read",
     summary: "List invoices",
     description: "Newest first.",
     query: z.strictObject({
@@ -140,6 +142,7 @@ function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
     method: "GET",
     path: "/v1/billing/invoice/{id}",
     id: "readInvoice",
+    scope: "billing:read",
     summary: "Get an invoice",
     description:
       "An open invoice is first reconciled with the payment processor, so the status is current.",
@@ -188,6 +191,7 @@ function voidRoute(billing: BillingDeps): Route {
     method: "POST",
     path: "/v1/billing/invoice/{id}/void",
     id: "voidInvoice",
+    scope: "billing:write",
     summary: "Void an open invoice",
     description:
       "The invoice can no longer be paid on its page. Repeating the call returns the same response. Returns 409 if the invoice is paid or a payment is processing. A payment that arrives later, such as a bank transfer, is still credited: the invoice is then `paid`.",

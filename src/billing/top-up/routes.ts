@@ -52,6 +52,7 @@ function getRoute(billing: BillingDeps): Route {
     ...DOC,
     method: "GET",
     id: "readAutoTopUp",
+    scope: "billing:read",
     summary: "Get the auto top-up settings",
     description:
       "Auto top-up buys credits with a saved payment method when the balance falls below a threshold. The account's owner enables it at `manage_url`.",
@@ -69,6 +70,7 @@ function lowerRoute(billing: BillingDeps): Route {
     ...DOC,
     method: "PATCH",
     id: "lowerAutoTopUp",
+    scope: "billing:write",
     summary: "Lower the auto top-up limits",
     description:
       "A key can lower each amount. Only the owner can raise an amount or enable auto top-up, in the console. Omitted fields stay unchanged.",
@@ -99,6 +101,7 @@ function disableRoute(billing: BillingDeps): Route {
     ...DOC,
     method: "DELETE",
     id: "turnOffAutoTopUp",
+    scope: "billing:write",
     summary: "Disable auto top-up",
     description:
       "Only the owner can enable it again, in the console. A purchase in flight is completed. Repeating the call returns the same response.",

@@ -35,6 +35,7 @@ function payInvoiceRoute(x402: X402Deps): Route {
     method: "POST",
     path: X402_PATH,
     id: "payInvoiceWithX402",
+    scope: "billing:write",
     summary: "Pay an invoice with x402",
     description:
       "The first call returns `402` with the header `PAYMENT-REQUIRED` (x402, version 2). The same call with the header `PAYMENT-SIGNATURE` pays from your wallet. An x402 client does both. A signed payment is settled once, however often you send it. After a `503` the outcome may be unknown: send the same header again.",

@@ -6,7 +6,7 @@ import {
   readAutoTopUpSummary,
   type AutoTopUpSummary,
 } from "../../billing/top-up/auto-top-up-summary.ts";
-import { countLiveKeys } from "../../keys/keys.ts";
+import { countLiveKeys } from "../../keys/live-keys.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
 import { sumUsage, type UsageSum } from "../../usage/usage.ts";
 import type { Balance, ConsoleReadDeps } from "../authorize.ts";

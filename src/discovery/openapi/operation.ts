@@ -73,7 +73,7 @@ export function routeOperation(
     tags: [route.tag],
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),
-    security: route.auth === "key" ? [{ bearer: [] }, { apiKey: [] }] : [],
+    security: securityOf(route),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === undefined
       ? {}
@@ -87,6 +87,12 @@ export function routeOperation(
       },
     ],
   };
+}
+
+/** OpenAPI 3.1 lists here the roles, which are our scopes, that a key needs. */
+function securityOf({ auth, scope }: Route): Operation["security"] {
+  const scopes = scope === undefined ? [] : [scope];
+  return auth === "key" ? [{ bearer: scopes }, { apiKey: scopes }] : [];
 }
 
 function parametersOf(

@@ -3,7 +3,8 @@
 import { Fault } from "../../base/fault.ts";
 import { readApiKey } from "../request/api-key-header.ts";
 import type { RequestContext, RequestHandlerDeps } from "../request-context.ts";
-import type { Caller, Route, SessionUser } from "../route.ts";
+import type { AuthenticatedKey, Caller, Route, SessionUser } from "../route.ts";
+import { LIMITED_KEY_SCOPES, SCOPES } from "../scopes.ts";
 
 /** The API key's account or the session's user; undefined where the route requires neither and none was sent. */
 export async function authenticateRequest(
@@ -35,7 +36,7 @@ function enforceRateLimit(
   deps: RequestHandlerDeps,
   context: RequestContext,
   route: Route,
-  caller: Caller | undefined,
+  caller: AuthenticatedKey | undefined,
 ): Caller {
   if (caller === undefined) throw new Fault("invalid_api_key", "unknown, expired or revoked key");
   const waitMs = rateLimitWaitMs(deps, context, route, caller.keyId);
@@ -43,7 +44,25 @@ function enforceRateLimit(
     throw new Fault("rate_limited", "key above its request rate", {
       retryAfterSeconds: waitMs / 1_000,
     });
+  requireScope(route, caller);
   return caller;
+}
+
+/** Throws `forbidden` if the key does not have the scope of the route. */
+export function requireScope({ scope }: Route, { accountId, granted }: AuthenticatedKey): void {
+  if (scope === undefined || granted.has(scope)) return;
+  throw new Fault("forbidden", `key without ${scope}`, {
+    message: `This key does not have the scope \`${scope}\` (${SCOPES[scope]})${LIMITED_KEY_SCOPES.includes(scope) ? "" : ", which no key with a spending limit has"}. Use another key of the account, or ask the owner of the account to change this one.`,
+    fields: { required_scope: scope },
+    headers: { "www-authenticate": `Bearer error="insufficient_scope", scope="${scope}"` },
+    next: [
+      {
+        method: "GET",
+        url: `/console/${accountId}/keys`,
+        why: "A page for people: the owner of the account changes the scopes and limits of its keys there.",
+      },
+    ],
+  });
 }
 
 // A model call is counted by its hold, across all processes. Rejected ones are counted here and checked before the body is

@@ -107,6 +107,7 @@ function chatRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/chat/completions",
     id: "createChatCompletion",
+    scope: "models:write",
     summary: "Create a chat completion",
     description:
       "OpenAI's Chat Completions API. The body is forwarded unchanged where the provider has this API, and translated otherwise. `stream: true` responds with server-sent events. The usage object has `cost`, in US dollars.",
@@ -140,6 +141,7 @@ function responsesRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/responses",
     id: "createResponse",
+    scope: "models:write",
     summary: "Create a response",
     description:
       "OpenAI's Responses API. With `store: true` the gateway stores the response and its input, encrypted, for 30 days; providers store nothing. `previous_response_id` continues a stored response, with any model; otherwise send earlier turns in `input`. `background: true` responds at once with status `in_progress`. `stream: true` responds with server-sent events.",
@@ -173,6 +175,7 @@ function messagesRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/messages",
     id: "createMessage",
+    scope: "models:write",
     summary: "Create a message",
     description:
       "Anthropic's Messages API. The body and the headers `anthropic-version` and `anthropic-beta` are forwarded unchanged where the provider has this API; otherwise the body is translated. `stream: true` responds with server-sent events.",
@@ -206,6 +209,7 @@ function countTokensRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/messages/count_tokens",
     id: "countTokens",
+    scope: "models:write",
     summary: "Count a message's input tokens",
     description:
       "Free of charge. If the model's provider cannot count tokens, the result is an upper bound, marked by the header `x-postern-count: upper-bound`.",
@@ -239,6 +243,7 @@ function embeddingsRoute(deps: InferenceRouteDeps): Route {
     method: "POST",
     path: "/v1/embeddings",
     id: "createEmbeddings",
+    scope: "models:write",
     summary: "Create embeddings",
     dialect: "openai",
     body: EmbeddingsRequest,

@@ -21,7 +21,7 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   const { accountId } = input.caller;
   const request = parseRequest("messages", input.text, "count");
   await rejectIfFrozen(deps, accountId);
-  const [candidate] = await findCandidates(request, "count_tokens", accountId, deps.route);
+  const [candidate] = await findCandidates(request, "count_tokens", input.caller, deps.route);
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
   if (candidate.wires[0] !== "count_tokens") return upperBoundResponse(request, candidate);

@@ -11,7 +11,7 @@ export async function routeCall(
   { input, request, statefulCall }: ParsedCall,
 ): Promise<RoutedRequest> {
   const catalog = deps.catalog.current();
-  const found = await findCandidates(request, input.api, input.caller.accountId, deps);
+  const found = await findCandidates(request, input.api, input.caller, deps);
   const sharedFault =
     statefulCall === undefined
       ? sharedCredentialsFault(request)

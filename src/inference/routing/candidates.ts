@@ -1,6 +1,7 @@
 // The accounts on which a model can be called at its provider: the caller's own provider key first, then the gateway's
 // account. Which models and providers are considered is decided in routing.ts.
 
+import type { Caller } from "../../http/route.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Secret } from "../../base/secret.ts";
 import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
@@ -33,9 +34,9 @@ export interface CandidateDeps {
   readonly findProviderKey: FindProviderKey;
 }
 
-/** Finds the account's own key for a provider; synchronous if it is cached. */
+/** Finds the caller's own key for a provider; synchronous if it is cached. */
 export type FindProviderKey = (
-  accountId: string,
+  caller: Caller,
   providerId: string,
 ) => CallerProviderKey | undefined | Promise<CallerProviderKey | undefined>;
 
@@ -48,7 +49,7 @@ const API_ENDPOINTS: Readonly<Record<string, string>> = {
 
 export interface CandidateQuery {
   readonly wire: RelayedWire;
-  readonly accountId: string;
+  readonly caller: Caller;
   readonly catalog: Catalog;
 }
 
@@ -57,11 +58,11 @@ export type Candidates = readonly [Candidate, ...Candidate[]];
 /** The accounts on which this model can be called, in the order to try them. Throws a Fault if there is none. */
 export function candidatesForModel(
   resolved: ResolvedModel,
-  { wire, accountId, catalog }: CandidateQuery,
+  { wire, caller, catalog }: CandidateQuery,
   deps: CandidateDeps,
 ): Candidates | Promise<Candidates> {
   const route = deps.findRoute(resolved, wire, catalog);
-  const providerKey = deps.findProviderKey(accountId, resolved.model.provider);
+  const providerKey = deps.findProviderKey(caller, resolved.model.provider);
   return providerKey instanceof Promise
     ? providerKey.then((key) => withProviderKey(route, resolved, key))
     : withProviderKey(route, resolved, providerKey);

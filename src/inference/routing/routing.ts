@@ -1,6 +1,7 @@
 // Finds the candidates for a call, in the order to try them. A model id goes to its own provider only. `models` and
 // `provider` in the request, or a model name without a provider, allow more.
 
+import type { Caller } from "../../http/route.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import {
   type Catalog,
@@ -76,10 +77,10 @@ export function providerHealth(
 export function findCandidates(
   request: ParsedRequest,
   wire: RelayedWire,
-  accountId: string,
+  caller: Caller,
   deps: RoutingDeps,
 ): Candidates | Promise<Candidates> {
-  const query = { wire, accountId, catalog: deps.catalog.current() };
+  const query = { wire, caller, catalog: deps.catalog.current() };
   const preferences =
     wire === "embeddings"
       ? undefined
@@ -150,10 +151,10 @@ async function endpointsFor(
     );
   else faults.push(...failed);
   if (endpoints.length < 2) return endpoints;
-  const conversation = conversationHash(request, query.accountId);
+  const conversation = conversationHash(request, query.caller.accountId);
   const ordered = orderEndpoints(endpoints, preferences, {
     now,
-    accountId: query.accountId,
+    accountId: query.caller.accountId,
     stream: request.stream,
     routing: deps.routing,
     lastProvider: deps.routing.sticky.providerOf(conversation, id, now),

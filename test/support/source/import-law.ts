@@ -14,7 +14,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   usage: ["base", "store", "http"],
   people: ["base", "store", "http"],
   keys: ["base", "store", "http"],
-  "provider-keys": ["base", "store", "http"],
+  "provider-keys": ["base", "store", "http", "keys"],
   telemetry: ["base", "usage"],
   operations: ["base", "http", "usage"],
   accounts: ["base", "store", "http", "ledger", "keys"],

@@ -1,0 +1,70 @@
+// Keys that still work, as the authentication of a request needs them: whose they are and what they may do.
+
+import type { AuthenticatedKey } from "../http/route.ts";
+import { grantedScopes, isScope, type Scope } from "../http/scopes.ts";
+import { type Reader, type Row, text, textOrNull, integer, integerOrNull } from "../store/db.ts";
+
+export interface LiveKey extends AuthenticatedKey {
+  /** Whether a spending limit bounds what it may do. */
+  readonly hasLimit: boolean;
+  readonly expiresAt: number | null;
+}
+
+/** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
+const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes,
+  case when account.claimed_at is null
+    and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
+  from api_key left join account on account.id = api_key.account_id where api_key.revoked_at is null`;
+
+export async function readLiveKeyByHash(
+  reader: Reader,
+  hash: string,
+  now: number,
+): Promise<LiveKey | undefined> {
+  return toLiveKey(await reader.get(`${SELECT_LIVE_KEY} and api_key.hash = ?`, [hash]), now);
+}
+
+/** Asked inside the transaction of what a key does, because a body may come long after its key. */
+export async function findLiveKey(
+  reader: Reader,
+  id: string,
+  now: number,
+): Promise<LiveKey | undefined> {
+  return toLiveKey(await reader.get(`${SELECT_LIVE_KEY} and api_key.id = ?`, [id]), now);
+}
+
+export async function isLiveKey(reader: Reader, id: string, now: number): Promise<boolean> {
+  return (await findLiveKey(reader, id, now)) !== undefined;
+}
+
+/** How many keys of the account still work. */
+export async function countLiveKeys(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<number> {
+  const row = await reader.get(
+    "select count(*) as count from api_key where account_id = ? and revoked_at is null and (expires_at is null or expires_at > ?)",
+    [accountId, now],
+  );
+  return row === undefined ? 0 : integer(row, "count");
+}
+
+/** The column: null for all scopes. */
+export function toScopes(row: Row): readonly Scope[] | null {
+  return textOrNull(row, "scopes")?.split(" ").filter(isScope) ?? null;
+}
+
+function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
+  if (row === undefined) return undefined;
+  const expiresAt = integerOrNull(row, "expires_at");
+  if (expiresAt !== null && expiresAt <= now) return undefined;
+  const hasLimit = row["limit_nano"] !== null && integer(row, "is_root") === 0;
+  return {
+    accountId: text(row, "account_id"),
+    keyId: text(row, "id"),
+    hasLimit,
+    granted: grantedScopes(toScopes(row), hasLimit),
+    expiresAt,
+  };
+}
