@@ -1,15 +1,6 @@
-import {
-  arrayIn,
-  type JsonObject,
-  numberIn,
-  objectIn,
-  parseObject,
-  stringIn,
-} from "../../../../base/json.ts";
-import { mintCallId } from "../../../canonical/call-ids.ts";
+import { arrayIn, type JsonObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
-import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
-import type { NativePart, OpaqueBlob } from "../../../canonical/parts.ts";
+import type { CanonicalEvent } from "../../../canonical/events.ts";
 import {
   parseEvent,
   type ReplyReadContext,
@@ -17,29 +8,11 @@ import {
 } from "../../../canonical/wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
-import { readCitation } from "./read-citation.ts";
+import { addToBlock, type BlocksState, endBlock, startBlock } from "./read-stream-blocks.ts";
 
-interface BlockState {
-  /** The block of the start event. A native block is emitted at its end. */
-  readonly block: JsonObject;
-  readonly kind: "text" | "thinking" | "redacted" | "call" | "native";
-  readonly part: number;
-  json: string;
-  signature: string;
-  /** The collected deltas of a native block. */
-  readonly extra: Record<string, unknown>;
-}
-
-interface ReaderState {
-  readonly context: ReplyReadContext;
-  readonly blocks: Map<number, BlockState>;
-  /** The events of the current push. */
-  out: CanonicalEvent[];
-  message: JsonObject | undefined;
+interface ReaderState extends BlocksState {
   delta: JsonObject | undefined;
   usage: JsonObject | undefined;
-  partCount: number;
-  hasToolCalls: boolean;
   ended: boolean;
 }
 
@@ -145,113 +118,6 @@ function readWholeMessage(state: ReaderState, message: JsonObject): void {
     };
 }
 
-function startBlock(state: ReaderState, event: JsonObject): void {
-  // One block is open at a time, even if its end event is missing.
-  for (const index of state.blocks.keys()) endBlock(state, index);
-  const block = objectIn(event["content_block"]) ?? {};
-  if (typeof block["type"] !== "string") return;
-  const kind = kindOf(block);
-  const part = kind === "native" ? -1 : state.partCount++;
-  const open: BlockState = {
-    block,
-    kind,
-    part,
-    json: "",
-    signature: stringIn(block["signature"]) ?? "",
-    extra: {},
-  };
-  state.blocks.set(numberIn(event["index"]) ?? 0, open);
-  if (kind === "native") return;
-  const head = headOf(block, kind, state);
-  if (head.type === "tool_call") state.hasToolCalls = true;
-  state.out.push({ type: "part_start", choice: 0, part, head });
-  const text =
-    kind === "text"
-      ? stringIn(block["text"])
-      : kind === "thinking"
-        ? stringIn(block["thinking"])
-        : undefined;
-  if (text) state.out.push({ type: "delta", choice: 0, part, text });
-  if (kind === "text")
-    for (const one of arrayIn(block["citations"])) emitCitation(state, part, one);
-}
-
-function addToBlock(state: ReaderState, event: JsonObject): void {
-  const open = state.blocks.get(numberIn(event["index"]) ?? 0);
-  const delta = objectIn(event["delta"]);
-  if (open === undefined || delta === undefined) return;
-  switch (delta["type"]) {
-    case "text_delta":
-      return addText(state, open, delta["text"]);
-    case "thinking_delta":
-      return addText(state, open, delta["thinking"]);
-    case "input_json_delta":
-      open.json += stringIn(delta["partial_json"]) ?? "";
-      if (open.kind === "call") addText(state, open, delta["partial_json"]);
-      return;
-    case "signature_delta":
-      open.signature += stringIn(delta["signature"]) ?? "";
-      return;
-    case "citations_delta":
-      return emitCitation(state, open.part, delta["citation"]);
-    default:
-      addNative(open, delta);
-  }
-}
-
-function addText({ out }: ReaderState, { part }: BlockState, text: unknown): void {
-  if (typeof text === "string" && text !== "" && part >= 0)
-    out.push({ type: "delta", choice: 0, part, text });
-}
-
-function addNative({ extra }: BlockState, delta: JsonObject): void {
-  for (const key in delta) {
-    if (key === "type") continue;
-    const before = extra[key];
-    const more = delta[key];
-    extra[key] = typeof before === "string" && typeof more === "string" ? before + more : more;
-  }
-}
-
-function emitCitation({ out }: ReaderState, part: number, value: unknown): void {
-  const citation = readCitation(value);
-  if (citation !== undefined && part >= 0)
-    out.push({ type: "citation", choice: 0, part, citation });
-}
-
-function endBlock(state: ReaderState, index: number): void {
-  const { out, context } = state;
-  const open = state.blocks.get(index);
-  if (open === undefined) return;
-  state.blocks.delete(index);
-  const { block, kind, json, part } = open;
-  if (kind === "native") return endNative(state, open);
-  if (kind === "call" && json === "")
-    out.push({ type: "delta", choice: 0, part, text: JSON.stringify(block["input"] ?? {}) });
-  const blob =
-    kind === "redacted"
-      ? blobOf(block["data"], "encrypted", context)
-      : kind === "thinking"
-        ? blobOf(open.signature, "signature", context)
-        : undefined;
-  if (blob !== undefined) out.push({ type: "blob", choice: 0, part, blob });
-  out.push({ type: "part_end", choice: 0, part });
-}
-
-function endNative(state: ReaderState, { block, extra, json }: BlockState): void {
-  const input = parseObject(json);
-  const value: NativePart = {
-    type: "native",
-    wire: "messages",
-    value: { ...block, ...extra, ...(input === undefined ? undefined : { input }) },
-  };
-  const part = state.partCount++;
-  state.out.push(
-    { type: "part_start", choice: 0, part, head: { type: "whole", value } },
-    { type: "part_end", choice: 0, part },
-  );
-}
-
 function finish(state: ReaderState): void {
   if (state.ended) return;
   state.ended = true;
@@ -273,33 +139,6 @@ function emitFinish({ out, delta, hasToolCalls }: ReaderState): void {
   out.push({ type: "finish", choice: 0, finish });
 }
 
-const KIND_BY_TYPE: ReadonlyMap<unknown, BlockState["kind"]> = new Map([
-  ["text", "text"],
-  ["thinking", "thinking"],
-  ["redacted_thinking", "redacted"],
-  ["tool_use", "call"],
-]);
-
-function kindOf(block: JsonObject): BlockState["kind"] {
-  return KIND_BY_TYPE.get(block["type"]) ?? "native";
-}
-
-function headOf(
-  block: JsonObject,
-  kind: BlockState["kind"],
-  { context, message, partCount }: ReaderState,
-): PartHead {
-  if (kind === "text") return { type: "text" };
-  if (kind !== "call") return { type: "reasoning" };
-  const name = stringIn(block["name"]) ?? "";
-  if (name === context.emulation?.outputTool) return { type: "text" };
-  return {
-    type: "tool_call",
-    id: stringIn(block["id"]) || mintCallId(stringIn(message?.["id"]) ?? "", partCount),
-    name,
-  };
-}
-
 // Later fields replace earlier ones: counts of the start and the delta events are not added up. Null does not replace.
 function mergeUsage(
   before: JsonObject | undefined,
@@ -310,16 +149,6 @@ function mergeUsage(
   for (const key in after)
     if (after[key] !== null && after[key] !== undefined) merged[key] = after[key];
   return merged;
-}
-
-function blobOf(
-  data: unknown,
-  kind: OpaqueBlob["kind"],
-  { origin }: ReplyReadContext,
-): OpaqueBlob | undefined {
-  return typeof data === "string" && data !== ""
-    ? { wire: "messages", kind, data, origin }
-    : undefined;
 }
 
 /** The tier `standard` is `default` in the canonical form. */
