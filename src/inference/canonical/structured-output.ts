@@ -7,7 +7,7 @@ import type { SchemaEmulation } from "./wire.ts";
 
 const DEFAULT_TOOL_NAME = "structured_output";
 const DEFAULT_TOOL_DESCRIPTION = "Returns the answer.";
-/** Accepted by every provider, with room for the `_` that make it unique. */
+/** Accepted by every provider, and short enough for the `_` that make it unique. */
 const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,55}$/;
 
 type SchemaFormat = Extract<OutputFormat, { type: "json_schema" }>;

@@ -19,15 +19,15 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
-const NOBODY = 65_534;
+const UNPRIVILEGED_ID = 65_534;
 const isRoot = process.getuid?.() === 0;
-const identity = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+const identity = isRoot ? { uid: UNPRIVILEGED_ID, gid: UNPRIVILEGED_ID } : {};
 const environment = { PATH: process.env.PATH ?? "", LC_ALL: "C", TZ: "UTC" };
 
 const home = prepareBinaries();
 const data = mkdtempSync(path.join(tmpdir(), "postern-postgres-"));
 const password = "postern";
-if (isRoot) chownSync(data, NOBODY, NOBODY);
+if (isRoot) chownSync(data, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
 initialize();
 const port = await freePort();
 const server = spawn(
@@ -95,7 +95,7 @@ function prepareBinaries() {
 function initialize() {
   const passwordFile = path.join(data, "password");
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
-  if (isRoot) chownSync(passwordFile, NOBODY, NOBODY);
+  if (isRoot) chownSync(passwordFile, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
   const initdb = spawnSync(
     path.join(home, "bin", "initdb"),
     [
