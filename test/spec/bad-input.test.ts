@@ -150,10 +150,10 @@ describe.each(STORE_KINDS)("invalid input on %s", (store) => {
   });
 
   test("a body at the limit is accepted", async () => {
-    const room = SMALL_LIMIT - '{"name":""}'.length;
+    const nameLength = SMALL_LIMIT - '{"name":""}'.length;
     const response = await call(gateway, "POST /v1/keys", {
       key: account.key,
-      raw: JSON.stringify({ name: "n".repeat(room) }),
+      raw: JSON.stringify({ name: "n".repeat(nameLength) }),
     });
     expectError(response, { status: 400, code: "invalid_request", param: "name" });
   });
