@@ -116,10 +116,10 @@ const COMPARISON_FIELDS = [
 ] as const;
 
 function comparisonReference(json: JsonObject): SharedAccountUse | undefined {
-  for (const [holder, field] of COMPARISON_FIELDS) {
-    const held = json[holder];
-    if (isObject(held) && typeof held[field] === "string")
-      return { path: `${holder}.${field}`, alternative: "Remove it" };
+  for (const [parent, field] of COMPARISON_FIELDS) {
+    const object = json[parent];
+    if (isObject(object) && typeof object[field] === "string")
+      return { path: `${parent}.${field}`, alternative: "Remove it" };
   }
   return undefined;
 }

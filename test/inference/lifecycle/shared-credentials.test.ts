@@ -175,6 +175,21 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
     "tools[1].collection_ids",
     { tools: [{ type: "web_search" }, { type: "file_search", collection_ids: ["c"] }] },
   ],
+  ["chat", "input_file_id", { input_file_id: "file-1" }],
+  ["chat", "cached_content", { cached_content: "cachedContents/1" }],
+  ["chat", "preset", { preset: "preset_1" }],
+  ["chat", "batch_id", { batch_id: "batch_1" }],
+  ["messages", "user_profile_id", { user_profile_id: "user_1" }],
+  [
+    "responses",
+    "prompt_cache_options.comparison_response_id",
+    { prompt_cache_options: { comparison_response_id: "resp_1" } },
+  ],
+  [
+    "messages",
+    "diagnostics.previous_message_id",
+    { diagnostics: { previous_message_id: "msg_1" } },
+  ],
   ["chat", "tools[0].library_ids", tools({ type: "document_library", library_ids: ["lib_1"] })],
   [
     "responses",
