@@ -33,14 +33,17 @@ export function indexIn(value: unknown, limit: number): number | undefined {
     : undefined;
 }
 
-/** Undefined for text that is not a JSON object: one malformed line must not end a stream. */
-export function parseObject(text: string): JsonObject | undefined {
+/** Undefined for text that is not JSON: one malformed line must not end a stream. */
+export function parseJson(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
+}
+
+export function parseObject(text: string): JsonObject | undefined {
+  return objectIn(parseJson(text));
 }
 
 // ---- Strict: null counts as absent, as in all of these APIs.

@@ -1,5 +1,6 @@
 // Sanitizes a provider's error message about a rejected key: one short line without any part of the key.
 
+import { parseJson } from "../base/json.ts";
 import type { Secret } from "../base/secret.ts";
 
 const MESSAGE_MAX_CHARACTERS = 300;
@@ -37,12 +38,4 @@ function revealsKey(word: string, raw: string): boolean {
 function fieldOf(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return Reflect.get(value, name);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,7 +1,7 @@
 // Overrides fields of a stateful call's reply with our own: id, `store`, `previous_response_id`. Applies to whole replies and
 // to every stream event with a response object. The final response is captured for its record.
 
-import { isObject, type JsonObject } from "../base/json.ts";
+import { isObject, type JsonObject, parseObject } from "../base/json.ts";
 import type { TransportPlan } from "../inference/translate/plan.ts";
 import type { StreamTransform } from "../inference/translate/stream-transform.ts";
 
@@ -76,7 +76,7 @@ function transformWithOverrides(
     if (!text.includes('"response"') && !text.includes('"response.output_item.done"')) return bytes;
     return encoder.encode(
       text.replaceAll(DATA_LINE, (line, data: string) => {
-        const event = parseEvent(data);
+        const event = parseObject(data);
         if (event?.["type"] === "response.output_item.done" && isObject(event["item"]))
           items.push(event["item"]);
         if (!isObject(event?.["response"])) return line;
@@ -120,13 +120,4 @@ function withOutput(
   const { output } = response;
   const isEmpty = !Array.isArray(output) || output.length === 0;
   return isTerminal && isEmpty && items.length > 0 ? { ...response, output: items } : response;
-}
-
-function parseEvent(data: string): JsonObject | undefined {
-  try {
-    const event: unknown = JSON.parse(data);
-    return isObject(event) ? event : undefined;
-  } catch {
-    return undefined;
-  }
 }

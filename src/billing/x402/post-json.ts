@@ -1,6 +1,7 @@
 // JSON over HTTP POST, with time and size limits, for the facilitator and the RPC node. Their URLs can contain an API key
 // and errors are logged, so no error of this file contains the URL.
 
+import { parseJson } from "../../base/json.ts";
 import { readBoundedBytes } from "../../base/streams/bounded-body.ts";
 
 export interface JsonRequest {
@@ -52,12 +53,4 @@ function redactUrl(error: unknown): Error {
   return Object.assign(new Error(`the request failed${suffix}`), {
     name: error instanceof Error ? error.name : "Error",
   });
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

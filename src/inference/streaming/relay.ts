@@ -2,7 +2,7 @@
 // settlement: a client that has seen the end of its stream is in the ledger, even after a crash.
 
 import { startDeadline, onAborted } from "../../base/deadline.ts";
-import type { JsonObject } from "../../base/json.ts";
+import { type JsonObject, parseJson } from "../../base/json.ts";
 import { readSse, type SseEvent, type SseParser } from "../../base/streams/sse.ts";
 import type { AbortSignalLike } from "../../base/abort.ts";
 import { type ResponseSink, streamResponse } from "../../http/response-stream.ts";
@@ -16,7 +16,6 @@ import {
 } from "../../http-client/body-stream.ts";
 import {
   isReplyComplete,
-  parseJson,
   parseEvent,
   type StreamMeter,
   scanEvent,

@@ -2,7 +2,7 @@
 // account, such as a rejected key, is not reported as the caller's.
 
 import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../../base/fault.ts";
-import { isObject, type JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
 import type { CanonicalError } from "../canonical/error.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { Credential } from "../providers/credentials.ts";
@@ -222,12 +222,4 @@ function firstText(...values: readonly unknown[]): string {
       return JSON.stringify(value).slice(0, MESSAGE_MAX_LENGTH);
   }
   return "";
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -9,7 +9,7 @@ import {
   type ScanPlan,
 } from "./event-scanner.ts";
 import { ownMember, readName } from "./read-numbers.ts";
-import { objectIn, type JsonObject } from "../../../base/json.ts";
+import { objectIn, type JsonObject, parseJson } from "../../../base/json.ts";
 
 // The first events of a stream are parsed in full until one names the model.
 const FULLY_PARSED_FIRST_EVENTS = 4;
@@ -156,14 +156,6 @@ export function utf8Bytes(text: string): number {
     else bytes += 3;
   }
   return bytes;
-}
-
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function sum(slots: readonly number[]): number {

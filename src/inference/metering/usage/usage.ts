@@ -7,7 +7,8 @@ import { usageOfEmbeddings } from "./embeddings-usage.ts";
 import { createGeminiStreamMeter, usageOfGemini } from "./gemini-usage.ts";
 import { createMessagesStreamMeter, usageOfMessages } from "./messages-usage.ts";
 import { createResponsesStreamMeter, usageOfResponses } from "./responses-usage.ts";
-import { parseJson, type StreamMeter } from "./stream-meter.ts";
+import { parseJson } from "../../../base/json.ts";
+import type { StreamMeter } from "./stream-meter.ts";
 
 const REPLY_READERS = {
   chat: usageOfChat,

@@ -6,6 +6,7 @@ import {
   numberIn,
   objectIn,
   stringIn,
+  parseJson,
 } from "../../../../base/json.ts";
 import type { Usage } from "../../../../base/usage-meters.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
@@ -46,7 +47,7 @@ export function createStreamReader(context: ReplyReadContext): WireStreamReader 
   return {
     push({ data, json }) {
       state.out = [];
-      const value = state.ended ? undefined : (json ?? parse(data));
+      const value = state.ended ? undefined : (json ?? parseJson(data));
       if (value !== undefined) readValue(state, value);
       return state.out;
     },
@@ -82,14 +83,6 @@ function createReaderState(context: ReplyReadContext): ReaderState {
     started: false,
     ended: false,
   };
-}
-
-function parse(data: string): unknown {
-  try {
-    return JSON.parse(data);
-  } catch {
-    return undefined;
-  }
 }
 
 function readValue(state: ReaderState, value: unknown): void {
