@@ -13,7 +13,7 @@ const RETENTION_MS = DAY_MS;
 export const CALL_START_GRACE_MS = 5 * MINUTE_MS;
 
 export interface IdempotentRequest {
-  /** The account, key or network, and the route. */
+  /** The account, key or client address, and the route. */
   readonly scope: string;
   readonly key: string;
   /** Everything that identifies the request; another body under the same key is a conflict. */

@@ -29,13 +29,28 @@ export function createClientIpResolver(
 
 /** The networks that an address is rate-limited by: /32 and /24 for IPv4, /64 and /48 for IPv6. */
 export function networksOf(address: string): readonly [narrow: string, wide: string] {
-  if (isIP(address) === 4)
-    return [`${address}/32`, `${address.split(".").slice(0, 3).join(".")}.0/24`];
-  if (isIP(address) === 6) {
-    const groups = expandIpv6Groups(address);
-    return [`${groups.slice(0, 4).join(":")}::/64`, `${groups.slice(0, 3).join(":")}::/48`];
-  }
+  if (isIP(address) === 4) return [prefixOf(address, 32), prefixOf(address, 24)];
+  if (isIP(address) === 6) return [prefixOf(address, 64), prefixOf(address, 48)];
   return ["unknown", "unknown/wide"];
+}
+
+/** The network of an IP address with this prefix length, a multiple of 8. */
+export function prefixOf(address: string, bits: number): string {
+  if (isIP(address) === 4) {
+    const octets = address.split(".").map((octet, index) => (index < bits / 8 ? octet : "0"));
+    return `${octets.join(".")}/${bits}`;
+  }
+  const groups = expandIpv6Groups(address)
+    .slice(0, Math.ceil(bits / 16))
+    .map((group, index) =>
+      index < Math.floor(bits / 16) ? group : (Number.parseInt(group, 16) & 0xff00).toString(16),
+    );
+  return `${groups.join(":")}::/${bits}`;
+}
+
+/** One spelling per address: IPv6 has many. */
+export function canonicalIp(address: string): string {
+  return isIP(address) === 6 ? expandIpv6Groups(address).join(":") : address;
 }
 
 /** Strips ports, which some proxies write, and unmaps IPv4 addresses that a dual-stack socket reports as IPv6. */

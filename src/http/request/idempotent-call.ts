@@ -1,7 +1,7 @@
 // Scope and key of a request with an `Idempotency-Key`.
 
 import { invalid } from "../../base/fault.ts";
-import { networksOf } from "./client-ip.ts";
+import { canonicalIp } from "./client-ip.ts";
 import type { AnyRouteInput, Route } from "../route.ts";
 
 export interface IdempotentCall {
@@ -44,9 +44,10 @@ export function readIdempotencyKey(headers: Headers, minLength = 1): string | un
   return key;
 }
 
-// Requests without an API key are scoped by network, so that others cannot replay the response. Responses with a secret
-// are scoped by API key: another key of the account may have fewer permissions.
+// Requests without an API key are scoped by the client's whole address: the hosts of one /64 may belong to different
+// customers, and the response may contain a raw key. Responses with a secret are scoped by API key: another key of the
+// account may have fewer permissions.
 function scopeOwnerOf({ revealsSecret }: Route, { caller, clientIp }: AnyRouteInput): string {
-  if (caller === undefined || !("accountId" in caller)) return networksOf(clientIp)[0];
+  if (caller === undefined || !("accountId" in caller)) return canonicalIp(clientIp);
   return revealsSecret === true ? `${caller.accountId} ${caller.keyId}` : caller.accountId;
 }
