@@ -1,11 +1,12 @@
 // Routes of /v1/accounts and /v1/account.
 
 import { z } from "zod";
+import type { NextStep } from "../base/fault.ts";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/api-record.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
-import { timestamp } from "../http/schemas.ts";
+import { NextStepSchema, timestamp } from "../http/schemas.ts";
 import { keyRoute, publicWriteRoute, type Route } from "../http/route.ts";
 import { getKey, type Key, type Keys } from "../keys/keys.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/api-record.ts";
@@ -13,6 +14,8 @@ import { getBudgets } from "../ledger/budgets.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { type Account, type AccountDeps, createAccount, getAccount } from "./accounts.ts";
+import { admitCreation, type CreationLimits } from "./creation-limits.ts";
+import { fundingSteps } from "./funding-steps.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./api-record.ts";
 
 const EMAIL_MAX = 254;
@@ -45,6 +48,11 @@ export interface MemberSummary {
 export interface AccountRouteDeps extends AccountDeps {
   readonly db: Db;
   readonly keys: Keys;
+  readonly limits: CreationLimits;
+  /** How an account without starting credit can be funded. */
+  readonly fundingSteps: readonly NextStep[];
+  /** Called once for each warning threshold of the day's starting credit. */
+  readonly onGrantBudgetReached?: (percent: number) => void;
   readonly getWallet: (
     reader: Reader,
     accountId: string,
@@ -80,7 +88,7 @@ function createRoute(deps: AccountRouteDeps): Route {
     tag: "Accounts",
     summary: "Create a funded account and its first key",
     description:
-      "Requires no authentication. The raw key is only returned in this response: store it first. Send a random `Idempotency-Key` (16 characters or more), so that a repeated request returns the same account.",
+      "Requires no authentication. The raw key is only returned in this response: store it first. Send a random `Idempotency-Key` (16 characters or more), so that a repeated request from the same address returns the same account. If the gateway has used up its starting credit for the day, the balance is 0 and `next` lists how to fund the account.",
     dialect: "openai",
     body: NewAccount,
     requestExample: {},
@@ -92,6 +100,14 @@ function createRoute(deps: AccountRouteDeps): Route {
             account: AccountRecord,
             api_key: z.string().meta({ description: "The raw key, shown only once." }),
             balance: BalanceRecord,
+            next: z
+              .array(NextStepSchema)
+              .optional()
+              .meta({
+                description:
+                  "Only if the balance is 0, because today's starting credit is used up: how to fund the account.",
+                examples: [fundingSteps({ acceptsX402: false, isSignInDisabled: false })],
+              }),
           })
           .meta({ id: "NewAccount" }),
         example: {
@@ -106,17 +122,28 @@ function createRoute(deps: AccountRouteDeps): Route {
       if (deps.requiresSameOrigin === true) requireLocalOrigin(headers);
     },
     run: async (tx, { body, clientIp, now }) => {
-      const account = await createAccount(
+      const { startingCredit, reachedPercents } = await admitCreation(
         tx,
-        { email: body.email ?? null, networks: networksOf(clientIp), now },
-        deps,
+        { clientIp, now },
+        deps.limits,
       );
+      const [network] = networksOf(clientIp);
+      const email = body.email ?? null;
+      const account = await createAccount(tx, { email, network, startingCredit, now }, deps);
       const { key, raw } = await deps.keys.create(tx, account.id, {}, now);
       await deps.onAccountCreated?.(tx, { account, key, clientIp, now });
       const wallet = await deps.getWallet(tx, account.id);
       return {
         status: 201,
-        body: { account: toAccountRecord(account), api_key: raw, balance: toBalanceRecord(wallet) },
+        body: {
+          account: toAccountRecord(account),
+          api_key: raw,
+          balance: toBalanceRecord(wallet),
+          ...(startingCredit === 0n ? { next: deps.fundingSteps } : {}),
+        },
+        afterCommit: () => {
+          for (const percent of reachedPercents) deps.onGrantBudgetReached?.(percent);
+        },
       };
     },
   });

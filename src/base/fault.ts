@@ -108,6 +108,14 @@ export const NEXT_STEPS: Readonly<Partial<Record<FaultCode, readonly NextStep[]>
   ],
 };
 
+/** For accounts that no human has claimed, if humans can sign in. */
+export const CLAIM_STEP: NextStep = {
+  method: "POST",
+  url: "/agent/identity/claim",
+  body: { email: "<the human's email>" },
+  why: "Let a human claim the account. The first claim adds $1.00.",
+};
+
 export interface FaultOptions {
   /** Replaces the public message of the table. */
   readonly message?: string;

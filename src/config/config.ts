@@ -11,6 +11,7 @@ import {
   type BillingConfig,
   billingConfigFrom,
 } from "./billing.ts";
+import { GRANT_ENVIRONMENT, GRANT_SETTINGS } from "./grants.ts";
 import {
   IDENTITY_ENVIRONMENT,
   IDENTITY_SETTINGS,
@@ -62,6 +63,7 @@ export interface Config {
   readonly limits: {
     readonly accountsPerHour: number;
     readonly grantPerDay: Nano;
+    readonly whenGrantsExhausted: "create" | "refuse";
     readonly requestsPerMinute: number;
     readonly openCallsPerKey: number;
     readonly claimsPerHour: number;
@@ -154,10 +156,7 @@ export const SETTINGS: Readonly<
     defaultValue: "20; 0 in development",
     description: "Accounts that one network may create per hour; 0 for no limit.",
   },
-  POSTERN_GRANT_USD_PER_DAY: {
-    defaultValue: "5; 0 in development",
-    description: "Starting credit granted per UTC day, in US dollars; 0 for no limit.",
-  },
+  ...GRANT_SETTINGS,
   POSTERN_REQUESTS_PER_MINUTE: {
     defaultValue: "600; 0 in development",
     description: "Requests per key and minute; 0 for no limit.",
@@ -241,7 +240,7 @@ const EnvironmentSchema = z.object({
       "must be IP addresses or networks such as 10.0.0.0/8, separated by commas",
     ),
   POSTERN_ACCOUNTS_PER_HOUR: integer(0, 1_000_000).optional(),
-  POSTERN_GRANT_USD_PER_DAY: usdAmount,
+  ...GRANT_ENVIRONMENT,
   POSTERN_REQUESTS_PER_MINUTE: integer(0, 10_000_000).optional(),
   POSTERN_OPEN_CALLS_PER_KEY: integer(0, 1_000_000).optional(),
   POSTERN_LOG_LEVEL: z
@@ -334,6 +333,7 @@ function buildConfig(
     limits: {
       accountsPerHour: outsideDevelopment(env.POSTERN_ACCOUNTS_PER_HOUR, 20, 0),
       grantPerDay: outsideDevelopment(env.POSTERN_GRANT_USD_PER_DAY, 5_000_000_000n, 0n),
+      whenGrantsExhausted: env.POSTERN_GRANT_EXHAUSTED,
       requestsPerMinute: outsideDevelopment(env.POSTERN_REQUESTS_PER_MINUTE, 600, 0),
       openCallsPerKey: outsideDevelopment(env.POSTERN_OPEN_CALLS_PER_KEY, 100, 0),
       claimsPerHour: outsideDevelopment(env.POSTERN_CLAIMS_PER_HOUR, 20, 0),

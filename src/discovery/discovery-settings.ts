@@ -27,10 +27,19 @@ export interface DiscoverySettings {
   readonly accountsPerHour?: number;
   /** An email address or URL for reports of vulnerabilities. */
   readonly securityContact?: string | undefined;
+  /** Absent without a daily budget of starting credit. */
+  readonly grants?: GrantSettings;
   readonly termsUrl?: string;
   readonly privacyUrl?: string;
   /** An email address or page for support. */
   readonly contactUrl?: string;
+}
+
+export interface GrantSettings {
+  readonly whenExhausted: "create" | "refuse";
+  /** Shares of the day's budget that one address gets. */
+  readonly percentPerHour: number;
+  readonly percentPerDay: number;
 }
 
 const CREDITS_PER_USD = 1_000_000;

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { Fault, type FaultCode, FAULTS } from "../base/fault.ts";
 import { errorBody, publicError } from "../base/error-body.ts";
 import type { Dialect, Route } from "../http/route.ts";
+import { NextStepSchema } from "../http/schemas.ts";
 
 export interface ErrorAdvice {
   /** Whether to send the same request again: never, after `retry-after`, or with exponential backoff. */
@@ -154,18 +155,6 @@ export const TOKEN_ERRORS: readonly TokenError[] = [
     next: "Wait, then poll again.",
   },
 ];
-
-const NextStepSchema = z
-  .object({
-    method: z.enum(["GET", "POST", "PATCH", "DELETE"]),
-    url: z.string(),
-    body: z.record(z.string(), z.unknown()).optional().describe("An example request body."),
-    why: z.string(),
-  })
-  .meta({
-    id: "NextStep",
-    description: "A possible next step, as data that a program can act on.",
-  });
 
 const ERROR_CODE = z.enum(Object.keys(FAULTS)).describe("A stable error code to act on.");
 const ERROR_MESSAGE = z

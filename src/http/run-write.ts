@@ -34,6 +34,7 @@ export async function runWrite(
       return { response, replayed: false };
     },
   );
+  result.response.afterCommit?.();
   const response = jsonResponse(result.response);
   response.headers.set("cache-control", "no-store");
   if (result.replayed) response.headers.set("idempotent-replayed", "true");

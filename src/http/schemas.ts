@@ -57,6 +57,18 @@ export function listSchema(record: z.ZodType, id: string): z.ZodType {
     .meta({ id });
 }
 
+export const NextStepSchema = z
+  .object({
+    method: z.enum(["GET", "POST", "PATCH", "DELETE"]),
+    url: z.string(),
+    body: z.record(z.string(), z.unknown()).optional().describe("An example request body."),
+    why: z.string(),
+  })
+  .meta({
+    id: "NextStep",
+    description: "A possible next step, as data that a program can act on.",
+  });
+
 export function timestamp(at: number): string {
   return new Date(at).toISOString();
 }

@@ -1,6 +1,7 @@
 // What the documents say about this deployment, from its settings.
 
 import { STARTING_CREDIT } from "../accounts/accounts.ts";
+import { ADDRESS_SHARE } from "../accounts/creation-limits.ts";
 import { creditsOf } from "../base/money.ts";
 import { CLAIM_BONUS } from "../claims/claim-bonus.ts";
 import type { Config } from "../config/config.ts";
@@ -41,7 +42,14 @@ export function discoverySettings(
     requestsPerMinute: config.limits.requestsPerMinute,
     concurrentCalls: config.limits.openCallsPerKey,
     accountsPerHour: config.limits.accountsPerHour,
+    ...grantSettings(config),
   };
+}
+
+function grantSettings({ limits }: Config): Pick<DiscoverySettings, "grants"> {
+  if (limits.grantPerDay === 0n) return {};
+  const { percentPerHour, percentPerDay } = ADDRESS_SHARE;
+  return { grants: { whenExhausted: limits.whenGrantsExhausted, percentPerHour, percentPerDay } };
 }
 
 /** The example model per provider; OpenAI's are used where none of these providers is set. */

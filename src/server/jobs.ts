@@ -1,6 +1,6 @@
 // All background jobs of a server.
 
-import { sweepCreationCounts } from "../accounts/accounts.ts";
+import { sweepCreationCounts } from "../accounts/creation-limits.ts";
 import type { Log } from "../base/log.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";

@@ -1,6 +1,9 @@
 // What each module's routes are given, one object per module.
 
+import { fundingSteps } from "../accounts/funding-steps.ts";
 import { listAllMembers } from "../accounts/members.ts";
+import type { Log } from "../base/log.ts";
+import { usdText } from "../base/money.ts";
 import { handleMemberChange } from "../billing/event-handlers.ts";
 import type { Config } from "../config/config.ts";
 import {
@@ -19,7 +22,7 @@ import type { Services } from "./services.ts";
 
 export function createRouteDeps(
   config: Config,
-  { now, version }: ServerOptions,
+  { log, now, version }: ServerOptions,
   services: Services,
   isDraining: () => boolean,
 ): RouteDeps {
@@ -31,7 +34,7 @@ export function createRouteDeps(
   const x402 = services.x402?.deps;
   return {
     db,
-    accounts: accountRouteDeps(config, services),
+    accounts: accountRouteDeps(config, log, services),
     inference: {
       infer: inference.infer,
       countTokens: inference.countTokens,
@@ -79,14 +82,32 @@ export function createRouteDeps(
   };
 }
 
+const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {
+  create: "start with a balance of 0 until 00:00 UTC",
+  refuse: "are refused until 00:00 UTC",
+};
+
 function accountRouteDeps(
   { limits, development }: Config,
-  { core: { db, keys } }: Services,
+  log: Log,
+  { core: { db, keys }, x402, isSignInDisabled }: Services,
 ): RouteDeps["accounts"] {
   return {
     db,
     keys,
-    limits: { perHour: limits.accountsPerHour, grantPerDay: limits.grantPerDay },
+    limits: {
+      perHour: limits.accountsPerHour,
+      grantPerDay: limits.grantPerDay,
+      whenExhausted: limits.whenGrantsExhausted,
+    },
+    fundingSteps: fundingSteps({ acceptsX402: x402 !== undefined, isSignInDisabled }),
+    onGrantBudgetReached: (percent) =>
+      log.warn("used up a part of the day's starting credit", {
+        percent,
+        budget_usd: usdText(limits.grantPerDay),
+        setting: "POSTERN_GRANT_USD_PER_DAY",
+        ...(percent < 100 ? {} : { new_accounts: EXHAUSTED_TEXTS[limits.whenGrantsExhausted] }),
+      }),
     openWallet,
     getWallet,
     grantStartingCredit: async (tx, accountId, amount, now) => {

@@ -22,12 +22,9 @@ describeEachStore((kind, open) => {
     });
     afterAll(() => store.close());
     beforeEach(async () => {
-      const networks = ["n/32", "n/24"] as const;
-      const limits = { perHour: 0, grantPerDay: 0n };
-      const deps = { limits, openWallet, grantStartingCredit: async () => {} };
-      accountId = await store.db.write(
-        async (tx) => (await createAccount(tx, { email: null, networks, now: NOW }, deps)).id,
-      );
+      const request = { email: null, network: "n/32", startingCredit: 0n, now: NOW };
+      const deps = { openWallet, grantStartingCredit: async () => {} };
+      accountId = await store.db.write(async (tx) => (await createAccount(tx, request, deps)).id);
       const owner = await person();
       guest = await person();
       await store.db.write((tx) =>

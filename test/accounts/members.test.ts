@@ -62,11 +62,10 @@ describeEachStore((kind, open) => {
 
     async function account(): Promise<string> {
       const deps = {
-        limits: { perHour: 0, grantPerDay: 0n },
         openWallet,
         grantStartingCredit: async () => {},
       };
-      const request = { email: null, networks: ["n/32", "n/24"] as const, now: NOW };
+      const request = { email: null, network: "n/32", startingCredit: 0n, now: NOW };
       return (await write((tx) => createAccount(tx, request, deps))).id;
     }
     async function person(): Promise<string> {

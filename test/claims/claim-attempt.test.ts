@@ -283,8 +283,8 @@ async function createFixture(store: TestStore): Promise<ClaimFixture> {
   const account = await store.db.write((tx) =>
     createAccount(
       tx,
-      { email: null, networks: ["203.0.113.7/32", "203.0.113.0/24"], now: T0 },
-      { limits: { perHour: 0, grantPerDay: 0n }, openWallet, grantStartingCredit: async () => {} },
+      { email: null, network: "203.0.113.7/32", startingCredit: 0n, now: T0 },
+      { openWallet, grantStartingCredit: async () => {} },
     ),
   );
   const { key } = await store.db.write((tx) => harness.keys.create(tx, account.id, {}, T0));

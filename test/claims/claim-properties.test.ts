@@ -121,14 +121,11 @@ async function begin(store: TestStore): Promise<Run> {
   const accounts = [];
   for (let index = 0; index < ACCOUNTS; index++) {
     const deps = {
-      limits: { perHour: 0, grantPerDay: 0n },
       openWallet,
       grantStartingCredit: async () => {},
     };
-    const networks = ["203.0.113.7/32", "203.0.113.0/24"] as const;
-    const account = await store.db.write((tx) =>
-      createAccount(tx, { email: null, networks, now: T0 }, deps),
-    );
+    const request = { email: null, network: "203.0.113.7/32", startingCredit: 0n, now: T0 };
+    const account = await store.db.write((tx) => createAccount(tx, request, deps));
     const { key } = await store.db.write((tx) => harness.keys.create(tx, account.id, {}, T0));
     accounts.push({ id: account.id, keyId: key.id });
   }

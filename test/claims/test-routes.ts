@@ -31,7 +31,8 @@ export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
   return [
     ...accountRoutes({
       ...deps,
-      limits: { perHour: 0, grantPerDay: 0n },
+      limits: { perHour: 0, grantPerDay: 0n, whenExhausted: "create" },
+      fundingSteps: [],
       openWallet,
       grantStartingCredit: async (tx, accountId, amount, now) => {
         await grant(tx, { id: `start.${accountId}`, accountId, amount, now, reason: "start" });

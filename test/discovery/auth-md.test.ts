@@ -116,6 +116,21 @@ describe("/auth.md", () => {
     expect(page).toContain("$10.00 of credits costs $10.50 before tax");
   });
 
+  test("says what to do when the starting credit of the day is used up, if it is limited", async () => {
+    expect(page).not.toContain("used up");
+    const grants = { percentPerHour: 5, percentPerDay: 10 };
+    const textWhen = (whenExhausted: "create" | "refuse"): Promise<string> =>
+      createSite(sampleRoutes, { ...settings, grants: { ...grants, whenExhausted } }).text(
+        "/auth.md",
+      );
+    const [created, refused] = [await textWhen("create"), await textWhen("refuse")];
+    expect(created).toContain("If `balance.credits` is `0`");
+    expect(refused).not.toContain("If `balance.credits` is `0`");
+    expect(refused).toContain("the status is `429` until midnight UTC");
+    for (const text of [created, refused])
+      expect(text).toContain("5% of the gateway's daily budget per hour, and 10% per day");
+  });
+
   test("says how to get the cost of a stream", () => {
     expect(page).toContain("`usage.cost` has it too, also in streams");
     expect(page).toContain('`"stream_options":{"include_usage":true}`');

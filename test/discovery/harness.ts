@@ -3,7 +3,8 @@
 import { discoveryRoutes } from "../../src/discovery/routes.tsx";
 import { createRouter } from "../../src/http/router.ts";
 import type { Route } from "../../src/http/route.ts";
-import { settings } from "./sample-routes.ts";
+import type { DiscoverySettings } from "../../src/discovery/discovery-settings.ts";
+import { settings as sampleSettings } from "./sample-routes.ts";
 
 export interface DiscoverySite {
   readonly routes: readonly Route[];
@@ -11,7 +12,10 @@ export interface DiscoverySite {
   readonly text: (path: string, headers?: Readonly<Record<string, string>>) => Promise<string>;
 }
 
-export function createSite(routes: readonly Route[]): DiscoverySite {
+export function createSite(
+  routes: readonly Route[],
+  settings: DiscoverySettings = sampleSettings,
+): DiscoverySite {
   const own = discoveryRoutes({ routes, settings });
   const match = createRouter(own);
   const get: DiscoverySite["get"] = async (path, headers = {}) => {

@@ -77,6 +77,13 @@ export function limitsSection(context: DocContext): Section {
   if (requestsPerMinute > 0) rows.push(["Requests per key", `${requestsPerMinute} per minute`]);
   if (concurrentCalls > 0) rows.push(["Concurrent model calls per key", String(concurrentCalls)]);
   if (accountsPerHour > 0) rows.push(["New accounts per network", `${accountsPerHour} per hour`]);
+  if (settings.grants !== undefined) {
+    const { percentPerHour, percentPerDay } = settings.grants;
+    rows.push([
+      "Starting credits per network",
+      `${percentPerHour}% of the gateway's daily budget per hour, and ${percentPerDay}% per day, for one IPv4 address or IPv6 /64; more for wider networks`,
+    ]);
+  }
   return { title: "Limits and prices", text: markdownTable(["What", "Value"], rows) };
 }
 

@@ -49,9 +49,21 @@ export function registerSection(context: DocContext): Section | undefined {
       context.responseExample(REGISTER_ROUTE),
       "Request fields:",
       context.bodyFields(REGISTER_ROUTE),
-      "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again: the same `idempotency-key` returns the first response instead of opening a second account.",
+      ...grantParagraphs(context),
+      "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again from the same address: the same `idempotency-key` returns the first response instead of opening a second account.",
     ]),
   };
+}
+
+/** Empty unless the starting credit of a day is limited. */
+function grantParagraphs({ settings }: DocContext): readonly string[] {
+  if (settings.grants === undefined) return [];
+  return [
+    settings.grants.whenExhausted === "create"
+      ? "If `balance.credits` is `0`, the gateway has used up its starting credits for today (UTC). Keep the account and its key: they work. `next` lists how to fund the account, as `{method, url, body, why}`; do one of these steps before you call a model."
+      : "The starting credits of a day are limited. If they are used up, the status is `429` until midnight UTC.",
+    "Status `429` also means that your network has opened too many accounts, or has used its share of today's starting credits. Wait for `retry-after` seconds, then run the same commands again.",
+  ];
 }
 
 export function storeKeySection(context: DocContext): Section {

@@ -1,6 +1,6 @@
 // The errors of a hold that the ledger refused: what is missing, and how the caller can get it.
 
-import { Fault, type NextStep } from "../../base/fault.ts";
+import { CLAIM_STEP, Fault, type NextStep } from "../../base/fault.ts";
 import { formatUsd } from "../../base/format.ts";
 import {
   type Nano,
@@ -166,12 +166,6 @@ function insufficientCreditsFault(
     required - available,
     "Buy credits. A human can pay at the `pay_url` of the response.",
   );
-  const claim: NextStep = {
-    method: "POST",
-    url: "/agent/identity/claim",
-    body: { email: "<the human's email>" },
-    why: "Let a human claim the account. The first claim adds $1.00.",
-  };
   const sentence = `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(maxNano(available, 0n))} is available.`;
   const advice =
     affordable > 0
@@ -184,7 +178,7 @@ function insufficientCreditsFault(
       available_credits: Math.max(0, creditsOf(available)),
       affordable_max_tokens: affordable,
     },
-    next: isClaimed || isSignInDisabled ? [buy] : [buy, claim],
+    next: isClaimed || isSignInDisabled ? [buy] : [buy, CLAIM_STEP],
   });
 }
 
