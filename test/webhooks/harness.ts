@@ -14,11 +14,12 @@ import { createRequestHandler } from "../../src/http/request-handler.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys, type Keys } from "../../src/keys/keys.ts";
 import { keyRoutes } from "../../src/keys/routes.ts";
-import { createLedger, type Ledger, openWallet } from "../../src/ledger/ledger.ts";
+import { createLedger, type Ledger } from "../../src/ledger/ledger.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { providerKeyRoutes } from "../../src/provider-keys/routes.ts";
 import type { Db } from "../../src/store/db.ts";
+import { openAccount } from "../ledger/fixtures.ts";
 
 export const MASTER = secret("a master secret that only tests know, forty-three");
 export const START_MS = Date.parse("2026-11-21T09:30:00Z");
@@ -159,7 +160,8 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     isDraining: () => false,
   });
   await db.write(async (tx) => {
-    for (const name of ["alice", "bob"]) await openWallet(tx, `acct_${name}`);
+    for (const name of ["alice", "bob"])
+      await openAccount(tx, `acct_${name}`, [`key_${name}`], START_MS);
   });
   const newWorker: Harness["newWorker"] = ({ timeoutMs = 5_000, resolve, random = 0.5 } = {}) =>
     createDeliveryWorker({

@@ -295,7 +295,9 @@ describe("send", () => {
     const store = await openStore("sqlite");
     const receiver = startReceiver();
     const { id } = await (await createHarness(store.db, true)).createWebhook(receiver.url);
-    await store.db.write((tx) => tx.run("delete from wallet"));
+    await store.db.write(async (tx) => {
+      for (const table of ["wallet", "api_key", "spender"]) await tx.run(`delete from ${table}`);
+    });
     const harness = await createHarness(store.db, false);
     await harness.call("alice", "POST", `/v1/webhooks/${id}/test`);
     await harness.deliver();
