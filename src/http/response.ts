@@ -42,12 +42,13 @@ export function jsonResponse(response: RouteResponse): Response {
 
 /** Answers the CORS preflight request. */
 export function preflightResponse(request: Request): Response {
-  const wanted = request.headers.get("access-control-request-headers") ?? "";
+  const requestedHeaders = request.headers.get("access-control-request-headers") ?? "";
   const headers = new Headers({
     "access-control-allow-methods": "GET, POST, PATCH, DELETE",
     "access-control-max-age": "600",
   });
-  if (/^[\w\-, ]{1,2000}$/.test(wanted)) headers.set("access-control-allow-headers", wanted);
+  if (/^[\w\-, ]{1,2000}$/.test(requestedHeaders))
+    headers.set("access-control-allow-headers", requestedHeaders);
   return new Response(null, { status: 204, headers });
 }
 

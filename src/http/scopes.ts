@@ -1,6 +1,6 @@
-// What an API key may do. Every route names the scope that it needs; a key has all scopes unless it was given fewer.
+// API key scopes. Every route names the scope it requires. A key has all scopes unless it was created with fewer.
 
-/** Each scope, as people read it. */
+/** Each scope with its description. */
 export const SCOPES = {
   "models:read": "read stored responses",
   "models:write": "call models, read and delete stored responses",
@@ -8,14 +8,14 @@ export const SCOPES = {
   "keys:read": "list keys",
   "keys:write": "list, create, change and revoke keys",
   "billing:read": "read invoices, budgets, alerts and auto top-up",
-  "billing:write": "read and change these, and buy credits",
+  "billing:write": "read invoices, change budgets, alerts and auto top-up, buy credits",
   "provider_keys:read": "list own provider keys",
   "provider_keys:write": "list, add and delete own provider keys",
   "webhooks:read": "list webhooks, deliveries and events",
   "webhooks:write": "list, add and change webhooks",
   "audit:read": "read the audit log",
-  "claim:read": "ask whether a claim is done",
-  "claim:write": "start a claim, and so invite people",
+  "claim:read": "poll a claim",
+  "claim:write": "start a claim, which lets a person claim or join the account",
 } as const;
 
 export type Scope = keyof typeof SCOPES;
@@ -23,7 +23,7 @@ export type Scope = keyof typeof SCOPES;
 // Safe because it has exactly the keys of SCOPES.
 export const SCOPE_NAMES = Object.keys(SCOPES) as Scope[];
 
-/** The most that a key with a spending limit gets: nothing that reaches beyond its limit. */
+/** The scopes that a key with a spending limit can have: none lets it exceed the limit. */
 export const LIMITED_KEY_SCOPES: readonly Scope[] = [
   "models:write",
   "usage:read",
@@ -36,7 +36,7 @@ export const LIMITED_KEY_SCOPES: readonly Scope[] = [
 const ALL: ReadonlySet<Scope> = new Set(SCOPE_NAMES);
 const LIMITED = withReads(LIMITED_KEY_SCOPES);
 
-/** What a key may do; `scopes` is null if it was not given fewer than all. */
+/** The scopes of a key. `scopes` is null if the key was created without a list of scopes. */
 export function grantedScopes(
   scopes: readonly Scope[] | null,
   hasLimit: boolean,
@@ -45,7 +45,7 @@ export function grantedScopes(
   return scopes === null ? most : withReads(scopes).intersection(most);
 }
 
-/** */
+/** Adds the read scope of each write scope: a key that may write may also read. */
 function withReads(scopes: readonly Scope[]): ReadonlySet<Scope> {
   return new Set(
     SCOPE_NAMES.filter(

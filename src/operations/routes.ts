@@ -15,7 +15,7 @@ export interface OperationsDeps {
   /** Whether the store accepts writes. */
   readonly isWritable: () => Promise<boolean>;
   readonly isDraining: () => boolean;
-  /** Metrics tell how busy the gateway is: open in development, behind a token elsewhere, else off. */
+  /** Metrics show the gateway's traffic: public in development; elsewhere they require a token, or are off. */
   readonly metricsAccess: "open" | "off" | Secret;
 }
 

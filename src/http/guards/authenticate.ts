@@ -6,7 +6,7 @@ import type { RequestContext, RequestHandlerDeps } from "../request-context.ts";
 import type { AuthenticatedKey, Caller, Route, SessionUser } from "../route.ts";
 import { LIMITED_KEY_SCOPES, SCOPES } from "../scopes.ts";
 
-/** The API key's account or the session's user; undefined where the route requires neither and none was sent. */
+/** The API key's account or the session's user; undefined if the route requires neither and none was sent. */
 export async function authenticateRequest(
   deps: RequestHandlerDeps,
   context: RequestContext,
@@ -59,7 +59,7 @@ export function requireScope({ scope }: Route, { accountId, granted }: Authentic
       {
         method: "GET",
         url: `/console/${accountId}/keys`,
-        why: "A page for people: the owner of the account changes the scopes and limits of its keys there.",
+        why: "Console page where the owner of the account changes the scopes and limits of its keys.",
       },
     ],
   });
