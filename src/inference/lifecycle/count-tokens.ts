@@ -10,6 +10,7 @@ import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold.ts";
+import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export interface CountTokensDeps extends FreezeDeps {
@@ -25,6 +26,9 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
   if (candidate.wires[0] !== "count_tokens") return upperBoundResponse(request, candidate);
+  const { provider, baseUrl, byok } = candidate.credential;
+  if (!byok)
+    rejectStoredReferences(request.json, { provider, baseUrl, wire: "count_tokens" }, "request");
   const attempt = {
     accountId,
     wire: "count_tokens",

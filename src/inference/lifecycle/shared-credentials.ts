@@ -1,19 +1,17 @@
 // Rejects what must not run on the gateway's own credentials, which all tenants share: references to objects stored in the
 // provider account, which could belong to another tenant, and features whose price only the provider knows.
 
-import { Fault, type NextStep } from "../../base/fault.ts";
+import type { Fault } from "../../base/fault.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import {
+  type SharedAccountUse,
+  storedReferenceFault,
+  unboundedCostFault,
+} from "../shared-account/faults.ts";
 import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
 import { isCodeTool, toolsOf } from "../request/tool-bounds.ts";
 
-interface SharedAccountUse {
-  readonly path: string;
-  readonly alternative: string;
-  readonly fields?: Readonly<Record<string, unknown>>;
-}
-
-const OWN_KEY_HINT = "or add your own provider key with POST /v1/provider-keys";
 const SEND_HISTORY_HINT = "Send the earlier turns of the conversation in the request";
 const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or create each of them with \`store: true\`, so that this gateway stores it`;
 
@@ -36,30 +34,6 @@ export function sharedCredentialsFault(
   if (reference !== undefined) return storedReferenceFault(reference);
   const unbounded = unboundedUse(json);
   return unbounded && unboundedCostFault(unbounded);
-}
-
-const ADD_PROVIDER_KEY_STEP: NextStep = {
-  method: "POST",
-  url: "/v1/provider-keys",
-  body: { provider: "openai", api_key: "<your key>" },
-  why: "Use your own account at the provider.",
-};
-
-function storedReferenceFault({ path, alternative, fields = {} }: SharedAccountUse): Fault {
-  return new Fault("invalid_request", `reference at ${path}`, {
-    message: `\`${path}\` refers to an object in the provider account that all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
-    param: path,
-    next: [ADD_PROVIDER_KEY_STEP],
-    fields,
-  });
-}
-
-function unboundedCostFault({ path, alternative }: SharedAccountUse): Fault {
-  return new Fault("invalid_request", `unbounded use at ${path}`, {
-    message: `The cost of \`${path}\` is known only to the provider, so this gateway cannot bill it. ${alternative}, ${OWN_KEY_HINT}.`,
-    param: path,
-    next: [ADD_PROVIDER_KEY_STEP],
-  });
 }
 
 type FieldHints = readonly (readonly [field: string, instead: string])[];

@@ -15,6 +15,11 @@ import type {
   WrittenRequest,
 } from "../canonical/wire.ts";
 import type { Candidate } from "../routing/candidates.ts";
+import {
+  rejectCanonicalReferences,
+  rejectStoredReferences,
+} from "../shared-account/reject-references.ts";
+import type { Destination } from "../shared-account/source-url.ts";
 import { sanitizeHistory } from "./chat-history.ts";
 import { droppedPaths, isRejected } from "./losses.ts";
 import { usageOf } from "../metering/usage/usage.ts";
@@ -66,10 +71,14 @@ export function planFor(
   if (
     api === "embeddings" ||
     (wire === api && !needsSchemaEmulation(api, parsed.json, candidate.model))
-  )
+  ) {
+    // The text that is sent differs from this only in fields that the gateway writes.
+    rejectStoredReferences(parsed.json, destinationOf(candidate, wire), "request");
     return passthroughPlan(parsed, candidate, context);
+  }
   const inbound = INBOUND_WIRES[api];
   const request = canonicalRequestFor(inbound, parsed, candidate, context.adjustments);
+  rejectCanonicalReferences(request, destinationOf(candidate, wire));
   const translations = [wire, ...others].flatMap((one) =>
     one === "embeddings" || one === "count_tokens"
       ? []
@@ -79,7 +88,15 @@ export function planFor(
   const chosen =
     translations.find(({ written }) => !written.losses.some(isRejected)) ?? translations[0];
   if (chosen === undefined) throw new Error(`no wire for ${api}`);
+  rejectStoredReferences(chosen.written.body, destinationOf(candidate, chosen.wire), "translation");
   return translationPlan(parsed, candidate, { ...context, ...chosen, inbound, request });
+}
+
+// Undefined on the caller's own provider key, with which everything may be used.
+function destinationOf({ credential }: Candidate, wire: UpstreamWire): Destination | undefined {
+  return credential.byok
+    ? undefined
+    : { provider: credential.provider, baseUrl: credential.baseUrl, wire };
 }
 
 function passthroughPlan(

@@ -1,0 +1,42 @@
+// The faults for what must not run on the gateway's own provider accounts.
+
+import { Fault, type NextStep } from "../../base/fault.ts";
+
+export interface SharedAccountUse {
+  readonly path: string;
+  readonly alternative: string;
+  readonly fields?: Readonly<Record<string, unknown>>;
+}
+
+const OWN_KEY_HINT = "or add your own provider key with POST /v1/provider-keys";
+const ADD_PROVIDER_KEY_STEP: NextStep = {
+  method: "POST",
+  url: "/v1/provider-keys",
+  body: { provider: "openai", api_key: "<your key>" },
+  why: "Use your own account at the provider.",
+};
+
+export function storedReferenceFault({ path, alternative, fields = {} }: SharedAccountUse): Fault {
+  return new Fault("invalid_request", `reference at ${path}`, {
+    message: `\`${path}\` refers to an object in the provider account that all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
+    param: path,
+    next: [ADD_PROVIDER_KEY_STEP],
+    fields,
+  });
+}
+
+/** For a field that only the translated request has: the caller does not know its name. */
+export function translatedReferenceFault({ path, alternative }: SharedAccountUse): Fault {
+  return new Fault("invalid_request", `reference at ${path} of the translation`, {
+    message: `Translated for this model's provider, the request refers at \`${path}\` to an object in the provider account that all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
+    next: [ADD_PROVIDER_KEY_STEP],
+  });
+}
+
+export function unboundedCostFault({ path, alternative }: SharedAccountUse): Fault {
+  return new Fault("invalid_request", `unbounded use at ${path}`, {
+    message: `The cost of \`${path}\` is known only to the provider, so this gateway cannot bill it. ${alternative}, ${OWN_KEY_HINT}.`,
+    param: path,
+    next: [ADD_PROVIDER_KEY_STEP],
+  });
+}

@@ -1,0 +1,101 @@
+// Rejects references to storage in the gateway's provider accounts, in the canonical form and in the body that is sent. All
+// callers share these accounts, so an object there can belong to another caller or to the operator.
+
+import type { JsonObject } from "../../base/json.ts";
+import type { NativeFields, Part, Source } from "../canonical/parts.ts";
+import type { CanonicalRequest } from "../canonical/request.ts";
+import { storedReferenceFault, translatedReferenceFault } from "./faults.ts";
+import { findReference, SEND_SOURCE, type StoredReference } from "./find-reference.ts";
+import { type Destination, isAllowedSource } from "./source-url.ts";
+
+/** Without a destination, the request goes to the caller's own provider account. */
+export function rejectStoredReferences(
+  body: JsonObject,
+  destination: Destination | undefined,
+  writtenAs: "request" | "translation",
+): void {
+  if (destination === undefined) return;
+  const found = findReference(body, destination);
+  if (found === undefined) return;
+  throw writtenAs === "request" ? storedReferenceFault(found) : translatedReferenceFault(found);
+}
+
+/** Names the fields as the caller does, which the body that is sent does not. */
+export function rejectCanonicalReferences(
+  request: CanonicalRequest,
+  destination: Destination | undefined,
+): void {
+  if (destination === undefined) return;
+  const found = inCanonical(request, destination);
+  if (found !== undefined) throw storedReferenceFault(found);
+}
+
+function inCanonical(
+  { turns, tools = [], native }: CanonicalRequest,
+  destination: Destination,
+): StoredReference | undefined {
+  for (const { parts, path = "messages", native: fields } of turns) {
+    const found =
+      inNative(fields, { path, parent: "messages" }, destination) ??
+      inParts(parts, path, destination);
+    if (found !== undefined) return found;
+  }
+  for (const [index, tool] of tools.entries()) {
+    if (tool.type !== "native") continue;
+    const found = findReference(tool.value, destination, "tools");
+    if (found !== undefined) return below(tool.path ?? `tools[${index}]`, found);
+  }
+  return inNative(native, { path: "", parent: "" }, destination);
+}
+
+function inParts(
+  parts: readonly Part[],
+  turnPath: string,
+  destination: Destination,
+): StoredReference | undefined {
+  for (const part of parts) {
+    const found = inPart(part, part.path ?? turnPath, destination);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function inPart(part: Part, path: string, destination: Destination): StoredReference | undefined {
+  if (part.type === "native") return below(path, findReference(part.value, destination, "content"));
+  if ("source" in part && !isInlineOrPublic(part.source, destination))
+    return { path, alternative: SEND_SOURCE };
+  return (
+    (part.type === "tool_result" ? inParts(part.content, path, destination) : undefined) ??
+    inNative(part.native, { path, parent: "content" }, destination)
+  );
+}
+
+function isInlineOrPublic(source: Source, destination: Destination): boolean {
+  switch (source.kind) {
+    case "text":
+      return true;
+    case "file_id":
+      return false;
+    case "base64":
+      return isAllowedSource(source.data, true, destination);
+    case "url":
+      return isAllowedSource(source.url, true, destination);
+  }
+}
+
+interface NativePosition {
+  readonly path: string;
+  readonly parent: string;
+}
+
+function inNative(
+  native: NativeFields | undefined,
+  { path, parent }: NativePosition,
+  destination: Destination,
+): StoredReference | undefined {
+  return native && below(path, findReference(native.fields, destination, parent));
+}
+
+function below(path: string, found: StoredReference | undefined): StoredReference | undefined {
+  return found === undefined || path === "" ? found : { ...found, path: `${path}.${found.path}` };
+}

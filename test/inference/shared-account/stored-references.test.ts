@@ -1,0 +1,229 @@
+// No reference to storage in the gateway's provider accounts is sent, on any path: three APIs, five wires.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import {
+  type Api,
+  callApi,
+  type Harness,
+  type Json,
+  minimalBody,
+  startHarness,
+  type Wire,
+  WIRES,
+} from "../../translation/support/harness.ts";
+import { rejectStoredReferences } from "../../../src/inference/shared-account/reject-references.ts";
+import { POSITIONS, SECRET } from "./reference-positions.ts";
+
+let harness: Harness;
+
+beforeAll(async () => {
+  harness = await startHarness();
+});
+afterAll(async () => {
+  await harness.stop();
+});
+
+interface Outcome {
+  readonly status: number;
+  readonly error: Json;
+  /** The body that reached the provider, if any. */
+  readonly sent: Json | undefined;
+}
+
+async function call(api: Api, wire: Wire, fields: Json): Promise<Outcome> {
+  const before = harness.upstreamRequests.length;
+  const { status, json } = await callApi(harness, api, minimalBody(api, wire, "hi", fields));
+  return {
+    status,
+    error: (json["error"] ?? {}) as Json,
+    sent: harness.upstreamRequests.slice(before).at(-1)?.body,
+  };
+}
+
+const part = (one: Json): Json => ({ messages: [{ role: "user", content: [one] }] });
+const file = (fields: Json): Json => part({ type: "file", file: fields });
+const image = (url: string): Json => ({ type: "image_url", image_url: { url } });
+const GS = `gs://${SECRET}/a.pdf`;
+
+/** What passed before requests were checked as they are sent. */
+const ATTACKS: readonly (readonly [
+  title: string,
+  api: Api,
+  wire: Wire,
+  param: string,
+  fields: Json,
+])[] = [
+  [
+    "a URL beside file_data",
+    "chat",
+    "gemini",
+    "messages[0].content[0]",
+    file({ url: "x", file_data: GS }),
+  ],
+  [
+    "images of an assistant message",
+    "chat",
+    "gemini",
+    "messages[1].images[0]",
+    {
+      messages: [
+        { role: "user", content: "x" },
+        { role: "assistant", content: "y", images: [image(GS)] },
+        { role: "user", content: "z" },
+      ],
+    },
+  ],
+  [
+    "the camel case of cached_content",
+    "chat",
+    "chat",
+    "extra_body.google.cachedContent",
+    { extra_body: { google: { cachedContent: `cachedContents/${SECRET}` } } },
+  ],
+  [
+    "a user name before Google's host",
+    "chat",
+    "gemini",
+    "messages[0].content[0]",
+    part(image(`https://x@generativelanguage.googleapis.com/v1beta/files/${SECRET}`)),
+  ],
+  [
+    "a control character before the URL",
+    "messages",
+    "messages",
+    "messages[0].content[0].source.url",
+    part({ type: "image", source: { type: "url", url: `\u0001gs://${SECRET}/a.png` } }),
+  ],
+  [
+    "a bucket of S3",
+    "chat",
+    "converse",
+    "messages[0].content[0].file_id",
+    part({ type: "file", file: { file_id: `s3://${SECRET}/a.pdf` } }),
+  ],
+  [
+    "a list of URLs",
+    "chat",
+    "chat",
+    "unknown[1].image_url[0]",
+    { unknown: [{}, { image_url: [GS] }] },
+  ],
+  [
+    "a connector",
+    "responses",
+    "responses",
+    "tools[0].connector_id",
+    { tools: [{ type: "mcp", server_label: "x", connector_id: SECRET }] },
+  ],
+];
+
+describe("a reference to stored content", () => {
+  test.each(
+    ATTACKS.map(([title, api, wire, param, fields]) => ({ title, api, wire, param, fields })),
+  )("is refused with its field and the next step: $title", async ({ api, wire, param, fields }) => {
+    const { status, error, sent } = await call(api, wire, fields);
+    expect([status, error["param"], sent]).toEqual([400, param, undefined]);
+    expect(String(error["message"])).toContain("POST /v1/provider-keys");
+  });
+
+  for (const wire of WIRES)
+    test(`is never sent on the ${wire} wire`, async () => {
+      const survivors: string[] = [];
+      for (const { api, values, fields } of POSITIONS)
+        for (const value of values)
+          for (const postern of [undefined, { lossy: true }]) {
+            const given = { ...fields(value), ...(postern && { postern }) };
+            const { status, sent } = await call(api, wire, given);
+            const isSent = JSON.stringify(sent ?? {}).includes(SECRET);
+            if (isSent || (status !== 400 && status !== 200 && status !== 404))
+              survivors.push(JSON.stringify({ api, status, given, sent }));
+          }
+      expect(survivors).toEqual([]);
+    }, 120_000);
+});
+
+const schema = { type: "object", properties: { file_id: { type: "string" }, container_id: {} } };
+
+/** What looks like a reference, in places where no provider resolves it. */
+const ALLOWED: readonly (readonly [title: string, api: Api, fields: Json])[] = [
+  ["text", "chat", { messages: [{ role: "user", content: `copy ${GS} to file_id` }] }],
+  ["text that is only a URL", "chat", { messages: [{ role: "user", content: GS }] }],
+  ["a text part", "messages", part({ type: "text", text: GS })],
+  [
+    "a text document",
+    "messages",
+    {
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "x" },
+            { type: "document", source: { type: "text", media_type: "text/plain", data: GS } },
+          ],
+        },
+      ],
+    },
+  ],
+  [
+    "a function's schema",
+    "chat",
+    { tools: [{ type: "function", function: { name: "f", parameters: schema } }] },
+  ],
+  [
+    "a function's schema",
+    "responses",
+    { tools: [{ type: "function", name: "f", parameters: schema }] },
+  ],
+  ["a tool's schema", "messages", { tools: [{ name: "f", input_schema: schema }] }],
+  [
+    "the schema of the output",
+    "chat",
+    { response_format: { type: "json_schema", json_schema: { name: "x", schema } } },
+  ],
+  [
+    "the arguments of a call",
+    "messages",
+    {
+      messages: [
+        { role: "user", content: "x" },
+        {
+          role: "assistant",
+          content: [{ type: "tool_use", id: "t", name: "f", input: { file_id: "a", url: GS } }],
+        },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: GS }] },
+      ],
+      tools: [{ name: "f", input_schema: schema }],
+    },
+  ],
+  ["absent values", "chat", { cached_content: null, file_ids: [] }],
+];
+
+describe("what only looks like a reference", () => {
+  for (const wire of WIRES)
+    test.each(ALLOWED.map(([title, api, fields]) => ({ title, api, fields })))(
+      `is sent on the ${wire} wire: $title of $api`,
+      async ({ api, fields }) => {
+        const { status, error } = await call(api, wire, { ...fields, postern: { lossy: true } });
+        expect([status, error]).toEqual([200, {}]);
+      },
+    );
+
+  for (const wire of ["chat", "responses", "messages", "gemini"] as const)
+    test(`is an image of a public server, on the ${wire} wire`, async () => {
+      const url = "https://example.com/a.png?x=1#y";
+      const { status, sent } = await call("chat", wire, part(image(url)));
+      expect([status, JSON.stringify(sent)]).toEqual([200, expect.stringContaining(url)]);
+    });
+
+  test("is everything on the caller's own provider key", () => {
+    for (const { fields, values } of POSITIONS)
+      expect(() =>
+        rejectStoredReferences(fields(values[0] ?? ""), undefined, "request"),
+      ).not.toThrow();
+  });
+
+  test("is an unknown field whose name does not name storage", async () => {
+    const { sent } = await call("chat", "chat", { unknown: { deep: ["x", { profile_id: "y" }] } });
+    expect(sent?.["unknown"]).toEqual({ deep: ["x", { profile_id: "y" }] });
+  });
+});
