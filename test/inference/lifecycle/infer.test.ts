@@ -10,10 +10,12 @@ import type { SettledCall } from "../../../src/inference/lifecycle/call.ts";
 import { infer } from "../../../src/inference/lifecycle/infer.ts";
 import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
 import { NO_FORWARDED_HEADERS } from "../../../src/inference/request/forwarded-headers.ts";
+import type { FindProviderKey } from "../../../src/inference/routing/candidates.ts";
+import type { HoldRequest } from "../../../src/ledger/decide.ts";
 import type { Ledger } from "../../../src/ledger/ledger.ts";
 import { createLiveCatalog } from "../../../src/models/live-catalog.ts";
 import { rejectionMessage } from "../../support/rejection.ts";
-import { bodyOf } from "../support/harness.ts";
+import { bodyOf, type Json } from "../support/harness.ts";
 
 const START = Date.UTC(2026, 10, 22);
 const MODELS = ["openai/gpt-5-mini", "mistral/mistral-small-latest"];
@@ -26,19 +28,22 @@ interface Settlement {
 
 interface Harness {
   readonly inference: Inference;
-  readonly holds: bigint[];
+  readonly holds: HoldRequest[];
   readonly settlements: Settlement[];
-  readonly call: (signal?: AbortSignal) => Promise<Response>;
+  readonly call: (signal?: AbortSignal, more?: Json) => Promise<Response>;
   now: number;
 }
 
-function createHarness(sendHttp: Send): Harness {
-  const holds: bigint[] = [];
+function createHarness(
+  sendHttp: Send,
+  findProviderKey: FindProviderKey = () => undefined,
+): Harness {
+  const holds: HoldRequest[] = [];
   const settlements: Settlement[] = [];
   const ledger: Ledger<SettledCall> = {
-    hold: async ({ amount }) => {
-      holds.push(amount);
-      return { status: "held", amount };
+    hold: async (request) => {
+      holds.push(request);
+      return { status: "held", amount: request.amount };
     },
     tryHoldSync: () => undefined,
     settle: async ({ cost, record }) => {
@@ -58,11 +63,11 @@ function createHarness(sendHttp: Send): Harness {
     settings: { openai: { apiKey: secret("sk-a") }, mistral: { apiKey: secret("sk-b") } },
     readKeyVariable: () => undefined,
     simulator: undefined,
-    limits: { requestsPerMinute: 0, openCallsPerKey: 0 },
+    limits: { requestsPerMinute: 60, openCallsPerKey: 5 },
     pseudonymOf: () => "pseudonym",
     isClaimed: async () => false,
     isSignInDisabled: false,
-    findProviderKey: () => undefined,
+    findProviderKey,
   });
   const [model] = MODELS;
   const harness: Harness = {
@@ -70,10 +75,10 @@ function createHarness(sendHttp: Send): Harness {
     holds,
     settlements,
     now: START,
-    call: (signal = new AbortController().signal) =>
+    call: (signal = new AbortController().signal, more = {}) =>
       infer(inference.infer, {
         api: "chat",
-        text: JSON.stringify(bodyOf("chat", "hello", { model, models: MODELS.slice(1) })),
+        text: JSON.stringify(bodyOf("chat", "hello", { model, models: MODELS.slice(1), ...more })),
         caller: { accountId: "acct_1", keyId: "key_1" },
         requestId: "req_1",
         now: START,
@@ -136,5 +141,36 @@ describe("a call", () => {
     expect(await rejectionMessage(harness.call())).toBe("openai answered 500");
     await harness.inference.whenIdle();
     expect(hosts).toEqual(["api.openai.com"]);
+  });
+
+  test("counts only its first hold towards the limits of its key", async () => {
+    const apiKey = secret("sk-caller");
+    const { call, holds } = createHarness(
+      async () => failedReply(),
+      (_, providerId) => (providerId === "openai" ? { id: "pk_1", apiKey } : undefined),
+    );
+    expect(await rejectionMessage(call())).toBe("mistral answered 500");
+    const [first, second, ...others] = holds;
+    expect(others).toEqual([]);
+    expect(first).toMatchObject({ amount: 0n, openCallsMax: 5, rateLimit: { intervalMs: 1_000 } });
+    expect(second?.amount).toBeGreaterThan(0n);
+    expect([second?.openCallsMax, second?.rateLimit]).toEqual([undefined, undefined]);
+  });
+
+  test("whose client leaves early is charged its hold at most, however much was relayed", async () => {
+    const chunk = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "x".repeat(3_000) } }] })}\n\n`;
+    const { call, holds, settlements, inference } = createHarness(async () => {
+      const body = new ReadableStream({
+        start: (controller) => controller.enqueue(new TextEncoder().encode(chunk)),
+      });
+      const headers = { "content-type": "text/event-stream" };
+      return fromFetchResponse(new Response(body, { headers }));
+    });
+    const response = await call(undefined, { stream: true, models: undefined });
+    const reader = response.body?.getReader();
+    await reader?.read();
+    await reader?.cancel();
+    await inference.whenIdle();
+    expect(settlements).toEqual([{ cost: holds[0]?.amount ?? 0n, outcome: "client_aborted" }]);
   });
 });
