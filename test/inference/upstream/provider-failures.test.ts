@@ -42,6 +42,9 @@ const USAGE =
   'data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}\n\n';
 const SSE = { "content-type": "text/event-stream" };
 
+const CHAT_ONLY = { ...identicalModels(1)[0], id: "sim/chat-only", wires: ["chat"] };
+const MODELS = [...identicalModels(3), CHAT_ONLY];
+
 let provider: RawProvider;
 let gateway: Gateway;
 let account: TestAccount;
@@ -61,7 +64,7 @@ async function start(
   const { base = "", ...rest } = options;
   gateway = await startGateway({
     providers: [],
-    env: { SIM_BASE_URL: provider.url + base, SIM_API_KEY: KEY, ...withModels(identicalModels(3)) },
+    env: { SIM_BASE_URL: provider.url + base, SIM_API_KEY: KEY, ...withModels(MODELS) },
     timeouts: { firstByteMs: 3_000, replyMs: 3_000, idleMs: 3_000, streamMs: 20_000 },
     ...rest,
   });
@@ -538,6 +541,16 @@ describe("a reply that breaks off", () => {
     await start(() => ({ headers: SSE, body: CHUNK }));
     const response = await chat({ stream: true });
     expect(await response.text()).toContain(INCOMPLETE);
+  });
+
+  test("is named in a translated stream as well", async () => {
+    await start((_, count) => ({ headers: SSE, body: CHUNK, ending: count === 1 ? "cut" : "end" }));
+    const body = bodyOf("messages", "hello", { model: "sim/chat-only", stream: true });
+    for (const message of [LOST, INCOMPLETE]) {
+      const text = await (await postCall(gateway, account, "messages", body)).text();
+      expect(text).toMatch(/event: error\ndata: .*\n\n$/);
+      expect(text).toContain(message);
+    }
   });
 });
 
