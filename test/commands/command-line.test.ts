@@ -111,13 +111,16 @@ describe("postern", () => {
           "POSTERN_ACCOUNTS_PER_HOUR must be a whole number from 0 to 1000000",
         ],
       ]);
-    expect(configErrors({ POSTERN_GRANT_EXHAUSTED: "ignore" })).toEqual([
-      "POSTERN_GRANT_EXHAUSTED must be create or refuse",
-    ]);
     expect(configErrors({ POSTERN_PORT: "0", POSTERN_DRAIN_SECONDS: "3600" })).toEqual([]);
     // A file from Windows leaves a carriage return behind.
     expect(configErrors({ POSTERN_PORT: " 8787", POSTERN_DRAIN_SECONDS: "30\r" })).toEqual([]);
     expect(configErrors({ POSTERN_PORT: "", POSTERN_DRAIN_SECONDS: "" })).toEqual([]);
+  });
+
+  test("names the values that a setting takes", () => {
+    expect(configErrors({ POSTERN_GRANT_EXHAUSTED: "ignore" })).toEqual([
+      "POSTERN_GRANT_EXHAUSTED must be create or refuse",
+    ]);
   });
 
   test("rejects a provider key with whitespace without printing it", () => {
