@@ -1,7 +1,7 @@
 // Overrides fields of a stateful call's reply with our own: id, `store`, `previous_response_id`. Applies to whole replies and
 // to every stream event with a response object. The final response is captured for its record.
 
-import { isObject, type JsonObject, parseObject } from "../base/json.ts";
+import { isObject, type JsonObject, objectIn, parseObject } from "../base/json.ts";
 import type { TransportPlan } from "../inference/translate/plan.ts";
 import type { StreamTransform } from "../inference/translate/stream-transform.ts";
 
@@ -94,11 +94,24 @@ function transformWithOverrides(
     transformUsageEvent: (event, costUsd) =>
       rewriteChunk(transform.transformUsageEvent(event, costUsd)),
     finish: (wasTold) => rewriteChunk(transform.finish(wasTold)),
+    rewriteError: (bytes) => {
+      const rewritten = transform.rewriteError(bytes);
+      captured.failure = errorIn(rewritten) ?? captured.failure;
+      return rewritten;
+    },
     errorEvent: (body) => {
       if (isObject(body) && isObject(body["error"])) captured.failure = body["error"];
       return transform.errorEvent(body);
     },
   };
+}
+
+/** The error object of an `error` or `response.failed` event. */
+function errorIn(bytes: Uint8Array | undefined): JsonObject | undefined {
+  const [, data = ""] =
+    bytes === undefined ? [] : (/^data: (.*)$/m.exec(decoder.decode(bytes)) ?? []);
+  const event = parseObject(data);
+  return objectIn(event?.["error"]) ?? objectIn(objectIn(event?.["response"])?.["error"]);
 }
 
 function captureTerminalResponse(
