@@ -2,42 +2,67 @@
 // workspace has one owner: `owner_of` is unique.
 
 import { Fault } from "../base/fault.ts";
-import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
+import { type Nano, toNano } from "../base/money.ts";
+import { type LimitWindow, toLimitWindow } from "../base/spend-window.ts";
+import {
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  integer,
+} from "../store/db.ts";
 
-export const ROLES = ["owner", "developer"] as const;
+export const ROLES = ["owner", "admin", "developer", "billing", "viewer"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** For all routes with a session. */
+/** The roles that the owner can give to a member. */
+export const MEMBER_ROLES = ["admin", "developer", "billing", "viewer"] as const;
+export type MemberRole = (typeof MEMBER_ROLES)[number];
+
+const MANAGERS = ["owner", "admin"] as const;
+const CODERS = ["owner", "admin", "developer"] as const;
+
+/** For all routes with a session. A developer creates keys within an allowance and changes only their own. */
 export const ROLE_PERMISSIONS = {
-  "workspace.read": { owner: true, developer: true },
-  "workspace.rename": { owner: true, developer: false },
-  "workspace.leave": { owner: false, developer: true },
-  "workspace.transfer": { owner: true, developer: false },
-  "usage.read": { owner: true, developer: true },
-  "keys.read": { owner: true, developer: true },
-  "keys.create": { owner: true, developer: true },
-  "keys.change": { owner: true, developer: true },
-  "keys.revoke": { owner: true, developer: true },
-  "members.read": { owner: true, developer: true },
-  "members.invite": { owner: true, developer: false },
-  "members.change": { owner: true, developer: false },
-  "members.remove": { owner: true, developer: false },
-  "budgets.read": { owner: true, developer: true },
-  "budgets.change": { owner: true, developer: false },
-  "billing.read": { owner: true, developer: true },
-  "billing.buy": { owner: true, developer: false },
-  "billing.auto_top_up": { owner: true, developer: false },
-  "provider_keys.read": { owner: true, developer: false },
-  "provider_keys.change": { owner: true, developer: false },
-  "webhooks.read": { owner: true, developer: false },
-  "webhooks.change": { owner: true, developer: false },
-  "audit.read": { owner: true, developer: false },
-} as const satisfies Record<string, Readonly<Record<Role, boolean>>>;
+  "workspace.read": ROLES,
+  "workspace.rename": MANAGERS,
+  "workspace.leave": MEMBER_ROLES,
+  "workspace.transfer": ["owner"],
+  "usage.read": ROLES,
+  "keys.read": ROLES,
+  "keys.create": CODERS,
+  "keys.change": CODERS,
+  "keys.revoke": CODERS,
+  "keys.raise": MANAGERS,
+  "members.read": ROLES,
+  "members.invite": MANAGERS,
+  "members.change": ["owner"],
+  "members.remove": MANAGERS,
+  "budgets.read": ROLES,
+  "budgets.change": ["owner", "admin", "billing"],
+  "billing.read": ROLES,
+  "billing.buy": ["owner", "admin", "billing"],
+  "billing.auto_top_up": ["owner"],
+  "provider_keys.read": MANAGERS,
+  "provider_keys.change": MANAGERS,
+  "webhooks.read": MANAGERS,
+  "webhooks.change": MANAGERS,
+  "audit.read": MANAGERS,
+} as const satisfies Record<string, readonly Role[]>;
 
 export type Permission = keyof typeof ROLE_PERMISSIONS;
 
 export function hasPermission(role: Role, permission: Permission): boolean {
-  return ROLE_PERMISSIONS[permission][role];
+  const roles: readonly Role[] = ROLE_PERMISSIONS[permission];
+  return roles.includes(role);
+}
+
+/** What the live keys of a member may spend together, per window or in total. */
+export interface Allowance {
+  readonly limit: Nano;
+  readonly window: LimitWindow | null;
 }
 
 export interface Member {
@@ -45,6 +70,9 @@ export interface Member {
   readonly email: string;
   readonly role: Role;
   readonly addedAt: number;
+  /** What added the member: an invitation or a claim attempt. */
+  readonly via: string;
+  readonly allowance: Allowance | undefined;
 }
 
 export interface Membership {
@@ -68,6 +96,7 @@ export interface MemberChange {
     | "invitation.withdrawn"
     | "member.added"
     | "member.removed"
+    | "member.changed"
     | "owner.changed";
   readonly accountId: string;
   readonly actor: { readonly personId: string; readonly email: string };
@@ -75,6 +104,7 @@ export interface MemberChange {
   readonly target: string;
   readonly email?: string;
   readonly role?: string;
+  readonly allowance?: Allowance | undefined;
   readonly clientIp: string;
   readonly now: number;
 }
@@ -207,7 +237,40 @@ export async function workspaceJoinedVia(
   return row === undefined ? undefined : text(row, "account_id");
 }
 
-/** Removes a developer and returns their email address; an owner must transfer ownership first. */
+export async function getMember(
+  reader: Reader,
+  accountId: string,
+  personId: string,
+): Promise<Member> {
+  const row = await reader.get(`${SELECT_MEMBER} where account_id = ? and person_id = ?`, [
+    accountId,
+    personId,
+  ]);
+  if (row === undefined) throw memberNotFound();
+  return toMember(row);
+}
+
+/** Sets the role and the allowance of a member who is not the owner, and returns their email address. */
+export async function changeMember(
+  tx: Tx,
+  accountId: string,
+  personId: string,
+  { role, allowance }: { readonly role: MemberRole; readonly allowance: Allowance | undefined },
+): Promise<string> {
+  await lockWorkspace(tx, accountId);
+  const member = await getMember(tx, accountId, personId);
+  if (member.role === "owner")
+    throw new Fault("conflict", "the owner's role cannot be changed", {
+      message: "The owner keeps their role. Transfer ownership to another member first.",
+    });
+  await tx.run(
+    "update membership set role = ?, allowance_nano = ?, allowance_window = ? where account_id = ? and person_id = ?",
+    [role, allowance?.limit ?? null, allowance?.window ?? null, accountId, personId],
+  );
+  return member.email;
+}
+
+/** Removes a member and returns their email address; an owner must transfer ownership first. */
 export async function removeMember(tx: Tx, accountId: string, personId: string): Promise<string> {
   await lockWorkspace(tx, accountId);
   const role = await roleOf(tx, accountId, personId);
@@ -277,13 +340,19 @@ function toMember(row: Row): Member {
     email: text(row, "email"),
     role: toRole(row),
     addedAt: integer(row, "added_at"),
+    via: text(row, "via"),
+    allowance:
+      row["allowance_nano"] === null
+        ? undefined
+        : {
+            limit: toNano(row["allowance_nano"]),
+            window: toLimitWindow(textOrNull(row, "allowance_window")),
+          },
   };
 }
 
 function toRole(row: Row): Role {
-  const role = text(row, "role");
-  if (role !== "owner" && role !== "developer") throw new Error(`unknown role ${role}`);
-  return role;
+  return enumValue(row, "role", ROLES);
 }
 
 function workspaceNotFound(): Fault {

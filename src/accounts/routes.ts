@@ -13,6 +13,7 @@ import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/api-record.ts";
 import { getBudgets } from "../ledger/budgets.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
+import { ROLES } from "./members.ts";
 import { type Account, type AccountDeps, createAccount, getAccount } from "./accounts.ts";
 import { admitCreation, type CreationLimits } from "./creation-limits.ts";
 import { fundingSteps } from "./funding-steps.ts";
@@ -175,7 +176,7 @@ function readRoute(deps: AccountRouteDeps): Route {
             }),
             budgets: BudgetsRecord,
             key: KeyRecord,
-            members: z.array(z.object({ email: z.string(), role: z.enum(["owner", "developer"]) })),
+            members: z.array(z.object({ email: z.string(), role: z.enum(ROLES) })),
           })
           .meta({ id: "AccountState" }),
         example: {

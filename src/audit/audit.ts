@@ -45,6 +45,7 @@ export const AUDIT_ACTIONS = {
   "key.created": "A key was created.",
   "key.changed": "A key's name, limit or expiry was changed.",
   "key.revoked": "A key was revoked.",
+  "member.changed": "The owner changed the role or the allowance of a member.",
   "invitation.withdrawn": "An owner withdrew an invitation.",
   "member.invited": "An owner invited a person.",
   "member.added": "A person joined the workspace.",

@@ -1,5 +1,6 @@
 // The rows of claim attempts. Owns the table claim_attempt.
 
+import { type Role, ROLES } from "../accounts/members.ts";
 import { toNano } from "../base/money.ts";
 import { maxId } from "../base/pagination.ts";
 import {
@@ -156,7 +157,7 @@ export async function countWrongCode(tx: Tx, id: string): Promise<void> {
 
 export interface ClaimOutcome {
   readonly personId: string;
-  readonly role: "owner" | "developer";
+  readonly role: Role;
   readonly bonus: bigint;
   readonly now: number;
 }
@@ -195,7 +196,7 @@ function toAttempt(row: Row | undefined): ClaimAttempt | undefined {
     declinedAt: integerOrNull(row, "declined_at"),
     claimedAt: integerOrNull(row, "claimed_at"),
     claimedBy: textOrNull(row, "claimed_by"),
-    claimedRole: role === "owner" || role === "developer" ? role : null,
+    claimedRole: ROLES.find((known) => known === role) ?? null,
     bonus: toNano(row["bonus"]),
     isClaimedByOther:
       !invitation &&

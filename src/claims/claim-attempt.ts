@@ -1,6 +1,7 @@
 // The state machine of a claim attempt. The state is computed on read, so no job has to expire attempts. TRANSITIONS
 // says what each event does in each state.
 
+import type { Role } from "../accounts/members.ts";
 import { MINUTE_MS } from "../base/time.ts";
 
 /** Specification, Limits: `expires_in` and `interval`. */
@@ -41,7 +42,7 @@ export interface ClaimAttempt {
   readonly declinedAt: number | null;
   readonly claimedAt: number | null;
   readonly claimedBy: string | null;
-  readonly claimedRole: "owner" | "developer" | null;
+  readonly claimedRole: Role | null;
   readonly bonus: bigint;
   /** Another email claimed the account after this attempt was started for its first owner. */
   readonly isClaimedByOther: boolean;

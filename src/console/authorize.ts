@@ -48,7 +48,7 @@ export async function requireAccessForUpdate(
   accountId: string,
   personId: string,
   permission: Permission,
-): Promise<void> {
+): Promise<Role> {
   await lockWorkspace(tx, accountId);
-  await requirePermission(tx, accountId, personId, permission);
+  return await requirePermission(tx, accountId, personId, permission);
 }

@@ -64,13 +64,23 @@ export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Pr
 
 /** A change of the members, made by a person in the console. */
 export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void> {
-  const { kind, accountId, actor, target, email, role, clientIp, now } = change;
+  const { kind, accountId, actor, target, email, role, allowance, clientIp, now } = change;
   await record(tx, {
     accountId,
     actor: { type: "person", id: actor.personId },
     action: kind,
     target,
-    detail: { by: actor.email, ...(email === undefined ? {} : { email }) },
+    detail: {
+      by: actor.email,
+      ...(email === undefined ? {} : { email }),
+      ...(kind === "member.changed"
+        ? {
+            role,
+            allowance_usd: allowance === undefined ? null : usdText(allowance.limit),
+            allowance_window: allowance?.window ?? null,
+          }
+        : {}),
+    },
     network: coarseNetwork(clientIp),
     now,
   });

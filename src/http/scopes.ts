@@ -61,3 +61,13 @@ function toRead(scope: Scope): string {
 export function isScope(name: string): name is Scope {
   return Object.hasOwn(SCOPES, name);
 }
+
+/** What a key may do, in plain words: "do everything", or "call models; list keys". */
+export function describeScopes(granted: ReadonlySet<Scope>): string {
+  if (granted.size === ALL.size) return "do everything";
+  const implied = new Set(
+    [...granted].filter((scope) => scope.endsWith(":write")).map((scope) => toRead(scope)),
+  );
+  const words = SCOPE_NAMES.filter((name) => granted.has(name) && !implied.has(name));
+  return words.map((name) => SCOPES[name]).join("; ");
+}

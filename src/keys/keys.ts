@@ -260,6 +260,20 @@ export async function getKeyLabels(
   );
 }
 
+/** All keys that a person or a key created, revoked ones included. */
+export async function listKeysBy(
+  reader: Reader,
+  accountId: string,
+  createdBy: string,
+  now: number,
+): Promise<readonly Key[]> {
+  const rows = await reader.all(
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.created_by = ?`,
+    [accountId, createdBy],
+  );
+  return rows.map((row) => toKey(row, now));
+}
+
 /** Changes only the given settings; null removes one. */
 export async function changeKey(
   tx: Tx,

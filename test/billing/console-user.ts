@@ -1,6 +1,11 @@
 // People with a console session, and requests of console pages and forms.
 
-import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
+import {
+  addDeveloper,
+  changeMember,
+  claimWorkspace,
+  type MemberRole,
+} from "../../src/accounts/members.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
@@ -54,6 +59,17 @@ export async function makeDeveloper(
 ): Promise<void> {
   const member = { accountId, personId: user.personId, via: "test", now: Date.now() };
   await gateway.server.db.write((tx) => addDeveloper(tx, member));
+}
+
+export async function makeMember(
+  gateway: Gateway,
+  accountId: string,
+  user: TestUser,
+  role: MemberRole,
+): Promise<void> {
+  await makeDeveloper(gateway, accountId, user);
+  const change = { role, allowance: undefined };
+  await gateway.server.db.write((tx) => changeMember(tx, accountId, user.personId, change));
 }
 
 /** Requests a console page, or submits its form. */

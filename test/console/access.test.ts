@@ -1,9 +1,15 @@
 // Who may see and change what in the console.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Permission, ROLE_PERMISSIONS, roleOf } from "../../src/accounts/members.ts";
+import { hasPermission, type Permission, type Role, roleOf } from "../../src/accounts/members.ts";
 import { consoleRoutes } from "../../src/console/routes.ts";
-import { createUser, makeDeveloper, visitPage } from "../billing/console-user.ts";
+import {
+  createUser,
+  makeDeveloper,
+  makeMember,
+  type TestUser,
+  visitPage,
+} from "../billing/console-user.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
 
@@ -35,6 +41,7 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
     ["members.invite", { do: "invite", email: "not an address" }],
     ["members.invite", { do: "withdraw", invitation: "inst_none" }],
     ["members.remove", { do: "remove", person: "usr_none" }],
+    ["members.change", { do: "change", person: "usr_none", role: "viewer" }],
     ["workspace.transfer", { do: "hand_over", person: "usr_none" }],
   ],
   changeWorkspaceBudgets: [["budgets.change", { daily_usd: "not an amount", monthly_usd: "" }]],
@@ -131,7 +138,7 @@ describeEachStore((store) => {
           expect([permission, role, status === 403]).toEqual([
             permission,
             role,
-            !ROLE_PERMISSIONS[permission][role],
+            !hasPermission(role, permission),
           ]);
         }
     });
@@ -144,6 +151,15 @@ describeEachStore((store) => {
       expect(routes.map((route) => route.id).sort()).toEqual(
         [...Object.keys(PAGE_PERMISSIONS), ...Object.keys(FORM_PERMISSIONS)].sort(),
       );
+      const users: (readonly [Role, TestUser])[] = [
+        ["owner", owner],
+        ["developer", developer],
+      ];
+      for (const role of ["admin", "billing", "viewer"] as const) {
+        const user = await createUser(gateway, `${role}-${store}`);
+        await makeMember(gateway, account.id, user, role);
+        users.push([role, user]);
+      }
       for (const route of routes) {
         const path = route.path.replace("{account}", account.id);
         const permission = PAGE_PERMISSIONS[route.id];
@@ -154,16 +170,13 @@ describeEachStore((store) => {
         for (const [needed, form] of requests) {
           const foreign = await visitPage(gateway, path, otherOwner, form);
           expect([route.id, foreign.status]).toEqual([route.id, 404]);
-          for (const [role, user] of [
-            ["owner", owner] as const,
-            ["developer", developer] as const,
-          ]) {
+          for (const [role, user] of users) {
             const { status } = await visitPage(gateway, path, user, form);
             expect([route.id, needed, role, status === 403]).toEqual([
               route.id,
               needed,
               role,
-              !ROLE_PERMISSIONS[needed][role],
+              !hasPermission(role, needed),
             ]);
           }
         }

@@ -1,11 +1,10 @@
 // The routes of the keys page. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
+import { assertMayChangeKey, createKeyForMember } from "../../accounts/member-keys.ts";
 import type { Permission } from "../../accounts/members.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import { invalid } from "../../base/fault.ts";
-import { type Nano, nanoFromUsd } from "../../base/money.ts";
-import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
@@ -16,6 +15,7 @@ import type { Db, Tx } from "../../store/db.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { keysPage, keysPath, type KeyFormValues } from "./keys-page.tsx";
+import { parseLimit } from "./limit-form.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { readKeys } from "./read-keys.ts";
 
@@ -143,6 +143,7 @@ async function changeKeys(
   { form, ...common }: Omit<KeyChange, "kind" | "key"> & { readonly form: KeyForm },
 ): Promise<string | undefined> {
   const { now } = common;
+  const member = { accountId, personId: common.actor.id };
   switch (form.do) {
     case "mint": {
       const create = async (): Promise<string> => {
@@ -152,8 +153,11 @@ async function changeKeys(
           ...parseExpiry(form),
           name: name === "" ? null : name,
         };
-        const { key, raw } = await keys.create(tx, accountId, settings, now);
+        const creation = { accountId, personId: common.actor.id, settings, now };
+        const { key, raw, loweredCaller } = await createKeyForMember(tx, keys, creation);
         await onKeyChange?.(tx, { kind: "key.created", key, ...common });
+        if (loweredCaller !== undefined)
+          await onKeyChange?.(tx, { kind: "key.changed", key: loweredCaller, ...common });
         return raw;
       };
       if (form.once === undefined) return await create();
@@ -168,33 +172,20 @@ async function changeKeys(
     case "limit":
     case "expiry": {
       const change = form.do === "limit" ? parseLimit(form) : parseExpiry(form);
+      await assertMayChangeKey(tx, member, await lockKey(tx, accountId, form.key, now), change);
       const key = await changeKey(tx, accountId, form.key, { ...change, now });
       await onKeyChange?.(tx, { kind: "key.changed", key, ...common });
       return undefined;
     }
     case "revoke": {
       const before = await lockKey(tx, accountId, form.key, now);
+      await assertMayChangeKey(tx, member, before);
       const key = await revokeKey(tx, accountId, form.key, now);
       if (before.revokedAt === null)
         await onKeyChange?.(tx, { kind: "key.revoked", key, ...common });
       return undefined;
     }
   }
-}
-
-function parseLimit(form: {
-  readonly limit_usd?: string | undefined;
-  readonly limit_window?: string | undefined;
-}): Pick<KeySettings, "limit" | "limitWindow"> {
-  const limitText = form.limit_usd?.trim() ?? "";
-  if (limitText === "") return { limit: null, limitWindow: null };
-  const limit: Nano | undefined = nanoFromUsd(limitText);
-  if (limit === undefined)
-    throw invalid("limit_usd", "The limit must be an amount in US dollars, such as 5 or 2.50.");
-  return {
-    limit,
-    limitWindow: LIMIT_WINDOWS.find((window) => window === form.limit_window) ?? null,
-  };
 }
 
 /** A key works until the end of its last day (UTC). */

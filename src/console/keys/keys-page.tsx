@@ -7,6 +7,7 @@ import { hasPermission } from "../../accounts/members.ts";
 import { usdText } from "../../base/money.ts";
 import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { describeScopes, grantedScopes } from "../../http/scopes.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { Key } from "../../keys/keys.ts";
@@ -127,6 +128,9 @@ function KeyCard({ apiKey: key, page, formValues }: KeyCardProps): Child {
   const { from } = keyLists.cursors;
   const action = workspacePath(workspace.accountId, "/keys");
   const fields = { key: key.id, ...(from === undefined ? {} : { from }) };
+  const canChange =
+    hasPermission(workspace.role, "keys.raise") ||
+    (hasPermission(workspace.role, "keys.change") && key.createdBy === user.personId);
   return (
     <section class="card" aria-labelledby={key.id}>
       <h2 id={key.id}>
@@ -135,10 +139,10 @@ function KeyCard({ apiKey: key, page, formValues }: KeyCardProps): Child {
       <p>
         Created {utcDay(key.createdAt)} · Last used{" "}
         {key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt)} · Spent{" "}
-        {formatUsd(key.spent)} · {limitText(key)}
+        {formatUsd(key.spent)} · {limitText(key)} · {scopesText(key)}
         {key.expiresAt === null ? "" : ` · Expires ${formatDateTime(key.expiresAt)}`}
       </p>
-      {hasPermission(workspace.role, "keys.change") ? (
+      {canChange ? (
         <>
           <ChangeForm fields={fields} action={action} user={user} setting="limit">
             <LimitFields id={key.id} {...limitFormValues(key, formValues)} />
@@ -148,7 +152,7 @@ function KeyCard({ apiKey: key, page, formValues }: KeyCardProps): Child {
           </ChangeForm>
         </>
       ) : null}
-      {!hasPermission(workspace.role, "keys.revoke") ? null : revokeKeyId === key.id ? (
+      {!canChange ? null : revokeKeyId === key.id ? (
         <Confirm
           user={user}
           action={action}
@@ -170,6 +174,11 @@ function KeyCard({ apiKey: key, page, formValues }: KeyCardProps): Child {
       )}
     </section>
   );
+}
+
+/** What the key may do, in plain words. */
+function scopesText({ scopes, limit }: Key): string {
+  return `May ${describeScopes(grantedScopes(scopes, limit !== null))}`;
 }
 
 function limitText({ limit, limitWindow }: Key): string {

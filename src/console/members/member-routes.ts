@@ -3,17 +3,21 @@
 import { z } from "zod";
 import { invite, withdrawInvitation } from "../../accounts/invitations.ts";
 import {
+  changeMember,
+  MEMBER_ROLES,
   type Permission,
   transferOwnership,
   type MemberChange,
   removeMember,
   roleOf,
 } from "../../accounts/members.ts";
+import { Fault } from "../../base/fault.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
+import { parseLimit } from "../keys/limit-form.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { readMembers } from "./read-members.ts";
 
@@ -58,6 +62,14 @@ const MemberForm = z.discriminatedUnion("do", [
   z.object({ do: z.literal("invite"), email: z.string() }),
   z.object({ do: z.literal("withdraw"), invitation: z.string() }),
   z.object({ do: z.literal("remove"), person: z.string(), from: MemberCursor }),
+  z.object({
+    do: z.literal("change"),
+    person: z.string(),
+    role: z.enum(MEMBER_ROLES),
+    allowance_usd: z.string().optional(),
+    allowance_window: z.string().optional(),
+    from: MemberCursor,
+  }),
   z.object({ do: z.literal("hand_over"), person: z.string() }),
   z.object({ do: z.literal("leave") }),
 ]);
@@ -67,6 +79,7 @@ const MEMBER_PERMISSIONS: Readonly<Record<MemberForm["do"], Permission>> = {
   invite: "members.invite",
   withdraw: "members.invite",
   remove: "members.remove",
+  change: "members.change",
   hand_over: "workspace.transfer",
   leave: "workspace.leave",
 };
@@ -77,13 +90,13 @@ function changeRoute(deps: MemberPageDeps): Route {
     method: "POST",
     path: "/console/{account}/members",
     id: "changeWorkspaceMembers",
-    summary: "Invite or remove a member, transfer ownership, or leave",
+    summary: "Invite, change or remove a member, transfer ownership, or leave",
     params: AccountPath,
     body: MemberForm,
     requestExample: { do: "invite", email: "ada@example.com" },
     run: async ({ caller, params, body, clientIp, now }) => {
       const { account } = params;
-      const from = body.do === "remove" ? body.from : undefined;
+      const from = body.do === "remove" || body.do === "change" ? body.from : undefined;
       const redirectDone = () =>
         redirect(body.do === "leave" ? "/console" : membersPath(account, { from }));
       try {
@@ -141,7 +154,7 @@ async function changeMembers(
   accountId: string,
   user: SessionUser,
   { form, now }: { readonly form: MemberForm; readonly now: number },
-): Promise<Pick<MemberChange, "kind" | "target" | "email"> | undefined> {
+): Promise<Pick<MemberChange, "kind" | "target" | "email" | "role" | "allowance"> | undefined> {
   switch (form.do) {
     case "invite": {
       const request = { accountId, email: form.email, invitedBy: user.email, now };
@@ -153,6 +166,17 @@ async function changeMembers(
       if (email === undefined) return undefined;
       return { kind: "invitation.withdrawn", target: form.invitation, email };
     }
+    case "change": {
+      const { limit, limitWindow: window } = parseLimit({
+        limit_usd: form.allowance_usd,
+        limit_window: form.allowance_window,
+      });
+      const allowance =
+        limit === null || limit === undefined ? undefined : { limit, window: window ?? null };
+      const { role } = form;
+      const email = await changeMember(tx, accountId, form.person, { role, allowance });
+      return { kind: "member.changed", target: form.person, email, role, allowance };
+    }
     case "hand_over": {
       const email = await transferOwnership(tx, accountId, user.personId, form.person);
       return { kind: "owner.changed", target: form.person, email };
@@ -160,10 +184,24 @@ async function changeMembers(
     case "remove":
     case "leave": {
       const target = form.do === "leave" ? user.personId : form.person;
+      if (form.do === "remove") await assertMayRemove(tx, accountId, user, target);
       // Already removed, by a double click or in another tab.
       if ((await roleOf(tx, accountId, target)) === undefined) return undefined;
       const email = await removeMember(tx, accountId, target);
       return { kind: "member.removed", target, email };
     }
   }
+}
+
+async function assertMayRemove(
+  tx: Tx,
+  accountId: string,
+  { personId }: SessionUser,
+  target: string,
+): Promise<void> {
+  const isAdmin = (await roleOf(tx, accountId, target)) === "admin";
+  if (isAdmin && (await roleOf(tx, accountId, personId)) !== "owner")
+    throw new Fault("forbidden", "an admin cannot remove an admin", {
+      message: "Only the owner can remove an admin.",
+    });
 }

@@ -4,7 +4,10 @@
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import type { Invitation } from "../../accounts/invitations.ts";
-import { type Member, hasPermission } from "../../accounts/members.ts";
+import { type Member, hasPermission, MEMBER_ROLES, type Role } from "../../accounts/members.ts";
+import { formatUsd } from "../../base/format.ts";
+import { usdText } from "../../base/money.ts";
+import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
@@ -13,7 +16,7 @@ import type { WorkspaceContext } from "../authorize.ts";
 import type { MemberListing } from "./read-members.ts";
 
 /** The actions that need confirmation. */
-export const CONFIRMATIONS = ["hand_over", "remove", "leave"] as const;
+export const CONFIRMATIONS = ["change", "hand_over", "remove", "leave"] as const;
 
 interface ConfirmQuery {
   readonly ask?: (typeof CONFIRMATIONS)[number] | undefined;
@@ -86,30 +89,106 @@ function MemberCard({ member, page }: MemberCardProps): Child {
   const { user, workspace, listing, confirm } = page;
   const { personId, email } = member;
   const isOther = personId !== user.personId;
-  const confirmHref = (ask: "hand_over" | "remove"): string =>
+  const confirmHref = (ask: "change" | "hand_over" | "remove"): string =>
     membersPath(workspace.accountId, { from: listing.from, ask, person: personId });
   const isConfirming = confirm?.person === personId && confirm.ask !== "leave";
   return (
     <section class="card" aria-labelledby={personId}>
       <h2 id={personId}>{email}</h2>
       <p>
-        {member.role === "owner" ? "Owner" : "Developer"} since {utcDay(member.addedAt)}
+        {ROLE_LABELS[member.role]} since {utcDay(member.addedAt)}
         {isOther ? "" : " (you)"}
       </p>
-      {!isOther || !hasPermission(workspace.role, "members.remove") ? null : isConfirming ? (
+      {member.role === "developer" ? <p>{allowanceText(member)}</p> : null}
+      {!isOther || !canRemove(workspace.role, member.role) ? null : isConfirming ? (
         <ConfirmMemberAction member={member} page={page} />
       ) : (
         <div class="actions">
-          <ConfirmLink
-            href={confirmHref("hand_over")}
-            label="Transfer ownership"
-            subject={`to ${email}`}
-            kind="secondary"
-          />
+          {hasPermission(workspace.role, "members.change") ? (
+            <ConfirmLink
+              href={confirmHref("change")}
+              label="Change role"
+              subject={`of ${email}`}
+              kind="secondary"
+            />
+          ) : null}
+          {hasPermission(workspace.role, "workspace.transfer") ? (
+            <ConfirmLink
+              href={confirmHref("hand_over")}
+              label="Transfer ownership"
+              subject={`to ${email}`}
+              kind="secondary"
+            />
+          ) : null}
           <ConfirmLink href={confirmHref("remove")} label="Remove" subject={email} />
         </div>
       )}
     </section>
+  );
+}
+
+const ROLE_LABELS: Readonly<Record<Role, string>> = {
+  owner: "Owner",
+  admin: "Admin",
+  developer: "Developer",
+  billing: "Billing",
+  viewer: "Viewer",
+};
+
+function canRemove(role: Role, removed: Role): boolean {
+  return role === "owner" || (hasPermission(role, "members.remove") && MANAGED.has(removed));
+}
+
+/** The roles that an admin can remove. */
+const MANAGED: ReadonlySet<Role> = new Set(["developer", "billing", "viewer"]);
+
+function allowanceText({ allowance, via }: Member): string {
+  if (allowance !== undefined)
+    return `Allowance for keys: ${formatUsd(allowance.limit)}${allowance.window === null ? "" : ` per ${allowance.window}`}`;
+  return via.startsWith("claim_")
+    ? "No allowance: keys share the limit of the key that invited this person."
+    : "No allowance: keys can have any limit.";
+}
+
+function ChangeMemberForm({ member, page }: MemberCardProps): Child {
+  const { user, workspace, listing } = page;
+  const { personId, role, allowance } = member;
+  const { from } = listing;
+  const fields = { do: "change", person: personId, ...(from === undefined ? {} : { from }) };
+  return (
+    <form method="post" action={workspacePath(workspace.accountId, "/members")}>
+      <HiddenFields user={user} fields={fields} />
+      <label for={`${personId}-role`}>Role</label>
+      <select id={`${personId}-role`} name="role">
+        {MEMBER_ROLES.map((option) => (
+          <option value={option} selected={option === role}>
+            {ROLE_LABELS[option]}
+          </option>
+        ))}
+      </select>
+      <label for={`${personId}-allowance`}>Allowance of a developer (USD, optional)</label>
+      <input
+        id={`${personId}-allowance`}
+        name="allowance_usd"
+        inputmode="decimal"
+        pattern="[0-9]{1,7}([.][0-9]{1,9})?"
+        value={allowance === undefined ? undefined : usdText(allowance.limit)}
+      />
+      <label for={`${personId}-window`}>Resets</label>
+      <select id={`${personId}-window`} name="allowance_window">
+        <option value="">never</option>
+        {LIMIT_WINDOWS.map((option) => (
+          <option value={option} selected={option === allowance?.window}>
+            every {option}
+          </option>
+        ))}
+      </select>
+      <div class="actions">
+        <button type="submit" class="secondary">
+          Save <span class="visually-hidden">role and allowance of {member.email}</span>
+        </button>
+      </div>
+    </form>
   );
 }
 
@@ -122,6 +201,7 @@ function ConfirmMemberAction({ member, page }: MemberCardProps): Child {
     action: workspacePath(workspace.accountId, "/members"),
     cancelHref: membersPath(workspace.accountId, { from }),
   };
+  if (confirm?.ask === "change") return <ChangeMemberForm member={member} page={page} />;
   return confirm?.ask === "hand_over" ? (
     <Confirm
       {...common}

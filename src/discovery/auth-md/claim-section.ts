@@ -39,7 +39,7 @@ export function claimSection(context: DocContext): Section | undefined {
         ]),
       ),
       "### After the claim",
-      "The account is now a workspace that the human owns. To invite another person, start a claim with their email address: they join as a developer, and nothing else changes.",
+      "The account is now a workspace that the human owns. To invite another person, start a claim with their email address: they join as a developer and nothing else changes. Their keys share the limit of your key, if it has one, until the owner gives them an allowance. A key with a limit cannot start a claim in a claimed account.",
     ]),
   };
 }

@@ -4,8 +4,15 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import {
+  hasPermission,
+  type Permission,
+  ROLE_PERMISSIONS,
+  ROLES,
+} from "../../../src/accounts/members.ts";
 import { readConfig, SETTINGS } from "../../../src/config/config.ts";
 import { createServer } from "../../../src/server/server.ts";
+import { grantedScopes, SCOPE_NAMES, SCOPES } from "../../../src/http/scopes.ts";
 import type { Route } from "../../../src/http/route.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { COMMANDS } from "../../../src/commands/commands.ts";
@@ -37,6 +44,7 @@ const PARTS: Readonly<
   "docs/settings.md": ["settings", () => settingsTable()],
   "docs/endpoints.md": ["endpoints", endpointTable],
   "docs/commands.md": ["commands", () => commandTable()],
+  "docs/keys.md": ["access", () => accessTables()],
   "docs/architecture.md": ["layers", () => layerDiagram()],
 };
 
@@ -54,6 +62,25 @@ function replacePart(file: string, text: string, name: string, part: string): st
   const place = new RegExp(`(<!-- ${name} -->\n)[\\s\\S]*?(<!-- /${name} -->)`);
   if (!place.test(text)) throw new Error(`${file} has no <!-- ${name} --> … <!-- /${name} -->`);
   return text.replace(place, (_, open: string, close: string) => `${open}\n${part}\n\n${close}`);
+}
+
+/** What scopes allow, and what each role may do. */
+function accessTables(): string {
+  const scopes = SCOPE_NAMES.map((scope) => [
+    `\`${scope}\``,
+    `${SCOPES[scope].charAt(0).toUpperCase()}${SCOPES[scope].slice(1)}.`,
+    grantedScopes(null, true).has(scope) ? "yes" : "no",
+  ]);
+  // Safe because these are the keys of the table.
+  const permissions = Object.keys(ROLE_PERMISSIONS) as Permission[];
+  const roles = permissions.map((permission) => [
+    `\`${permission}\``,
+    ...ROLES.map((role) => (hasPermission(role, permission) ? "yes" : "no")),
+  ]);
+  return [
+    table(["Scope", "A key with it can", "With a limit"], scopes),
+    table(["Action", ...ROLES], roles),
+  ].join("\n\n");
 }
 
 function commandTable(): string {

@@ -1,0 +1,155 @@
+// What a member may do to keys. The owner and admins may do everything. A developer creates keys for model calls, within an
+// allowance; until the owner gives one to a person who joined through a key, their keys share the limit of that key. A
+// developer changes only keys that they created, and raises nothing.
+
+import { Fault } from "../base/fault.ts";
+import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
+import { grantedScopes, type Scope } from "../http/scopes.ts";
+import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
+import { getKey, type Key, type Keys, type KeySettings, listKeysBy } from "../keys/keys.ts";
+import { isLiveKey } from "../keys/live-keys.ts";
+import type { Reader, Tx } from "../store/db.ts";
+import { type Allowance, getMember, hasPermission, type Member } from "./members.ts";
+
+/** Developers create further keys in the console, where their allowance bounds them. */
+export const DEVELOPER_KEY_SCOPES: readonly Scope[] = ["models:write", "usage:read", "keys:read"];
+
+interface NewMemberKey {
+  readonly accountId: string;
+  readonly personId: string;
+  readonly settings: KeySettings;
+  readonly now: number;
+}
+
+/** Creates a key for a member. The workspace is locked. */
+export async function createKeyForMember(
+  tx: Tx,
+  keys: Keys,
+  { accountId, personId, settings, now }: NewMemberKey,
+): Promise<CreatedKey> {
+  const member = await getMember(tx, accountId, personId);
+  const newKey = { ...settings, createdBy: personId };
+  const create = async (key: KeySettings): Promise<CreatedKey> => ({
+    ...(await keys.create(tx, accountId, key, now)),
+    loweredCaller: undefined,
+  });
+  if (hasPermission(member.role, "keys.raise")) return await create(newKey);
+  const scopes = settings.scopes ?? DEVELOPER_KEY_SCOPES;
+  assertDeveloperScopes(scopes);
+  const developerKey = { ...newKey, scopes };
+  if (member.allowance !== undefined) {
+    await assertWithinAllowance(tx, accountId, { member, settings, now }, member.allowance);
+    return await create(developerKey);
+  }
+  const keyId = await findInvitingKey(tx, member.via);
+  if (keyId === undefined) return await create(developerKey);
+  if (!(await isLiveKey(tx, keyId, now)))
+    throw allowanceFault("The key that invited you was revoked or has expired.");
+  const creation = { settings: developerKey, createdBy: personId, now };
+  return await createKeyForCaller(tx, keys, { accountId, keyId }, creation).catch(
+    (error: unknown) => {
+      if (!(error instanceof Fault) || error.code !== "forbidden") throw error;
+      throw allowanceFault(
+        `Your keys share the limit of the key that invited you. ${error.options.message ?? ""}`,
+      );
+    },
+  );
+}
+
+/** Throws if the member may not change this key, or not like this; without a change, if the member may not revoke it. */
+export async function assertMayChangeKey(
+  reader: Reader,
+  { accountId, personId }: { readonly accountId: string; readonly personId: string },
+  key: Key,
+  change: KeySettings = {},
+): Promise<void> {
+  const { role } = await getMember(reader, accountId, personId);
+  if (hasPermission(role, "keys.raise")) return;
+  if (key.createdBy !== personId)
+    throw new Fault("forbidden", "a key of another member", {
+      message: "Developers can only change and revoke keys that they created. Ask the owner.",
+    });
+  if (raises(key, change))
+    throw new Fault("forbidden", "a developer cannot raise a setting", {
+      message:
+        "Developers cannot raise or remove limits, expiries or scopes. Ask the owner, or create another key within your allowance.",
+    });
+}
+
+function raises(key: Key, { limit, limitWindow, expiresAt, scopes }: KeySettings): boolean {
+  const raisesLimit =
+    key.limit !== null &&
+    (limit === null ||
+      (limit !== undefined && limit > key.limit) ||
+      (limitWindow !== undefined && limitWindow !== key.limitWindow));
+  const raisesExpiry =
+    key.expiresAt !== null && expiresAt !== undefined && (expiresAt ?? Infinity) > key.expiresAt;
+  const held = grantedScopes(key.scopes, false);
+  const raisesScopes = scopes !== undefined && !grantedScopes(scopes, false).isSubsetOf(held);
+  return raisesLimit || raisesExpiry || raisesScopes;
+}
+
+function assertDeveloperScopes(scopes: readonly Scope[]): void {
+  const allowed = grantedScopes(DEVELOPER_KEY_SCOPES, false);
+  const missing = scopes.find((scope) => !allowed.has(scope));
+  if (missing !== undefined)
+    throw new Fault("forbidden", `a developer's key with ${missing}`, {
+      message: `Keys of developers cannot have the scope \`${missing}\`. Ask the owner to create the key.`,
+      param: "scopes",
+    });
+}
+
+interface AllowanceUse {
+  readonly member: Member;
+  readonly settings: KeySettings;
+  readonly now: number;
+}
+
+/** Live keys count with their limit, others with what they spent and hold, so that revoking a key frees only the rest. */
+async function assertWithinAllowance(
+  tx: Tx,
+  accountId: string,
+  { member, settings, now }: AllowanceUse,
+  allowance: Allowance,
+): Promise<void> {
+  const own = await listKeysBy(tx, accountId, member.personId, now);
+  const spends = await tx.lockMany(
+    "spender",
+    "key_id",
+    own.map((key) => key.id),
+  );
+  const held = new Map(spends.map((row) => [row["key_id"], toNano(row["held"])]));
+  const locked = await Promise.all(own.map(({ id }) => getKey(tx, accountId, id, now)));
+  const used = locked.reduce(
+    (sum, key) => sum + countedAmount(key, held.get(key.id) ?? 0n, now),
+    0n,
+  );
+  const left = maxNano(allowance.limit - used, 0n);
+  const { limit = null, limitWindow = null } = settings;
+  if (limit === null || limit > left)
+    throw allowanceFault(
+      `Your allowance has ${usdText(left)} USD left for new keys. Set a limit of at most that.`,
+    );
+  if (limitWindow !== null && limitWindow !== allowance.window)
+    throw allowanceFault(
+      `Your allowance resets ${allowance.window === null ? "never" : `every ${allowance.window}`}. The key must reset likewise, or never.`,
+    );
+}
+
+function countedAmount(key: Key, held: Nano, now: number): Nano {
+  const used = key.spent + held;
+  const isLive = key.revokedAt === null && (key.expiresAt === null || key.expiresAt > now);
+  return isLive ? maxNano(key.limit ?? used, used) : used;
+}
+
+async function findInvitingKey(reader: Reader, via: string): Promise<string | undefined> {
+  const row = await reader.get("select key_id from claim_attempt where id = ?", [via]);
+  return typeof row?.["key_id"] === "string" ? row["key_id"] : undefined;
+}
+
+function allowanceFault(message: string): Fault {
+  return new Fault("forbidden", "beyond the allowance of a developer", {
+    message: `${message} Ask the owner for an allowance, on the Members page.`,
+    param: "limit_usd",
+  });
+}

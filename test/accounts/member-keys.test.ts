@@ -1,0 +1,151 @@
+// What a developer may do to keys: create them within an allowance, change their own, raise nothing.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { changeMember, claimWorkspace } from "../../src/accounts/members.ts";
+import type { Tx } from "../../src/store/db.ts";
+import { createUser, makeDeveloper, type TestUser, visitPage } from "../billing/console-user.ts";
+import { call, chat, type Json, textAt, listAt } from "../spec/api-client.ts";
+import {
+  type Gateway,
+  registerAccount,
+  startGateway,
+  type TestAccount,
+} from "../support/gateway.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
+
+const USD = 1_000_000_000n;
+
+describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
+  let gateway: Gateway;
+  let owner: TestUser;
+  let developer: TestUser;
+  let account: TestAccount;
+  beforeAll(async () => {
+    gateway = await startGateway({ store });
+    owner = await createUser(gateway, "olga");
+    developer = await createUser(gateway, "dev");
+  });
+  afterAll(() => gateway.stop());
+  beforeEach(async () => {
+    account = await registerAccount(gateway);
+  });
+
+  const now = Date.now();
+  const write = <T>(work: (tx: Tx) => Promise<T>): Promise<T> => gateway.server.db.write(work);
+  const claim = (): Promise<void> =>
+    write((tx) =>
+      claimWorkspace(tx, { accountId: account.id, personId: owner.personId, via: "test", now }),
+    );
+  /** The developer joins through a claim that the key started. */
+  const joinThrough = (keyId: string): Promise<unknown> =>
+    write(async (tx) => {
+      const attempt = `claim_${crypto.randomUUID()}`;
+      await tx.run(
+        `insert into claim_attempt (id, account_id, ordinal, key_id, email, email_folded, token_hash, code_hash, network,
+           invitation, created_at, expires_at, wrong_codes, interval_ms, bonus)
+         values (?, ?, 1, ?, 'd@example.com', 'd@example.com', ?, 'c', 'n', 1, 1, 2, 0, 5, 0)`,
+        [attempt, account.id, keyId, attempt],
+      );
+      await tx.run(
+        "insert into membership (account_id, person_id, role, added_at, via) values (?, ?, 'developer', 1, ?)",
+        [account.id, developer.personId, attempt],
+      );
+    });
+  const submit = (form: Readonly<Record<string, string>>, user = developer) =>
+    visitPage(gateway, `/console/${account.id}/keys`, user, form);
+  const rawIn = (text: string): string => /pst-rt-\w+/.exec(text)?.[0] ?? "";
+  const setAllowance = (limit: bigint, window: "day" | null = null): Promise<string> =>
+    write((tx) =>
+      changeMember(tx, account.id, developer.personId, {
+        role: "developer",
+        allowance: { limit, window },
+      }),
+    );
+  const keysOf = async (): Promise<readonly Json[]> =>
+    listAt((await call(gateway, "GET /v1/keys", { key: account.key })).body, "data");
+
+  test("a person invited through a limited key spends no more than its remaining limit", async () => {
+    const body = { limit_usd: 0.01 };
+    const limited = await call(gateway, "POST /v1/keys", { key: account.key, body });
+    const id = textAt(limited.body, "id");
+    await claim();
+    await joinThrough(id);
+    expect((await submit({ do: "mint" })).text).toContain("limit of the key that invited you");
+    expect((await submit({ do: "mint", limit_usd: "0.02" })).status).toBe(403);
+    const created = await submit({ do: "mint", limit_usd: "0.006" });
+    expect(created.status).toBe(200);
+    expect((await submit({ do: "mint", limit_usd: "0.006" })).status).toBe(403);
+    const own = (await keysOf()).find((key) => key["created_by"] === developer.personId);
+    expect(own).toMatchObject({
+      limit_usd: 0.006,
+      scopes: expect.not.arrayContaining(["keys:write"]),
+    });
+    expect((await keysOf()).find((key) => key["id"] === id)).toMatchObject({ limit_usd: 0.004 });
+    expect((await chat(gateway, rawIn(created.text))).status).toBe(200);
+
+    for (const form of [
+      { do: "limit", key: String(own?.["id"]), limit_usd: "5" },
+      { do: "limit", key: String(own?.["id"]) },
+      { do: "limit", key: id, limit_usd: "0" },
+      { do: "expiry", key: id, last_day: "2090-01-01" },
+      { do: "revoke", key: id },
+    ])
+      expect([form.do, (await submit(form)).status]).toEqual([form.do, 403]);
+    const lowered = { do: "limit", key: String(own?.["id"]), limit_usd: "0.001" };
+    expect((await submit(lowered)).status).toBe(303);
+    expect((await submit({ do: "revoke", key: String(own?.["id"]) })).status).toBe(303);
+
+    await call(gateway, `DELETE /v1/keys/${id}`, { key: account.key });
+    expect((await submit({ do: "mint", limit_usd: "0.001" })).text).toContain("was revoked");
+    await setAllowance(USD);
+    expect((await submit({ do: "mint", limit_usd: "0.5" })).status).toBe(200);
+  });
+
+  test("an allowance bounds all keys of a developer together, revoked ones with what they spent", async () => {
+    await claim();
+    await makeDeveloper(gateway, account.id, developer);
+    await setAllowance(USD, "day");
+    for (const [form, status] of [
+      [{ limit_usd: "" }, 403],
+      [{ limit_usd: "2" }, 403],
+      [{ limit_usd: "1", limit_window: "month" }, 403],
+      [{ limit_usd: "0.75", limit_window: "day" }, 200],
+      [{ limit_usd: "0.5", limit_window: "day" }, 403],
+      [{ limit_usd: "0.25" }, 200],
+      [{ limit_usd: "0.01" }, 403],
+    ] as const)
+      expect([form, (await submit({ do: "mint", ...form })).status]).toEqual([form, status]);
+    const [, large] = (await keysOf()).filter((key) => key["created_by"] === developer.personId);
+    expect((await submit({ do: "revoke", key: String(large?.["id"]) })).status).toBe(303);
+    expect((await submit({ do: "mint", limit_usd: "0.75" })).status).toBe(200);
+  });
+
+  test("the owner changes roles and allowances, and no other role can", async () => {
+    await claim();
+    await makeDeveloper(gateway, account.id, developer);
+    const path = `/console/${account.id}/members`;
+    const form = {
+      do: "change",
+      person: developer.personId,
+      role: "developer",
+      allowance_usd: "3",
+    };
+    expect((await visitPage(gateway, path, developer, form)).status).toBe(403);
+    expect((await visitPage(gateway, path, owner, form)).status).toBe(303);
+    const page = `${path}?ask=change&person=${developer.personId}`;
+    expect((await visitPage(gateway, page, owner)).text).toContain("Allowance of a developer");
+    expect((await visitPage(gateway, path, owner)).text).toContain("Allowance for keys: $3.00");
+    const viewer = { ...form, role: "viewer", allowance_usd: "" };
+    expect((await visitPage(gateway, path, owner, viewer)).status).toBe(303);
+    expect((await submit({ do: "mint" })).status).toBe(403);
+    const self = { ...form, person: owner.personId };
+    expect((await visitPage(gateway, path, owner, self)).status).toBe(400);
+    const { body } = await call(gateway, "GET /v1/audit?action=member.changed", {
+      key: account.key,
+    });
+    expect(listAt(body, "data").map((entry) => entry["detail"])).toMatchObject([
+      { role: "viewer", allowance_usd: null },
+      { role: "developer", allowance_usd: "3" },
+    ]);
+  });
+});
