@@ -37,6 +37,8 @@ const CALLER_DATA: ReadonlyMap<string, IsCallerData> = new Map<string, IsCallerD
   ["citations", hasTypeOrRole],
   ["action", ofType(/_call$/)],
   ["results", ofType(/^file_search_call$/)],
+  ["outputs", ofCodeRun],
+  ["search_results", hasTypeOrRole],
   ["container_id", ofCodeRun],
   ["environment", ofCodeRun],
   // Files that code wrote in an earlier call: the provider does not load them.

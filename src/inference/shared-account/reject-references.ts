@@ -41,7 +41,7 @@ function inCanonical(
     if (found !== undefined) return found;
   }
   for (const [index, tool] of tools.entries()) {
-    if (tool.type !== "native") continue;
+    if (tool.type !== "native" || tool.wire !== destination.wire) continue;
     const found = findReference(tool.value, destination, "tools");
     if (found !== undefined) return below(tool.path ?? `tools[${index}]`, found);
   }
@@ -61,7 +61,10 @@ function inParts(
 }
 
 function inPart(part: Part, path: string, destination: Destination): StoredReference | undefined {
-  if (part.type === "native") return below(path, findReference(part.value, destination, "content"));
+  if (part.type === "native")
+    return part.wire === destination.wire
+      ? below(path, findReference(part.value, destination, "content"))
+      : undefined;
   if ("source" in part && !isInlineOrPublic(part.source, destination))
     return { path, alternative: SEND_SOURCE };
   return (
@@ -88,12 +91,15 @@ interface NativePosition {
   readonly parent: string;
 }
 
+// Fields of other wires are not written.
 function inNative(
   native: NativeFields | undefined,
   { path, parent }: NativePosition,
   destination: Destination,
 ): StoredReference | undefined {
-  return native && below(path, findReference(native.fields, destination, parent));
+  return native?.wire === destination.wire
+    ? below(path, findReference(native.fields, destination, parent))
+    : undefined;
 }
 
 function below(path: string, found: StoredReference | undefined): StoredReference | undefined {

@@ -195,6 +195,24 @@ const ALLOWED: readonly (readonly [title: string, api: Api, fields: Json])[] = [
       tools: [{ name: "f", input_schema: schema }],
     },
   ],
+  [
+    "search results of an earlier reply",
+    "chat",
+    {
+      messages: [
+        { role: "user", content: "x" },
+        {
+          role: "assistant",
+          content: "y",
+          search_results: [{ url: "https://api.openai.com/docs" }],
+          annotations: [
+            { type: "url_citation", url_citation: { url: "https://api.openai.com/docs" } },
+          ],
+        },
+        { role: "user", content: "z" },
+      ],
+    },
+  ],
   ["absent values", "chat", { cached_content: null, file_ids: [] }],
 ];
 
@@ -220,6 +238,21 @@ describe("what only looks like a reference", () => {
       expect(() =>
         rejectStoredReferences(fields(values[0] ?? ""), undefined, "request"),
       ).not.toThrow();
+  });
+
+  test("is an image that code made in an earlier response", async () => {
+    const url = "https://api.openai.com/v1/containers/cntr_1/files/cfile_1/content";
+    const ran = {
+      type: "code_interpreter_call",
+      id: "ci_1",
+      code: "plot()",
+      container_id: "cntr_1",
+      outputs: [{ type: "image", url }],
+      status: "completed",
+    };
+    const input = [ran, { role: "user", content: "go on" }];
+    const { status, sent } = await call("responses", "responses", { input });
+    expect([status, JSON.stringify(sent)]).toEqual([200, expect.stringContaining(url)]);
   });
 
   test("is an unknown field whose name does not name storage", async () => {
