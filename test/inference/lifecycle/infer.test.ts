@@ -30,6 +30,8 @@ interface Harness {
   readonly inference: Inference;
   readonly holds: HoldRequest[];
   readonly settlements: Settlement[];
+  /** The circuits whose probe was released. */
+  readonly releasedProbes: string[];
   readonly call: (signal?: AbortSignal, more?: Json) => Promise<Response>;
   now: number;
 }
@@ -40,6 +42,7 @@ function createHarness(
 ): Harness {
   const holds: HoldRequest[] = [];
   const settlements: Settlement[] = [];
+  const releasedProbes: string[] = [];
   const ledger: Ledger<SettledCall> = {
     hold: async (request) => {
       holds.push(request);
@@ -70,13 +73,20 @@ function createHarness(
     findProviderKey,
   });
   const [model] = MODELS;
+  const { send } = inference.infer;
+  const releaseProbe = (circuit: string) => void releasedProbes.push(circuit);
+  const deps = {
+    ...inference.infer,
+    send: { ...send, breaker: { ...send.breaker, releaseProbe } },
+  };
   const harness: Harness = {
     inference,
     holds,
     settlements,
+    releasedProbes,
     now: START,
     call: (signal = new AbortController().signal, more = {}) =>
-      infer(inference.infer, {
+      infer(deps, {
         api: "chat",
         text: JSON.stringify(bodyOf("chat", "hello", { model, models: MODELS.slice(1), ...more })),
         caller: { accountId: "acct_1", keyId: "key_1" },
@@ -94,14 +104,15 @@ function createHarness(
 const failedReply = () => fromFetchResponse(new Response(FAILURE, { status: 500 }));
 
 describe("a call", () => {
-  test("releases its hold if a stage throws", async () => {
-    const { call, holds, settlements, inference } = createHarness(() => {
+  test("releases its hold and its circuit's probe if a stage throws", async () => {
+    const { call, holds, settlements, releasedProbes, inference } = createHarness(() => {
       throw new Error("a bug");
     });
     expect(await rejectionMessage(call())).toBe("a bug");
     await inference.whenIdle();
     expect(holds).toHaveLength(1);
     expect(settlements).toEqual([{ cost: 0n, outcome: undefined }]);
+    expect(releasedProbes).toEqual(["openai gateway gpt-5-mini"]);
   });
 
   test("falls back to the next model after a failure, and is recorded as failed once", async () => {
