@@ -97,7 +97,7 @@ export async function attemptCandidate(
         breaker.recordFailure(circuit, accountId, deps.now());
       else breaker.releaseProbe(circuit, accountId);
       const delayMs = retryDelayMs(result, attempt, request.maxAttempts);
-      if (delayMs === undefined || abort.signal.aborted) return result;
+      if (delayMs === undefined) return result;
       previousFault = fault;
       await new Promise((resolve) => setTimeout(resolve, delayMs));
     }

@@ -128,6 +128,17 @@ describe("a call", () => {
     expect(settlements).toEqual([{ cost: 0n, outcome: "upstream_error" }]);
   });
 
+  test("is not sent to a provider if its client has left before", async () => {
+    let sent = 0;
+    const { call, settlements } = createHarness(async ({ signal }) => {
+      if (!signal.aborted) sent += 1;
+      throw new Error("aborted");
+    });
+    expect(await rejectionMessage(call(AbortSignal.abort()))).toBe("client closed the request");
+    expect(sent).toBe(0);
+    expect(settlements).toEqual([{ cost: 0n, outcome: "client_aborted" }]);
+  });
+
   test("does not fall back after its client has left", async () => {
     const client = new AbortController();
     const hosts: string[] = [];
