@@ -4,7 +4,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
-import { grantedScopes, type Scope } from "../http/scopes.ts";
+import { grantedScopes, MODEL_CALL_SCOPES, type Scope } from "../http/scopes.ts";
 import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
 import { getKey, type Key, type Keys, type KeySettings, listKeysBy } from "../keys/keys.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
@@ -12,7 +12,7 @@ import type { Reader, Tx } from "../store/db.ts";
 import { type Allowance, getMember, hasPermission, type Member } from "./members.ts";
 
 /** Developers create further keys in the console, where their allowance bounds them. */
-export const DEVELOPER_KEY_SCOPES: readonly Scope[] = ["models:write", "usage:read", "keys:read"];
+export const DEVELOPER_KEY_SCOPES: readonly Scope[] = [...MODEL_CALL_SCOPES, "keys:read"];
 
 interface NewMemberKey {
   readonly accountId: string;

@@ -3,6 +3,7 @@
 // seconds: who asks, what comes with it, the risk, and two buttons of the same size.
 
 import type { Child } from "hono/jsx";
+import { describeScopes, grantedScopes } from "../http/scopes.ts";
 import { formatAge, formatDuration, formatUsd, pluralize } from "../base/format.ts";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
@@ -199,7 +200,7 @@ function KeyChoices({ review, attempt, formValues, invalidChoice, now }: ReviewP
   return (
     <section aria-labelledby="keys">
       <h2 id="keys">Keys</h2>
-      <p>Keep the keys that you recognize; limit or revoke the others.</p>
+      <p>Narrow the keys that you recognize to what they need, and revoke the others.</p>
       {review.keys.map((key) => (
         <KeyFields
           apiKey={key}
@@ -267,6 +268,7 @@ function KeyFields({ apiKey: key, isRequesting, formValues, error, now }: KeyFie
         {key.limit === null
           ? ""
           : `, limited to ${formatUsd(key.limit)} ${key.limitWindow === null ? "in total" : `per ${key.limitWindow}`}`}
+        . It may {describeScopes(grantedScopes(key.scopes, key.limit !== null))}.
       </p>
       <div class="option">
         {radio("keep")}
@@ -274,25 +276,11 @@ function KeyFields({ apiKey: key, isRequesting, formValues, error, now }: KeyFie
       </div>
       <div class="option amount">
         {radio("limit")}
-        <label for={`${names.choice}.limit`}>Limit to</label>
-        <input
-          type="text"
-          inputmode="decimal"
-          name={names.usd}
-          value={formValues[names.usd] ?? "5"}
-          aria-label="Limit in US dollars"
-          aria-invalid={error === undefined ? undefined : "true"}
-          aria-describedby={error === undefined ? undefined : errorId}
-          autofocus={error !== undefined}
-        />
-        <span>US dollars</span>
-        <select name={names.window} aria-label="How often the limit resets">
-          {WINDOW_LABELS.map(([value, label]) => (
-            <option value={value} selected={(formValues[names.window] ?? "month") === value}>
-              {label}
-            </option>
-          ))}
-        </select>
+        <LimitFields keyId={key.id} formValues={formValues} errorId={error && errorId} />
+      </div>
+      <div class="option">
+        {radio("models")}
+        <label for={`${names.choice}.models`}>Only let it call models and read usage</label>
       </div>
       <div class="option">
         {radio("revoke")}
@@ -302,6 +290,41 @@ function KeyFields({ apiKey: key, isRequesting, formValues, error, now }: KeyFie
       </div>
       <FieldError id={errorId} message={error} />
     </fieldset>
+  );
+}
+
+function LimitFields({
+  keyId,
+  formValues,
+  errorId,
+}: Pick<KeyFieldsProps, "formValues"> & {
+  readonly keyId: string;
+  /** The element with the error, if the limit was rejected. */
+  readonly errorId: string | undefined;
+}): Child {
+  const names = keyFieldNames(keyId);
+  return (
+    <>
+      <label for={`${names.choice}.limit`}>Limit to</label>
+      <input
+        type="text"
+        inputmode="decimal"
+        name={names.usd}
+        value={formValues[names.usd] ?? "5"}
+        aria-label="Limit in US dollars"
+        aria-invalid={errorId === undefined ? undefined : "true"}
+        aria-describedby={errorId}
+        autofocus={errorId !== undefined}
+      />
+      <span>US dollars</span>
+      <select name={names.window} aria-label="How often the limit resets">
+        {WINDOW_LABELS.map(([value, label]) => (
+          <option value={value} selected={(formValues[names.window] ?? "month") === value}>
+            {label}
+          </option>
+        ))}
+      </select>
+    </>
   );
 }
 

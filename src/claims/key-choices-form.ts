@@ -38,6 +38,7 @@ export function parseKeyChoices(fields: FormFields): {
     const keyId = name.slice(CHOICE_PREFIX.length);
     listed.push(keyId);
     if (choice === "revoke") choices.push({ kind: "revoke", keyId });
+    if (choice === "models") choices.push({ kind: "models", keyId });
     if (choice !== "limit") continue;
     const limit = parseLimit(fields, keyId);
     if (limit === undefined)

@@ -2,11 +2,14 @@
 
 import type { Nano } from "../base/money.ts";
 import type { LimitWindow } from "../base/spend-window.ts";
-import { changeKey, type Key, listKeysFrom, revokeKey } from "../keys/keys.ts";
+import { grantedScopes, MODEL_CALL_SCOPES } from "../http/scopes.ts";
+import { changeKey, getKey, type Key, listKeysFrom, revokeKey } from "../keys/keys.ts";
 import type { Reader, Tx } from "../store/db.ts";
 
 export type KeyChoice =
   | { readonly kind: "revoke"; readonly keyId: string }
+  /** Takes all scopes but those of model calls and usage. */
+  | { readonly kind: "models"; readonly keyId: string }
   | {
       readonly kind: "limit";
       readonly keyId: string;
@@ -46,6 +49,14 @@ export async function applyKeyChoices(
     await revokeKey(tx, accountId, keyId, now);
     changes.push({ keyId, kind: "key.revoked" });
   };
+  const narrow = async (keyId: string): Promise<void> => {
+    if (!live.has(keyId)) return;
+    const granted = grantedScopes((await getKey(tx, accountId, keyId, now)).scopes, false);
+    const scopes = MODEL_CALL_SCOPES.filter((scope) => granted.has(scope));
+    if (scopes.length === 0) return await revoke(keyId);
+    await changeKey(tx, accountId, keyId, { scopes, now });
+    changes.push({ keyId, kind: "key.limited" });
+  };
   const limit = async ({ keyId, limit, window }: KeyChoice & { kind: "limit" }): Promise<void> => {
     if (!live.has(keyId)) return;
     await changeKey(tx, accountId, keyId, { limit, limitWindow: window, now });
@@ -53,13 +64,14 @@ export async function applyKeyChoices(
   };
   for (const choice of choices) {
     if (choice.kind === "limit") await limit(choice);
+    else if (choice.kind === "models") await narrow(choice.keyId);
     else for (const keyId of revokedBy(choice, live)) await revoke(keyId);
   }
   return changes;
 }
 
 function revokedBy(
-  choice: Exclude<KeyChoice, { kind: "limit" }>,
+  choice: Exclude<KeyChoice, { kind: "limit" | "models" }>,
   live: ReadonlySet<string>,
 ): readonly string[] {
   if (choice.kind === "revoke") return [choice.keyId];

@@ -33,6 +33,9 @@ export const LIMITED_KEY_SCOPES: readonly Scope[] = [
   "claim:read",
 ];
 
+/** What most programs need. With `claim:read`, the agent that started a claim still learns its result. */
+export const MODEL_CALL_SCOPES: readonly Scope[] = ["models:write", "usage:read", "claim:read"];
+
 const ALL: ReadonlySet<Scope> = new Set(SCOPE_NAMES);
 const LIMITED = withReads(LIMITED_KEY_SCOPES);
 

@@ -91,6 +91,10 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
       { do: "revoke", key: id },
     ])
       expect([form.do, (await submit(form)).status]).toEqual([form.do, 403]);
+    const widened = { do: "scopes", key: String(own?.["id"]), access: "all" };
+    expect((await submit(widened)).status).toBe(403);
+    expect((await submit({ ...widened, access: "models" })).status).toBe(303);
+    expect((await submit(widened, owner)).status).toBe(303);
     const lowered = { do: "limit", key: String(own?.["id"]), limit_usd: "0.001" };
     expect((await submit(lowered)).status).toBe(303);
     expect((await submit({ do: "revoke", key: String(own?.["id"]) })).status).toBe(303);

@@ -371,6 +371,20 @@ describe("deciding", () => {
     ]);
   });
 
+  test("narrows a key to model calls, and the agent still learns that the account is claimed", async () => {
+    const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+    const id = keys.data[0]?.id ?? "";
+    expect((await browser.visit("/claim")).text).toContain("It may do everything.");
+    const done = await browser.post("/claim", fields({ [`key.${id}`]: "models" }));
+    expect(titleOf(done)).toBe("The account is yours");
+    expect((await agent.get("/v1/keys")).status).toBe(403);
+    expect((await agent.get("/v1/account")).status).toBe(200);
+    expect((await store.db.get("select scopes from api_key where id = ?", [id]))?.["scopes"]).toBe(
+      "claim:read models:write usage:read",
+    );
+    expect(harness.events).toEqual(["claim.started", "key.limited", "claim.completed"]);
+  });
+
   test("isolates a key name with direction marks", async () => {
     const name = "\u202eyek ruoy si siht";
     await store.db.write((tx) =>

@@ -5,6 +5,7 @@ import { assertMayChangeKey, createKeyForMember } from "../../accounts/member-ke
 import type { Permission } from "../../accounts/members.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import { invalid } from "../../base/fault.ts";
+import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
@@ -79,6 +80,12 @@ const KeyForm = z.discriminatedUnion("do", [
     last_day: z.string().optional(),
     from: KeyCursor,
   }),
+  z.object({
+    do: z.literal("scopes"),
+    key: z.string(),
+    access: z.enum(["all", "models"]),
+    from: KeyCursor,
+  }),
   z.object({ do: z.literal("revoke"), key: z.string(), from: KeyCursor }),
 ]);
 type KeyForm = z.infer<typeof KeyForm>;
@@ -87,6 +94,7 @@ const KEY_PERMISSIONS: Readonly<Record<KeyForm["do"], Permission>> = {
   mint: "keys.create",
   limit: "keys.change",
   expiry: "keys.change",
+  scopes: "keys.change",
   revoke: "keys.revoke",
 };
 
@@ -128,7 +136,7 @@ function changeRoute(deps: KeyPageDeps): Route {
           ? redirect(keysPath(account, { from }))
           : await respond({ newKey });
       } catch (error) {
-        const formValues = body.do === "revoke" ? undefined : body;
+        const formValues = body.do === "revoke" || body.do === "scopes" ? undefined : body;
         return await respond({ errorMessage: userErrorMessage(error), formValues });
       }
     },
@@ -170,8 +178,9 @@ async function changeKeys(
       );
     }
     case "limit":
+    case "scopes":
     case "expiry": {
-      const change = form.do === "limit" ? parseLimit(form) : parseExpiry(form);
+      const change = parseChange(form);
       await assertMayChangeKey(tx, member, await lockKey(tx, accountId, form.key, now), change);
       const key = await changeKey(tx, accountId, form.key, { ...change, now });
       await onKeyChange?.(tx, { kind: "key.changed", key, ...common });
@@ -186,6 +195,12 @@ async function changeKeys(
       return undefined;
     }
   }
+}
+
+function parseChange(form: Extract<KeyForm, { do: "limit" | "scopes" | "expiry" }>): KeySettings {
+  if (form.do === "limit") return parseLimit(form);
+  if (form.do === "expiry") return parseExpiry(form);
+  return { scopes: form.access === "all" ? null : MODEL_CALL_SCOPES };
 }
 
 /** A key works until the end of its last day (UTC). */

@@ -150,6 +150,9 @@ function KeyCard({ apiKey: key, page, formValues }: KeyCardProps): Child {
           <ChangeForm fields={fields} action={action} user={user} setting="expiry">
             <ExpiryField id={key.id} lastDay={lastDayFormValue(key, formValues)} />
           </ChangeForm>
+          <ChangeForm fields={fields} action={action} user={user} setting="scopes">
+            <AccessField id={key.id} isNarrowed={key.scopes !== null} />
+          </ChangeForm>
         </>
       ) : null}
       {!canChange ? null : revokeKeyId === key.id ? (
@@ -216,7 +219,7 @@ function ChangeForm({
   readonly fields: Readonly<Record<string, string>>;
   readonly action: string;
   readonly user: SessionUser;
-  readonly setting: "limit" | "expiry";
+  readonly setting: "limit" | "expiry" | "scopes";
   readonly children: Child;
 }): Child {
   return (
@@ -229,6 +232,26 @@ function ChangeForm({
         </button>
       </div>
     </form>
+  );
+}
+
+function AccessField({
+  id,
+  isNarrowed,
+}: {
+  readonly id: string;
+  readonly isNarrowed: boolean;
+}): Child {
+  return (
+    <>
+      <label for={`${id}-access`}>Scopes</label>
+      <select id={`${id}-access`} name="access">
+        <option value="models">Model calls and usage only</option>
+        <option value="all" selected={!isNarrowed}>
+          All that its limit allows
+        </option>
+      </select>
+    </>
   );
 }
 
