@@ -1,5 +1,5 @@
-// The stages of a model call, in order: parse, route, estimate, hold, send, respond, settle. Whatever fails, the hold is
-// resolved exactly once, and a charge is written in one transaction with its usage record.
+// The stages of a model call, in order: parse, route, estimate, hold, plan, send, respond, settle. Whatever fails, the
+// hold is resolved exactly once, and a charge is written in one transaction with its usage record.
 
 import { Fault } from "../../base/fault.ts";
 import { parseRequest, type ParsedRequest } from "../request/parse-request.ts";
