@@ -25,7 +25,7 @@ export interface FreezeDeps {
   readonly freezeOf?: ((accountId: string) => Promise<Freeze | undefined>) | undefined;
 }
 
-export interface HoldStep {
+interface HoldStep {
   readonly priced: PricedCandidate;
   /** The candidates after it. */
   readonly remaining: readonly PricedCandidate[];

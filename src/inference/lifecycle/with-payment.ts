@@ -11,7 +11,7 @@ export interface PaymentDeps {
   readonly trackCall: () => () => void;
 }
 
-export interface PayableCall extends Caller {
+interface PayableCall extends Caller {
   readonly path: string;
   readonly headers: Headers;
   readonly now: number;

@@ -81,7 +81,7 @@ function maxToolTokens(tools: readonly JsonObject[], json: JsonObject): number {
 const NO_ADVISORS: readonly Advisor[] = [];
 
 /** Another model that the provider may ask during the call. */
-export interface Advisor {
+interface Advisor {
   readonly model: string;
   readonly calls: number;
   readonly param: string;

@@ -13,7 +13,6 @@ export type AttemptFailure =
       readonly status: number;
       readonly text: string;
       readonly headers: Readonly<Record<string, string>>;
-      readonly isInStream: boolean;
     }
   | { readonly kind: "client_closed" };
 
@@ -40,10 +39,8 @@ export function toFailedAttempt(
     return { ok: false, fault, status, canRetry: false, isClientGone: true };
   }
   if (failure.kind === "provider_error") {
-    const { status: replied, headers, text, isInStream } = failure;
-    const fault = providerErrorFault({ ...request, status: replied, headers, text }, credential);
-    // An error event has no status of its own: the one that it maps to is recorded.
-    const status = isInStream ? fault.status : replied;
+    const { status, headers, text } = failure;
+    const fault = providerErrorFault({ ...request, status, headers, text }, credential);
     return { ok: false, fault, status, canRetry: isRetriable(status), isClientGone: false };
   }
   const { kind, detail, canRetry } = failure;

@@ -37,7 +37,7 @@ export type UpstreamReply =
       readonly contentType: string;
     };
 
-export type ReadResult =
+type ReadResult =
   | { readonly ok: true; readonly reply: UpstreamReply }
   | { readonly ok: false; readonly failure: AttemptFailure };
 
@@ -77,7 +77,7 @@ async function readErrorReply(
 ): Promise<ReadResult> {
   const body = await readBody(reply, ERROR_BODY_MAX_BYTES);
   const text = body.kind === "text" ? body.text : "";
-  return providerError({ status: reply.status, text, headers, isInStream: false });
+  return providerError({ status: reply.status, text, headers });
 }
 
 function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): ReadResult {
@@ -86,7 +86,7 @@ function toWholeReply(body: BodyResult, { isStream, headers }: ReplyContext): Re
   const { text } = body;
   const json = parseObject(text);
   if (json === undefined) return malformed("the reply is not a JSON object");
-  if (isErrorReply(json)) return providerError({ status: 502, text, headers, isInStream: false });
+  if (isErrorReply(json)) return providerError({ status: 502, text, headers });
   if (isStream) return malformed("the reply is not a stream");
   return { ok: true, reply: { kind: "whole", text, json, headers } };
 }
@@ -122,7 +122,7 @@ async function readStreamStart(
       if (error !== undefined) {
         cancelBodyStream(body);
         const status = streamErrorStatus(message, error);
-        return providerError({ status, text: error, headers, isInStream: true });
+        return providerError({ status, text: error, headers });
       }
       if (message !== undefined || (received?.length ?? 0) > FIRST_EVENT_MAX_BYTES)
         return started(received);

@@ -2,8 +2,13 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { SECOND_MS } from "../../../src/base/time.ts";
-import { holdLifetimeMs } from "../../../src/inference/lifecycle/hold-lifetime.ts";
+import { DRAIN_MAX_MS } from "../../../src/inference/lifecycle/client-disconnect.ts";
+import {
+  holdLifetimeMs,
+  lastAttemptStartMs,
+} from "../../../src/inference/lifecycle/hold-lifetime.ts";
 import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
+import { ATTEMPTS_PER_CANDIDATE } from "../../../src/inference/upstream/attempt.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
 import { integer } from "../../../src/store/db.ts";
 import { type RawConnection, openRawConnection } from "../../http/raw-client.ts";
@@ -27,6 +32,14 @@ import {
 } from "../support/harness.ts";
 
 const START = Date.UTC(2026, 10, 21, 9, 30);
+
+test("a hold outlives the last candidate's attempts, the whole stream, and the drain", () => {
+  const { firstByteMs, replyMs, streamMs } = DEFAULT_TIMEOUTS;
+  const attemptMs = Math.max(replyMs, firstByteMs + streamMs);
+  const callMs =
+    lastAttemptStartMs(DEFAULT_TIMEOUTS) + ATTEMPTS_PER_CANDIDATE * attemptMs + DRAIN_MAX_MS;
+  expect(holdLifetimeMs(DEFAULT_TIMEOUTS)).toBeGreaterThan(callMs);
+});
 
 describe.each(STORE_KINDS)("the hold of a call with a slow request body, on %s", (store) => {
   let gateway: Gateway;

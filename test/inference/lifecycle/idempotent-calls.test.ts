@@ -274,6 +274,18 @@ describe("Idempotency-Key on a model call", () => {
       expect((await keyed("chat", bad, bodyOf("chat", "x"))).status).toBe(400);
   });
 
+  test("does not replay a response to a revoked key that is still cached", async () => {
+    const key = newKey();
+    const owner = await registerAccount(gateway);
+    const caller = withHeaders(owner, { "idempotency-key": key });
+    const body = bodyOf("chat", "secret");
+    expect((await postCall(gateway, caller, "chat", body)).status).toBe(200);
+    await gateway.server.db.write((tx) =>
+      tx.run("update api_key set revoked_at = ? where account_id = ?", [Date.now(), owner.id]),
+    );
+    expect((await postCall(gateway, caller, "chat", body)).status).toBe(401);
+  });
+
   test("expires after 24 hours", async () => {
     const key = newKey();
     const body = bodyOf("chat", "day by day");

@@ -118,6 +118,16 @@ describe("a retry", () => {
     expect(provider.requests.length).toBe(2);
   });
 
+  test("is not made after an error event with the status of a rejected key", async () => {
+    const body = 'data: {"error":{"message":"bad key","code":401}}\n\n';
+    await start(() => ({ headers: SSE, body }));
+    const response = await chat({ stream: true });
+    expect(response.status).toBe(503);
+    expect(provider.requests.length).toBe(1);
+    const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
+    expect(JSON.parse(String(record["detail"])).attempts).toMatchObject([{ status: 401 }]);
+  });
+
   test("is not made if one of several choices is complete", async () => {
     const chunk = (index: number, finish_reason: string | null): string =>
       `data: ${JSON.stringify({ model: "m", choices: [{ index, delta: { content: "word " }, finish_reason }], usage: { prompt_tokens: 10, completion_tokens: 5 } })}\n\n`;
