@@ -186,7 +186,9 @@ describe.each(STORE_KINDS)("keys of a claimed account on %s", (store) => {
   test("403 key_limit_reached refers to the owner of a claimed account, and otherwise to the request that raises the limit", async () => {
     await changeAsOwner({ limit: 0n });
     const claimed = await chat(gateway, account.key);
-    expect(valueAt(claimed.body, "error.message")).toContain("owner can raise it in the console");
+    expect(valueAt(claimed.body, "error.message")).toContain(
+      "owner to raise the limit in the console",
+    );
     expect(valueAt(claimed.body, "error.next.0.url")).toBe(`/console/${account.id}/keys`);
     const unclaimed = await registerAccount(gateway);
     const id = textAt(

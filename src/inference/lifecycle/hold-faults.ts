@@ -75,10 +75,10 @@ function keyLimitFault(
         why: "Remove the limit, or send a higher one.",
       };
   const advice = isClaimed
-    ? "The workspace's owner can raise it in the console, or use another key."
-    : "Raise it with PATCH /v1/keys/{id}, or use another key.";
+    ? "Use another key, or ask the workspace's owner to raise the limit in the console."
+    : "Use another key, or raise the limit with PATCH /v1/keys/{id}.";
   return new Fault("key_limit_reached", "key limit", {
-    message: `This key has reached its spending limit. ${advice}`,
+    message: `This call may cost more than is left of the key's spending limit. ${advice}`,
     fields: {
       required_credits: ceilCredits(estimate.minimum ?? estimate.amount),
       available_credits: creditsOf(remaining),
