@@ -128,6 +128,14 @@ describe("a call", () => {
     expect(settlements).toEqual([{ cost: 0n, outcome: "upstream_error" }]);
   });
 
+  test("releases its circuit's probe if it fails through the caller's own fault", async () => {
+    const { call, releasedProbes } = createHarness(async () =>
+      fromFetchResponse(new Response(FAILURE, { status: 400 })),
+    );
+    expect(await rejectionMessage(call())).toBe("openai answered 400");
+    expect(releasedProbes).toEqual(["openai gateway gpt-5-mini"]);
+  });
+
   test("is not sent to a provider if its client has left before", async () => {
     let sent = 0;
     const { call, settlements } = createHarness(async ({ signal }) => {
