@@ -22,6 +22,8 @@ export interface OutgoingRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly signal: AbortSignalLike;
+  /** Called when the request is about to be written, once for each connection that is tried. */
+  readonly onSend?: (() => void) | undefined;
 }
 
 /** Sends a POST request and resolves when the reply's headers have arrived. */
@@ -84,6 +86,7 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
     const reused = takeIdle(target.origin);
     if (reused !== undefined) {
       const sentAt = performance.now();
+      outgoing.onSend?.();
       const exchange = sendRequest(reused, request);
       try {
         return decompressed(await withAbort(exchange, signal));
@@ -95,6 +98,7 @@ export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
       }
     }
     const connection = await open(target, signal);
+    outgoing.onSend?.();
     return decompressed(await withAbort(sendRequest(connection, request), signal));
   }
 
@@ -132,8 +136,10 @@ function createPoolHooks(idle: Map<string, IdleConnection[]>): PoolHooks {
 }
 
 /** Sends with `fetch`, which supports the proxy settings of the environment. */
-export const sendByFetch: Send = async ({ url, headers, body, signal }) =>
-  fromFetchResponse(
+export const sendByFetch: Send = async ({ url, headers, body, signal, onSend }) => {
+  // When `fetch` writes the request is unknown.
+  onSend?.();
+  return fromFetchResponse(
     await fetch(url, {
       method: "POST",
       headers,
@@ -144,6 +150,7 @@ export const sendByFetch: Send = async ({ url, headers, body, signal }) =>
       timeout: false,
     }),
   );
+};
 
 // Aborts the exchange, including its body, on the signal; removes the listener when the exchange ends.
 function withAbort(exchange: HttpExchange, signal: AbortSignalLike): Promise<UpstreamResponse> {

@@ -6,6 +6,7 @@ import type { Send } from "../http-client/client.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
+import { ABANDONED_CALLS_PER_MINUTE, createAbandonedCalls } from "./lifecycle/abandoned-calls.ts";
 import type { SettledCall } from "./lifecycle/call.ts";
 import type { CountTokensDeps } from "./lifecycle/count-tokens.ts";
 import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold-lifetime.ts";
@@ -27,6 +28,8 @@ export interface InferenceDeps {
   readonly log: Log;
   readonly now: () => number;
   readonly timeouts: Timeouts;
+  /** Higher in tests that disconnect many clients. */
+  readonly abandonedCallsPerMinute?: number | undefined;
   readonly sendHttp: Send;
   readonly settings: Readonly<Record<string, ProviderSetting>>;
   readonly readKeyVariable: (variable: string) => string | undefined;
@@ -73,11 +76,15 @@ export function createInference(deps: InferenceDeps): Inference {
   const { findProviderKey } = deps;
   const route = { catalog, routing, now, accountAt, findRoute, findProviderKey };
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now };
+  const abandonedCalls = createAbandonedCalls(
+    deps.abandonedCallsPerMinute ?? ABANDONED_CALLS_PER_MINUTE,
+  );
   const infer: InferDeps = {
     now,
     resolveStatefulCall: deps.resolveStatefulCall,
     trackCall,
     lastAttemptStartMs: lastAttemptStartMs(timeouts),
+    abandonedCalls,
     recordProvider: sticky.record,
     route,
     hold: {
@@ -102,6 +109,7 @@ export function createInference(deps: InferenceDeps): Inference {
       ledger,
       log,
       now,
+      abandonedCalls,
       recordOutcome: (usage, at) => recordOutcome(statistics, usage, at),
       onSettled: deps.onSettled,
     },

@@ -66,6 +66,7 @@ export function createModelCalls(
     log,
     now,
     timeouts: options.timeouts ?? DEFAULT_TIMEOUTS,
+    abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     // Only the runtime's own fetch supports an outbound proxy.
     sendHttp: config.hasOutboundProxy ? sendByFetch : httpClient.send,
     settings: config.providers,

@@ -14,4 +14,6 @@ export interface ServerOptions {
   readonly identity?: IdentitySettings | undefined;
   /** Shorter timeouts for tests. */
   readonly timeouts?: Timeouts;
+  /** Higher for tests that disconnect many clients. */
+  readonly abandonedCallsPerMinute?: number | undefined;
 }

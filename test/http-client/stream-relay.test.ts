@@ -67,7 +67,7 @@ function openRelay(options: RelayOptions = {}) {
     now: () => now,
     endsStreamByClosing: false,
     lacksTerminalEvent: false,
-    drainMs,
+    drainMs: () => drainMs,
     shutdownSignal: { aborted: false },
     costUsd: () => "0.000001",
     settle: async (outcome) => {

@@ -277,16 +277,17 @@ describe("several requests on a connection", () => {
     });
     afterAll(() => gateway.stop());
 
-    const model = (framing: "length" | "trailers", stream = false): string => {
+    const model = (framing: "length" | "trailers", hasBegun = false): string => {
       const body = JSON.stringify({
         model: "sim/echo",
         messages: [
           {
             role: "user",
-            content: `[[sim: ${stream ? "tokens=20 chunks=20 pace=1000" : "latency=20000"}]] hello`,
+            content: `[[sim: ${hasBegun ? "tokens=20 chunks=20 pace=1000" : "latency=20000"}]] hello`,
           },
         ],
-        stream,
+        // A reply that is not streamed is waited for without its caller.
+        stream: true,
         max_tokens: 20,
       });
       const type = `Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\n`;

@@ -19,6 +19,7 @@ export interface GatewayOptions {
   /** Providers whose base URL is the simulator's; `sim` by default. */
   readonly providers?: readonly string[];
   readonly timeouts?: Partial<Timeouts>;
+  readonly abandonedCallsPerMinute?: number;
   readonly now?: () => number;
   readonly requireKey?: string;
 }
@@ -65,6 +66,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     version: "0.0.0-test",
     onFatal: (reason) => logLines.push(`fatal: ${reason}`),
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
+    abandonedCallsPerMinute: options.abandonedCallsPerMinute,
   });
   const startedServer = server;
   return {

@@ -1,21 +1,70 @@
-// What a client's disconnect means for the provider: whether closing the connection ends the bill, and how long the
-// provider's usage is waited for.
+// What a client's disconnect means for the provider: whether the gateway closes its connection too, or reads on for the
+// provider's usage without the client. docs/providers.md has the facts per provider.
 
-import type { Candidate } from "../routing/candidates.ts";
+import type { AbortSignalLike } from "../../base/abort.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
+import type { CostEstimate } from "../metering/cost-estimate.ts";
+import { hasUnknownMedia } from "../metering/input-bound.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import type { HeldCall } from "./call.ts";
 
-/** True where the provider stops counting, or bills the caller and not the gateway. */
-export function abortStopsBilling({ credential }: Pick<Candidate, "credential">): boolean {
-  return credential.provider.stopsBillingOnAbort || credential.byok;
-}
+export type OngoingCall = Pick<HeldCall, "candidate" | "request" | "plan" | "estimate">;
 
+/** How long a stream is read on after its client has left. A whole reply is waited for as long as with its client. */
 export const DRAIN_MAX_MS = 120_000;
-const REASONING_DRAIN_MS = 500;
 
 /**
- * How long a stream is read on after its client has left: to its end where closing it would not end the bill; for a moment
- * where the model reasons, since only the provider's usage tells how many tokens that took.
+ * Whether closing the connection ends the bill, and what was used until then can be known without the provider's usage.
+ * No provider stops a reply that is not streamed.
  */
-export function drainMsFor({ credential, model }: Candidate): number {
-  if (!abortStopsBilling({ credential })) return DRAIN_MAX_MS;
-  return !credential.byok && model.supported.includes("reasoning") ? REASONING_DRAIN_MS : 0;
+export function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean {
+  const { credential, model } = candidate;
+  if (credential.byok) return true;
+  if (!credential.provider.stopsBillingOnAbort || !request.stream) return false;
+  const mayReason = model.supported.includes("reasoning") && !isReasoningOff(request, plan.wire);
+  return !mayReason && !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
+}
+
+/** Ends a request to a provider: on a shutdown, and when the caller leaves where the gateway can hang up. */
+export function cancelSignalOf(
+  caller: Pick<AbortSignalLike, "aborted">,
+  shutdown: Pick<AbortSignalLike, "aborted">,
+  call: OngoingCall,
+): Pick<AbortSignalLike, "aborted"> {
+  // The signal is polled, so what it costs to decide is paid once, and only if the caller leaves.
+  let isCancelable: boolean | undefined;
+  return {
+    get aborted() {
+      if (shutdown.aborted) return true;
+      if (!caller.aborted) return false;
+      isCancelable ??= canHangUp(call) && !hasUnknownMedia(call.request.json);
+      return isCancelable;
+    },
+  };
+}
+
+/** `isInputKnown`: the stream has reported its input tokens. */
+export function drainMsFor(call: OngoingCall, isInputKnown: boolean): number {
+  const isKnown = isInputKnown || !hasUnknownMedia(call.request.json);
+  return call.candidate.credential.byok || (canHangUp(call) && isKnown) ? 0 : DRAIN_MAX_MS;
+}
+
+// A translated request may ask for reasoning by any of several fields, so only Anthropic's own is read.
+function isReasoningOff({ api, json }: ParsedRequest, wire: string): boolean {
+  if (api !== "messages" || wire !== "messages") return false;
+  const { thinking } = json;
+  return thinking === undefined || (isObject(thinking) && thinking["type"] === "disabled");
+}
+
+// Their fees and the tokens that they read are in the provider's usage only.
+function usesProviderTools(
+  { toolTokens, advisors }: ParsedRequest,
+  { bounds: { fees } }: CostEstimate,
+): boolean {
+  const hasFees = fees !== undefined && Object.keys(fees).length > 0;
+  return hasFees || toolTokens > 0 || advisors.length > 0;
+}
+
+function hasMediaOutput({ modalities, audio }: JsonObject): boolean {
+  return isObject(audio) || (Array.isArray(modalities) && modalities.some((one) => one !== "text"));
 }

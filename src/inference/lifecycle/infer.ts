@@ -8,6 +8,7 @@ import type { RoutingDeps } from "../routing/routing.ts";
 import type { StickyRouting } from "../routing/sticky-routing.ts";
 import { type AttemptDeps, attemptCandidate, type CandidateResult } from "../upstream/attempt.ts";
 import type { UpstreamReply } from "../upstream/read-reply.ts";
+import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type {
   CallInput,
   HeldCall,
@@ -31,6 +32,7 @@ export interface InferDeps {
   readonly trackCall: () => () => void;
   /** Counted from the arrival of the request; later, no further candidate is tried. */
   readonly lastAttemptStartMs: number;
+  readonly abandonedCalls: AbandonedCalls;
   readonly recordProvider: StickyRouting["record"];
   readonly route: RoutingDeps;
   readonly hold: HoldDeps;
@@ -46,6 +48,7 @@ export type ResolveStatefulCall = (
 ) => Promise<StatefulCall | Response | undefined> | undefined;
 
 export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
+  rejectIfOftenAbandoned(deps.abandonedCalls, input);
   const parsed = await parseCall(deps, input);
   if (parsed instanceof Response) return parsed;
   const routed = await routeCall(deps.route, parsed);

@@ -1,5 +1,5 @@
-// Prices what a call has used: by the provider's usage; by what was relayed if the client left before it came; at nothing
-// if the provider failed without it.
+// Prices what a call has used: by the provider's usage; by an estimate of its input and what was relayed if the client left
+// before the usage came; at nothing if the provider failed without it.
 
 import type { Usage } from "../../base/usage-meters.ts";
 import { limitsOf } from "../../models/catalog.ts";
@@ -11,7 +11,7 @@ import {
   NO_CHARGE,
   type UsageCharge,
 } from "../metering/charge.ts";
-import { estimateInputTokens } from "../metering/input-bound.ts";
+import { estimateInputTokens } from "../metering/input-estimate.ts";
 import { type StreamMeter, usageSoFar } from "../metering/usage/stream-meter.ts";
 import type { StreamOutcome } from "../streaming/relay.ts";
 import type { HeldCall } from "./call.ts";
@@ -29,21 +29,29 @@ export function chargeStream(
   const usage = usageSoFar(meter);
   const isFinal = usage !== undefined && meter.isUsageFinal;
   if (outcome === "client_aborted")
-    return isFinal ? chargeUsage(call, usage) : chargeRelayed(call, meter);
+    return isFinal ? chargeUsage(call, usage) : chargeAbandoned(call, meter);
   if (!isFinal || (outcome !== "completed" && isEmptyUsage(usage))) return NO_CHARGE;
   return chargeUsage(call, usage);
 }
 
-// The client left before the final usage: what was relayed is counted.
-function chargeRelayed(call: HeldCall, meter: StreamMeter): UsageCharge {
-  const usage = usageSoFar(meter);
-  const { outputBytes } = meter;
-  if (outputBytes === 0 && usage === undefined) return NO_CHARGE;
+/**
+ * The client left before the final usage. The provider has the request, so its input is charged at least; `meter` is
+ * undefined if no event has arrived.
+ */
+export function chargeAbandoned(call: HeldCall, meter: StreamMeter | undefined): UsageCharge {
   const { request, candidate, held } = call;
+  const { model, credential } = candidate;
+  const partial = {
+    reported: meter && usageSoFar(meter),
+    outputBytes: meter?.outputBytes ?? 0,
+    outputAudioBytes: meter?.outputAudioBytes ?? 0,
+    fees: meter?.fees ?? {},
+    model: meter?.model,
+  };
   const inputTokens = (): number =>
-    estimateInputTokens(request.text, request.json, limitsOf(candidate.model).input);
-  const charge = chargeFor(estimatedUsage(usage, outputBytes, inputTokens), chargeContext(call));
-  const cost = charge.cost > held && !candidate.credential.byok ? held : charge.cost;
+    estimateInputTokens(request.json, { model: model.id, contextTokens: limitsOf(model).input });
+  const charge = chargeFor(estimatedUsage(partial, inputTokens), chargeContext(call));
+  const cost = charge.cost > held && !credential.byok ? held : charge.cost;
   return { ...charge, exact: false, cost };
 }
 

@@ -8,7 +8,7 @@ import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import { planFor, type TransportPlan } from "../translate/plan.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
 import type { HeldCall, Hold, OpenCall } from "./call.ts";
-import { abortStopsBilling } from "./client-disconnect.ts";
+import { cancelSignalOf } from "./client-disconnect.ts";
 
 export interface PlanDeps {
   /** A stable name for the account that reveals nothing about it. */
@@ -60,9 +60,10 @@ export function planCall(
 
 export function attemptRequestFor(
   { shutdownSignal }: PlanDeps,
-  { input, request, candidate, plan }: HeldCall,
+  call: HeldCall,
   next: PricedCandidate | undefined,
 ): AttemptRequest {
+  const { input, request, candidate, plan } = call;
   const isOtherModelNext = next !== undefined && next.candidate.model.id !== candidate.model.id;
   return {
     accountId: input.caller.accountId,
@@ -72,9 +73,8 @@ export function attemptRequestFor(
     stream: request.stream,
     isTranslated: plan.isTranslated,
     forwardedHeaders: input.forwardedHeaders,
-    // If closing the connection does not end the bill, the call runs on without its caller for the provider's usage. A stream
-    // that has begun learns from its own cancellation that the caller has left.
-    cancelSignal: abortStopsBilling(candidate) ? input.signal : shutdownSignal,
+    // A stream that has begun learns from its own cancellation that the caller has left.
+    cancelSignal: cancelSignalOf(input.signal, shutdownSignal, call),
     maxAttempts: isOtherModelNext ? 1 : undefined,
   };
 }

@@ -5,6 +5,7 @@ import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { Fault } from "../../base/fault.ts";
 import { usdText } from "../../base/money.ts";
 import { createSseParser } from "../../base/streams/sse.ts";
+import { hasInputTokens } from "../metering/charge.ts";
 import { usageSoFar } from "../metering/usage/stream-meter.ts";
 import { createStreamMeter } from "../metering/usage/usage.ts";
 import { relayStream, type StreamFailure, type StreamTimeouts } from "../streaming/relay.ts";
@@ -81,7 +82,7 @@ export function respondStream(
     now: deps.now,
     endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
     lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
-    drainMs: drainMsFor(candidate),
+    drainMs: () => drainMsFor(call, hasInputTokens(usageSoFar(meter))),
     shutdownSignal: deps.shutdownSignal,
     costUsd,
     settle: (outcome, isWhole) => {

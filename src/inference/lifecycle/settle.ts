@@ -6,28 +6,33 @@ import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
 import type { CandidateResult } from "../upstream/attempt.ts";
+import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply } from "./call.ts";
 import type { SettledCall } from "./call.ts";
 import { holdIds, releaseHold } from "./hold.ts";
+import { billedCost, chargeAbandoned } from "./meter.ts";
 
 export interface SettleDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "settle">;
   readonly log: Log;
   readonly now: () => number;
+  readonly abandonedCalls: Pick<AbandonedCalls, "count">;
   /** Feeds the statistics that routing sorts by. */
   readonly recordOutcome: (usage: UsageRecord, now: number) => void;
   readonly onSettled?: ((usage: UsageRecord, call: HeldCall) => void) | undefined;
 }
 
-/** A call without a reply costs nothing, and is recorded. */
+/** A failure of the provider costs nothing. A caller that left pays for what the provider has received. */
 export async function settleFailed(
   deps: SettleDeps,
   call: HeldCall,
-  { fault, isClientGone }: CandidateResult & { readonly ok: false },
+  { fault, isClientGone, wasSent }: CandidateResult & { readonly ok: false },
 ): Promise<void> {
   const failure = fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
   const outcome: Outcome = isClientGone ? "client_aborted" : failure;
-  await settle(deps, call, { charge: NO_CHARGE, cost: 0n, outcome, status: fault.status });
+  const charge = isClientGone && wasSent ? chargeAbandoned(call, undefined) : NO_CHARGE;
+  const cost = billedCost(call, charge);
+  await settle(deps, call, { charge, cost, outcome, status: fault.status });
 }
 
 export async function settle(
@@ -63,6 +68,8 @@ export async function settle(
     throw cause;
   } finally {
     call.untrack();
+    if (usage.outcome === "client_aborted" && !usage.byok)
+      deps.abandonedCalls.count(usage.keyId, now);
     deps.recordOutcome(usage, now);
   }
 }

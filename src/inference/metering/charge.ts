@@ -66,16 +66,53 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
   };
 }
 
-/** Usage of a stream that was cut off: what the provider reported so far, plus the relayed output counted by its bytes. */
-export function estimatedUsage(
-  reported: Usage | undefined,
-  outputBytes: number,
-  inputTokens: () => number,
-): Usage {
-  const counted = Math.ceil(outputBytes / BYTES_PER_TOKEN);
-  const base = reported ?? { tokens: { input: inputTokens() }, fees: {} };
-  const output = Math.max(base.tokens.output ?? 0, counted - (base.tokens.reasoning ?? 0));
-  return { ...base, tokens: { ...base.tokens, output } };
+/** What is known of a call that ended before its usage. */
+export interface PartialUsage {
+  /** What the provider reported so far. */
+  readonly reported: Usage | undefined;
+  readonly outputBytes: number;
+  readonly outputAudioBytes: number;
+  /** Charged tool uses that the stream has shown. */
+  readonly fees: Usage["fees"];
+  readonly model: string | undefined;
+}
+
+/** Audio output is streamed as 16-bit PCM of 24 kHz in base64, and counts 20 tokens a second at OpenAI. */
+const AUDIO_OUTPUT_BYTES_PER_TOKEN = 3_200;
+
+/**
+ * The reported usage, completed by what was relayed and, where the provider has not reported its input, by the estimate
+ * of the input.
+ */
+export function estimatedUsage(partial: PartialUsage, inputTokens: () => number): Usage {
+  const { reported, outputBytes, outputAudioBytes, model } = partial;
+  const tokens = reported?.tokens ?? {};
+  const counted = Math.ceil(outputBytes / BYTES_PER_TOKEN) - (tokens.reasoning ?? 0);
+  const audio = Math.ceil(outputAudioBytes / AUDIO_OUTPUT_BYTES_PER_TOKEN);
+  return {
+    ...(model === undefined ? {} : { model }),
+    ...reported,
+    tokens: {
+      ...tokens,
+      ...(hasInputTokens(reported) ? {} : { input: inputTokens() }),
+      output: Math.max(tokens.output ?? 0, counted),
+      ...(audio === 0 ? {} : { output_audio: Math.max(tokens.output_audio ?? 0, audio) }),
+    },
+    fees: higherFees(reported?.fees ?? {}, partial.fees),
+  };
+}
+
+function higherFees(left: Usage["fees"], right: Usage["fees"]): Usage["fees"] {
+  const fees: Partial<Record<(typeof FEE_METERS)[number], number>> = {};
+  for (const fee of FEE_METERS) {
+    const count = Math.max(left[fee] ?? 0, right[fee] ?? 0);
+    if (count > 0) fees[fee] = count;
+  }
+  return fees;
+}
+
+export function hasInputTokens(usage: Usage | undefined): boolean {
+  return usage !== undefined && tokenTotals(usage).inputTokens > 0;
 }
 
 export interface TokenTotals {

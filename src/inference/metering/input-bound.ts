@@ -55,19 +55,27 @@ export function audioSecondsBound(json: JsonObject, contextTokens: number): numb
   return Math.min(seconds, max);
 }
 
-/** Average bytes of UTF-8 text per token. Used only for calls that ended before the provider reported usage. */
+/** Average bytes of output text per token. Used only for calls that ended before the provider reported usage. */
 export const BYTES_PER_TOKEN = 4;
-const TYPICAL_IMAGE_TOKENS = 1_000;
 
-/** A typical (not maximal) input token count, for calls without reported usage. Media count by kind, never as text. */
-export function estimateInputTokens(text: string, json: JsonObject, contextTokens: number): number {
-  const { tokens, inlineBytes } = countMedia(json, (kind, _part, bytes) =>
-    kind === "image"
-      ? TYPICAL_IMAGE_TOKENS
-      : Math.max(TYPICAL_IMAGE_TOKENS, Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN)),
-  );
-  const textBytes = Buffer.byteLength(text) - inlineBytes;
-  return Math.min(contextTokens, Math.ceil(textBytes / BYTES_PER_TOKEN) + tokens);
+/** Whether the request has media whose tokens neither its bytes nor its kind tell: documents, audio, video. */
+export function hasUnknownMedia(json: JsonObject): boolean {
+  let isUnknown = false;
+  countMedia(json, (kind) => {
+    isUnknown ||= kind !== "image";
+    return 0;
+  });
+  return isUnknown;
+}
+
+/** The encoded media of a request, which are no text. */
+export function inlineMediaOf(json: JsonObject): ReadonlySet<string> {
+  const values = new Set<string>();
+  countMedia(json, (_kind, part) => {
+    addInlineValues(part, values);
+    return 0;
+  });
+  return values;
 }
 
 type MediaKind = "image" | "audio" | "file";
@@ -78,7 +86,8 @@ interface MediaTotals {
   inlineBytes: number;
 }
 
-function countMedia(json: JsonObject, tokensOf: CountMediaTokens): Readonly<MediaTotals> {
+/** Sums what `tokensOf` returns for each media part, and the length of their encoded content. */
+export function countMedia(json: JsonObject, tokensOf: CountMediaTokens): Readonly<MediaTotals> {
   const totals = { tokens: 0, inlineBytes: 0 };
   for (const name of CONTENT_LISTS) addMedia(json[name], tokensOf, totals, 0);
   return totals;
@@ -201,6 +210,14 @@ function inlineBytesOf(part: JsonObject): number {
     else if (isObject(value)) bytes += inlineBytesOf(value);
   }
   return bytes;
+}
+
+function addInlineValues(part: JsonObject, values: Set<string>): void {
+  for (const field of INLINE_FIELDS) {
+    const value = part[field];
+    if (typeof value === "string" && isInline(value)) values.add(value);
+    else if (isObject(value)) addInlineValues(value, values);
+  }
 }
 
 // Only a string that must be encoded bytes is excluded from the text count.

@@ -62,7 +62,7 @@ export interface RelayOptions {
   /** Whether the provider's streams have no terminal event. */
   readonly lacksTerminalEvent: boolean;
   /** How long the stream is read on, for the provider's usage, after the client has left in the middle of a reply. */
-  readonly drainMs: number;
+  readonly drainMs: () => number;
   /** Aborted when a shutdown leaves no time for that. */
   readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
   /** The cost so far. */
@@ -327,7 +327,7 @@ async function onClientGone(options: RelayOptions, state: RelayState): Promise<v
  */
 function usageWaitMs({ meter, drainMs }: RelayOptions): number {
   if (meter.finished) return 0;
-  return isReplyComplete(meter) ? Math.max(drainMs, USAGE_WAIT_MAX_MS) : drainMs;
+  return isReplyComplete(meter) ? Math.max(drainMs(), USAGE_WAIT_MAX_MS) : drainMs();
 }
 
 /** Whether a stream that closed is complete: without its terminal event, only if nothing else can be missing. */

@@ -45,7 +45,7 @@ export interface AttemptRequest extends UpstreamRequest {
 
 export type CandidateResult =
   | { readonly ok: true; readonly reply: UpstreamReply }
-  | Pick<FailedAttempt, "ok" | "fault" | "isClientGone">;
+  | Pick<FailedAttempt, "ok" | "fault" | "isClientGone" | "wasSent">;
 
 export const ATTEMPTS_PER_CANDIDATE = 2;
 const BACKOFF_MS = 250;
@@ -145,11 +145,14 @@ async function attemptOnce(
     abort.abort();
   });
   let failure: AttemptFailure;
+  let wasSent = false;
+  const onSend = (): void => {
+    wasSent = true;
+  };
   try {
     const send = senderFor(credential, sendHttp);
-    const response = await send(outgoingRequest(credential, request, abort.signal)).catch(
-      toFailure,
-    );
+    const outgoing = outgoingRequest(credential, request, { signal: abort.signal, onSend });
+    const response = await send(outgoing).catch(toFailure);
     if ("kind" in response) failure = response;
     else {
       const headers = returnedHeaders(response.headers, now());
@@ -161,7 +164,7 @@ async function attemptOnce(
     clearDeadline();
   }
   if (isTimedOut) failure = TIMED_OUT;
-  else if (abort.signal.aborted) failure = { kind: "client_closed" };
+  else if (abort.signal.aborted) failure = { kind: "client_closed", wasSent };
   return toFailedAttempt(failure, request, credential);
 }
 

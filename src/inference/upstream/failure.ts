@@ -14,7 +14,11 @@ export type AttemptFailure =
       readonly text: string;
       readonly headers: Readonly<Record<string, string>>;
     }
-  | { readonly kind: "client_closed" };
+  | {
+      readonly kind: "client_closed";
+      /** Whether the provider has received the request. */
+      readonly wasSent: boolean;
+    };
 
 export interface FailedAttempt {
   readonly ok: false;
@@ -23,6 +27,8 @@ export interface FailedAttempt {
   readonly status: number;
   readonly canRetry: boolean;
   readonly isClientGone: boolean;
+  /** Whether the caller left after the request was written to the provider. */
+  readonly wasSent?: boolean;
 }
 
 /** As in nginx's log. It counts as a failure of neither side. */
@@ -36,7 +42,14 @@ export function toFailedAttempt(
   if (failure.kind === "client_closed") {
     const status = CLIENT_CLOSED_STATUS;
     const fault = new Fault("upstream_error", "client closed the request", { status });
-    return { ok: false, fault, status, canRetry: false, isClientGone: true };
+    return {
+      ok: false,
+      fault,
+      status,
+      canRetry: false,
+      isClientGone: true,
+      wasSent: failure.wasSent,
+    };
   }
   if (failure.kind === "provider_error") {
     const { status, headers, text } = failure;

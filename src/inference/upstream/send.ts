@@ -1,6 +1,6 @@
 // Builds a request to a provider, and chooses how it is sent: as it is, signed, or to the bundled simulator.
 
-import { type AbortSignalLike, toAbortSignal } from "../../base/abort.ts";
+import { toAbortSignal } from "../../base/abort.ts";
 import type { OutgoingRequest, Send } from "../../http-client/client.ts";
 import { fromFetchResponse } from "../../http-client/reply.ts";
 import type { Authorizer } from "../providers/authorize.ts";
@@ -20,7 +20,7 @@ export interface UpstreamRequest {
 export function outgoingRequest(
   credential: Credential,
   { wire, path = "", body, forwardedHeaders }: UpstreamRequest,
-  signal: AbortSignalLike,
+  { signal, onSend }: Pick<OutgoingRequest, "signal" | "onSend">,
 ): OutgoingRequest {
   const { provider, baseUrl } = credential;
   const wirePath = provider.paths[wire];
@@ -30,6 +30,7 @@ export function outgoingRequest(
     headers: requestHeaders(credential, wire, forwardedHeaders),
     body,
     signal,
+    onSend,
   };
 }
 
@@ -54,10 +55,11 @@ async function sendSigned(
 
 // Without a connection to close, the signal must end both the wait for the response and its body.
 async function sendInProcess(
-  { url, headers, body, signal: abortSignal }: OutgoingRequest,
+  { url, headers, body, signal: abortSignal, onSend }: OutgoingRequest,
   handle: (request: Request) => Promise<Response>,
 ): ReturnType<Send> {
   const signal = toAbortSignal(abortSignal);
+  onSend?.();
   const request = new Request(url, { method: "POST", headers, body, signal });
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });

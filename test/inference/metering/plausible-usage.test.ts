@@ -325,6 +325,7 @@ test("holds the search fee of models that search in every call", async () => {
   expect(held).toBeGreaterThan(25_000_000n);
   expect((await send("chat", body)).status).toBe(402);
   client.disconnect();
+  await provider.stop();
 });
 
 test("holds for an advisor model at its own price, and rejects one without a known price", async () => {

@@ -31,7 +31,7 @@ let gateway: Gateway;
 let account: TestAccount;
 
 beforeAll(async () => {
-  gateway = await startGateway({ providers: ["sim", "groq"] });
+  gateway = await startGateway({ providers: ["sim", "groq"], abandonedCallsPerMinute: 1_000 });
   account = await registerAccount(gateway);
   await grantCredits(gateway, account, 100n * USD);
 });
@@ -60,37 +60,56 @@ function whenUpstreamIdle() {
 }
 
 describe("a client that disconnects", () => {
-  for (const stream of [false, true]) {
-    test(`before the first byte ends the call upstream and pays nothing${stream ? ", streamed" : ""}`, async () => {
-      const before = await simStats(gateway);
-      const countBefore = await requestCount("createChatCompletion", 499);
-      const linesBefore = gateway.logLines.length;
-      const client = openSocketClient(
-        gateway,
-        account,
-        "chat",
-        bodyOf("chat", "[[sim: latency=5000]] wait", { stream }),
-      );
-      await waitUntil(
-        () => simStats(gateway),
-        (stats) => stats.open_streams === before.open_streams + 1,
-      );
-      client.disconnect();
-      const after = await whenUpstreamIdle();
-      expect(after.aborted_streams).toBe(before.aborted_streams + 1);
-      expect(await newestRecord()).toMatchObject({
-        outcome: "client_aborted",
-        status: 499,
-        cost_nano: 0,
-        output_tokens: 0,
-      });
-      await waitUntil(
-        () => requestCount("createChatCompletion", 499),
-        (count) => count === countBefore + 1,
-      );
-      expect(gateway.logLines.slice(linesBefore).join("\n")).not.toContain('"level":"error"');
+  test("before the first byte of a stream ends it upstream and pays for the input", async () => {
+    const before = await simStats(gateway);
+    const countBefore = await requestCount("createChatCompletion", 499);
+    const linesBefore = gateway.logLines.length;
+    const client = openSocketClient(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "[[sim: latency=5000]] wait", { stream: true }),
+    );
+    await waitUntil(
+      () => simStats(gateway),
+      (stats) => stats.open_streams === before.open_streams + 1,
+    );
+    client.disconnect();
+    const after = await whenUpstreamIdle();
+    expect(after.aborted_streams).toBe(before.aborted_streams + 1);
+    const record = await newestRecord();
+    expect(record).toMatchObject({
+      outcome: "client_aborted",
+      status: 499,
+      exact: 0,
+      output_tokens: 0,
     });
-  }
+    expect(integer(record, "cost_nano")).toBe(integer(record, "input_tokens") * 1_000);
+    expect(integer(record, "input_tokens")).toBeGreaterThan(0);
+    await waitUntil(
+      () => requestCount("createChatCompletion", 499),
+      (count) => count === countBefore + 1,
+    );
+    expect(gateway.logLines.slice(linesBefore).join("\n")).not.toContain('"level":"error"');
+  });
+
+  test("before a reply that is not streamed pays for it by the provider's usage", async () => {
+    const before = await simStats(gateway);
+    const client = openSocketClient(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "[[sim: latency=600 tokens=60]] wait"),
+    );
+    await waitUntil(
+      () => simStats(gateway),
+      (stats) => stats.open_streams === before.open_streams + 1,
+    );
+    client.disconnect();
+    const record = await newestRecord();
+    expect(record).toMatchObject({ outcome: "client_aborted", exact: 1, output_tokens: 60 });
+    expect((await simStats(gateway)).aborted_streams).toBe(before.aborted_streams);
+  });
 
   for (const api of STREAMED_APIS) {
     test(`in the middle of a ${api} stream ends it upstream and pays for what was relayed`, async () => {
@@ -195,7 +214,7 @@ describe("a client that disconnects", () => {
 
 describe("many clients that disconnect", () => {
   test(`leave no memory or sockets behind, and each is charged by its meter (${CLIENTS} clients)`, async () => {
-    const own = await startGateway();
+    const own = await startGateway({ abandonedCallsPerMinute: 10_000 });
     const owner = await registerAccount(own);
     await grantCredits(own, owner, 1_000n * USD);
     await disconnectManyClients(own, owner, { clients: 300, concurrency: 50 });

@@ -18,6 +18,8 @@ export interface SocketClient {
   readonly text: () => string;
   readonly bytes: () => number;
   readonly disconnect: () => void;
+  /** Ends only the sending side. */
+  readonly halfClose: () => void;
   readonly pause: () => void;
   readonly resume: () => void;
   readonly closed: Promise<void>;
@@ -67,6 +69,7 @@ export function openSocketClient(
     text: () => text,
     bytes: () => bytes,
     disconnect: () => socket.destroy(),
+    halfClose: () => void socket.end(),
     pause: () => socket.pause(),
     resume: () => socket.resume(),
     closed,

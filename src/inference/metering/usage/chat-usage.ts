@@ -9,6 +9,7 @@ import {
   createUsageMeter,
   detectError,
   setModel,
+  addAudio,
   addText,
   utf8Bytes,
   type StreamMeter,
@@ -94,7 +95,7 @@ export function usageOfChat(body: unknown, provider: string): Usage | undefined 
 
 const SCAN_PLAN: ScanPlan = {
   textSlots: { content: 0, arguments: 0, refusal: 0, reasoning_content: 1, reasoning: 2, text: 3 },
-  parseKeys: ["usage", "error", "finish_reason", "annotations"],
+  parseKeys: ["usage", "error", "finish_reason", "annotations", "audio"],
   parseTypes: [],
 };
 
@@ -169,6 +170,8 @@ function addDelta(state: StreamState, delta: unknown): void {
       addText(state, ownMember(thought, "text"));
   }
   addText(state, ownMember(delta, "refusal"));
+  addAudio(state, valueAt(delta, ["audio", "data"]));
+  addText(state, valueAt(delta, ["audio", "transcript"]));
   addReasoningBytes(state, delta);
   for (const call of arrayIn(ownMember(delta, "tool_calls")))
     addText(state, valueAt(call, ["function", "arguments"]));

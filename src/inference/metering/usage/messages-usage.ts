@@ -1,8 +1,8 @@
 // Usage on the messages wire (Anthropic). Input excludes cached tokens, later events of a stream correct earlier ones field
 // by field, and a reply may consist of several iterations, each priced separately.
 
-import type { TokenMeter, Usage } from "../../../base/usage-meters.ts";
-import { readFeeCounts } from "./fee-counts.ts";
+import type { FeeMeter, TokenMeter, Usage } from "../../../base/usage-meters.ts";
+import { addFee, readFeeCounts } from "./fee-counts.ts";
 import type { ScanPlan } from "./event-scanner.ts";
 import {
   createUsageMeter,
@@ -52,8 +52,7 @@ export function usageOfMessages(body: unknown, _provider: string): Usage | undef
 const SCAN_PLAN: ScanPlan = {
   textSlots: { text: 0, thinking: 0, partial_json: 0 },
   parseKeys: ["usage", "error"],
-  parseTypes: ["message_start", "message_delta", "message_stop", "error"],
-  ignoredTypes: ["content_block_start"],
+  parseTypes: ["message_start", "content_block_start", "message_delta", "message_stop", "error"],
 };
 
 export function createMessagesStreamMeter(_provider: string): StreamMeter {
@@ -75,6 +74,7 @@ function readMessagesEvent(
   detectError(state, name, data);
   const type = readName(data["type"]) ?? name;
   if (type === "message_stop") state.finished = true;
+  if (type === "content_block_start") addToolFee(state, data["content_block"]);
   if (type === "content_block_delta") addBlockDelta(state, data["delta"]);
   if (type === "message_start") {
     setModel(state, valueAt(data, ["message", "model"]));
@@ -85,6 +85,20 @@ function readMessagesEvent(
   const hasUsage = mergeUsage(fields, data["usage"]);
   state.isUsageFinal ||= hasUsage;
   return hasUsage;
+}
+
+const SERVER_TOOL_FEES: ReadonlyMap<unknown, FeeMeter> = new Map([
+  ["web_search", "web_search"],
+  ["web_fetch", "web_fetch"],
+  ["code_execution", "code_execution"],
+  ["bash_code_execution", "code_execution"],
+  ["text_editor_code_execution", "code_execution"],
+]);
+
+function addToolFee(state: StreamState, block: unknown): void {
+  if (ownMember(block, "type") !== "server_tool_use") return;
+  const fee = SERVER_TOOL_FEES.get(ownMember(block, "name"));
+  if (fee !== undefined) addFee(state.fees, fee);
 }
 
 function addBlockDelta(state: StreamState, delta: unknown): void {

@@ -9,6 +9,7 @@ import {
   createUsageMeter,
   detectError,
   setModel,
+  addAudio,
   addText,
   type StreamMeter,
   type StreamState,
@@ -55,8 +56,13 @@ export function usageOfResponses(body: unknown, _provider: string): Usage | unde
 const SCAN_PLAN: ScanPlan = {
   textSlots: { delta: 0 },
   parseKeys: ["error"],
-  parseTypes: [...TERMINAL_EVENTS, "response.created", "response.output_item.done", "error"],
-  ignoredTypes: AUDIO_EVENTS,
+  parseTypes: [
+    ...TERMINAL_EVENTS,
+    ...AUDIO_EVENTS,
+    "response.created",
+    "response.output_item.done",
+    "error",
+  ],
 };
 
 export function createResponsesStreamMeter(provider: string): StreamMeter {
@@ -82,7 +88,8 @@ function readResponsesEvent(
   const response = data["response"];
   setModel(state, ownMember(response, "model"));
   detectError(state, name, data);
-  if (!AUDIO_EVENTS.includes(type)) addText(state, data["delta"]);
+  if (AUDIO_EVENTS.includes(type)) addAudio(state, data["delta"]);
+  else addText(state, data["delta"]);
   if (type === "response.output_item.done") {
     addItemFee(items, data["item"]);
     Object.assign(state.fees, items.fees);

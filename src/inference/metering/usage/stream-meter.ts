@@ -34,6 +34,8 @@ export interface StreamState {
   failed: boolean;
   /** UTF-8 bytes of text, reasoning and tool arguments received so far. */
   outputBytes: number;
+  /** Bytes of audio output received so far, in base64. */
+  outputAudioBytes: number;
   model: string | undefined;
   /** Charged tool uses so far, if the stream shows them. */
   readonly fees: Partial<Record<FeeMeter, number>>;
@@ -65,6 +67,7 @@ export function createUsageMeter(reader: UsageReader): StreamMeter {
     finished: false,
     failed: false,
     outputBytes: 0,
+    outputAudioBytes: 0,
     model: undefined,
     fees: {},
     reader,
@@ -145,6 +148,10 @@ export function detectError(state: StreamState, name: string, data: JsonObject):
   const error = ownMember(data, "error");
   if (name === "error" || data["type"] === "error" || (error !== undefined && error !== null))
     state.failed = true;
+}
+
+export function addAudio(state: StreamState, value: unknown): void {
+  if (typeof value === "string") state.outputAudioBytes += value.length;
 }
 
 export function utf8Bytes(text: string): number {

@@ -1,0 +1,27 @@
+// A limit of the calls that a key leaves before their end: each costs the provider more than the gateway can always know.
+
+import { Fault } from "../../base/fault.ts";
+import { createRateLimiter, type RateLimiter } from "../../http/guards/rate-limiter.ts";
+import type { CallInput } from "./call.ts";
+
+/** Far above what a person who cancels replies, or a client with a short timeout, needs. */
+export const ABANDONED_CALLS_PER_MINUTE = 60;
+
+export type AbandonedCalls = Pick<RateLimiter, "waitMs" | "count">;
+
+/** Counted per key, in this process. */
+export function createAbandonedCalls(perMinute: number): AbandonedCalls {
+  return createRateLimiter({ perMinute, burst: perMinute });
+}
+
+export function rejectIfOftenAbandoned(
+  abandonedCalls: AbandonedCalls,
+  { caller, now }: CallInput,
+): void {
+  const waitMs = abandonedCalls.waitMs(caller.keyId, now);
+  if (waitMs === 0) return;
+  throw new Fault("rate_limited", "key abandoned too many calls", {
+    message: `This key left more than ${ABANDONED_CALLS_PER_MINUTE} calls before their end within a minute. Read replies to their end, or raise your client's timeout, and try again later.`,
+    retryAfterSeconds: waitMs / 1_000,
+  });
+}

@@ -1,0 +1,159 @@
+// A count of input tokens for calls that end before their usage: a tokenizer's count or somewhat more, never the encoded
+// bytes of media. It reads the request once, and only for such calls.
+
+import { isObject, type JsonObject } from "../../base/json.ts";
+import { countMedia, inlineMediaOf } from "./input-bound.ts";
+
+export interface InputEstimateContext {
+  /** The id of the model: media and tools count differently by its family. */
+  readonly model: string;
+  readonly contextTokens: number;
+}
+
+/** What one image counts at most, from the providers' documentation (2026-11). */
+const IMAGE_TOKENS: readonly (readonly [model: RegExp, tokens: number])[] = [
+  [/gpt-4o-mini/, 48_169],
+  [/(gpt-4\.1|gpt-5[\d.]*|o4)-(mini|nano)/, 3_800],
+  [/claude-(opus|sonnet|haiku|fable|mythos)-(4-[7-9]|[5-9])/, 4_800],
+  [/./, 1_600],
+];
+/** A file of unknown length: a recorded PDF of six pages. */
+const FILE_TOKENS = 9_000;
+const AUDIO_TOKENS_MIN = 1_000;
+/** At 32 kbit/s, which is little for speech, and 25 tokens a second. */
+const MEDIA_BYTES_PER_TOKEN = 32;
+
+const MESSAGE_TOKENS = 8;
+const TOOL_TOKENS = 24;
+/** What a provider adds to every request, to one with tools, and to one with a schema for its output: the most recorded. */
+const INSTRUCTIONS: readonly InstructionTokens[] = [
+  { model: /claude/, request: 32, tools: 600, schema: 120 },
+  { model: /grok/, request: 200, tools: 280, schema: 120 },
+  { model: /llama/, request: 64, tools: 560, schema: 120 },
+  { model: /./, request: 64, tools: 260, schema: 120 },
+];
+/** Anthropic's instructions for citations of a document. */
+const CITATION_TOKENS = 600;
+
+interface InstructionTokens {
+  readonly model: RegExp;
+  readonly request: number;
+  readonly tools: number;
+  readonly schema: number;
+}
+
+const SCHEMA_FIELDS = ["response_format", "output_format", "output_config"] as const;
+
+export function estimateInputTokens(
+  json: JsonObject,
+  { model, contextTokens }: InputEstimateContext,
+): number {
+  const media = countMedia(json, (kind, _part, bytes) => {
+    if (kind === "image") return tokensFor(IMAGE_TOKENS, model);
+    const byBytes = Math.ceil(bytes / MEDIA_BYTES_PER_TOKEN);
+    return Math.max(kind === "audio" ? AUDIO_TOKENS_MIN : FILE_TOKENS, byBytes);
+  });
+  const messages = lengthOf(json["messages"]) + lengthOf(json["input"]);
+  const text = textTokensOf(json, inlineMediaOf(json));
+  const overhead = MESSAGE_TOKENS * messages + instructionTokens(json, model);
+  return Math.min(contextTokens, Math.ceil(text + overhead + media.tokens));
+}
+
+function instructionTokens(json: JsonObject, model: string): number {
+  const added = INSTRUCTIONS.find((one) => one.model.test(model));
+  if (added === undefined) return 0;
+  const tools = lengthOf(json["tools"]);
+  const { text } = json;
+  const hasSchema =
+    SCHEMA_FIELDS.some((field) => isObject(json[field])) ||
+    (isObject(text) && isObject(text["format"]));
+  return (
+    added.request +
+    (hasSchema ? added.schema : 0) +
+    (tools === 0 ? 0 : added.tools + TOOL_TOKENS * tools)
+  );
+}
+
+function tokensFor(table: readonly (readonly [RegExp, number])[], model: string): number {
+  return table.find(([pattern]) => pattern.test(model))?.[1] ?? 0;
+}
+
+/** Below the parser's own limit; deeper values are no content. */
+const DEPTH_MAX = 64;
+
+function textTokensOf(value: unknown, media: ReadonlySet<string>, depth = 0): number {
+  if (typeof value === "string") return media.has(value) ? 0 : estimateTextTokens(value);
+  if (typeof value === "number") return String(value).length;
+  if (depth > DEPTH_MAX || typeof value !== "object" || value === null) return 1;
+  let tokens = 0;
+  if (Array.isArray(value))
+    for (const item of value) tokens += textTokensOf(item, media, depth + 1);
+  else if (isObject(value))
+    for (const name in value) {
+      const member = value[name];
+      if (name === "citations") tokens += CITATION_TOKENS;
+      tokens += estimateTextTokens(name);
+      tokens +=
+        ENCRYPTED_FIELDS.has(name) && typeof member === "string"
+          ? Math.ceil(member.length / ENCRYPTED_BYTES_PER_TOKEN)
+          : textTokensOf(member, media, depth + 1);
+    }
+  return tokens;
+}
+
+/** Reasoning of earlier turns, which counts as what it says. */
+const ENCRYPTED_FIELDS: ReadonlySet<string> = new Set(["encrypted_content", "signature"]);
+const ENCRYPTED_BYTES_PER_TOKEN = 8;
+
+const LETTERS_PER_TOKEN = 4;
+const CAPITALS_PER_TOKEN = 3;
+/** No word is longer; such a run is an identifier or encoded data. */
+const WORD_MAX_LETTERS = 16;
+const RANDOM_LETTERS_PER_TOKEN = 2;
+/** Several tokenizers split numbers into digits. */
+const TOKENS_PER_DIGIT = 1;
+const REPEATED_PER_TOKEN = 4;
+const TOKENS_PER_LETTER_BELOW_U0800 = 0.7;
+/** Chinese, Japanese, Korean, Indic, and each half of a surrogate pair. */
+const TOKENS_PER_OTHER_LETTER = 1.4;
+
+/** Exported for tests. */
+export function estimateTextTokens(text: string): number {
+  let tokens = 0;
+  let at = 0;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    const start = at;
+    at += 1;
+    if (isLower(code) || isUpper(code)) {
+      const isCapitals = isUpper(code) && isUpper(text.charCodeAt(at));
+      while (isCapitals ? isUpper(text.charCodeAt(at)) : isLower(text.charCodeAt(at))) at += 1;
+      tokens += wordTokens(at - start, isCapitals);
+    } else if (code >= 48 && code <= 57) tokens += TOKENS_PER_DIGIT;
+    else if (code >= 0x8_00) tokens += TOKENS_PER_OTHER_LETTER;
+    else if (code >= 0x80) tokens += TOKENS_PER_LETTER_BELOW_U0800;
+    else {
+      while (text.charCodeAt(at) === code) at += 1;
+      // A single space belongs to the word after it.
+      if (code !== 32 || at - start > 1) tokens += Math.ceil((at - start) / REPEATED_PER_TOKEN);
+    }
+  }
+  return tokens;
+}
+
+function wordTokens(letters: number, isCapitals: boolean): number {
+  if (letters > WORD_MAX_LETTERS) return Math.ceil(letters / RANDOM_LETTERS_PER_TOKEN);
+  return Math.ceil(letters / (isCapitals ? CAPITALS_PER_TOKEN : LETTERS_PER_TOKEN));
+}
+
+function isLower(code: number): boolean {
+  return code >= 97 && code <= 122;
+}
+
+function isUpper(code: number): boolean {
+  return code >= 65 && code <= 90;
+}
+
+function lengthOf(value: unknown): number {
+  return Array.isArray(value) ? value.length : 0;
+}
