@@ -54,7 +54,7 @@ for (const store of STORE_KINDS) {
           gate.close();
           const account = await registerAccount(gateway);
           const body = bodyOf(api, "[[sim: tokens=20]] once", { stream, [LIMIT_OF[api]]: 4_000 });
-          const each = await holdOf(account, api, body);
+          const each = await holdOf(await registerAccount(gateway), api, body);
           await grantCredits(
             gateway,
             account,
@@ -107,7 +107,11 @@ async function holdOf(
 ): Promise<bigint> {
   const client = new AbortController();
   const before = (await readWallet(gateway.server.db, account.id)).held;
-  const open = postCall(gateway, { ...account, signal: client.signal }, api, body).catch(() => {});
+  // A reply that is not streamed would be waited for without its caller.
+  const streamed = { ...body, stream: true };
+  const open = postCall(gateway, { ...account, signal: client.signal }, api, streamed).catch(
+    () => {},
+  );
   const held = await waitUntil(
     async () => (await readWallet(gateway.server.db, account.id)).held,
     (amount) => amount !== before,
