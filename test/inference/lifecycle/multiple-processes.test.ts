@@ -71,12 +71,12 @@ describe("three gateways on one PostgreSQL", () => {
       const db = openStoreAt(location);
       const account = await registerAccount(first);
       const body = bodyOf("chat", "[[sim: tokens=20]] once", { stream, max_tokens: 4_000 });
+      // A stream of another account shows the hold: leaving it costs its input.
       const leaving = new AbortController();
-      const probe = postCall(first, { ...account, signal: leaving.signal }, "chat", body).catch(
-        () => {},
-      );
+      const prober = { ...(await registerAccount(first)), signal: leaving.signal };
+      const probe = postCall(first, prober, "chat", { ...body, stream: true }).catch(() => {});
       const { held } = await waitUntil(
-        () => readWallet(db, account.id),
+        () => readWallet(db, prober.id),
         (wallet) => wallet.held > 0n,
       );
       leaving.abort();
