@@ -5,7 +5,7 @@ import type { Log } from "../base/log.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import type { RateLimiter } from "./guards/rate-limiter.ts";
 import type { BodyTimeouts } from "./request/body.ts";
-import type { BodyQuota } from "./request/body-quota.ts";
+import type { BodyQuota, BodyQuotaCaller } from "./request/body-quota.ts";
 import type { IdempotentCall } from "./request/idempotent-call.ts";
 import type { AuthenticatedKey, Dialect, Route, SessionUser } from "./route.ts";
 
@@ -78,7 +78,7 @@ export interface RequestContext {
   route: Route | undefined;
   /** The key of a model call, which is counted here only if it is rejected. */
   holdCountedKeyId: string | undefined;
-  /** Bytes of a large body that count towards the memory quota of `quotaOwner`. */
+  /** Bytes of the body that count towards the memory quota of `quotaCaller` until the response. */
   quotaBytes: number;
-  quotaOwner: string;
+  quotaCaller: BodyQuotaCaller | undefined;
 }

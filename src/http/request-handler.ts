@@ -10,7 +10,8 @@ import { authenticateRequest } from "./guards/authenticate.ts";
 import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
 import { redirectToSignIn, sessionEnded } from "./guards/session-guard.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, decodeUtf8, readBody } from "./request/body.ts";
-import { type BodyQuota, createBodyQuota, QUOTA_EXEMPT_BYTES } from "./request/body-quota.ts";
+import { type BodyQuota, type BodyQuotaCaller, createBodyQuota } from "./request/body-quota.ts";
+import { networksOf } from "./request/client-ip.ts";
 import { parseBody } from "./request/parse-body.ts";
 import { parseQuery, splitTarget, validateTarget } from "./request/request-target.ts";
 import { type InputLocation, parseWithSchema } from "./request/validate.ts";
@@ -50,7 +51,7 @@ export function createRequestHandler(
       route: undefined,
       holdCountedKeyId: undefined,
       quotaBytes: 0,
-      quotaOwner: "",
+      quotaCaller: undefined,
     };
     let response: Response;
     try {
@@ -60,7 +61,8 @@ export function createRequestHandler(
       logFault(deps, context, { fault, logFailure });
       response = respondWithFault(deps, context, fault);
     }
-    if (context.quotaBytes > 0) bodyQuota.release(context.quotaOwner, context.quotaBytes);
+    if (context.quotaCaller !== undefined)
+      bodyQuota.release(context.quotaCaller, context.quotaBytes);
     if (response.status >= 400 && context.holdCountedKeyId !== undefined)
       deps.refusalLimiter?.count(context.holdCountedKeyId, deps.now());
     // Model calls set these headers when they create the response: adding them here costs more than routing.
@@ -133,7 +135,8 @@ async function handleRequest(
     return redirectToSignIn(path, context.query);
   }
   const limitBytes = route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES;
-  const onGrowth = (bytes: number): void => acquireBodyQuota(bodyQuota, context, caller, bytes);
+  const onGrowth = (bytes: number): void =>
+    acquireBodyQuota({ deps, bodyQuota }, context, caller, bytes);
   const bodyText =
     route.method === "GET"
       ? ""
@@ -146,15 +149,27 @@ async function handleRequest(
 }
 
 function acquireBodyQuota(
-  bodyQuota: BodyQuota,
+  { deps, bodyQuota }: Pick<HandlerContext, "deps" | "bodyQuota">,
   context: RequestContext,
   caller: AnyRouteInput["caller"],
   bytes: number,
 ): void {
-  if (bytes <= QUOTA_EXEMPT_BYTES) return;
-  context.quotaOwner = caller !== undefined && "accountId" in caller ? caller.accountId : "";
-  bodyQuota.acquire(context.quotaOwner, bytes - context.quotaBytes);
+  const quotaCaller = context.quotaCaller ?? bodyQuotaCaller(deps, context, caller);
+  bodyQuota.acquire(quotaCaller, bytes - context.quotaBytes);
+  context.quotaCaller = quotaCaller;
   context.quotaBytes = bytes;
+}
+
+function bodyQuotaCaller(
+  deps: RequestHandlerDeps,
+  { request, peer }: RequestContext,
+  caller: AnyRouteInput["caller"],
+): BodyQuotaCaller {
+  if (caller !== undefined && "keyId" in caller)
+    return { id: caller.keyId, groupId: caller.accountId, kind: "key" };
+  const clientIp = deps.clientIpOf(peer.address(), request.headers.get("x-forwarded-for"));
+  const [id, groupId] = networksOf(clientIp);
+  return { id, groupId, kind: "network" };
 }
 
 function requireRoute(

@@ -1,8 +1,9 @@
-// The memory quota of large request bodies in flight, per caller and in total.
+// The memory quota of request bodies in flight: per caller, per group of callers and in total.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type BodyQuota, createBodyQuota } from "../../src/http/request/body-quota.ts";
 import { eventually } from "../support/eventually.ts";
+import { call, valueAt } from "../spec/api-client.ts";
 import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
 import { startShortTimeoutGateway } from "./short-timeout-gateway.ts";
 import { openRawConnection, type RawConnection } from "./raw-client.ts";
@@ -16,7 +17,11 @@ let accounts: readonly TestAccount[];
 let usedBytes = 0;
 
 beforeAll(async () => {
-  const quota = createBodyQuota({ perCallerBytes: 4 * MIB, totalBytes: 7 * MIB });
+  const quota = createBodyQuota({
+    perCallerBytes: 4 * MIB,
+    perGroupBytes: 5 * MIB,
+    totalBytes: 7 * MIB,
+  });
   const bodyQuota: BodyQuota = {
     acquire: (caller, bytes) => {
       quota.acquire(caller, bytes);
@@ -98,5 +103,94 @@ describe("large bodies", () => {
       expect((await connection.until(/100 Continue/)).isClosed).toBe(false);
     expect(await responseTo(await sendPart(one, BODY_BYTES))).toContain("HTTP/1.1 400");
     for (const connection of announced) connection.socket.destroy();
+  }, 40_000);
+});
+
+const SMALL_BYTES = 900_000;
+const TINY_BYTES = 60_000;
+
+describe("bodies below 1 MiB", () => {
+  async function stall(
+    path: string,
+    key: string | undefined,
+    announcedBytes: number,
+  ): Promise<RawConnection> {
+    const connection = await openRawConnection(gateway);
+    const authorization = key === undefined ? "" : `authorization: Bearer ${key}\r\n`;
+    connection.socket.write(
+      `POST ${path} HTTP/1.1\r\nhost: x\r\n${authorization}content-type: application/json\r\ncontent-length: ${announcedBytes}\r\n\r\n${"x".repeat(announcedBytes - 1)}`,
+    );
+    return connection;
+  }
+
+  async function stallMany(
+    path: string,
+    key: string | undefined,
+    { count, bytes }: { readonly count: number; readonly bytes: number },
+  ): Promise<readonly RawConnection[]> {
+    return await Promise.all(Array.from({ length: count }, () => stall(path, key, bytes)));
+  }
+
+  const close = async (connections: readonly RawConnection[]): Promise<void> => {
+    for (const { socket } of connections) socket.destroy();
+    await eventually(() => usedBytes === 0);
+  };
+
+  /** A 400 for invalid JSON shows that the whole body was read. */
+  async function expectBodyRead(account: TestAccount | undefined): Promise<void> {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${account?.key ?? ""}`,
+        "content-type": "application/json",
+      },
+      body: "x".repeat(SMALL_BYTES),
+    });
+    expect(response.status).toBe(400);
+  }
+
+  test("stalled on one key are refused above its limit, while another key is served", async () => {
+    const [one, two] = accounts;
+    const chat = "/v1/chat/completions";
+    const stalled = await stallMany(chat, one?.key, { count: 4, bytes: SMALL_BYTES });
+    await eventually(() => usedBytes === 4 * (SMALL_BYTES - 1));
+    const refused = await responseTo(await stall(chat, one?.key, SMALL_BYTES));
+    expect(refused).toContain("HTTP/1.1 429");
+    expect(refused).toContain("The request bodies in flight of this API key");
+    expect(refused.toLowerCase()).toContain("retry-after: 1");
+    await expectBodyRead(two);
+    await close(stalled);
+    await expectBodyRead(one);
+  }, 40_000);
+
+  test("are refused above the limit of the account, whatever its keys are", async () => {
+    const [one, two] = accounts;
+    const { body } = await call(gateway, "POST /v1/keys", {
+      key: one?.key ?? "",
+      body: { name: "second" },
+    });
+    const secondKey = String(valueAt(body, "api_key"));
+    const chat = "/v1/chat/completions";
+    const stalled = [
+      ...(await stallMany(chat, one?.key, { count: 4, bytes: SMALL_BYTES })),
+      await stall(chat, secondKey, SMALL_BYTES),
+    ];
+    await eventually(() => usedBytes === 5 * (SMALL_BYTES - 1));
+    const refused = await responseTo(await stall(chat, secondKey, SMALL_BYTES));
+    expect(refused).toContain("HTTP/1.1 429");
+    expect(refused).toContain("The request bodies in flight of this account");
+    await expectBodyRead(two);
+    await close(stalled);
+  }, 40_000);
+
+  test("without a key are refused above the limit of their network, while a key is served", async () => {
+    const count = Math.floor((4 * MIB) / TINY_BYTES);
+    const stalled = await stallMany("/v1/accounts", undefined, { count, bytes: TINY_BYTES });
+    await eventually(() => usedBytes === count * TINY_BYTES);
+    const refused = await responseTo(await stall("/v1/accounts", undefined, TINY_BYTES));
+    expect(refused).toContain("HTTP/1.1 429");
+    expect(refused).toContain("The request bodies in flight of your network");
+    await expectBodyRead(accounts[0]);
+    await close(stalled);
   }, 40_000);
 });

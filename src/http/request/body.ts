@@ -2,7 +2,7 @@
 
 import { startDeadline } from "../../base/deadline.ts";
 import { Fault, invalid } from "../../base/fault.ts";
-import { QUOTA_EXEMPT_BYTES } from "./body-quota.ts";
+import { COUNTED_AT_ONCE_BYTES } from "./body-quota.ts";
 
 const SMALL_BODY_BYTES = 65_536;
 const JSON_DEPTH_MAX = 64;
@@ -21,8 +21,8 @@ export interface BodyTimeouts {
 const BODY_TIMEOUTS: BodyTimeouts = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
 
 /**
- * Not `async`: every call reads a body, and each promise costs. `onGrowth` is called with the bytes received so far of a
- * large body, and may throw.
+ * Not `async`: every call reads a body, and each promise costs. `onGrowth` is called with the bytes that the body takes so
+ * far, and may throw.
  */
 export function readBody(
   request: Request,
@@ -39,11 +39,22 @@ export function readBody(
   if (contentLength !== null && Number(contentLength) > limitBytes) throw tooLarge(limitBytes);
   const timeoutMs = limitBytes > SMALL_BODY_BYTES ? timeouts.largeBodyMs : timeouts.smallBodyMs;
   if (request.body === null) return Promise.resolve(new Uint8Array());
-  // A small body of known length is read at once, which is much cheaper. Any other is counted as it arrives, because an
-  // announced length takes no memory.
-  const isSmall = contentLength !== null && Number(contentLength) <= QUOTA_EXEMPT_BYTES;
-  const reading = isSmall ? request.bytes() : readCounted(request.body, limitBytes, onGrowth);
-  return withTimeout(reading, timeoutMs);
+  const knownLength = contentLength === null ? undefined : Number(contentLength);
+  // Reading a body at once takes half the CPU of reading a stream, but hides how much has arrived. So a small body counts
+  // with its announced length, and any other as it arrives: announcing a large body must not use up a quota.
+  if (knownLength !== undefined && knownLength <= COUNTED_AT_ONCE_BYTES) {
+    onGrowth(knownLength);
+    return withTimeout(request.bytes(), timeoutMs, () => {});
+  }
+  let isLate = false;
+  const reading = readCounted(request.body, limitBytes, (bytes) => {
+    // Ends the reading; what arrives after the response would never be released.
+    if (isLate) throw bodyTimeout();
+    onGrowth(bytes);
+  });
+  return withTimeout(reading, timeoutMs, () => {
+    isLate = true;
+  });
 }
 
 function rejectContentEncoding(encoding: string | null): void {
@@ -61,20 +72,33 @@ async function readCounted(
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of stream) {
-    size += chunk.length;
-    if (size > limitBytes) throw tooLarge(limitBytes);
-    onGrowth(size);
-    chunks.push(chunk);
+  // Half the CPU of `for await`.
+  const reader = stream.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return Buffer.concat(chunks);
+      size += value.length;
+      if (size > limitBytes) throw tooLarge(limitBytes);
+      onGrowth(size);
+      chunks.push(value);
+    }
+  } catch (error) {
+    reader.cancel().catch(() => {});
+    throw error;
   }
-  return Buffer.concat(chunks);
 }
 
-function withTimeout(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
+function withTimeout(
+  reading: Promise<Uint8Array>,
+  timeoutMs: number,
+  onTimeout: () => void,
+): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const stop = startDeadline(timeoutMs, () =>
-      reject(new Fault("request_timeout", "body timeout")),
-    );
+    const stop = startDeadline(timeoutMs, () => {
+      onTimeout();
+      reject(bodyTimeout());
+    });
     reading.then(
       (bytes) => {
         stop();
@@ -86,6 +110,10 @@ function withTimeout(reading: Promise<Uint8Array>, timeoutMs: number): Promise<U
       },
     );
   });
+}
+
+function bodyTimeout(): Fault {
+  return new Fault("request_timeout", "body timeout");
 }
 
 function incompleteBody(cause: unknown): Fault {
