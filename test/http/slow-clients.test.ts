@@ -18,6 +18,8 @@ const HEADERS_TIMEOUT_MS = 30_000;
 const IDLE_TIMEOUT_MS = 30_000;
 /** After this time without progress, the server must have given up. */
 const STALLED_MS = (IDLE_SECONDS + 8) * 1_000;
+/** Above the body timeout, and below the idle timeout. */
+const CLOSED_AFTER_408_MS = 4_000;
 const TEST_MS = 60_000;
 
 let gateway: Gateway;
@@ -129,6 +131,7 @@ describe("a slow body", () => {
     expect(routes.length).toBeGreaterThan(8);
     for (const { id, dialect, response } of await Promise.all(routes.map(slowBody))) {
       expectStatus(id, 408, { status: response?.status ?? 0, text: response?.body });
+      expect(response?.head.toLowerCase()).toContain("connection: close");
       if (dialect === "page") continue;
       const body: unknown = JSON.parse(response?.body ?? "");
       if (dialect === "openai") expect(valueAt(body, "error.code")).toBe("request_timeout");
@@ -136,6 +139,29 @@ describe("a slow body", () => {
       if (dialect === "oauth") expect(typeof valueAt(body, "error")).toBe("string");
     }
   });
+
+  test.each([
+    ["of announced length", "Content-Length: 500", "a"],
+    ["of a large announced length", "Content-Length: 500000", "a"],
+    ["that is chunked", "Transfer-Encoding: chunked", "1\r\n \r\n"],
+  ])(
+    "%s is a 408 that closes the connection, even if the client sends on",
+    async (_, framing, bytes) => {
+      const connection = await openRawConnection(gateway);
+      connection.socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`,
+      );
+      const timer = setInterval(() => connection.socket.write(bytes), 100);
+      const { text, isClosed, ms } = await connection.whenClosed(CLOSED_AFTER_408_MS);
+      clearInterval(timer);
+      connection.socket.destroy();
+      const [response] = parseResponses(text);
+      expect(response?.status).toBe(408);
+      expect(response?.head.toLowerCase()).toContain("connection: close");
+      expect(isClosed).toBe(true);
+      expect(ms).toBeLessThan(CLOSED_AFTER_408_MS);
+    },
+  );
 
   test("is a 408 if it is chunked", async () => {
     const connection = await openRawConnection(gateway);

@@ -112,8 +112,9 @@ function withTimeout(
   });
 }
 
+/** Closes the connection: a client that is too slow must not keep it by sending on. */
 function bodyTimeout(): Fault {
-  return new Fault("request_timeout", "body timeout");
+  return new Fault("request_timeout", "body timeout", { headers: { connection: "close" } });
 }
 
 function incompleteBody(cause: unknown): Fault {
