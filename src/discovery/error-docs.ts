@@ -221,7 +221,8 @@ export function possibleFaults(route: Route): readonly FaultCode[] {
     route.params !== undefined || route.query !== undefined || route.body !== undefined;
   if (isValidated || route.auth === "key") codes.add("invalid_request");
   if (route.auth === "key") codes.add("invalid_api_key").add("forbidden").add("rate_limited");
-  if (route.method !== "GET") codes.add("request_timeout").add("payload_too_large");
+  if (route.method !== "GET")
+    codes.add("request_timeout").add("payload_too_large").add("rate_limited");
   if (route.body !== undefined) codes.add("unsupported_media_type");
   if (acceptsIdempotencyKey(route)) codes.add("conflict");
   // Safe because FaultCode is the keys of this table; `Object.keys` returns string[].
