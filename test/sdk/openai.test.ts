@@ -232,12 +232,16 @@ describe("the openai package", () => {
     expect((error as Error).message).toContain("The connection to Simulator was lost");
   });
 
-  test("aborts a call before the response", async () => {
+  test("aborts a stream before the response", async () => {
     const abort = new AbortController();
     const { requests } = await simStats(harness.gateway);
     const error = caughtError(
       client.chat.completions.create(
-        { model: "sim/echo", messages: [{ role: "user", content: "[[sim: latency=5000]] x" }] },
+        {
+          model: "sim/echo",
+          messages: [{ role: "user", content: "[[sim: latency=5000]] x" }],
+          stream: true,
+        },
         { signal: abort.signal },
       ),
     );
