@@ -39,10 +39,16 @@ export interface CallIds {
 export function createCallIds(format: CallIdFormat): CallIds {
   const idsByOriginal = new Map<string, string>();
   const usedIds = new Set<string>();
+  // Otherwise, n calls with one id would take n² steps.
+  const nextAttempts = new Map<string, number>();
   const forCall = (id: string) => {
     let fitted = formatCallId(id, format, 0);
-    for (let attempt = 1; usedIds.has(fitted); attempt++)
-      fitted = formatCallId(`${id}_${attempt}`, format, attempt);
+    if (usedIds.has(fitted)) {
+      let attempt = nextAttempts.get(id) ?? 1;
+      do fitted = formatCallId(`${id}_${attempt}`, format, attempt++);
+      while (usedIds.has(fitted));
+      nextAttempts.set(id, attempt);
+    }
     usedIds.add(fitted);
     idsByOriginal.set(id, fitted);
     return fitted;

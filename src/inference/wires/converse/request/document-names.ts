@@ -7,10 +7,17 @@ export type DocumentNames = (name: string | undefined) => string;
 
 export function createDocumentNames(): DocumentNames {
   const used = new Set<string>();
+  // Otherwise, n documents of one name would take n² steps.
+  const nextSuffixes = new Map<string, number>();
   return (name) => {
     const base = sanitize(name ?? "");
     let unique = base;
-    for (let suffix = 2; used.has(unique); suffix++) unique = `${base} (${suffix})`;
+    if (used.has(base)) {
+      let suffix = nextSuffixes.get(base) ?? 2;
+      do unique = `${base} (${suffix++})`;
+      while (used.has(unique));
+      nextSuffixes.set(base, suffix);
+    }
     used.add(unique);
     return unique;
   };

@@ -51,10 +51,11 @@ export function moveCachePointsBeforeMedia(
   losses: Loss[],
 ): readonly JsonObject[] {
   const moved: JsonObject[] = [];
+  let trailingMedia = 0;
   for (const block of blocks) {
-    const media = block["cachePoint"] === undefined ? 0 : countTrailingMedia(moved);
-    if (media === 0) {
+    if (block["cachePoint"] === undefined || trailingMedia === 0) {
       moved.push(block);
+      trailingMedia = "document" in block || "video" in block ? trailingMedia + 1 : 0;
       continue;
     }
     losses.push({
@@ -63,13 +64,8 @@ export function moveCachePointsBeforeMedia(
         "This provider accepts a cache breakpoint only before a document or video, not after it.",
       tolerated: true,
     });
-    const at = moved.length - media;
+    const at = moved.length - trailingMedia;
     if (at > 0 && moved[at - 1]?.["cachePoint"] === undefined) moved.splice(at, 0, block);
   }
   return moved;
-}
-
-function countTrailingMedia(blocks: readonly JsonObject[]): number {
-  const last = blocks.findLastIndex((block) => !("document" in block) && !("video" in block));
-  return blocks.length - 1 - last;
 }
