@@ -41,7 +41,7 @@ export const NETWORK_SHARES: Readonly<Record<4 | 6, readonly NetworkShare[]>> = 
 };
 
 /** Each is reported once a day, when the used part of the budget reaches it. */
-export const WARNING_PERCENTS: readonly number[] = [50, 80, 100];
+const WARNING_PERCENTS: readonly number[] = [50, 80, 100];
 
 const ALL_NETWORKS = "*";
 

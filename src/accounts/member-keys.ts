@@ -12,7 +12,7 @@ import type { Reader, Tx } from "../store/db.ts";
 import { type Allowance, getMember, hasPermission, type Member } from "./members.ts";
 
 /** Developers create further keys in the console, where their allowance bounds them. */
-export const DEVELOPER_KEY_SCOPES: readonly Scope[] = [...MODEL_CALL_SCOPES, "keys:read"];
+const DEVELOPER_KEY_SCOPES: readonly Scope[] = [...MODEL_CALL_SCOPES, "keys:read"];
 
 interface NewMemberKey {
   readonly accountId: string;

@@ -360,12 +360,16 @@ function buildConfig(
 }
 
 // A misspelled setting would otherwise be ignored.
+/** Clients keep their API key in it, perhaps in the shell that also starts the gateway. */
+const CLIENT_KEY_VARIABLE = "POSTERN_API_KEY";
+
 function unknownVariableErrors(variables: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.keys(variables)
     .filter(
       (name) =>
         name.startsWith("POSTERN_") &&
         !Object.hasOwn(SETTINGS, name) &&
+        name !== CLIENT_KEY_VARIABLE &&
         !name.startsWith("POSTERN_TEST_"),
     )
     .map((name) => `${name} is not a setting; see docs/settings.md`);

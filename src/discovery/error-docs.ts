@@ -2,7 +2,7 @@
 // real error responses.
 
 import { z } from "zod";
-import { Fault, type FaultCode, FAULTS } from "../base/fault.ts";
+import { Fault, type FaultCode, type FaultOptions, FAULTS } from "../base/fault.ts";
 import { errorBody, publicError } from "../base/error-body.ts";
 import type { Dialect, Route } from "../http/route.ts";
 import { NextStepSchema } from "../http/schemas.ts";
@@ -235,14 +235,15 @@ export function acceptsIdempotencyKey(route: Route): boolean {
 
 /** The body of an error response with this code. */
 export function errorExample(code: FaultCode, dialect: Dialect): unknown {
-  const fault = new Fault(
-    code,
-    "example",
-    code === "invalid_request" ? { param: "limit", message: "`limit` must be a number." } : {},
-  );
+  const fault = new Fault(code, "example", EXAMPLE_OPTIONS[code]);
   const format = dialect === "page" ? "openai" : dialect;
   return errorBody(format, publicError(fault), EXAMPLE_REQUEST_ID);
 }
+
+const EXAMPLE_OPTIONS: Readonly<Partial<Record<FaultCode, FaultOptions>>> = {
+  invalid_request: { param: "limit", message: "`limit` must be a number." },
+  model_not_found: { param: "model" },
+};
 
 const EXAMPLE_REQUEST_ID = "req_01jd8v6k3m0000000000000000";
 

@@ -217,8 +217,13 @@ describe("postern doctor", () => {
   });
 
   test("names every error in the settings", async () => {
-    const { code, stdout } = await runPostern(["doctor"], { POSTERN_PORT: "x", POSTERN_FROB: "1" });
+    const { code, stdout } = await runPostern(["doctor"], {
+      POSTERN_PORT: "x",
+      POSTERN_FROB: "1",
+      POSTERN_API_KEY: "of a client in the same shell",
+    });
     expect(code).toBe(1);
+    expect(stdout).not.toContain("POSTERN_API_KEY");
     expect(stdout).toContain(
       "fail  settings    POSTERN_PORT must be a whole number from 0 to 65535",
     );

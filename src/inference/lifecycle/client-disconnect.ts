@@ -17,7 +17,7 @@ export const DRAIN_MAX_MS = 120_000;
  * Whether closing the connection ends the bill, and what was used until then can be known without the provider's usage.
  * No provider stops a reply that is not streamed.
  */
-export function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean {
+function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean {
   const { credential, model } = candidate;
   if (credential.byok) return true;
   if (!credential.provider.stopsBillingOnAbort || !request.stream) return false;

@@ -5,7 +5,7 @@ import type { Api, Json } from "../../translation/support/harness.ts";
 /** Part of every name, so that a test finds it in a body in any spelling. */
 export const SECRET = "operator-private-4711";
 
-export const STORAGE_URLS: readonly string[] = [
+const STORAGE_URLS: readonly string[] = [
   `gs://${SECRET}/a.pdf`,
   `GS://${SECRET}/a.png`,
   `s3://${SECRET}/a.png`,
