@@ -36,6 +36,7 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
     stream: false,
     isTranslated: false,
     forwardedHeaders: input.forwardedHeaders,
+    callerSignal: input.signal,
     cancelSignal: input.signal,
   } as const;
   const result = await attemptCandidate(candidate, attempt, [], deps.send);

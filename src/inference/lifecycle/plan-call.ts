@@ -73,6 +73,7 @@ export function attemptRequestFor(
     stream: request.stream,
     isTranslated: plan.isTranslated,
     forwardedHeaders: input.forwardedHeaders,
+    callerSignal: input.signal,
     // A stream that has begun learns from its own cancellation that the caller has left.
     cancelSignal: cancelSignalOf(input.signal, shutdownSignal, call),
     maxAttempts: isOtherModelNext ? 1 : undefined,

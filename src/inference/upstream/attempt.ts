@@ -37,7 +37,9 @@ export interface AttemptRequest extends UpstreamRequest {
   readonly stream: boolean;
   /** Whether the body is in another wire format than the caller's. */
   readonly isTranslated: boolean;
-  /** Ends the request to the provider: the caller left, or the process is shutting down. */
+  /** Nothing is sent once the caller has left. */
+  readonly callerSignal: Pick<AbortSignalLike, "aborted">;
+  /** Ends a request that was sent: the caller left and the bill stops, or the process is shutting down. */
   readonly cancelSignal: Pick<AbortSignalLike, "aborted">;
   /** Fewer than usual where another provider is next, so that no backoff is needed. */
   readonly maxAttempts?: number | undefined;
@@ -60,7 +62,7 @@ export async function attemptCandidate(
   deps: AttemptDeps,
 ): Promise<CandidateResult> {
   const { credential, model } = candidate;
-  const { accountId, cancelSignal } = request;
+  const { accountId, callerSignal, cancelSignal } = request;
   const { breaker } = deps;
   const circuit = circuitFor(candidate, request.wire);
   const abort = createAbort();
@@ -69,6 +71,8 @@ export async function attemptCandidate(
   let previousFault: Fault | undefined;
   try {
     for (let attempt = 1; ; attempt++) {
+      if (callerSignal.aborted)
+        return toFailedAttempt({ kind: "client_closed", wasSent: false }, request, credential);
       const startedAt = deps.now();
       const waitMs = breaker.admit(circuit, accountId, startedAt);
       if (waitMs > 0) {

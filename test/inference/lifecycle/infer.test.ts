@@ -138,13 +138,25 @@ describe("a call", () => {
 
   test("is not sent to a provider if its client has left before", async () => {
     let sent = 0;
-    const { call, settlements } = createHarness(async ({ signal }) => {
-      if (!signal.aborted) sent += 1;
-      throw new Error("aborted");
+    const { call, settlements } = createHarness(async () => {
+      sent += 1;
+      return failedReply();
     });
     expect(await rejectionMessage(call(AbortSignal.abort()))).toBe("client closed the request");
     expect(sent).toBe(0);
     expect(settlements).toEqual([{ cost: 0n, outcome: "client_aborted" }]);
+  });
+
+  test("is not sent again after its client has left", async () => {
+    const client = new AbortController();
+    let sent = 0;
+    const { call } = createHarness(async () => {
+      sent += 1;
+      client.abort();
+      return failedReply();
+    });
+    await rejectionMessage(call(client.signal, { models: undefined }));
+    expect(sent).toBe(1);
   });
 
   test("does not fall back after its client has left", async () => {
@@ -196,7 +208,12 @@ describe("a call", () => {
       const headers = { "content-type": "text/event-stream" };
       return fromFetchResponse(new Response(body, { headers }));
     });
-    const response = await call(undefined, { stream: true, models: undefined });
+    // A model that does not reason: the gateway hangs up.
+    const response = await call(undefined, {
+      model: "openai/gpt-4.1-mini",
+      models: undefined,
+      stream: true,
+    });
     const reader = response.body?.getReader();
     await reader?.read();
     await reader?.cancel();
