@@ -1,5 +1,5 @@
 // Webhook deliveries, one row per event and subscribed webhook; only this folder writes them. A worker leases a due
-// delivery by moving `due_at` ahead, so the lease of a worker that died expires by itself.
+// delivery by moving `due_at` ahead, so the lease of a dead worker expires.
 
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";

@@ -34,7 +34,7 @@ test("no network gets the whole budget, and a wider one never less than a narrow
     }
 });
 
-test("an account without credit is told of every way to fund it that this gateway has", () => {
+test("a new account without credit gets a next step for each way to fund it", () => {
   const urls = (acceptsX402: boolean, isSignInDisabled: boolean): readonly string[] =>
     fundingSteps({ acceptsX402, isSignInDisabled }).map(({ url }) => url);
   const [invoice, x402, claim] = [

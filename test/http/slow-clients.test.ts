@@ -16,7 +16,7 @@ const HOST = "Host: postern.example\r\n";
 /** Above Bun's own header timeout of about twelve seconds, which cannot be configured. */
 const HEADERS_TIMEOUT_MS = 30_000;
 const IDLE_TIMEOUT_MS = 30_000;
-/** After this time without progress, the server must have given up. */
+/** After this time without progress, the server must have closed the connection. */
 const STALLED_MS = (IDLE_SECONDS + 8) * 1_000;
 /** Above the body timeout, and below the idle timeout. */
 const CLOSED_AFTER_408_MS = 4_000;
@@ -87,7 +87,7 @@ function slowCallText(): string {
   return `POST /v1/chat/completions HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** Requests more than all buffers hold, and reads only after the server must have given up: a paused socket sees no close. */
+/** Requests more than all buffers hold, and reads only after the server must have closed the connection: a paused socket sees no close. */
 async function connectWithoutReading(): Promise<{
   readonly bytes: number;
   readonly isClosed: boolean;
