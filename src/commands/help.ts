@@ -17,7 +17,7 @@ export function helpIndex(commands: Readonly<Record<string, Command>>): string {
     "",
     "  postern <command> --help shows the options of a command; postern --version prints the version.",
     "",
-    "Settings are environment variables, also read from a .env file; see docs/settings.md.",
+    "Settings are environment variables, also read from a .env file; see docs/site/settings.md.",
     "`postern doctor` checks them.",
   ].join("\n");
 }

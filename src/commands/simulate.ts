@@ -10,7 +10,7 @@ const PORT_MAX = 65_535;
 
 export const simulate: Command = {
   summary: "Run only the simulated provider",
-  details: "Implements every provider API without a model. See docs/simulator.md.",
+  details: "Implements every provider API without a model. See docs/site/simulator.md.",
   positionals: [],
   flags: {
     port: {

@@ -40,7 +40,7 @@ export const BILLING_SETTINGS: Readonly<Record<string, SettingDoc>> = {
   },
   STRIPE_SECRET_KEY: {
     defaultValue: "",
-    description: "Enables Stripe payments, see `docs/billing.md`. A restricted key is enough.",
+    description: "Enables Stripe payments, see `docs/site/billing.md`. A restricted key is enough.",
   },
   STRIPE_WEBHOOK_SECRET: {
     defaultValue: "",

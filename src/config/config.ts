@@ -96,7 +96,7 @@ export type ConfigResult =
   | { readonly ok: true; readonly config: Config }
   | { readonly ok: false; readonly errors: readonly string[] };
 
-/** Every setting with its default and description; docs/settings.md is generated from this. */
+/** Every setting with its default and description; docs/site/settings.md is generated from this. */
 export const SETTINGS: Readonly<
   Record<string, { readonly defaultValue: string; readonly description: string }>
 > = {
@@ -145,7 +145,7 @@ export const SETTINGS: Readonly<
   },
   POSTERN_MODELS_FILE: {
     defaultValue: "",
-    description: "A file with your own models and prices, see `docs/models.md`.",
+    description: "A file with your own models and prices, see `docs/site/models.md`.",
   },
   POSTERN_TRUSTED_PROXIES: {
     defaultValue: "",
@@ -372,5 +372,5 @@ function unknownVariableErrors(variables: Readonly<Record<string, unknown>>): re
         name !== CLIENT_KEY_VARIABLE &&
         !name.startsWith("POSTERN_TEST_"),
     )
-    .map((name) => `${name} is not a setting; see docs/settings.md`);
+    .map((name) => `${name} is not a setting; see docs/site/settings.md`);
 }

@@ -7,7 +7,7 @@ export const GRANT_SETTINGS = {
   POSTERN_GRANT_USD_PER_DAY: {
     defaultValue: "5; 0 in development",
     description:
-      "Starting credit granted per UTC day, in US dollars; 0 for no limit. One network gets only a share of it, see `docs/operations.md`.",
+      "Starting credit granted per UTC day, in US dollars; 0 for no limit. One network gets only a share of it, see `docs/site/operations.md`.",
   },
   POSTERN_GRANT_EXHAUSTED: {
     defaultValue: "create",

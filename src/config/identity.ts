@@ -18,7 +18,7 @@ export const IDENTITY_SETTINGS: Readonly<
   OIDC_ISSUER: {
     defaultValue: "the bundled provider in development",
     description:
-      "The exact `issuer` of the OpenID Connect provider that signs people in, see `docs/identity.md`.",
+      "The exact `issuer` of the OpenID Connect provider that signs people in, see `docs/site/identity.md`.",
   },
   OIDC_CLIENT_ID: { defaultValue: "", description: "The client ID at that provider." },
   OIDC_CLIENT_SECRET: {

@@ -7,7 +7,7 @@ export const OPERATOR_SETTINGS = {
   POSTERN_OPERATORS: {
     defaultValue: "",
     description:
-      "Email addresses of the operators, separated by commas, who may sign in at `/operator`, see `docs/operator.md`. Not set: no operator pages.",
+      "Email addresses of the operators, separated by commas, who may sign in at `/operator`, see `docs/site/operator.md`. Not set: no operator pages.",
   },
 } as const;
 

@@ -10,7 +10,7 @@ export const TELEMETRY_SETTINGS: Readonly<
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     defaultValue: "",
     description:
-      "The HTTP URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`. Exports a span per model call, see `docs/operations.md`.",
+      "The HTTP URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`. Exports a span per model call, see `docs/site/operations.md`.",
   },
   OTEL_EXPORTER_OTLP_HEADERS: {
     defaultValue: "",

@@ -11,7 +11,7 @@ export const X402_SETTINGS: Readonly<
   X402_PAY_TO: {
     defaultValue: "",
     description:
-      "Your wallet address, used by this gateway only. Enables x402 payments, see `docs/x402.md`.",
+      "Your wallet address, used by this gateway only. Enables x402 payments, see `docs/site/x402.md`.",
   },
   X402_FACILITATOR_URL: {
     defaultValue: "",

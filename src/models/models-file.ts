@@ -1,4 +1,4 @@
-// The operator's models file: models, prices and providers as JSON, documented in `docs/models.md`. Unknown keys are
+// The operator's models file: models, prices and providers as JSON, documented in `docs/site/models.md`. Unknown keys are
 // rejected, so that a misspelled one is not ignored.
 
 import { z } from "zod";

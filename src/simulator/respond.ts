@@ -179,7 +179,7 @@ export function directivesFor(
     return {
       invalid: true,
       status: 400,
-      message: `Unknown directive or invalid value: "${error}". See docs/simulator.md for the directives.`,
+      message: `Unknown directive or invalid value: "${error}". See docs/site/simulator.md for the directives.`,
     };
   return { ...inHeaders?.directives, ...inText?.directives };
 }

@@ -1,5 +1,5 @@
 // A simulated provider: it implements the providers' APIs, replies deterministically, and injects faults on request.
-// See docs/simulator.md.
+// See docs/site/simulator.md.
 
 import { isInvalid, promptTokens, type NormalizedRequest } from "./reply/normalized-request.ts";
 import { createSharedTimer } from "./faults/shared-timer.ts";

@@ -21,8 +21,8 @@ function inputPrice(catalog: Catalog, id: string, at = NOW): bigint | undefined 
 }
 
 describe("models file", () => {
-  test("accepts the example in docs/models.md", () => {
-    const docs = readFileSync(join(import.meta.dir, "../../docs/models.md"), "utf8");
+  test("accepts the example in docs/site/models.md", () => {
+    const docs = readFileSync(join(import.meta.dir, "../../docs/site/models.md"), "utf8");
     const example = /```json\n([\s\S]*?)\n```/.exec(docs)?.[1] ?? "";
     const catalog = mergeModels(builtInModels(), parseModelsFile(example), NOW);
     expect(catalog.providers.map(({ id }) => id)).toEqual(["local"]);

@@ -1,4 +1,4 @@
-// Sends every feature over every pair of API and wire, and compares the outcomes with docs/translation.md.
+// Sends every feature over every pair of API and wire, and compares the outcomes with docs/site/translation.md.
 // `POSTERN_WRITE_DOCS=1 node bin/bun.js test test/translation/translation-doc.test.ts` writes the file.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -20,7 +20,7 @@ import {
 } from "./support/harness.ts";
 import { renderTranslationDoc, type FeatureOutcome } from "./support/translation-doc.ts";
 
-const FILE = path.join(import.meta.dir, "..", "..", "docs", "translation.md");
+const FILE = path.join(import.meta.dir, "..", "..", "docs", "site", "translation.md");
 
 let harness: Harness;
 
@@ -32,7 +32,7 @@ afterAll(async () => {
   await harness.stop();
 });
 
-describe("docs/translation.md", () => {
+describe("docs/site/translation.md", () => {
   test("matches the gateway's behavior", async () => {
     const outcomes: FeatureOutcome[] = [];
     for (const api of APIS)

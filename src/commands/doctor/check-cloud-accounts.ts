@@ -24,7 +24,7 @@ export async function checkCloudAccount(
       status: "warn",
       check,
       message: `${name} has settings but no credentials`,
-      hint: "See docs/providers.md for the settings it needs.",
+      hint: "See docs/site/providers.md for the settings it needs.",
     };
   if (provider.cloudAuth !== "google" || authorize === undefined)
     return {

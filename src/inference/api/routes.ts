@@ -94,7 +94,7 @@ const RESPONSE_HEADERS = {
   "x-postern-max-tokens":
     "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
   "x-postern-dropped":
-    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See docs/translation.md.",
+    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See docs/site/translation.md.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
   "x-postern-provider": "The provider that replied.",
   "x-postern-model":

@@ -1,5 +1,5 @@
 // What a client's disconnect means for the provider: whether the gateway closes its connection too, or reads on for the
-// provider's usage without the client. docs/providers.md has the facts per provider.
+// provider's usage without the client. docs/site/providers.md has the facts per provider.
 
 import type { AbortSignalLike } from "../../base/abort.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";

@@ -1,4 +1,4 @@
-// Directives change a single reply. This table drives the parser, the types and the table in docs/simulator.md.
+// Directives change a single reply. This table drives the parser, the types and the table in docs/site/simulator.md.
 
 import { MINUTE_MS } from "../../base/time.ts";
 

@@ -300,8 +300,8 @@ describe("the directive table", () => {
     }
   });
 
-  test("is documented in docs/simulator.md", () => {
-    const page = readFileSync(new URL("../../../docs/simulator.md", import.meta.url), "utf8");
+  test("is documented in docs/site/simulator.md", () => {
+    const page = readFileSync(new URL("../../../docs/site/simulator.md", import.meta.url), "utf8");
     const [, section = ""] = /\n## Directives\n(.*?)\n## /s.exec(page) ?? [];
     const listed = section
       .split("\n")

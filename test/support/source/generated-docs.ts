@@ -41,10 +41,10 @@ export async function defaultRoutes(): Promise<readonly Route[]> {
 const PARTS: Readonly<
   Record<string, readonly [name: string, part: (routes: readonly Route[]) => string]>
 > = {
-  "docs/settings.md": ["settings", () => settingsTable()],
-  "docs/endpoints.md": ["endpoints", endpointTable],
-  "docs/commands.md": ["commands", () => commandTable()],
-  "docs/keys.md": ["access", () => accessTables()],
+  "docs/site/settings.md": ["settings", () => settingsTable()],
+  "docs/site/endpoints.md": ["endpoints", endpointTable],
+  "docs/site/commands.md": ["commands", () => commandTable()],
+  "docs/site/keys.md": ["access", () => accessTables()],
   "docs/architecture.md": ["layers", () => layerDiagram()],
 };
 

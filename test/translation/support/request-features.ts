@@ -1,4 +1,4 @@
-// Request features in the form of each of the three APIs: the rows of docs/translation.md.
+// Request features in the form of each of the three APIs: the rows of docs/site/translation.md.
 
 import type { Api, Json } from "./harness.ts";
 

@@ -1,4 +1,4 @@
-// Renders docs/translation.md from observed outcomes and from the wires' own tables.
+// Renders docs/site/translation.md from observed outcomes and from the wires' own tables.
 
 import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/canonical/reply.ts";
 import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
