@@ -1,12 +1,19 @@
 // What a member may do to keys. The owner and admins may do everything. A developer creates keys for model calls, within an
-// allowance; until the owner gives one to a person who joined through a key, their keys share the limit of that key. A
-// developer changes only keys that they created, and raises nothing.
+// allowance. Until the owner gives one, a person who joined through a key with a limit creates keys from that limit, and all
+// others create none. A developer changes only keys that they created, and raises nothing.
 
 import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
 import { grantedScopes, MODEL_CALL_SCOPES, type Scope } from "../http/scopes.ts";
 import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
-import { getKey, type Key, type Keys, type KeySettings, listKeysBy } from "../keys/keys.ts";
+import {
+  getKey,
+  type Key,
+  type Keys,
+  type KeySettings,
+  listKeysBy,
+  lockKey,
+} from "../keys/keys.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { type Allowance, getMember, hasPermission, type Member } from "./members.ts";
@@ -41,10 +48,7 @@ export async function createKeyForMember(
     await assertWithinAllowance(tx, accountId, { member, settings, now }, member.allowance);
     return await create(developerKey);
   }
-  const keyId = await findInvitingKey(tx, member.via);
-  if (keyId === undefined) return await create(developerKey);
-  if (!(await isLiveKey(tx, keyId, now)))
-    throw allowanceFault("The key that invited you was revoked or has expired.");
+  const keyId = await lockInvitingKey(tx, { accountId, via: member.via, now });
   const creation = { settings: developerKey, createdBy: personId, now };
   return await createKeyForCaller(tx, keys, { accountId, keyId }, creation).catch(
     (error: unknown) => {
@@ -142,9 +146,24 @@ function countedAmount(key: Key, held: Nano, now: number): Nano {
   return isLive ? maxNano(key.limit ?? used, used) : used;
 }
 
-async function findInvitingKey(reader: Reader, via: string): Promise<string | undefined> {
-  const row = await reader.get("select key_id from claim_attempt where id = ?", [via]);
-  return typeof row?.["key_id"] === "string" ? row["key_id"] : undefined;
+/** The live key with a limit through which the member joined. Anything else leaves a developer nothing to create keys from. */
+async function lockInvitingKey(
+  tx: Tx,
+  {
+    accountId,
+    via,
+    now,
+  }: { readonly accountId: string; readonly via: string; readonly now: number },
+): Promise<string> {
+  const row = await tx.get("select key_id from claim_attempt where id = ?", [via]);
+  const keyId = row?.["key_id"];
+  if (typeof keyId !== "string")
+    throw allowanceFault("You have no allowance, so you cannot create keys yet.");
+  const { limit } = await lockKey(tx, accountId, keyId, now);
+  if (!(await isLiveKey(tx, keyId, now)))
+    throw allowanceFault("The key that invited you was revoked or has expired.");
+  if (limit === null) throw allowanceFault("The key that invited you has no limit to share.");
+  return keyId;
 }
 
 function allowanceFault(message: string): Fault {

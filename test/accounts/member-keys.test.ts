@@ -1,7 +1,7 @@
 // What a developer may do to keys: create them within an allowance, change their own, raise nothing.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { changeMember, claimWorkspace } from "../../src/accounts/members.ts";
+import { changeMember, claimWorkspace, removeMember } from "../../src/accounts/members.ts";
 import type { Tx } from "../../src/store/db.ts";
 import { createUser, makeDeveloper, type TestUser, visitPage } from "../billing/console-user.ts";
 import { call, chat, type Json, textAt, listAt } from "../spec/api-client.ts";
@@ -101,6 +101,26 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
 
     await call(gateway, `DELETE /v1/keys/${id}`, { key: account.key });
     expect((await submit({ do: "mint", limit_usd: "0.001" })).text).toContain("was revoked");
+    await setAllowance(USD);
+    expect((await submit({ do: "mint", limit_usd: "0.5" })).status).toBe(200);
+  });
+
+  test("a developer without an allowance creates no key, whether the owner or a key without a limit invited them", async () => {
+    const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
+    const id = String(listAt(body, "data")[0]?.["id"]);
+    await claim();
+    await makeDeveloper(gateway, account.id, developer);
+    const invited = await submit({ do: "mint", limit_usd: "0.001" });
+    expect(invited.status).toBe(403);
+    expect(invited.text).toContain("Ask the owner for an allowance, on the Members page.");
+    await write((tx) => removeMember(tx, account.id, developer.personId));
+    await joinThrough(id);
+    const joined = await submit({ do: "mint", limit_usd: "0.001" });
+    expect(joined.status).toBe(403);
+    expect(joined.text).toContain("has no limit to share");
+    expect(await keysOf()).toHaveLength(1);
+    const page = await visitPage(gateway, `/console/${account.id}/members`, owner);
+    expect(page.text).toContain("No allowance");
     await setAllowance(USD);
     expect((await submit({ do: "mint", limit_usd: "0.5" })).status).toBe(200);
   });

@@ -32,7 +32,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
 /** The permission of each form, with form fields that change nothing. */
 const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, Form])[]>> = {
   changeWorkspaceKeys: [
-    ["keys.create", { do: "mint" }],
+    ["keys.create", { do: "mint", limit_usd: "1" }],
     ["keys.change", { do: "limit", key: "key_none" }],
     ["keys.change", { do: "expiry", key: "key_none" }],
     ["keys.revoke", { do: "revoke", key: "key_none" }],
@@ -126,7 +126,7 @@ describeEachStore((store) => {
     test("allows each role the forms that its permissions list", async () => {
       const { gateway, account, owner, developer } = fixture;
       for (const [permission, page, form] of [
-        ["keys.create", "/keys", { do: "mint", name: "from the console" }],
+        ["keys.create", "/keys", { do: "mint", name: "from the console", limit_usd: "1" }],
         ["members.invite", "/members", { do: "invite", email: "guest@example.com" }],
         ["members.remove", "/members", { do: "remove", person: "usr_none" }],
         ["workspace.transfer", "/members", { do: "hand_over", person: "usr_none" }],

@@ -6,8 +6,11 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
+import { changeMember } from "../../src/accounts/members.ts";
 import type { StoreKind } from "../support/stores/stores.ts";
 import { createUser, makeDeveloper, makeOwner, type TestUser } from "../billing/console-user.ts";
+
+const DEVELOPER_ALLOWANCE = 100_000_000_000n;
 
 export interface ConsoleFixture {
   readonly gateway: Gateway;
@@ -27,6 +30,10 @@ export async function createConsoleFixture(store: StoreKind): Promise<ConsoleFix
   const otherOwner = await createUser(gateway, "oscar");
   await makeOwner(gateway, account.id, owner);
   await makeDeveloper(gateway, account.id, developer);
+  const allowance = { limit: DEVELOPER_ALLOWANCE, window: null };
+  await gateway.server.db.write((tx) =>
+    changeMember(tx, account.id, developer.personId, { role: "developer", allowance }),
+  );
   await makeOwner(gateway, otherAccount.id, otherOwner);
   return { gateway, account, owner, developer, otherAccount, otherOwner };
 }

@@ -146,8 +146,8 @@ function allowanceText({ allowance, via }: Member): string {
   if (allowance !== undefined)
     return `Allowance for keys: ${formatUsd(allowance.limit)}${allowance.window === null ? "" : ` per ${allowance.window}`}`;
   return via.startsWith("claim_")
-    ? "No allowance: keys share the limit of the key that invited this person."
-    : "No allowance: keys can have any limit.";
+    ? "No allowance: creates keys only from the limit of the key that invited this person, if it has one."
+    : "No allowance: cannot create keys.";
 }
 
 function ChangeMemberForm({ member, page }: MemberCardProps): Child {
