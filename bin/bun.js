@@ -27,9 +27,18 @@ export function findBun() {
     ...names.map((name) => path.join("@oven", name, "bin", executable)),
     path.join("bun", "bin", "bun.exe"),
   ];
-  return candidates
-    .map((candidate) => path.join(root, "node_modules", candidate))
+  return moduleFolders()
+    .flatMap((folder) => candidates.map((candidate) => path.join(folder, candidate)))
     .find((file) => existsSync(file) && statSync(file).size >= EXECUTABLE_MIN_BYTES);
+}
+
+// npm puts dependencies beside the package (`node_modules/postern` and `node_modules/bun`) or below it.
+function moduleFolders() {
+  const folders = [];
+  for (let folder = root; ; folder = path.dirname(folder)) {
+    if (path.basename(folder) !== "node_modules") folders.push(path.join(folder, "node_modules"));
+    if (folder === path.dirname(folder)) return folders;
+  }
 }
 
 /** Replaces this process with Bun, or runs Bun as a child with the same input, output, signals and exit code. */
@@ -37,8 +46,8 @@ export function runBun(args, defaults = {}) {
   const bun = findBun();
   if (bun === undefined) {
     process.stderr.write(
-      `Bun for ${process.platform} ${process.arch} is not installed in ${path.join(root, "node_modules")}.\n` +
-        `Run \`npm ci\` in ${root}. If it already ran, check that it did not omit optional dependencies.\n`,
+      `Bun for ${process.platform} ${process.arch} is not installed in ${path.join(root, "node_modules")} or a folder above.\n` +
+        `Run \`npm ci\` in ${root}, or install the package again. If it is installed, check that npm did not omit optional dependencies.\n`,
     );
     process.exit(1);
   }

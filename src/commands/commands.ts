@@ -14,6 +14,7 @@ import {
   type CliEnv,
 } from "./command.ts";
 import { doctor } from "./doctor/doctor.ts";
+import { healthcheck } from "./healthcheck.ts";
 import { commandHelp, helpIndex } from "./help.ts";
 import { migrateStore } from "./migrate.ts";
 import { serve } from "./serve.ts";
@@ -25,6 +26,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   simulate,
   migrate: migrateStore,
   doctor,
+  healthcheck,
   ...adminCommands,
   ...adminAccountCommands,
   ...adminBillingCommands,

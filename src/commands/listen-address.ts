@@ -5,10 +5,6 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-export function isLoopback(host: string): boolean {
-  return /^(localhost$|127\.|\[?::1\]?$)/i.test(host);
-}
-
 /** Names the address and its setting, which the runtime's message does not. */
 export function listenError(
   { host, port }: ListenAddress,

@@ -5,7 +5,7 @@ import type { Config } from "../config/config.ts";
 import type { Server } from "../server/server.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
-import { listenError, isLoopback } from "./listen-address.ts";
+import { listenError } from "./listen-address.ts";
 import { type Command, EXIT_FAILURE, type CliEnv } from "./command.ts";
 import { withConfig } from "./with-store.ts";
 
@@ -70,13 +70,6 @@ async function serveWith(
     store: server.db.kind,
     version,
   });
-  if (config.development && !isLoopback(config.host))
-    log.warn(
-      "development mode is reachable from the network; set POSTERN_BASE_URL to the public URL",
-      {
-        host: config.host,
-      },
-    );
   if (isPretty) cli.print(startupBanner(config, server, devIdentity));
   const code = await exit.promise;
   await listener.stop(true);

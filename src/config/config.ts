@@ -103,7 +103,8 @@ export const SETTINGS: Readonly<
   POSTERN_PORT: { defaultValue: "8787", description: "The port to listen on." },
   POSTERN_HOST: {
     defaultValue: "127.0.0.1",
-    description: "The address to listen on; `0.0.0.0` for all interfaces.",
+    description:
+      "The address to listen on; `0.0.0.0` for all interfaces. In development mode only a loopback address.",
   },
   POSTERN_BASE_URL: {
     defaultValue: "http://127.0.0.1:<port>",
@@ -296,6 +297,10 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
       `POSTERN_SECRET must be set if POSTERN_BASE_URL is not a loopback address; generate one with: openssl rand -base64 33`,
     );
   }
+  if (config.development && !isLoopbackHost(config.host))
+    errors.push(
+      `POSTERN_HOST must be 127.0.0.1 in development mode, where anybody can sign in as anybody and limits are off; set POSTERN_BASE_URL to the public https:// URL to listen on ${config.host}`,
+    );
   if ((config.identity === undefined) !== (parsed.data.OIDC_ISSUER === undefined))
     errors.push("OIDC_ISSUER and OIDC_CLIENT_ID must be set together");
   errors.push(...operatorConfigErrors(config.operators, config));

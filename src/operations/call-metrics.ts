@@ -1,4 +1,4 @@
-// Metrics of model calls by provider: outcomes, tokens and charges.
+// Metrics of model calls by provider and model: outcomes, tokens and charges.
 
 import { usdText } from "../base/money.ts";
 import type { Outcome, UsageRecord } from "../usage/usage.ts";
@@ -9,7 +9,13 @@ export interface CallMetrics {
   readonly families: () => readonly string[];
 }
 
+/** More models than this share the label value `other`, so that the metrics stay small. */
+const MODELS_MAX = 500;
+const OTHER_MODEL = "other";
+
 interface CallTotals {
+  readonly provider: string;
+  readonly model: string;
   readonly byOutcome: Map<Outcome, number>;
   inputTokens: number;
   outputTokens: number;
@@ -17,15 +23,26 @@ interface CallTotals {
 }
 
 export function createCallMetrics(): CallMetrics {
-  const providers = new Map<string, CallTotals>();
+  const byModel = new Map<string, CallTotals>();
+  const totalsOf = (provider: string, model: string): CallTotals => {
+    const key = `${provider} ${model}`;
+    const known = byModel.get(key);
+    if (known !== undefined) return known;
+    if (byModel.size >= MODELS_MAX && model !== OTHER_MODEL) return totalsOf(provider, OTHER_MODEL);
+    const totals = emptyTotals(provider, model);
+    byModel.set(key, totals);
+    return totals;
+  };
   const samples = (toSamples: (totals: CallTotals) => readonly Sample[]): readonly Sample[] =>
-    [...providers].flatMap(([provider, totals]) =>
-      toSamples(totals).map(({ labels, value }) => ({ labels: { provider, ...labels }, value })),
+    [...byModel.values()].flatMap((totals) =>
+      toSamples(totals).map(({ labels, value }) => ({
+        labels: { provider: totals.provider, model: totals.model, ...labels },
+        value,
+      })),
     );
   return {
-    recordCall: ({ provider, outcome, inputTokens, outputTokens, cost }) => {
-      let totals = providers.get(provider);
-      if (totals === undefined) providers.set(provider, (totals = emptyTotals()));
+    recordCall: ({ provider, model, outcome, inputTokens, outputTokens, cost }) => {
+      const totals = totalsOf(provider, model);
       totals.byOutcome.set(outcome, (totals.byOutcome.get(outcome) ?? 0) + 1);
       totals.inputTokens += inputTokens;
       totals.outputTokens += outputTokens;
@@ -59,6 +76,6 @@ export function createCallMetrics(): CallMetrics {
   };
 }
 
-function emptyTotals(): CallTotals {
-  return { byOutcome: new Map(), inputTokens: 0, outputTokens: 0, charged: 0n };
+function emptyTotals(provider: string, model: string): CallTotals {
+  return { provider, model, byOutcome: new Map(), inputTokens: 0, outputTokens: 0, charged: 0n };
 }

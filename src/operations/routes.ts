@@ -6,11 +6,15 @@ import { type Secret, timingSafeEqualText } from "../base/secret.ts";
 import { publicRoute, type Route } from "../http/route.ts";
 import { type Metrics, METRICS_CONTENT_TYPE } from "./metrics.ts";
 
+const Liveness = z
+  .object({ status: z.literal("ok"), version: z.string() })
+  .meta({ id: "Liveness" });
 const Health = z
   .object({ status: z.enum(["ok", "draining", "store unavailable"]) })
   .meta({ id: "Health" });
 
 export interface OperationsDeps {
+  readonly version: string;
   readonly metrics: Metrics;
   /** Whether the store accepts writes. */
   readonly isWritable: () => Promise<boolean>;
@@ -20,6 +24,7 @@ export interface OperationsDeps {
 }
 
 export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
+  const { version } = deps;
   return [
     publicRoute({
       method: "GET",
@@ -29,12 +34,16 @@ export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
       summary: "Check liveness",
       dialect: "openai",
       responses: {
-        200: { description: "The process is alive.", schema: Health, example: { status: "ok" } },
+        200: {
+          description: "The process is alive and runs this version.",
+          schema: Liveness,
+          example: { status: "ok", version: "1.0.0" },
+        },
       },
       faults: [],
       run: () => ({
         status: 200,
-        body: { status: "ok" },
+        body: { status: "ok", version },
         headers: { "cache-control": "no-store" },
       }),
     }),

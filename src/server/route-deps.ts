@@ -73,6 +73,7 @@ export function createRouteDeps(
     },
     operator: { operatorContext },
     operations: {
+      version,
       metrics,
       isWritable: createReadinessCheck(() => heartbeat(db, config.processName, epoch, now())),
       isDraining,

@@ -332,9 +332,13 @@ describe("postern doctor", () => {
     expect(stdout).toContain("fail  providers   no provider key is set: no model can be called");
   });
 
-  test("warns about a development gateway that listens on all interfaces", async () => {
-    const { stdout } = await runPostern(["doctor"], { ...settings, POSTERN_HOST: "0.0.0.0" });
-    expect(stdout).toContain("warn  address     listens on 0.0.0.0 in development mode");
+  test("rejects a development gateway that listens on all interfaces", async () => {
+    const { code, stdout } = await runPostern(["doctor"], {
+      ...settings,
+      POSTERN_HOST: "0.0.0.0",
+    });
+    expect(code).toBe(1);
+    expect(stdout).toContain("fail  settings    POSTERN_HOST must be 127.0.0.1");
   });
 
   test("reports errors in the models file", async () => {

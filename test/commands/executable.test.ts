@@ -2,10 +2,13 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { z } from "zod";
 import packageJson from "../../package.json" with { type: "json" };
+import { skipUnless } from "../support/skip.ts";
 
 const ROOT = path.resolve(import.meta.dir, "../..");
 const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-executable-"));
@@ -14,12 +17,7 @@ const empty = path.join(tempFolder, "empty");
 
 beforeAll(() => {
   mkdirSync(empty);
-  const [, , , ...args] = packageJson.scripts.build.split(" ");
-  const built = spawnSync(process.execPath, ["build", ...args.slice(0, -1), executable], {
-    cwd: ROOT,
-    encoding: "utf8",
-  });
-  if (built.status !== 0) throw new Error(built.stderr);
+  build("--out", tempFolder);
 });
 afterAll(() => rmSync(tempFolder, { recursive: true, force: true }));
 
@@ -63,6 +61,48 @@ describe("the executable", () => {
     expect(await ended).toBe(0);
   });
 });
+
+const skipRelease = skipUnless(
+  process.env["POSTERN_TEST_RELEASE"] !== undefined,
+  "set POSTERN_TEST_RELEASE=1 to build the executables of all platforms, which downloads Bun for each",
+);
+
+describe("npm run build -- --all", () => {
+  test.skipIf(skipRelease)(
+    "builds an executable per platform with checksums and an SBOM",
+    () => {
+      const folder = path.join(tempFolder, "release");
+      build("--all", "--out", folder);
+      const lines = readFileSync(path.join(folder, "SHA256SUMS"), "utf8").trim().split("\n");
+      expect(lines.map((line) => line.split("  ")[1])).toEqual([
+        "postern-linux-x64",
+        "postern-linux-arm64",
+        "postern-darwin-arm64",
+        "postern-darwin-x64",
+        "postern-windows-x64.exe",
+        "sbom.cdx.json",
+      ]);
+      for (const line of lines) {
+        const [digest = "", name = ""] = line.split("  ");
+        const content = readFileSync(path.join(folder, name));
+        expect([name, createHash("sha256").update(content).digest("hex")]).toEqual([name, digest]);
+      }
+      const sbom = z
+        .object({ components: z.array(z.object({ name: z.string() })) })
+        .parse(JSON.parse(readFileSync(path.join(folder, "sbom.cdx.json"), "utf8")));
+      const names = sbom.components.map(({ name }) => name);
+      for (const name of Object.keys(packageJson.dependencies)) expect(names).toContain(name);
+      expect(names).not.toContain("typescript");
+    },
+    120_000,
+  );
+});
+
+function build(...args: readonly string[]): void {
+  const script = path.join(ROOT, "bin", "build.js");
+  const { status, stderr } = spawnSync("node", [script, ...args], { encoding: "utf8" });
+  if (status !== 0) throw new Error(stderr);
+}
 
 function listeningUrl(child: ChildProcess): Promise<string> {
   let output = "";

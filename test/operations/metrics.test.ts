@@ -67,7 +67,7 @@ describe("the metrics", () => {
     ]);
   });
 
-  test("sum model calls by provider, exact to the nano-dollar", () => {
+  test("sum model calls by provider and model, exact to the nano-dollar", () => {
     const metrics = newMetrics();
     metrics.recordCall({ ...RECORD, cost: 5_000_000_001n });
     metrics.recordCall({ ...RECORD, cost: 2n });
@@ -80,17 +80,28 @@ describe("the metrics", () => {
     });
     metrics.recordCall({ ...RECORD, provider: "groq", cost: 0n });
     expect(linesOf(metrics, "postern_call")).toEqual([
-      'postern_calls_total{provider="openai",outcome="completed"} 2',
-      'postern_calls_total{provider="openai",outcome="upstream_error"} 1',
-      'postern_calls_total{provider="groq",outcome="completed"} 1',
-      'postern_call_tokens_total{provider="openai",kind="input"} 20',
-      'postern_call_tokens_total{provider="openai",kind="output"} 10',
-      'postern_call_tokens_total{provider="groq",kind="input"} 10',
-      'postern_call_tokens_total{provider="groq",kind="output"} 5',
-      'postern_call_charges_usd_total{provider="openai"} 5.000000003',
-      'postern_call_charges_usd_total{provider="groq"} 0',
+      'postern_calls_total{provider="openai",model="sim/steady",outcome="completed"} 2',
+      'postern_calls_total{provider="openai",model="sim/steady",outcome="upstream_error"} 1',
+      'postern_calls_total{provider="groq",model="sim/steady",outcome="completed"} 1',
+      'postern_call_tokens_total{provider="openai",model="sim/steady",kind="input"} 20',
+      'postern_call_tokens_total{provider="openai",model="sim/steady",kind="output"} 10',
+      'postern_call_tokens_total{provider="groq",model="sim/steady",kind="input"} 10',
+      'postern_call_tokens_total{provider="groq",model="sim/steady",kind="output"} 5',
+      'postern_call_charges_usd_total{provider="openai",model="sim/steady"} 5.000000003',
+      'postern_call_charges_usd_total{provider="groq",model="sim/steady"} 0',
     ]);
     expect(linesOf(metrics, "postern_open_circuits")).toEqual(["postern_open_circuits 2"]);
+  });
+
+  test("count models beyond the first 500 as one", () => {
+    const metrics = newMetrics();
+    for (let index = 0; index < 502; index += 1)
+      metrics.recordCall({ ...RECORD, model: `model-${index}` });
+    const lines = linesOf(metrics, "postern_calls_total");
+    expect(lines).toHaveLength(501);
+    expect(lines.at(-1)).toBe(
+      'postern_calls_total{provider="openai",model="other",outcome="completed"} 2',
+    );
   });
 
   test("have cumulative latency buckets", () => {

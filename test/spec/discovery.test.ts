@@ -6,6 +6,7 @@ import {
   registerAccount,
   startGateway,
 } from "../support/gateway.ts";
+import packageJson from "../../package.json" with { type: "json" };
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { type ApiResponse, valueAt, call, chat, type Json, type ApiRequest } from "./api-client.ts";
 import { type ApiDescription, readApiDescription } from "./openapi-conformance.ts";
@@ -432,10 +433,9 @@ describe("operations endpoints", () => {
     ];
     expectStatus("isAlive", 200, alive);
     expectStatus("isReady", 200, ready);
-    for (const { body, headers } of [alive, ready]) {
-      expect(body).toEqual({ status: "ok" });
-      expect(headers.get("cache-control")).toBe("no-store");
-    }
+    expect(alive.body).toEqual({ status: "ok", version: packageJson.version });
+    expect(ready.body).toEqual({ status: "ok" });
+    for (const { headers } of [alive, ready]) expect(headers.get("cache-control")).toBe("no-store");
   });
 
   test("/metrics is Prometheus text without paths, keys and accounts in labels", async () => {

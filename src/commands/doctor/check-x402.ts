@@ -4,7 +4,7 @@ import { z } from "zod";
 import { readBoundedText } from "../../base/streams/bounded-body.ts";
 import type { Config } from "../../config/config.ts";
 import type { X402Config } from "../../config/x402.ts";
-import { isLoopback } from "../listen-address.ts";
+import { isLoopbackHost } from "../../base/loopback.ts";
 import type { Finding } from "./finding.ts";
 
 const CHECK = "x402";
@@ -95,7 +95,7 @@ function checkPaymentSettings(
       message: `${network} is a test network: worthless tokens would buy real credits`,
       hint: "Set X402_NETWORK to eip155:8453, or unset X402_PAY_TO.",
     });
-  if (facilitatorUrl.startsWith("http://") && !isLoopback(new URL(facilitatorUrl).hostname))
+  if (facilitatorUrl.startsWith("http://") && !isLoopbackHost(new URL(facilitatorUrl).hostname))
     findings.push({
       status: "warn",
       check: CHECK,

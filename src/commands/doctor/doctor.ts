@@ -2,7 +2,6 @@
 
 import type { Finding } from "./finding.ts";
 import type { Config } from "../../config/config.ts";
-import { isLoopback } from "../listen-address.ts";
 import { type Command, EXIT_FAILURE, type CliEnv } from "../command.ts";
 import { checkSignIn } from "./check-sign-in.ts";
 import { checkModels } from "./check-models.ts";
@@ -64,20 +63,8 @@ function checkSettings(config: Config): readonly Finding[] {
     : "production";
   return [
     { status: "ok", check: "settings", message: mode },
-    ...(config.development ? checkDevelopmentListenAddress(config) : checkPublicAddress(config)),
+    ...(config.development ? [] : checkPublicAddress(config)),
     checkSecret(config),
-  ];
-}
-
-function checkDevelopmentListenAddress({ host }: Config): readonly Finding[] {
-  if (isLoopback(host)) return [];
-  return [
-    {
-      status: "warn",
-      check: "address",
-      message: `listens on ${host} in development mode, where limits are off`,
-      hint: "Set POSTERN_BASE_URL to the public URL, or POSTERN_HOST to 127.0.0.1.",
-    },
   ];
 }
 
