@@ -3,7 +3,9 @@
 import { getAccount } from "../accounts/accounts.ts";
 import {
   type Permission,
+  listMemberships,
   lockWorkspace,
+  type Membership,
   requirePermission,
   type Role,
 } from "../accounts/members.ts";
@@ -23,6 +25,8 @@ export interface WorkspaceContext {
   readonly accountId: string;
   readonly role: Role;
   readonly createdAt: number;
+  /** All workspaces of the person, for the switcher. */
+  readonly memberships: readonly Membership[];
 }
 
 export interface ConsoleReadDeps {
@@ -38,8 +42,11 @@ export async function requireAccess(
   permission: Permission,
 ): Promise<WorkspaceContext> {
   const role = await requirePermission(deps.db, accountId, personId, permission);
-  const { createdAt } = await getAccount(deps.db, accountId);
-  return { accountId, role, createdAt };
+  const [{ createdAt }, memberships] = await Promise.all([
+    getAccount(deps.db, accountId),
+    listMemberships(deps.db, personId),
+  ]);
+  return { accountId, role, createdAt, memberships };
 }
 
 /** Checks the role again under a lock, so that it cannot change before the transaction ends. */

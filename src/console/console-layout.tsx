@@ -1,69 +1,125 @@
 /** @jsxImportSource hono/jsx */
-// The layout of the console pages: navigation, the current workspace and the signed-in person.
+// The layout of the console pages: navigation, the workspace switcher and the signed-in person.
 
 import type { Child } from "hono/jsx";
 import { type Permission, hasPermission } from "../accounts/members.ts";
+import type { Crumb, NavGroup } from "../http/pages/app-frame.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { WorkspaceContext } from "./authorize.ts";
 
-const CONSOLE_PAGES = [
-  ["", "Overview"],
-  ["/keys", "Keys"],
-  ["/provider-keys", "Provider keys"],
-  ["/usage", "Usage"],
-  ["/budgets", "Budgets"],
-  ["/billing", "Billing"],
-  ["/members", "Members"],
-  ["/webhooks", "Webhooks"],
-  ["/audit", "Audit log"],
-] as const;
+interface ConsolePage {
+  readonly path: string;
+  readonly label: string;
+  /** `workspace.read` if absent. */
+  readonly permission?: Permission;
+}
 
-/** Permissions of pages that not every role may see. */
-const REQUIRED_PERMISSIONS: Readonly<Record<string, Permission>> = {
-  "/provider-keys": "provider_keys.read",
-  "/webhooks": "webhooks.read",
-  "/audit": "audit.read",
-};
+/** The pages in the sidebar, in groups. A new page is one more line here. */
+const PAGE_GROUPS = [
+  {
+    label: undefined,
+    pages: [
+      { path: "", label: "Overview" },
+      { path: "/usage", label: "Usage" },
+    ],
+  },
+  {
+    label: "Workspace",
+    pages: [
+      { path: "/keys", label: "Keys" },
+      { path: "/provider-keys", label: "Provider keys", permission: "provider_keys.read" },
+      { path: "/budgets", label: "Budgets" },
+      { path: "/members", label: "Members" },
+      { path: "/webhooks", label: "Webhooks", permission: "webhooks.read" },
+      { path: "/audit", label: "Audit log", permission: "audit.read" },
+    ],
+  },
+  { label: "Billing", pages: [{ path: "/billing", label: "Billing" }] },
+] as const satisfies readonly {
+  readonly label: string | undefined;
+  readonly pages: readonly ConsolePage[];
+}[];
 
-export function workspacePath(accountId: string, page: (typeof CONSOLE_PAGES)[number][0]): string {
+export type ConsolePath = (typeof PAGE_GROUPS)[number]["pages"][number]["path"];
+
+export function workspacePath(accountId: string, page: ConsolePath): string {
   return `/console/${accountId}${page}`;
 }
 
 export interface ConsolePageOptions {
   readonly title: string;
+  /** The heading if it is not the title. */
+  readonly heading?: Child;
   readonly workspace: WorkspaceContext;
   readonly user: SessionUser;
-  readonly page: (typeof CONSOLE_PAGES)[number][0];
+  /** The page in the sidebar. A detail page names the page above it and gives `crumbs`. */
+  readonly page: ConsolePath;
+  readonly crumbs?: readonly Crumb[];
+  /** Links and buttons beside the heading; one of them is primary. */
+  readonly actions?: Child;
   readonly main: Child;
 }
 
-export function consolePage({
-  title,
-  workspace,
-  user,
-  page,
-  main,
-}: ConsolePageOptions): PageLayout {
+export function consolePage(options: ConsolePageOptions): PageLayout {
+  const { title, heading, workspace, user, page, crumbs, actions, main } = options;
+  const { accountId } = workspace;
   return {
     title: `${title} – Postern`,
     isPrivate: true,
-    path: workspacePath(workspace.accountId, page),
-    nav: CONSOLE_PAGES.filter(([path]) =>
-      hasPermission(workspace.role, REQUIRED_PERMISSIONS[path] ?? "workspace.read"),
-    ).map(([path, label]) => ({ href: workspacePath(workspace.accountId, path), label })),
-    main: (
-      <>
-        <h1>{title}</h1>
-        <p class="note">
-          Workspace <code>{workspace.accountId}</code> · Your role: {workspace.role} ·{" "}
-          <a href="/console">Switch workspace</a>
-        </p>
-        {main}
-      </>
-    ),
-    footer: <SignedInFooter user={user} />,
+    app: {
+      homeHref: workspacePath(accountId, ""),
+      navGroups: navGroups(workspace),
+      path: workspacePath(accountId, page),
+      heading: heading ?? title,
+      crumbs,
+      actions,
+      sidebarHead: <WorkspaceSwitcher workspace={workspace} />,
+      email: user.email,
+      accountLinks: [
+        { href: "/docs", label: "Docs" },
+        { href: "/sessions", label: "Your sessions" },
+      ],
+      signOut: { action: "/signout", csrf: user.csrf },
+    },
+    main,
   };
+}
+
+function navGroups({ accountId, role }: WorkspaceContext): readonly NavGroup[] {
+  return PAGE_GROUPS.map(({ label, pages }) => ({
+    label,
+    links: pages
+      .filter((page: ConsolePage) => hasPermission(role, page.permission ?? "workspace.read"))
+      .map((page) => ({ href: workspacePath(accountId, page.path), label: page.label })),
+  }));
+}
+
+function WorkspaceSwitcher({ workspace }: { readonly workspace: WorkspaceContext }): Child {
+  const { accountId, role, memberships } = workspace;
+  return (
+    <details class="switcher">
+      <summary>
+        <span>
+          <span class="visually-hidden">Workspace</span>
+          <b title={accountId}>{accountId}</b>
+          <span>Your role: {role}</span>
+        </span>
+      </summary>
+      <ul>
+        {memberships
+          .filter((other) => other.accountId !== accountId)
+          .map((other) => (
+            <li>
+              <a href={workspacePath(other.accountId, "")}>{other.accountId}</a>
+            </li>
+          ))}
+        <li>
+          <a href="/console">All workspaces</a>
+        </li>
+      </ul>
+    </details>
+  );
 }
 
 export function SignedInFooter({ user }: { readonly user: SessionUser }): Child {

@@ -9,6 +9,7 @@ import { pageResponse, redirect } from "../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "./page-defaults.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-routes.ts";
+import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
 import { workspacePath } from "./console-layout.tsx";
 import { workspacesPage } from "./overview/workspaces-page.tsx";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-routes.ts";
@@ -28,6 +29,8 @@ import { readSpending } from "./overview/read-usage.ts";
 export interface ConsoleRouteDeps
   extends BillingPageDeps, KeyPageDeps, MemberPageDeps, ProviderKeyPageDeps {
   readonly webhooks: Webhooks;
+  /** Shows the page of all components. */
+  readonly isDevelopment: boolean;
 }
 
 export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
@@ -43,7 +46,19 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...billingPageRoutes(deps),
     ...webhookPageRoutes(deps),
     auditRoute(deps),
+    ...(deps.isDevelopment ? [componentsRoute()] : []),
   ];
+}
+
+function componentsRoute(): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: COMPONENTS_PATH,
+    id: "showComponents",
+    summary: "Show all components of the pages",
+    run: ({ caller, now }) => pageResponse(componentsPage(caller, now)),
+  });
 }
 
 function workspacesRoute({ db }: ConsoleRouteDeps): Route {

@@ -9,7 +9,7 @@ import type { SessionRecord } from "./sessions.ts";
 export function signInFailedPage(message: string, returnTo: string): PageLayout {
   const retryUrl = `/signin?${new URLSearchParams({ return_to: returnTo, switch: "1" }).toString()}`;
   return {
-    title: "Not signed in",
+    title: "Not signed in – Postern",
     isPrivate: true,
     main: (
       <>
@@ -27,7 +27,7 @@ export function signInFailedPage(message: string, returnTo: string): PageLayout 
 
 export function signedOutPage(user: SessionUser | undefined): PageLayout {
   return {
-    title: "Signed out",
+    title: "Signed out – Postern",
     isPrivate: true,
     main:
       user === undefined ? (
@@ -58,7 +58,7 @@ export function signedOutPage(user: SessionUser | undefined): PageLayout {
 
 export function sessionsPage(user: SessionUser, sessions: readonly SessionRecord[]): PageLayout {
   return {
-    title: "Your sessions",
+    title: "Your sessions – Postern",
     isPrivate: true,
     main: (
       <>

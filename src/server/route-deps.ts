@@ -70,6 +70,7 @@ export function createRouteDeps(
       onKeyChange,
       onProviderKeyChange,
       onMemberChange: handleMemberChange,
+      isDevelopment: config.development,
     },
     operator: { operatorContext },
     operations: {

@@ -388,7 +388,7 @@ describeEachStore((kind) => {
         ])
           expect(text).toContain(expected);
         expect(text).not.toContain(account.key);
-        expect(text).not.toContain("<script");
+        expect(text).not.toContain("<script>");
       });
     });
 

@@ -1,11 +1,9 @@
 // Static assets. The file name holds a hash of the content, so browsers may cache an asset forever.
 
 import { createHash } from "node:crypto";
-import confirmation from "./confirmation.css" with { type: "text" };
-import forms from "./forms.css" with { type: "text" };
-import tables from "./tables.css" with { type: "text" };
 import apiReference from "./api-reference.css" with { type: "text" };
-import base from "./base.css" with { type: "text" };
+import design from "./design.css" with { type: "text" };
+import { APP_SCRIPT_SOURCE } from "./scripts/app-script.ts";
 
 export interface Asset {
   readonly path: string;
@@ -13,15 +11,27 @@ export interface Asset {
   readonly contentType: string;
 }
 
+/** A script with the hash by which the Content-Security-Policy of a page allows it. */
+export interface ScriptAsset extends Asset {
+  readonly integrity: string;
+}
+
 export const ASSET_CACHE_CONTROL = "public, max-age=31536000, immutable";
 
 /** One stylesheet, so that a page makes one request. */
-const stylesheetText = `${base}\n${forms}\n${tables}\n${confirmation}\n${apiReference}`;
+export const STYLESHEET = asset(`${design}\n${apiReference}`, "css", "text/css; charset=utf-8");
 
-export const STYLESHEET: Asset = {
-  path: `/assets/${createHash("sha256").update(stylesheetText).digest("hex").slice(0, 16)}.css`,
-  body: stylesheetText,
-  contentType: "text/css; charset=utf-8",
-};
+/** The script of the console and operator pages. */
+export const APP_SCRIPT = scriptAsset(APP_SCRIPT_SOURCE);
 
-export const ASSETS: readonly Asset[] = [STYLESHEET];
+export const ASSETS: readonly Asset[] = [STYLESHEET, APP_SCRIPT];
+
+function asset(body: string, extension: string, contentType: string): Asset {
+  const name = createHash("sha256").update(body).digest("hex").slice(0, 16);
+  return { path: `/assets/${name}.${extension}`, body, contentType };
+}
+
+function scriptAsset(source: string): ScriptAsset {
+  const integrity = `sha256-${createHash("sha256").update(source).digest("base64")}`;
+  return { ...asset(source, "js", "text/javascript; charset=utf-8"), integrity };
+}

@@ -1,9 +1,10 @@
 /** @jsxImportSource hono/jsx */
-// Layout of every HTML page: skeleton, site header and footer, and security headers. Pages use no scripts; the CSP forbids
-// them.
+// Layout of every HTML page: skeleton, site header and footer or app frame, and security headers. The CSP allows only the
+// scripts of the page's layout, by their hashes; every page works without them.
 
 import type { Child } from "hono/jsx";
-import { STYLESHEET } from "./assets.ts";
+import { type AppFrame, AppPage } from "./app-frame.tsx";
+import { APP_SCRIPT, type ScriptAsset, STYLESHEET } from "./assets.ts";
 
 export interface NavLink {
   readonly href: string;
@@ -22,27 +23,40 @@ export interface PageLayout {
   readonly footer?: Child;
   /** Keeps the page out of search engines. */
   readonly isPrivate?: boolean;
-  /** Uses the wide layout, for tables with many columns. */
-  readonly isWide?: boolean;
+  /** The frame of the console and operator pages; absent for narrow pages. */
+  readonly app?: AppFrame;
+  /** Scripts besides that of the app frame. */
+  readonly scripts?: readonly ScriptAsset[];
 }
 
 export interface PagePolicy {
   /** Further hosts that forms may redirect to, such as the identity provider. */
   readonly formTargets?: readonly string[];
+  readonly scripts?: readonly ScriptAsset[];
 }
 
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath d='M6 30V14a10 10 0 0 1 20 0v16z' fill='%231f5f55'/%3E%3Ccircle cx='21' cy='19' r='1.8' fill='%23fff'/%3E%3C/svg%3E";
 
 export function pageHeaders(policy: PagePolicy = {}): Readonly<Record<string, string>> {
+  const { scripts = [] } = policy;
+  const scriptRules =
+    scripts.length === 0
+      ? ""
+      : ` script-src ${scripts.map(({ integrity }) => `'${integrity}'`).join(" ")}; connect-src 'self';`;
   const formAction = ["'self'", ...(policy.formTargets ?? [])].join(" ");
   return {
     "content-type": "text/html; charset=utf-8",
-    "content-security-policy": `default-src 'none'; style-src 'self'; img-src 'self' data:; form-action ${formAction}; base-uri 'none'; frame-ancestors 'none'`,
+    "content-security-policy": `default-src 'none'; style-src 'self';${scriptRules} img-src 'self' data:; form-action ${formAction}; base-uri 'none'; frame-ancestors 'none'`,
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
   };
+}
+
+/** The scripts of a page, for the page and for its policy. */
+export function pageScripts({ app, scripts = [] }: PageLayout): readonly ScriptAsset[] {
+  return app === undefined ? scripts : [APP_SCRIPT, ...scripts];
 }
 
 export function renderPage(layout: PageLayout): string {
@@ -51,7 +65,8 @@ export function renderPage(layout: PageLayout): string {
 }
 
 function Page({ layout }: { readonly layout: PageLayout }): Child {
-  const { title, description, nav = [], aside, main, footer, isPrivate, isWide } = layout;
+  const { title, description, app, aside, main, isPrivate } = layout;
+  const kind = app !== undefined ? "app" : aside !== undefined ? "with-sidebar" : "plain";
   return (
     <html lang="en">
       <head>
@@ -63,24 +78,36 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
         {isPrivate === true ? <meta name="robots" content="noindex" /> : null}
         <link rel="icon" href={ICON} />
         <link rel="stylesheet" href={STYLESHEET.path} />
+        {pageScripts(layout).map(({ path, integrity }) => (
+          <script src={path} integrity={integrity} defer></script>
+        ))}
       </head>
-      <body class={aside !== undefined ? "with-sidebar" : isWide === true ? "plain wide" : "plain"}>
+      <body class={kind}>
         <a class="skip" href="#main">
           Skip to content
         </a>
-        <header class="site-header">
-          <a class="site-name" href="/">
-            Postern
-          </a>
-          {nav.length === 0 ? null : <Navigation links={nav} path={layout.path} />}
-        </header>
-        {aside}
-        <main id="main" tabindex={-1}>
-          {main}
-        </main>
-        {footer === undefined ? null : <footer class="site-footer">{footer}</footer>}
+        {app === undefined ? <SitePage layout={layout} /> : <AppPage app={app} main={main} />}
       </body>
     </html>
+  );
+}
+
+function SitePage({ layout }: { readonly layout: PageLayout }): Child {
+  const { nav = [], path, aside, main, footer } = layout;
+  return (
+    <>
+      <header class="site-header">
+        <a class="site-name" href="/">
+          Postern
+        </a>
+        {nav.length === 0 ? null : <Navigation links={nav} path={path} />}
+      </header>
+      {aside}
+      <main id="main" tabindex={-1}>
+        {main}
+      </main>
+      {footer === undefined ? null : <footer class="site-footer">{footer}</footer>}
+    </>
   );
 }
 

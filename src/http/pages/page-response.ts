@@ -2,7 +2,13 @@
 
 import { Fault } from "../../base/fault.ts";
 import { faultText } from "./fault-text.ts";
-import { type PageLayout, pageHeaders, type PagePolicy, renderPage } from "./layout.tsx";
+import {
+  type PageLayout,
+  pageHeaders,
+  type PagePolicy,
+  pageScripts,
+  renderPage,
+} from "./layout.tsx";
 
 export interface PageResponseOptions {
   readonly status?: number;
@@ -15,7 +21,10 @@ export function pageResponse(
   layout: PageLayout,
   { status = 200, policy = {}, cookies = [] }: PageResponseOptions = {},
 ): Response {
-  const headers = new Headers({ ...pageHeaders(policy), "cache-control": "no-store" });
+  const headers = new Headers({
+    ...pageHeaders({ ...policy, scripts: pageScripts(layout) }),
+    "cache-control": "no-store",
+  });
   for (const cookie of cookies) headers.append("set-cookie", cookie);
   return new Response(renderPage(layout), { status, headers });
 }

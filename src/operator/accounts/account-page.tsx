@@ -10,13 +10,10 @@ import type { AccountDetails, AccountTransfer } from "./account-details.ts";
 import { AccountForms } from "./account-forms.tsx";
 import { AccountStateBadge } from "./accounts-page.tsx";
 import { AuditEntryTable } from "../audit/audit-page.tsx";
-import {
-  DefinitionList,
-  operatorPage,
-  accountPath,
-  Table,
-  ErrorMessage,
-} from "../operator-layout.tsx";
+import { operatorPage, accountPath } from "../operator-layout.tsx";
+import { DefinitionList } from "../../http/pages/components/content.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { PaymentTable } from "../payments/payments-page.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 

@@ -7,7 +7,9 @@ import type { Page } from "../../base/pagination.ts";
 import { formatDateTime, formatUsd, formatInteger } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { ACCOUNT_STATES, type AccountSummary, type AccountState } from "./account-list.ts";
-import { FilterSelect, OlderLink, operatorPage, accountPath, Table } from "../operator-layout.tsx";
+import { operatorPage, accountPath } from "../operator-layout.tsx";
+import { FilterSelect } from "../../http/pages/components/form.tsx";
+import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 export interface AccountsPageProps {

@@ -8,14 +8,9 @@ import { formatCents } from "../../billing/invoices/cents.ts";
 import type { Payment } from "../../billing/payments/payment-rows.ts";
 import { formatDateTime } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import {
-  FilterSelect,
-  OlderLink,
-  operatorPage,
-  accountPath,
-  Table,
-  ErrorMessage,
-} from "../operator-layout.tsx";
+import { operatorPage, accountPath } from "../operator-layout.tsx";
+import { FilterSelect, ErrorMessage } from "../../http/pages/components/form.tsx";
+import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import {
   type UnappliedFact,

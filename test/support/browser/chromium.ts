@@ -12,8 +12,8 @@ export type ColorScheme = "light" | "dark";
 
 const SCREEN_SIZES: Readonly<Record<Screen, { readonly width: number; readonly height: number }>> =
   {
-    desktop: { width: 1_280, height: 800 },
-    phone: { width: 360, height: 740 },
+    desktop: { width: 1_440, height: 900 },
+    phone: { width: 390, height: 844 },
   };
 
 export interface BrowserWindow {

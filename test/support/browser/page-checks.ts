@@ -1,6 +1,7 @@
 // Checks that every page must pass, in all display modes.
 
 import { expect, test } from "bun:test";
+import axe from "axe-core";
 import type { DisplayMode, BrowserWindow } from "./chromium.ts";
 
 export const DISPLAY_MODES: readonly DisplayMode[] = [
@@ -9,6 +10,8 @@ export const DISPLAY_MODES: readonly DisplayMode[] = [
   { screen: "phone", scheme: "light" },
   { screen: "phone", scheme: "dark" },
 ];
+
+const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
 /** Tests the page that a `beforeAll` of the same `describe` opens. */
 export function testPageBasics(openedWindow: () => BrowserWindow): void {
@@ -22,6 +25,18 @@ export function testPageBasics(openedWindow: () => BrowserWindow): void {
     expect(await page.title()).toContain("Postern");
     expect(await page.locator("html").getAttribute("lang")).toBe("en");
     expect(await page.locator("main").count()).toBe(1);
+  });
+
+  test("has no accessibility findings (axe, WCAG 2.2 AA)", async () => {
+    const { page } = openedWindow();
+    // The CSP of the page blocks script elements, but not what the driver evaluates.
+    await page.evaluate(axe.source);
+    const findings = await page.evaluate(async (tags) => {
+      const { axe: engine } = window as unknown as { readonly axe: typeof axe };
+      const { violations } = await engine.run(document, { runOnly: [...tags] });
+      return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+    }, AXE_TAGS);
+    expect(findings).toEqual([]);
   });
 
   test("skips no heading level", async () => {

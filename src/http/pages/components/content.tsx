@@ -1,0 +1,228 @@
+/** @jsxImportSource hono/jsx */
+// Components of the app pages besides tables, forms and charts.
+
+import type { Child } from "hono/jsx";
+import { formatDateTime } from "../../../base/format.ts";
+
+/** The meaning of a color. */
+export type Tone = "good" | "warn" | "danger";
+
+/** A section in a box. */
+export function Card({
+  id,
+  title,
+  aside,
+  children,
+}: {
+  readonly id: string;
+  readonly title: Child;
+  /** Beside the title, such as a link or a legend. */
+  readonly aside?: Child;
+  readonly children?: Child;
+}): Child {
+  return (
+    <section class="card" aria-labelledby={id}>
+      <div class="card-head">
+        <h2 id={id}>{title}</h2>
+        {aside}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+export function Tag({ tone, children }: { readonly tone?: Tone; readonly children: Child }): Child {
+  return <span class={tone === undefined ? "tag" : `tag ${tone}`}>{children}</span>;
+}
+
+/** A message about the state of something, with a link to what resolves it. */
+export function Notice({
+  tone,
+  link,
+  children,
+}: {
+  readonly tone?: "warn" | "danger" | undefined;
+  readonly link?: { readonly href: string; readonly label: string };
+  readonly children: Child;
+}): Child {
+  return (
+    <div class={`notice row ${tone ?? ""}`.trim()} role="status">
+      <span>{children}</span>
+      {link === undefined ? null : <a href={link.href}>{link.label}</a>}
+    </div>
+  );
+}
+
+export interface Figure {
+  readonly label: string;
+  readonly value: Child;
+  readonly remark?: Child;
+}
+
+/** A row of large figures. */
+export function Figures({ figures }: { readonly figures: readonly Figure[] }): Child {
+  return (
+    <dl class="figures">
+      {figures.map(({ label, value, remark }) => (
+        <div>
+          <dt>{label}</dt>
+          <dd class="value">{value}</dd>
+          {remark === undefined ? null : <dd class="remark">{remark}</dd>}
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** A box of names and values. */
+export function DefinitionList({
+  items,
+}: {
+  readonly items: readonly (readonly [name: string, value: Child])[];
+}): Child {
+  return (
+    <dl class="stats">
+      {items.map(([name, value]) => (
+        <div>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** Names and values, one pair a line. */
+export function Details({
+  items,
+}: {
+  readonly items: readonly (readonly [name: string, value: Child])[];
+}): Child {
+  return (
+    <dl class="details">
+      {items.map(([name, value]) => (
+        <>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
+/** What a list shows before it has entries. */
+export function EmptyState({
+  title,
+  children,
+}: {
+  readonly title: string;
+  readonly children?: Child;
+}): Child {
+  return (
+    <div class="empty">
+      <p>
+        <b>{title}</b>
+      </p>
+      {children}
+    </div>
+  );
+}
+
+/** Code with a copy button, which the app script adds. */
+export function CodeBlock({ code }: { readonly code: string }): Child {
+  return (
+    <div class="code-block" data-copy="">
+      <pre tabindex={0}>
+        <code>{code}</code>
+      </pre>
+    </div>
+  );
+}
+
+/** An id or another short text with a copy button. */
+export function CopyText({ text }: { readonly text: string }): Child {
+  return (
+    <span data-copy={text}>
+      <code>{text}</code>{" "}
+    </span>
+  );
+}
+
+export interface CodeTab {
+  readonly label: string;
+  readonly code: string;
+}
+
+/** Variants of a code example. Works without a script: the tabs are radio buttons. */
+export function CodeTabs({
+  id,
+  label,
+  tabs,
+}: {
+  readonly id: string;
+  readonly label: string;
+  readonly tabs: readonly CodeTab[];
+}): Child {
+  return (
+    <div class="tabs" role="group" aria-label={label}>
+      {tabs.map((tab, index) => (
+        <>
+          <input type="radio" name={id} id={`${id}-${index}`} checked={index === 0} />
+          <label for={`${id}-${index}`}>{tab.label}</label>
+          <CodeBlock code={tab.code} />
+        </>
+      ))}
+    </div>
+  );
+}
+
+/** One of a few views. */
+export function Segments({
+  label,
+  links,
+}: {
+  readonly label: string;
+  readonly links: readonly {
+    readonly href: string;
+    readonly label: string;
+    readonly isCurrent: boolean;
+  }[];
+}): Child {
+  return (
+    <nav class="segments" aria-label={label}>
+      {links.map((link) => (
+        <a href={link.href} aria-current={link.isCurrent ? "true" : undefined}>
+          {link.label}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** A time in UTC, which the app script shows as an age, such as "5 minutes ago". */
+export function RelativeTime({ at }: { readonly at: number }): Child {
+  return (
+    <time datetime={new Date(at).toISOString()} data-relative="">
+      {formatDateTime(at)}
+    </time>
+  );
+}
+
+/** How much of a limit is used. */
+export function UsageBar({
+  label,
+  used,
+  limit,
+}: {
+  readonly label: string;
+  readonly used: bigint;
+  readonly limit: bigint;
+}): Child {
+  const percent = limit <= 0n ? 100 : Number((used * 100n) / limit);
+  const tone = percent >= 100 ? "danger" : percent >= 80 ? "warn" : undefined;
+  return (
+    <progress class={tone} max={100} value={Math.min(100, percent)} aria-label={label}>
+      {percent}%
+    </progress>
+  );
+}

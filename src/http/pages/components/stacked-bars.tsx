@@ -1,0 +1,144 @@
+/** @jsxImportSource hono/jsx */
+// A stacked bar chart: one bar a bucket of time, one part a series. The SVG is stretched; labels are HTML beside it.
+
+import type { Child } from "hono/jsx";
+
+export interface Series {
+  readonly label: string;
+  /** One value a bar. */
+  readonly values: readonly number[];
+}
+
+interface StackedBarsProps {
+  /** What the chart shows, for screen readers. */
+  readonly label: string;
+  /** One label a bar. */
+  readonly bars: readonly string[];
+  readonly series: readonly Series[];
+  readonly format: (value: number) => string;
+}
+
+/** Series beyond this share one color; the stylesheet has this many. */
+export const SERIES_MAX = 6;
+const HEIGHT = 100;
+const BAR_WIDTH = 10;
+const BAR_GAP = 2;
+const AXIS_LABELS_MAX = 7;
+const GRID_LINES = 4;
+
+export function StackedBars({ label, bars, series, format }: StackedBarsProps): Child {
+  const totals = bars.map((_, bar) => sum(series.map(({ values }) => values[bar] ?? 0)));
+  const top = niceMaximum(Math.max(...totals, 0));
+  const width = Math.max(1, bars.length) * BAR_WIDTH;
+  const scale = Array.from({ length: GRID_LINES + 1 }, (_, line) => (top * line) / GRID_LINES);
+  const step = Math.max(1, Math.ceil(bars.length / AXIS_LABELS_MAX));
+  return (
+    <div class="chart">
+      <ol class="scale" aria-hidden="true">
+        {scale.map((value) => (
+          <li>{format(value)}</li>
+        ))}
+      </ol>
+      <svg
+        viewBox={`0 0 ${width} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={label}
+      >
+        {scale.map((value) => {
+          const y = HEIGHT - (value / top) * HEIGHT;
+          return <line x1="0" x2={width} y1={y} y2={y} />;
+        })}
+        {bars.map((bar, index) => (
+          <Bar
+            x={index * BAR_WIDTH}
+            top={top}
+            values={series.map(({ values }) => values[index] ?? 0)}
+            title={barTitle(bar, totals[index] ?? 0, { series, index, format })}
+          />
+        ))}
+      </svg>
+      <ol class="axis" aria-hidden="true">
+        {bars
+          .filter((_, index) => index % step === 0)
+          .map((bar) => (
+            <li>{bar}</li>
+          ))}
+      </ol>
+    </div>
+  );
+}
+
+function Bar({
+  x,
+  top,
+  values,
+  title,
+}: {
+  readonly x: number;
+  readonly top: number;
+  readonly values: readonly number[];
+  readonly title: string;
+}): Child {
+  let y = HEIGHT;
+  return (
+    <g>
+      {values.map((value, index) => {
+        const height = (value / top) * HEIGHT;
+        y -= height;
+        return height === 0 ? null : (
+          <rect
+            class={`series-${Math.min(index + 1, SERIES_MAX)}`}
+            x={x + BAR_GAP / 2}
+            width={BAR_WIDTH - BAR_GAP}
+            y={y.toFixed(2)}
+            height={height.toFixed(2)}
+          />
+        );
+      })}
+      <rect class="hit" x={x} width={BAR_WIDTH} y="0" height={HEIGHT}>
+        <title>{title}</title>
+      </rect>
+    </g>
+  );
+}
+
+export function Legend({ series }: { readonly series: readonly Pick<Series, "label">[] }): Child {
+  return (
+    <ul class="legend">
+      {series.map(({ label }, index) => (
+        <li>
+          <svg viewBox="0 0 9 9" aria-hidden="true">
+            <rect class={`series-${Math.min(index + 1, SERIES_MAX)}`} width="9" height="9" rx="2" />
+          </svg>
+          {label}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface TitleContext {
+  readonly series: readonly Series[];
+  readonly index: number;
+  readonly format: (value: number) => string;
+}
+
+function barTitle(bar: string, total: number, { series, index, format }: TitleContext): string {
+  const parts = series.flatMap(({ label, values }) => {
+    const value = values[index] ?? 0;
+    return value === 0 ? [] : [`${label}: ${format(value)}`];
+  });
+  return [`${bar}: ${format(total)}`, ...(parts.length > 1 ? parts : [])].join("\n");
+}
+
+/** The next of 1, 2, 4, 8 times a power of ten, so that the quarters are short numbers. */
+function niceMaximum(value: number): number {
+  if (value <= 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return ([1, 2, 4, 8, 10].find((step) => step * power >= value) ?? 10) * power;
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

@@ -1,0 +1,86 @@
+// The script of the console and operator pages: copy buttons, relative times, chart tooltips and the search dialog.
+
+import { browserScript } from "./browser-script.ts";
+import { startSearch, openSearch, showSearchResults } from "./search-dialog.ts";
+
+export const APP_SCRIPT_SOURCE = browserScript([
+  addCopyButtons,
+  relativeTime,
+  showRelativeTimes,
+  addChartTips,
+  showSearchResults,
+  openSearch,
+  startSearch,
+  startApp,
+]);
+
+function addCopyButtons(): void {
+  for (const block of document.querySelectorAll<HTMLElement>("[data-copy]")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy secondary";
+    button.textContent = "Copy";
+    button.addEventListener("click", () => {
+      const text = block.dataset["copy"] || (block.querySelector("code")?.textContent ?? "");
+      void navigator.clipboard.writeText(text).then(() => {
+        button.textContent = "Copied";
+        setTimeout(() => {
+          button.textContent = "Copy";
+        }, 2000);
+      });
+    });
+    block.append(button);
+  }
+}
+
+function relativeTime(ms: number): string {
+  const format = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+  const units: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
+    ["day", 86_400_000],
+    ["hour", 3_600_000],
+    ["minute", 60_000],
+  ];
+  for (const [unit, size] of units)
+    if (Math.abs(ms) >= size) return format.format(Math.trunc(ms / size), unit);
+  return "just now";
+}
+
+function showRelativeTimes(): void {
+  for (const time of document.querySelectorAll<HTMLTimeElement>("time[data-relative]")) {
+    if (time.title === "") time.title = time.textContent;
+    time.textContent = relativeTime(Date.parse(time.dateTime) - Date.now());
+  }
+}
+
+function addChartTips(): void {
+  for (const chart of document.querySelectorAll<HTMLElement>(".chart")) {
+    const tip = document.createElement("div");
+    tip.className = "chart-tip";
+    tip.hidden = true;
+    chart.append(tip);
+    for (const bar of chart.querySelectorAll<SVGRectElement>("rect.hit")) {
+      // The browser's own tooltip would cover this one.
+      const title = bar.querySelector("title");
+      const text = title?.textContent ?? "";
+      title?.remove();
+      bar.addEventListener("pointerenter", () => {
+        tip.textContent = text;
+        tip.hidden = false;
+        const { left, width } = chart.getBoundingClientRect();
+        const middle = bar.getBoundingClientRect().left - left;
+        tip.style.left = `${Math.max(0, Math.min(middle + 12, width - tip.offsetWidth))}px`;
+      });
+      bar.addEventListener("pointerleave", () => {
+        tip.hidden = true;
+      });
+    }
+  }
+}
+
+function startApp(): void {
+  addCopyButtons();
+  showRelativeTimes();
+  setInterval(showRelativeTimes, 60_000);
+  addChartTips();
+  startSearch();
+}

@@ -1,0 +1,133 @@
+// The console pages in a real browser. POSTERN_TEST_PICTURES names a folder for screenshots.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import path from "node:path";
+import type { Browser } from "playwright-core";
+import { type ConsoleFixture, createConsoleFixture } from "../console/console-fixture.ts";
+import {
+  type BrowserWindow,
+  type DisplayMode,
+  launchBrowser,
+  openWindow,
+} from "../support/browser/chromium.ts";
+import { DISPLAY_MODES, testPageBasics } from "../support/browser/page-checks.ts";
+
+const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
+const START_TIMEOUT_MS = 60_000;
+const DESKTOP: DisplayMode = { screen: "desktop", scheme: "light" };
+
+let fixture: ConsoleFixture;
+let browser: Browser;
+
+beforeAll(async () => {
+  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
+  for (let call = 0; call < 3; call++)
+    await fetch(`${fixture.gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: fixture.account.headers,
+      body: JSON.stringify({
+        model: "sim/echo",
+        max_tokens: 50,
+        messages: [{ role: "user", content: "Describe the weather today. ".repeat(20) }],
+      }),
+    });
+}, START_TIMEOUT_MS);
+afterAll(async () => {
+  await browser.close();
+  await fixture.gateway.stop();
+});
+
+async function openPage(target: string, mode: DisplayMode): Promise<BrowserWindow> {
+  const { url } = fixture.gateway;
+  const opened = await openWindow(browser, url, mode);
+  const [name = "", ...value] = fixture.owner.cookie.split("=");
+  await opened.page
+    .context()
+    .addCookies([{ name, value: value.join("="), domain: "127.0.0.1", path: "/" }]);
+  await opened.page.goto(url + target, { waitUntil: "load" });
+  return opened;
+}
+
+const PAGES: readonly (readonly [name: string, target: () => string])[] = [
+  ["components", () => "/console/_components"],
+  ["sessions", () => "/sessions"],
+  ...[
+    "",
+    "/usage",
+    "/keys",
+    "/provider-keys",
+    "/budgets",
+    "/members",
+    "/webhooks",
+    "/audit",
+    "/billing",
+  ].map((page): readonly [string, () => string] => [
+    page === "" ? "overview" : page.slice(1),
+    () => `/console/${fixture.account.id}${page}`,
+  ]),
+];
+const PAGE_MODES = PAGES.flatMap(([name, target]) =>
+  DISPLAY_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
+);
+
+describe.each(PAGE_MODES)("console page %s on %s in %s mode", (name, screen, scheme, target) => {
+  let opened: BrowserWindow;
+  beforeAll(async () => {
+    opened = await openPage(target(), { screen, scheme });
+    if (SCREENSHOTS_DIR !== undefined)
+      await opened.page.screenshot({
+        path: path.join(SCREENSHOTS_DIR, `console-${name}-${screen}-${scheme}.png`),
+        fullPage: true,
+      });
+  });
+  afterAll(() => opened.close());
+
+  testPageBasics(() => opened);
+
+  test("follows the preferred color scheme", async () => {
+    const background = await opened.page.evaluate(() =>
+      (getComputedStyle(document.body).backgroundColor.match(/\d+/g) ?? []).map(Number),
+    );
+    expect((background[0] ?? 0) < 128).toBe(scheme === "dark");
+  });
+});
+
+describe("the app frame", () => {
+  test("opens and closes the sidebar as a drawer on a phone", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}`, {
+      screen: "phone",
+      scheme: "light",
+    });
+    const usage = page.getByRole("link", { name: "Usage", exact: true });
+    expect(await usage.isVisible()).toBe(false);
+    await page.getByRole("button", { name: "Menu" }).click();
+    await usage.click();
+    await page.waitForURL(/\/usage$/);
+    expect(await page.locator("[aria-current=page]").first().textContent()).toBe("Usage");
+    await close();
+  });
+
+  test("signs out from the sidebar of a page without scripts", async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    const { otherOwner, otherAccount, gateway } = fixture;
+    const [name = "", ...value] = otherOwner.cookie.split("=");
+    await context.addCookies([{ name, value: value.join("="), domain: "127.0.0.1", path: "/" }]);
+    await page.goto(`${gateway.url}/console/${otherAccount.id}`);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL(/\/signout/);
+    await context.close();
+  });
+
+  test("copies code, shows ages and describes chart bars", async () => {
+    const { page, close } = await openPage("/console/_components", DESKTOP);
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.getByRole("button", { name: "Copy" }).first().click();
+    await page.getByRole("button", { name: "Copied" }).waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toStartWith("req_");
+    expect(await page.locator("time").first().textContent()).toBe("5 minutes ago");
+    await page.locator("rect.hit").first().hover();
+    expect(await page.locator(".chart-tip").textContent()).toContain("claude-sonnet-5-5: $3");
+    await close();
+  });
+});
