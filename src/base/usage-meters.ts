@@ -20,8 +20,11 @@ export type TokenMeter = (typeof TOKEN_METERS)[number];
 export const FEE_METERS = [
   "request",
   "web_search",
+  "web_search_preview",
   "web_fetch",
   "code_execution",
+  /** A minute of a container, times its memory in GB. */
+  "container_minute",
   "file_search",
   "grounding",
   "x_search",

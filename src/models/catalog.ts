@@ -12,8 +12,9 @@ import { GOOGLE_FACTS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
 import { OPEN_FACTS, OPEN_MODELS, OPEN_PRICE_RULES } from "./tables/open-models.ts";
 import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai.ts";
 import { RETIRED } from "./tables/retired.ts";
+import { SERVER_TOOL_PRICE_RULES } from "./tables/server-tools.ts";
 import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator.ts";
-import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS, XAI_PRICE_RULES } from "./tables/xai.ts";
+import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS } from "./tables/xai.ts";
 import type { Ability, Modality, SupplementalModel, Wire } from "./model-facts.ts";
 import { factsFor } from "./model-facts.ts";
 import { PRICE_PACKAGE, publishedPrices } from "./list-prices.ts";
@@ -87,7 +88,7 @@ const PRICE_RULES = [
   ...OPENAI_PRICE_RULES,
   ...ANTHROPIC_PRICE_RULES,
   ...GOOGLE_PRICE_RULES,
-  ...XAI_PRICE_RULES,
+  ...SERVER_TOOL_PRICE_RULES,
   ...OPEN_PRICE_RULES,
 ];
 const SUPPLEMENTAL_MODELS = [

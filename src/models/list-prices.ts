@@ -4,6 +4,7 @@
 import { findProvider } from "@pydantic/genai-prices";
 import type { ConditionalPrice, MatchLogic, ModelInfo, ModelPrice } from "@pydantic/genai-prices";
 import { HOUR_MS, SECOND_MS } from "../base/time.ts";
+import { FEE_METERS } from "../base/usage-meters.ts";
 import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
 import { datedCard, picoPerUnit, picoPerToken } from "./price-card.ts";
 import type { DatedCard } from "./price-card.ts";
@@ -115,7 +116,20 @@ function fromTable(provider: string, table: string): ListedPrice[] {
   const found = findProvider({ providerId: table });
   return (found?.models ?? [])
     .filter((model) => isSoldBy(provider, model.id))
-    .flatMap((model) => fromModel(provider, model));
+    .flatMap((model) => fromModel(provider, model))
+    .map((listed) => (provider === "azure" ? withoutFees(listed) : listed));
+}
+
+// Azure sells OpenAI's models at OpenAI's prices, but not its tools.
+function withoutFees(listed: ListedPrice): ListedPrice {
+  const fees = new Set<string>(FEE_METERS);
+  const toTokenRates = (rates: Rates): Rates =>
+    Object.fromEntries(Object.entries(rates).filter(([meter]) => !fees.has(meter)));
+  const prices = listed.prices.map((price) => ({
+    ...price,
+    card: { ...price.card, base: toTokenRates(price.card.base) },
+  }));
+  return { ...listed, prices };
 }
 
 function isSoldBy(provider: string, name: string): boolean {

@@ -11,6 +11,7 @@ import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { Candidate } from "../inference/routing/candidates.ts";
 import {
   containersIn,
+  keptContainerFault,
   sharedCredentialsFault as findSharedFault,
 } from "../inference/lifecycle/shared-credentials.ts";
 import type { Tx } from "../store/db.ts";
@@ -113,7 +114,7 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     canStore: (length) => inputText.length + length <= STORED_MAX_BYTES,
   };
   const sharedCredentialsFault: StatefulCall["sharedCredentialsFault"] = () => {
-    const fault = findSharedFault(expanded, replyContainers(options));
+    const fault = faultOf(expanded, options);
     return fault && toCallerFault(fault, history?.items.length ?? 0);
   };
   const planFor: StatefulCall["planFor"] = (candidate, createPlan) => {
@@ -133,6 +134,11 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     toRecord,
     encrypt: envelope.encrypt,
   };
+}
+
+function faultOf(expanded: ParsedRequest, options: StoredCallOptions): Fault | undefined {
+  const fault = findSharedFault(expanded, replyContainers(options));
+  return fault ?? (options.shouldStore ? keptContainerFault(expanded) : undefined);
 }
 
 // Containers in which code ran for earlier responses of this account.

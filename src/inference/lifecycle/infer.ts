@@ -126,7 +126,7 @@ async function respond(deps: InferDeps, call: HeldCall, reply: UpstreamReply): P
   }
   const settleCall = (metered: MeteredReply) => settle(deps.settle, call, metered);
   if (reply.kind === "stream") return respondStream(deps.respond, call, reply, settleCall);
-  const { response, metered } = respondWhole(call, reply);
+  const { response, metered } = respondWhole(deps.respond, call, reply);
   await settleCall(metered);
   return response;
 }

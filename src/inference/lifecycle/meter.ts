@@ -17,28 +17,36 @@ import type { StreamOutcome } from "../streaming/relay.ts";
 import type { HeldCall } from "./call.ts";
 
 /** The usage of a whole reply, or of a stream so far. */
-export function chargeUsage(call: HeldCall, usage: Usage | undefined): UsageCharge {
-  return usage === undefined ? NO_CHARGE : chargeFor(usage, chargeContext(call));
+export function chargeUsage(
+  call: HeldCall,
+  usage: Usage | undefined,
+  endedAt: number,
+): UsageCharge {
+  return usage === undefined ? NO_CHARGE : chargeFor(usage, chargeContext(call, endedAt));
 }
 
 export function chargeStream(
   call: HeldCall,
   meter: StreamMeter,
-  outcome: StreamOutcome,
+  { outcome, endedAt }: { readonly outcome: StreamOutcome; readonly endedAt: number },
 ): UsageCharge {
   const usage = usageSoFar(meter);
   const isFinal = usage !== undefined && meter.isUsageFinal;
   if (outcome === "client_aborted")
-    return isFinal ? chargeUsage(call, usage) : chargeAbandoned(call, meter);
+    return isFinal ? chargeUsage(call, usage, endedAt) : chargeAbandoned(call, meter, endedAt);
   if (!isFinal || (outcome !== "completed" && isEmptyUsage(usage))) return NO_CHARGE;
-  return chargeUsage(call, usage);
+  return chargeUsage(call, usage, endedAt);
 }
 
 /**
  * The client left before the final usage. The provider has the request, so its input is charged at least; `meter` is
  * undefined if no event has arrived.
  */
-export function chargeAbandoned(call: HeldCall, meter: StreamMeter | undefined): UsageCharge {
+export function chargeAbandoned(
+  call: HeldCall,
+  meter: StreamMeter | undefined,
+  endedAt: number,
+): UsageCharge {
   const { request, candidate, held } = call;
   const { model, credential } = candidate;
   const partial = {
@@ -50,7 +58,7 @@ export function chargeAbandoned(call: HeldCall, meter: StreamMeter | undefined):
   };
   const inputTokens = (): number =>
     estimateInputTokens(request.json, { model: model.id, contextTokens: limitsOf(model).input });
-  const charge = chargeFor(estimatedUsage(partial, inputTokens), chargeContext(call));
+  const charge = chargeFor(estimatedUsage(partial, inputTokens), chargeContext(call, endedAt));
   const cost = charge.cost > held && !credential.byok ? held : charge.cost;
   return { ...charge, exact: false, cost };
 }
@@ -60,6 +68,10 @@ export function billedCost({ candidate }: HeldCall, charge: UsageCharge): bigint
   return candidate.credential.byok ? 0n : charge.cost;
 }
 
-function chargeContext({ catalog, candidate, estimate, held, input }: HeldCall): ChargeContext {
-  return { catalog, model: candidate.model, estimate, held, at: input.now };
+function chargeContext(
+  { catalog, candidate, estimate, held, input }: HeldCall,
+  endedAt: number,
+): ChargeContext {
+  const durationMs = endedAt - input.now;
+  return { catalog, model: candidate.model, estimate, held, at: input.now, durationMs };
 }

@@ -28,12 +28,13 @@ export interface RespondDeps {
 }
 
 export function respondWhole(
+  { now }: Pick<RespondDeps, "now">,
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "whole" },
 ): { readonly response: Response; readonly metered: MeteredReply } {
   const { input, plan } = call;
   const usage = plan.readUsage(reply.json);
-  const charge = chargeUsage(call, usage);
+  const charge = chargeUsage(call, usage, now());
   const cost = billedCost(call, charge);
   const costUsd = usdText(cost);
   const { text, dropped } = plan.writeReply(reply, usage, costUsd);
@@ -61,7 +62,7 @@ export function respondStream(
   const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
   const costUsd = (): string | undefined => {
     const usage = usageSoFar(meter);
-    return usage && usdText(billedCost(call, chargeUsage(call, usage)));
+    return usage && usdText(billedCost(call, chargeUsage(call, usage, deps.now())));
   };
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = responseHeaders(call, reply.headers);
@@ -86,7 +87,7 @@ export function respondStream(
     shutdownSignal: deps.shutdownSignal,
     costUsd,
     settle: (outcome, isWhole) => {
-      const charge = chargeStream(call, meter, outcome);
+      const charge = chargeStream(call, meter, { outcome, endedAt: deps.now() });
       const cost = billedCost(call, charge);
       const stored = isWhole ? recorder?.reply(headers) : undefined;
       return settle({ charge, cost, outcome, status: 200, stored, firstTokenMs });

@@ -30,7 +30,7 @@ export async function settleFailed(
 ): Promise<void> {
   const failure = fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
   const outcome: Outcome = isClientGone ? "client_aborted" : failure;
-  const charge = isClientGone && wasSent ? chargeAbandoned(call, undefined) : NO_CHARGE;
+  const charge = isClientGone && wasSent ? chargeAbandoned(call, undefined, deps.now()) : NO_CHARGE;
   const cost = billedCost(call, charge);
   await settle(deps, call, { charge, cost, outcome, status: fault.status });
 }

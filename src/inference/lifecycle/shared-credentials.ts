@@ -36,6 +36,15 @@ export function sharedCredentialsFault(
   return unbounded && unboundedCostFault(unbounded);
 }
 
+/** A later call could use the container of a stored response at the price of a smaller one: it does not state the size. */
+export function keptContainerFault({ containers }: ParsedRequest): Fault | undefined {
+  const large = containers.find(({ gigabytes = 0 }) => gigabytes > 1);
+  return (
+    large &&
+    unboundedCostFault({ path: large.param, alternative: 'Use "1g", or leave out `store`' })
+  );
+}
+
 type FieldHints = readonly (readonly [field: string, instead: string])[];
 
 const REFERENCE_FIELDS: FieldHints = [

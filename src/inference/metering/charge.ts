@@ -9,6 +9,7 @@ import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
 import type { PricedLine } from "../../usage/usage.ts";
 import { BYTES_PER_TOKEN } from "./input-bound.ts";
 import type { CostEstimate } from "./cost-estimate.ts";
+import { billedFees } from "./tool-terms.ts";
 
 /** More tool uses than this in one call are implausible. `audio_second` is exempt: it counts seconds, not uses. */
 const FEE_COUNT_MAX = 1_000;
@@ -30,6 +31,7 @@ export interface ChargeContext {
   /** An implausible usage is charged no more than this. */
   readonly held: Nano;
   readonly at: number;
+  readonly durationMs: number;
 }
 
 const NO_USAGE: Usage = { tokens: {}, fees: {} };
@@ -43,11 +45,16 @@ export const NO_CHARGE: UsageCharge = {
 
 /** Prices reported usage by the card of the model that answered. */
 export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
-  const { catalog, model, estimate, held, at } = context;
+  const { catalog, model, estimate, held, at, durationMs } = context;
+  const { toolTerms } = estimate;
   const resolved = cardFor(catalog, model, usage.model, at);
   if (resolved === undefined) throw new Error(`${model.id} was called without a price`);
+  const billed =
+    toolTerms === undefined
+      ? usage
+      : { ...usage, fees: billedFees(usage.fees, toolTerms, durationMs) };
   const priced: PricedUsage = price(
-    usage,
+    billed,
     resolved.card,
     cardResolver(catalog, model.provider, at),
   );
@@ -58,7 +65,7 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
     ? priced.missingPrices
     : [...priced.missingPrices, `model:${usage.model ?? ""}`];
   return {
-    usage,
+    usage: billed,
     lines: priced.lines.map(toPricedLine),
     cost: isUsageImplausible ? minNano(priced.cost, held) : priced.cost,
     exact: !isUsageImplausible,

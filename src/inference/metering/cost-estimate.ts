@@ -22,6 +22,7 @@ import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject } from "../../base/json.ts";
 import { codexWebSearchHint } from "../canonical/loss.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
+import { heldFees, rejectUnknownContainers, type ToolTerms, toolTerms } from "./tool-terms.ts";
 import type { Provider } from "../providers/providers.ts";
 import {
   ADVISOR_OUTPUT_TOKENS,
@@ -44,6 +45,8 @@ export interface CostEstimate {
   readonly plausible: { readonly inputTokens: number; readonly outputTokens: number };
   /** Upper bound of what advisor models called by the provider may cost. */
   readonly advisorCost: Nano;
+  /** How the tool fees in the reply are billed; undefined if as the reply counts them. */
+  readonly toolTerms: ToolTerms | undefined;
   readonly amount: Nano;
   /** The smallest useful hold; only if the caller set no output limit. */
   readonly minimum: Nano | undefined;
@@ -68,9 +71,9 @@ export function estimateCost(
     throw new Fault("provider_not_configured", `${model.id} has no price`, {
       message: `${model.id} has no price, so this gateway cannot call it. Use another model.`,
     });
-  const request = includesSearch(original, card)
-    ? { ...original, fees: NO_FEES, toolTokens: 0 }
-    : original;
+  if (!context.byok) rejectUnknownContainers(original);
+  const terms = toolTerms(original, card);
+  const request = billableRequest(original, card, terms);
   if (!context.byok) for (const possible of cards) rejectUnpriced(possible, request, model);
   const limits = limitsOf(model);
   const requestTokens = inputBound(request.text, request.json, {
@@ -102,9 +105,19 @@ export function estimateCost(
     hiddenTokens,
     plausible: plausibleUsage({ inputTokens, outputTokens, toolTokens }, limits),
     advisorCost,
+    toolTerms: terms,
     amount: costAt(outputTokens),
     minimum: isOutputOpen ? costAt(floor) : undefined,
   };
+}
+
+function billableRequest(
+  request: ParsedRequest,
+  card: PriceCard,
+  terms: ToolTerms | undefined,
+): ParsedRequest {
+  if (includesSearch(request, card)) return { ...request, fees: NO_FEES, toolTokens: 0 };
+  return terms === undefined ? request : { ...request, fees: heldFees(request.fees, terms) };
 }
 
 /** Reasoning bound for a model whose reasoning no limit covers, if the caller set no output limit. */

@@ -22,6 +22,7 @@ export const ADVISOR_OUTPUT_TOKENS = 8_000;
 const DEFAULT_ADVISOR_CALLS = 3;
 
 const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
+  [/^web_search_preview/, "web_search_preview"],
   // The last two are Groq's and Moonshot's names.
   [/^(openrouter:)?web_search|^browser_search|^builtin_function$/, "web_search"],
   [/^web_fetch/, "web_fetch"],
@@ -32,7 +33,7 @@ const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
   [/^(google_search|url_context)/, "grounding"],
 ];
 /** Results of these tools come with a later request. */
-const CALLER_TOOL_TYPE = /^(function|custom|namespace)$/;
+export const CALLER_TOOL_TYPE = /^(function|custom|namespace)$/;
 /** Built-in tools that the caller runs, or that only load other tools of the request. */
 const CLIENT_EXECUTED_TOOL_TYPE =
   /^(local_shell|apply_patch|computer|bash_|text_editor_|memory_|tool_search)/;
@@ -48,7 +49,23 @@ export interface ToolBounds {
   /** How many tokens tools can add to the input at most. */
   readonly toolTokens: number;
   readonly advisors: readonly Advisor[];
+  readonly containers: readonly RequestedContainer[];
 }
+
+/** A container that the provider creates for a tool, whether code runs in it or not. */
+export interface RequestedContainer {
+  readonly param: string;
+  /** Undefined for a memory limit that OpenAI does not document. */
+  readonly gigabytes: number | undefined;
+}
+
+/** By `memory_limit`; without one, OpenAI creates a container of 1 GB. */
+export const CONTAINER_GIGABYTES: ReadonlyMap<unknown, number> = new Map([
+  ["1g", 1],
+  ["4g", 4],
+  ["16g", 16],
+  ["64g", 64],
+]);
 
 export function toolBounds(json: JsonObject): ToolBounds {
   const tools = toolsOf(json);
@@ -56,7 +73,22 @@ export function toolBounds(json: JsonObject): ToolBounds {
     fees: maxFees(tools, json),
     toolTokens: maxToolTokens(tools, json),
     advisors: advisorsOf(json),
+    containers: containersOf(tools),
   };
+}
+
+const NO_CONTAINERS: readonly RequestedContainer[] = [];
+
+function containersOf(tools: readonly JsonObject[]): readonly RequestedContainer[] {
+  if (!tools.some(isCodeTool)) return NO_CONTAINERS;
+  return tools.flatMap((tool, index) => {
+    if (!isCodeTool(tool)) return [];
+    const field = tool["type"] === "shell" ? "environment" : "container";
+    const settings = tool[field];
+    const memory = (isObject(settings) ? settings["memory_limit"] : undefined) ?? "1g";
+    const param = `tools[${index}].${field}.memory_limit`;
+    return [{ param, gigabytes: CONTAINER_GIGABYTES.get(memory) }];
+  });
 }
 
 function maxFees(tools: readonly JsonObject[], json: JsonObject): ToolBounds["fees"] {
@@ -157,7 +189,8 @@ function tokensOfTool(tool: JsonObject, json: JsonObject): number {
     : UNBOUNDED_TOOL_TOKENS;
 }
 
-function feeOfTool(tool: JsonObject): FeeMeter | undefined {
+/** The fee of a tool; undefined if it costs tokens only or is unknown. */
+export function feeOfTool(tool: JsonObject): FeeMeter | undefined {
   const { type } = tool;
   if (typeof type !== "string") return undefined;
   // A shell is charged for only if it runs in the provider's container.

@@ -33,6 +33,14 @@ export function translatedReferenceFault({ path, alternative }: SharedAccountUse
   });
 }
 
+export function unknownToolFault(path: string, name: string, provider: string): Fault {
+  return new Fault("invalid_request", `unknown tool ${name} at ${provider}`, {
+    message: `What the tool \`${name}\` at \`${path}\` costs at ${provider} is not known, so this gateway cannot bill it. Remove it, use another model, ${OWN_KEY_HINT}.`,
+    param: path,
+    next: [ADD_PROVIDER_KEY_STEP],
+  });
+}
+
 export function unboundedCostFault({ path, alternative }: SharedAccountUse): Fault {
   return new Fault("invalid_request", `unbounded use at ${path}`, {
     message: `The cost of \`${path}\` is known only to the provider, so this gateway cannot bill it. ${alternative}, ${OWN_KEY_HINT}.`,

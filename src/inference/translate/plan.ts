@@ -19,6 +19,7 @@ import {
   rejectCanonicalReferences,
   rejectStoredReferences,
 } from "../shared-account/reject-references.ts";
+import { rejectUnknownTools } from "../shared-account/unknown-tools.ts";
 import type { Destination } from "../shared-account/source-url.ts";
 import { sanitizeHistory } from "./chat-history.ts";
 import { droppedPaths, isRejected } from "./losses.ts";
@@ -73,7 +74,9 @@ export function planFor(
     (wire === api && !needsSchemaEmulation(api, parsed.json, candidate.model))
   ) {
     // The text that is sent differs from this only in fields that the gateway writes.
-    rejectStoredReferences(parsed.json, destinationOf(candidate, wire), "request");
+    const destination = destinationOf(candidate, wire);
+    rejectStoredReferences(parsed.json, destination, "request");
+    rejectUnknownTools(parsed.json, destination);
     return passthroughPlan(parsed, candidate, context);
   }
   const inbound = INBOUND_WIRES[api];
@@ -88,7 +91,9 @@ export function planFor(
   const chosen =
     translations.find(({ written }) => !written.losses.some(isRejected)) ?? translations[0];
   if (chosen === undefined) throw new Error(`no wire for ${api}`);
-  rejectStoredReferences(chosen.written.body, destinationOf(candidate, chosen.wire), "translation");
+  const destination = destinationOf(candidate, chosen.wire);
+  rejectStoredReferences(chosen.written.body, destination, "translation");
+  rejectUnknownTools(chosen.written.body, destination);
   return translationPlan(parsed, candidate, { ...context, ...chosen, inbound, request });
 }
 

@@ -168,7 +168,6 @@ export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
     providers: ANTHROPIC,
     match: /./,
     serviceTiers: { batch: "0.5", priority: "1" },
-    fees: { web_search: "0.01", web_fetch: "0" },
     source: PRICING_URL,
     checked: CHECKED_ON,
   },

@@ -75,7 +75,8 @@ export const GOOGLE_PRICE_RULES: readonly PriceRule[] = [
     providers: GOOGLE_HOSTS,
     match: /^gemini/,
     serviceTiers: { batch: "0.5", flex: "0.5" },
-    fees: { code_execution: "0", web_fetch: "0" },
+    // Tools of other APIs, which the translation refuses, or drops if the caller allows it.
+    fees: { code_execution: "0", web_fetch: "0", web_search: "0.035" },
     source: PRICING_URL,
     checked: null,
   },
@@ -83,22 +84,6 @@ export const GOOGLE_PRICE_RULES: readonly PriceRule[] = [
     providers: GOOGLE_HOSTS,
     match: /^gemini-3\.[78]/,
     serviceTiers: { priority: "1.8" },
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  // Up to Gemini 2.5 a grounded prompt is charged once; from Gemini 3 on, each search query.
-  {
-    providers: GOOGLE_HOSTS,
-    match: /^gemini-(1|2)/,
-    fees: { grounding: "0.035", web_search: "0.035" },
-    oncePerCall: ["grounding", "web_search"],
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: GOOGLE_HOSTS,
-    match: /^gemini-3/,
-    fees: { grounding: "0.014", web_search: "0.014" },
     source: PRICING_URL,
     checked: CHECKED_ON,
   },

@@ -179,13 +179,6 @@ export const OPENAI_PRICE_RULES: readonly PriceRule[] = [
   },
   {
     providers: ["openai"],
-    match: /^(gpt-4|gpt-5|gpt-6|o1|o3|o4)/,
-    fees: { web_search: "0.01", file_search: "0.0025", code_execution: "0.03" },
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["openai"],
     match: /^(o3$|o4-mini$|gpt-5|gpt-6)/,
     serviceTiers: { flex: "0.5" },
     source: PRICING_URL,

@@ -1,4 +1,4 @@
-import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../model-facts.ts";
+import type { Ability, FactRule, Modality, SupplementalModel } from "../model-facts.ts";
 
 const PRICING_URL = "https://docs.x.ai/developers/pricing";
 const CHECKED_ON = "2026-11-21";
@@ -55,23 +55,6 @@ export const XAI_FACTS: readonly FactRule[] = [
     providers: XAI,
     match: /^grok-4\.[567]/,
     context: 500_000,
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-];
-
-export const XAI_PRICE_RULES: readonly PriceRule[] = [
-  {
-    providers: XAI,
-    match: /./,
-    // Tools without a meter of their own are billed like the most expensive of them, searching attached files.
-    fees: {
-      web_search: "0.005",
-      x_search: "0.005",
-      code_execution: "0.005",
-      file_search: "0.0025",
-      other_tool: "0.01",
-    },
     source: PRICING_URL,
     checked: CHECKED_ON,
   },

@@ -44,7 +44,7 @@ interface Case {
 
 /** Why a recorded request may be rejected on the gateway's accounts. */
 const REFUSABLE =
-  /^(?:previous_response_id|conversation|prompt|container|background|batch_id)$|file_id|vector_store_ids|file_ids|container|connector_id|^(?:input|messages)\[\d+\]|^provider\.only$|^service_tier$|^speed$|^tools$/;
+  /^(?:previous_response_id|conversation|prompt|container|background|batch_id)$|file_id|vector_store_ids|file_ids|container|connector_id|^(?:input|messages)\[\d+\]|^tools\[\d+\]$|^provider\.only$|^service_tier$|^speed$|^tools$/;
 const ADDED = new Set(["stream_options", "store", "safety_identifier", "user", "metadata"]);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

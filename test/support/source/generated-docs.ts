@@ -14,6 +14,7 @@ import { readConfig, SETTINGS } from "../../../src/config/config.ts";
 import { createServer } from "../../../src/server/server.ts";
 import { grantedScopes, SCOPE_NAMES, SCOPES } from "../../../src/http/scopes.ts";
 import type { Route } from "../../../src/http/route.ts";
+import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { COMMANDS } from "../../../src/commands/commands.ts";
 import { usageLine } from "../../../src/commands/help.ts";
@@ -44,6 +45,7 @@ const PARTS: Readonly<
   "docs/site/settings.md": ["settings", () => settingsTable()],
   "docs/site/endpoints.md": ["endpoints", endpointTable],
   "docs/site/commands.md": ["commands", () => commandTable()],
+  "docs/site/models.md": ["tools", () => toolTable()],
   "docs/site/keys.md": ["access", () => accessTables()],
   "docs/architecture.md": ["layers", () => layerDiagram()],
 };
@@ -81,6 +83,22 @@ function accessTables(): string {
     table(["Scope", "A key with it can", "With a limit"], scopes),
     table(["Action", ...ROLES], roles),
   ].join("\n\n");
+}
+
+/** What providers charge for the tools that they run. */
+function toolTable(): string {
+  return table(
+    ["Provider", "Tool", "Price (USD)", "Per", "Source, checked on"],
+    SERVER_TOOLS.map(({ providers, title, fee, source, checked }) => [
+      providers
+        .map((id) => PROVIDERS.find((provider) => provider.id === id)?.name ?? id)
+        .join(", "),
+      title,
+      fee === undefined ? "tokens only" : String(fee.usd),
+      fee?.unit ?? "",
+      `[${new URL(source).host}](${source}), ${checked ?? "not checked"}`,
+    ]),
+  );
 }
 
 function commandTable(): string {

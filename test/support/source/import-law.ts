@@ -121,7 +121,7 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
   providers: [],
   request: ["canonical"],
   wires: ["canonical"],
-  "shared-account": ["canonical", "providers"],
+  "shared-account": ["canonical", "providers", "request"],
   metering: ["canonical", "providers", "request"],
   routing: ["providers", "request", "metering"],
   upstream: ["canonical", "providers", "wires", "request", "routing"],

@@ -1,0 +1,80 @@
+// Fees of tools that the reply alone does not decide: containers, which are billed by memory and by the minute, also if no
+// code runs in them, and the preview of web search, which replies count like other searches.
+
+import { Fault } from "../../base/fault.ts";
+import { MINUTE_MS } from "../../base/time.ts";
+import type { Usage } from "../../base/usage-meters.ts";
+import type { PriceCard } from "../../models/price.ts";
+import { CONTAINER_GIGABYTES, type ToolBounds } from "../request/tool-bounds.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+
+/** OpenAI's minimum per container. */
+const CONTAINER_MINUTES_MIN = 5;
+/** Longer than any call. */
+const CONTAINER_MINUTES_MAX = 20;
+
+/** How the fees in a reply are billed; undefined if as the reply counts them. */
+export interface ToolTerms {
+  /** The memory of each container that the request creates. */
+  readonly containers: readonly number[];
+  readonly hasSearchPreview: boolean;
+}
+
+export function toolTerms(request: ParsedRequest, card: PriceCard): ToolTerms | undefined {
+  const hasSearchPreview = request.fees.web_search_preview !== undefined;
+  const hasContainers = request.containers.length > 0 && card.base.container_minute !== undefined;
+  if (!hasSearchPreview && !hasContainers) return undefined;
+  const containers = hasContainers
+    ? request.containers.map(({ gigabytes }) => gigabytes ?? MAX_GIGABYTES)
+    : [];
+  return { containers, hasSearchPreview };
+}
+
+const MAX_GIGABYTES = Math.max(...CONTAINER_GIGABYTES.values());
+
+/** Throws for a container whose cost on the gateway's account is unknown. */
+export function rejectUnknownContainers({ containers }: ParsedRequest): void {
+  for (const { param, gigabytes } of containers) {
+    if (gigabytes === undefined)
+      throw new Fault("invalid_request", `unknown container at ${param}`, {
+        message: `\`${param}\` must be one of ${[...CONTAINER_GIGABYTES.keys()].join(", ")}: the price of other containers is not known, so this gateway cannot bill them.`,
+        param,
+      });
+  }
+}
+
+/** The most that these terms can add up to. */
+export function heldFees(fees: ToolBounds["fees"], { containers }: ToolTerms): ToolBounds["fees"] {
+  if (containers.length === 0) return fees;
+  const { code_execution: _billedByTheMinute, ...others } = fees;
+  return { ...others, container_minute: sum(containers) * CONTAINER_MINUTES_MAX };
+}
+
+/** The fees to charge for a call of this duration. */
+export function billedFees(
+  fees: Usage["fees"],
+  { containers, hasSearchPreview }: ToolTerms,
+  durationMs: number,
+): Usage["fees"] {
+  const { code_execution: used = 0, web_search: searches, ...others } = fees;
+  const isByMinute = containers.length > 0;
+  const minutes = Math.min(
+    CONTAINER_MINUTES_MAX,
+    Math.max(CONTAINER_MINUTES_MIN, Math.ceil(durationMs / MINUTE_MS)),
+  );
+  // More containers than tools: an expired one was replaced.
+  const more = Math.max(0, used - containers.length) * Math.max(0, ...containers);
+  return {
+    ...others,
+    ...(isByMinute
+      ? { container_minute: (sum(containers) + more) * minutes }
+      : used > 0 && { code_execution: used }),
+    ...(searches !== undefined && {
+      [hasSearchPreview ? "web_search_preview" : "web_search"]: searches,
+    }),
+  };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}

@@ -1,0 +1,192 @@
+// Tools that providers run: their price is held and charged, and tools without a known price are refused on the gateway's
+// accounts.
+
+import { afterEach, expect, test } from "bun:test";
+import { cardAt } from "../../../src/models/price-card.ts";
+import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
+import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
+import { feeOfTool, toolBounds } from "../../../src/inference/request/tool-bounds.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../../support/gateway.ts";
+import { type RawProvider, startRawProvider } from "../support/raw-provider.ts";
+import { errorOf, grantCredits, type Json, readWallet, USD } from "../support/harness.ts";
+
+let gateway: Gateway;
+let provider: RawProvider;
+let account: TestAccount;
+
+const USAGE = { input_tokens: 1_000, output_tokens: 10, total_tokens: 1_010 };
+
+async function open(output: readonly Json[] = []): Promise<void> {
+  const reply = { id: "resp_1", object: "response", status: "completed", model: "gpt-4.1" };
+  const body = JSON.stringify({ ...reply, output, usage: USAGE });
+  provider = await startRawProvider(() => ({ body }));
+  const env = Object.fromEntries(
+    ["OPENAI", "XAI", "AZURE_OPENAI"].flatMap((prefix) => [
+      [`${prefix}_BASE_URL`, `${provider.url}/v1`],
+      [`${prefix}_API_KEY`, "test-key-0123456789"],
+    ]),
+  );
+  gateway = await startGateway({ providers: [], env });
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
+}
+
+afterEach(async () => {
+  await gateway.stop();
+  await provider.stop();
+});
+
+const send = (tools: readonly Json[], more: Json = {}): Promise<Response> =>
+  fetch(`${gateway.url}/v1/responses`, {
+    method: "POST",
+    headers: account.headers,
+    body: JSON.stringify({
+      model: "openai/gpt-4.1",
+      input: "hi",
+      max_output_tokens: 100,
+      tools,
+      ...more,
+    }),
+  });
+
+async function spent(): Promise<bigint> {
+  const { promo, paid } = await readWallet(gateway.server.db, account.id);
+  return 100n * USD + 50_000_000n - promo - paid;
+}
+
+/** 1,000 tokens at 2 USD and 10 at 8 USD a million. */
+const TOKENS = 2_000_000n + 80_000n;
+const GB_MINUTE = 1_500_000n;
+
+test.each([
+  ["1 GB by default", {}, 1n],
+  ["4 GB", { memory_limit: "4g" }, 4n],
+  ["16 GB", { memory_limit: "16g" }, 16n],
+  ["64 GB", { memory_limit: "64g" }, 64n],
+])(
+  "charges five minutes of a container of %s, though no code ran",
+  async (_, container, gigabytes) => {
+    await open();
+    const tool = { type: "code_interpreter", container: { type: "auto", ...container } };
+    expect((await send([tool])).status).toBe(200);
+    expect(await spent()).toBe(TOKENS + 5n * gigabytes * GB_MINUTE);
+  },
+);
+
+test("charges the container of a hosted shell, and none for a local one", async () => {
+  await open();
+  const hosted = { type: "shell", environment: { type: "container_auto", memory_limit: "4g" } };
+  expect((await send([hosted])).status).toBe(200);
+  expect(await spent()).toBe(TOKENS + 20n * GB_MINUTE);
+  expect((await send([{ type: "shell", environment: { type: "local" } }])).status).toBe(200);
+  expect(await spent()).toBe(2n * TOKENS + 20n * GB_MINUTE);
+});
+
+test("charges a container once if code ran in it, and one that replaced it", async () => {
+  const run = (id: string): Json => ({ type: "code_interpreter_call", container_id: id });
+  await open([run("cntr_1"), run("cntr_1"), run("cntr_2")]);
+  const tool = { type: "code_interpreter", container: { type: "auto" } };
+  expect((await send([tool])).status).toBe(200);
+  expect(await spent()).toBe(TOKENS + 10n * GB_MINUTE);
+});
+
+test("holds 20 minutes of a container", async () => {
+  await open();
+  await gateway.server.db.write((tx) =>
+    tx.run("update wallet set promo = 0, paid = ? where account_id = ?", [
+      1_000_000_000,
+      account.id,
+    ]),
+  );
+  const tool = { type: "code_interpreter", container: { type: "auto", memory_limit: "64g" } };
+  const response = await send([tool]);
+  expect(response.status).toBe(402);
+  expect(provider.requests).toHaveLength(0);
+});
+
+test.each([
+  ["128g", {}, "must be one of 1g, 4g, 16g, 64g"],
+  [7, {}, "must be one of 1g, 4g, 16g, 64g"],
+  ["4g", { store: true }, 'Use "1g", or leave out `store`'],
+])("refuses a container of memory %p with %p", async (memory_limit, more, message) => {
+  await open();
+  const tool = { type: "code_interpreter", container: { type: "auto", memory_limit } };
+  const response = await send([{ type: "function", name: "f", parameters: {} }, tool], more);
+  expect(response.status).toBe(400);
+  const error = errorOf(await response.json());
+  expect(error).toMatchObject({ param: "tools[1].container.memory_limit" });
+  expect(error["message"]).toContain(message);
+  expect(provider.requests).toHaveLength(0);
+});
+
+test("charges the preview of web search at its own price", async () => {
+  await open([{ type: "web_search_call", status: "completed", action: { type: "search" } }]);
+  expect((await send([{ type: "web_search_preview" }])).status).toBe(200);
+  expect(await spent()).toBe(TOKENS + 25_000_000n);
+  expect((await send([{ type: "web_search" }])).status).toBe(200);
+  expect(await spent()).toBe(2n * TOKENS + 35_000_000n);
+});
+
+test.each([
+  ["openai/gpt-4.1", "brand_new_tool"],
+  ["openai/gpt-4.1", "programmatic_tool_calling"],
+  ["xai/grok-4.3", "computer_use_preview"],
+])("refuses at %s the tool %s, whose cost is not known", async (model, type) => {
+  await open();
+  const response = await send([{ type: "function", name: "f", parameters: {} }, { type }], {
+    model,
+  });
+  expect(response.status).toBe(400);
+  const error = errorOf(await response.json());
+  expect(error).toMatchObject({ param: "tools[1]" });
+  expect(error["message"]).toContain("is not known, so this gateway cannot bill it");
+  expect(provider.requests).toHaveLength(0);
+});
+
+test("refuses OpenAI's tools at Azure, whose prices differ", async () => {
+  await open();
+  const tools = ["web_search", "file_search", "code_interpreter", "mcp", "computer_use_preview"];
+  for (const type of tools) {
+    const response = await send([{ type }], { model: "azure/gpt-4.1" });
+    expect([type, response.status]).toEqual([type, 400]);
+  }
+  expect((await send([], { model: "azure/gpt-4.1" })).status).toBe(200);
+});
+
+test("passes tools that cost tokens only", async () => {
+  await open();
+  const mcp = { type: "mcp", server_label: "m", server_url: "https://mcp.test" };
+  expect(
+    (await send([mcp, { type: "computer_use_preview" }, { type: "local_shell" }])).status,
+  ).toBe(200);
+  expect(await spent()).toBe(TOKENS);
+});
+
+test("each fee of the table is the price of the tool that a request with it holds for", async () => {
+  await open();
+  const names = ["web_search", "web_search_20250305", "web_search_preview", "web_fetch_20250910"];
+  names.push("file_search", "code_interpreter", "code_execution", "x_search", "google_search");
+  const catalog = catalogOf(builtInModels());
+  for (const { providers, name, fee } of SERVER_TOOLS) {
+    const type = names.find((one) => name.test(one));
+    if (fee === undefined || type === undefined) continue;
+    const isContainer = fee.meter === "container_minute";
+    expect([type, feeOfTool({ type })]).toEqual([type, isContainer ? "code_execution" : fee.meter]);
+    expect(toolBounds({ tools: [{ type }] }).containers.length > 0).toBe(
+      type === "code_interpreter",
+    );
+    const priced = catalog.models.filter(
+      ({ provider: id, prices, name: model }) =>
+        providers.includes(id) &&
+        (fee.models ?? /./).test(model) &&
+        cardAt(prices, Date.now())?.base[fee.meter] !== undefined,
+    );
+    expect([type, providers, priced.length > 0]).toEqual([type, providers, true]);
+  }
+  expect(findModel(catalog, "openai/gpt-4.1")).toBeDefined();
+});
