@@ -13,8 +13,8 @@ export interface PublicError {
   readonly next?: readonly NextStep[] | undefined;
 }
 
-/** OpenAI's envelope, Anthropic's, or RFC 6749's flat one. */
-export type ErrorFormat = "openai" | "messages" | "oauth";
+/** OpenAI's envelope, Anthropic's, RFC 6749's flat one, or JSON-RPC's. */
+export type ErrorFormat = "openai" | "messages" | "oauth" | "jsonrpc";
 
 const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   invalid_request: "invalid_request_error",
@@ -75,9 +75,21 @@ export function errorBody(format: ErrorFormat, error: PublicError, requestId: st
         error_description: toOauthAscii(message),
         ...fields,
       };
+    case "jsonrpc":
+      // The request was refused before it was read as JSON-RPC, so its id is not known.
+      return {
+        jsonrpc: "2.0",
+        error: { code: jsonRpcCode(code), message, data: openaiError(error, requestId) },
+      };
     case "openai":
       return { error: openaiError(error, requestId) };
   }
+}
+
+/** JSON-RPC's codes for an invalid request and an internal error, and one of those left to the server. */
+function jsonRpcCode(code: FaultCode): number {
+  if (code === "invalid_request") return -32_600;
+  return code === "internal" ? -32_603 : -32_000;
 }
 
 /** Of the Responses API's `error` event: OpenAI documents the fields flat and sends them nested, so both are given. */

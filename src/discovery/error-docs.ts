@@ -203,10 +203,22 @@ const OauthError = z
   })
   .meta({ id: "OAuthError", description: "An error in the format of RFC 6749." });
 
+const JsonRpcError = z
+  .object({
+    jsonrpc: z.literal("2.0"),
+    error: z.object({
+      code: z.int(),
+      message: ERROR_MESSAGE,
+      data: z.looseObject({ code: ERROR_CODE, next: NEXT_STEPS_SCHEMA }),
+    }),
+  })
+  .meta({ id: "JsonRpcError", description: "An error in the format of JSON-RPC 2.0." });
+
 export const ERROR_ENVELOPES: Readonly<Record<Dialect, z.ZodType | undefined>> = {
   openai: OpenAiError,
   messages: MessagesError,
   oauth: OauthError,
+  jsonrpc: JsonRpcError,
   page: undefined,
 };
 

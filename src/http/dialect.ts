@@ -9,5 +9,6 @@ export function dialectOf(path: string, headers: Headers): Dialect {
   if (!API_PATHS.test(path) && /\btext\/html\b/i.test(headers.get("accept") ?? "")) return "page";
   if (path.startsWith("/v1/messages")) return "messages";
   if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
+  if (path === "/mcp") return "jsonrpc";
   return "openai";
 }

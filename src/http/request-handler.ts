@@ -127,7 +127,8 @@ async function handleRequest(
   context.dialect = route.dialect;
   if (deps.isDraining() && route.tag !== "Operations")
     throw new Fault("overloaded", "draining", { retryAfterSeconds: DRAINING_RETRY_SECONDS });
-  if (route.recheckedByHold === true) context.peer.disableIdleTimeout();
+  if (route.recheckedByHold === true || route.isLongRunning === true)
+    context.peer.disableIdleTimeout();
   const caller = await authenticateRequest(deps, context, route);
   if (route.auth === "session" && caller === undefined) {
     // The `form-action` policy of our pages blocks redirecting a form to the identity provider.

@@ -61,7 +61,8 @@ export function faultResponse(fault: Fault, context: ErrorContext): Response {
   });
   if (retryAfterSeconds !== undefined)
     all.set("retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds))));
-  if (fault.status === 401) all.set("www-authenticate", challenge(context));
+  if (fault.status === 401 && !all.has("www-authenticate"))
+    all.set("www-authenticate", challenge(context));
   if (context.dialect === "page") all.set("content-type", "text/plain; charset=utf-8");
   const body =
     context.dialect === "page"

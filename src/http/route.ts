@@ -8,8 +8,8 @@ import type { Scope } from "./scopes.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
-/** The error envelope: OpenAI's, Anthropic's, RFC 6749's flat object, or an HTML page. */
-export type Dialect = "openai" | "messages" | "oauth" | "page";
+/** The error envelope: OpenAI's, Anthropic's, RFC 6749's flat object, JSON-RPC's, or an HTML page. */
+export type Dialect = "openai" | "messages" | "oauth" | "jsonrpc" | "page";
 
 /** The account and API key of a request. */
 export interface Caller {
@@ -98,6 +98,8 @@ interface RouteDoc {
   readonly relayedHeaders?: Readonly<Record<string, string>>;
   /** The hold of a model call rechecks the key in its transaction, so a cached lookup is enough. */
   readonly recheckedByHold?: true;
+  /** The connection stays open without traffic for as long as the call takes, as with `recheckedByHold`. */
+  readonly isLongRunning?: true;
   /** The response contains a secret: an `Idempotency-Key` replays it only to the API key that sent the request. */
   readonly revealsSecret?: true;
   /** Not in the API documentation, such as a page or the documentation itself. */

@@ -12,19 +12,28 @@ import {
   onProviderKeyChange,
   onSessionsEnded,
 } from "../events/producers.ts";
+import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
+import type { McpRouteDeps } from "../mcp/routes.ts";
 import { getWallet, grant, heartbeat, openWallet } from "../ledger/ledger.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { discoverySettings } from "./discovery-settings.ts";
 import type { RouteDeps } from "./routes.ts";
 import type { ServerOptions } from "./server-options.ts";
+import type { Db } from "../store/db.ts";
 import type { Services } from "./services.ts";
+
+/** What the routes need of the request handler, which is created after them. */
+export interface RequestHandling {
+  readonly isDraining: () => boolean;
+  readonly handle: McpRouteDeps["handle"];
+}
 
 export function createRouteDeps(
   config: Config,
   { log, now, version }: ServerOptions,
   services: Services,
-  isDraining: () => boolean,
+  { isDraining, handle }: RequestHandling,
 ): RouteDeps {
   const { baseUrl } = config;
   const { webhooks, claims, sessions, signIn, isSignInDisabled, operatorContext } = services;
@@ -38,6 +47,7 @@ export function createRouteDeps(
     inference: {
       infer: inference.infer,
       countTokens: inference.countTokens,
+      quote: quoteDeps(db, inference),
       idempotency: {
         db,
         now,
@@ -80,7 +90,27 @@ export function createRouteDeps(
       isDraining,
       metricsAccess: config.metricsToken ?? (config.development ? "open" : "off"),
     },
+    mcp: {
+      handle,
+      baseUrl,
+      version,
+      isKeyLive: async (raw, at) => (await keys.find(raw, at, true)) !== undefined,
+    },
     discovery: discoverySettings(config, version, isSignInDisabled),
+  };
+}
+
+function quoteDeps(
+  db: Db,
+  { infer: { route }, countTokens: { freezeOf } }: Inference,
+): RouteDeps["inference"]["quote"] {
+  return {
+    route,
+    freezeOf,
+    availableOf: async (accountId) => {
+      const { promo, paid, held } = await getWallet(db, accountId);
+      return promo + paid - held;
+    },
   };
 }
 

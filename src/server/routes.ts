@@ -16,6 +16,7 @@ import { type WebhookRouteDeps, webhookRoutes } from "../webhooks/routes.ts";
 import type { Route } from "../http/route.ts";
 import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/routes.ts";
 import { type KeyRouteDeps, keyRoutes } from "../keys/routes.ts";
+import { type McpRouteDeps, mcpRoutes } from "../mcp/routes.ts";
 import { type ModelRoutesDeps, modelRoutes } from "../models/routes.ts";
 import { type OperationsDeps, operationsRoutes } from "../operations/routes.ts";
 import { type OperatorRouteDeps, operatorRoutes } from "../operator/routes.ts";
@@ -42,6 +43,7 @@ export interface RouteDeps {
   readonly console: ConsoleRouteDeps;
   readonly operator: OperatorRouteDeps;
   readonly operations: OperationsDeps;
+  readonly mcp: McpRouteDeps;
   readonly discovery: DiscoverySettings;
 }
 
@@ -69,6 +71,11 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...consoleRoutes(deps.console),
     ...operatorRoutes(deps.operator),
     ...operationsRoutes(deps.operations),
+    ...mcpRoutes(deps.mcp, () => all),
   ];
-  return [...routes, ...discoveryRoutes({ routes, settings: deps.discovery })];
+  const all: readonly Route[] = [
+    ...routes,
+    ...discoveryRoutes({ routes, settings: deps.discovery }),
+  ];
+  return all;
 }

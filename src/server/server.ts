@@ -44,7 +44,11 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   await responses.failOrphaned(db.kind === "sqlite" ? now() : now() - RESPONSE_START_GRACE_MS);
   let draining = false;
   const isDraining = (): boolean => draining;
-  const routes = allRoutes(createRouteDeps(config, options, services, isDraining));
+  const handling = {
+    isDraining,
+    handle: (request: Request, peer: Peer): Promise<Response> => handle(request, peer),
+  };
+  const routes = allRoutes(createRouteDeps(config, options, services, handling));
   const handle = createHandler(config, options, services, { routes, isDraining });
   const stopJobs = startJobs(log, createJobs(config, options, services));
   return {

@@ -43,9 +43,12 @@ const LOOPS: readonly Exemption[] = [
     tests: ["test/spec/limits.test.ts"],
   },
   {
-    reason: "the request bodies of a network above its limit are refused, on pages as well",
+    reason:
+      "the request bodies of a network above its limit are refused, on pages and by MCP as well",
     matches: (route, status) =>
-      route.method !== "GET" && route.auth.endsWith("session") && status === 429,
+      route.method !== "GET" &&
+      (route.auth.endsWith("session") || route.dialect === "jsonrpc") &&
+      status === 429,
     tests: ["test/http/body-quota.test.ts"],
   },
   {

@@ -10,6 +10,7 @@ const DIALECT_PREFIXES: Readonly<Record<Dialect, string>> = {
   openai: "",
   messages: "Messages",
   oauth: "OAuth",
+  jsonrpc: "JsonRpc",
   page: "Page",
 };
 const RELAYED_PREFIX = "ModelCall";

@@ -76,7 +76,7 @@ interface OverrideContext {
   readonly jsonSchema: JsonSchema;
 }
 
-function overrideSchema({ zodSchema, jsonSchema }: OverrideContext): void {
+export function overrideSchema({ zodSchema, jsonSchema }: OverrideContext): void {
   const { def } = zodSchema._zod;
   if (def.type === "bigint") jsonSchema.type = "integer";
   if (def.type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });

@@ -13,6 +13,7 @@ const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   members: "The members of a workspace and their roles.",
   audit: "Who changed what in the account.",
   webhooks: "Receive events as signed HTTP requests (Standard Webhooks).",
+  agents: "The Model Context Protocol (MCP) server, for agents.",
   discovery: "Machine-readable descriptions of this service.",
   operations: "Health checks and metrics.",
 };

@@ -1,15 +1,16 @@
-// The model endpoints: Chat Completions, Responses, Messages, token counting and embeddings.
+// The model endpoints: Chat Completions, Responses, Messages, token counting, embeddings and quotes.
 
 import { z } from "zod";
 import { type IdempotentCall, readIdempotencyKey } from "../../http/request/idempotent-call.ts";
-import { type Caller, keyRoute, type Route, type RouteInput } from "../../http/route.ts";
-import type { CallInput } from "../lifecycle/call.ts";
+import { keyRoute, type Route } from "../../http/route.ts";
 import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
 import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
 import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
-import { readForwardedHeaders } from "../request/forwarded-headers.ts";
+import type { QuoteDeps } from "../lifecycle/quote.ts";
 import type { Api } from "../request/parse-request.ts";
+import { CALL_ROUTE, callInputOf, type ModelInput } from "./call-route.ts";
+import { quoteRoute } from "./quote-route.ts";
 import {
   ChatRequest,
   CountTokensRequest,
@@ -23,12 +24,11 @@ import {
 export interface InferenceRouteDeps {
   readonly infer: InferDeps;
   readonly countTokens: CountTokensDeps;
+  readonly quote: QuoteDeps;
   readonly idempotency: IdempotencyDeps;
   /** Undefined where the gateway takes no x402 payments. */
   readonly payment: PaymentDeps | undefined;
 }
-
-const BODY_LIMIT_BYTES = 32 * 1_048_576;
 
 const MODEL_FAULTS = [
   "insufficient_credits",
@@ -50,6 +50,7 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
     messagesRoute(deps),
     countTokensRoute(deps),
     embeddingsRoute(deps),
+    quoteRoute(deps.quote),
   ];
   return deps.payment === undefined ? routes : routes.map(documentPayment);
 }
@@ -67,24 +68,6 @@ function documentPayment(route: Route): Route {
     responses: { ...others, 200: { ...ok, headers } },
   };
 }
-
-/** The headers that `reply-headers.ts` returns. */
-const RELAYED_HEADER_DOCS = {
-  "retry-after-ms": "`retry-after` of the provider, in milliseconds.",
-  "x-should-retry": "Whether the provider recommends a retry.",
-  "x-ratelimit-*": "The provider's rate limits, in OpenAI's form.",
-  "anthropic-ratelimit-*": "The provider's rate limits, in Anthropic's form.",
-  "anthropic-fast-*": "Anthropic's rate limits for fast mode.",
-  "openai-processing-ms": "OpenAI's processing time, in milliseconds.",
-  "openai-model": "OpenAI's own name of the model.",
-} as const;
-
-const CALL_ROUTE = {
-  tag: "Models",
-  bodyLimitBytes: BODY_LIMIT_BYTES,
-  rawBody: true,
-  relayedHeaders: RELAYED_HEADER_DOCS,
-} as const;
 
 const BILLED_ROUTE = { ...CALL_ROUTE, recheckedByHold: true, idempotent: true } as const;
 
@@ -268,8 +251,6 @@ function embeddingsRoute(deps: InferenceRouteDeps): Route {
   });
 }
 
-type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
-
 function callHandler(
   { infer: inferDeps, idempotency, payment }: InferenceRouteDeps,
   api: Api,
@@ -284,21 +265,6 @@ function callHandler(
     if (idempotent !== undefined)
       return withIdempotency(idempotency, input, idempotent, runPaid ?? run);
     return runPaid === undefined ? infer(inferDeps, input) : runPaid();
-  };
-}
-
-function callInputOf(api: Api, input: ModelInput): CallInput {
-  const { caller, requestId, now, headers, request, bodyText } = input;
-  return {
-    api,
-    text: bodyText,
-    caller,
-    requestId,
-    now,
-    headers,
-    forwardedHeaders: readForwardedHeaders(headers),
-    signal: request.signal,
-    idempotent: undefined,
   };
 }
 

@@ -66,6 +66,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "billing",
   ],
   discovery: ["base", "http"],
+  mcp: ["base", "http", "discovery"],
   config: ["base", "billing", "inference"],
   server: [
     "base",
@@ -94,6 +95,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "console",
     "operator",
     "discovery",
+    "mcp",
     "config",
   ],
   commands: [

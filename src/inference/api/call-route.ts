@@ -1,0 +1,44 @@
+// What the model endpoints share: limits, documented headers, and the input of a call.
+
+import type { Caller, RouteInput } from "../../http/route.ts";
+import type { CallInput } from "../lifecycle/call.ts";
+import { readForwardedHeaders } from "../request/forwarded-headers.ts";
+import type { Api } from "../request/parse-request.ts";
+
+const BODY_LIMIT_BYTES = 32 * 1_048_576;
+
+/** The headers that `reply-headers.ts` returns. */
+const RELAYED_HEADER_DOCS = {
+  "retry-after-ms": "`retry-after` of the provider, in milliseconds.",
+  "x-should-retry": "Whether the provider recommends a retry.",
+  "x-ratelimit-*": "The provider's rate limits, in OpenAI's form.",
+  "anthropic-ratelimit-*": "The provider's rate limits, in Anthropic's form.",
+  "anthropic-fast-*": "Anthropic's rate limits for fast mode.",
+  "openai-processing-ms": "OpenAI's processing time, in milliseconds.",
+  "openai-model": "OpenAI's own name of the model.",
+} as const;
+
+export const MODEL_ROUTE = {
+  tag: "Models",
+  bodyLimitBytes: BODY_LIMIT_BYTES,
+  rawBody: true,
+} as const;
+
+export const CALL_ROUTE = { ...MODEL_ROUTE, relayedHeaders: RELAYED_HEADER_DOCS } as const;
+
+export type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
+
+export function callInputOf(api: Api, input: ModelInput): CallInput {
+  const { caller, requestId, now, headers, request, bodyText } = input;
+  return {
+    api,
+    text: bodyText,
+    caller,
+    requestId,
+    now,
+    headers,
+    forwardedHeaders: readForwardedHeaders(headers),
+    signal: request.signal,
+    idempotent: undefined,
+  };
+}

@@ -1,0 +1,162 @@
+// The MCP server on the official SDK, for one HTTP request. The SDK speaks both revisions and checks the headers of 2026-07-28
+// against the body. It is imported on the first request: importing it takes as long as a tenth of the start of the gateway.
+
+import type * as sdkModule from "@modelcontextprotocol/server";
+import type { CallToolResult, Server, ServerContext } from "@modelcontextprotocol/server";
+import { isObject } from "../base/json.ts";
+import { HOUR_MS } from "../base/time.ts";
+import { listResources, listResourceTemplates, type Resource, resourcePath } from "./resources.ts";
+import type { Tool } from "./tool.ts";
+import { encodePayment, PAYMENT_META } from "./tool-result.ts";
+import type { Route } from "../http/route.ts";
+
+type Sdk = typeof sdkModule;
+
+export interface McpDeps {
+  readonly sdk: Sdk;
+  readonly tools: readonly Tool[];
+  readonly resources: readonly Resource[];
+  readonly baseUrl: string;
+  readonly version: string;
+  readonly instructions: string;
+}
+
+export interface McpConnection {
+  readonly requestId: string;
+  readonly apiKey: string | undefined;
+  readonly send: (request: Request) => Promise<Response>;
+}
+
+export async function loadMcpDeps(
+  routes: readonly Route[],
+  tools: readonly Tool[],
+  { baseUrl, version }: { readonly baseUrl: string; readonly version: string },
+): Promise<McpDeps> {
+  const sdk = await import("@modelcontextprotocol/server");
+  const resources = listResources(routes, baseUrl);
+  return { sdk, tools, resources, baseUrl, version, instructions: instructions(baseUrl) };
+}
+
+function instructions(baseUrl: string): string {
+  return `Postern is an AI gateway. Without an API key, call create_account: it returns a funded account's key. Then call send_message with a model from list_models. Every error has a code and \`next\` steps; ${baseUrl}/auth.md explains payment and how a human claims the account.`;
+}
+
+/** Tools and resources change only with a new version of the gateway. */
+const LISTS_CACHE = { ttlMs: HOUR_MS, cacheScope: "public" } as const;
+
+export async function serveMcp(
+  deps: McpDeps,
+  connection: McpConnection,
+  request: Request,
+): Promise<Response> {
+  const handler = deps.sdk.createMcpHandler(() => createServer(deps, connection), {
+    // Nothing of this server ever changes while it runs, so there is nothing to listen for.
+    maxSubscriptions: 0,
+  });
+  return handler.fetch(request);
+}
+
+function createServer(deps: McpDeps, connection: McpConnection): Server {
+  const { sdk, tools, resources, baseUrl, version } = deps;
+  const server = new sdk.Server(
+    { name: "postern", title: "Postern", version, websiteUrl: baseUrl },
+    {
+      capabilities: { tools: {}, resources: {} },
+      instructions: deps.instructions,
+      cacheHints: {
+        "server/discover": LISTS_CACHE,
+        "tools/list": LISTS_CACHE,
+        "resources/list": LISTS_CACHE,
+        "resources/templates/list": LISTS_CACHE,
+      },
+    },
+  );
+  server.setRequestHandler("tools/list", ({ params }) => {
+    rejectCursor(sdk, params?.cursor);
+    return { tools: tools.map(({ listing }) => listing) };
+  });
+  server.setRequestHandler("resources/list", ({ params }) => {
+    rejectCursor(sdk, params?.cursor);
+    return { resources: [...resources] };
+  });
+  server.setRequestHandler("resources/templates/list", ({ params }) => {
+    rejectCursor(sdk, params?.cursor);
+    return { resourceTemplates: [...listResourceTemplates(baseUrl)] };
+  });
+  server.setRequestHandler("tools/call", ({ params }, context) =>
+    callTool(deps, connection, params, context),
+  );
+  server.setRequestHandler("resources/read", ({ params: { uri } }, { mcpReq }) =>
+    readResource(deps, connection, uri, mcpReq.signal),
+  );
+  return server;
+}
+
+/** Every list fits one page, so no cursor was ever given out. */
+function rejectCursor({ ProtocolError, ProtocolErrorCode }: Sdk, cursor: string | undefined): void {
+  if (cursor !== undefined)
+    throw new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      "`cursor` is unknown: this list has one page. Leave it out.",
+    );
+}
+
+interface CallParams {
+  readonly name: string;
+  readonly arguments?: Record<string, unknown> | undefined;
+  readonly _meta?: Record<string, unknown> | undefined;
+}
+
+async function callTool(
+  { sdk, tools }: McpDeps,
+  connection: McpConnection,
+  { name, arguments: args = {}, _meta: meta = {} }: CallParams,
+  { mcpReq }: ServerContext,
+): Promise<CallToolResult> {
+  const tool = tools.find(({ listing }) => listing.name === name);
+  if (tool === undefined)
+    throw new sdk.ProtocolError(
+      sdk.ProtocolErrorCode.InvalidParams,
+      `There is no tool \`${name}\`. Use one from tools/list.`,
+      { tools: tools.map(({ listing }) => listing.name) },
+    );
+  const { progressToken } = meta;
+  const onProgress =
+    typeof progressToken === "string" || typeof progressToken === "number"
+      ? (progress: number, message: string) =>
+          mcpReq.notify({
+            method: "notifications/progress",
+            params: { progressToken, progress, message },
+          })
+      : undefined;
+  const payment = isObject(meta) ? encodePayment(meta[PAYMENT_META]) : undefined;
+  const { content, structuredContent, isError, _meta } = await tool.call({
+    ...connection,
+    args,
+    payment,
+    onProgress,
+    signal: mcpReq.signal,
+  });
+  return {
+    content,
+    ...(structuredContent === undefined ? {} : { structuredContent: { ...structuredContent } }),
+    ...(isError === undefined ? {} : { isError }),
+    ...(_meta === undefined ? {} : { _meta: { ..._meta } }),
+  };
+}
+
+async function readResource(
+  { sdk, resources, baseUrl }: McpDeps,
+  { send }: McpConnection,
+  uri: string,
+  signal: AbortSignal,
+): Promise<{ contents: { uri: string; mimeType: string; text: string }[] }> {
+  const path = resourcePath(uri, baseUrl, resources);
+  if (path === undefined) throw new sdk.ResourceNotFoundError(uri);
+  const response = await send(new Request(`${baseUrl}${path}`, { signal }));
+  const text = await response.text();
+  if (response.status === 404) throw new sdk.ResourceNotFoundError(uri);
+  if (!response.ok) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, text);
+  const mimeType = response.headers.get("content-type") ?? "text/plain";
+  return { contents: [{ uri, mimeType, text }] };
+}

@@ -1,0 +1,115 @@
+// POST /mcp: the MCP server over Streamable HTTP. Each tool call is a request to a route of the HTTP API, which the gateway's
+// own request handler runs in this process.
+
+import { z } from "zod";
+import { Fault } from "../base/fault.ts";
+import { lazy } from "../base/lazy.ts";
+import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/mcp-card.ts";
+import { readApiKey } from "../http/request/api-key-header.ts";
+import type { Peer } from "../http/request-context.ts";
+import { publicRoute, type Route } from "../http/route.ts";
+import { loadMcpDeps, serveMcp } from "./mcp-server.ts";
+import { createTools } from "./tools.ts";
+
+export interface McpRouteDeps {
+  /** The gateway's request handler. */
+  readonly handle: (request: Request, peer: Peer) => Promise<Response>;
+  readonly isKeyLive: (rawKey: string, now: number) => Promise<boolean>;
+  readonly baseUrl: string;
+  readonly version: string;
+}
+
+/** Larger conversations go to the HTTP API. */
+const MESSAGE_MAX_BYTES = 4 * 1_048_576;
+
+const Message = z
+  .looseObject({
+    jsonrpc: z.literal("2.0"),
+    id: z.union([z.string(), z.number()]).optional(),
+    method: z.string(),
+    params: z.looseObject({}).optional(),
+  })
+  .meta({ id: "McpMessage", description: "A JSON-RPC request or notification." });
+
+const Reply = z
+  .looseObject({
+    jsonrpc: z.literal("2.0"),
+    id: z.union([z.string(), z.number()]).optional(),
+    result: z.looseObject({}).optional(),
+    error: z.looseObject({ code: z.int(), message: z.string() }).optional(),
+  })
+  .meta({ id: "McpReply", description: "A JSON-RPC response." });
+
+/** `routes` returns the routes of all modules, the documents included. */
+export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): readonly Route[] {
+  const { baseUrl } = deps;
+  const tools = lazy(() => createTools(routes(), baseUrl));
+  const load = lazy(() => loadMcpDeps(routes(), tools(), deps));
+  return [
+    publicRoute({
+      method: "POST",
+      path: MCP_PATH,
+      id: "callMcp",
+      tag: "Agents",
+      summary: "Call the MCP server",
+      description:
+        "The Model Context Protocol over Streamable HTTP, without sessions: revisions 2026-07-28 and 2025-11-25, and `initialize` of older clients. Send the API key as `authorization: Bearer <API_KEY>`; `create_account`, `list_models` and the resources need none. Requests of web pages from other origins are refused.",
+      dialect: "jsonrpc",
+      body: Message,
+      isLongRunning: true,
+      bodyLimitBytes: MESSAGE_MAX_BYTES,
+      requestExample: {
+        jsonrpc: "2.0",
+        id: 1,
+        method: "tools/call",
+        params: { name: "list_models", arguments: { available: "true" } },
+      },
+      responses: {
+        200: {
+          description: "The JSON-RPC response, alone or at the end of a stream of notifications.",
+          schema: Reply,
+          example: { jsonrpc: "2.0", id: 1, result: { content: [{ type: "text", text: "…" }] } },
+          alternatives: [{ contentType: "text/event-stream" }],
+        },
+        202: { description: "A notification was received." },
+      },
+      faults: ["forbidden", "invalid_api_key", "not_found", "invalid_request"],
+      run: async ({ request, headers, bodyText, clientIp, now, requestId }) => {
+        requireOwnOrigin(headers, baseUrl);
+        const apiKey = readApiKey(headers, "openai");
+        if (apiKey !== undefined && !(await deps.isKeyLive(apiKey, now))) throw keyFault(baseUrl);
+        const peer: Peer = { address: () => clientIp, disableIdleTimeout: () => {} };
+        const message = new Request(`${baseUrl}${MCP_PATH}`, {
+          method: "POST",
+          headers,
+          body: bodyText,
+          signal: request.signal,
+        });
+        const connection = {
+          requestId,
+          apiKey,
+          send: (inner: Request) => deps.handle(inner, peer),
+        };
+        return serveMcp(await load(), connection, message);
+      },
+    }),
+  ];
+}
+
+/** A page of another site, or one that DNS rebinding moved here, must not use a gateway on the visitor's own network. */
+function requireOwnOrigin(headers: Headers, baseUrl: string): void {
+  const origin = headers.get("origin");
+  if (origin === null || origin === new URL(baseUrl).origin) return;
+  throw new Fault("forbidden", `foreign origin ${origin}`, {
+    message: "Web pages of other origins cannot use the MCP server. Send no `origin` header.",
+    next: [{ method: "GET", url: "/auth.md", why: "Use the HTTP API, which allows every origin." }],
+  });
+}
+
+function keyFault(baseUrl: string): Fault {
+  return new Fault("invalid_api_key", "unknown, expired or revoked key", {
+    headers: {
+      "www-authenticate": `Bearer error="invalid_token", resource_metadata="${baseUrl}${MCP_RESOURCE_METADATA_PATH}"`,
+    },
+  });
+}

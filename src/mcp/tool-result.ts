@@ -1,0 +1,74 @@
+// Turns a response of the HTTP API into the result of a tool call. An error keeps its code and its `next` steps, each with
+// the tool that does the same. A required payment is returned as x402's MCP transport specifies.
+
+import { isObject, type JsonObject, parseJson, parseObject } from "../base/json.ts";
+import type { ToolContext, ToolResult } from "./tool.ts";
+
+export const PAYMENT_META = "x402/payment";
+const PAYMENT_RESPONSE_META = "x402/payment-response";
+
+export async function resultOf(
+  response: Response,
+  context: ToolContext,
+  present: (body: JsonObject) => JsonObject = (body) => body,
+): Promise<ToolResult> {
+  const text = await response.text();
+  const body = parseObject(text);
+  if (!response.ok || body === undefined) return errorResult(response.headers, body, text, context);
+  const settlement = decodeHeader(response.headers.get("payment-response"));
+  const result = successResult(present(body));
+  return settlement === undefined
+    ? result
+    : { ...result, _meta: { [PAYMENT_RESPONSE_META]: settlement } };
+}
+
+export function successResult(structuredContent: JsonObject): ToolResult {
+  return {
+    content: [{ type: "text", text: JSON.stringify(structuredContent) }],
+    structuredContent,
+  };
+}
+
+export function errorResult(
+  headers: Headers,
+  body: JsonObject | undefined,
+  text: string,
+  context: ToolContext,
+): ToolResult {
+  const error = {
+    type: "text" as const,
+    text: body === undefined ? text : JSON.stringify(withTools(body, headers, context)),
+  };
+  const required = decodeHeader(headers.get("payment-required"));
+  if (!isObject(required)) return { isError: true, content: [error] };
+  return {
+    isError: true,
+    structuredContent: required,
+    content: [{ type: "text", text: JSON.stringify(required) }, error],
+  };
+}
+
+/** The error with the names of the tools of its next steps, and with `retry-after`, which MCP has no header for. */
+function withTools(body: JsonObject, headers: Headers, { toolFor }: ToolContext): JsonObject {
+  const { error } = body;
+  const seconds = Number(headers.get("retry-after") ?? "");
+  const retry = seconds > 0 ? { retry_after_seconds: seconds } : {};
+  if (!isObject(error)) return { ...body, ...retry };
+  const { next } = error;
+  if (!Array.isArray(next)) return { ...body, error: { ...error, ...retry } };
+  const steps = next.filter(isObject).map((step) => {
+    const tool = toolFor(String(step["method"]), String(step["url"]));
+    return tool === undefined ? step : Object.assign({}, step, { tool });
+  });
+  return { ...body, error: { ...error, ...retry, next: steps } };
+}
+
+/** x402's headers are base64-encoded JSON. */
+function decodeHeader(value: string | null): unknown {
+  return value === null ? undefined : parseJson(Buffer.from(value, "base64").toString());
+}
+
+/** The value of `PAYMENT-SIGNATURE` for a payment in `_meta`. */
+export function encodePayment(payment: unknown): string | undefined {
+  return isObject(payment) ? Buffer.from(JSON.stringify(payment)).toString("base64") : undefined;
+}

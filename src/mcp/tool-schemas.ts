@@ -1,0 +1,84 @@
+// The JSON schemas of a tool, from the zod schemas of its route.
+
+import { z } from "zod";
+import { isObject, type JsonObject } from "../base/json.ts";
+import { overrideSchema } from "../discovery/openapi/json-schemas.ts";
+import type { Route } from "../http/route.ts";
+import {
+  acceptsIdempotencyKey,
+  API_KEY_ARGUMENT,
+  IDEMPOTENCY_ARGUMENT,
+  needsKey,
+  type ToolListing,
+} from "./tool.ts";
+
+const API_KEY_SCHEMA = {
+  type: "string",
+  description:
+    "The account's API key. Leave it out if the connection sends `authorization: Bearer <API_KEY>`.",
+};
+const IDEMPOTENCY_SCHEMA = {
+  type: "string",
+  description:
+    "A random string of 16 characters or more. A repeated call with the same value returns the first result and does nothing again.",
+};
+
+/** All fields of the route's path, query and body as arguments, but those that the tool sets itself. */
+export function inputSchema(
+  route: Route,
+  own: z.ZodType | undefined,
+  fixed: JsonObject,
+): ToolListing["inputSchema"] {
+  const parts =
+    own === undefined
+      ? [route.params, route.query, route.body].filter((part) => part !== undefined).map(toSchema)
+      : [toSchema(own)];
+  const properties: Record<string, unknown> = Object.assign(
+    {},
+    ...parts.map((part) => part["properties"]),
+  );
+  for (const name of Object.keys(fixed)) delete properties[name];
+  const required = parts.flatMap((part) =>
+    Array.isArray(part["required"]) ? part["required"] : [],
+  );
+  const definitions: Record<string, unknown> = Object.assign(
+    {},
+    ...parts.map((part) => part["$defs"]),
+  );
+  if (acceptsIdempotencyKey(route)) properties[IDEMPOTENCY_ARGUMENT] = IDEMPOTENCY_SCHEMA;
+  if (needsKey(route)) properties[API_KEY_ARGUMENT] = API_KEY_SCHEMA;
+  const isOpen = parts.some((part) => isObject(part["additionalProperties"]));
+  return {
+    type: "object",
+    properties,
+    ...(required.length === 0 ? {} : { required: required.filter((name) => !(name in fixed)) }),
+    ...(isOpen ? {} : { additionalProperties: false }),
+    ...(Object.keys(definitions).length === 0 ? {} : { $defs: definitions }),
+  };
+}
+
+/** The schema of the route's success response. */
+export function outputSchema(
+  route: Route,
+  own: z.ZodType | undefined,
+): ToolListing["outputSchema"] {
+  const [, response] =
+    Object.entries(route.responses).find(([status]) => status.startsWith("2")) ?? [];
+  const schema = own ?? response?.schema;
+  return { ...(schema === undefined ? {} : toSchema(schema)), type: "object" };
+}
+
+/** The schema with its root in place: MCP requires `type: "object"` there, where zod has a reference. */
+function toSchema(schema: z.ZodType): JsonObject {
+  const {
+    $schema: _dialect,
+    $ref: reference,
+    $defs: definitions,
+    ...inline
+  } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override: overrideSchema });
+  if (reference === undefined)
+    return definitions === undefined ? inline : { ...inline, $defs: definitions };
+  const name = reference.slice("#/$defs/".length);
+  const { [name]: root, ...others } = definitions ?? {};
+  return { ...root, ...(Object.keys(others).length === 0 ? {} : { $defs: others }) };
+}

@@ -1,0 +1,70 @@
+// A tool of the MCP server: a name for a route of the HTTP API, with JSON schemas that derive from the route's own.
+
+import type { JsonObject } from "../base/json.ts";
+import type { Method, Route } from "../http/route.ts";
+
+export interface ToolAnnotations {
+  readonly readOnlyHint: boolean;
+  readonly destructiveHint: boolean;
+  readonly idempotentHint: boolean;
+  readonly openWorldHint: boolean;
+}
+
+export interface ToolCall {
+  readonly args: JsonObject;
+  /** Of the request to the MCP server, for errors that have no request of their own. */
+  readonly requestId: string;
+  /** The raw key of the connection, if it sends one. */
+  readonly apiKey: string | undefined;
+  /** The payment of the request's `_meta`, as the value of `PAYMENT-SIGNATURE`. */
+  readonly payment: string | undefined;
+  readonly signal: AbortSignal;
+  /** Sends a request through the gateway's own request handler. */
+  readonly send: (request: Request) => Promise<Response>;
+  /** Undefined if the client did not ask for progress. */
+  readonly onProgress: ((progress: number, message: string) => Promise<void>) | undefined;
+}
+
+export interface ToolResult {
+  readonly content: { readonly type: "text"; readonly text: string }[];
+  readonly structuredContent?: JsonObject;
+  readonly isError?: true;
+  readonly _meta?: JsonObject;
+}
+
+/** What `tools/list` returns. */
+export interface ToolListing {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly inputSchema: JsonObject & { readonly type: "object" };
+  readonly outputSchema: JsonObject & { readonly type: "object" };
+  readonly annotations: ToolAnnotations;
+}
+
+export interface Tool {
+  readonly listing: ToolListing;
+  readonly method: Method;
+  /** The path of the route, with its parameters in braces. */
+  readonly path: string;
+  readonly call: (call: ToolCall) => Promise<ToolResult>;
+}
+
+/** Everything that a tool needs to know about the gateway. */
+export interface ToolContext {
+  readonly baseUrl: string;
+  /** The name of the tool for a request of a `next` step, if there is one. */
+  readonly toolFor: (method: string, url: string) => string | undefined;
+}
+
+/** Arguments of every tool that are headers of the request, not fields. */
+export const API_KEY_ARGUMENT = "api_key";
+export const IDEMPOTENCY_ARGUMENT = "idempotency_key";
+
+export function needsKey(route: Route): boolean {
+  return route.auth === "key";
+}
+
+export function acceptsIdempotencyKey({ method, write, idempotent }: Route): boolean {
+  return method === "POST" && (write !== undefined || idempotent === true);
+}

@@ -1,0 +1,276 @@
+// The tools, in the order in which an agent needs them. Each calls a route of the HTTP API, so scopes, limits, idempotency and
+// the audit log are the same.
+
+import { z } from "zod";
+import { Fault } from "../base/fault.ts";
+import { errorBody, publicError } from "../base/error-body.ts";
+import { arrayIn, isObject, type JsonObject, parseObject } from "../base/json.ts";
+import { parseWithSchema } from "../http/request/validate.ts";
+import { toFault } from "../http/response.ts";
+import { createRouter } from "../http/router.ts";
+import type { Route } from "../http/route.ts";
+import {
+  chatFields,
+  MessageArguments,
+  messageResult,
+  MessageResult,
+  streamedFields,
+} from "./message-tools.ts";
+import { requestOf } from "./tool-request.ts";
+import { errorResult, resultOf, successResult } from "./tool-result.ts";
+import { inputSchema, outputSchema } from "./tool-schemas.ts";
+import type { Tool, ToolAnnotations, ToolCall, ToolContext, ToolResult } from "./tool.ts";
+
+interface ToolSpec {
+  readonly name: string;
+  readonly title: string;
+  /** The id of the route. A tool without its route is left out. */
+  readonly routeId: string;
+  /** Replaces the description of the route. */
+  readonly description?: string;
+  readonly annotations: ToolAnnotations;
+  /** Fields that the tool sets itself, from the route's example. */
+  readonly fixed?: readonly string[];
+  readonly input?: z.ZodType;
+  readonly output?: z.ZodType;
+  readonly fieldsOf?: (call: ToolCall) => JsonObject;
+  readonly resultOf?: (
+    response: Response,
+    call: ToolCall,
+    context: ToolContext,
+  ) => Promise<ToolResult>;
+}
+
+const READS: ToolAnnotations = {
+  readOnlyHint: true,
+  destructiveHint: false,
+  idempotentHint: true,
+  openWorldHint: false,
+};
+const CREATES: ToolAnnotations = { ...READS, readOnlyHint: false, idempotentHint: false };
+const CHANGES: ToolAnnotations = { ...CREATES, destructiveHint: true, idempotentHint: true };
+
+const MODELS_PAGE_DEFAULT = 20;
+const MODELS_PAGE_MAX = 100;
+
+const ModelListArguments = z.strictObject({
+  provider: z.string().optional().meta({ description: "Only models of this provider." }),
+  available: z
+    .enum(["true", "false"])
+    .optional()
+    .meta({ description: "`true`: only models that this gateway can call now." }),
+  q: z.string().optional().meta({ description: "Only models whose id or name contains this." }),
+  limit: z
+    .int()
+    .min(1)
+    .max(MODELS_PAGE_MAX)
+    .optional()
+    .meta({ description: `Models per page. Default: ${MODELS_PAGE_DEFAULT}.` }),
+  cursor: z.string().optional().meta({ description: "`next_cursor` of the previous page." }),
+});
+
+const ModelPage = z.object({
+  object: z.literal("list"),
+  data: z.array(
+    z.looseObject({
+      id: z.string(),
+      name: z.string(),
+      context_length: z.int().nullable().optional(),
+      available: z.boolean().meta({ description: "Whether this gateway can call it now." }),
+      pricing: z
+        .looseObject({})
+        .nullable()
+        .optional()
+        .meta({ description: "US dollars per token." }),
+    }),
+  ),
+  has_more: z.boolean(),
+  next_cursor: z.string().nullable(),
+});
+
+const ClaimStatus = z.looseObject({
+  status: z.enum(["pending", "claimed"]),
+  account: z.looseObject({}).optional(),
+  error: z.string().optional(),
+  error_description: z.string().optional(),
+  interval: z.number().optional().meta({ description: "Seconds to wait between two polls." }),
+});
+
+const TOOLS: readonly ToolSpec[] = [
+  {
+    name: "create_account",
+    title: "Create an account",
+    routeId: "createAccount",
+    description:
+      "Creates a funded account and returns its first API key, without a human. The key is shown once: store it in a file with mode 0600, and send it as `authorization: Bearer <API_KEY>` on this connection or as `api_key` in other tools.",
+    annotations: CREATES,
+  },
+  {
+    name: "list_models",
+    title: "List models and prices",
+    routeId: "listModels",
+    annotations: READS,
+    input: ModelListArguments,
+    output: ModelPage,
+    fieldsOf: ({ args }) => {
+      const {
+        limit: _limit,
+        cursor: _cursor,
+        ...filters
+      } = parseWithSchema(ModelListArguments, args, "body");
+      return filters;
+    },
+    resultOf: (response, { args }, context) =>
+      resultOf(response, context, (body) => pageOfModels(body, args)),
+  },
+  {
+    name: "quote",
+    title: "Quote a message",
+    routeId: "createQuote",
+    description:
+      "Returns what `send_message` with the same arguments would hold and can cost at most, without sending or charging anything.",
+    annotations: READS,
+    input: MessageArguments,
+    fieldsOf: ({ args }) => chatFields(args),
+  },
+  {
+    name: "send_message",
+    title: "Send a message to a model",
+    routeId: "createChatCompletion",
+    description:
+      "Sends a message to any model and returns its reply and cost. Costs credits. Further arguments are fields of `POST /v1/chat/completions`, such as `temperature`. With a progress token, the length of the reply is reported while it arrives.",
+    annotations: { ...CREATES, openWorldHint: true },
+    input: MessageArguments,
+    output: MessageResult,
+    fieldsOf: streamedFields,
+    resultOf: messageResult,
+  },
+  {
+    name: "get_balance",
+    title: "Get the balance",
+    routeId: "readAccount",
+    annotations: READS,
+  },
+  { name: "get_usage", title: "List usage", routeId: "listUsage", annotations: READS },
+  { name: "create_key", title: "Create a key", routeId: "mintKey", annotations: CREATES },
+  { name: "revoke_key", title: "Revoke a key", routeId: "revokeKey", annotations: CHANGES },
+  { name: "set_budget", title: "Set the budgets", routeId: "changeBudgets", annotations: CHANGES },
+  {
+    name: "create_invoice",
+    title: "Create an invoice",
+    routeId: "createInvoice",
+    annotations: CREATES,
+  },
+  { name: "start_claim", title: "Start a claim", routeId: "startClaim", annotations: CREATES },
+  {
+    name: "poll_claim",
+    title: "Poll a claim",
+    routeId: "pollClaim",
+    description:
+      "Tells whether the human has claimed the account. Call it every `interval` seconds until `status` is `claimed`.",
+    annotations: READS,
+    fixed: ["grant_type"],
+    output: ClaimStatus,
+    resultOf: claimStatus,
+  },
+];
+
+/** The tools of a gateway with these routes. */
+export function createTools(routes: readonly Route[], baseUrl: string): readonly Tool[] {
+  const match = createRouter(routes);
+  const names = new Map(TOOLS.map(({ routeId, name }) => [routeId, name]));
+  const context: ToolContext = {
+    baseUrl,
+    toolFor: (method, url) => {
+      const found = match(method, new URL(url, baseUrl).pathname);
+      return found.kind === "route" ? names.get(found.route.id) : undefined;
+    },
+  };
+  return TOOLS.flatMap((spec) => {
+    const route = routes.find(({ id, hidden }) => id === spec.routeId && hidden !== true);
+    return route === undefined ? [] : [createTool(spec, route, context)];
+  });
+}
+
+function createTool(spec: ToolSpec, route: Route, context: ToolContext): Tool {
+  const { name, title, annotations } = spec;
+  const fixed = fixedFields(spec, route);
+  const description =
+    spec.description ?? [route.summary, route.description ?? ""].join(". ").trim();
+  return {
+    listing: {
+      name,
+      title,
+      description,
+      inputSchema: inputSchema(route, spec.input, fixed),
+      outputSchema: outputSchema(route, spec.output),
+      annotations: { ...annotations },
+    },
+    method: route.method,
+    path: route.path,
+    call: async (call) => {
+      try {
+        const args = spec.fieldsOf?.(call) ?? call.args;
+        const response = await call.send(
+          requestOf(route, context.baseUrl, { ...call, args }, fixed),
+        );
+        return await (spec.resultOf?.(response, call, context) ?? resultOf(response, context));
+      } catch (error) {
+        const fault = toFault(error);
+        if (fault.code === "internal") throw error;
+        return faultResult(fault, call.requestId, context);
+      }
+    },
+  };
+}
+
+function fixedFields({ fixed = [] }: ToolSpec, { requestExample }: Route): JsonObject {
+  const example = isObject(requestExample) ? requestExample : {};
+  return Object.fromEntries(fixed.map((field) => [field, example[field]]));
+}
+
+function faultResult(fault: Fault, requestId: string, context: ToolContext): ToolResult {
+  const body = errorBody("openai", publicError(fault), requestId);
+  return errorResult(new Headers(), body, "", context);
+}
+
+/** The HTTP API lists all models at once; a tool result has to fit a model's context. */
+function pageOfModels(body: JsonObject, { limit, cursor }: JsonObject): JsonObject {
+  const models = arrayIn(body["data"]);
+  const size = typeof limit === "number" ? limit : MODELS_PAGE_DEFAULT;
+  const start = cursor === undefined ? 0 : indexAfter(models, cursor);
+  const data = models.slice(start, start + Math.min(Math.max(1, size), MODELS_PAGE_MAX));
+  const last = data.at(-1);
+  const hasMore = start + data.length < models.length;
+  return {
+    ...body,
+    data,
+    has_more: hasMore,
+    next_cursor: hasMore && isObject(last) ? last["id"] : null,
+  };
+}
+
+function indexAfter(models: readonly unknown[], cursor: unknown): number {
+  const index = models.findIndex((model) => isObject(model) && model["id"] === cursor);
+  if (index !== -1) return index + 1;
+  throw new Fault("invalid_request", "unknown cursor", {
+    param: "cursor",
+    message: "`cursor` is not `next_cursor` of a page with the same filters.",
+  });
+}
+
+/** While the human has not decided, OAuth's error is a state and not a failure. */
+const PENDING_ERRORS: ReadonlySet<unknown> = new Set(["authorization_pending", "slow_down"]);
+
+async function claimStatus(
+  response: Response,
+  _call: ToolCall,
+  context: ToolContext,
+): Promise<ToolResult> {
+  const text = await response.text();
+  const body = parseObject(text);
+  if (body === undefined) return errorResult(response.headers, body, text, context);
+  if (PENDING_ERRORS.has(body["error"])) return successResult({ status: "pending", ...body });
+  if (!response.ok) return errorResult(response.headers, body, text, context);
+  return successResult(body);
+}
