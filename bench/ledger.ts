@@ -12,7 +12,8 @@ import { migrate } from "../src/store/migrate.ts";
 import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
 import { newId } from "../src/base/id.ts";
-import { type UsageRecord, insertUsage } from "../src/usage/usage.ts";
+import { insertUsage } from "../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../src/usage/usage.ts";
 import { openAccount, promoDeposit, usageRecord } from "../test/ledger/fixtures.ts";
 import { testPostgres } from "../test/support/stores/postgres.ts";
 

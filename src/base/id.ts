@@ -51,6 +51,18 @@ export function newIdAfter(prefix: IdPrefix, now: number, last: string): string 
   return newId(prefix, isId(prefix, last) ? Math.max(now, decodeTime(prefix, last) + 1) : now);
 }
 
+/** Sorts before every id of this time or later. */
+export function minIdAt(prefix: IdPrefix, at: number): string {
+  return `${prefix}_${encodeTime(Math.max(0, at))}`;
+}
+
+/** The time in an id; undefined for text that is not an id. Cursors may be shorter than ids. */
+export function idTime(prefix: IdPrefix, id: string): number | undefined {
+  const isTimed = id.startsWith(`${prefix}_`) && id.length >= prefix.length + 1 + TIME_CHARACTERS;
+  const time = isTimed ? decodeTime(prefix, id) : Number.NaN;
+  return Number.isSafeInteger(time) && time >= 0 ? time : undefined;
+}
+
 function decodeTime(prefix: IdPrefix, id: string): number {
   const from = prefix.length + 1;
   let time = 0;

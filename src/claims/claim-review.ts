@@ -5,7 +5,7 @@ import type { Nano } from "../base/money.ts";
 import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { type Db, text, integer } from "../store/db.ts";
-import { totalUsage } from "../usage/usage.ts";
+import { totalUsage } from "../usage/usage-stats.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 import type { Claimer, Claims } from "./claims.ts";
 import { type BonusState, CLAIM_BONUS } from "./claim-bonus.ts";

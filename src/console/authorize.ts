@@ -10,7 +10,7 @@ import {
   type Role,
 } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
-import type { Reader, Tx } from "../store/db.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
 
 export interface Balance {
   readonly promo: Nano;
@@ -30,7 +30,7 @@ export interface WorkspaceContext {
 }
 
 export interface ConsoleReadDeps {
-  readonly db: Reader;
+  readonly db: Reader & Pick<Db, "snapshot">;
   readonly getWallet: (reader: Reader, accountId: string) => Promise<Balance>;
 }
 

@@ -21,7 +21,7 @@ import { createLiveCatalog, type LiveCatalog, modelsFileAt } from "../models/liv
 import type { Db, Tx } from "../store/db.ts";
 import { migrate } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
-import { insertUsage } from "../usage/usage.ts";
+import { insertUsage } from "../usage/insert-usage.ts";
 import type { ServerOptions } from "./server-options.ts";
 
 export interface Core {

@@ -16,6 +16,7 @@ import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
 import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
+import { rollUpUsage } from "../usage/rollup/roll-up.ts";
 import type { Job } from "./scheduler.ts";
 import type { ServerOptions } from "./server-options.ts";
 import type { Services } from "./services.ts";
@@ -39,6 +40,7 @@ export function createJobs(
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
+    ["roll up usage", 2 * SECOND_MS, () => rollUpUsage(db)],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
     ["delete expired responses", 10 * MINUTE_MS, () => responses.sweep(now())],
     [

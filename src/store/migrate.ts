@@ -15,6 +15,7 @@ import operator from "./migrations/0010-operator.sql" with { type: "text" };
 import x402 from "./migrations/0011-x402.sql" with { type: "text" };
 import looseEnds from "./migrations/0012-loose-ends.sql" with { type: "text" };
 import keyScopes from "./migrations/0013-key-scopes.sql" with { type: "text" };
+import usageRollup from "./migrations/0014-usage-rollup.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -30,6 +31,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0011-x402", x402],
   ["0012-loose-ends", looseEnds],
   ["0013-key-scopes", keyScopes],
+  ["0014-usage-rollup", usageRollup],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -3,6 +3,7 @@
 
 import { randomBytes } from "node:crypto";
 import { usdText } from "../base/money.ts";
+import type { TraceParent } from "../base/trace-parent.ts";
 import type { UsageRecord } from "../usage/usage.ts";
 
 export interface CallTrace {
@@ -10,13 +11,6 @@ export interface CallTrace {
   /** The model id as requested. */
   readonly requestedModel: string;
   readonly parent: TraceParent | undefined;
-}
-
-/** The caller's span, from the `traceparent` header. */
-export interface TraceParent {
-  readonly traceId: string;
-  readonly spanId: string;
-  readonly isSampled: boolean;
 }
 
 export type AttributeValue = string | number | boolean | readonly string[];
@@ -35,10 +29,6 @@ export interface Span {
 
 const TRACE_BYTES = 16;
 const SPAN_BYTES = 8;
-const TRACEPARENT =
-  /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
-const SAMPLED = 1;
-
 const HTTP_ROUTES = {
   chat: "/v1/chat/completions",
   responses: "/v1/responses",
@@ -56,14 +46,6 @@ const OTEL_PROVIDER_NAMES: Readonly<Record<string, string>> = {
   vertex: "gcp.vertex_ai",
   xai: "x_ai",
 };
-
-/** Undefined if the header is invalid, which W3C Trace Context says to ignore. */
-export function parseTraceParent(header: string | null): TraceParent | undefined {
-  const [, traceId, spanId, flags] =
-    (header === null ? null : TRACEPARENT.exec(header.trim())) ?? [];
-  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
-  return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };
-}
 
 export function spanOf({ record, requestedModel, parent }: CallTrace): Span {
   const operation = record.api === "embeddings" ? "embeddings" : "chat";

@@ -4,7 +4,8 @@
 import type { Log } from "../base/log.ts";
 import { otlpJson, type Resource } from "./otlp.ts";
 import { type OtlpEndpoint, BACKOFF_MAX_MS, exportSpans } from "./otlp-export.ts";
-import { type CallTrace, parseTraceParent, type Span, spanOf } from "./span.ts";
+import { parseTraceParent } from "../base/trace-parent.ts";
+import { type CallTrace, type Span, spanOf } from "./span.ts";
 
 export interface TelemetryOptions extends OtlpEndpoint {
   readonly shouldContinueTraces: boolean;

@@ -1,12 +1,12 @@
-// Usage records as CSV (RFC 4180). Values that a spreadsheet would evaluate as a formula are escaped.
+// Usage records and sums as CSV (RFC 4180). Values that a spreadsheet would evaluate as a formula are escaped.
 
 import { usdText } from "../base/money.ts";
 import type { UsageRecord } from "./usage.ts";
+import type { Grouping, UsageSum } from "./usage-stats.ts";
 
-const COLUMNS: readonly (readonly [
-  name: string,
-  value: (record: UsageRecord) => string | number,
-])[] = [
+type CsvColumn<T> = readonly [name: string, value: (item: T) => string | number];
+
+const COLUMNS: readonly CsvColumn<UsageRecord>[] = [
   ["id", (record) => record.id],
   ["created_at", (record) => new Date(record.createdAt).toISOString()],
   ["key_id", (record) => record.keyId],
@@ -26,12 +26,38 @@ const COLUMNS: readonly (readonly [
   ["exact", (record) => String(record.exact)],
   ["latency_ms", (record) => record.latencyMs],
   ["first_token_ms", (record) => record.firstTokenMs ?? ""],
+  ["labels", (record) => record.labels.join(" ")],
+];
+
+const SUM_COLUMNS: readonly CsvColumn<UsageSum>[] = [
+  ["calls", (sum) => sum.calls],
+  ["errors", (sum) => sum.errors],
+  ["client_aborted", (sum) => sum.aborted],
+  ["input_tokens", (sum) => sum.inputTokens],
+  ["cache_read_tokens", (sum) => sum.cacheReadTokens],
+  ["cache_write_tokens", (sum) => sum.cacheWriteTokens],
+  ["output_tokens", (sum) => sum.outputTokens],
+  ["reasoning_tokens", (sum) => sum.reasoningTokens],
+  ["cost_usd", (sum) => usdText(sum.cost)],
+  ["latency_p50_ms", (sum) => sum.latencyMs?.p50 ?? ""],
+  ["latency_p95_ms", (sum) => sum.latencyMs?.p95 ?? ""],
+  ["first_token_p50_ms", (sum) => sum.firstTokenMs?.p50 ?? ""],
+  ["first_token_p95_ms", (sum) => sum.firstTokenMs?.p95 ?? ""],
 ];
 
 export function toCsv(records: readonly UsageRecord[]): string {
+  return writeCsv(COLUMNS, records);
+}
+
+export function sumsToCsv(sums: readonly UsageSum[], grouping: Grouping): string {
+  const name = grouping === "key" ? "key_id" : grouping;
+  return writeCsv([[name, (sum) => sum.group], ...SUM_COLUMNS], sums);
+}
+
+function writeCsv<T>(columns: readonly CsvColumn<T>[], items: readonly T[]): string {
   const lines = [
-    COLUMNS.map(([name]) => name),
-    ...records.map((record) => COLUMNS.map(([, value]) => csvCell(value(record)))),
+    columns.map(([name]) => name),
+    ...items.map((item) => columns.map(([, value]) => csvCell(value(item)))),
   ];
   return lines.map((line) => `${line.join(",")}\r\n`).join("");
 }

@@ -1,137 +1,52 @@
 // Routes of /v1/usage.
 
 import { z } from "zod";
-import { creditsOf, usdText } from "../base/money.ts";
-import { PAGE_LIMIT_DEFAULT } from "../base/pagination.ts";
-import { cursorSchema, listSchema, PageLimit, Timestamp, timestamp } from "../http/schemas.ts";
+import { invalid } from "../base/fault.ts";
+import { type Page, PAGE_LIMIT_DEFAULT } from "../base/pagination.ts";
+import { cursorSchema, listSchema, PageLimit, Timestamp } from "../http/schemas.ts";
 import { keyRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import { toCsv } from "./csv.ts";
 import {
-  getUsage,
+  SUMMARY_EXAMPLE,
+  toSumRecord,
+  toTotalRecord,
+  toUsageRecord,
+  USAGE_EXAMPLE,
+  UsageRecordSchema,
+  UsageSummary,
+} from "./api-record.ts";
+import { sumsToCsv, toCsv } from "./csv.ts";
+import { isTimeZone } from "./time-buckets.ts";
+import { getUsage, OUTCOMES, USAGE_APIS } from "./usage.ts";
+import type { UsageFilter } from "./usage-filter.ts";
+import { listUsage } from "./usage-list.ts";
+import {
   GROUPINGS,
   GROUPS_MAX,
-  listUsage,
-  OUTCOMES,
   listUsageSums,
-  USAGE_APIS,
-  type UsageFilter,
-  type UsageRecord,
-  type UsageSum,
-} from "./usage.ts";
+  previousPeriod,
+  readUsage,
+  totalUsage,
+} from "./usage-stats.ts";
 
 const CSV_ROWS_MAX = 10_000;
 /** Fits a grouping and a model name. */
 const CURSOR_LENGTH_MAX = 300;
-
-const Tokens = z
-  .object({
-    input_tokens: z.int().meta({ description: "All input tokens, including cached ones." }),
-    cache_read_tokens: z
-      .int()
-      .meta({ description: "Input tokens read from the provider's cache." }),
-    cache_write_tokens: z
-      .int()
-      .meta({ description: "Input tokens written to the provider's cache." }),
-    output_tokens: z.int().meta({ description: "All output tokens, including reasoning." }),
-    reasoning_tokens: z.int().meta({ description: "Output tokens used for reasoning." }),
-  })
-  .meta({ id: "TokenUsage" });
-
-const PricedLineRecord = z
-  .object({
-    meter: z.string().meta({ description: "The meter; each token counts in one meter only." }),
-    count: z.number(),
-    usd: z.string().meta({ description: "Price per unit in US dollars." }),
-    model: z
-      .string()
-      .optional()
-      .meta({ description: "The model whose price applies, if it is not the record's model." }),
-  })
-  .meta({ id: "PricedLine" });
-
-const UsageRecordSchema = z
-  .object({
-    id: z.string().meta({ description: "The call's `x-request-id`." }),
-    object: z.literal("usage"),
-    created_at: z.string(),
-    key_id: z.string(),
-    model: z.string(),
-    provider: z.string(),
-    api: z.enum(USAGE_APIS),
-    stream: z.boolean(),
-    outcome: z.enum(OUTCOMES),
-    status: z.int().meta({ description: "The HTTP status of the response." }),
-    usage: Tokens,
-    exact: z
-      .boolean()
-      .meta({ description: "False if the provider reported no usage and it was estimated." }),
-    price: z.array(PricedLineRecord).meta({
-      description:
-        "The cost is the sum of `count` × `usd`, rounded up once to a billionth of a dollar.",
-    }),
-    cost_usd: z.string().meta({ description: "Exact to a billionth of a dollar." }),
-    cost_credits: z.number().meta({ description: "One credit is 0.000001 USD." }),
-    byok: z
-      .boolean()
-      .meta({ description: "True if the call used your own provider key and was not charged." }),
-    attempts: z.array(
-      z.object({ provider: z.string(), model: z.string(), status: z.int(), ms: z.number() }),
-    ),
-    latency_ms: z.int(),
-    first_token_ms: z.int().nullable(),
-  })
-  .meta({ id: "UsageRecord" });
-
-const EXAMPLE = {
-  id: "req_01kah5t3mq7d2c9w4e6r8t0yax",
-  object: "usage",
-  created_at: "2026-11-21T09:31:00.000Z",
-  key_id: "key_01kah5t3mq7d2c9w4e6r8t0yax",
-  model: "sim/echo",
-  provider: "sim",
-  api: "chat",
-  stream: false,
-  outcome: "completed",
-  status: 200,
-  usage: {
-    input_tokens: 12,
-    cache_read_tokens: 0,
-    cache_write_tokens: 0,
-    output_tokens: 8,
-    reasoning_tokens: 0,
-  },
-  exact: true,
-  price: [
-    { meter: "input", count: 12, usd: "0.000001" },
-    { meter: "output", count: 8, usd: "0.000002" },
-  ],
-  cost_usd: "0.000028",
-  cost_credits: 28,
-  byok: false,
-  attempts: [{ provider: "sim", model: "sim/echo", status: 200, ms: 11 }],
-  latency_ms: 12,
-  first_token_ms: null,
-};
+const CSV_HEADERS = { "x-next-cursor": "CSV only: the cursor of the next page, if there is one." };
 
 const FilterQuery = {
   from: Timestamp.optional().meta({ description: "Calls made at or after this time." }),
   to: Timestamp.optional().meta({ description: "Calls made before this time." }),
   model: z.string().max(200).optional().meta({ description: "Only this model." }),
   key_id: z.string().max(64).optional().meta({ description: "Only this key." }),
+  provider: z.string().max(64).optional().meta({ description: "Only this provider." }),
+  api: z.enum(USAGE_APIS).optional().meta({ description: "Only calls of this API." }),
+  label: z
+    .string()
+    .max(100)
+    .optional()
+    .meta({ description: "Only calls with this label, as `name=value`." }),
 };
-
-const SumRecord = z
-  .object({
-    day: z.string().optional(),
-    model: z.string().optional(),
-    key_id: z.string().optional(),
-    calls: z.int(),
-    usage: Tokens,
-    cost_usd: z.string(),
-    cost_credits: z.number(),
-  })
-  .meta({ id: "UsageSum" });
 
 export function usageRoutes({ db }: { readonly db: Db }): readonly Route[] {
   return [listRoute(db), summaryRoute(db), getRoute(db)];
@@ -145,10 +60,26 @@ function listRoute(db: Db): Route {
     scope: "usage:read",
     tag: "Usage",
     summary: "List usage records",
-    description: `One record per call, newest first. With \`accept: text/csv\`, returns CSV with up to \`limit\` records (default: ${CSV_ROWS_MAX}); the header \`x-next-cursor\` is the cursor of the next page.`,
+    description: `One record per call, newest first. With a filter that few calls match, a page can have fewer records than \`limit\` and still be followed by others. With \`accept: text/csv\`, returns CSV with up to \`limit\` records (default: ${CSV_ROWS_MAX}); the header \`x-next-cursor\` is the cursor of the next page.`,
     dialect: "openai",
     query: z.strictObject({
       ...FilterQuery,
+      outcome: z
+        .enum([...OUTCOMES, "failed"])
+        .optional()
+        .meta({ description: "Only calls with this outcome; `failed` stands for every failure." }),
+      status: z.coerce
+        .number()
+        .int()
+        .min(100)
+        .max(599)
+        .optional()
+        .meta({ description: "Only calls with this HTTP status." }),
+      request_id: z
+        .string()
+        .max(64)
+        .optional()
+        .meta({ description: "Only the call with this `x-request-id`." }),
       limit: PageLimit.optional().meta({
         description: `Records per page. Default: ${PAGE_LIMIT_DEFAULT}, or ${CSV_ROWS_MAX} for CSV.`,
       }),
@@ -158,28 +89,27 @@ function listRoute(db: Db): Route {
       200: {
         description: "A page of usage records.",
         schema: listSchema(UsageRecordSchema, "UsageList"),
-        example: { object: "list", data: [EXAMPLE], has_more: false, next_cursor: null },
+        example: { object: "list", data: [USAGE_EXAMPLE], has_more: false, next_cursor: null },
         alternatives: [{ contentType: "text/csv" }],
-        headers: {
-          "x-next-cursor": "CSV only: the cursor of the next page, if there is one.",
-        },
+        headers: CSV_HEADERS,
       },
     },
     faults: [],
     run: async ({ caller, query, headers }) => {
-      const csv = headers.get("accept")?.includes("text/csv") === true;
-      const limit = query.limit ?? (csv ? CSV_ROWS_MAX : PAGE_LIMIT_DEFAULT);
-      const page = await listUsage(db, caller.accountId, parseFilter(query), {
-        limit,
-        cursor: query.cursor,
-      });
-      if (!csv) return { status: 200, body: { ...page, data: page.data.map(toUsageRecord) } };
-      const headersOut = new Headers({
-        "content-type": "text/csv; charset=utf-8",
-        "cache-control": "no-store",
-      });
-      if (page.next_cursor !== null) headersOut.set("x-next-cursor", page.next_cursor);
-      return new Response(toCsv(page.data), { headers: headersOut });
+      const isCsv = acceptsCsv(headers);
+      const { limit = isCsv ? CSV_ROWS_MAX : PAGE_LIMIT_DEFAULT, cursor } = query;
+      const { outcome, status, request_id: id } = query;
+      const page = await readUsage(db, (reader) =>
+        listUsage(
+          reader,
+          caller.accountId,
+          { ...parseFilter(query), outcome, status, id },
+          { limit, cursor },
+        ),
+      );
+      return isCsv
+        ? csvResponse(toCsv(page.data), page)
+        : { status: 200, body: { ...page, data: page.data.map(toUsageRecord) } };
     },
   });
 }
@@ -191,12 +121,16 @@ function summaryRoute(db: Db): Route {
     id: "summarizeUsage",
     scope: "usage:read",
     tag: "Usage",
-    summary: "Summarize usage by day, model or key",
-    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}).`,
+    summary: "Summarize usage by time, model, key, provider, API or label",
+    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}), with totals and those of the period before. With \`accept: text/csv\`, returns the groups as CSV; the header \`x-next-cursor\` is the cursor of the next page. A call with several labels counts in each of them.`,
     dialect: "openai",
     query: z.strictObject({
       ...FilterQuery,
       group_by: z.enum(GROUPINGS).default("day").meta({ description: "What to group by." }),
+      time_zone: z.string().max(64).default("UTC").meta({
+        description:
+          "The IANA time zone of days, such as `Europe/Berlin`. Where it differs from UTC by a fraction of an hour, days start at the full hour before.",
+      }),
       limit: PageLimit.optional().meta({
         description: `Groups per page. Default: ${GROUPS_MAX}.`,
       }),
@@ -208,37 +142,45 @@ function summaryRoute(db: Db): Route {
     }),
     responses: {
       200: {
-        description: "A page of groups: days newest first, models and keys in descending order.",
-        schema: listSchema(SumRecord, "UsageSummary"),
-        example: {
-          object: "list",
-          data: [
-            {
-              day: "2026-11-21",
-              calls: 1,
-              usage: EXAMPLE.usage,
-              cost_usd: "0.000028",
-              cost_credits: 28,
-            },
-          ],
-          has_more: false,
-          next_cursor: null,
-        },
+        description:
+          "A page of groups: days and hours newest first, other groups in descending order.",
+        schema: UsageSummary,
+        example: SUMMARY_EXAMPLE,
+        alternatives: [{ contentType: "text/csv" }],
+        headers: CSV_HEADERS,
       },
     },
     faults: [],
-    run: async ({ caller, query }) => {
-      const { group_by: grouping, limit = GROUPS_MAX, cursor } = query;
-      const name = grouping === "key" ? "key_id" : grouping;
-      const page = await listUsageSums(db, caller.accountId, parseFilter(query), {
-        grouping,
-        limit,
-        cursor,
+    run: async ({ caller, query, headers, now }) => {
+      const { group_by: grouping, limit = GROUPS_MAX, cursor, time_zone: timeZone } = query;
+      if (!isTimeZone(timeZone))
+        throw invalid(
+          "time_zone",
+          "`time_zone` must be an IANA time zone, such as `Europe/Berlin`.",
+        );
+      const filter = untilNow(parseFilter(query), now);
+      return readUsage(db, async (reader) => {
+        const { accountId } = caller;
+        const page = await listUsageSums(
+          reader,
+          accountId,
+          { ...filter, timeZone },
+          { grouping, limit, cursor },
+        );
+        if (acceptsCsv(headers)) return csvResponse(sumsToCsv(page.data, grouping), page);
+        const previous = previousPeriod(filter, now);
+        const totals = await totalUsage(reader, accountId, filter);
+        const body = {
+          ...page,
+          data: page.data.map((sum) => toSumRecord(sum, grouping)),
+          totals: toTotalRecord(totals),
+          previous_totals:
+            previous === undefined
+              ? null
+              : toTotalRecord(await totalUsage(reader, accountId, previous)),
+        };
+        return { status: 200, body };
       });
-      return {
-        status: 200,
-        body: { ...page, data: page.data.map((sum) => toSumRecord(sum, name)) },
-      };
     },
   });
 }
@@ -253,9 +195,11 @@ function getRoute(db: Db): Route {
     summary: "Get the usage record of a call",
     dialect: "openai",
     params: z.object({
-      id: z.string().meta({ description: "The call's `x-request-id`.", example: EXAMPLE.id }),
+      id: z.string().meta({ description: "The call's `x-request-id`.", example: USAGE_EXAMPLE.id }),
     }),
-    responses: { 200: { description: "The record.", schema: UsageRecordSchema, example: EXAMPLE } },
+    responses: {
+      200: { description: "The record.", schema: UsageRecordSchema, example: USAGE_EXAMPLE },
+    },
     faults: ["not_found"],
     run: async ({ caller, params }) => ({
       status: 200,
@@ -264,65 +208,36 @@ function getRoute(db: Db): Route {
   });
 }
 
-function parseFilter(query: {
-  from?: string | undefined;
-  to?: string | undefined;
-  model?: string | undefined;
-  key_id?: string | undefined;
-}): UsageFilter {
+type FilterInput = {
+  readonly [Name in keyof typeof FilterQuery]?: z.infer<(typeof FilterQuery)[Name]>;
+};
+
+function parseFilter(query: FilterInput): UsageFilter {
   return {
     from: query.from === undefined ? undefined : Date.parse(query.from),
     to: query.to === undefined ? undefined : Date.parse(query.to),
     model: query.model,
     keyId: query.key_id,
+    provider: query.provider,
+    api: query.api,
+    label: query.label,
   };
 }
 
-type TokenCounts = Pick<
-  UsageSum,
-  "inputTokens" | "cacheReadTokens" | "cacheWriteTokens" | "outputTokens" | "reasoningTokens"
->;
-
-function toTokensRecord(sum: TokenCounts): z.infer<typeof Tokens> {
-  return {
-    input_tokens: sum.inputTokens,
-    cache_read_tokens: sum.cacheReadTokens,
-    cache_write_tokens: sum.cacheWriteTokens,
-    output_tokens: sum.outputTokens,
-    reasoning_tokens: sum.reasoningTokens,
-  };
+/** A period that ends in the future ends now: then the roll-ups have all of it. */
+function untilNow(filter: UsageFilter, now: number): UsageFilter {
+  return filter.to !== undefined && filter.to > now ? { ...filter, to: undefined } : filter;
 }
 
-function toUsageRecord(record: UsageRecord): z.infer<typeof UsageRecordSchema> {
-  return {
-    id: record.id,
-    object: "usage",
-    created_at: timestamp(record.createdAt),
-    key_id: record.keyId,
-    model: record.model,
-    provider: record.provider,
-    api: record.api,
-    stream: record.stream,
-    outcome: record.outcome,
-    status: record.status,
-    usage: toTokensRecord(record),
-    exact: record.exact,
-    price: [...record.price],
-    cost_usd: usdText(record.cost),
-    cost_credits: creditsOf(record.cost),
-    byok: record.byok,
-    attempts: [...record.attempts],
-    latency_ms: record.latencyMs,
-    first_token_ms: record.firstTokenMs,
-  };
+function acceptsCsv(headers: Headers): boolean {
+  return headers.get("accept")?.includes("text/csv") === true;
 }
 
-function toSumRecord(sum: UsageSum, name: "day" | "model" | "key_id"): z.infer<typeof SumRecord> {
-  return {
-    [name]: sum.group,
-    calls: sum.calls,
-    usage: toTokensRecord(sum),
-    cost_usd: usdText(sum.cost),
-    cost_credits: creditsOf(sum.cost),
-  };
+function csvResponse(csv: string, { next_cursor: next }: Page<unknown>): Response {
+  const headers = new Headers({
+    "content-type": "text/csv; charset=utf-8",
+    "cache-control": "no-store",
+  });
+  if (next !== null) headers.set("x-next-cursor", next);
+  return new Response(csv, { headers });
 }

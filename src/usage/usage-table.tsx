@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { formatInteger, formatUsd } from "../base/format.ts";
-import type { UsageSum } from "./usage.ts";
+import type { UsageSum } from "./usage-stats.ts";
 
 const GROUP_HEADINGS = { model: "Model", key: "Key", day: "Day (UTC)" } as const;
 

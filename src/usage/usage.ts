@@ -2,20 +2,20 @@
 // prices, so that its cost can be recomputed; the ledger writes it in the transaction of the settlement.
 
 import { utcDay } from "../base/time.ts";
-import { Fault, invalid } from "../base/fault.ts";
+import { Fault } from "../base/fault.ts";
 import { type Nano, toNano } from "../base/money.ts";
-import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import {
   type Column,
   enumValue,
   type Reader,
   type Row,
   text,
-  type Tx,
+  textOrNull,
   type Value,
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import { parseStoredLabels, storedLabels } from "./labels.ts";
 
 export const USAGE_APIS = ["chat", "responses", "messages", "embeddings"] as const;
 export type UsageApi = (typeof USAGE_APIS)[number];
@@ -71,38 +71,15 @@ export interface UsageRecord {
   readonly exact: boolean;
   readonly latencyMs: number;
   readonly firstTokenMs: number | null;
+  /** `name=value`, sorted by name. */
+  readonly labels: readonly string[];
+  /** What a translation could not express, as in the header `x-postern-dropped`. */
+  readonly dropped?: readonly string[] | undefined;
+  /** The trace of the caller's `traceparent` header. */
+  readonly traceId?: string | undefined;
 }
 
-export interface UsageFilter {
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-  readonly model?: string | undefined;
-  readonly keyId?: string | undefined;
-}
-
-export const GROUPINGS = ["day", "model", "key"] as const;
-export type Grouping = (typeof GROUPINGS)[number];
-
-export interface UsageSum {
-  readonly group: string;
-  readonly calls: number;
-  readonly inputTokens: number;
-  readonly cacheReadTokens: number;
-  readonly cacheWriteTokens: number;
-  readonly outputTokens: number;
-  readonly reasoningTokens: number;
-  readonly cost: Nano;
-}
-
-/** The default page size of usage sums. */
-export const GROUPS_MAX = 1_000;
-const GROUP_COLUMNS: Readonly<Record<Grouping, string>> = {
-  day: "day",
-  model: "model",
-  key: "key_id",
-};
-
-const COLUMNS: readonly Column[] = [
+export const USAGE_COLUMNS: readonly Column[] = [
   "id:text",
   "account_id:text",
   "key_id:text",
@@ -124,11 +101,20 @@ const COLUMNS: readonly Column[] = [
   "exact:bigint",
   "latency_ms:bigint",
   "first_token_ms:bigint",
+  "labels:text",
   "detail:text",
 ];
 
-export function insertUsage(tx: Tx, records: readonly UsageRecord[]): Promise<void> {
-  return tx.insertMany("usage_record", COLUMNS, records.map(toValues));
+export async function findUsage(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<UsageRecord | undefined> {
+  const row = await reader.get("select * from usage_record where account_id = ? and id = ?", [
+    accountId,
+    id,
+  ]);
+  return row && toUsageRecord(row);
 }
 
 export async function getUsage(
@@ -136,125 +122,16 @@ export async function getUsage(
   accountId: string,
   id: string,
 ): Promise<UsageRecord> {
-  const row = await reader.get("select * from usage_record where account_id = ? and id = ?", [
-    accountId,
-    id,
-  ]);
-  if (row === undefined)
-    throw new Fault("not_found", "no such usage record", {
-      message: "No usage record has this id. List the records with GET /v1/usage.",
-      param: "id",
-      next: [{ method: "GET", url: "/v1/usage", why: "List the usage records." }],
-    });
-  return toRecord(row);
+  const record = await findUsage(reader, accountId, id);
+  if (record !== undefined) return record;
+  throw new Fault("not_found", "no such usage record", {
+    message: "No usage record has this id. List the records with GET /v1/usage.",
+    param: "id",
+    next: [{ method: "GET", url: "/v1/usage", why: "List the usage records." }],
+  });
 }
 
-export async function listUsage(
-  reader: Reader,
-  accountId: string,
-  filter: UsageFilter,
-  page: PageRequest,
-): Promise<Page<UsageRecord>> {
-  const { where, params } = whereClause(accountId, filter);
-  const rows = await reader.all(
-    `select * from usage_record where ${where} and id < ? order by id desc limit ?`,
-    [...params, page.cursor ?? maxId("req"), page.limit + 1],
-  );
-  return toPage(rows.map(toRecord), page.limit);
-}
-
-/** Sums by day, model or key, in descending order. */
-export async function sumUsage(
-  reader: Reader,
-  accountId: string,
-  filter: UsageFilter,
-  grouping: Grouping,
-): Promise<readonly UsageSum[]> {
-  return (await listUsageSums(reader, accountId, filter, { grouping, limit: GROUPS_MAX })).data;
-}
-
-/** The cursor is the grouping and the last group, because sums have no ids. */
-export async function listUsageSums(
-  reader: Reader,
-  accountId: string,
-  filter: UsageFilter,
-  page: PageRequest & { readonly grouping: Grouping },
-): Promise<Page<UsageSum>> {
-  const { grouping, limit, cursor } = page;
-  const { where, params } = whereClause(accountId, filter);
-  const column = GROUP_COLUMNS[grouping];
-  const after = cursor === undefined ? undefined : groupFromCursor(grouping, cursor);
-  const rows = await reader.all(
-    `select ${column} as grouped, count(*) as calls,
-       cast(sum(input_tokens) as bigint) as input_tokens, cast(sum(cache_read_tokens) as bigint) as cache_read_tokens,
-       cast(sum(cache_write_tokens) as bigint) as cache_write_tokens, cast(sum(output_tokens) as bigint) as output_tokens,
-       cast(sum(reasoning_tokens) as bigint) as reasoning_tokens, cast(sum(cost_nano) as bigint) as cost_nano
-     from usage_record where ${where}${after === undefined ? "" : ` and ${column} < ?`}
-     group by ${column} order by ${column} desc limit ?`,
-    [...params, ...(after === undefined ? [] : [after]), limit + 1],
-  );
-  const data = rows.slice(0, limit).map(toSum);
-  const last = rows.length > limit ? data.at(-1) : undefined;
-  const next = last === undefined ? null : `${grouping}:${last.group}`;
-  return { object: "list", data, has_more: next !== null, next_cursor: next };
-}
-
-/** Totals of all calls of the account. */
-export async function totalUsage(
-  reader: Reader,
-  accountId: string,
-): Promise<Pick<UsageSum, "calls" | "cost">> {
-  const row = await reader.get(
-    `select count(*) as calls, cast(coalesce(sum(cost_nano), 0) as bigint) as cost_nano
-     from usage_record where account_id = ?`,
-    [accountId],
-  );
-  if (row === undefined) throw new Error("an aggregate query returned no row");
-  return { calls: integer(row, "calls"), cost: toNano(row["cost_nano"]) };
-}
-
-function groupFromCursor(grouping: Grouping, cursor: string): string {
-  const prefix = `${grouping}:`;
-  if (cursor.startsWith(prefix) && cursor.length > prefix.length)
-    return cursor.slice(prefix.length);
-  throw invalid(
-    "cursor",
-    "`cursor` is not a cursor of this list. Use `next_cursor` of the previous page with the same `group_by`.",
-  );
-}
-
-function toSum(row: Row): UsageSum {
-  return {
-    group: text(row, "grouped"),
-    calls: integer(row, "calls"),
-    inputTokens: integer(row, "input_tokens"),
-    cacheReadTokens: integer(row, "cache_read_tokens"),
-    cacheWriteTokens: integer(row, "cache_write_tokens"),
-    outputTokens: integer(row, "output_tokens"),
-    reasoningTokens: integer(row, "reasoning_tokens"),
-    cost: toNano(row["cost_nano"]),
-  };
-}
-
-function whereClause(
-  accountId: string,
-  filter: UsageFilter,
-): { readonly where: string; readonly params: Value[] } {
-  const conditions: [string, Value | undefined][] = [
-    ["account_id = ?", accountId],
-    ["created_at >= ?", filter.from],
-    ["created_at < ?", filter.to],
-    ["model = ?", filter.model],
-    ["key_id = ?", filter.keyId],
-  ];
-  const given = conditions.filter((one): one is [string, Value] => one[1] !== undefined);
-  return {
-    where: given.map(([condition]) => condition).join(" and "),
-    params: given.map(([, value]) => value),
-  };
-}
-
-function toValues(record: UsageRecord): readonly Value[] {
+export function toUsageValues(record: UsageRecord): readonly Value[] {
   return [
     record.id,
     record.accountId,
@@ -277,13 +154,23 @@ function toValues(record: UsageRecord): readonly Value[] {
     Number(record.exact),
     record.latencyMs,
     record.firstTokenMs,
-    JSON.stringify({ price: record.price, attempts: record.attempts }),
+    record.labels.length === 0 ? null : storedLabels(record.labels),
+    JSON.stringify({
+      price: record.price,
+      attempts: record.attempts,
+      dropped: record.dropped,
+      traceId: record.traceId,
+    }),
   ];
 }
 
-function toRecord(row: Row): UsageRecord {
-  // Safe because only `toValues` writes this column.
-  const detail = JSON.parse(text(row, "detail")) as Pick<UsageRecord, "price" | "attempts">;
+export function toUsageRecord(row: Row): UsageRecord {
+  // Safe because only `toUsageValues` writes this column.
+  const detail = JSON.parse(text(row, "detail")) as Pick<
+    UsageRecord,
+    "price" | "attempts" | "dropped" | "traceId"
+  >;
+  const labels = textOrNull(row, "labels");
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
@@ -307,5 +194,8 @@ function toRecord(row: Row): UsageRecord {
     exact: integer(row, "exact") === 1,
     latencyMs: integer(row, "latency_ms"),
     firstTokenMs: integerOrNull(row, "first_token_ms"),
+    labels: labels === null ? [] : parseStoredLabels(labels),
+    dropped: detail.dropped,
+    traceId: detail.traceId,
   };
 }

@@ -1,7 +1,7 @@
 // Forms of the console: what they keep, what they reject, and how long names are laid out.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { insertUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { textOf, visitPage } from "../billing/console-user.ts";
 import { eventually } from "../support/eventually.ts";
 import {

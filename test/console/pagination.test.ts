@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { freezeAccount } from "../../src/operator/accounts/account-actions.ts";
-import { insertUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { textOf, visitPage } from "../billing/console-user.ts";
 import {
   startWorkspaceHarness,

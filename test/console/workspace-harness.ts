@@ -107,5 +107,6 @@ export function usageRecordOf(
     exact: true,
     latencyMs: 1,
     firstTokenMs: null,
+    labels: [],
   };
 }

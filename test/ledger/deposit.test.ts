@@ -4,7 +4,8 @@ import { MAX_NANO } from "../../src/base/money.ts";
 import { createLedger, deposit, getWallet, grant, startEpoch } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import type { Db } from "../../src/store/db.ts";
-import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 

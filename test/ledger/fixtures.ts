@@ -10,7 +10,8 @@ import {
 } from "../../src/ledger/ledger.ts";
 import { insertKeySpend } from "../../src/ledger/rows.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
-import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
 
 export function usageRecord(
   fields: Pick<UsageRecord, "id" | "accountId" | "keyId" | "cost" | "createdAt"> &
@@ -34,6 +35,7 @@ export function usageRecord(
     exact: true,
     latencyMs: 12,
     firstTokenMs: null,
+    labels: [],
     ...fields,
   };
 }

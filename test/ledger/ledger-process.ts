@@ -12,7 +12,8 @@ import { bufferHolds } from "../../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
 import { usageRecord } from "./fixtures.ts";
 
 const CALLERS = 24;

@@ -10,7 +10,8 @@ import { deposit, getWallet, heartbeat, type Ledger, startEpoch } from "../../sr
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
-import { sumUsage, type UsageRecord } from "../../src/usage/usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
+import { sumUsage } from "../../src/usage/usage-stats.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";

@@ -13,7 +13,8 @@ import {
 import { createDeadProcessDetector } from "../../src/ledger/liveness.ts";
 import { createSweeper, sweepHolds } from "../../src/ledger/sweep.ts";
 import type { Db } from "../../src/store/db.ts";
-import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit } from "./fixtures.ts";
 

@@ -28,6 +28,7 @@ const TABLES = [
   "transfer",
   "process",
   "usage_record",
+  "usage_pending",
 ];
 const TRANSFER =
   "insert into transfer (id, account_id, from_account, to_account, amount, kind, ref, at) values";

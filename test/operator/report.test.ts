@@ -20,7 +20,7 @@ import type { Period } from "../../src/operator/report/provider-costs.ts";
 import { readReport, type Report } from "../../src/operator/report/report.ts";
 import { reportJson, reportText } from "../../src/operator/report/report-output.ts";
 import type { Db } from "../../src/store/db.ts";
-import { insertUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { expectLedgerValid, readWallet } from "../billing/fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../billing/harness.ts";
 import { usageRecord } from "../ledger/fixtures.ts";

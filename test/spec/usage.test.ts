@@ -8,7 +8,7 @@ import {
 } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
-import { insertUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 import {
   type ApiResponse,
@@ -44,6 +44,9 @@ const FIELDS = [
   "attempts",
   "latency_ms",
   "first_token_ms",
+  "labels",
+  "dropped",
+  "trace_id",
 ];
 
 describe.each(STORE_KINDS)("usage records on %s", (store) => {
@@ -356,7 +359,8 @@ describe.each(STORE_KINDS)("usage records on %s", (store) => {
 
     test("rejects an unknown group_by and a cursor of another grouping", async () => {
       for (const query of [
-        "?group_by=hour",
+        "?group_by=week",
+        "?group_by=day&time_zone=Mars/Olympus",
         "?group_by=",
         "?limit=0",
         "?limit=1001",

@@ -5,7 +5,7 @@ import { assert, boolean, property, string, stringMatching } from "fast-check";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
 import type { Config } from "../../src/config/config.ts";
-import { parseTraceParent } from "../../src/telemetry/span.ts";
+import { parseTraceParent } from "../../src/base/trace-parent.ts";
 import { createTelemetry, type Telemetry } from "../../src/telemetry/telemetry.ts";
 import { createJobs } from "../../src/server/jobs.ts";
 import type { Services } from "../../src/server/services.ts";

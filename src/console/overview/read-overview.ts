@@ -8,7 +8,8 @@ import {
 } from "../../billing/top-up/auto-top-up-summary.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
-import { sumUsage, type UsageSum } from "../../usage/usage.ts";
+import { startOfDay } from "../../usage/time-buckets.ts";
+import { readUsage, sumUsage, type UsageSum } from "../../usage/usage-stats.ts";
 import type { Balance, ConsoleReadDeps } from "../authorize.ts";
 
 const USAGE_DAYS = 30;
@@ -32,7 +33,9 @@ export async function readOverview(
     deps.getWallet(deps.db, accountId),
     findFreeze(deps.db, accountId),
     readAutoTopUpSummary(deps.db, accountId, now),
-    sumUsage(deps.db, accountId, { from: now - USAGE_DAYS * DAY_MS }, "day"),
+    readUsage(deps.db, (reader) =>
+      sumUsage(reader, accountId, { from: startOfDay("UTC", now - USAGE_DAYS * DAY_MS) }, "day"),
+    ),
     countLiveKeys(deps.db, accountId, now),
     countMembers(deps.db, accountId),
   ]);

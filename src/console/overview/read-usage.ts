@@ -2,8 +2,16 @@
 
 import { DAY_MS } from "../../base/time.ts";
 import type { Page } from "../../base/pagination.ts";
+import type { Reader } from "../../store/db.ts";
 import { getKeyLabels } from "../../keys/keys.ts";
-import { GROUPS_MAX, listUsageSums, sumUsage, type UsageSum } from "../../usage/usage.ts";
+import { startOfDay } from "../../usage/time-buckets.ts";
+import {
+  GROUPS_MAX,
+  listUsageSums,
+  readUsage,
+  sumUsage,
+  type UsageSum,
+} from "../../usage/usage-stats.ts";
 import type { ConsoleReadDeps } from "../authorize.ts";
 
 const USAGE_DAYS = 30;
@@ -28,17 +36,17 @@ export async function readSpending(
   now: number,
   { models, keys }: SpendingCursors,
 ): Promise<Spending> {
-  const filter = { from: now - USAGE_DAYS * DAY_MS };
-  const page = (grouping: "model" | "key", cursor: string | undefined) =>
-    listUsageSums(db, accountId, filter, {
+  const filter = { from: startOfDay("UTC", now - USAGE_DAYS * DAY_MS) };
+  const page = (reader: Reader, grouping: "model" | "key", cursor: string | undefined) =>
+    listUsageSums(reader, accountId, filter, {
       grouping,
       limit: GROUPS_MAX,
       ...(cursor === undefined ? {} : { cursor }),
     });
-  const [byModel, byKey, byDay] = await Promise.all([
-    page("model", models),
-    page("key", keys),
-    sumUsage(db, accountId, filter, "day"),
+  const [byModel, byKey, byDay] = await readUsage(db, async (reader) => [
+    await page(reader, "model", models),
+    await page(reader, "key", keys),
+    await sumUsage(reader, accountId, filter, "day"),
   ]);
   const keyLabels = await getKeyLabels(
     db,

@@ -2,6 +2,7 @@
 
 import type { Caller, RouteInput } from "../../http/route.ts";
 import type { CallInput } from "../lifecycle/call.ts";
+import { LABELS_HEADER, parseLabels } from "../../usage/labels.ts";
 import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api } from "../request/parse-request.ts";
 
@@ -39,6 +40,7 @@ export function callInputOf(api: Api, input: ModelInput): CallInput {
     headers,
     forwardedHeaders: readForwardedHeaders(headers),
     signal: request.signal,
+    labels: parseLabels(headers.get(LABELS_HEADER)),
     idempotent: undefined,
   };
 }

@@ -24,6 +24,8 @@ export interface CallInput {
   readonly headers: Headers;
   readonly forwardedHeaders: ForwardedHeaders;
   readonly signal: AbortSignal;
+  /** From the header `x-postern-labels`. */
+  readonly labels: readonly string[];
   readonly idempotent: IdempotentCall | undefined;
   /** Whether the request carries an x402 payment: then a lack of credits is an error at once. */
   readonly hasPayment?: boolean;
@@ -96,6 +98,8 @@ export interface MeteredReply {
   /** Kept for a repetition with the same `Idempotency-Key`; without it, the request may run again. */
   readonly stored?: StoredReply | undefined;
   readonly firstTokenMs?: number;
+  /** What of the reply the caller's API cannot express; unknown for streams. */
+  readonly replyLosses?: readonly string[];
 }
 
 /** What is written in the transaction of the charge. */

@@ -43,7 +43,7 @@ export function respondWhole(
   headers["x-postern-cost-usd"] = costUsd;
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
   const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
-  const metered = { charge, cost, outcome, status: 200, stored } as const;
+  const metered = { charge, cost, outcome, status: 200, stored, replyLosses: dropped } as const;
   return { response: new Response(text, { headers }), metered };
 }
 

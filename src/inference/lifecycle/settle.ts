@@ -2,6 +2,7 @@
 
 import type { Log } from "../../base/log.ts";
 import { usdText } from "../../base/money.ts";
+import { parseTraceParent } from "../../base/trace-parent.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
@@ -21,6 +22,10 @@ export interface SettleDeps {
   readonly recordOutcome: (usage: UsageRecord, now: number) => void;
   readonly onSettled?: ((usage: UsageRecord, call: HeldCall) => void) | undefined;
 }
+
+/** Of one usage record. */
+const DROPPED_MAX = 50;
+const DROPPED_PATH_MAX_LENGTH = 200;
 
 /** A failure of the provider costs nothing. A caller that left pays for what the provider has received. */
 export async function settleFailed(
@@ -97,5 +102,18 @@ function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): Usag
     exact: charge.exact,
     latencyMs: Math.max(0, now - input.now),
     firstTokenMs: firstTokenMs ?? null,
+    labels: input.labels,
+    dropped: droppedPaths(call.plan.dropped, metered.replyLosses),
+    traceId: parseTraceParent(input.headers.get("traceparent"))?.traceId,
   };
+}
+
+/** Undefined for none, which is the usual case. A path is repeated for every message that lost the field. */
+function droppedPaths(
+  request: readonly string[],
+  reply: readonly string[] = [],
+): readonly string[] | undefined {
+  if (request.length + reply.length === 0) return undefined;
+  const paths = [...new Set([...request, ...reply])].slice(0, DROPPED_MAX);
+  return paths.map((path) => path.slice(0, DROPPED_PATH_MAX_LENGTH));
 }

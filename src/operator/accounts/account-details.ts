@@ -11,7 +11,8 @@ import { paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
 import { type Key, listKeysFrom } from "../../keys/keys.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
 import { type Reader, text, textOrNull, integer, integerOrNull } from "../../store/db.ts";
-import { GROUPS_MAX, listUsageSums, type UsageSum } from "../../usage/usage.ts";
+import { startOfDay } from "../../usage/time-buckets.ts";
+import { GROUPS_MAX, listUsageSums, type UsageSum } from "../../usage/usage-stats.ts";
 import type { InvoiceWithPayments } from "../payments/payment-list.ts";
 
 const KEYS_MAX = 100;
@@ -93,7 +94,7 @@ export async function readAccountDetails(
     usage: await listUsageSums(
       reader,
       accountId,
-      { from: now - USAGE_PERIOD_MS },
+      { from: startOfDay("UTC", now - USAGE_PERIOD_MS) },
       {
         grouping: "model",
         limit: GROUPS_MAX,

@@ -95,6 +95,7 @@ function createHarness(
         headers: new Headers(),
         forwardedHeaders: NO_FORWARDED_HEADERS,
         signal,
+        labels: [],
         idempotent: undefined,
       }),
   };

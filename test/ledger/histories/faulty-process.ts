@@ -8,7 +8,8 @@ import {
 } from "../../../src/ledger/ledger.ts";
 import type { BufferedDb } from "../../../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../../../src/store/db.ts";
-import { type UsageRecord, insertUsage } from "../../../src/usage/usage.ts";
+import { insertUsage } from "../../../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../../../src/usage/usage.ts";
 
 /** The fault injected into one process's commits in a round. */
 export type CommitFault = "none" | "reply lost" | "crash before commit" | "crash after commit";

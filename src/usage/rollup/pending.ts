@@ -1,0 +1,42 @@
+// Reads what is queued for the roll-ups. The job empties the queue every few seconds, so a read scans few rows.
+
+import { type Reader, type Row, text, textOrNull } from "../../store/db.ts";
+import { findUsage } from "../usage.ts";
+import { decodeDeltas, type RollupDelta, rollupDeltas } from "./rollup-delta.ts";
+
+const ROWS_PER_STATEMENT = 200;
+
+/** The queued deltas of one account, in parts. */
+export async function* readPending(
+  reader: Reader,
+  accountId: string,
+): AsyncGenerator<readonly RollupDelta[]> {
+  for (let after = ""; ;) {
+    const rows = await reader.all(
+      "select * from usage_pending where id > ? and (account_id = ? or deltas like ?) order by id limit ?",
+      [after, accountId, `%"${accountId}"%`, ROWS_PER_STATEMENT],
+    );
+    for (const row of rows)
+      yield (await pendingDeltas(reader, row)).filter(({ key }) => key.accountId === accountId);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < ROWS_PER_STATEMENT) return;
+    after = text(last, "id");
+    if (reader.kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** Before this hour, the roll-ups have all calls of the account. */
+export async function oldestPendingHour(reader: Reader, accountId: string): Promise<number> {
+  let oldest = Number.MAX_SAFE_INTEGER;
+  for await (const deltas of readPending(reader, accountId))
+    for (const { key } of deltas) oldest = Math.min(oldest, key.at);
+  return oldest;
+}
+
+/** A row of a migrated store names its record and has no deltas. */
+export async function pendingDeltas(reader: Reader, row: Row): Promise<readonly RollupDelta[]> {
+  const deltas = textOrNull(row, "deltas");
+  if (deltas !== null) return decodeDeltas(deltas);
+  const record = await findUsage(reader, text(row, "account_id"), text(row, "id"));
+  return rollupDeltas(record === undefined ? [] : [record]);
+}

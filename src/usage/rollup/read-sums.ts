@@ -1,0 +1,285 @@
+// Reads sums of usage. SQLite answers on the main thread, so every statement reads a short range, with a pause between
+// two of them for other requests.
+
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
+import { toNano } from "../../base/money.ts";
+import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
+import { bucketOf, type TimeBuckets } from "../time-buckets.ts";
+import { toUsageRecord } from "../usage.ts";
+import {
+  type Dimension,
+  dimensionConditions,
+  joinConditions,
+  recordConditions,
+  type UsageFilter,
+} from "../usage-filter.ts";
+import { readPending } from "./pending.ts";
+import {
+  addSums,
+  COUNT_COLUMNS,
+  emptySums,
+  type RollupDelta,
+  rollupDeltas,
+  type RollupSums,
+} from "./rollup-delta.ts";
+import {
+  FIRST_TOKEN_COLUMNS,
+  LATENCY_COLUMNS,
+  type RollupUnit,
+  SUM_COLUMNS,
+} from "./rollup-rows.ts";
+
+export interface SumGrouping {
+  readonly buckets?: TimeBuckets;
+  readonly dimension?: Dimension;
+}
+
+export interface UsageSlice {
+  /** Empty without buckets. */
+  readonly bucket: string;
+  /** Empty without a dimension. */
+  readonly group: string;
+  readonly sums: RollupSums;
+}
+
+/** `to` is exclusive. */
+interface TimeRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+interface RollupRange extends TimeRange {
+  readonly unit: RollupUnit;
+}
+
+const DIMENSION_COLUMNS: Readonly<Record<Dimension, string>> = {
+  model: "model",
+  key: "key_id",
+  provider: "provider",
+  api: "api",
+  label: "label",
+};
+const STATEMENT_MS: Readonly<Record<RollupUnit, number>> = { hour: DAY_MS, day: 8 * DAY_MS };
+const RECORDS_PER_STATEMENT = 500;
+const FOREVER = Number.MAX_SAFE_INTEGER - DAY_MS;
+
+interface SumQuery {
+  readonly reader: Reader;
+  readonly accountId: string;
+  readonly filter: UsageFilter;
+  readonly grouping: SumGrouping;
+}
+
+/** The reader must be a snapshot if the roll-up job runs at the same time. */
+export async function readSums(
+  reader: Reader,
+  accountId: string,
+  filter: UsageFilter,
+  grouping: SumGrouping,
+): Promise<readonly UsageSlice[]> {
+  const query = { reader, accountId, filter, grouping };
+  const slices = new Map<string, UsageSlice>();
+  const { rollups, records } = splitPeriod(filter, grouping);
+  for (const range of rollups) await addRollups(query, range, slices);
+  for (const range of records) await addRecords(query, range, slices);
+  const [first, last] = [rollups[0], rollups.at(-1)];
+  if (first !== undefined && last !== undefined)
+    await addPending(query, { from: first.from, to: last.to }, slices);
+  return [...slices.values()];
+}
+
+/** Whole days from the daily roll-ups, the hours around them from the hourly ones, the rest from the records. */
+function splitPeriod(
+  { from = 0, to = FOREVER }: UsageFilter,
+  { buckets }: SumGrouping,
+): { readonly rollups: readonly RollupRange[]; readonly records: readonly TimeRange[] } {
+  const firstHour = ceil(from, HOUR_MS);
+  const lastHour = floor(to, HOUR_MS);
+  if (firstHour >= lastHour) return { rollups: [], records: from < to ? [{ from, to }] : [] };
+  const needsHours =
+    buckets !== undefined && (buckets.unit === "hour" || buckets.timeZone !== "UTC");
+  const firstDay = needsHours ? lastHour : Math.min(ceil(firstHour, DAY_MS), lastHour);
+  const lastDay = Math.max(floor(lastHour, DAY_MS), firstDay);
+  const rollups: readonly RollupRange[] = [
+    { unit: "hour", from: firstHour, to: firstDay },
+    { unit: "day", from: firstDay, to: lastDay },
+    { unit: "hour", from: lastDay, to: lastHour },
+  ];
+  return {
+    rollups: rollups.filter(isNotEmpty),
+    records: [
+      { from, to: firstHour },
+      { from: lastHour, to: to === FOREVER ? lastHour : to },
+    ].filter(isNotEmpty),
+  };
+}
+
+function floor(at: number, unitMs: number): number {
+  return at - (at % unitMs);
+}
+
+function ceil(at: number, unitMs: number): number {
+  return floor(at + unitMs - 1, unitMs);
+}
+
+function isNotEmpty({ from, to }: TimeRange): boolean {
+  return from < to;
+}
+
+async function addRollups(
+  query: SumQuery,
+  range: RollupRange,
+  slices: Map<string, UsageSlice>,
+): Promise<void> {
+  const { reader, accountId, filter, grouping } = query;
+  const present = await presentRange(query, range);
+  if (present === undefined) return;
+  const time = grouping.buckets === undefined ? "0" : "at";
+  const group = grouping.dimension === undefined ? "''" : DIMENSION_COLUMNS[grouping.dimension];
+  const { where, params } = joinConditions(dimensionConditions(filter));
+  const sql = `select ${time} as at, ${group} as grouped, ${SUMS}
+    from usage_rollup where account_id = ? and unit = ? and at >= ? and at < ? and ${labelCondition(query)}${where === "" ? "" : ` and ${where}`}
+    group by 1, 2`;
+  const labelParams = filter.label === undefined ? [] : [filter.label];
+  for (let { from } = present; from < present.to; from += STATEMENT_MS[range.unit]) {
+    const to = Math.min(from + STATEMENT_MS[range.unit], present.to);
+    const rows = await reader.all(sql, [
+      accountId,
+      range.unit,
+      from,
+      to,
+      ...labelParams,
+      ...params,
+    ]);
+    for (const row of rows) {
+      const slice = { at: integer(row, "at"), group: text(row, "grouped") };
+      addSlice(slices, query, slice, sumsOf(row));
+    }
+    await pause(reader);
+  }
+}
+
+const SUMS = SUM_COLUMNS.map((column) => `cast(sum(${column}) as bigint) as ${column}`).join(", ");
+
+/** The part of a range that has roll-ups. */
+async function presentRange(
+  { reader, accountId }: SumQuery,
+  { unit, from, to }: RollupRange,
+): Promise<TimeRange | undefined> {
+  const row = await reader.get(
+    `select (select min(at) from usage_rollup where account_id = ? and unit = ? and at >= ?) as first,
+       (select max(at) from usage_rollup where account_id = ? and unit = ? and at < ?) as last`,
+    [accountId, unit, from, accountId, unit, to],
+  );
+  const first = row === undefined ? null : integerOrNull(row, "first");
+  const last = row === undefined ? null : integerOrNull(row, "last");
+  if (first === null || last === null || first > last) return undefined;
+  return { from: first, to: last + 1 };
+}
+
+function labelCondition({ filter, grouping }: SumQuery): string {
+  if (filter.label !== undefined) return "label = ?";
+  return grouping.dimension === "label" ? "label <> ''" : "label = ''";
+}
+
+function sumsOf(row: Row): RollupSums {
+  const numbers = (columns: readonly string[]): number[] =>
+    columns.map((column) => integer(row, column));
+  return {
+    counts: numbers(COUNT_COLUMNS),
+    cost: toNano(row["cost_nano"]),
+    listPrice: toNano(row["list_nano"]),
+    latency: numbers(LATENCY_COLUMNS),
+    firstToken: numbers(FIRST_TOKEN_COLUMNS),
+  };
+}
+
+async function addRecords(
+  query: SumQuery,
+  range: TimeRange,
+  slices: Map<string, UsageSlice>,
+): Promise<void> {
+  const { reader, accountId, filter } = query;
+  const { where, params } = joinConditions([
+    { sql: "account_id = ?", values: [accountId] },
+    ...recordConditions({ ...filter, ...range }),
+  ]);
+  for (let after = ""; ;) {
+    const rows = await reader.all(
+      `select * from usage_record where ${where} and id > ? order by id limit ?`,
+      [...params, after, RECORDS_PER_STATEMENT],
+    );
+    addDeltas(query, rollupDeltas(rows.map(toUsageRecord)), slices);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < RECORDS_PER_STATEMENT) return;
+    after = text(last, "id");
+    await pause(reader);
+  }
+}
+
+async function addPending(
+  query: SumQuery,
+  { from, to }: TimeRange,
+  slices: Map<string, UsageSlice>,
+): Promise<void> {
+  for await (const deltas of readPending(query.reader, query.accountId))
+    addDeltas(
+      query,
+      deltas.filter(({ key }) => key.at >= from && key.at < to),
+      slices,
+    );
+}
+
+function addDeltas(
+  query: SumQuery,
+  deltas: readonly RollupDelta[],
+  slices: Map<string, UsageSlice>,
+): void {
+  const { grouping } = query;
+  for (const delta of deltas) {
+    const { key } = delta;
+    if (!isCounted(query, key)) continue;
+    const groups = {
+      model: key.model,
+      key: key.keyId,
+      provider: key.provider,
+      api: key.api,
+      label: key.label,
+    };
+    const group = grouping.dimension === undefined ? "" : groups[grouping.dimension];
+    addSlice(slices, query, { at: key.at, group }, delta);
+  }
+}
+
+function isCounted({ filter, grouping }: SumQuery, key: RollupDelta["key"]): boolean {
+  if (
+    filter.label === undefined
+      ? (key.label !== "") !== (grouping.dimension === "label")
+      : key.label !== filter.label
+  )
+    return false;
+  return (
+    (filter.model ?? key.model) === key.model &&
+    (filter.keyId ?? key.keyId) === key.keyId &&
+    (filter.provider ?? key.provider) === key.provider &&
+    (filter.api ?? key.api) === key.api
+  );
+}
+
+function addSlice(
+  slices: Map<string, UsageSlice>,
+  { grouping: { buckets } }: SumQuery,
+  { at, group }: { readonly at: number; readonly group: string },
+  sums: RollupSums,
+): void {
+  const bucket = buckets === undefined ? "" : bucketOf(buckets, at);
+  const id = `${bucket} ${group}`;
+  let slice = slices.get(id);
+  if (slice === undefined) slices.set(id, (slice = { bucket, group, sums: emptySums() }));
+  addSums(slice.sums, sums);
+}
+
+/** Lets other requests run. */
+async function pause({ kind }: Reader): Promise<void> {
+  if (kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,189 @@
+// What a batch of usage records adds to the roll-ups. It owns the table usage_pending: one row per batch, written in the
+// transaction of the records, so that the roll-ups count each record exactly once and a settlement writes one more row
+// whatever the number of accounts.
+
+import { HOUR_MS } from "../../base/time.ts";
+import { type Nano, toNano } from "../../base/money.ts";
+import type { Tx } from "../../store/db.ts";
+import { listPriceOf } from "../list-price.ts";
+import type { UsageRecord } from "../usage.ts";
+import { LATENCY_BUCKETS, latencyBucket } from "./latency-histogram.ts";
+
+/** Columns of usage_rollup that are counts; `COUNTS` of a delta are in this order. */
+export const COUNT_COLUMNS = [
+  "calls",
+  "errors",
+  "aborted",
+  "estimated",
+  "input_tokens",
+  "cache_read_tokens",
+  "cache_write_tokens",
+  "output_tokens",
+  "reasoning_tokens",
+  "latency_ms",
+] as const;
+
+export interface RollupKey {
+  readonly accountId: string;
+  /** The start of the hour or day. */
+  readonly at: number;
+  /** Empty in the rows of all calls; each label of a call is counted in one more row. */
+  readonly label: string;
+  readonly keyId: string;
+  readonly model: string;
+  readonly provider: string;
+  readonly api: string;
+  readonly byok: 0 | 1;
+}
+
+export interface RollupSums {
+  /** In the order of `COUNT_COLUMNS`. */
+  readonly counts: number[];
+  cost: Nano;
+  /** The list price of calls on callers' own provider keys. */
+  listPrice: Nano;
+  readonly latency: number[];
+  readonly firstToken: number[];
+}
+
+export interface RollupDelta extends RollupSums {
+  readonly key: RollupKey;
+}
+
+export function emptySums(): RollupSums {
+  return {
+    counts: zeros(COUNT_COLUMNS.length),
+    cost: 0n,
+    listPrice: 0n,
+    latency: zeros(LATENCY_BUCKETS),
+    firstToken: zeros(LATENCY_BUCKETS),
+  };
+}
+
+export function addSums(total: RollupSums, more: RollupSums): void {
+  addAll(total.counts, more.counts);
+  total.cost += more.cost;
+  total.listPrice += more.listPrice;
+  addAll(total.latency, more.latency);
+  addAll(total.firstToken, more.firstToken);
+}
+
+function addAll(total: number[], more: readonly number[]): void {
+  for (let index = 0; index < total.length; index++)
+    total[index] = (total[index] ?? 0) + (more[index] ?? 0);
+}
+
+function zeros(count: number): number[] {
+  return Array.from({ length: count }, () => 0);
+}
+
+/** The hourly deltas of these records. */
+export function rollupDeltas(records: readonly UsageRecord[]): readonly RollupDelta[] {
+  const deltas = new Map<string, RollupDelta>();
+  for (const record of records) {
+    addRecord(deltas, record, "");
+    for (const label of record.labels) addRecord(deltas, record, label);
+  }
+  return [...deltas.values()];
+}
+
+function addRecord(deltas: Map<string, RollupDelta>, record: UsageRecord, label: string): void {
+  const at = record.createdAt - (record.createdAt % HOUR_MS);
+  const byok = record.byok ? 1 : 0;
+  const { accountId, keyId, model, provider, api } = record;
+  const id = `${accountId} ${at} ${label} ${keyId} ${model} ${provider} ${api} ${byok}`;
+  let delta = deltas.get(id);
+  if (delta === undefined) {
+    delta = { key: { accountId, at, label, keyId, model, provider, api, byok }, ...emptySums() };
+    deltas.set(id, delta);
+  }
+  const isAborted = record.outcome === "client_aborted";
+  addAll(delta.counts, [
+    1,
+    isAborted || record.outcome === "completed" ? 0 : 1,
+    isAborted ? 1 : 0,
+    record.exact ? 0 : 1,
+    record.inputTokens,
+    record.cacheReadTokens,
+    record.cacheWriteTokens,
+    record.outputTokens,
+    record.reasoningTokens,
+    record.latencyMs,
+  ]);
+  delta.cost += record.cost;
+  if (record.byok) delta.listPrice += listPriceOf(record.price);
+  increment(delta.latency, latencyBucket(record.latencyMs));
+  if (record.firstTokenMs !== null) increment(delta.firstToken, latencyBucket(record.firstTokenMs));
+}
+
+function increment(counts: number[], index: number): void {
+  counts[index] = (counts[index] ?? 0) + 1;
+}
+
+/** The id of a batch is that of its first record, which no other batch has. */
+export function queueRollup(tx: Tx, records: readonly UsageRecord[]): Promise<void> {
+  const [first] = records;
+  if (first === undefined) return Promise.resolve();
+  const deltas = JSON.stringify(rollupDeltas(records).map(encodeDelta));
+  return tx.insertMany("usage_pending", ["id:text", "deltas:text"], [[first.id, deltas]]);
+}
+
+// Short, because it is written with every batch: arrays instead of objects, and histograms without their zeros.
+type EncodedDelta = readonly [
+  key: readonly [string, number, string, string, string, string, string, 0 | 1],
+  counts: readonly number[],
+  cost: string,
+  listPrice: string,
+  latency: readonly number[],
+  firstToken: readonly number[],
+];
+
+function encodeDelta(delta: RollupDelta): EncodedDelta {
+  const { accountId, at, label, keyId, model, provider, api, byok } = delta.key;
+  return [
+    [accountId, at, label, keyId, model, provider, api, byok],
+    delta.counts,
+    String(delta.cost),
+    String(delta.listPrice),
+    sparse(delta.latency),
+    sparse(delta.firstToken),
+  ];
+}
+
+export function decodeDeltas(text: string): readonly RollupDelta[] {
+  // Safe because only `queueRollup` writes this column.
+  return (JSON.parse(text) as readonly EncodedDelta[]).map(
+    ([
+      [accountId, at, label, keyId, model, provider, api, byok],
+      counts,
+      cost,
+      listPrice,
+      latency,
+      firstToken,
+    ]) => ({
+      key: { accountId, at, label, keyId, model, provider, api, byok },
+      counts: [...counts],
+      cost: toNano(cost),
+      listPrice: toNano(listPrice),
+      latency: dense(latency),
+      firstToken: dense(firstToken),
+    }),
+  );
+}
+
+/** Pairs of bucket and count. */
+function sparse(counts: readonly number[]): readonly number[] {
+  const pairs: number[] = [];
+  for (let bucket = 0; bucket < counts.length; bucket++) {
+    const count = counts[bucket] ?? 0;
+    if (count > 0) pairs.push(bucket, count);
+  }
+  return pairs;
+}
+
+function dense(pairs: readonly number[]): number[] {
+  const counts = zeros(LATENCY_BUCKETS);
+  for (let index = 0; index < pairs.length; index += 2)
+    counts[pairs[index] ?? 0] = pairs[index + 1] ?? 0;
+  return counts;
+}

@@ -1,0 +1,85 @@
+// Filters of usage records and of their roll-ups.
+
+import { minIdAt } from "../base/id.ts";
+import { MINUTE_MS } from "../base/time.ts";
+import type { Value } from "../store/db.ts";
+import type { Outcome, UsageApi } from "./usage.ts";
+
+/** What usage is grouped by, besides time. */
+export const DIMENSIONS = ["model", "key", "provider", "api", "label"] as const;
+export type Dimension = (typeof DIMENSIONS)[number];
+
+export interface UsageFilter {
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  readonly model?: string | undefined;
+  readonly keyId?: string | undefined;
+  readonly provider?: string | undefined;
+  readonly api?: UsageApi | undefined;
+  /** `name=value`. */
+  readonly label?: string | undefined;
+}
+
+/** The roll-ups do not know these. */
+export interface UsageListFilter extends UsageFilter {
+  readonly outcome?: Outcome | "failed" | undefined;
+  readonly status?: number | undefined;
+  readonly id?: string | undefined;
+}
+
+export interface Condition {
+  readonly sql: string;
+  readonly values: readonly Value[];
+}
+
+/** Ids contain the time of the request, and `created_at` is the same time; clocks of tests may differ a little. */
+export const ID_SLACK_MS = 10 * MINUTE_MS;
+
+export function joinConditions(conditions: readonly Condition[]): {
+  readonly where: string;
+  readonly params: Value[];
+} {
+  return {
+    where: conditions.map(({ sql }) => sql).join(" and "),
+    params: conditions.flatMap(({ values }) => values),
+  };
+}
+
+/** The columns that records and roll-ups have in common. */
+export function dimensionConditions(filter: UsageFilter): readonly Condition[] {
+  return given([
+    ["model = ?", filter.model],
+    ["key_id = ?", filter.keyId],
+    ["provider = ?", filter.provider],
+    ["api = ?", filter.api],
+  ]);
+}
+
+export function recordConditions(filter: UsageListFilter): readonly Condition[] {
+  const { from, to, label, outcome } = filter;
+  return [
+    ...dimensionConditions(filter),
+    ...given([
+      ["created_at >= ?", from],
+      ["created_at < ?", to],
+      // The range of ids is a range of the primary key, which the times are not.
+      ["id >= ?", from === undefined ? undefined : minIdAt("req", from - ID_SLACK_MS)],
+      ["id < ?", to === undefined ? undefined : minIdAt("req", to + ID_SLACK_MS)],
+      ["labels like ?", label === undefined ? undefined : `%,${label},%`],
+      ["status = ?", filter.status],
+      ["id = ?", filter.id],
+      ["outcome = ?", outcome === "failed" ? undefined : outcome],
+    ]),
+    ...(outcome === "failed"
+      ? [{ sql: "outcome not in ('completed', 'client_aborted')", values: [] }]
+      : []),
+  ];
+}
+
+function given(
+  conditions: readonly (readonly [sql: string, value: Value | undefined])[],
+): readonly Condition[] {
+  return conditions.flatMap(([sql, value]) =>
+    value === undefined ? [] : [{ sql, values: [value] }],
+  );
+}

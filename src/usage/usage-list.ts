@@ -1,0 +1,148 @@
+// Lists usage records, newest first. The roll-ups tell which hours have calls that match a filter; only the records of
+// those hours are read.
+
+import { idTime, minIdAt } from "../base/id.ts";
+import { maxId, type Page, type PageRequest } from "../base/pagination.ts";
+import { DAY_MS, HOUR_MS } from "../base/time.ts";
+import { type Reader, integer, textOrNull } from "../store/db.ts";
+import { oldestPendingHour } from "./rollup/pending.ts";
+import { OTHER_LABELS } from "./rollup/roll-up.ts";
+import type { RollupUnit } from "./rollup/rollup-rows.ts";
+import { type Outcome, toUsageRecord, type UsageRecord } from "./usage.ts";
+import {
+  type Condition,
+  dimensionConditions,
+  ID_SLACK_MS,
+  joinConditions,
+  recordConditions,
+  type UsageListFilter,
+} from "./usage-filter.ts";
+
+/** Read by one statement, so that a filter that few records match does not block other requests. */
+const RECORDS_PER_STATEMENT = 1_000;
+/** A page ends after so many records, even if it is not full. */
+const SCANNED_MAX = 20_000;
+
+/** A page can have fewer records than `limit` and still be followed by others. */
+export async function listUsage(
+  reader: Reader,
+  accountId: string,
+  filter: UsageListFilter,
+  page: PageRequest,
+): Promise<Page<UsageRecord>> {
+  const data: UsageRecord[] = [];
+  const hours = await createHourFinder(reader, accountId, filter);
+  let before: string | undefined = page.cursor ?? maxId("req");
+  for (let scanned = 0; scanned < SCANNED_MAX; scanned += RECORDS_PER_STATEMENT) {
+    before = await hours.skip(before);
+    if (before === undefined) return { object: "list", data, has_more: false, next_cursor: null };
+    const slice = await readSlice(reader, accountId, filter, { before, limit: page.limit + 1 });
+    data.push(...slice.records);
+    if (data.length > page.limit) {
+      const records = data.slice(0, page.limit);
+      const next = records.at(-1)?.id ?? null;
+      return { object: "list", data: records, has_more: true, next_cursor: next };
+    }
+    if (slice.last === undefined)
+      return { object: "list", data, has_more: false, next_cursor: null };
+    before = slice.last;
+    if (reader.kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
+  }
+  return { object: "list", data, has_more: true, next_cursor: before ?? null };
+}
+
+interface Slice {
+  readonly records: readonly UsageRecord[];
+  /** The oldest record that was read; undefined if there are no more. */
+  readonly last: string | undefined;
+}
+
+async function readSlice(
+  reader: Reader,
+  accountId: string,
+  filter: UsageListFilter,
+  { before, limit }: { readonly before: string; readonly limit: number },
+): Promise<Slice> {
+  const { from, to } = filter;
+  const range = joinConditions([
+    { sql: "account_id = ?", values: [accountId] },
+    { sql: "id < ?", values: [before] },
+    ...recordConditions({ from, to }),
+  ]);
+  const matching = joinConditions(recordConditions(filter));
+  const slice = (columns: string): string =>
+    `select ${columns} from usage_record where ${range.where} order by id desc limit ${RECORDS_PER_STATEMENT}`;
+  const rows = await reader.all(
+    `select * from (${slice("*")}) as slice ${matching.where === "" ? "" : `where ${matching.where}`} order by id desc limit ?`,
+    [...range.params, ...matching.params, limit],
+  );
+  const records = rows.map(toUsageRecord);
+  if (records.length >= limit) return { records, last: records.at(-1)?.id };
+  const end = await reader.get(
+    `select min(id) as last, count(*) as count from (${slice("id")}) as slice`,
+    range.params,
+  );
+  const isFull = end !== undefined && integer(end, "count") === RECORDS_PER_STATEMENT;
+  return { records, last: isFull ? (textOrNull(end, "last") ?? undefined) : undefined };
+}
+
+interface HourFinder {
+  /** Moves a cursor back to the next hour that has matching calls; undefined if there is none. */
+  readonly skip: (before: string) => Promise<string | undefined>;
+}
+
+async function createHourFinder(
+  reader: Reader,
+  accountId: string,
+  filter: UsageListFilter,
+): Promise<HourFinder> {
+  const conditions = rollupConditions(filter);
+  const rolledUpTo = conditions.length === 0 ? 0 : await oldestPendingHour(reader, accountId);
+  const newest = async (
+    unit: RollupUnit,
+    from: number,
+    to: number,
+  ): Promise<number | undefined> => {
+    const { where, params } = joinConditions(conditions);
+    const row = await reader.get(
+      `select at from usage_rollup where account_id = ? and unit = ? and at >= ? and at < ? and ${where} order by at desc limit 1`,
+      [accountId, unit, from, to, ...params],
+    );
+    return row && integer(row, "at");
+  };
+  return {
+    skip: async (before) => {
+      const time = idTime("req", before);
+      // Records that are not rolled up yet are read one by one.
+      if (conditions.length === 0 || time === undefined || time >= rolledUpTo) return before;
+      const to = time + ID_SLACK_MS;
+      const day = await newest("day", (filter.from ?? 0) - DAY_MS, to);
+      const hour =
+        day === undefined ? undefined : await newest("hour", day, Math.min(to, day + DAY_MS));
+      if (day === undefined) return undefined;
+      // What matches in this day may all be after `to`: then the day before it is next.
+      const end = minIdAt("req", hour === undefined ? day - 1 : hour + HOUR_MS + ID_SLACK_MS);
+      return end < before ? end : before;
+    },
+  };
+}
+
+const COUNTED_OUTCOMES: Readonly<Partial<Record<Outcome | "failed", string>>> = {
+  failed: "errors > 0",
+  upstream_error: "errors > 0",
+  upstream_timeout: "errors > 0",
+  shut_down: "errors > 0",
+  client_aborted: "aborted > 0",
+};
+
+/** Empty if the filter is of time alone, or of what the roll-ups do not know. */
+function rollupConditions(filter: UsageListFilter): readonly Condition[] {
+  const outcome = filter.outcome && COUNTED_OUTCOMES[filter.outcome];
+  return [
+    ...dimensionConditions(filter),
+    ...(outcome === undefined ? [] : [{ sql: outcome, values: [] }]),
+    ...(filter.label === undefined
+      ? []
+      : [{ sql: "label in (?, ?)", values: [filter.label, OTHER_LABELS] }]),
+  ];
+}

@@ -1,0 +1,182 @@
+// Sums of an account's usage by time and group, from the roll-ups, the batches that are not rolled up yet, and the
+// records of hours that the period covers in part.
+
+import type { Nano } from "../base/money.ts";
+import { invalid } from "../base/fault.ts";
+import type { Page, PageRequest } from "../base/pagination.ts";
+import type { Db, Reader } from "../store/db.ts";
+import { percentileMs } from "./rollup/latency-histogram.ts";
+import { readSums } from "./rollup/read-sums.ts";
+import { emptySums, type RollupSums } from "./rollup/rollup-delta.ts";
+import type { TimeBuckets } from "./time-buckets.ts";
+import { type Dimension, DIMENSIONS, type UsageFilter } from "./usage-filter.ts";
+
+export const GROUPINGS = ["day", "hour", ...DIMENSIONS] as const;
+export type Grouping = (typeof GROUPINGS)[number];
+
+export interface LatencyPercentiles {
+  readonly p50: number;
+  readonly p95: number;
+}
+
+export interface UsageSum {
+  /** The day (`2026-11-21`), hour (`2026-11-21T09:00:00Z`), model, key, …; empty for a total. */
+  readonly group: string;
+  readonly calls: number;
+  /** Calls that failed; those that the client aborted are not among them. */
+  readonly errors: number;
+  readonly aborted: number;
+  readonly inputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly outputTokens: number;
+  readonly reasoningTokens: number;
+  readonly cost: Nano;
+  /** From a histogram, with an error of up to a half. Undefined without calls. */
+  readonly latencyMs: LatencyPercentiles | undefined;
+  /** Of streams. */
+  readonly firstTokenMs: LatencyPercentiles | undefined;
+}
+
+/** One point of a chart: a group's sums in an hour or day. */
+export interface UsagePoint extends UsageSum {
+  /** The day or hour, in the form of `group`. */
+  readonly bucket: string;
+}
+
+/** The default page size of usage sums. */
+export const GROUPS_MAX = 1_000;
+
+/** All calls of a period as one sum. */
+export async function totalUsage(
+  reader: Reader,
+  accountId: string,
+  filter: UsageFilter = {},
+): Promise<UsageSum> {
+  const [slice] = await readSums(reader, accountId, filter, {});
+  return toSum("", slice?.sums);
+}
+
+/** Sums by one grouping, in descending order of the group: days and hours newest first. */
+export async function sumUsage(
+  reader: Reader,
+  accountId: string,
+  filter: UsageFilter & { readonly timeZone?: string | undefined },
+  grouping: Grouping,
+): Promise<readonly UsageSum[]> {
+  const { timeZone = "UTC" } = filter;
+  const isTime = grouping === "day" || grouping === "hour";
+  const slices = await readSums(
+    reader,
+    accountId,
+    filter,
+    isTime ? { buckets: { unit: grouping, timeZone } } : { dimension: grouping },
+  );
+  return slices
+    .map((slice) => toSum(isTime ? slice.bucket : slice.group, slice.sums))
+    .sort((one, other) => (one.group < other.group ? 1 : -1));
+}
+
+/** A chart's points: each bucket, oldest first, with one point for each group that has calls in it. */
+export async function readUsageSeries(
+  reader: Reader,
+  accountId: string,
+  filter: UsageFilter,
+  { buckets, dimension }: { readonly buckets: TimeBuckets; readonly dimension?: Dimension },
+): Promise<readonly UsagePoint[]> {
+  const slices = await readSums(reader, accountId, filter, {
+    buckets,
+    ...(dimension === undefined ? {} : { dimension }),
+  });
+  return slices
+    .map((slice): UsagePoint =>
+      Object.assign(toSum(slice.group, slice.sums), { bucket: slice.bucket }),
+    )
+    .sort((one, other) => compare(one.bucket, other.bucket) || compare(one.group, other.group));
+}
+
+/** The cursor is the grouping and the last group, because sums have no ids. */
+export async function listUsageSums(
+  reader: Reader,
+  accountId: string,
+  filter: UsageFilter & { readonly timeZone?: string | undefined },
+  page: PageRequest & { readonly grouping: Grouping },
+): Promise<Page<UsageSum>> {
+  const { grouping, limit, cursor } = page;
+  const after = cursor === undefined ? undefined : groupFromCursor(grouping, cursor);
+  const sums = await sumUsage(reader, accountId, filter, grouping);
+  const rest = after === undefined ? sums : sums.filter(({ group }) => group < after);
+  const data = rest.slice(0, limit);
+  const last = rest.length > limit ? data.at(-1) : undefined;
+  const next = last === undefined ? null : `${grouping}:${last.group}`;
+  return { object: "list", data, has_more: next !== null, next_cursor: next };
+}
+
+/** The period of the same length before this one; undefined if it has no start. */
+export function previousPeriod(filter: UsageFilter, now: number): UsageFilter | undefined {
+  const { from, to = now } = filter;
+  return from === undefined ? undefined : { ...filter, from: from - (to - from), to: from };
+}
+
+/** Input tokens that the providers read from their caches, from 0 to 1. */
+export function cacheHitShare({
+  inputTokens,
+  cacheReadTokens,
+}: Pick<UsageSum, "inputTokens" | "cacheReadTokens">): number {
+  return inputTokens === 0 ? 0 : cacheReadTokens / inputTokens;
+}
+
+/** Reads the roll-ups and what they lack in one state of the store. */
+export function readUsage<T>(
+  db: Pick<Db, "snapshot">,
+  work: (reader: Reader) => Promise<T>,
+): Promise<T> {
+  return db.snapshot(work);
+}
+
+function toSum(group: string, sums: RollupSums = emptySums()): UsageSum {
+  const [
+    calls = 0,
+    errors = 0,
+    aborted = 0,
+    ,
+    inputTokens = 0,
+    cacheReadTokens = 0,
+    cacheWriteTokens = 0,
+    outputTokens = 0,
+    reasoningTokens = 0,
+  ] = sums.counts;
+  return {
+    group,
+    calls,
+    errors,
+    aborted,
+    inputTokens,
+    cacheReadTokens,
+    cacheWriteTokens,
+    outputTokens,
+    reasoningTokens,
+    cost: sums.cost,
+    latencyMs: percentiles(sums.latency),
+    firstTokenMs: percentiles(sums.firstToken),
+  };
+}
+
+function percentiles(counts: readonly number[]): LatencyPercentiles | undefined {
+  const [p50, p95] = [percentileMs(counts, 0.5), percentileMs(counts, 0.95)];
+  return p50 === undefined || p95 === undefined ? undefined : { p50, p95 };
+}
+
+function groupFromCursor(grouping: Grouping, cursor: string): string {
+  const prefix = `${grouping}:`;
+  if (cursor.startsWith(prefix) && cursor.length > prefix.length)
+    return cursor.slice(prefix.length);
+  throw invalid(
+    "cursor",
+    "`cursor` is not a cursor of this list. Use `next_cursor` of the previous page with the same `group_by`.",
+  );
+}
+
+function compare(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}
