@@ -1,0 +1,263 @@
+// The files in deploy/, the Dockerfile and the workflows: parsed, and compared with the program's settings, metrics and commands.
+
+import { afterAll, describe, expect, test } from "bun:test";
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { parse, parseAllDocuments } from "yaml";
+import { z } from "zod";
+import packageJson from "../../package.json" with { type: "json" };
+import { COMMANDS } from "../../src/commands/commands.ts";
+import { readConfig, SETTINGS } from "../../src/config/config.ts";
+import { PROVIDERS } from "../../src/inference/providers/providers.ts";
+import { createMetrics } from "../../src/operations/metrics.ts";
+import { usageRecord } from "../ledger/fixtures.ts";
+import { skipUnless } from "../support/skip.ts";
+import { defaultRoutes } from "../support/source/generated-docs.ts";
+import { filesUnder, readText, ROOT } from "../support/source/source-files.ts";
+
+const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-deploy-"));
+afterAll(() => rmSync(tempFolder, { recursive: true, force: true }), 60_000);
+
+const StringRecord = z.record(z.string(), z.string());
+
+describe("deploy/compose", () => {
+  const compose = z
+    .object({
+      services: z.record(
+        z.string(),
+        z.object({ environment: StringRecord.optional(), volumes: z.array(z.string()).optional() }),
+      ),
+      volumes: z.record(z.string(), z.null()),
+    })
+    .parse(parse(readText("deploy/compose/compose.yaml")));
+  const example = readText("deploy/compose/example.env");
+
+  test("starts a gateway with valid production settings", () => {
+    const env = Object.fromEntries(
+      Object.entries(compose.services["gateway"]?.environment ?? {}).map(([name, value]) => [
+        name,
+        value.replaceAll(
+          /\$\{(\w+)[^}]*\}/g,
+          (_, variable: string) => COMPOSE_VALUES[variable] ?? "",
+        ),
+      ]),
+    );
+    const result = readConfig({ env, hostName: "host", providers: PROVIDERS });
+    expect(result).toMatchObject({ ok: true, config: { development: false } });
+  });
+
+  test("has every variable in example.env", () => {
+    const variables = readText("deploy/compose/compose.yaml").matchAll(/\$\{(\w+)/g);
+    for (const name of new Set([...variables].map(([, name = ""]) => name)))
+      if (name !== "POSTERN_IMAGE") expect(example).toMatch(new RegExp(`^${name}=`, "m"));
+  });
+
+  test("mounts files and volumes that exist", () => {
+    for (const { volumes = [] } of Object.values(compose.services))
+      for (const volume of volumes) {
+        const [source = ""] = volume.split(":");
+        const exists = source.startsWith("./")
+          ? existsSync(path.join(ROOT, "deploy/compose", source))
+          : source in compose.volumes;
+        expect([volume, exists]).toEqual([volume, true]);
+      }
+  });
+});
+
+const COMPOSE_VALUES: Readonly<Record<string, string>> = {
+  POSTERN_DOMAIN: "gateway.example.com",
+  POSTERN_SECRET: "s".repeat(40),
+  POSTGRES_PASSWORD: "password",
+};
+
+describe("deploy/systemd", () => {
+  const unit = readText("deploy/systemd/postern.service");
+
+  test("runs a command of the program and sets settings that exist", () => {
+    const [, command = ""] = /^ExecStart=\S+ (\w+)$/m.exec(unit) ?? [];
+    expect(Object.keys(COMMANDS)).toContain(command);
+    for (const [, name = ""] of unit.matchAll(/^Environment=(\w+)=/gm))
+      expect(Object.keys(SETTINGS)).toContain(name);
+  });
+
+  test("waits longer than the drain takes", () => {
+    const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(unit) ?? [];
+    expect(Number(seconds)).toBeGreaterThan(
+      Number(SETTINGS["POSTERN_DRAIN_SECONDS"]?.defaultValue),
+    );
+  });
+});
+
+describe("monitoring", () => {
+  const metrics = createMetrics({ version: "1", ledgerQueueDepth: () => 0, openCircuits: () => 0 });
+  metrics.recordRequest("createAccount", 200, 1);
+  metrics.recordCall(usageRecord({ id: "r", accountId: "a", keyId: "k", createdAt: 0, cost: 1n }));
+  const exported = new Set(
+    [...metrics.render().matchAll(/^([a-z_]+)[{ ]/gm)].map(([, name]) => name),
+  );
+  const alerts = readText("deploy/prometheus/alerts.yaml");
+  const dashboard = readText("deploy/grafana/postern.json");
+
+  test("alerts and dashboard use metrics that the program exports", () => {
+    const used = `${alerts} ${dashboard}`.matchAll(/\b((?:postern|process)_[a-z_]+)\b/g);
+    const names = new Set([...used].map(([, name]) => name));
+    expect(names.size).toBeGreaterThan(8);
+    for (const name of names) expect([name, exported.has(name)]).toEqual([name, true]);
+  });
+
+  test("alerts name routes that exist, and say what to do", async () => {
+    const routes = (await defaultRoutes()).map(({ id }) => id);
+    for (const [, ids = ""] of alerts.matchAll(/route=~"([^"]+)"/g))
+      for (const id of ids.split("|")) expect(routes).toContain(id);
+    const { groups } = Alerts.parse(parse(alerts));
+    for (const { annotations } of groups.flatMap(({ rules }) => rules))
+      expect(annotations.description).toMatch(/^[A-Z].+\.$/);
+  });
+});
+
+const Alerts = z.object({
+  groups: z.array(
+    z.object({
+      rules: z.array(
+        z.object({
+          alert: z.string(),
+          expr: z.string(),
+          annotations: z.object({ summary: z.string(), description: z.string() }),
+        }),
+      ),
+    }),
+  ),
+});
+
+describe("the Dockerfile", () => {
+  const lines = readText("Dockerfile").replaceAll("\\\n", " ").split("\n");
+  const buildStage = lines.slice(
+    lines.findIndex((line) => line.startsWith("FROM ${NODE_IMAGE}")),
+    lines.findIndex((line) => line.startsWith("FROM ${RUNTIME_IMAGE}")),
+  );
+
+  test("builds an executable in its first stage", () => {
+    const stage = path.join(tempFolder, "build");
+    for (const line of buildStage) {
+      const [instruction, ...words] = line.split(" ");
+      if (instruction === "COPY")
+        for (const source of words.slice(0, -1)) copyInto(stage, source, words.at(-1) ?? "");
+      if (instruction === "RUN") runIn(stage, words.join(" "));
+    }
+    const { stdout } = spawnSync(path.join(stage, "dist", "postern"), ["--version"], {
+      encoding: "utf8",
+    });
+    expect(stdout).toBe(`${packageJson.version}\n`);
+  }, 180_000);
+
+  test("sets settings that exist, and a command as its health check", () => {
+    const environment = lines.find((line) => line.startsWith("ENV ")) ?? "";
+    for (const [, name = ""] of environment.matchAll(/ (POSTERN_\w+)=/g))
+      expect(Object.keys(SETTINGS)).toContain(name);
+    const [, command = ""] =
+      /HEALTHCHECK .*CMD \["postern", "(\w+)"\]/.exec(lines.join("\n")) ?? [];
+    expect(Object.keys(COMMANDS)).toContain(command);
+  });
+
+  test("refuses to start without a public base URL, since it listens on all interfaces", () => {
+    const result = readConfig({
+      env: { POSTERN_HOST: "0.0.0.0" },
+      hostName: "h",
+      providers: PROVIDERS,
+    });
+    expect(result).toMatchObject({
+      ok: false,
+      errors: [expect.stringContaining("POSTERN_BASE_URL")],
+    });
+  });
+});
+
+function runIn(stage: string, command: string): void {
+  const { PATH = "", HOME = "" } = process.env;
+  const { status, stderr } = spawnSync("sh", ["-c", command], {
+    cwd: stage,
+    env: { PATH, HOME, npm_config_prefer_offline: "true" },
+    encoding: "utf8",
+  });
+  expect([command, status, status === 0 ? "" : stderr]).toEqual([command, 0, ""]);
+}
+
+function copyInto(stage: string, source: string, target: string): void {
+  const to = target === "./" ? path.join(stage, source) : path.join(stage, target);
+  cpSync(path.join(ROOT, source), to, { recursive: true });
+}
+
+const helm = spawnSync("helm", ["version", "--short"]);
+const skipHelm = skipUnless(
+  helm.status === 0,
+  "helm is not installed; it renders the chart in deploy/helm",
+);
+
+describe("deploy/helm", () => {
+  const chart = path.join(ROOT, "deploy/helm/postern");
+  const render = (...settings: readonly string[]) =>
+    spawnSync("helm", ["template", "test", chart, ...settings.flatMap((set) => ["--set", set])], {
+      encoding: "utf8",
+    });
+
+  test("has the version of the program", () => {
+    const { appVersion } = z
+      .object({ appVersion: z.string() })
+      .parse(parse(readText("deploy/helm/postern/Chart.yaml")));
+    expect(appVersion).toBe(packageJson.version);
+  });
+
+  test.skipIf(skipHelm)("renders every object with all options on", () => {
+    const { stdout, status } = render(
+      "baseUrl=https://gateway.example.com",
+      "existingSecret=postern",
+      "autoscaling.enabled=true",
+      "serviceMonitor.enabled=true",
+      "ingress.enabled=true",
+      "ingress.host=gateway.example.com",
+    );
+    expect(status).toBe(0);
+    const kinds = parseAllDocuments(stdout).map((document) => String(document.get("kind")));
+    expect(kinds.toSorted()).toEqual([
+      "Deployment",
+      "HorizontalPodAutoscaler",
+      "Ingress",
+      "Job",
+      "PodDisruptionBudget",
+      "Service",
+      "ServiceMonitor",
+    ]);
+    for (const [, name = ""] of stdout.matchAll(/name: (POSTERN_\w+)/g))
+      expect(Object.keys(SETTINGS)).toContain(name);
+  });
+
+  test.skipIf(skipHelm)("says which value is missing", () => {
+    expect(render("baseUrl=https://gateway.example.com").stderr).toContain(
+      "existingSecret is required",
+    );
+    expect(render("existingSecret=postern").stderr).toContain("baseUrl is required");
+  });
+});
+
+describe("the workflows", () => {
+  test("run scripts and files of the repository", () => {
+    for (const { text } of filesUnder(".github/workflows", /\.yaml$/)) {
+      expect(parse(text)).toMatchObject({ jobs: expect.any(Object) });
+      for (const [, script = ""] of text.matchAll(/npm run ([a-z]+)/g))
+        expect(Object.keys(packageJson.scripts)).toContain(script);
+      for (const [, script = ""] of text.matchAll(/node (bin\/\S+\.js)/g))
+        expect([script, existsSync(path.join(ROOT, script))]).toEqual([script, true]);
+    }
+  });
+
+  test("release only the version of package.json", () => {
+    const check = (tag: string) =>
+      spawnSync("node", [path.join(ROOT, "bin/release-check.js"), tag], { encoding: "utf8" });
+    expect(check("v99.0.0")).toMatchObject({
+      status: 1,
+      stderr: `The tag is v99.0.0, but the version of package.json is ${packageJson.version}.\n`,
+    });
+  });
+});
