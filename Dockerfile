@@ -11,6 +11,7 @@ COPY tsconfig.json CHANGELOG.md ./
 COPY bin bin
 COPY src src
 COPY docs/site docs/site
+COPY docs/images docs/images
 RUN npm run build && mkdir data
 
 FROM ${RUNTIME_IMAGE}

@@ -1,4 +1,4 @@
-// Content negotiation of the home page.
+// Content negotiation of the home page and the documentation.
 
 export type PageFormat = "html" | "json" | "text";
 
@@ -19,6 +19,11 @@ export function negotiateFormat(accept: string | null): PageFormat {
     ),
   })).toSorted((a, b) => b.weight - a.weight)[0];
   return best === undefined || best.weight === 0 ? "text" : best.format;
+}
+
+/** Whether a documentation page is wanted as Markdown: only if the client names it and prefers it to HTML. */
+export function prefersMarkdown(accept: string | null): boolean {
+  return /text\/(markdown|plain)/i.test(accept ?? "") && negotiateFormat(accept) === "text";
 }
 
 function parseMediaRange(text: string): { readonly type: string; readonly weight: number } {

@@ -6,6 +6,7 @@ import { openApiPath } from "./curl.ts";
 import { type DocContext, joinParagraphs } from "./doc-context.ts";
 import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
 import { TAGLINE } from "./home-page.tsx";
+import { endpointSlug } from "./site/endpoint-pages.ts";
 
 /** Plain text, because browsers download `text/markdown` instead of showing it. */
 export const LLMS_CONTENT_TYPE = "text/plain; charset=utf-8";
@@ -69,6 +70,9 @@ function section(title: string, lines: readonly string[]): string {
 function routeLink(route: Route, context: DocContext): string {
   const { baseUrl } = context.settings;
   const path = `${route.method} ${openApiPath(route.path)}`;
-  const url = route.tag === "Discovery" ? `${baseUrl}${route.path}` : `${baseUrl}/docs#${route.id}`;
+  const url =
+    route.tag === "Discovery"
+      ? `${baseUrl}${route.path}`
+      : `${baseUrl}/docs/${endpointSlug(route.id)}.md`;
   return `- [${path}](${url}): ${route.summary}${route.auth === "key" ? "" : " (no key)"}`;
 }

@@ -15,7 +15,9 @@ import { homePage, PRODUCT_SUMMARY } from "./home-page.tsx";
 import { LLMS_CONTENT_TYPE, llmsTxt } from "./llms-txt.ts";
 import { authMd } from "./auth-md/auth-md.ts";
 import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi/openapi.ts";
-import { referencePage } from "./reference/reference-page.tsx";
+import type { Site } from "./site/site-types.ts";
+import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site/site-assets.ts";
+import { siteRoutes } from "./site/site-routes.ts";
 import { respondWithDocument, type CachedDocument, cachedDocument } from "./cached-document.ts";
 import { type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import { securityTxt } from "./security-txt.ts";
@@ -37,14 +39,15 @@ interface Documents {
   readonly authMd: () => CachedDocument;
   readonly protectedResource: () => CachedDocument;
   readonly authorizationServer: () => CachedDocument;
-  readonly reference: () => CachedDocument;
+  readonly site: () => Promise<Site>;
   readonly home: Readonly<Record<"html" | "json" | "text", () => CachedDocument>>;
 }
 
 export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly Route[] {
   const own: readonly Route[] = [
     ...documentRoutes(() => documents),
-    ...pageRoutes(() => documents),
+    ...homeRoutes(() => documents),
+    ...siteRoutes(() => documents.site()),
     ...assetRoutes(),
     ...securityRoutes(settings),
   ];
@@ -68,7 +71,9 @@ function createDocuments(routes: readonly Route[], settings: DiscoverySettings):
     authorizationServer: lazy(() =>
       cachedDocument(JSON.stringify(authorizationServerMetadata(context())), JSON_TYPE),
     ),
-    reference: lazy(() => htmlDocument(referencePage(document()))),
+    site: lazy(async () =>
+      (await import("./site/site.ts")).createDocsSite(document(), routes, settings),
+    ),
     home: {
       html: lazy(() => htmlDocument(homePage(context()), varyHeaders)),
       json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, varyHeaders)),
@@ -117,7 +122,7 @@ interface DocumentRoute {
   readonly path: string;
   readonly id: string;
   readonly summary: string;
-  readonly pick: keyof Omit<Documents, "home">;
+  readonly pick: keyof Omit<Documents, "home" | "site">;
   readonly response: ResponseDoc;
 }
 
@@ -254,22 +259,14 @@ function securityRoutes({ securityContact, baseUrl }: DiscoverySettings): readon
   ];
 }
 
-const REFERENCE_PATHS = [
-  { path: "/docs", id: "getReference" },
-  { path: "/docs/", id: "getReferenceWithSlash" },
-] as const;
-
-function pageRoutes(documents: () => Documents): readonly Route[] {
-  const common = {
-    method: "GET",
-    tag: "Discovery",
-    dialect: "page",
-    faults: [],
-    hidden: true,
-  } as const;
+function homeRoutes(documents: () => Documents): readonly Route[] {
   return [
     publicRoute({
-      ...common,
+      method: "GET",
+      tag: "Discovery",
+      dialect: "page",
+      faults: [],
+      hidden: true,
       path: "/",
       id: "getHome",
       summary: "Home page",
@@ -286,24 +283,11 @@ function pageRoutes(documents: () => Documents): readonly Route[] {
           input.headers,
         ),
     }),
-    ...REFERENCE_PATHS.map(({ path, id }) =>
-      publicRoute({
-        ...common,
-        path,
-        id,
-        summary: "API reference",
-        responses: {
-          200: { description: "The API reference.", contentType: "text/html" },
-          304: NOT_MODIFIED,
-        },
-        run: (input) => respondWithDocument(documents().reference(), input.headers),
-      }),
-    ),
   ];
 }
 
 function assetRoutes(): readonly Route[] {
-  return ASSETS.map((asset, index) => {
+  return [...ASSETS, DOCS_STYLESHEET, DOCS_SCRIPT].map((asset, index) => {
     const document = cachedDocument(asset.body, asset.contentType, {
       "cache-control": ASSET_CACHE_CONTROL,
     });

@@ -12,6 +12,7 @@ const HTTP_FILE = /(routes?|record|schemas)\.ts$|\/routes-[a-z-]+\.ts$|\.tsx$/;
 const WIRE = /^src\/inference\/wires\/([^/]+)\//;
 /** The files that use the Bun runtime itself; everything else runs on standard APIs. */
 const RUNTIME_FILES = new Set([
+  "src/discovery/markdown.ts",
   "src/http/listen.ts",
   "src/http/response-stream.ts",
   "src/http-client/socket.ts",

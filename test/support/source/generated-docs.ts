@@ -1,6 +1,7 @@
 // The generated parts of the documents: settings, endpoints, commands, layers. `npm run docs` writes them, and a test
 // compares them.
 
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -19,7 +20,7 @@ import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { COMMANDS } from "../../../src/commands/commands.ts";
 import { usageLine } from "../../../src/commands/help.ts";
 import { IMPORT_LAW } from "./import-law.ts";
-import { readText, ROOT } from "./source-files.ts";
+import { filesUnder, readText, ROOT } from "./source-files.ts";
 
 /** The routes that a gateway mounts when no setting is set. */
 export async function defaultRoutes(): Promise<readonly Route[]> {
@@ -172,6 +173,24 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
-if (import.meta.main)
+/** The day of the last commit of each page of the documentation, or today for a page that is not committed as it is. */
+function lastChanged(): string {
+  const files = [...filesUnder("docs/site", /\.md$/).map((file) => file.path), "CHANGELOG.md"];
+  const days = files.map((file) => {
+    const isDirty = git("status", "--porcelain", file) !== "";
+    const day = isDirty ? "" : git("log", "-1", "--format=%cs", "--", file);
+    const name = path.posix.relative("docs/site", file);
+    return [name, day === "" ? new Date().toISOString().slice(0, 10) : day];
+  });
+  return `${JSON.stringify(Object.fromEntries(days), null, 2)}\n`;
+}
+
+function git(...args: readonly string[]): string {
+  return execFileSync("git", [...args], { cwd: ROOT, encoding: "utf8" }).trim();
+}
+
+if (import.meta.main) {
   for (const { file, expected } of generatedDocs(await defaultRoutes()))
     writeFileSync(path.join(ROOT, file), expected);
+  writeFileSync(path.join(ROOT, "docs/site/last-changed.json"), lastChanged());
+}

@@ -1,6 +1,6 @@
 // Flattens a JSON Schema into table rows: nested fields become `balance.credits` and `data[].id`.
 
-import type { JsonSchema } from "../openapi/json-schemas.ts";
+import type { JsonSchema } from "./json-schemas.ts";
 
 export interface SchemaRow {
   readonly name: string;

@@ -1,0 +1,192 @@
+// A page for each endpoint and one for all objects, written from the OpenAPI description.
+
+import { codeBlock, joinParagraphs, markdownTable } from "../doc-context.ts";
+import {
+  type MediaType,
+  type OpenApiDocument,
+  type Operation,
+  type Parameter,
+  type ResponseObject,
+  listOperations,
+  resolveResponse,
+} from "../openapi/openapi-types.ts";
+import { type SchemaRow, schemaRows, typeName } from "../openapi/schema-rows.ts";
+import type { SitePage, SiteSection } from "./site-types.ts";
+import { tryItOf } from "./try-it.tsx";
+
+const OBJECTS_URL = "/docs/api/objects";
+
+/** `createApiKey` → `create-api-key`. */
+export function endpointSlug(operationId: string): string {
+  return `api/${operationId.replaceAll(/[A-Z]+/g, (letters) => `-${letters.toLowerCase()}`)}`;
+}
+
+/** One section a tag. */
+export function endpointSections(document: OpenApiDocument): readonly SiteSection[] {
+  const operations = listOperations(document);
+  return document.tags.map((tag) => ({
+    title: tag.name,
+    isCollapsed: true,
+    pages: operations
+      .filter(({ operation }) => operation.tags.includes(tag.name))
+      .map((each) => endpointPage(each, document)),
+  }));
+}
+
+interface Endpoint {
+  readonly path: string;
+  readonly method: string;
+  readonly operation: Operation;
+}
+
+function endpointPage(endpoint: Endpoint, document: OpenApiDocument): SitePage {
+  const { path, method, operation } = endpoint;
+  const successes = Object.entries(operation.responses).flatMap(([status, response]) =>
+    "$ref" in response ? [] : [[status, response] as const],
+  );
+  return {
+    slug: endpointSlug(operation.operationId),
+    label: operation.summary,
+    markdown: joinParagraphs([
+      `# ${operation.summary}`,
+      `**${method}** \`${path}\``,
+      operation.description ?? "",
+      accessText(operation),
+      ...parameterSections(operation.parameters ?? []),
+      bodySection(operation, document),
+      ...successes.map(([status, response]) => responseSection(status, response, document)),
+      errorSection(operation, document),
+    ]),
+    examples: joinParagraphs([
+      ...operation["x-codeSamples"].flatMap(({ label, source }) => [
+        `**Request** (${label})`,
+        codeBlock("sh", source),
+      ]),
+      ...successes.flatMap(([status, response]) => responseExamples(status, response)),
+    ]),
+    tryIt: tryItOf(endpoint),
+  };
+}
+
+function accessText({ security }: Operation): string {
+  if (security.length === 0) return "No API key required.";
+  const scope = Object.values(security[0] ?? {})[0]?.[0];
+  const key = "Send your API key as `authorization: Bearer <API_KEY>` or as `x-api-key`.";
+  return scope === undefined ? key : `${key} The key needs the [scope](/docs/keys) \`${scope}\`.`;
+}
+
+const PARAMETER_LOCATIONS = [
+  ["path", "Path parameters"],
+  ["query", "Query parameters"],
+  ["header", "Headers"],
+] as const;
+
+function parameterSections(parameters: readonly Parameter[]): readonly string[] {
+  return PARAMETER_LOCATIONS.map(([location, title]) =>
+    section(title, fieldTable(parameters.filter((each) => each.in === location).map(parameterRow))),
+  );
+}
+
+function parameterRow(parameter: Parameter): SchemaRow {
+  const { name, required = false, description, schema } = parameter;
+  const property = { ...schema, ...(description === undefined ? {} : { description }) };
+  const rows = schemaRows({ type: "object", properties: { [name]: property } }, {});
+  return { name, type: typeName(schema), required, description: rows[0]?.description ?? "" };
+}
+
+function bodySection({ requestBody }: Operation, document: OpenApiDocument): string {
+  if (requestBody === undefined) return "";
+  const { schemas } = document.components;
+  return section(
+    "Request body",
+    ...Object.entries(requestBody.content).flatMap(([type, { schema }]) => [
+      `\`${type}\`${requestBody.required ? "" : ", optional"}`,
+      fieldTable(schemaRows(schema ?? {}, schemas)),
+    ]),
+  );
+}
+
+function responseSection(
+  status: string,
+  response: ResponseObject,
+  document: OpenApiDocument,
+): string {
+  const headers = Object.entries(response.headers ?? {}).flatMap(([name, header]) =>
+    "description" in header ? [`- \`${name}\`: ${header.description}`] : [],
+  );
+  return section(
+    `Response ${status}`,
+    response.description,
+    ...Object.entries(response.content ?? {}).flatMap(([type, media]) => [
+      `\`${type}\``,
+      mediaFields(media, document),
+    ]),
+    headers.length === 0 ? "" : "Headers:",
+    headers.join("\n"),
+  );
+}
+
+function mediaFields({ schema }: MediaType, document: OpenApiDocument): string {
+  return schema === undefined ? "" : fieldTable(schemaRows(schema, document.components.schemas));
+}
+
+function errorSection(operation: Operation, document: OpenApiDocument): string {
+  const rows = Object.entries(operation.responses).flatMap(([status, responseOrRef]) => {
+    if (!("$ref" in responseOrRef) || status === "default") return [];
+    const { description } = resolveResponse(document, responseOrRef);
+    return [...description.matchAll(/^`(\w+)`: (.+)$/gm)].map(([, code = "", meaning = ""]) => [
+      status,
+      `[\`${code}\`](/docs/errors/${code})`,
+      meaning,
+    ]);
+  });
+  return section("Errors", markdownTable(["Status", "Code", "Meaning"], rows));
+}
+
+function responseExamples(status: string, response: ResponseObject): readonly string[] {
+  return Object.entries(response.content ?? {}).flatMap(([type, { example }]) => {
+    if (example === undefined) return [];
+    const isText = typeof example === "string";
+    const text = isText ? example.trimEnd() : JSON.stringify(example, null, 2);
+    return [`**Response** ${status} (\`${type}\`)`, codeBlock(isText ? "text" : "json", text)];
+  });
+}
+
+export function objectsPage(document: OpenApiDocument): SitePage {
+  const { schemas } = document.components;
+  return {
+    slug: "api/objects",
+    label: "Objects",
+    markdown: joinParagraphs([
+      "# Objects",
+      "The JSON objects of requests and responses. Clients must ignore unknown fields: objects may gain new ones.",
+      ...Object.entries(schemas).map(([name, schema]) =>
+        section(name, schema.description ?? "", fieldTable(schemaRows(schema, schemas))),
+      ),
+    ]),
+  };
+}
+
+function fieldTable(rows: readonly SchemaRow[]): string {
+  return markdownTable(
+    ["Field", "Description"],
+    rows.map((row) => [
+      `\`${row.name}\` *${typeText(row)}*`,
+      row.description.replaceAll("\n", " "),
+    ]),
+  );
+}
+
+function typeText({ type, schemaName, required }: SchemaRow): string {
+  const linked =
+    schemaName === undefined
+      ? type
+      : type.replace(schemaName, `[${schemaName}](${OBJECTS_URL}#${schemaName.toLowerCase()})`);
+  return required ? linked : `${linked}, optional`;
+}
+
+/** Empty without content. */
+function section(title: string, ...parts: readonly string[]): string {
+  const content = joinParagraphs(parts);
+  return content === "" ? "" : `## ${title}\n\n${content}`;
+}

@@ -1,0 +1,208 @@
+/** @jsxImportSource hono/jsx */
+// The HTML of a documentation page: sidebar, text, contents of the page, previous and next.
+
+import type { Child } from "hono/jsx";
+import { raw } from "hono/html";
+import { STYLESHEET } from "../../http/pages/assets.ts";
+import { type Heading, renderMarkdown } from "../markdown.ts";
+import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site-assets.ts";
+import {
+  pageSummary,
+  pageTitle,
+  pageUrl,
+  type Site,
+  type SitePage,
+  type SiteSection,
+} from "./site-types.ts";
+import { TryItForm } from "./try-it.tsx";
+
+/** A page with fewer headings needs no contents. */
+const CONTENTS_MIN = 3;
+
+export function renderSitePage(site: Site, page: SitePage): string {
+  const { html, headings } = renderMarkdown(page.markdown);
+  const examples = page.examples === undefined ? "" : renderMarkdown(page.examples).html;
+  const at = site.pages.indexOf(page);
+  const section = site.sections.find(({ pages }) => pages.includes(page));
+  const element: { readonly toString: () => string } = (
+    <html lang="en">
+      <Head page={page} />
+      <body class="docs">
+        <a class="skip" href="#main">
+          Skip to content
+        </a>
+        <SiteHeader />
+        <div class="docs-columns">
+          <Sidebar site={site} page={page} />
+          <main id="main" tabindex={-1} class={examples === "" ? "" : "with-examples"}>
+            <article class="docs-text">
+              <p class="docs-section">{section?.title}</p>
+              {raw(html)}
+              {page.tryIt === undefined ? null : <TryItForm tryIt={page.tryIt} />}
+              <PageFooter page={page} previous={site.pages[at - 1]} next={site.pages[at + 1]} />
+            </article>
+            {examples === "" ? (
+              <Contents headings={headings} />
+            ) : (
+              <aside class="docs-examples" aria-label="Examples">
+                {raw(examples)}
+              </aside>
+            )}
+          </main>
+        </div>
+        <script src={DOCS_SCRIPT.path} integrity={DOCS_SCRIPT.integrity} defer></script>
+      </body>
+    </html>
+  );
+  return `<!doctype html>${element.toString()}\n`;
+}
+
+function Head({ page }: { readonly page: SitePage }): Child {
+  return (
+    <head>
+      <meta charset="utf-8" />
+      <title>{`${pageTitle(page)} · Postern`}</title>
+      <meta name="viewport" content="width=device-width, initial-scale=1" />
+      <meta name="color-scheme" content="light dark" />
+      <meta name="description" content={pageSummary(page)} />
+      <link rel="icon" href={ICON} />
+      <link rel="stylesheet" href={STYLESHEET.path} />
+      <link rel="stylesheet" href={DOCS_STYLESHEET.path} />
+      <link rel="alternate" type="text/markdown" href={`${pageUrl(page.slug || "index")}.md`} />
+    </head>
+  );
+}
+
+const ICON =
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath d='M6 30V14a10 10 0 0 1 20 0v16z' fill='%231f5f55'/%3E%3Ccircle cx='21' cy='19' r='1.8' fill='%23fff'/%3E%3C/svg%3E";
+
+function SiteHeader(): Child {
+  return (
+    <header class="docs-header">
+      <a class="docs-brand" href="/">
+        <svg width="18" height="18" viewBox="0 0 18 18" fill="none" aria-hidden="true">
+          <path d="M3 16V7a6 6 0 0 1 12 0v9M7 16v-5h4v5" stroke="currentColor" stroke-width="2" />
+        </svg>
+        Postern <span>Docs</span>
+      </a>
+      <form class="docs-search" role="search" action="/docs/search" method="get">
+        <input
+          type="search"
+          name="q"
+          aria-label="Search the documentation"
+          placeholder="Search"
+          autocomplete="off"
+        />
+        <kbd aria-hidden="true">/</kbd>
+        <div class="docs-results" hidden />
+      </form>
+      <nav aria-label="Site">
+        <a href="/docs/api">API</a>
+        <a href="/console">Console</a>
+      </nav>
+    </header>
+  );
+}
+
+interface SidebarProps {
+  readonly site: Site;
+  readonly page: SitePage;
+}
+
+function Sidebar({ site, page }: SidebarProps): Child {
+  return (
+    <details class="docs-sidebar">
+      <summary>Menu</summary>
+      <nav aria-label="Documentation">
+        {site.sections.map((section) => (
+          <SidebarSection section={section} page={page} />
+        ))}
+      </nav>
+    </details>
+  );
+}
+
+function SidebarSection({
+  section,
+  page,
+}: {
+  readonly section: SiteSection;
+  readonly page: SitePage;
+}): Child {
+  const links = (
+    <ul>
+      {section.pages.map((each) => (
+        <li>
+          <a href={pageUrl(each.slug)} aria-current={each === page ? "page" : undefined}>
+            {each.label ?? pageTitle(each)}
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+  if (section.isCollapsed !== true)
+    return (
+      <>
+        <p class="docs-group">{section.title}</p>
+        {links}
+      </>
+    );
+  return (
+    <details class="docs-subgroup" open={section.pages.includes(page)}>
+      <summary>{section.title}</summary>
+      {links}
+    </details>
+  );
+}
+
+function Contents({ headings }: { readonly headings: readonly Heading[] }): Child {
+  const listed = headings.filter(({ level }) => level === 2 || level === 3);
+  if (listed.length < CONTENTS_MIN) return null;
+  return (
+    <nav class="docs-contents" aria-label="On this page">
+      <p>On this page</p>
+      <ul>
+        {listed.map(({ level, id, text }) => (
+          <li class={level === 3 ? "deeper" : ""}>
+            <a href={`#${id}`}>{raw(text)}</a>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+interface PageFooterProps {
+  readonly page: SitePage;
+  readonly previous: SitePage | undefined;
+  readonly next: SitePage | undefined;
+}
+
+function PageFooter({ page, previous, next }: PageFooterProps): Child {
+  return (
+    <footer class="docs-footer">
+      <nav aria-label="Previous and next page">
+        {previous === undefined ? (
+          <span />
+        ) : (
+          <a rel="prev" href={pageUrl(previous.slug)}>
+            <span>Previous</span> {previous.label ?? pageTitle(previous)}
+          </a>
+        )}
+        {next === undefined ? null : (
+          <a rel="next" href={pageUrl(next.slug)}>
+            <span>Next</span> {next.label ?? pageTitle(next)}
+          </a>
+        )}
+      </nav>
+      <p>
+        {page.changed === undefined ? null : (
+          <>
+            Last changed <time datetime={page.changed}>{page.changed}</time> ·{" "}
+          </>
+        )}
+        <a href={`${pageUrl(page.slug || "index")}.md`}>View as Markdown</a>
+      </p>
+    </footer>
+  );
+}

@@ -1,0 +1,168 @@
+// The routes of the documentation: pages as HTML or Markdown, search, images. A page is built on its first request.
+
+import { readFileSync } from "node:fs";
+import { lazy } from "../../base/lazy.ts";
+import { z } from "zod";
+import { pageHeaders } from "../../http/pages/layout.tsx";
+import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
+import { Fault } from "../../base/fault.ts";
+import { prefersMarkdown } from "../accept.ts";
+import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
+import { findEntries } from "./search.ts";
+import { DOCS_SCRIPT } from "./site-assets.ts";
+import { renderSitePage } from "./site-page.tsx";
+import type { Site } from "./site-types.ts";
+import { searchIndex } from "./search-index.ts";
+import { SITE_IMAGES } from "./site-images.ts";
+
+const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
+const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
+const SEARCH_QUERY_MAX = 200;
+
+const COMMON = {
+  method: "GET",
+  tag: "Discovery",
+  dialect: "page",
+  hidden: true,
+} as const;
+
+interface PageDocuments {
+  readonly html: () => CachedDocument;
+  readonly markdown: () => CachedDocument;
+}
+
+export function siteRoutes(getSite: () => Promise<Site>): readonly Route[] {
+  const documents = new Map<string, PageDocuments>();
+  const findDocuments = async (slug: string): Promise<PageDocuments> => {
+    const site = await getSite();
+    const page = site.bySlug.get(slug);
+    if (page === undefined) throw new Fault("not_found", `no documentation page ${slug}`);
+    let found = documents.get(slug);
+    if (found === undefined) {
+      const markdown = [page.markdown, page.examples ?? ""].join("\n\n").trimEnd();
+      found = {
+        html: lazy(() => htmlDocument(renderSitePage(site, page))),
+        markdown: lazy(() => cachedDocument(`${markdown}\n`, MARKDOWN_TYPE, { vary: "accept" })),
+      };
+      documents.set(slug, found);
+    }
+    return found;
+  };
+  // The more specific paths first: the path of a page may contain slashes.
+  return [imageRoute(), ...searchRoutes(getSite), ...pageRoutes(findDocuments)];
+}
+
+function pageRoutes(findDocuments: (slug: string) => Promise<PageDocuments>): readonly Route[] {
+  const responses = {
+    200: {
+      description: "HTML, or Markdown with `accept: text/markdown`.",
+      contentType: "text/html",
+    },
+    304: NOT_MODIFIED,
+  };
+  const respond = async (path: string, headers: Headers): Promise<Response> => {
+    const isFile = path.endsWith(".md");
+    const name = isFile ? path.slice(0, -".md".length) : path;
+    const { html, markdown } = await findDocuments(isFile && name === "index" ? "" : name);
+    const document = isFile || prefersMarkdown(headers.get("accept")) ? markdown() : html();
+    return respondWithDocument(document, headers);
+  };
+  return [
+    ...["/docs", "/docs/"].map((path, index) =>
+      publicRoute({
+        ...COMMON,
+        path,
+        id: index === 0 ? "getDocs" : "getDocsWithSlash",
+        summary: "Documentation",
+        responses,
+        faults: [],
+        run: ({ headers }) => respond("", headers),
+      }),
+    ),
+    publicRoute<{ path: string }>({
+      ...COMMON,
+      path: "/docs/{path+}",
+      id: "getDocsPage",
+      summary: "Page of the documentation",
+      params: z.object({ path: z.string() }),
+      responses,
+      faults: ["not_found"],
+      run: ({ params, headers }) => respond(params.path.replace(/\/$/, ""), headers),
+    }),
+  ];
+}
+
+function searchRoutes(getSite: () => Promise<Site>): readonly Route[] {
+  let index: CachedDocument | undefined;
+  return [
+    publicRoute({
+      ...COMMON,
+      path: "/docs/search.json",
+      id: "getDocsSearchIndex",
+      summary: "Search index of the documentation",
+      responses: {
+        200: { description: "All pages with their text.", contentType: "application/json" },
+        304: NOT_MODIFIED,
+      },
+      faults: [],
+      run: async ({ headers }) => {
+        index ??= cachedDocument(JSON.stringify(searchIndex(await getSite())), "application/json");
+        return respondWithDocument(index, headers);
+      },
+    }),
+    publicRoute<undefined, { q?: string | undefined }>({
+      ...COMMON,
+      path: "/docs/search",
+      id: "searchDocs",
+      summary: "Search the documentation",
+      query: z.object({ q: z.string().max(SEARCH_QUERY_MAX).optional() }),
+      responses: { 200: { description: "The pages found.", contentType: "text/html" } },
+      faults: ["invalid_request"],
+      run: async ({ query, headers }) => {
+        const site = await getSite();
+        const page = { slug: "search", markdown: resultsMarkdown(site, query.q ?? "") };
+        return respondWithDocument(htmlDocument(renderSitePage(site, page)), headers);
+      },
+    }),
+  ];
+}
+
+function resultsMarkdown(site: Site, query: string): string {
+  const entries = searchIndex(site);
+  const found = query.trim() === "" ? entries : findEntries(entries, query);
+  const lines = found.map(({ title, url, section }) => `- [${title}](${url}) · ${section}`);
+  const heading = query.trim() === "" ? "All pages" : `${found.length} results`;
+  return `# Search\n\n${heading}\n\n${lines.join("\n")}`;
+}
+
+function imageRoute(): Route {
+  return publicRoute<{ name: string }>({
+    ...COMMON,
+    path: "/docs/images/{name}",
+    id: "getDocsImage",
+    summary: "Image of the documentation",
+    params: z.object({ name: z.string() }),
+    responses: { 200: { description: "The image.", contentType: "image/png" } },
+    faults: ["not_found"],
+    run: ({ params }) => {
+      const file = SITE_IMAGES[params.name];
+      if (file === undefined) throw new Fault("not_found", `no image ${params.name}`);
+      return new Response(new Uint8Array(readFileSync(file)), {
+        headers: { "content-type": "image/png", "cache-control": "public, max-age=300" },
+      });
+    },
+  });
+}
+
+function htmlDocument(html: string): CachedDocument {
+  const { "content-type": type = "", ...headers } = pageHeaders();
+  const policy = headers["content-security-policy"] ?? "";
+  return cachedDocument(html, type, {
+    ...headers,
+    "content-security-policy": policy.replace(
+      "style-src 'self';",
+      `style-src 'self'; script-src '${DOCS_SCRIPT.integrity}'; connect-src 'self';`,
+    ),
+    vary: "accept",
+  });
+}

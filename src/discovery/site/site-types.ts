@@ -1,0 +1,56 @@
+// The pages of the documentation site. Every page is Markdown; HTML and the search index are derived from it.
+
+import type { TryIt } from "./try-it.tsx";
+
+export interface SitePage {
+  /** The path below `/docs`, such as `keys` or `api/create-key`; empty for the first page. */
+  readonly slug: string;
+  /** In the sidebar; the title of the page by default. */
+  readonly label?: string;
+  readonly markdown: string;
+  /** Requests and responses, beside the text on wide screens. */
+  readonly examples?: string;
+  readonly tryIt?: TryIt;
+  /** The day of the last change, such as `2026-11-23`. */
+  readonly changed?: string | undefined;
+}
+
+export interface SiteSection {
+  readonly title: string;
+  readonly pages: readonly SitePage[];
+  /** Only the group of the current page is open. */
+  readonly isCollapsed?: boolean;
+}
+
+export interface Site {
+  readonly sections: readonly SiteSection[];
+  readonly pages: readonly SitePage[];
+  readonly bySlug: ReadonlyMap<string, SitePage>;
+}
+
+export function pageUrl(slug: string): string {
+  return slug === "" ? "/docs" : `/docs/${slug}`;
+}
+
+/** The text of the first heading, without code marks. */
+export function pageTitle(page: SitePage): string {
+  return (/^# (.+)$/m.exec(page.markdown)?.[1] ?? page.slug).replaceAll("`", "");
+}
+
+/** The first paragraph after the heading as plain text. */
+export function pageSummary({ markdown }: SitePage): string {
+  const paragraph = markdown
+    .replace(/^# .+\n+/, "")
+    .split(/\n{2,}/)
+    .find((text) => /^[A-Z`]/.test(text));
+  return plainText(paragraph ?? "").slice(0, 300);
+}
+
+export function plainText(markdown: string): string {
+  return markdown
+    .replaceAll(/<!--[\s\S]*?-->/g, " ")
+    .replaceAll(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replaceAll(/[`*|#>]+|^-{3,}$/gm, " ")
+    .replaceAll(/\s+/g, " ")
+    .trim();
+}

@@ -1,0 +1,92 @@
+// All pages of the documentation site, in the order of the sidebar, and the search index.
+
+import type { Route } from "../../http/route.ts";
+import type { DiscoverySettings } from "../discovery-settings.ts";
+import type { OpenApiDocument } from "../openapi/openapi-types.ts";
+import { endpointSections, objectsPage } from "./endpoint-pages.ts";
+import { errorSection } from "./error-pages.ts";
+import { LAST_CHANGED, WRITTEN_SECTIONS } from "./written-pages.ts";
+import type { Site, SitePage, SiteSection } from "./site-types.ts";
+
+/** The addresses that examples in the written pages use. */
+const EXAMPLE_ORIGIN = /http:\/\/127\.0\.0\.1:8787|https:\/\/gateway\.example(?![\w.])/g;
+/** Pages for operators of a gateway of their own, where the example address stays. */
+const OPERATOR_SECTION = "Run your own";
+const SECTION_AFTER_REFERENCE = "Resources";
+
+export function createDocsSite(
+  document: OpenApiDocument,
+  routes: readonly Route[],
+  settings: DiscoverySettings,
+): Site {
+  const written = WRITTEN_SECTIONS.map((section): SiteSection => ({
+    title: section.title,
+    pages: section.pages.map(({ slug, label, file, text }) => ({
+      slug,
+      ...(label === undefined ? {} : { label }),
+      markdown: forReaders(text, file, section.title === OPERATOR_SECTION ? undefined : settings),
+      changed: LAST_CHANGED[file],
+    })),
+  }));
+  const isLast = ({ title }: SiteSection): boolean => title === SECTION_AFTER_REFERENCE;
+  const sections = [
+    ...written.filter((section) => !isLast(section)),
+    { title: "API reference", pages: [referencePage(document), objectsPage(document)] },
+    ...endpointSections(document),
+    errorSection(routes),
+    ...written.filter(isLast),
+  ];
+  const pages = sections.flatMap((section) => section.pages);
+  return { sections, pages, bySlug: new Map(pages.map((page) => [page.slug, page])) };
+}
+
+/** Links between files become links between pages; links to files outside the site lose their link. */
+function forReaders(text: string, file: string, settings: DiscoverySettings | undefined): string {
+  const folder = new URL(file, "file:///docs/site/");
+  const linked = text.replaceAll(
+    /(!?)\[([^\]]*)\]\((?!https?:|#|\/)([^)\s]+)\)/g,
+    (_, image: string, label: string, target: string) => {
+      const { pathname, hash } = new URL(target, folder);
+      const url = siteUrl(pathname);
+      return url === undefined ? label : `${image}[${label}](${url}${hash})`;
+    },
+  );
+  return settings === undefined
+    ? linked
+    : linked
+        .replaceAll(EXAMPLE_ORIGIN, settings.baseUrl)
+        .replaceAll("sim/echo", settings.exampleModel);
+}
+
+function siteUrl(pathname: string): string | undefined {
+  if (pathname.startsWith("/docs/images/")) return pathname;
+  const slug = /^\/docs\/site\/(.+)\.md$/.exec(pathname)?.[1];
+  if (slug === undefined) return pathname === "/README.md" ? "/docs/quick-start" : undefined;
+  return slug === "index" ? "/docs" : `/docs/${slug}`;
+}
+
+function referencePage({ info, servers, components }: OpenApiDocument): SitePage {
+  const schemes = Object.values(components.securitySchemes).map(
+    (scheme) => `- ${scheme["description"] ?? ""}`,
+  );
+  return {
+    slug: "api",
+    label: "Overview",
+    markdown: [
+      "# API reference",
+      `The base URL is \`${servers[0]?.url ?? ""}\`. The pages of this reference are generated from the [OpenAPI description](/openapi.yaml) of this gateway, version ${info.version}.`,
+      "## Authentication",
+      "Send your API key in one of these headers. Endpoints that need no key say so.",
+      schemes.join("\n"),
+      "## Conventions",
+      [
+        "- Bodies are JSON in UTF-8. Times are ISO 8601 in UTC.",
+        "- Clients must ignore unknown fields: responses may gain new ones.",
+        "- Every response has `x-request-id`. Name it when you report a problem.",
+        "- `POST` endpoints accept an `Idempotency-Key`: a retry with the same key and body gets the first response again and is not charged twice.",
+        "- Lists return `data`, `has_more` and `next_cursor`. Send `next_cursor` as `cursor` for the next page.",
+        "- [Errors](/docs/errors) have a stable `code`.",
+      ].join("\n"),
+    ].join("\n\n"),
+  };
+}
