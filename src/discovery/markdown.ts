@@ -68,7 +68,7 @@ function callbacks(headings: Heading[], tabs: readonly string[]): Callbacks {
         : `<ul>${children}</ul>\n`,
     listItem: (children) => `<li>${children}</li>\n`,
     table: (children) =>
-      `<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>${children}</table></div>\n`,
+      `<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>${children}</table></div>\n`,
     thead: (children) => `<thead>${children}</thead>`,
     tbody: (children) => `<tbody>${children}</tbody>`,
     tr: (children) => `<tr>${children}</tr>`,

@@ -23,7 +23,7 @@ export function createSite(
     if (found.kind !== "route") throw new Error(`no route for ${path}`);
     const request = new Request(`${settings.baseUrl}${path}`, { headers });
     const response = await found.route.read?.({
-      params: {},
+      params: found.params,
       query: undefined,
       body: undefined,
       caller: undefined,

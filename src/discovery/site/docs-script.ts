@@ -1,9 +1,27 @@
-// What scripts add to the documentation: copy buttons, remembered tabs, search while typing, and the try-it form. Each
-// function is sent to the browser as its source text, so it may use only the other functions of this file and `findEntries`.
+// The script of the documentation: copy buttons, remembered tabs, search while typing, and the try-it form.
 
+import { browserScript } from "../../http/pages/scripts/browser-script.ts";
 import { findEntries, type SearchEntry } from "./search.ts";
 
-export function addCopyButtons(): void {
+export const DOCS_SCRIPT_SOURCE = browserScript([
+  findEntries,
+  addCopyButtons,
+  rememberTabs,
+  noResults,
+  resultLink,
+  moveInResults,
+  startSearch,
+  encodePath,
+  formBody,
+  tryItAddress,
+  tryItBody,
+  prettyJson,
+  sendTryIt,
+  startTryIt,
+  startDocs,
+]);
+
+function addCopyButtons(): void {
   for (const block of document.querySelectorAll<HTMLElement>("pre")) {
     const button = document.createElement("button");
     button.type = "button";
@@ -25,7 +43,7 @@ export function addCopyButtons(): void {
 }
 
 /** Choosing a tab chooses it in every example, on every page. */
-export function rememberTabs(): void {
+function rememberTabs(): void {
   const inputs = [...document.querySelectorAll<HTMLInputElement>(".tabs input")];
   const choose = (label: string): void => {
     for (const input of inputs) if (input.value === label) input.checked = true;
@@ -39,7 +57,7 @@ export function rememberTabs(): void {
   if (chosen !== null) choose(chosen);
 }
 
-export function startSearch(): void {
+function startSearch(): void {
   const form = document.querySelector<HTMLFormElement>(".docs-search");
   const input = form?.querySelector("input");
   const results = form?.querySelector<HTMLElement>(".docs-results");
@@ -74,13 +92,13 @@ export function startSearch(): void {
   });
 }
 
-export function noResults(): HTMLElement {
+function noResults(): HTMLElement {
   const text = document.createElement("p");
   text.textContent = "No page contains all of these words.";
   return text;
 }
 
-export function resultLink(entry: SearchEntry): HTMLElement {
+function resultLink(entry: SearchEntry): HTMLElement {
   const link = document.createElement("a");
   link.href = entry.url;
   const title = document.createElement("strong");
@@ -91,11 +109,7 @@ export function resultLink(entry: SearchEntry): HTMLElement {
   return link;
 }
 
-export function moveInResults(
-  event: KeyboardEvent,
-  input: HTMLInputElement,
-  results: HTMLElement,
-): void {
+function moveInResults(event: KeyboardEvent, input: HTMLInputElement, results: HTMLElement): void {
   if (event.key === "Escape") {
     results.hidden = true;
     input.focus();
@@ -109,7 +123,7 @@ export function moveInResults(
   stops[Math.min(stops.length - 1, Math.max(0, at + step))]?.focus();
 }
 
-export function startTryIt(): void {
+function startTryIt(): void {
   const form = document.querySelector<HTMLFormElement>(".try-it");
   if (form === null) return;
   form.hidden = false;
@@ -122,7 +136,7 @@ export function startTryIt(): void {
   });
 }
 
-export async function sendTryIt(form: HTMLFormElement): Promise<void> {
+async function sendTryIt(form: HTMLFormElement): Promise<void> {
   const status = document.createElement("p");
   const output = document.createElement("pre");
   output.tabIndex = 0;
@@ -130,8 +144,7 @@ export async function sendTryIt(form: HTMLFormElement): Promise<void> {
   status.textContent = "Sending …";
   const startedAt = performance.now();
   try {
-    const { url, init } = tryItRequest(form);
-    const response = await fetch(url, init);
+    const response = await fetch(tryItAddress(form), tryItBody(form));
     const text = await response.text();
     const milliseconds = Math.round(performance.now() - startedAt);
     const requestId = response.headers.get("x-request-id") ?? "";
@@ -142,46 +155,52 @@ export async function sendTryIt(form: HTMLFormElement): Promise<void> {
   }
 }
 
-export function tryItRequest(form: HTMLFormElement): { url: string; init: RequestInit } {
-  const { method = "GET", path = "", contentType, headers = "{}" } = form.dataset;
-  const fields = [...new FormData(form)].map(([name, value]) => [name, String(value)] as const);
-  const sent = new Headers(JSON.parse(headers));
+/** The path with its parameters and the query of the form. */
+function tryItAddress(form: HTMLFormElement): string {
   const query = new URLSearchParams();
-  let url = path;
-  let body: string | undefined;
-  for (const [name, value] of fields) {
+  let url = form.dataset["path"] ?? "";
+  for (const { name, value } of form.querySelectorAll("input")) {
     const [place = "", field = ""] = name.split(/\.(.+)/);
     if (place === "path") url = url.replace(`{${field}}`, encodePath(value));
     if (place === "query" && value !== "") query.set(field, value);
-    if (place === "key" && value.trim() !== "") sent.set("authorization", `Bearer ${value.trim()}`);
-    if (place === "body") body = contentType === "application/json" ? value : formBody(value);
   }
-  if (body !== undefined && contentType !== undefined) sent.set("content-type", contentType);
-  return {
-    url: query.size === 0 ? url : `${url}?${query.toString()}`,
-    init: {
-      method,
-      headers: sent,
-      credentials: "omit",
-      ...(body === undefined ? {} : { body }),
-    },
-  };
+  return query.size === 0 ? url : `${url}?${query.toString()}`;
+}
+
+function tryItBody(form: HTMLFormElement): RequestInit {
+  const { method = "GET", contentType, headers = "{}" } = form.dataset;
+  const sent = new Headers(JSON.parse(headers));
+  const key = form.querySelector<HTMLInputElement>("input[name=key]")?.value.trim() ?? "";
+  if (key !== "") sent.set("authorization", `Bearer ${key}`);
+  const text = form.querySelector("textarea")?.value;
+  if (text === undefined || contentType === undefined)
+    return { method, headers: sent, credentials: "omit" };
+  sent.set("content-type", contentType);
+  const body = contentType === "application/json" ? text : formBody(text);
+  return { method, headers: sent, credentials: "omit", body };
 }
 
 /** The fields of a JSON object as a form. */
-export function formBody(json: string): string {
+function formBody(json: string): string {
   return new URLSearchParams(JSON.parse(json)).toString();
 }
 
 /** Model ids contain slashes, which stay. */
-export function encodePath(value: string): string {
+function encodePath(value: string): string {
   return value.split("/").map(encodeURIComponent).join("/");
 }
 
-export function prettyJson(text: string): string {
+function prettyJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
     return text;
   }
+}
+
+function startDocs(): void {
+  addCopyButtons();
+  rememberTabs();
+  startSearch();
+  startTryIt();
 }

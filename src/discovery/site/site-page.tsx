@@ -4,6 +4,7 @@
 import type { Child } from "hono/jsx";
 import { raw } from "hono/html";
 import { STYLESHEET } from "../../http/pages/assets.ts";
+import { ICON } from "../../http/pages/layout.tsx";
 import { type Heading, renderMarkdown } from "../markdown.ts";
 import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site-assets.ts";
 import {
@@ -73,9 +74,6 @@ function Head({ page }: { readonly page: SitePage }): Child {
   );
 }
 
-const ICON =
-  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath d='M6 30V14a10 10 0 0 1 20 0v16z' fill='%231f5f55'/%3E%3Ccircle cx='21' cy='19' r='1.8' fill='%23fff'/%3E%3C/svg%3E";
-
 function SiteHeader(): Child {
   return (
     <header class="docs-header">
@@ -97,6 +95,9 @@ function SiteHeader(): Child {
         <div class="docs-results" hidden />
       </form>
       <nav aria-label="Site">
+        <button type="button" class="docs-menu" popovertarget="docs-sidebar">
+          Menu
+        </button>
         <a href="/docs/api">API</a>
         <a href="/console">Console</a>
       </nav>
@@ -111,14 +112,13 @@ interface SidebarProps {
 
 function Sidebar({ site, page }: SidebarProps): Child {
   return (
-    <details class="docs-sidebar">
-      <summary>Menu</summary>
+    <div class="docs-sidebar" id="docs-sidebar" popover="auto">
       <nav aria-label="Documentation">
         {site.sections.map((section) => (
           <SidebarSection section={section} page={page} />
         ))}
       </nav>
-    </details>
+    </div>
   );
 }
 
@@ -201,7 +201,7 @@ function PageFooter({ page, previous, next }: PageFooterProps): Child {
             Last changed <time datetime={page.changed}>{page.changed}</time> ·{" "}
           </>
         )}
-        <a href={`${pageUrl(page.slug || "index")}.md`}>View as Markdown</a>
+        <a href={`${pageUrl(page.slug || "index")}.md`}>Markdown version</a>
       </p>
     </footer>
   );

@@ -155,14 +155,6 @@ function imageRoute(): Route {
 }
 
 function htmlDocument(html: string): CachedDocument {
-  const { "content-type": type = "", ...headers } = pageHeaders();
-  const policy = headers["content-security-policy"] ?? "";
-  return cachedDocument(html, type, {
-    ...headers,
-    "content-security-policy": policy.replace(
-      "style-src 'self';",
-      `style-src 'self'; script-src '${DOCS_SCRIPT.integrity}'; connect-src 'self';`,
-    ),
-    vary: "accept",
-  });
+  const { "content-type": type = "", ...headers } = pageHeaders({ scripts: [DOCS_SCRIPT] });
+  return cachedDocument(html, type, { ...headers, vary: "accept" });
 }

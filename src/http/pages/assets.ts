@@ -1,7 +1,6 @@
 // Static assets. The file name holds a hash of the content, so browsers may cache an asset forever.
 
 import { createHash } from "node:crypto";
-import apiReference from "./api-reference.css" with { type: "text" };
 import design from "./design.css" with { type: "text" };
 import { APP_SCRIPT_SOURCE } from "./scripts/app-script.ts";
 
@@ -19,7 +18,7 @@ export interface ScriptAsset extends Asset {
 export const ASSET_CACHE_CONTROL = "public, max-age=31536000, immutable";
 
 /** One stylesheet, so that a page makes one request. */
-export const STYLESHEET = asset(`${design}\n${apiReference}`, "css", "text/css; charset=utf-8");
+export const STYLESHEET = styleAsset(design);
 
 /** The script of the console and operator pages. */
 export const APP_SCRIPT = scriptAsset(APP_SCRIPT_SOURCE);
@@ -31,7 +30,11 @@ function asset(body: string, extension: string, contentType: string): Asset {
   return { path: `/assets/${name}.${extension}`, body, contentType };
 }
 
-function scriptAsset(source: string): ScriptAsset {
+export function styleAsset(css: string): Asset {
+  return asset(css, "css", "text/css; charset=utf-8");
+}
+
+export function scriptAsset(source: string): ScriptAsset {
   const integrity = `sha256-${createHash("sha256").update(source).digest("base64")}`;
   return { ...asset(source, "js", "text/javascript; charset=utf-8"), integrity };
 }

@@ -17,8 +17,6 @@ export interface PageLayout {
   readonly nav?: readonly NavLink[];
   /** The current path, to mark its link in the navigation. */
   readonly path?: string;
-  /** Beside the main content on wide screens, above it on narrow ones. */
-  readonly aside?: Child;
   readonly main: Child;
   readonly footer?: Child;
   /** Keeps the page out of search engines. */
@@ -35,7 +33,7 @@ export interface PagePolicy {
   readonly scripts?: readonly ScriptAsset[];
 }
 
-const ICON =
+export const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath d='M6 30V14a10 10 0 0 1 20 0v16z' fill='%231f5f55'/%3E%3Ccircle cx='21' cy='19' r='1.8' fill='%23fff'/%3E%3C/svg%3E";
 
 export function pageHeaders(policy: PagePolicy = {}): Readonly<Record<string, string>> {
@@ -65,8 +63,7 @@ export function renderPage(layout: PageLayout): string {
 }
 
 function Page({ layout }: { readonly layout: PageLayout }): Child {
-  const { title, description, app, aside, main, isPrivate } = layout;
-  const kind = app !== undefined ? "app" : aside !== undefined ? "with-sidebar" : "plain";
+  const { title, description, app, main, isPrivate } = layout;
   return (
     <html lang="en">
       <head>
@@ -82,7 +79,7 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
           <script src={path} integrity={integrity} defer></script>
         ))}
       </head>
-      <body class={kind}>
+      <body class={app === undefined ? "plain" : "app"}>
         <a class="skip" href="#main">
           Skip to content
         </a>
@@ -93,7 +90,7 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
 }
 
 function SitePage({ layout }: { readonly layout: PageLayout }): Child {
-  const { nav = [], path, aside, main, footer } = layout;
+  const { nav = [], path, main, footer } = layout;
   return (
     <>
       <header class="site-header">
@@ -102,7 +99,6 @@ function SitePage({ layout }: { readonly layout: PageLayout }): Child {
         </a>
         {nav.length === 0 ? null : <Navigation links={nav} path={path} />}
       </header>
-      {aside}
       <main id="main" tabindex={-1}>
         {main}
       </main>
