@@ -5,6 +5,7 @@ import { isUnavailable } from "../store/db.ts";
 import { adminCommands } from "./admin/admin-commands.ts";
 import { adminAccountCommands } from "./admin/account-commands.ts";
 import { adminBillingCommands } from "./admin/billing-commands.ts";
+import { adminPriceCommands } from "./admin/price-commands.ts";
 import { adminReportCommands } from "./admin/report-commands.ts";
 import {
   type Command,
@@ -31,6 +32,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...adminAccountCommands,
   ...adminBillingCommands,
   ...adminReportCommands,
+  ...adminPriceCommands,
 };
 
 /** Runs a command line. Resolves with the exit code. */

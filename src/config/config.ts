@@ -59,6 +59,7 @@ export interface Config {
   readonly identityPort: number;
   readonly processName: string;
   readonly modelsFile?: string;
+  readonly pricesFile?: string;
   readonly trustedProxies: readonly string[];
   readonly limits: {
     readonly accountsPerHour: number;
@@ -148,6 +149,11 @@ export const SETTINGS: Readonly<
     defaultValue: "",
     description: "A file with your own models and prices, see `docs/site/models.md`.",
   },
+  POSTERN_PRICES_FILE: {
+    defaultValue: "",
+    description:
+      "A table of list prices to use instead of the built-in one, see `postern admin prices`.",
+  },
   POSTERN_TRUSTED_PROXIES: {
     defaultValue: "",
     description:
@@ -232,6 +238,7 @@ const EnvironmentSchema = z.object({
   POSTERN_CLAIM_BONUS_USD_PER_DAY: usdAmount,
   POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
   POSTERN_MODELS_FILE: z.string().optional(),
+  POSTERN_PRICES_FILE: z.string().optional(),
   POSTERN_TRUSTED_PROXIES: z
     .string()
     .default("")
@@ -334,6 +341,7 @@ function buildConfig(
     identityPort: env.POSTERN_IDENTITY_PORT ?? (env.POSTERN_PORT === 0 ? 0 : env.POSTERN_PORT + 1),
     processName: env.POSTERN_PROCESS_NAME ?? `${hostName}:${env.POSTERN_PORT}`,
     ...(env.POSTERN_MODELS_FILE === undefined ? {} : { modelsFile: env.POSTERN_MODELS_FILE }),
+    ...(env.POSTERN_PRICES_FILE === undefined ? {} : { pricesFile: env.POSTERN_PRICES_FILE }),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,
     limits: {
       accountsPerHour: outsideDevelopment(env.POSTERN_ACCOUNTS_PER_HOUR, 20, 0),

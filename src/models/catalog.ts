@@ -6,7 +6,7 @@ import { memoize } from "../base/memoize.ts";
 import { DAY_MS } from "../base/time.ts";
 import type { DatedCard } from "./price-card.ts";
 import { cardAt, datedCard } from "./price-card.ts";
-import { ANTHROPIC_FACTS, ANTHROPIC_MODELS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
+import { ANTHROPIC_FACTS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
 import { DEEPSEEK_FACTS, DEEPSEEK_MODELS } from "./tables/deepseek.ts";
 import { GOOGLE_FACTS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
 import { OPEN_FACTS, OPEN_MODELS, OPEN_PRICE_RULES } from "./tables/open-models.ts";
@@ -17,8 +17,8 @@ import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS } from "./tables/xai.ts";
 import type { Ability, Modality, SupplementalModel, Wire } from "./model-facts.ts";
 import { factsFor } from "./model-facts.ts";
-import { PRICE_PACKAGE, publishedPrices } from "./list-prices.ts";
-import type { ListedPrice } from "./list-prices.ts";
+import { PRICE_TABLE, publishedPrices } from "./list-prices.ts";
+import type { ListedPrice, PriceTable } from "./list-prices.ts";
 import type { OperatorProvider } from "./models-file.ts";
 import type { CardResolver, PriceCard } from "./price.ts";
 import { applyPriceRules } from "./price-rules.ts";
@@ -93,13 +93,11 @@ const PRICE_RULES = [
 ];
 const SUPPLEMENTAL_MODELS = [
   ...OPENAI_MODELS,
-  ...ANTHROPIC_MODELS,
   ...XAI_MODELS,
   ...DEEPSEEK_MODELS,
   ...OPEN_MODELS,
   ...SIMULATOR_MODELS,
 ];
-const PACKAGE_SOURCE = `${PRICE_PACKAGE.name}@${PRICE_PACKAGE.version}`;
 /** Assumed for a model with an unknown context length: the longest of any known model. */
 const LONGEST_CONTEXT_TOKENS = 2_000_000;
 const SNAPSHOT =
@@ -107,7 +105,7 @@ const SNAPSHOT =
 const DATE = /(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)/;
 
 /** The models of the catalog without a models file. */
-export function builtInModels(): Model[] {
+export function builtInModels(table: PriceTable = PRICE_TABLE): Model[] {
   const models = new Map<string, Model>();
   const takenNames = new Set<string>();
   for (const own of SUPPLEMENTAL_MODELS) {
@@ -115,7 +113,7 @@ export function builtInModels(): Model[] {
     models.set(model.id, model);
     for (const name of namesOf(model)) takenNames.add(name);
   }
-  for (const listed of publishedPrices()) {
+  for (const listed of publishedPrices(table)) {
     const id = `${listed.provider}/${listed.slug}`;
     if (!models.has(id) && !takenNames.has(id.toLowerCase()))
       models.set(id, toModel(listed, undefined));
@@ -227,7 +225,6 @@ export function priceAge(
   catalog: Catalog,
   now: number,
 ): {
-  readonly package: typeof PRICE_PACKAGE;
   readonly oldest: string;
   readonly newest: string;
   readonly days: number;
@@ -236,9 +233,8 @@ export function priceAge(
     .filter((model) => !model.simulated)
     .map((model) => model.checked)
     .toSorted();
-  const oldest = dates[0] ?? PRICE_PACKAGE.released;
+  const oldest = dates[0] ?? PRICE_TABLE.checked;
   return {
-    package: PRICE_PACKAGE,
     oldest,
     newest: dates.at(-1) ?? oldest,
     days: Math.floor((now - Date.parse(oldest)) / DAY_MS),
@@ -302,6 +298,8 @@ function toListedPrice(own: SupplementalModel): ListedPrice {
     contextLength: null,
     offered: true,
     prices: own.pricing.map(datedCard),
+    source: own.source,
+    checked: own.checked,
   };
 }
 
@@ -330,8 +328,8 @@ function toModel(listed: ListedPrice, own: SupplementalModel | undefined): Model
       ...price,
       card: applyPriceRules(PRICE_RULES, provider, name, price.card),
     })),
-    source: own?.source ?? PACKAGE_SOURCE,
-    checked: own?.checked ?? PRICE_PACKAGE.released,
+    source: listed.source,
+    checked: listed.checked,
     retired: !listed.offered || (RETIRED[provider]?.test(name) ?? false),
     simulated: own?.simulated ?? false,
   };

@@ -6,6 +6,8 @@ import { utcDay } from "../base/time.ts";
 import { builtInModels, catalogOf, wiresOf } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { datedCard } from "./price-card.ts";
+import { parsePriceTable, PRICE_TABLE } from "./list-prices.ts";
+import type { PriceTable } from "./list-prices.ts";
 import type { Wire } from "./model-facts.ts";
 import { EMPTY_MODELS_FILE, isHidden, parseModelsFile } from "./models-file.ts";
 import type { ModelsFile, OperatorModel } from "./models-file.ts";
@@ -36,9 +38,10 @@ export interface LiveCatalog {
 /** Throws if the models file is invalid or missing at the start: there is no previous catalog to use. */
 export function createLiveCatalog(options: {
   readonly file?: ModelsFileSource;
+  readonly prices?: PriceTable;
   readonly now: number;
 }): LiveCatalog {
-  const builtIn = builtInModels();
+  const builtIn = builtInModels(options.prices);
   const { file } = options;
   let stamp = file?.stamp();
   let catalog = mergeModels(
@@ -74,18 +77,31 @@ export function modelsFileAt(path: string): ModelsFileSource {
         return undefined;
       }
     },
-    read: () => {
-      try {
-        return readFileSync(path, "utf8");
-      } catch (cause) {
-        const code = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
-        throw new Error(
-          `Cannot read ${path}${code}. Create the file, or change or unset POSTERN_MODELS_FILE.`,
-          { cause },
-        );
-      }
-    },
+    read: () => readSetting(path, "POSTERN_MODELS_FILE"),
   };
+}
+
+/** The operator's table of list prices, or the built-in one. Throws if the file is missing or invalid. */
+export function readPriceTable(path: string | undefined): PriceTable {
+  if (path === undefined) return PRICE_TABLE;
+  try {
+    return parsePriceTable(readSetting(path, "POSTERN_PRICES_FILE"));
+  } catch (cause) {
+    throw new Error(`${path}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+  }
+}
+
+function readSetting(path: string, setting: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    const code = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
+    throw new Error(`Cannot read ${path}${code}. Create the file, or change or unset ${setting}.`, {
+      cause,
+    });
+  }
 }
 
 /** Merges the models file into the built-in models. Throws if an entry is incomplete or refers to an unknown model. */

@@ -22,7 +22,7 @@ const TimeOfDay = z
   .string()
   .regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'must be a time of day in UTC, such as "01:30"');
 
-const PricingEntry = z.strictObject({
+export const PricingEntry = z.strictObject({
   tokens: Tokens.refine((tokens) => tokens.input !== undefined, "must have a price for `input`"),
   fees: Fees.optional(),
   tiers: z

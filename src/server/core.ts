@@ -17,7 +17,12 @@ import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
 import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
 import { insertKeySpend } from "../ledger/rows.ts";
 import { sweepHolds } from "../ledger/sweep.ts";
-import { createLiveCatalog, type LiveCatalog, modelsFileAt } from "../models/live-catalog.ts";
+import {
+  createLiveCatalog,
+  type LiveCatalog,
+  modelsFileAt,
+  readPriceTable,
+} from "../models/live-catalog.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { migrate } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
@@ -61,7 +66,8 @@ export async function openCore(
   });
   const keys = createKeys({ db, master, prefix: config.keyPrefix, createKeySpend: insertKeySpend });
   const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
-  const catalog = createLiveCatalog({ now: now(), ...file });
+  const prices = readPriceTable(config.pricesFile);
+  const catalog = createLiveCatalog({ now: now(), prices, ...file });
   return { db, epoch, master, idempotency, ledger, keys, catalog };
 }
 

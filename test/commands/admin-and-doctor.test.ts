@@ -355,6 +355,38 @@ describe("postern doctor", () => {
   });
 });
 
+describe("postern admin prices", () => {
+  test("shows what a price table changes, and doctor and the gateway use it", async () => {
+    const file = path.join(folder, "prices.jsonl");
+    const row = {
+      provider: "openai",
+      name: "gpt-5.4",
+      pricing: [{ tokens: { input: "9", output: "15" } }],
+      sources: ["own"],
+    };
+    const header = { checked: "2026-01-01", sources: { own: "1" } };
+    writeFileSync(file, `${JSON.stringify(header)}\n${JSON.stringify(row)}\n`);
+    const { code, stdout } = await runAdmin("prices", file);
+    expect(code).toBe(0);
+    expect(stdout).toContain("checked on 2026-01-01");
+    expect(stdout).toContain("changed  openai/gpt-5.4: input 2.5 → 9 (+260 %)");
+    const json = await runAdmin("prices", file, "--json");
+    expect(JSON.parse(json.stdout)).toMatchObject({ after: "2026-01-01" });
+    const doctor = await runPostern(["doctor"], { ...settings, POSTERN_PRICES_FILE: file });
+    expect(doctor.stdout).toMatch(/warn {2}prices .* are \d+ days old/);
+  });
+
+  test("rejects a file that is not a price table", async () => {
+    const file = path.join(folder, "broken.jsonl");
+    writeFileSync(file, "{}\n");
+    const { code, stderr } = await runAdmin("prices", file);
+    expect(code).toBe(1);
+    expect(stderr).toContain("Line 1 of the price table is not valid");
+    const missing = await runAdmin("prices", `${file}.no`);
+    expect(missing.stderr).toContain("Cannot read");
+  });
+});
+
 function runAdmin(...args: readonly string[]) {
   return runPostern(["admin", ...args], settings);
 }

@@ -151,11 +151,11 @@ describe("price", () => {
     );
   });
 
-  test("GPT-5.4 switches at exactly 272,000 tokens, Grok 4.3 at exactly 200,000", () => {
-    expect(price(usage({ input: 271_999 }), card("openai/gpt-5.4")).lines[0]?.unitPrice).toBe(
+  test("GPT-5.4 switches above 272,000 tokens, Grok 4.3 at exactly 200,000", () => {
+    expect(price(usage({ input: 272_000 }), card("openai/gpt-5.4")).lines[0]?.unitPrice).toBe(
       2_500_000n,
     );
-    expect(price(usage({ input: 272_000 }), card("openai/gpt-5.4")).lines[0]?.unitPrice).toBe(
+    expect(price(usage({ input: 272_001 }), card("openai/gpt-5.4")).lines[0]?.unitPrice).toBe(
       5_000_000n,
     );
     expect(price(usage({ input: 199_999 }), card("xai/grok-4.3")).lines[0]?.unitPrice).toBe(

@@ -2,10 +2,10 @@
 
 import type { Config } from "../../config/config.ts";
 import { priceAge } from "../../models/catalog.ts";
-import { createLiveCatalog, modelsFileAt } from "../../models/live-catalog.ts";
+import { createLiveCatalog, modelsFileAt, readPriceTable } from "../../models/live-catalog.ts";
 import type { Finding } from "./finding.ts";
 
-const STALE_PRICE_DAYS = 120;
+const STALE_PRICE_DAYS = 30;
 
 export function checkModels(config: Config, now: number): readonly Finding[] {
   const { modelsFile } = config;
@@ -21,6 +21,7 @@ export function checkModels(config: Config, now: number): readonly Finding[] {
   try {
     const catalog = createLiveCatalog({
       now,
+      prices: readPriceTable(config.pricesFile),
       ...(modelsFile === undefined ? {} : { file: modelsFileAt(modelsFile) }),
     }).current();
     const age = priceAge(catalog, now);
@@ -31,7 +32,7 @@ export function checkModels(config: Config, now: number): readonly Finding[] {
         status: "warn",
         check: "prices",
         message: `${says}; the oldest are ${age.days} days old`,
-        hint: "Update Postern, or set changed prices in POSTERN_MODELS_FILE.",
+        hint: "Update Postern, take a newer table with POSTERN_PRICES_FILE, or set changed prices in POSTERN_MODELS_FILE.",
       },
     ];
   } catch (error) {

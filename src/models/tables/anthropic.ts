@@ -1,4 +1,4 @@
-import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../model-facts.ts";
+import type { Ability, FactRule, Modality, PriceRule } from "../model-facts.ts";
 
 const PRICING_URL = "https://platform.claude.com/docs/en/about-claude/pricing";
 const FAST_MODE_URL = "https://platform.claude.com/docs/en/build-with-claude/fast-mode";
@@ -94,7 +94,7 @@ export const ANTHROPIC_FACTS: readonly FactRule[] = [
   },
   {
     providers: ANTHROPIC_HOSTS,
-    match: /claude-(sonnet|opus|haiku|fable)-5/,
+    match: /claude-(sonnet|opus|haiku|fable|mythos)-5/,
     context: 1_000_000,
     maxOutput: 128_000,
     input: TEXT_IMAGE_FILE,
@@ -151,6 +151,20 @@ export const ANTHROPIC_FACTS: readonly FactRule[] = [
     source: MODELS_URL,
     checked: CHECKED_ON,
   },
+  {
+    providers: ANTHROPIC_HOSTS,
+    match: /claude-haiku-5-5/,
+    released: "2026-10-07",
+    source: MODELS_URL,
+    checked: CHECKED_ON,
+  },
+  {
+    providers: ANTHROPIC_HOSTS,
+    match: /claude-fable-5-2/,
+    released: "2026-11-09",
+    source: MODELS_URL,
+    checked: CHECKED_ON,
+  },
 ];
 
 export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
@@ -173,7 +187,7 @@ export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
   },
   {
     providers: ANTHROPIC,
-    match: /claude-(sonnet|opus)-4-[678]|claude-(sonnet|opus|haiku|fable)-5/,
+    match: /claude-(sonnet|opus)-4-[678]|claude-(sonnet|opus|haiku|fable|mythos)-5/,
     regions: { us: "1.1" },
     source: PRICING_URL,
     checked: CHECKED_ON,
@@ -192,72 +206,4 @@ export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
     source: FAST_MODE_URL,
     checked: CHECKED_ON,
   },
-];
-
-function recentModel(
-  model: Omit<SupplementalModel, "provider" | "source" | "checked">,
-): SupplementalModel {
-  return { provider: "anthropic", source: MODELS_URL, checked: CHECKED_ON, ...model };
-}
-
-export const ANTHROPIC_MODELS: readonly SupplementalModel[] = [
-  recentModel({
-    name: "claude-fable-5-2",
-    title: "Claude Fable 5.2",
-    released: "2026-11-09",
-    pricing: [
-      {
-        tokens: {
-          input: "8",
-          cache_read: "0.2",
-          cache_write_5m: "10",
-          cache_write_1h: "16",
-          output: "40",
-        },
-      },
-    ],
-  }),
-  recentModel({
-    name: "claude-sonnet-5-5",
-    title: "Claude Sonnet 5.5",
-    pricing: [
-      {
-        tokens: {
-          input: "2",
-          cache_read: "0.2",
-          cache_write_5m: "2.5",
-          cache_write_1h: "4",
-          output: "10",
-        },
-      },
-    ],
-  }),
-  recentModel({
-    name: "claude-haiku-5-5",
-    title: "Claude Haiku 5.5",
-    released: "2026-10-07",
-    pricing: [
-      {
-        tokens: {
-          input: "0.1",
-          cache_read: "0.01",
-          cache_write_5m: "0.125",
-          cache_write_1h: "0.2",
-          output: "0.5",
-        },
-        tiers: [
-          {
-            above_input_tokens: 100_000,
-            tokens: {
-              input: "0.5",
-              cache_read: "0.05",
-              cache_write_5m: "0.625",
-              cache_write_1h: "1",
-              output: "2.5",
-            },
-          },
-        ],
-      },
-    ],
-  }),
 ];

@@ -252,7 +252,7 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
   },
 ];
 
-/** The models that `-latest` points to; the published tables still have the prices of their predecessors. */
+/** The model that `-latest` points to, with the price of its predecessor; the price table has no date for the change. */
 export const OPEN_MODELS: readonly SupplementalModel[] = [
   {
     provider: "mistral",
@@ -264,17 +264,6 @@ export const OPEN_MODELS: readonly SupplementalModel[] = [
       { tokens: { input: "0.5", cache_read: "0.05", output: "1.5" }, from: "2025-12-02" },
     ],
     source: MISTRAL,
-    checked: "2026-09-23",
-  },
-  {
-    provider: "mistral",
-    name: "mistral-small-latest",
-    title: "Mistral Small 4",
-    pricing: [
-      { tokens: { input: "0.1", output: "0.3" } },
-      { tokens: { input: "0.15", cache_read: "0.015", output: "0.6" }, from: "2026-03-16" },
-    ],
-    source: MISTRAL,
-    checked: "2026-09-23",
+    checked: CHECKED_ON,
   },
 ];

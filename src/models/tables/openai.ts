@@ -150,6 +150,19 @@ export const OPENAI_FACTS: readonly FactRule[] = [
     source: MODELS_URL,
     checked: CHECKED_ON,
   },
+  ...(
+    [
+      [/^gpt-6-astra$/, "2026-09-03"],
+      [/^gpt-6-(sol|luna)$/, "2026-09-22"],
+      [/^gpt-6\.1-sol$/, "2026-09-29"],
+    ] as const
+  ).map(([match, released]) => ({
+    providers: OPENAI,
+    match,
+    released,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
+  })),
   {
     providers: OPENAI,
     match: /-pro$|deep-research|codex/,
@@ -293,9 +306,5 @@ function longContextModel(
 }
 
 export const OPENAI_MODELS: readonly SupplementalModel[] = [
-  longContextModel("gpt-6-astra", "GPT-6 Astra", "2026-09-03", ["10", "1", "12.5", "50"]),
-  longContextModel("gpt-6-sol", "GPT-6 Sol", "2026-09-22", ["2", "0.2", "2.5", "10"]),
-  longContextModel("gpt-6-luna", "GPT-6 Luna", "2026-09-22", ["0.1", "0.01", "0.125", "0.5"]),
-  longContextModel("gpt-6.1-sol", "GPT-6.1 Sol", "2026-09-29", ["2", "0.1", "2.5", "10"]),
   longContextModel("gpt-6.2-sol", "GPT-6.2 Sol", "2026-11-17", ["2", "0.1", "2.5", "10"]),
 ];

@@ -12,7 +12,8 @@ export const RETIRED: Readonly<Record<string, RegExp>> = {
     /^(gemini-(1|pro|flash-1|pro-1).*|gemini-2\.[05]-flash-preview|gemini-2\.0.*|gemma-[23].*|claude-3.*)$/,
   deepseek: /^deepseek-(chat|reasoner|v3.*)$/,
   groq: /^(gemma.*|llama-3\.1-(405b|70b).*|llama-3\.2.*|llama-3\.3-70b-specdec|llama-guard-3.*|llama2.*|llama3.*|mistral-saba.*|mixtral.*|deepseek-r1.*)$/,
-  together: /^(?!meta-llama\/(Llama-3\.3|Llama-4|Meta-Llama-3\.[13])).*$/,
+  together:
+    /^(?!meta-llama\/(Llama-3\.3|Llama-4|Meta-Llama-3\.[13])|deepseek-ai\/DeepSeek-V4|moonshotai\/Kimi-K3|zai-org\/GLM-5|openai\/gpt-oss|MiniMaxAI\/MiniMax-M3|Qwen\/Qwen3\.[567]).*$/,
   bedrock: /claude-3-|titan/,
   xai: /^grok-2.*$/,
   perplexity: /^(llama-3\.1-sonar.*|r1-1776|sonar-pro-search|sonar-reasoning)$/,

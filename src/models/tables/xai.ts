@@ -90,7 +90,6 @@ function grokModel(
 }
 
 export const XAI_MODELS: readonly SupplementalModel[] = [
-  grokModel("grok-4.7", "Grok 4.7", ["grok-4.7-latest"], [2, 0.5, 6]),
   grokModel(
     "grok-4.20-0309-reasoning",
     "Grok 4.20 Reasoning",

@@ -1,0 +1,233 @@
+// Merges the price lists: genai-prices has the history, tiers and names; the other lists confirm it, dispute it, or add what
+// it lacks.
+
+import type { PriceRow, PriceTable } from "../../../src/models/list-prices.ts";
+import type { Decimal, Pricing } from "../../../src/models/price-card.ts";
+import {
+  ADDITIONS,
+  CORRECTIONS,
+  DECISIONS,
+  HIGHER_REASON,
+  MAJORITY_REASON,
+  OUTDATED,
+} from "./decisions.ts";
+import { decimal, genaiPriceRows } from "./genai-prices.ts";
+import { quotesOf, type Quote, type Quotes } from "./quotes.ts";
+import type { PriceSources, SourceName } from "./sources.ts";
+
+export interface Disagreement {
+  readonly id: string;
+  readonly meter: string;
+  /** List → price in US dollars per million tokens. */
+  readonly prices: Readonly<Partial<Record<SourceName, number>>>;
+  readonly price: number;
+  readonly reason: string;
+}
+
+/** Lists round: half a percent is the same price. */
+const TOLERANCE = 0.005;
+
+export function mergePrices(
+  sources: PriceSources,
+  today: string,
+): { readonly table: PriceTable; readonly disagreements: readonly Disagreement[] } {
+  const quotes = quotesOf(sources, today);
+  const disagreements: Disagreement[] = [];
+  const rows = genaiPriceRows(sources.genaiPrices);
+  const merged = rows.map((row) => mergeRow(row, quotes, today, disagreements));
+  const models = [...merged, ...addedRows(rows, quotes)].map(correctRow);
+  return {
+    table: {
+      checked: today,
+      sources: { ...sources.versions, corrected: today },
+      models: models.toSorted(byId),
+    },
+    disagreements: disagreements.toSorted((left, right) => (left.id < right.id ? -1 : 1)),
+  };
+}
+
+function mergeRow(
+  row: PriceRow,
+  quotes: Quotes,
+  today: string,
+  disagreements: Disagreement[],
+): PriceRow {
+  const found = quotesFor(row, quotes);
+  const current = row.pricing.filter((step) => (step.from ?? "") <= today);
+  const step = current.findLast(({ hours }) => hours === undefined);
+  if (found.length === 0 || step === undefined) return row;
+  // A list without hours has one of the prices of the day.
+  const isPriceOfAnHour = (quote: Quote): boolean =>
+    current.some(({ hours, ...pricing }) => hours !== undefined && fits(quote, pricing));
+  const confirming = found.filter((quote) => fits(quote, step) || isPriceOfAnHour(quote));
+  const disputing = found.filter(
+    (quote) => !confirming.includes(quote) && !OUTDATED.has(quote.source),
+  );
+  const changes = new Map<string, number>();
+  for (const meter of new Set(disputing.flatMap((quote) => Object.keys(quote.rates)))) {
+    const own = ratesOf(step)[meter];
+    if (own === undefined) continue;
+    const disagreement = judge(row, meter, own, disputing);
+    if (disagreement === undefined) continue;
+    disagreements.push(disagreement);
+    if (!isSame(disagreement.price, own)) changes.set(meter, disagreement.price);
+  }
+  const agreeing = confirming.map(({ source }) => source);
+  const believed = changes.size === 0 ? [] : disputing.map(({ source }) => source);
+  return {
+    ...row,
+    pricing: row.pricing.map((pricing) => (pricing === step ? withRates(step, changes) : pricing)),
+    sources: [...row.sources, ...agreeing, ...believed],
+  };
+}
+
+function correctRow(row: PriceRow): PriceRow {
+  const found = CORRECTIONS.find(
+    ({ provider, match }) => provider === row.provider && match.test(row.name),
+  );
+  if (found === undefined) return row;
+  const pricing = row.pricing.map((step) => ({ ...step, fees: { ...step.fees, ...found.fees } }));
+  return { ...row, pricing, sources: [...row.sources, "corrected"] };
+}
+
+function judge(
+  row: PriceRow,
+  meter: string,
+  own: number,
+  disputing: readonly Quote[],
+): Disagreement | undefined {
+  const stated = disputing.flatMap(({ source, rates }) => {
+    const price = rates[meter];
+    return price === undefined ? [] : [[source, Number(decimal(price))] as const];
+  });
+  if (stated.every(([, price]) => isSame(price, own))) return undefined;
+  const all: readonly (readonly [SourceName, number])[] = [["genai-prices", own], ...stated];
+  const decision = DECISIONS.find(
+    ({ provider, match }) => provider === row.provider && match.test(row.slug ?? row.name),
+  );
+  const decided = all.find(([source]) => source === decision?.believe)?.[1];
+  const majority = all.find(([source, price]) =>
+    all.some(([other, same]) => other !== source && isSame(price, same)),
+  )?.[1];
+  const [price, reason] =
+    decided !== undefined && decision !== undefined
+      ? [decided, decision.reason]
+      : majority !== undefined
+        ? [majority, MAJORITY_REASON]
+        : [Math.max(...all.map(([, amount]) => amount)), HIGHER_REASON];
+  return {
+    id: `${row.provider}/${row.slug ?? row.name}`,
+    meter,
+    prices: Object.fromEntries(all),
+    price,
+    reason,
+  };
+}
+
+function withRates(pricing: Pricing, changes: ReadonlyMap<string, number>): Pricing {
+  const changed = (table: object, suffix: string): Record<string, Decimal> =>
+    Object.fromEntries(
+      Object.entries(table).map(([meter, price]) => {
+        const change = changes.get(`${meter}${suffix}`);
+        return [meter, change === undefined ? price : decimal(change)];
+      }),
+    );
+  return {
+    ...pricing,
+    tokens: changed(pricing.tokens, ""),
+    ...(pricing.fees === undefined ? {} : { fees: changed(pricing.fees, "") }),
+    ...(pricing.tiers === undefined
+      ? {}
+      : {
+          tiers: pricing.tiers.map((tier) => ({
+            ...tier,
+            tokens: changed(tier.tokens, `>${tier.above_input_tokens}`),
+          })),
+        }),
+  };
+}
+
+function addedRows(rows: readonly PriceRow[], quotes: Quotes): PriceRow[] {
+  const known = new Set(rows.flatMap((row) => namesOf(row)));
+  return [...quotes].flatMap(([id, found]) => {
+    const provider = id.slice(0, id.indexOf("/"));
+    const name = id.slice(provider.length + 1);
+    const usable = found.filter(({ source, isComplete }) => isComplete && !OUTDATED.has(source));
+    const [first, second] = usable;
+    if (first === undefined || known.has(id) || !(ADDITIONS[provider]?.test(name) ?? false))
+      return [];
+    if ((first.rates["input"] ?? 0) === 0) return [];
+    const rates = second === undefined ? first.rates : { ...second.rates, ...first.rates };
+    const context = first.context ?? second?.context;
+    return [
+      {
+        provider,
+        name,
+        title: found.find(({ title }) => title !== undefined)?.title ?? name,
+        ...(first.isEmbedding === true ? { kind: "embedding" as const } : {}),
+        ...(context === undefined ? {} : { context }),
+        pricing: [pricingOf(rates)],
+        sources: usable.map(({ source }) => source),
+      },
+    ];
+  });
+}
+
+function pricingOf(rates: Readonly<Record<string, number>>): Pricing {
+  const tokens: Record<string, string> = {};
+  const tiers = new Map<number, Record<string, string>>();
+  for (const [key, price] of Object.entries(rates)) {
+    const [meter = "", above] = key.split(">");
+    if (meter === "web_search") continue;
+    if (above === undefined) tokens[meter] = decimal(price);
+    else tiers.set(Number(above), { ...tiers.get(Number(above)), [meter]: decimal(price) });
+  }
+  if (tiers.size === 0) return { tokens };
+  return {
+    tokens,
+    tiers: [...tiers].map(([above, changed]) => ({ above_input_tokens: above, tokens: changed })),
+  };
+}
+
+// On Bedrock, a profile and the model behind it have names in common, but different prices.
+function quotesFor(row: PriceRow, quotes: Quotes): readonly Quote[] {
+  const bySource = new Map<SourceName, Quote>();
+  const names = row.provider === "bedrock" ? [`bedrock/${row.name}`.toLowerCase()] : namesOf(row);
+  for (const name of names)
+    for (const quote of quotes.get(name) ?? [])
+      if (!bySource.has(quote.source)) bySource.set(quote.source, quote);
+  return [...bySource.values()];
+}
+
+function namesOf(row: PriceRow): string[] {
+  const { name, slug = name, aliases = [], spellings = [] } = row;
+  return [name, slug, ...aliases, ...spellings].map((text) =>
+    `${row.provider}/${text}`.toLowerCase(),
+  );
+}
+
+function fits(quote: Quote, pricing: Pricing): boolean {
+  const rates = ratesOf(pricing);
+  return Object.entries(quote.rates).every(
+    ([meter, price]) => rates[meter] === undefined || isSame(rates[meter], price),
+  );
+}
+
+function ratesOf(pricing: Pricing): Record<string, number> {
+  const rates: Record<string, number> = {};
+  for (const [meter, price] of Object.entries({ ...pricing.fees, ...pricing.tokens }))
+    rates[meter] = Number(price);
+  for (const { above_input_tokens: above, tokens } of pricing.tiers ?? [])
+    for (const [meter, price] of Object.entries(tokens)) rates[`${meter}>${above}`] = Number(price);
+  return rates;
+}
+
+function isSame(left: number, right: number): boolean {
+  return Math.abs(left - right) <= TOLERANCE * Math.max(left, right);
+}
+
+function byId(left: PriceRow, right: PriceRow): number {
+  const leftId = `${left.provider}/${left.slug ?? left.name}`;
+  const rightId = `${right.provider}/${right.slug ?? right.name}`;
+  return leftId < rightId ? -1 : leftId > rightId ? 1 : 0;
+}

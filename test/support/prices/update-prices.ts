@@ -1,0 +1,48 @@
+// `npm run prices`: makes our price table from the newest published lists, and prints what changes. `npm run prices -- --check`
+// only prints.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { utcDay } from "../../../src/base/time.ts";
+import { comparePrices, differenceText } from "../../../src/models/price-differences.ts";
+import {
+  parsePriceTable,
+  priceTableText,
+  type PriceTable,
+} from "../../../src/models/list-prices.ts";
+import { ROOT } from "../source/source-files.ts";
+import { mergePrices, type Disagreement } from "./merge.ts";
+import { downloadSources } from "./sources.ts";
+
+const TABLE_FILE = path.join(ROOT, "src/models/tables/list-prices.jsonl");
+const DISAGREEMENTS_FILE = path.join(ROOT, "docs/price-disagreements.md");
+
+function disagreementsText(
+  found: readonly Disagreement[],
+  { checked, sources }: PriceTable,
+): string {
+  const lists = Object.entries(sources).map(([name, version]) => `${name} ${version}`);
+  const rows = found.map(({ id, meter, prices, price, reason }) => {
+    const stated = Object.entries(prices).map(([source, amount]) => `${source} ${amount}`);
+    return `| \`${id}\` | ${meter.replace(">", " above ")} | ${stated.join(", ")} | ${price} | ${reason} |`;
+  });
+  return `# Where price lists disagree
+
+Written by \`npm run prices\` on ${checked} from ${lists.join(", ")}. Prices are US dollars per million tokens. The decisions are in
+\`test/support/prices/decisions.ts\`; how prices are chosen is in [models and prices](site/models.md#where-models-come-from).
+
+| Model | Meter | Lists | Price used | Reason |
+| --- | --- | --- | --- | --- |
+${rows.join("\n")}
+`;
+}
+
+const { table, disagreements } = mergePrices(await downloadSources(), utcDay(Date.now()));
+const before = readFileSync(TABLE_FILE, "utf8");
+const text = priceTableText(table);
+console.log(differenceText(comparePrices(parsePriceTable(before), parsePriceTable(text))));
+console.log(`${table.models.length} prices, ${disagreements.length} disagreements`);
+if (!process.argv.includes("--check")) {
+  writeFileSync(TABLE_FILE, text);
+  writeFileSync(DISAGREEMENTS_FILE, disagreementsText(disagreements, table));
+}
