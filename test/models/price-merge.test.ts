@@ -1,0 +1,161 @@
+// `npm run prices`: how published price lists are merged into our table.
+
+import { describe, expect, test } from "bun:test";
+import { mergePrices } from "../support/prices/merge.ts";
+import type { PriceSources } from "../support/prices/sources.ts";
+
+const TODAY = "2026-11-23";
+
+interface Lists {
+  readonly genai: Record<string, string>;
+  readonly litellm?: Record<string, number>;
+  readonly pi?: { readonly input: number; readonly output: number };
+}
+
+/** The price of one OpenAI model in three lists, in US dollars per million tokens. */
+function sourcesOf(name: string, { genai, litellm, pi }: Lists, provider = "openai"): PriceSources {
+  const prices = Object.entries(genai).map(([meter, price]) => [`${meter}_mtok`, price]);
+  return {
+    versions: { "genai-prices": "1", litellm: "2", "pi-ai": "3", tokenlens: "4" },
+    genaiPrices: [
+      {
+        id: provider,
+        models: [
+          {
+            id: name,
+            match: { equals: name },
+            prices: { type: "ModelPrice", ...Object.fromEntries(prices) },
+          },
+        ],
+      },
+    ],
+    liteLlm: litellm === undefined ? {} : { [name]: liteLlmEntry(litellm) },
+    piAi:
+      pi === undefined
+        ? {}
+        : {
+            openai: {
+              api: {
+                [name]: {
+                  id: name,
+                  name,
+                  type: "chat",
+                  cost: { ...pi, cacheRead: 0, cacheWrite: 0 },
+                },
+              },
+            },
+          },
+    tokenlens: Object.fromEntries(
+      [
+        "openai",
+        "anthropic",
+        "mistral",
+        "groq",
+        "xai",
+        "togetherai",
+        "fireworks-ai",
+        "cerebras",
+        "openrouter",
+        "perplexity",
+        "moonshotai",
+        "zai",
+        "google",
+        "amazon-bedrock",
+      ].map((file) => [file, { models: {} }]),
+    ),
+  };
+}
+
+function liteLlmEntry(rates: Record<string, number>): Record<string, unknown> {
+  const costs = Object.entries(rates).map(([key, price]) => [key, price / 1_000_000]);
+  return { litellm_provider: "openai", mode: "chat", ...Object.fromEntries(costs) };
+}
+
+function merged(lists: Lists, name = "gpt-9") {
+  const { table, disagreements } = mergePrices(sourcesOf(name, lists), TODAY);
+  const row = table.models.find((model) => model.provider === "openai");
+  return { tokens: row?.pricing[0]?.tokens, sources: row?.sources, disagreements };
+}
+
+describe("mergePrices", () => {
+  test("keeps a price on which lists agree, and names them", () => {
+    const found = merged({
+      genai: { input: "2", output: "10" },
+      litellm: { input_cost_per_token: 2, output_cost_per_token: 10.01 },
+    });
+    expect(found).toEqual({
+      tokens: { input: "2", output: "10" },
+      sources: ["genai-prices", "litellm"],
+      disagreements: [],
+    });
+  });
+
+  test("believes two lists against one", () => {
+    const found = merged({
+      genai: { input: "3", output: "10" },
+      litellm: { input_cost_per_token: 2, output_cost_per_token: 10 },
+      pi: { input: 2, output: 10 },
+    });
+    expect(found.tokens).toEqual({ input: "2", output: "10" });
+    expect(found.disagreements).toEqual([
+      {
+        id: "openai/gpt-9",
+        meter: "input",
+        prices: { "genai-prices": 3, litellm: 2, "pi-ai": 2 },
+        price: 2,
+        reason: "Two lists agree.",
+      },
+    ]);
+  });
+
+  test("takes the higher price if one list stands against another", () => {
+    const found = merged({
+      genai: { input: "2", output: "10" },
+      litellm: { input_cost_per_token: 1, output_cost_per_token: 12 },
+    });
+    expect(found.tokens).toEqual({ input: "2", output: "12" });
+    expect(found.disagreements.map(({ meter, price }) => [meter, price])).toEqual([
+      ["input", 2],
+      ["output", 12],
+    ]);
+  });
+
+  test("leaves out a model with a price that no meter counts", () => {
+    const found = merged({ genai: { input: "2", output: "10", input_video: "3" } });
+    expect(found.tokens).toBeUndefined();
+  });
+
+  test("adds a model that only other lists have, if it is allowed", () => {
+    const sources = sourcesOf("gpt-9", { genai: { input: "2", output: "10" } });
+    const { table } = mergePrices(
+      {
+        ...sources,
+        liteLlm: {
+          "zai/glm-9": {
+            litellm_provider: "zai",
+            mode: "chat",
+            input_cost_per_token: 1e-6,
+            output_cost_per_token: 3e-6,
+          },
+          "fireworks_ai/old": {
+            litellm_provider: "fireworks_ai",
+            mode: "chat",
+            input_cost_per_token: 1e-6,
+            output_cost_per_token: 3e-6,
+          },
+        },
+      },
+      TODAY,
+    );
+    const added = table.models.filter(({ sources: lists }) => lists.includes("litellm"));
+    expect(added).toEqual([
+      {
+        provider: "zai",
+        name: "glm-9",
+        title: "glm-9",
+        pricing: [{ tokens: { input: "1", output: "3" } }],
+        sources: ["litellm"],
+      },
+    ]);
+  });
+});
