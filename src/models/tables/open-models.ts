@@ -200,6 +200,13 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
   },
   {
     providers: ["perplexity"],
+    match: /^sonar-deep-research$/,
+    fees: { web_search: "0.005" },
+    source: PERPLEXITY,
+    checked: CHECKED_ON,
+  },
+  {
+    providers: ["perplexity"],
     match: /^sonar(-reasoning)?-pro$/,
     requestFees: { low: "0.006", medium: "0.01", high: "0.014" },
     source: PERPLEXITY,

@@ -79,21 +79,3 @@ export const ADDITIONS: Readonly<Record<string, RegExp>> = {
   bedrock:
     /^(amazon\.nova-2-lite|deepseek|google|minimax|mistral|moonshotai|nvidia|openai|qwen|writer|zai)\S*$/,
 };
-
-export interface Correction {
-  readonly provider: string;
-  readonly match: RegExp;
-  readonly fees: Readonly<Record<string, string>>;
-  readonly reason: string;
-}
-
-/** Prices of the provider's own page that every list has wrong or lacks. */
-export const CORRECTIONS: readonly Correction[] = [
-  {
-    provider: "openai",
-    match: /^gpt-4o/,
-    fees: { web_search: "0.025" },
-    reason:
-      "https://developers.openai.com/api/docs/pricing: the search of models that do not reason costs 25 USD per thousand.",
-  },
-];

@@ -88,14 +88,15 @@ const TOKEN_KEYS: Readonly<Record<string, Meter>> = {
   output_image_mtok: "output_image",
   output_reasoning_mtok: "reasoning",
 };
-const THOUSAND_KEYS: Readonly<Record<string, Meter>> = {
-  web_searches_kcount: "web_search",
-  storage_searches_kcount: "file_search",
-  requests_kcount: "request",
-};
-/** So far every provider counts cached images as cached text, and citations as input. */
+const REQUEST_FEE_KEY = "requests_kcount";
+/**
+ * Fees of tools are in `src/models/tables/server-tools.ts`. So far every provider counts cached images as cached text, and
+ * citations as input.
+ */
 const IGNORED_KEYS = new Set([
   "type",
+  "web_searches_kcount",
+  "storage_searches_kcount",
   "cache_image_read_mtok",
   "output_citation_mtok",
   "audio_hours",
@@ -161,7 +162,7 @@ function rowsOf(provider: string, model: Model): PriceRow[] {
   const shared = {
     ...(EMBEDDING.test(model.id) ? { kind: "embedding" as const } : {}),
     ...(isOffered ? {} : { offered: false as const }),
-    pricing: steps.map((step) => pricingFor(provider, step)),
+    pricing: steps.map((step) => pricingOf(step)),
     sources: ["genai-prices"],
   };
   const aliases = exact.filter((alias) => alias !== name);
@@ -199,17 +200,11 @@ function isBillable({ prices }: Step): boolean {
     Object.keys(prices).every(
       (key) =>
         key in TOKEN_KEYS ||
-        key in THOUSAND_KEYS ||
+        key === REQUEST_FEE_KEY ||
         key === "input_audio_hours" ||
         IGNORED_KEYS.has(key),
     )
   );
-}
-
-// Azure sells OpenAI's models at OpenAI's prices, but not its tools.
-function pricingFor(provider: string, step: Step): Pricing {
-  const { fees, ...pricing } = pricingOf(step);
-  return fees === undefined || provider === "azure" ? pricing : { ...pricing, fees };
 }
 
 function pricingOf({ prices, constraint }: Step): Pricing {
@@ -220,8 +215,7 @@ function pricingOf({ prices, constraint }: Step): Pricing {
     if (IGNORED_KEYS.has(key)) continue;
     const amount = Amount.parse(raw);
     const meter = TOKEN_KEYS[key];
-    const fee = THOUSAND_KEYS[key];
-    if (fee !== undefined) fees[fee] = decimal(baseOf(amount) / 1000);
+    if (key === REQUEST_FEE_KEY) fees["request"] = decimal(baseOf(amount) / 1000);
     else if (meter === undefined) fees["audio_second"] = decimal(baseOf(amount) / SECONDS_PER_HOUR);
     else {
       tokens[meter] = plain(typeof amount === "string" ? amount : amount.base);

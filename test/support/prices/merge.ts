@@ -3,14 +3,7 @@
 
 import type { PriceRow, PriceTable } from "../../../src/models/list-prices.ts";
 import type { Decimal, Pricing } from "../../../src/models/price-card.ts";
-import {
-  ADDITIONS,
-  CORRECTIONS,
-  DECISIONS,
-  HIGHER_REASON,
-  MAJORITY_REASON,
-  OUTDATED,
-} from "./decisions.ts";
+import { ADDITIONS, DECISIONS, HIGHER_REASON, MAJORITY_REASON, OUTDATED } from "./decisions.ts";
 import { decimal, genaiPriceRows } from "./genai-prices.ts";
 import { quotesOf, type Quote, type Quotes } from "./quotes.ts";
 import type { PriceSources, SourceName } from "./sources.ts";
@@ -35,11 +28,11 @@ export function mergePrices(
   const disagreements: Disagreement[] = [];
   const rows = genaiPriceRows(sources.genaiPrices);
   const merged = rows.map((row) => mergeRow(row, quotes, today, disagreements));
-  const models = [...merged, ...addedRows(rows, quotes)].map(correctRow);
+  const models = [...merged, ...addedRows(rows, quotes)];
   return {
     table: {
       checked: today,
-      sources: { ...sources.versions, corrected: today },
+      sources: sources.versions,
       models: models.toSorted(byId),
     },
     disagreements: disagreements.toSorted((left, right) => (left.id < right.id ? -1 : 1)),
@@ -81,15 +74,6 @@ function mergeRow(
   };
 }
 
-function correctRow(row: PriceRow): PriceRow {
-  const found = CORRECTIONS.find(
-    ({ provider, match }) => provider === row.provider && match.test(row.name),
-  );
-  if (found === undefined) return row;
-  const pricing = row.pricing.map((step) => ({ ...step, fees: { ...step.fees, ...found.fees } }));
-  return { ...row, pricing, sources: [...row.sources, "corrected"] };
-}
-
 function judge(
   row: PriceRow,
   meter: string,
@@ -125,9 +109,9 @@ function judge(
 }
 
 function withRates(pricing: Pricing, changes: ReadonlyMap<string, number>): Pricing {
-  const changed = (table: object, suffix: string): Record<string, Decimal> =>
+  const changed = (tokens: Pricing["tokens"], suffix: string): Record<string, Decimal> =>
     Object.fromEntries(
-      Object.entries(table).map(([meter, price]) => {
+      Object.entries(tokens).map(([meter, price]) => {
         const change = changes.get(`${meter}${suffix}`);
         return [meter, change === undefined ? price : decimal(change)];
       }),
@@ -135,7 +119,6 @@ function withRates(pricing: Pricing, changes: ReadonlyMap<string, number>): Pric
   return {
     ...pricing,
     tokens: changed(pricing.tokens, ""),
-    ...(pricing.fees === undefined ? {} : { fees: changed(pricing.fees, "") }),
     ...(pricing.tiers === undefined
       ? {}
       : {
@@ -178,7 +161,6 @@ function pricingOf(rates: Readonly<Record<string, number>>): Pricing {
   const tiers = new Map<number, Record<string, string>>();
   for (const [key, price] of Object.entries(rates)) {
     const [meter = "", above] = key.split(">");
-    if (meter === "web_search") continue;
     if (above === undefined) tokens[meter] = decimal(price);
     else tiers.set(Number(above), { ...tiers.get(Number(above)), [meter]: decimal(price) });
   }
@@ -215,8 +197,7 @@ function fits(quote: Quote, pricing: Pricing): boolean {
 
 function ratesOf(pricing: Pricing): Record<string, number> {
   const rates: Record<string, number> = {};
-  for (const [meter, price] of Object.entries({ ...pricing.fees, ...pricing.tokens }))
-    rates[meter] = Number(price);
+  for (const [meter, price] of Object.entries(pricing.tokens)) rates[meter] = Number(price);
   for (const { above_input_tokens: above, tokens } of pricing.tiers ?? [])
     for (const [meter, price] of Object.entries(tokens)) rates[`${meter}>${above}`] = Number(price);
   return rates;

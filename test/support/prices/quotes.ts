@@ -6,7 +6,7 @@ import type { PriceSources, SourceName } from "./sources.ts";
 
 export interface Quote {
   readonly source: SourceName;
-  /** Meter → price; a fee in US dollars per use. Above a prompt length: `input>272000`. */
+  /** Meter → price. Above a prompt length: `input>272000`. */
   readonly rates: Readonly<Record<string, number>>;
   readonly title?: string | undefined;
   readonly context?: number | undefined;
@@ -96,8 +96,6 @@ const LITELLM_METERS: readonly (readonly [string, string])[] = [
 const LITELLM_IGNORED =
   /batches|flex|priority|ultrafast|balanced|search_context|grounding|above_\d+k_tokens|above_12hr|audio|image|video|multiplier|uplift|cache_hit|code_interpreter|character/;
 
-const SearchFees = z.looseObject({ search_context_size_medium: z.number() });
-
 function liteLlmQuote(entry: LiteLlmEntry, today: string): Quote {
   const rates: Record<string, number> = {};
   for (const [key, meter] of LITELLM_METERS) {
@@ -111,10 +109,6 @@ function liteLlmQuote(entry: LiteLlmEntry, today: string): Quote {
         rates[`${meter}>${above}000`] = price * PER_MILLION;
     }
   }
-  // The size of Perplexity's search context changes its request fee, which our own rules state.
-  const search = SearchFees.safeParse(entry["search_context_cost_per_query"]).data;
-  if (search !== undefined && entry.litellm_provider !== "perplexity")
-    rates["web_search"] = search.search_context_size_medium;
   // A reasoning price equal to the output price is no price of its own.
   if (rates["reasoning"] === rates["output"]) delete rates["reasoning"];
   const isKnown = (key: string): boolean =>
