@@ -89,7 +89,7 @@ function createRoute(deps: AccountRouteDeps): Route {
     tag: "Accounts",
     summary: "Create a funded account and its first key",
     description:
-      "Requires no authentication. The raw key is only returned in this response: store it first. Send a random `Idempotency-Key` (16 characters or more), so that a repeated request from the same address returns the same account. If the gateway has used up its starting credit for the day, the balance is 0 and `next` lists how to fund the account.",
+      "Requires no authentication. The raw key is only returned in this response: store it first. Send a random `Idempotency-Key` (at least 16 characters), so that a repeated request from the same address returns the same account. If the gateway has used up its starting credit for the day, the balance is 0 and `next` lists how to fund the account.",
     dialect: "openai",
     body: NewAccount,
     requestExample: {},

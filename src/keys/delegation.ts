@@ -221,7 +221,7 @@ function ownerOnlyFault({ key, isClaimed }: Access, param: string, message: stri
       {
         method: "GET",
         url: `/console/${key.accountId}/keys`,
-        why: "A page for people: create keys and change limits, expiries and scopes there.",
+        why: "The keys page of the console: people create keys and change limits, expiries and scopes there.",
       },
     ],
   });

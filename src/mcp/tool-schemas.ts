@@ -20,7 +20,7 @@ const API_KEY_SCHEMA = {
 const IDEMPOTENCY_SCHEMA = {
   type: "string",
   description:
-    "A random string of 16 characters or more. A repeated call with the same value returns the first result and does nothing again.",
+    "A random string of at least 16 characters. A repeated call with the same value returns the first result and does nothing again.",
 };
 
 /** All fields of the route's path, query and body as arguments, but those that the tool sets itself. */

@@ -11,7 +11,7 @@ const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   "provider keys": "Use your own API keys from model providers. These calls cost no credits.",
   claims: "Let a human claim the account. Its keys keep working.",
   members: "The members of a workspace and their roles.",
-  audit: "Who changed what in the account.",
+  audit: "The changes of the account: time, actor, action and target.",
   webhooks: "Receive events as signed HTTP requests (Standard Webhooks).",
   agents: "The Model Context Protocol (MCP) server, for agents.",
   discovery: "Machine-readable descriptions of this service.",

@@ -207,7 +207,7 @@ for (const kind of STORE_KINDS) {
     await db.close();
     await upstream.stop(true);
     if (location.kind === "sqlite") rmSync(location.address, { recursive: true, force: true });
-  }, 60_000);
+  }, 240_000);
 }
 
 /** A call of a random kind; undefined if its client did not see it complete. */

@@ -142,7 +142,7 @@ export async function countOpenHolds(db: Db): Promise<number> {
 export async function waitUntil<T>(
   read: () => T | Promise<T>,
   isDone: (value: T) => boolean,
-  ms = 5_000,
+  ms = 30_000,
 ): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {
@@ -157,7 +157,7 @@ export async function waitUntil<T>(
 }
 
 /** Waits until nothing is held, and expects a consistent ledger. */
-export async function expectSettledLedger(db: Db, ms = 5_000): Promise<void> {
+export async function expectSettledLedger(db: Db, ms = 30_000): Promise<void> {
   await waitUntil(
     () => countOpenHolds(db),
     (count) => count === 0,

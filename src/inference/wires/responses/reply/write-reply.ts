@@ -46,7 +46,7 @@ export function refusalParts({ parts, finish }: Choice): readonly RefusalPart[] 
   return [{ type: "refusal", text: detail }];
 }
 
-/** The base of minted item ids. */
+/** The base of generated item ids. */
 export function idBase(id: string): string {
   return id.replaceAll(/[^A-Za-z0-9]/g, "").slice(-32);
 }

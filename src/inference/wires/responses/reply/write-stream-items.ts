@@ -41,7 +41,7 @@ type OutputItem =
     });
 
 export interface OutputState {
-  /** The base of minted item ids. */
+  /** The base of generated item ids. */
   idBase: string;
   readonly finishedItems: string[];
   readonly reasoningIds: Set<string>;
