@@ -87,6 +87,7 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
     }),
     writer: INBOUND_WIRES[api].createStreamWriter(writeContext()),
     showsUsage: true,
+    dropped: [],
     costUsd: () => "0.001",
     toPublicError: (error) => error,
   });

@@ -25,7 +25,9 @@ interface ValidatorState {
   readonly problems: string[];
   state: "before" | "open" | "ending" | "over";
   nextIndex: number;
-  block: { readonly type: string; deltas: number } | undefined;
+  block: { readonly type: string; readonly index: number; deltas: number } | undefined;
+  /** The text block within which a thinking block with its signature is written. */
+  outer: { readonly type: string; readonly index: number; deltas: number } | undefined;
 }
 
 /** The stream has a start, consecutive blocks with dense indices, a delta and a stop, or an error at its end. */
@@ -35,6 +37,7 @@ export function validateMessagesStream(events: readonly WireEvent[]): readonly s
     state: "before",
     nextIndex: 0,
     block: undefined,
+    outer: undefined,
   };
   for (const [at, { name, data }] of events.entries()) {
     const event = parseObject(data);
@@ -87,13 +90,17 @@ function checkBlockEvent(validator: ValidatorState, event: JsonObject, at: numbe
   const { problems, block } = validator;
   const type = String(event["type"]);
   if (validator.state !== "open") problems.push(`${at}: ${type} outside of the message`);
-  if (event["index"] !== validator.nextIndex)
-    problems.push(`${at}: index ${String(event["index"])}, expected ${validator.nextIndex}`);
+  const expected =
+    type === "content_block_start" ? validator.nextIndex : (block?.index ?? validator.nextIndex);
+  if (event["index"] !== expected)
+    problems.push(`${at}: index ${String(event["index"])}, expected ${expected}`);
   if (type === "content_block_start") {
-    if (block !== undefined) problems.push(`${at}: a block starts within a block`);
     const kind = objectIn(event["content_block"])?.["type"];
+    const isNested = block?.type === "text" && kind === "thinking";
+    if (block !== undefined && !isNested) problems.push(`${at}: a block starts within a block`);
     if (typeof kind !== "string") problems.push(`${at}: a block without type`);
-    validator.block = { type: String(kind), deltas: 0 };
+    validator.outer = block;
+    validator.block = { type: String(kind), index: validator.nextIndex++, deltas: 0 };
     return;
   }
   if (block === undefined) {
@@ -109,8 +116,8 @@ function checkBlockEvent(validator: ValidatorState, event: JsonObject, at: numbe
   }
   if (block.type === "tool_use" && block.deltas === 0)
     problems.push(`${at}: a tool_use block without input_json_delta`);
-  validator.block = undefined;
-  validator.nextIndex++;
+  validator.block = validator.outer;
+  validator.outer = undefined;
 }
 
 function checkMessage(message: unknown, at: number): readonly string[] {

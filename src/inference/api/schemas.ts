@@ -28,6 +28,10 @@ const ProviderPreferences = z
       description:
         "`false`: use only the first provider, or those in `order`. `true`: use any provider of the model.",
     }),
+    require_parameters: z.boolean().optional().meta({
+      description:
+        "`true`: use only a provider that takes every field of the request; without one, the response is a 400.",
+    }),
     max_price: z
       .strictObject({
         prompt: z.union([z.number(), z.string()]).optional(),
@@ -60,7 +64,8 @@ export const UsageCost = z
       .optional()
       .meta({ description: "Cost of the call in US dollars, at the provider's list price." }),
     dropped: z.array(z.string()).optional().meta({
-      description: "Paths in the provider's reply that this API cannot express, if any.",
+      description:
+        "What was dropped, if anything: paths in a translated request that the provider does not take, and paths in its reply (`reply.…`) that this API cannot express.",
     }),
   })
   .meta({

@@ -29,15 +29,22 @@ export function checkRequest(
 ): CanonicalRequest {
   if (request.turns.length > TURNS_MAX)
     throw invalid("messages", `A conversation can have at most ${TURNS_MAX} messages.`);
-  for (const turn of request.turns) checkTurn(turn);
-  if (request.turns.every((turn) => turn.role === "system" || turn.role === "developer")) {
+  const turns = omitEmptyTurns(request.turns);
+  for (const turn of turns) checkTurn(turn);
+  if (turns.every((turn) => turn.role === "system" || turn.role === "developer")) {
     throw invalid(
       request.names?.turns ?? "messages",
       "At least one message that is not an instruction is required.",
     );
   }
   checkTools(request, schemaField);
-  return { ...request, turns: reorderToolResults(request.turns) };
+  return { ...request, turns: reorderToolResults(turns) };
+}
+
+// Clients send back replies without content, and instructions that are empty; most providers reject a message without any.
+function omitEmptyTurns(turns: readonly Turn[]): readonly Turn[] {
+  const kept = turns.filter(({ parts, native }) => parts.length > 0 || native !== undefined);
+  return kept.some(({ role }) => role === "user" || role === "tool") ? kept : turns;
 }
 
 function checkTurn(turn: Turn): void {
@@ -80,6 +87,7 @@ function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
         };
       continue;
     }
+    if (turn.role === "assistant" && joinsUnansweredCalls(pending, turn, reordered)) continue;
     reordered.push(turn);
     if (turn.role !== "assistant") continue;
     rejectUnansweredCalls(pending);
@@ -91,6 +99,19 @@ function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
   }
   rejectUnansweredCalls(pending);
   return reordered;
+}
+
+// Parallel calls in messages of their own, whose results all come after the last of them, are one turn.
+function joinsUnansweredCalls(pending: PendingCalls, turn: Turn, reordered: Turn[]): boolean {
+  const index = reordered.length - 2;
+  const previous = reordered[index];
+  if (pending.calls.size === 0 || pending.results.length > 0) return false;
+  if (previous?.role !== "assistant" || turn.native !== undefined) return false;
+  const calls = turn.parts.filter((part) => part.type === "tool_call");
+  if (calls.length === 0 || calls.some(({ id }) => pending.calls.has(id))) return false;
+  for (const { id, name, path } of calls) pending.calls.set(id, { name, path: path ?? turn.path });
+  reordered[index] = { ...previous, parts: [...previous.parts, ...turn.parts] };
+  return true;
 }
 
 function matchResults(pending: PendingCalls, turn: Turn): void {

@@ -1,12 +1,18 @@
 // Losses: what of a request the target's wire cannot express, each with the caller's field and the reason.
-import { isObject, type JsonObject } from "../../base/json.ts";
+import type { JsonObject } from "../../base/json.ts";
+import { isHintField, isNativeHint, REASONING_DIALECT_FIELDS } from "./hints.ts";
 import type { NativeFields, NativePart, Part, WireName } from "./parts.ts";
-import type { CanonicalRequest, NativeTool, RequestField } from "./request.ts";
+import type { CanonicalRequest, NativeTool, RequestField, Turn } from "./request.ts";
 
-/** The caller gets a 400 that names the first loss, or allows losses with `postern.lossy`. */
+/**
+ * A loss of a hint is dropped and listed. Any other gets the caller a 400 that names it, unless the caller allows losses with
+ * `postern.lossy`.
+ */
 export interface Loss {
   readonly path: string;
   readonly reason: string;
+  /** A field that only tunes the reply or labels the call (`hints.ts`); another wire of the provider may take it. */
+  readonly hint?: true | undefined;
   /** Dropped by a documented rule: listed to the caller, never an error. */
   readonly tolerated?: true | undefined;
   /** An error even if the caller allows losses, because leaving the field out does not help. */
@@ -23,6 +29,11 @@ export function addToleratedLoss(losses: Loss[], path: string, reason: string): 
   return undefined;
 }
 
+export function addHintLoss(losses: Loss[], path: string, reason: string): undefined {
+  losses.push({ path, reason, hint: true });
+  return undefined;
+}
+
 /** A loss of a request field, under the caller's name for it. */
 export function addFieldLoss(
   losses: Loss[],
@@ -30,27 +41,29 @@ export function addFieldLoss(
   field: RequestField,
   reason: string,
 ): void {
-  losses.push({ path: fieldPath(request, field), reason });
+  const path = fieldPath(request, field);
+  losses.push({ path, reason, hint: isHintField(field) || undefined });
+}
+
+/** For a turn on an API whose messages have no names. */
+export function addTurnNameLoss(losses: Loss[], { name, path = "messages" }: Turn): void {
+  if (name !== undefined)
+    addHintLoss(losses, `${path}.name`, "This provider does not support message names.");
 }
 
 export function fieldPath(request: CanonicalRequest, field: RequestField): string {
   return request.names?.[field] ?? field;
 }
 
-/**
- * For a provider that cannot forbid parallel calls. Clients that want one object force a single tool and forbid parallel
- * calls; there the setting hardly matters, so its loss is tolerated.
- */
+/** For a provider that cannot forbid parallel calls. */
 export function addParallelCallsLoss(losses: Loss[], request: CanonicalRequest): void {
-  const { toolChoice: choice, tools = [] } = request;
-  if (request.parallelToolCalls !== false) return;
-  const isSingleTool =
-    choice?.type === "tool" || (choice?.type === "required" && tools.length === 1);
-  losses.push({
-    path: fieldPath(request, "parallelToolCalls"),
-    reason: "This provider cannot forbid parallel calls.",
-    tolerated: isSingleTool || undefined,
-  });
+  if (request.parallelToolCalls === false)
+    addFieldLoss(
+      losses,
+      request,
+      "parallelToolCalls",
+      "This provider cannot forbid parallel calls.",
+    );
 }
 
 export function addFatalLoss(losses: Loss[], path: string, reason: string): undefined {
@@ -111,28 +124,12 @@ export function takeNativeFields(
 ): JsonObject | undefined {
   if (native === undefined || native.wire === wire) return native?.fields;
   for (const [key, value] of Object.entries(native.fields)) {
+    if (native.wire === "chat" && REASONING_DIALECT_FIELDS.has(key)) continue;
     losses.push({
       path: path === undefined || path === "" ? key : `${path}.${key}`,
       reason: `This field is specific to the ${native.wire} API and has no equivalent at this model's provider.`,
-      tolerated: isIgnorable(key, value) || undefined,
+      hint: isNativeHint(native.wire, key, value) || undefined,
     });
   }
   return undefined;
-}
-
-const IGNORABLE_FIELDS: ReadonlySet<string> = new Set(["client_metadata", "eager_input_streaming"]);
-
-/**
- * Fields that clients send with every call and that cannot change another model's reply: client metadata, the size of
- * argument deltas, and which of Claude's earlier thinking stays in the prompt.
- */
-function isIgnorable(key: string, value: unknown): boolean {
-  if (IGNORABLE_FIELDS.has(key)) return true;
-  if (key !== "context_management" || !isObject(value)) return false;
-  const { edits, ...others } = value;
-  return (
-    Array.isArray(edits) &&
-    Object.keys(others).length === 0 &&
-    edits.every((edit) => isObject(edit) && String(edit["type"]).startsWith("clear_thinking_"))
-  );
 }

@@ -22,8 +22,12 @@ export interface Abilities {
   readonly midConversationInstructions?: boolean | undefined;
   /** Continues a trailing assistant turn. */
   readonly prefill?: boolean | undefined;
-  /** Accepts `temperature`, `top_p` and `top_k`. */
-  readonly sampling?: boolean | undefined;
+  /** Accepts `temperature`, `top_p` and `top_k`: always, never, or only while it does not reason. */
+  readonly sampling?: boolean | "without_reasoning" | undefined;
+  /** Accepts only one of `temperature` and `top_p`. */
+  readonly singleSampling?: boolean | undefined;
+  /** Does not reason unless the request has an effort. */
+  readonly reasonsOnRequest?: boolean | undefined;
   /** Has a field for a JSON schema of the output. */
   readonly jsonSchema?: boolean | undefined;
   /** The substitute for that field: a forced tool call, or instructions if the model cannot be forced. */

@@ -5,6 +5,7 @@ import { Fault } from "../../base/fault.ts";
 import { clampedOutputLimit } from "../metering/cost-estimate.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
+import { isStrict } from "../translate/losses.ts";
 import { planFor, type TransportPlan } from "../translate/plan.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
 import type { HeldCall, Hold, OpenCall } from "./call.ts";
@@ -33,6 +34,7 @@ export function planCall(
       requestId: input.requestId,
       now: input.now,
       adjustments: { pseudonym: () => pseudonymOf(input.caller.accountId), outputMax },
+      isStrict: isStrict(sent.json, input.headers),
     });
   try {
     const plan =

@@ -30,6 +30,7 @@ const PREFERENCE_FIELDS = [
   "sort",
   "allow_fallbacks",
   "max_price",
+  "require_parameters",
 ] as const;
 const PRICE_FIELDS = ["prompt", "completion"] as const;
 
@@ -49,13 +50,15 @@ export function readPreferences(
         `provider.${field}`,
         `Unknown field \`provider.${field}\`. \`provider\` accepts ${PREFERENCE_FIELDS.join(", ")}.`,
       );
+  // Only checked here: the plan of a call reads it.
+  readBoolean(fields, "require_parameters");
   return {
     models: readModels(models),
     order: readProviders(fields, "order", isProvider),
     only: readProviders(fields, "only", isProvider),
     ignore: readProviders(fields, "ignore", isProvider) ?? [],
     sort: readSort(fields["sort"]),
-    allowFallbacks: readAllowFallbacks(fields["allow_fallbacks"]),
+    allowFallbacks: readBoolean(fields, "allow_fallbacks"),
     maxPrice: readMaxPrice(fields["max_price"]),
   };
 }
@@ -113,11 +116,15 @@ function readSort(sort: unknown): SortKey | undefined {
   return known;
 }
 
-function readAllowFallbacks(allow: unknown): boolean | undefined {
-  if (isAbsent(allow)) return undefined;
-  if (typeof allow !== "boolean")
-    throw invalid("provider.allow_fallbacks", "`provider.allow_fallbacks` must be true or false.");
-  return allow;
+function readBoolean(
+  fields: JsonObject,
+  field: "allow_fallbacks" | "require_parameters",
+): boolean | undefined {
+  const value = fields[field];
+  if (isAbsent(value)) return undefined;
+  if (typeof value !== "boolean")
+    throw invalid(`provider.${field}`, `\`provider.${field}\` must be true or false.`);
+  return value;
 }
 
 function readMaxPrice(maxPrice: unknown): RoutingPreferences["maxPrice"] {

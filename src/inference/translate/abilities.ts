@@ -76,12 +76,26 @@ const OPENAI_RULES: readonly AbilityRule[] = [
   {
     providers: OPENAI_PROVIDERS,
     match: /^gpt-5\.1(?!-codex)/,
-    abilities: { efforts: ["none", "low", "medium", "high"] },
+    abilities: {
+      efforts: ["none", "low", "medium", "high"],
+      sampling: "without_reasoning",
+      reasonsOnRequest: true,
+    },
   },
   {
     providers: OPENAI_PROVIDERS,
     match: /^gpt-5\.([2-5]|1-codex-max)/,
     abilities: { efforts: ["none", "low", "medium", "high", "xhigh"] },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-5\.[2-4](?!-codex|-pro|.*-chat)/,
+    abilities: { sampling: "without_reasoning", reasonsOnRequest: true },
+  },
+  {
+    providers: OPENAI_PROVIDERS,
+    match: /^gpt-(5\.[5-9]|[6-9])(?!-codex|-pro|.*-chat)/,
+    abilities: { sampling: "without_reasoning" },
   },
   {
     providers: OPENAI_PROVIDERS,
@@ -175,6 +189,11 @@ const CLAUDE_RULES: readonly AbilityRule[] = [
     match: /claude-opus-(4-8|[5-9])/,
     abilities: { midConversationInstructions: true },
   },
+  {
+    providers: CLAUDE_PROVIDERS,
+    match: /claude-(opus-4-1|(opus|sonnet|haiku)-4-[56])/,
+    abilities: { singleSampling: true },
+  },
   { providers: ["bedrock"], match: /amazon\.nova/, abilities: { jsonSchema: false } },
   // Bedrock and Vertex accept Claude's images and documents only as bytes.
   { providers: ["bedrock", "vertex"], match: /claude/, abilities: { urlSources: false } },
@@ -185,7 +204,16 @@ const RULES: readonly AbilityRule[] = [...OPENAI_RULES, ...COMPATIBLE_RULES, ...
 
 const BUILT_IN_PROVIDERS: ReadonlySet<string> = new Set(PROVIDERS.map(({ id }) => id));
 
+/** By model of a catalog: several stages of a call ask for them. */
+const known = new WeakMap<Model, Abilities>();
+
 export function abilitiesOf(model: Model): Abilities {
+  const found = known.get(model) ?? findAbilities(model);
+  known.set(model, found);
+  return found;
+}
+
+function findAbilities(model: Model): Abilities {
   const { provider, name, supported, wires } = model;
   const isCustom = !BUILT_IN_PROVIDERS.has(provider);
   const host = isCustom ? CUSTOM_PROVIDER : provider;

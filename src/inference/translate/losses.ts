@@ -1,11 +1,34 @@
-// Losses are request fields that the provider's API cannot express. A loss is rejected with a 400 that names the field in
-// the caller's API, or dropped and listed if the caller allows it or the loss is tolerated.
+// Losses are request fields that the provider's API cannot express. A hint is dropped and listed. Any other loss is rejected
+// with a 400 that names the field in the caller's API, unless the caller allows it. A strict caller gets a 400 for every loss.
 
 import { Fault, invalid } from "../../base/fault.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { CanonicalRequest } from "../canonical/request.ts";
 import type { Loss } from "../canonical/loss.ts";
+
+/** The request header with which a caller refuses every drop. */
+export const STRICT_HEADER = "x-postern-strict";
+
+/** Whether the caller wants a 400 instead of a dropped field: by the header, or by OpenRouter's field for it. */
+export function isStrict(json: JsonObject, headers: Pick<Headers, "get">): boolean {
+  const { provider } = json;
+  if (isObject(provider) && provider["require_parameters"] === true) return true;
+  const value = headers.get(STRICT_HEADER)?.trim().toLowerCase();
+  if (value === undefined || value === "false") return false;
+  if (value === "true") return true;
+  throw invalid(STRICT_HEADER, `The header \`${STRICT_HEADER}\` must be true or false.`);
+}
+
+/** For a strict caller, throws if anything was dropped. */
+export function rejectDropped(dropped: readonly string[], model: string): void {
+  const [path] = dropped;
+  if (path === undefined) return;
+  throw invalid(
+    path,
+    `\`${path}\` would be dropped with ${model}, which does not support it, and this request is strict. Remove it, use another model, or drop it by leaving out \`${STRICT_HEADER}: true\` and \`provider.require_parameters\`.`,
+  );
+}
 
 /** The paths of the dropped fields. Throws on a loss that must not be dropped. */
 export function droppedPaths(
@@ -24,6 +47,11 @@ export function droppedPaths(
 }
 
 export function isRejected(loss: Loss): boolean {
+  return loss.tolerated !== true && loss.hint !== true;
+}
+
+/** Whether another wire of the provider is preferred to this loss. */
+export function isLossOfRequest(loss: Loss): boolean {
   return loss.tolerated !== true;
 }
 

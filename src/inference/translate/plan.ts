@@ -22,8 +22,9 @@ import {
 import { rejectUnknownTools } from "../shared-account/unknown-tools.ts";
 import type { Destination } from "../shared-account/source-url.ts";
 import { sanitizeHistory } from "./chat-history.ts";
-import { droppedPaths, isRejected } from "./losses.ts";
+import { droppedPaths, isLossOfRequest, isRejected, rejectDropped } from "./losses.ts";
 import { usageOf } from "../metering/usage/usage.ts";
+import { rejectedSampling } from "./rejected-sampling.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
@@ -60,9 +61,21 @@ export interface PlanContext {
   readonly requestId: string;
   readonly now: number;
   readonly adjustments: RequestAdjustments;
+  /** The caller wants a 400 instead of a dropped field. */
+  readonly isStrict: boolean;
 }
 
 export function planFor(
+  parsed: ParsedRequest,
+  candidate: Candidate,
+  context: PlanContext,
+): TransportPlan {
+  const plan = createPlan(parsed, candidate, context);
+  if (context.isStrict) rejectDropped(plan.dropped, candidate.model.id);
+  return plan;
+}
+
+function createPlan(
   parsed: ParsedRequest,
   candidate: Candidate,
   context: PlanContext,
@@ -87,9 +100,11 @@ export function planFor(
       ? []
       : [writeTranslation(one, OUTBOUND_WIRES[one], request, candidate)],
   );
-  // Of a provider's wires, use the first that can express the whole request.
+  // Of a provider's wires, use the first that can express the whole request, or else the first that loses only hints.
   const chosen =
-    translations.find(({ written }) => !written.losses.some(isRejected)) ?? translations[0];
+    translations.find(({ written }) => !written.losses.some(isLossOfRequest)) ??
+    translations.find(({ written }) => !written.losses.some(isRejected)) ??
+    translations[0];
   if (chosen === undefined) throw new Error(`no wire for ${api}`);
   const destination = destinationOf(candidate, chosen.wire);
   rejectStoredReferences(chosen.written.body, destination, "translation");
@@ -112,16 +127,20 @@ function passthroughPlan(
   const { api, wantsUsage } = parsed;
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
-  const { messages, dropped } = sanitizeHistory(parsed, provider);
+  const { messages, dropped: droppedHistory } = sanitizeHistory(parsed, provider);
+  const omitted = api === "embeddings" ? [] : rejectedSampling(api, parsed.json, candidate.model);
+  const dropped = [...omitted, ...droppedHistory];
   return {
     wire: api,
     path: requestPath(api, candidate, parsed.stream),
     body: rewriteRequest(
       parsed,
       candidate,
-      messages === undefined ? adjustments : { ...adjustments, messages },
+      messages === undefined && omitted.length === 0
+        ? adjustments
+        : { ...adjustments, messages, omitted },
     ),
-    dropped: provider.supportsStore ? droppedStore(parsed, candidate) : dropped,
+    dropped: provider.supportsStore ? [...dropped, ...droppedStore(parsed, candidate)] : dropped,
     readUsage: (json) => usageOf(api, json, id),
     writeReply: ({ text, json }, usage, costUsd) => {
       const safeText = isObject(json["error"]) ? redact(text, candidate.credential) : text;
@@ -230,13 +249,17 @@ function translationPlan(
     dropped,
     readUsage: (json) => usageOf(wire, json, origin.provider),
     writeReply: ({ json }, _usage, costUsd) =>
-      translateReply(inbound, outbound.readReply(json, readContext), writeContext, costUsd),
+      translateReply(inbound, outbound.readReply(json, readContext), writeContext, {
+        costUsd,
+        dropped,
+      }),
     createStreamTransform: (costUsd) =>
       translationTransform(parsed.api === "embeddings" ? "chat" : parsed.api, {
         reader: outbound.createStreamReader(readContext),
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: parsed.api !== "chat" || request.includeUsage === true,
         costUsd,
+        dropped,
         toPublicError: (error) =>
           publicError(streamErrorFault(error, credential, { isTranslated: true })),
       }),
@@ -282,7 +305,10 @@ function canonicalRequestFor(
     ...request,
     stream: parsed.stream,
     ...(adjustments.outputMax === undefined ? {} : { maxOutputTokens: adjustments.outputMax }),
-    ...(byok || provider.endUserField === null || request.user !== undefined
+    ...(byok ||
+    provider.endUserField === null ||
+    request.user !== undefined ||
+    request.safetyIdentifier !== undefined
       ? {}
       : { user: adjustments.pseudonym() }),
     // `store: false` goes only to a provider that knows the field.

@@ -13,6 +13,8 @@ export interface RequestAdjustments {
   readonly outputMax: number | undefined;
   /** Replaces a chat's messages, as JSON text. */
   readonly messages?: string | undefined;
+  /** Fields that the model rejects. */
+  readonly omitted?: readonly string[] | undefined;
 }
 
 export function rewriteRequest(
@@ -37,6 +39,7 @@ export function rewriteRequest(
   }
   if (request.api === "chat" && !provider.acceptsMaxCompletionTokens)
     useMaxTokensField(changes, request.json);
+  for (const field of adjustments.omitted ?? []) changes[field] = undefined;
   if (adjustments.messages !== undefined) changes["messages"] = adjustments.messages;
   if (adjustments.outputMax !== undefined)
     changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);

@@ -3,6 +3,7 @@
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { CanonicalReply } from "../canonical/reply.ts";
 import type { Loss } from "../canonical/loss.ts";
+import { splitCalls } from "../canonical/split-calls.ts";
 import type { InboundWire, ReplyWriteContext } from "../canonical/wire.ts";
 
 export interface ClientReply {
@@ -15,13 +16,30 @@ export function translateReply(
   inbound: InboundWire,
   reply: CanonicalReply,
   context: ReplyWriteContext,
-  costUsd: string,
+  { costUsd, dropped: requestLosses }: ReplyReport,
 ): ClientReply {
   const { usage } = reply;
   const report = usage && { ...usage, extras: { cost: Number(costUsd) } };
-  const { body, losses } = inbound.writeReply({ ...reply, usage: report }, context);
+  const { body, losses } = inbound.writeReply({ ...splitCalls(reply), usage: report }, context);
   const dropped = replyLossPaths(losses);
-  return { text: JSON.stringify(withDropped(body, dropped)), dropped };
+  const listed = allLossPaths(requestLosses, dropped);
+  return { text: JSON.stringify(withDropped(body, listed)), dropped };
+}
+
+/** The fields of the request and of the reply that were dropped, each once. */
+export function allLossPaths(
+  request: readonly string[],
+  reply: readonly string[],
+): readonly string[] {
+  if (request.length === 0) return reply;
+  return [...new Set(request)].slice(0, DROPPED_PATHS_MAX).concat(reply);
+}
+
+/** What the reply says about the call. */
+export interface ReplyReport {
+  readonly costUsd: string;
+  /** The request fields that were dropped. */
+  readonly dropped: readonly string[];
 }
 
 const DROPPED_PATHS_MAX = 64;

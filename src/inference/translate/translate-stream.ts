@@ -7,8 +7,9 @@ import type { CanonicalError } from "../canonical/error.ts";
 import type { CanonicalEvent } from "../canonical/events.ts";
 import type { UsageReport } from "../canonical/reply.ts";
 import type { JsonObject } from "../../base/json.ts";
+import { createCallSplitter } from "../canonical/split-calls.ts";
 import type { WireStreamReader, WireStreamWriter } from "../canonical/wire.ts";
-import { replyLossPaths } from "./translate-reply.ts";
+import { allLossPaths, replyLossPaths } from "./translate-reply.ts";
 import {
   errorEvent,
   keepAliveBytes,
@@ -23,6 +24,8 @@ export interface StreamTranslation {
   /** Whether the caller sees the usage. */
   readonly showsUsage: boolean;
   readonly costUsd: () => string | undefined;
+  /** The request fields that were dropped. */
+  readonly dropped: readonly string[];
   /** The error as the caller sees it. */
   readonly toPublicError: (error: CanonicalError) => PublicError;
 }
@@ -31,8 +34,9 @@ const encoder = new TextEncoder();
 
 export function translationTransform(
   api: StreamingApi,
-  { reader, writer, showsUsage, costUsd, toPublicError }: StreamTranslation,
+  { reader, writer, showsUsage, costUsd, dropped: requestLosses, toPublicError }: StreamTranslation,
 ): StreamTransform {
+  const splitCalls = createCallSplitter();
   let report: UsageReport | undefined;
   let failed = false;
   let latest: Uint8Array | undefined;
@@ -45,7 +49,7 @@ export function translationTransform(
       else if (event.type === "error") {
         failed = true;
         out += writer.push({ ...event, error: { ...event.error, ...toPublicError(event.error) } });
-      } else out += writer.push(event);
+      } else for (const one of splitCalls(event)) out += writer.push(one);
     }
     return out;
   };
@@ -59,10 +63,9 @@ export function translationTransform(
     const rest = write(reader.end());
     if (failed) return encodeText(rest);
     const dropped = replyLossPaths(writer.losses);
+    const extras = extrasOf(allLossPaths(requestLosses, dropped));
     const usage =
-      report === undefined
-        ? ""
-        : writer.push({ type: "usage", report: { ...report, extras: extrasOf(dropped) } });
+      report === undefined ? "" : writer.push({ type: "usage", report: { ...report, extras } });
     const isShown = showsUsage && report !== undefined;
     const note =
       isShown || dropped.length === 0 ? "" : `: x-postern-dropped: ${dropped.join(", ")}\n\n`;

@@ -96,8 +96,9 @@ export async function attemptCandidate(
         return result;
       }
       const { fault, canRetry, isClientGone } = result;
-      // A timeout is not retried, yet it is a failure of the provider.
-      if (!isClientGone && (canRetry || status >= 500))
+      // A timeout is not retried, yet it is a failure of the provider. A rate limit is not: the provider is up, and its own
+      // 429 tells the caller how long to wait.
+      if (!isClientGone && status !== 429 && (canRetry || status >= 500))
         breaker.recordFailure(circuit, accountId, deps.now());
       else breaker.releaseProbe(circuit, accountId);
       const delayMs = retryDelayMs(result, attempt, request.maxAttempts);

@@ -3,7 +3,7 @@ import { type JsonObject, mustBeString, optionalObject } from "../../base/json.t
 import { addFieldLoss, addToleratedLoss, fieldPath, type Loss } from "../canonical/loss.ts";
 import { budgetToEffort, clampEffort } from "../canonical/reasoning.ts";
 import type { CanonicalRequest, Effort, RequestField } from "../canonical/request.ts";
-import type { Target } from "../canonical/wire.ts";
+import type { Abilities, Target } from "../canonical/wire.ts";
 
 export function readMetadata(value: unknown): Readonly<Record<string, string>> | undefined {
   const object = optionalObject(value, "metadata");
@@ -42,6 +42,33 @@ export function writeCacheKey(
   if (abilities?.openaiFields !== false) return cacheKey;
   if (cacheKey !== undefined) addToleratedLoss(losses, fieldPath(request, "cacheKey"), reason);
   return undefined;
+}
+
+/** Whether the model takes `temperature` and `top_p` with the effort that is sent. */
+export function canSample(
+  { sampling = true, reasonsOnRequest }: Abilities,
+  effort: Effort | undefined,
+): boolean {
+  if (sampling !== "without_reasoning") return sampling;
+  return effort === "none" || (effort === undefined && reasonsOnRequest === true);
+}
+
+/** `temperature` and `top_p`, if the model takes them. The value 1 is every model's default and no loss. */
+export function writeRandomness(
+  request: CanonicalRequest,
+  target: Target,
+  effort: Effort | undefined,
+  losses: Loss[],
+): JsonObject {
+  const { temperature, topP } = request;
+  if (canSample(target.abilities ?? {}, effort)) return { temperature, top_p: topP };
+  const reason =
+    target.abilities?.sampling === "without_reasoning"
+      ? "This model supports it only with the effort `none`."
+      : "This model does not support this parameter.";
+  for (const field of ["temperature", "topP"] as const)
+    if ((request[field] ?? 1) !== 1) addFieldLoss(losses, request, field, reason);
+  return {};
 }
 
 /** The effort to send for the caller's effort or budget. */

@@ -1,6 +1,12 @@
 // Checks of a request's tools that several wires share.
 import { type JsonObject, parseObject } from "../../base/json.ts";
-import { addFieldLoss, addLoss, type Loss, nativeToolLossReason } from "../canonical/loss.ts";
+import {
+  addFieldLoss,
+  addHintLoss,
+  addLoss,
+  type Loss,
+  nativeToolLossReason,
+} from "../canonical/loss.ts";
 import type { ToolCallPart } from "../canonical/parts.ts";
 import type { CanonicalRequest, FunctionTool, Tool, ToolChoice } from "../canonical/request.ts";
 import { outputToolChoice } from "../canonical/structured-output.ts";
@@ -37,7 +43,7 @@ export function checkFunctionTool(
     losses.push({ path: `${path}.name`, reason: nameRule.reason });
   const supportsStrict = target.abilities?.strictTools !== false;
   if (tool.strict === true && !supportsStrict)
-    losses.push({ path: `${path}.strict`, reason: "This model does not support strict tools." });
+    addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");
   return { tool, path, strict: supportsStrict ? tool.strict : undefined };
 }
 

@@ -98,8 +98,8 @@ export function skipWithoutRecordings(tests: string): boolean {
 /** All recorded interactions in the order of the manifest. Each cassette is read once. */
 export function* recordings(
   accept: (row: { provider: string; endpoint: string; file: string }) => boolean = () => true,
+  folder: string | undefined = recordingsFolder(),
 ): Generator<Recording> {
-  const folder = recordingsFolder();
   if (folder === undefined) return;
   let current = {
     file: "",

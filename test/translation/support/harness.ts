@@ -91,9 +91,14 @@ const PROVIDER_PATHS: Readonly<Record<Wire, string>> = {
   converse: "",
 };
 
-export async function startHarness(
-  more: { readonly models?: readonly Json[] } = {},
-): Promise<Harness> {
+export interface HarnessOptions {
+  /** Further models of the models file. */
+  readonly models?: readonly Json[];
+  /** Built-in providers, whose models the gateway's simulator answers for. */
+  readonly providers?: readonly string[];
+}
+
+export async function startHarness(more: HarnessOptions = {}): Promise<Harness> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-translation-"));
   const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
   const upstreamRequests: UpstreamRequest[] = [];
@@ -121,7 +126,10 @@ export async function startHarness(
   const url = `http://127.0.0.1:${upstream.port}`;
   const file = path.join(folder, "models.json");
   writeFileSync(file, JSON.stringify(modelsFile(url, more.models ?? [])));
-  const gateway = await startGateway({ providers: [], env: { POSTERN_MODELS_FILE: file } });
+  const gateway = await startGateway({
+    providers: more.providers ?? [],
+    env: { POSTERN_MODELS_FILE: file },
+  });
   const account = await registerAccount(gateway);
   await grantCredits(gateway, account, 100_000n * USD);
   const harness: Harness = {

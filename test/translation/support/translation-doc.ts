@@ -3,6 +3,11 @@
 import { type CanonicalReply, FINISH_REASONS } from "../../../src/inference/canonical/reply.ts";
 import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import {
+  HINT_FIELDS,
+  type HintGroup,
+  NATIVE_HINTS,
+} from "../../../src/inference/canonical/hints.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../../src/inference/wires/wires.ts";
 import { errorBody, publicError } from "../../../src/base/error-body.ts";
 import { writeContext } from "../../wires/stream-helpers.ts";
@@ -31,19 +36,24 @@ const INTRODUCTION = `# Translation
 Call any model over the API of your choice: Chat Completions, Responses or Messages. If the model's provider offers that API,
 Postern passes the request through. Otherwise Postern translates the request to the provider's wire format, and the reply back.
 
-If the provider's API cannot express a field of your request, you get a 400 that names the field. To drop such fields instead,
-set \`postern.lossy\`:
+You can change only \`model\` and get a reply. Fields that only tune the reply or label the call are **hints**: if a model does not
+take one, Postern adapts or drops it, and lists it in the response header \`x-postern-dropped\` and, in a translated reply, in
+\`dropped\` of the usage object. Fields that change what you ask for, such as tools, schemas, images or \`n\`, are never dropped
+without asking: you get a 400 that names the field.
 
-\`\`\`json
-{
+\`\`\`sh
+curl -i $BASE_URL/v1/chat/completions -H "authorization: Bearer $POSTERN_API_KEY" -H "content-type: application/json" -d '{
   "model": "anthropic/claude-sonnet-4-6",
   "messages": [{ "role": "user", "content": "Hello" }],
-  "seed": 7,
-  "postern": { "lossy": true }
-}
+  "seed": 7
+}'
+# x-postern-dropped: seed
 \`\`\`
 
-The response header \`x-postern-dropped\` lists the dropped fields, here \`seed\`.
+| To | Send |
+| --- | --- |
+| get a 400 for every field that would be dropped | the header \`x-postern-strict: true\`, or \`"provider": {"require_parameters": true}\` in the body |
+| drop also what changes the reply | \`"postern": {"lossy": true}\` in the body |
 
 The tables show how each feature is translated to each wire format: \`chat\` (Chat Completions), \`responses\` (Responses),
 \`messages\` (Messages), \`gemini\` (Google's generateContent) and \`converse\` (Amazon Bedrock).
@@ -55,7 +65,7 @@ The tables show how each feature is translated to each wire format: \`chat\` (Ch
 | passthrough | Your request is in the provider's own API and is passed through. |
 | **400** \`path\` | Not supported. You get a 400 that names this path; \`postern.lossy\` drops it. |
 | **400!** \`path\` | Not supported, even with \`postern.lossy\`. |
-| *dropped* \`path\` | Dropped without asking, because it does not affect the reply, and listed in \`x-postern-dropped\`. |
+| *dropped* \`path\` | Adapted or dropped, because it is a hint, and listed in \`x-postern-dropped\`. With \`x-postern-strict\` you get a 400. |
 
 Each wire is shown with one model: Claude Sonnet 4.6 on \`messages\` and \`converse\`, Gemini 3.1 Flash on \`gemini\`, and on \`chat\` an
 OpenAI-compatible server with only the common fields (OpenAI itself supports all of them). Other models can differ: the newest
@@ -83,7 +93,14 @@ const RULES = `## Rules
   not together with functions (Gemini before 3). The field is then listed as dropped.
 - **Efforts and thinking budgets** are converted into each other and clamped to what the model supports. A clamped value is listed
   as dropped.
-- **Disabling parallel tool calls** is dropped, where unsupported, if a single tool is required; otherwise it gets a 400.
+- **Two values for sampling**: Claude 4.1 to 4.6 take either \`temperature\` or \`top_p\`, so \`top_p\` is dropped if both are set. A
+  temperature above a provider's maximum becomes that maximum. GPT-5.1 and later take both only with the effort \`none\`. These rules
+  also apply on the model's own API.
+- **Output limits** below a provider's minimum become that minimum.
+- **Empty messages** are left out. A conversation that starts with the assistant gets the user message "Continue." first, where
+  the provider requires one; the message is then listed as dropped.
+- **Parallel calls** may be in one assistant message or in several before their results. A tool result without an id belongs to the
+  earliest call without a result. Arguments of several calls in one text become several calls.
 - **Images and files by URL** work with providers that fetch URLs. Postern itself never fetches them.
 
 ### Reasoning and signatures
@@ -114,12 +131,78 @@ const RULES = `## Rules
 export function renderTranslationDoc(outcomes: readonly FeatureOutcome[]): string {
   return [
     INTRODUCTION,
+    hintTable(),
     ...APIS.map((api) => renderSection(api, outcomes)),
     RULES,
     finishTable(),
     nativeFinishTable(),
     errorTable(),
   ].join("\n");
+}
+
+const HINT_TITLES: Readonly<Record<HintGroup, string>> = {
+  sampling: "Sampling",
+  output: "Length and form of the output",
+  reasoning: "Reasoning",
+  tools: "Tool calling",
+  labels: "Labels of the call",
+  storage: "Storage at the provider",
+  caching: "Caching",
+  history: "History",
+};
+
+/** The caller's names of the hints, from the table that decides. */
+function hintTable(): string {
+  // Safe because these are the keys of the tables.
+  const groups = Object.keys(HINT_TITLES) as HintGroup[];
+  const rows = groups.map((group) => [
+    HINT_TITLES[group],
+    ...APIS.map((api) => [...new Set(hintNames(api, group))].map(code).join(", ") || "–"),
+  ]);
+  const text =
+    "Also hints: the `name` of a message, `strict` of tools, cache breakpoints, and any field of another provider whose value is `false` or empty.";
+  return `## Hints\n\n${table(["Hint", ...APIS.map((api) => API_TITLES[api])], rows)}\n${text}\n`;
+}
+
+function hintNames(api: Api, group: HintGroup): readonly string[] {
+  const { names = {} } = INBOUND_WIRES[api].readRequest(MINIMAL_BODIES[api]);
+  const fields = Object.entries(HINT_FIELDS).flatMap(([field, of]) => {
+    const name = Object.entries(names).find(([key]) => key === field)?.[1] ?? field;
+    return of === group && KNOWN_HINTS[api].has(name) ? [name] : [];
+  });
+  const native = Object.entries(NATIVE_HINTS[api] ?? {}).flatMap(([name, of]) =>
+    of === group ? [name] : [],
+  );
+  return [...fields, ...native];
+}
+
+const MINIMAL_BODIES: Readonly<Record<Api, Json>> = {
+  chat: { model: "m", messages: [{ role: "user", content: "a" }], max_completion_tokens: 1 },
+  responses: { model: "m", input: "a" },
+  messages: { model: "m", messages: [{ role: "user", content: "a" }], max_tokens: 1 },
+};
+
+/** The hints of the canonical form that each API has. */
+const KNOWN_HINTS: Readonly<Record<Api, ReadonlySet<string>>> = {
+  chat: new Set(
+    "temperature top_p top_k seed frequency_penalty presence_penalty logit_bias stop max_completion_tokens verbosity reasoning_effort parallel_tool_calls user safety_identifier metadata store prompt_cache_key prompt_cache_retention".split(
+      " ",
+    ),
+  ),
+  responses: new Set(
+    "temperature top_p max_output_tokens text.verbosity reasoning parallel_tool_calls user safety_identifier metadata store prompt_cache_key prompt_cache_retention".split(
+      " ",
+    ),
+  ),
+  messages: new Set(
+    "temperature top_p top_k stop_sequences max_tokens output_config.effort tool_choice.disable_parallel_tool_use metadata.user_id cache_control".split(
+      " ",
+    ),
+  ),
+};
+
+function code(name: string): string {
+  return `\`${name}\``;
 }
 
 function renderSection(api: Api, outcomes: readonly FeatureOutcome[]): string {

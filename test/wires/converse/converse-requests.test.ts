@@ -53,7 +53,7 @@ function writeForTarget(request: CanonicalRequest, target: Target = CLAUDE): Wri
   return { ...written, body: jsonRoundTrip(written.body) };
 }
 
-const rejectedLosses = ({ losses }: Written) =>
+const lossesOfRequest = ({ losses }: Written) =>
   losses.filter((loss) => loss.tolerated !== true).map((loss) => loss.path);
 const toleratedLosses = ({ losses }: Written) =>
   losses.filter((loss) => loss.tolerated === true).map((loss) => loss.path);
@@ -92,7 +92,7 @@ describe("requests to Converse", () => {
         "no_tool_available",
       ]);
       expect(written.body.toolConfig?.toolChoice).toBeUndefined();
-      expect(rejectedLosses(written)).toEqual([]);
+      expect(lossesOfRequest(written)).toEqual([]);
     }
     const allowed = writeForTarget(
       requestWith({
@@ -144,7 +144,7 @@ describe("requests to Converse", () => {
       point(),
     ] as never);
     expect(claude.body.toolConfig?.tools[1]).toEqual(point("5m") as never);
-    expect([rejectedLosses(claude), toleratedLosses(claude)]).toEqual([
+    expect([lossesOfRequest(claude), toleratedLosses(claude)]).toEqual([
       [],
       ["messages.content[1].cache_control.ttl"],
     ]);
@@ -153,7 +153,7 @@ describe("requests to Converse", () => {
     expect(nova.body.toolConfig?.tools).toHaveLength(1);
     const llama = writeForTarget(marked, LLAMA);
     expect(llama.body.messages[0]?.content).toHaveLength(2);
-    expect([rejectedLosses(llama), toleratedLosses(llama).length]).toEqual([[], 4]);
+    expect([lossesOfRequest(llama), toleratedLosses(llama).length]).toEqual([[], 4]);
     expect(writeForTarget(requestWith({ cache: { ttl: "1h" } })).body.messages[0]?.content).toEqual(
       [{ text: "hi" }, point("1h")] as never,
     );
@@ -202,7 +202,7 @@ describe("requests to Converse", () => {
   test("write media as bytes or from S3 in supported formats", () => {
     const block = (part: Part, to = CLAUDE) => {
       const written = writeForTarget(requestWith({ turns: [userTurn(textPart("see"), part)] }), to);
-      return [written.body.messages[0]?.content[1], rejectedLosses(written)] as unknown[];
+      return [written.body.messages[0]?.content[1], lossesOfRequest(written)] as unknown[];
     };
     const bytes = (mediaType: string) => ({ kind: "base64", mediaType, data: "AAAA" }) as const;
     expect(block({ type: "image", source: bytes("image/jpeg") })).toEqual([
@@ -265,7 +265,7 @@ describe("requests to Converse", () => {
     expect(
       written.body.messages[0]?.content.flatMap((block) => block.document?.name ?? []),
     ).toEqual(["a", "a (2)", "document"]);
-    expect(rejectedLosses(writeForTarget(requestWith({ turns: [userTurn(file)] })))).toEqual([
+    expect(lossesOfRequest(writeForTarget(requestWith({ turns: [userTurn(file)] })))).toEqual([
       "messages",
     ]);
   });
@@ -287,7 +287,7 @@ describe("requests to Converse", () => {
       { reasoningContent: { redactedContent: "eA==" } },
     ]);
     expect(written.body.messages[1]?.content).toHaveLength(3);
-    expect([rejectedLosses(written), toleratedLosses(written).length]).toEqual([[], 2]);
+    expect([lossesOfRequest(written), toleratedLosses(written).length]).toEqual([[], 2]);
   });
 
   test("write reasoning settings for each model family", () => {
@@ -296,7 +296,7 @@ describe("requests to Converse", () => {
       return [
         written.body.additionalModelRequestFields,
         toleratedLosses(written).length,
-        rejectedLosses(written).length,
+        lossesOfRequest(written).length,
       ] as unknown[];
     };
     expect(fields({ effort: "high" }, CLAUDE)).toEqual([
@@ -363,10 +363,10 @@ describe("requests to Converse", () => {
       return [
         written.body.inferenceConfig,
         written.body.additionalModelRequestFields,
-        rejectedLosses(written),
+        lossesOfRequest(written),
       ] as unknown[];
     };
-    expect(sampled({ temperature: 1.5 })).toEqual([undefined, undefined, ["temperature"]]);
+    expect(sampled({ temperature: 1.5 })).toEqual([{ temperature: 1 }, undefined, ["temperature"]]);
     expect(sampled({ topK: 5, stop: ["\n", "END"] })).toEqual([
       { stopSequences: ["END"] },
       { top_k: 5 },
@@ -418,7 +418,7 @@ describe("requests to Converse", () => {
       { any: {} },
     );
     const any = writeForTarget(requestWith({ output: { type: "json_object" } }));
-    expect(rejectedLosses(any)).toEqual([]);
+    expect(lossesOfRequest(any)).toEqual([]);
     expect(any.losses).toMatchObject([{ path: "output", tolerated: true }]);
     expect(any.body.outputConfig).toBeUndefined();
     expect(any.body.system?.at(-1)?.text).toContain("one JSON object");
@@ -443,7 +443,7 @@ describe("requests to Converse", () => {
         names: { logitBias: "logit_bias", parallelToolCalls: "parallel_tool_calls" },
       }),
     );
-    expect(rejectedLosses(written)).toEqual([
+    expect(lossesOfRequest(written)).toEqual([
       "seed",
       "logit_bias",
       "logprobs",
@@ -452,12 +452,11 @@ describe("requests to Converse", () => {
       "tools.a.b.name",
       "tools.c",
       "tools.web_search",
-      "parallel_tool_calls",
       "serviceTier",
     ]);
     expect(toleratedLosses(written)).toEqual(["user"]);
     expect(
-      rejectedLosses(
+      lossesOfRequest(
         writeForTarget(requestWith({ n: 1, frequencyPenalty: 0, store: false, logprobs: false })),
       ),
     ).toEqual([]);
@@ -466,7 +465,7 @@ describe("requests to Converse", () => {
         turns: [{ role: "assistant", parts: [textPart("a")] }, userTurn(textPart("b"))],
       }),
     );
-    expect(rejectedLosses(opening)).toEqual(["messages"]);
+    expect(lossesOfRequest(opening)).toEqual(["messages"]);
     const blank = writeForTarget(
       requestWith({ turns: [userTurn(textPart("a"), textPart(" "), textPart(""))] }),
     );

@@ -54,7 +54,7 @@ describe("invalid requests", () => {
     ["an item without type or role", { input: [user, { id: "msg_1" }] }, "input[1]"],
     ["an item by reference", { input: [{ type: "item_reference", id: "rs_1" }] }, "input[0]"],
     ["an unknown role", { input: [{ role: "tool", content: "x" }] }, "input[0].role"],
-    ["an empty message", { input: [user, { role: "user", content: "" }] }, "input[1]"],
+    ["an empty message", { input: [{ role: "user", content: "" }] }, "input[0]"],
     ["an output without a call", { input: [user, resultOf("a")] }, "input[1]"],
     ["an unanswered call", { input: [user, callOf("a"), user] }, "input[1]"],
     ["a repeated call id", { input: [user, callOf("a"), callOf("a"), resultOf("a")] }, "input[2]"],

@@ -1,11 +1,9 @@
 import { invalid } from "../../../../base/fault.ts";
 import {
-  isObject,
   type JsonObject,
   mustBeArray,
   mustBeName,
   mustBeObject,
-  mustBeString,
   oneOf,
   optionalArray,
   optionalBoolean,
@@ -19,14 +17,12 @@ import {
 import { checkRequest, checkSchema } from "../../../canonical/check-request.ts";
 import {
   type CanonicalRequest,
-  EFFORTS,
   type FieldNames,
   type OutputFormat,
-  type Reasoning,
-  type Tool,
-  type ToolChoice,
 } from "../../../canonical/request.ts";
 import { readMetadata } from "../../openai-parameters.ts";
+import { readReasoning } from "./read-reasoning-settings.ts";
+import { readLegacyChoice, readLegacyTools, readTool, readToolChoice } from "./read-tools.ts";
 import { readTurns } from "./read-turns.ts";
 
 const TOKENS_MAX = 100_000_000;
@@ -63,14 +59,6 @@ const KNOWN_FIELDS: ReadonlySet<string> = new Set(
     "prompt_cache_retention modalities usage"
   ).split(" "),
 );
-const TOOL_FIELDS: ReadonlySet<string> = new Set(["type", "function", "cache_control"]);
-const FUNCTION_FIELDS: ReadonlySet<string> = new Set([
-  "name",
-  "description",
-  "parameters",
-  "strict",
-]);
-
 export function readRequest(input: unknown): CanonicalRequest {
   const body = mustBeObject(input, "");
   const logprobs = optionalBoolean(body["logprobs"], "logprobs");
@@ -138,100 +126,6 @@ function readNative(body: JsonObject): CanonicalRequest["native"] {
   return Object.keys(rest).length === 0 ? undefined : { wire: "chat", fields: rest };
 }
 
-function readTool(value: unknown, path: string): Tool {
-  const tool = mustBeObject(value, path);
-  const type = mustBeName(tool["type"], `${path}.type`);
-  if (type === "function") {
-    const native = unknownFields(tool, TOOL_FIELDS);
-    const read = readFunction(
-      tool["function"],
-      `${path}.function`,
-      tool["cache_control"] !== undefined && tool["cache_control"] !== null,
-    );
-    return native === undefined ? read : { ...read, native: { wire: "chat", fields: native } };
-  }
-  if (type !== "custom") return { type: "native", wire: "chat", name: type, value: tool, path };
-  const custom = mustBeObject(tool["custom"], `${path}.custom`);
-  const format = optionalObject(custom["format"], `${path}.custom.format`);
-  const grammar =
-    format?.["type"] === "grammar"
-      ? mustBeObject(format["grammar"], `${path}.custom.format.grammar`)
-      : undefined;
-  return {
-    type: "custom",
-    name: mustBeName(custom["name"], `${path}.custom.name`),
-    description: optionalString(custom["description"], `${path}.custom.description`),
-    format: grammar && {
-      syntax: oneOf(grammar["syntax"], `${path}.custom.format.grammar.syntax`, ["lark", "regex"]),
-      definition: mustBeString(grammar["definition"], `${path}.custom.format.grammar.definition`),
-    },
-    path,
-  };
-}
-
-function readFunction(
-  value: unknown,
-  path: string,
-  cached: boolean,
-): Extract<Tool, { type: "function" }> {
-  const fn = mustBeObject(value, path);
-  const native = unknownFields(fn, FUNCTION_FIELDS);
-  return {
-    type: "function",
-    name: mustBeName(fn["name"], `${path}.name`),
-    description: optionalString(fn["description"], `${path}.description`),
-    parameters: optionalObject(fn["parameters"], `${path}.parameters`),
-    strict: optionalBoolean(fn["strict"], `${path}.strict`),
-    cache: cached ? {} : undefined,
-    native: native && { wire: "chat", fields: { function: native } },
-    path,
-  };
-}
-
-function readToolChoice(value: unknown): ToolChoice | undefined {
-  if (value === undefined || value === null) return undefined;
-  // Mistral's name for `required`.
-  if (value === "any") return { type: "required" };
-  if (typeof value === "string")
-    return { type: oneOf(value, "tool_choice", ["auto", "none", "required"]) };
-  const choice = mustBeObject(value, "tool_choice");
-  const type = oneOf(choice["type"], "tool_choice.type", ["function", "custom", "allowed_tools"]);
-  if (type !== "allowed_tools") {
-    const name = mustBeName(
-      mustBeObject(choice[type], `tool_choice.${type}`)["name"],
-      `tool_choice.${type}.name`,
-    );
-    return { type: "tool", name, custom: type === "custom" || undefined };
-  }
-  const allowed = mustBeObject(choice["allowed_tools"], "tool_choice.allowed_tools");
-  const names = mustBeArray(allowed["tools"], "tool_choice.allowed_tools.tools").map((tool, at) => {
-    const path = `tool_choice.allowed_tools.tools[${at}]`;
-    const one = mustBeObject(tool, path);
-    const callee = one["function"] ?? one["custom"];
-    return mustBeName(isObject(callee) ? callee["name"] : undefined, `${path}.function.name`);
-  });
-  return {
-    type: "allowed",
-    mode: oneOf(allowed["mode"], "tool_choice.allowed_tools.mode", ["auto", "required"]),
-    names,
-  };
-}
-
-function readLegacyTools(value: unknown): readonly Tool[] {
-  return mustBeArray(value, "functions").map((one, at) =>
-    readFunction(one, `functions[${at}]`, false),
-  );
-}
-
-function readLegacyChoice(value: unknown): ToolChoice | undefined {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === "string") return { type: oneOf(value, "function_call", ["auto", "none"]) };
-  return {
-    type: "tool",
-    name: mustBeName(mustBeObject(value, "function_call")["name"], "function_call.name"),
-  };
-}
-
 function readOutput(value: unknown): OutputFormat | undefined {
   const format = optionalObject(value, "response_format");
   if (format === undefined) return undefined;
@@ -252,19 +146,6 @@ function readOutput(value: unknown): OutputFormat | undefined {
     schema: optionalObject(jsonSchema["schema"], `${path}.schema`) ?? {},
     strict,
     strictPath: strict === true ? `${path}.strict` : undefined,
-  };
-}
-
-// `reasoning` is OpenRouter's object; `reasoning_effort` takes precedence over its `effort`.
-function readReasoning(body: JsonObject): Reasoning | undefined {
-  const effort = optionalOneOf(body["reasoning_effort"], "reasoning_effort", EFFORTS);
-  const object = optionalObject(body["reasoning"], "reasoning");
-  if (object === undefined) return effort && { effort };
-  return {
-    effort: effort ?? optionalOneOf(object["effort"], "reasoning.effort", EFFORTS),
-    budgetTokens: optionalInteger(object["max_tokens"], "reasoning.max_tokens", 0, TOKENS_MAX),
-    mode: optionalBoolean(object["enabled"], "reasoning.enabled") === false ? "off" : undefined,
-    summary: optionalBoolean(object["exclude"], "reasoning.exclude") === true ? "none" : undefined,
   };
 }
 

@@ -24,6 +24,7 @@ import type {
   ToolCallPart,
   ToolResultPart,
 } from "../../../canonical/parts.ts";
+import { readArguments } from "../../../canonical/call-arguments.ts";
 import { decodeBlob } from "../../../canonical/reasoning.ts";
 import type { Turn } from "../../../canonical/request.ts";
 import {
@@ -54,9 +55,31 @@ const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set([
 
 export function readTurns(messages: readonly unknown[]): readonly Turn[] {
   const legacyCalls: string[] = [];
-  return messages.map((message, at) =>
-    readTurn(mustBeObject(message, `messages[${at}]`), `messages[${at}]`, legacyCalls),
-  );
+  const pendingCalls: string[] = [];
+  return messages.map((value, at) => {
+    const path = `messages[${at}]`;
+    const message = withCallId(mustBeObject(value, path), pendingCalls);
+    const turn = readTurn(message, path, legacyCalls);
+    for (const part of turn.parts) {
+      if (part.type === "tool_call") pendingCalls.push(part.id);
+      if (part.type === "tool_result") removeFrom(pendingCalls, part.callId);
+    }
+    return turn;
+  });
+}
+
+// Some servers have no call ids: a result without one is that of the earliest call without a result.
+function withCallId(message: JsonObject, pendingCalls: readonly string[]): JsonObject {
+  const [earliest] = pendingCalls;
+  const lacksId = (message["tool_call_id"] ?? "") === "";
+  return message["role"] === "tool" && lacksId && earliest !== undefined
+    ? { ...message, tool_call_id: earliest }
+    : message;
+}
+
+function removeFrom(list: string[], value: string): void {
+  const index = list.indexOf(value);
+  if (index >= 0) list.splice(index, 1);
 }
 
 function readTurn(message: JsonObject, path: string, legacyCalls: string[]): Turn {
@@ -145,7 +168,7 @@ function readReasoning(message: JsonObject, path: string): ReasoningPart[] {
 }
 
 function readCall(call: JsonObject, path: string): ToolCallPart {
-  const custom = call["type"] === "custom";
+  const custom = call["type"] === "custom" || isObject(call["custom"]);
   const key = custom ? "custom" : "function";
   const callee = mustBeObject(call[key], `${path}.${key}`);
   const fields = unknownFields(call, TOOL_CALL_FIELDS);
@@ -178,11 +201,6 @@ function readSignature(
     `${path}.extra_content.google.thought_signature`,
   );
   return signature === undefined ? undefined : decodeBlob(signature, "chat", kind);
-}
-
-function readArguments(value: unknown, path: string): string {
-  if (isObject(value)) return JSON.stringify(value);
-  return optionalString(value, path)?.trim() || "{}";
 }
 
 function readResult(

@@ -6,9 +6,15 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
-import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
+import type { CanonicalRequest, Effort, RequestField } from "../../../canonical/request.ts";
+import { REASONING_DIALECT_FIELDS } from "../../../canonical/hints.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
-import { writeCacheKey, writeEffort, writeOpenaiFields } from "../../openai-parameters.ts";
+import {
+  writeCacheKey,
+  writeEffort,
+  writeOpenaiFields,
+  writeRandomness,
+} from "../../openai-parameters.ts";
 import { writeResponseFormat } from "./write-response-format.ts";
 import { writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
@@ -27,6 +33,7 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   const losses: Loss[] = [];
   const stream = request.stream === true;
   const output = writeResponseFormat(request, target, losses);
+  const effort = writeEffort(request, target, losses);
   const body: JsonObject = {
     model: target.model,
     messages: writeTurns(output.request, target, losses),
@@ -34,10 +41,10 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     stream_options:
       stream && abilities.streamOptions !== false ? { include_usage: true } : undefined,
     [abilities.maxTokensField ?? "max_completion_tokens"]: request.maxOutputTokens,
-    ...writeSampling(request, target, losses),
+    ...writeSampling(request, target, effort, losses),
     ...writeTools(request, target, output.emulation, losses),
     response_format: output.format,
-    reasoning_effort: writeEffort(request, target, losses),
+    reasoning_effort: hasDialectReasoning(request) ? undefined : effort,
     ...writeOpenaiFields(OPENAI_ONLY_FIELDS, request, target, losses),
     service_tier: request.serviceTier,
     prompt_cache_key: writeCacheKey(request, target, losses),
@@ -48,11 +55,14 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   return { body, losses, emulation: output.emulation };
 }
 
-function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
-  const { temperature, topP, topK, stop } = request;
+function writeSampling(
+  request: CanonicalRequest,
+  target: Target,
+  effort: Effort | undefined,
+  losses: Loss[],
+): JsonObject {
+  const { topK, stop } = request;
   const openai = target.abilities?.openaiFields !== false;
-  const canSample = target.abilities?.sampling !== false;
-  if (!canSample) addSamplingLosses(request, losses);
   if (openai && topK !== undefined)
     addFieldLoss(losses, request, "topK", "This provider does not support `top_k`.");
   const stops = openai ? stop?.slice(0, STOPS_MAX) : stop;
@@ -64,8 +74,7 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
       `This provider accepts at most ${STOPS_MAX} stop sequences.`,
     );
   return {
-    temperature: canSample ? temperature : undefined,
-    top_p: canSample ? topP : undefined,
+    ...writeRandomness(request, target, effort, losses),
     top_k: openai ? undefined : topK,
     seed: request.seed,
     frequency_penalty: request.frequencyPenalty,
@@ -78,11 +87,12 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
   };
 }
 
-function addSamplingLosses(request: CanonicalRequest, losses: Loss[]): void {
-  for (const field of ["temperature", "topP"] as const) {
-    if ((request[field] ?? 1) !== 1)
-      addFieldLoss(losses, request, field, "This model does not support this parameter.");
-  }
+/** The caller's own fields for reasoning, which this wire sends as they are. */
+function hasDialectReasoning({ native }: CanonicalRequest): boolean {
+  return (
+    native?.wire === "chat" &&
+    Object.keys(native.fields).some((name) => REASONING_DIALECT_FIELDS.has(name))
+  );
 }
 
 function addReasoningLosses(request: CanonicalRequest, losses: Loss[]): void {

@@ -1,5 +1,6 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import {
+  addHintLoss,
   addLoss,
   type Loss,
   nativeToolLossReason,
@@ -53,7 +54,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   }
   const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
   if (tool.strict === true && strict === undefined)
-    addLoss(losses, `${path}.strict`, "This model does not support strict tools.");
+    addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");
   const { function: extra, ...rest } = takeNativeFields(tool.native, "chat", path, losses) ?? {};
   const fn: JsonObject = {
     name: tool.name,

@@ -27,6 +27,13 @@ export function reasoningControl(target: Target): "effort" | "budget" | "none" {
   return version >= 3.7 ? "budget" : "none";
 }
 
+/** Whether the model takes `disable_parallel_tool_use`: Claude from 4.5. */
+export function acceptsSingleCall(target: Target): boolean {
+  if (familyOf(target) !== "claude") return false;
+  const version = claudeVersion(target.model);
+  return version === undefined || version >= 4.5;
+}
+
 // claude-3-7-sonnet-20250219, claude-sonnet-4-20250514, claude-opus-4-8: the date is not part of the version.
 function claudeVersion(model: string): number | undefined {
   const found = /claude-(?:[a-z]+-)?(\d+)(?:-(\d+))?/.exec(model);

@@ -45,16 +45,18 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
   const isToolRequired = requiresToolCall(effectiveToolChoice(request, emulation));
   const thinking = writeThinking(request, target, { maxTokens, isToolRequired }, losses);
   const sampling = writeSampling(request, target, isThinkingEnabled(thinking), losses);
+  const tools = writeTools(request, target, emulation, losses);
   const additional = native["additionalModelRequestFields"];
   const body: JsonObject = {
     ...native,
     ...writeTurns(request, target, losses),
     inferenceConfig: omitIfEmpty({ maxTokens, ...sampling.inferenceConfig }),
-    toolConfig: writeTools(request, target, emulation, losses),
+    toolConfig: tools.toolConfig,
     additionalModelRequestFields: omitIfEmpty({
       ...(typeof additional === "object" ? additional : undefined),
       ...thinking,
       ...sampling.additionalFields,
+      ...tools.additionalFields,
     }),
     additionalModelResponseFieldPaths:
       request.stop !== undefined && familyOf(target) === "claude" ? ["/stop_sequence"] : undefined,

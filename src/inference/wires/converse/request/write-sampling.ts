@@ -2,6 +2,7 @@ import type { JsonObject } from "../../../../base/json.ts";
 import { addFieldLoss, type Loss } from "../../../canonical/loss.ts";
 import type { CanonicalRequest } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
+import { clampTemperature, dropSecondSampling } from "../../claude-sampling.ts";
 import { familyOf } from "./model-family.ts";
 
 const TOP_P_MIN_THINKING = 0.95;
@@ -31,16 +32,22 @@ export function writeSampling(
     if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, reason);
     return undefined;
   };
-  const isAboveMax = (request.temperature ?? 0) > 1;
-  if (isAboveMax)
-    addFieldLoss(losses, request, "temperature", "This provider's maximum temperature is 1.");
   const topK = keepIf(supportsSampling && !isThinking, "topK");
   return {
     inferenceConfig: {
-      temperature: isAboveMax ? undefined : keepIf(supportsSampling && !isThinking, "temperature"),
-      topP: keepIf(
-        supportsSampling && (!isThinking || (request.topP ?? 0) >= TOP_P_MIN_THINKING),
-        "topP",
+      temperature: clampTemperature(
+        keepIf(supportsSampling && !isThinking, "temperature"),
+        request,
+        losses,
+      ),
+      topP: dropSecondSampling(
+        keepIf(
+          supportsSampling && (!isThinking || (request.topP ?? 0) >= TOP_P_MIN_THINKING),
+          "topP",
+        ),
+        request,
+        target,
+        losses,
       ),
       stopSequences: writeStops(request, losses),
     },

@@ -2,7 +2,7 @@
 // fit into the output limit. It cannot think when a tool call is required, or when it continues a turn that began without
 // thinking.
 import type { JsonObject } from "../../../../base/json.ts";
-import type { Loss } from "../../../canonical/loss.ts";
+import { addHintLoss, type Loss } from "../../../canonical/loss.ts";
 import {
   budgetToEffort,
   canReplay,
@@ -46,7 +46,7 @@ export function writeThinking(
   const off = isOff(reasoning);
   const control = reasoningControl(target);
   if (control === "none") {
-    if (!off) losses.push({ path, reason: "This model's reasoning cannot be configured." });
+    if (!off) addHintLoss(losses, path, "This model's reasoning cannot be configured.");
     return undefined;
   }
   const addLoss = (reason: string) => losses.push({ path, reason, tolerated: true });

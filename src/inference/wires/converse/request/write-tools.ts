@@ -10,6 +10,7 @@ import {
   effectiveToolChoice,
   type ToolNameRule,
 } from "../../tool-checks.ts";
+import { acceptsSingleCall } from "./model-family.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
 
 const TOOL_NAME_RULE: ToolNameRule = {
@@ -26,12 +27,18 @@ const PLACEHOLDER_TOOL: JsonObject = {
   },
 };
 
+export interface WrittenTools {
+  readonly toolConfig?: JsonObject | undefined;
+  /** Fields of `additionalModelRequestFields`. */
+  readonly additionalFields?: JsonObject | undefined;
+}
+
 export function writeTools(
   request: CanonicalRequest,
   target: Target,
   emulation: SchemaEmulation | undefined,
   losses: Loss[],
-): JsonObject | undefined {
+): WrittenTools {
   const { output } = request;
   const choice = effectiveToolChoice(request, emulation);
   const tools = choice?.type === "none" ? [] : allowedTools(request);
@@ -44,9 +51,25 @@ export function writeTools(
     });
   }
   if (written.length === 0)
-    return hasCalls(request) ? placeholderTools(request, losses) : undefined;
-  addParallelCallsLoss(losses, request);
-  return { tools: written, toolChoice: writeChoice(choice, request, losses) };
+    return hasCalls(request) ? { toolConfig: placeholderTools(request, losses) } : {};
+  const toolChoice = writeChoice(choice, request, losses);
+  if (request.parallelToolCalls !== false || !acceptsSingleCall(target)) {
+    addParallelCallsLoss(losses, request);
+    return { toolConfig: { tools: written, toolChoice } };
+  }
+  return forbidParallelCalls(written, toolChoice);
+}
+
+/** Claude's own field, which Converse merges with its `toolChoice`: the type may be in only one of them. */
+function forbidParallelCalls(
+  tools: readonly JsonObject[],
+  toolChoice: JsonObject | undefined,
+): WrittenTools {
+  const common = { disable_parallel_tool_use: true };
+  const isForced = toolChoice !== undefined && !("auto" in toolChoice);
+  return isForced
+    ? { toolConfig: { tools, toolChoice }, additionalFields: { tool_choice: common } }
+    : { toolConfig: { tools }, additionalFields: { tool_choice: { type: "auto", ...common } } };
 }
 
 function hasCalls({ turns }: CanonicalRequest): boolean {

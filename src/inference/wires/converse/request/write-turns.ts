@@ -3,9 +3,11 @@ import { createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addFatalLoss,
   addPrefillLoss,
+  addTurnNameLoss,
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
+import { withOpeningTurn } from "../../../canonical/opening-turn.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { createDocumentNames } from "./document-names.ts";
@@ -40,7 +42,7 @@ export function writeTurns(
   const leading = first < 0 ? turns : turns.slice(0, first);
   const system = leading.flatMap((turn) => writeTurn(turn, context));
   const messages: Message[] = [];
-  for (const turn of turns.slice(leading.length)) {
+  for (const turn of withOpeningTurn(turns.slice(leading.length), losses)) {
     const role = turn.role === "assistant" ? "assistant" : "user";
     addBlocks(messages, role, turnPath(turn), writeTurn(turn, context));
   }
@@ -83,11 +85,7 @@ function addBlocks(
 function writeTurn(turn: Turn, context: BlockWriteContext): JsonObject[] {
   const at = turnPath(turn);
   takeNativeFields(turn.native, "converse", turn.path, context.losses);
-  if (turn.name !== undefined)
-    context.losses.push({
-      path: `${at}.name`,
-      reason: "This provider does not support message names.",
-    });
+  addTurnNameLoss(context.losses, turn);
   return turn.parts.flatMap((part, index) => {
     const path = part.path ?? `${at}.content[${index}]`;
     if (!isInstruction(turn) || part.type === "text") return [...writeBlock(part, path, context)];
@@ -114,13 +112,6 @@ function addOrderLosses(
   messages: readonly Message[],
   { target, losses }: BlockWriteContext,
 ): void {
-  const [first] = turns;
-  if (first?.role === "assistant")
-    addFatalLoss(
-      losses,
-      turnPath(first),
-      "This provider requires a conversation to start with a user message.",
-    );
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
     addPrefillLoss(losses, turnPath(last));

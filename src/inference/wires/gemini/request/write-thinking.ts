@@ -1,6 +1,6 @@
 // Writes the reasoning settings. Gemini 3 takes a level, Gemini 2.5 a token budget; not all models can turn reasoning off.
 import type { JsonObject } from "../../../../base/json.ts";
-import type { Loss } from "../../../canonical/loss.ts";
+import { addHintLoss, type Loss } from "../../../canonical/loss.ts";
 import { budgetToEffort, clampEffort, effortToBudget } from "../../../canonical/reasoning.ts";
 import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
@@ -31,7 +31,7 @@ export function writeThinking(
   const control = reasoningControl(target);
   if (control === "none") {
     if (isConfigured && !off)
-      losses.push({ path, reason: "This model's reasoning cannot be configured." });
+      addHintLoss(losses, path, "This model's reasoning cannot be configured.");
     return undefined;
   }
   const addLoss = (reason: string) => losses.push({ path, reason, tolerated: true });

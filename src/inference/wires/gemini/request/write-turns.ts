@@ -1,10 +1,10 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
 import {
-  addFatalLoss,
   addLoss,
   addNativePartLoss,
   addPrefillLoss,
+  addTurnNameLoss,
   addToleratedLoss,
   type Loss,
   takeNativeFields,
@@ -19,6 +19,7 @@ import type {
   ToolCallPart,
 } from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
+import { withOpeningTurn } from "../../../canonical/opening-turn.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
 import { checkToolInput } from "../../tool-checks.ts";
@@ -54,7 +55,7 @@ export function writeTurns(
   const system = leading.flatMap((turn) => writeTurn(turn, turnPath(turn), context));
   const contents: Content[] = [];
   let calls: readonly ToolCallPart[] = [];
-  for (const turn of turns.slice(leading.length)) {
+  for (const turn of openingTurns(turns.slice(leading.length), losses)) {
     const parts =
       turn.role === "tool"
         ? writeToolResults(turn, calls, context)
@@ -82,6 +83,12 @@ function turnPath(turn: Turn): string {
   return turn.path ?? "messages";
 }
 
+// An assistant may speak first, but not with a call.
+function openingTurns(turns: readonly Turn[], losses: Loss[]): readonly Turn[] {
+  const startsWithCall = turns[0]?.parts.some((part) => part.type === "tool_call") === true;
+  return startsWithCall ? withOpeningTurn(turns, losses) : turns;
+}
+
 function addContent(contents: Content[], role: Content["role"], parts: readonly JsonObject[]) {
   if (parts.length === 0) return;
   const last = contents.at(-1);
@@ -90,13 +97,6 @@ function addContent(contents: Content[], role: Content["role"], parts: readonly 
 }
 
 function addOrderLosses(turns: readonly Turn[], { target, losses }: TurnWriteContext): void {
-  const [first] = turns;
-  if (first?.role === "assistant" && first.parts.some((part) => part.type === "tool_call"))
-    addFatalLoss(
-      losses,
-      turnPath(first),
-      "This provider requires a user message before a tool call.",
-    );
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
     addPrefillLoss(losses, turnPath(last));
@@ -104,8 +104,7 @@ function addOrderLosses(turns: readonly Turn[], { target, losses }: TurnWriteCon
 
 function writeTurn(turn: Turn, at: string, context: TurnWriteContext): JsonObject[] {
   takeNativeFields(turn.native, "gemini", turn.path, context.losses);
-  if (turn.name !== undefined)
-    addLoss(context.losses, `${at}.name`, "This provider does not support message names.");
+  addTurnNameLoss(context.losses, turn);
   const firstCall = turn.parts.findIndex((part) => part.type === "tool_call");
   const written: JsonObject[] = [];
   for (const [index, part] of turn.parts.entries()) {

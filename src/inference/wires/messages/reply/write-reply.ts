@@ -71,9 +71,10 @@ function writeText(part: TextPart, path: string, losses: Loss[]): readonly JsonO
   const block = { type: "text", text: part.text, citations: citations ?? [] };
   if (part.logprobs !== undefined) losses.push(logprobsLoss(path));
   const blocks = part.text === "" ? [] : [block];
+  // Before the text: clients show the last block, which must not be an empty thinking block.
   return part.signature === undefined
     ? blocks
-    : [...blocks, writeThinking({ type: "reasoning", text: "", blob: part.signature })];
+    : [writeThinking({ type: "reasoning", text: "", blob: part.signature }), ...blocks];
 }
 
 export function logprobsLoss(path: string): Loss {

@@ -1,4 +1,4 @@
-// This API has one open content block at a time.
+// This API has one open content block at a time, except that a text's signature is written within the text's block.
 import { errorBody } from "../../../../base/error-body.ts";
 import { encodeCallId } from "../../../canonical/call-ids.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
@@ -21,6 +21,8 @@ interface OpenPart {
   /** Text and thinking blocks open with their first delta, so that an empty part writes no block. */
   isBlockOpen: boolean;
   hasContent: boolean;
+  /** The blocks that were written within this one. */
+  nestedBlocks: number;
 }
 
 interface WriterState {
@@ -137,7 +139,12 @@ function writePartEvent(state: WriterState, event: PartEvent): string {
 }
 
 function startPart(state: WriterState, head: PartHead): string {
-  state.openPart = { head, isBlockOpen: head.type === "tool_call", hasContent: false };
+  state.openPart = {
+    head,
+    isBlockOpen: head.type === "tool_call",
+    hasContent: false,
+    nestedBlocks: 0,
+  };
   if (head.type === "refusal") state.hasRefusal = true;
   if (head.type === "whole") {
     const { value } = head;
@@ -171,7 +178,9 @@ function addLogprobsLoss({ losses, index }: WriterState): void {
 
 function writeDelta(state: WriterState, openPart: OpenPart, text: string): string {
   if (text === "") return "";
-  const opened = openPart.isBlockOpen ? "" : openPartBlock(state, openPart);
+  // A text that continues after its signature does so in a block of its own.
+  const ended = openPart.nestedBlocks > 0 ? closePartBlock(state, openPart) : "";
+  const opened = ended + openPartBlock(state, openPart);
   const isFirst = !openPart.hasContent;
   openPart.hasContent = true;
   const json = JSON.stringify(isCustomCall(openPart) ? customInputDelta(text, isFirst) : text);
@@ -197,7 +206,8 @@ function customInputDelta(text: string, isFirst: boolean): string {
   return (isFirst ? `{"${CUSTOM_TOOL_INPUT_FIELD}":"` : "") + JSON.stringify(text).slice(1, -1);
 }
 
-// A text's signature has no field here: its block ends, and a thinking block without text follows.
+// A text's signature has no field here. A thinking block without text carries it, within the text's block: clients that show
+// the block that ends last, such as Claude Code, would otherwise show nothing.
 function writeBlob(
   state: WriterState,
   openPart: OpenPart,
@@ -205,9 +215,9 @@ function writeBlob(
 ): string {
   const block = writeThinking({ type: "reasoning", text: "", blob });
   if (openPart.head.type !== "reasoning") {
-    const ended = openPart.isBlockOpen ? closeBlock(state) : "";
-    openPart.isBlockOpen = false;
-    return ended + writeThinkingBlock(state, block);
+    if (!openPart.isBlockOpen) return writeThinkingBlock(state, block);
+    openPart.nestedBlocks += 1;
+    return writeThinkingBlock({ ...state, index: state.index + openPart.nestedBlocks }, block);
   }
   if (block["type"] === "redacted_thinking" && !openPart.isBlockOpen)
     return writeWholeBlock(state, block);
@@ -227,8 +237,17 @@ function endPart(state: WriterState, openPart: OpenPart): string {
   return (
     (closing ? addToBlock(state, `{"type":"input_json_delta","partial_json":"\\"}"}`) : "") +
     (empty ? addToBlock(state, `{"type":"input_json_delta","partial_json":""}`) : "") +
-    closeBlock(state)
+    closePartBlock(state, openPart)
   );
+}
+
+function closePartBlock(state: WriterState, openPart: OpenPart): string {
+  if (!openPart.isBlockOpen) return "";
+  const closed = closeBlock(state);
+  state.index += openPart.nestedBlocks;
+  openPart.isBlockOpen = false;
+  openPart.nestedBlocks = 0;
+  return closed;
 }
 
 function openPartBlock(state: WriterState, openPart: OpenPart): string {

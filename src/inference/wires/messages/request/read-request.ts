@@ -149,7 +149,11 @@ function readTool(tool: JsonObject, path: string): Tool {
 }
 
 function readToolChoice(choice: JsonObject): ToolChoice {
-  const type = oneOf(choice["type"], "tool_choice.type", ["auto", "any", "none", "tool"]);
+  const type = oneOf(
+    choice["type"] ?? (choice["name"] === undefined ? "auto" : "tool"),
+    "tool_choice.type",
+    ["auto", "any", "none", "tool"],
+  );
   if (type === "tool") return { type, name: mustBeName(choice["name"], "tool_choice.name") };
   return { type: type === "any" ? "required" : type };
 }

@@ -53,19 +53,25 @@ function isToolResult(part: Part): boolean {
   return part.type === "tool_result";
 }
 
-// The signature of a call or a text comes as a thinking block without text: before the call, or after the text.
+// The signature of a call or a text comes as a thinking block without text, before it. That of a streamed text may come
+// after it, because it is not known earlier.
 function attachCallSignatures(parts: readonly Part[]): readonly Part[] {
   const attached: Part[] = [];
   let pending: Extract<Part, { type: "reasoning" }> | undefined;
-  for (const part of parts) {
-    if (part.type === "reasoning" && part.blob?.kind === "call") {
+  for (const [index, part] of parts.entries()) {
+    const kind = part.type === "reasoning" ? part.blob?.kind : undefined;
+    const isBeforeText = kind === "text" && parts[index + 1]?.type === "text";
+    if (part.type === "reasoning" && (kind === "call" || isBeforeText)) {
       pending = part;
       continue;
     }
     const last = attached.at(-1);
-    if (part.type === "reasoning" && part.blob?.kind === "text" && last?.type === "text")
+    if (part.type === "reasoning" && kind === "text" && last?.type === "text")
       attached[attached.length - 1] = { ...last, signature: part.blob };
-    else if (part.type === "tool_call" && pending !== undefined) {
+    else if (
+      pending?.blob?.kind === (part.type === "text" ? "text" : "call") &&
+      (part.type === "text" || part.type === "tool_call")
+    ) {
       attached.push({ ...part, signature: pending.blob });
       pending = undefined;
     } else attached.push(part);

@@ -18,6 +18,7 @@ import {
   outputToolDefinition,
 } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
+import { clampTemperature, dropSecondSampling } from "../../claude-sampling.ts";
 import {
   addNativeChoiceLoss,
   allowedTools,
@@ -143,14 +144,18 @@ function writeSampling(
     if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, reason);
     return undefined;
   };
-  if (temperature !== undefined && temperature > 1)
-    addFieldLoss(losses, request, "temperature", "This provider's maximum temperature is 1.");
   return {
-    temperature:
-      temperature !== undefined && temperature > 1
-        ? undefined
-        : writeIf(canSample && !thinks, "temperature", temperature),
-    top_p: writeIf(canSample && (!thinks || (topP ?? 0) >= TOP_P_MIN_THINKING), "topP", topP),
+    temperature: clampTemperature(
+      writeIf(canSample && !thinks, "temperature", temperature),
+      request,
+      losses,
+    ),
+    top_p: dropSecondSampling(
+      writeIf(canSample && (!thinks || (topP ?? 0) >= TOP_P_MIN_THINKING), "topP", topP),
+      request,
+      target,
+      losses,
+    ),
     top_k: writeIf(canSample && !thinks, "topK", topK),
   };
 }

@@ -1,7 +1,7 @@
 // Claude's reasoning is set by an effort, or on older models by a token budget below `max_tokens`. Claude rejects thinking
 // with a forced tool call, and a budget when it continues a turn that did not start with its own thinking.
 import type { JsonObject } from "../../../../base/json.ts";
-import { addToleratedLoss, fieldPath, type Loss } from "../../../canonical/loss.ts";
+import { addHintLoss, addToleratedLoss, fieldPath, type Loss } from "../../../canonical/loss.ts";
 import {
   budgetToEffort,
   canReplay,
@@ -49,7 +49,7 @@ export function writeThinking(
   const isOff = mode === "off" || effort === "none" || budgetTokens === 0;
   if (target.abilities?.reasoning !== "none")
     return selectThinking({ request, target, reasoning, ...limits, addLoss }, isOff);
-  if (!isOff) losses.push({ path, reason: "This model's reasoning cannot be configured." });
+  if (!isOff) addHintLoss(losses, path, "This model's reasoning cannot be configured.");
   return {};
 }
 

@@ -1,12 +1,13 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import { createCallIds } from "../../../canonical/call-ids.ts";
 import {
-  addFatalLoss,
   addLoss,
   addPrefillLoss,
+  addTurnNameLoss,
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
+import { withOpeningTurn } from "../../../canonical/opening-turn.ts";
 import type { Part } from "../../../canonical/parts.ts";
 import type { CanonicalRequest, Turn } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
@@ -40,14 +41,8 @@ export function writeTurns(
     .slice(0, Math.max(0, first))
     .flatMap((turn) => writeInstructions(turn, context));
   const messages: Message[] = [];
-  for (const turn of turns.slice(Math.max(0, first))) addTurn(messages, turn, context);
-  const opening = turns[first];
-  if (opening?.role === "assistant")
-    addFatalLoss(
-      losses,
-      opening.path ?? "messages",
-      "This provider requires a conversation to start with a user message.",
-    );
+  for (const turn of withOpeningTurn(turns.slice(Math.max(0, first)), losses))
+    addTurn(messages, turn, context);
   const closing = turns.at(-1);
   if (closing?.role === "assistant" && target.abilities?.prefill === false)
     addPrefillLoss(losses, closing.path ?? "messages");
@@ -65,12 +60,7 @@ function addTurn(messages: Message[], turn: Turn, context: BlockWriteContext): v
       ? writeInstructions(turn, context)
       : writeParts(turn, context);
   const extraFields = takeNativeFields(turn.native, "messages", turn.path, context.losses);
-  if (turn.name !== undefined)
-    addLoss(
-      context.losses,
-      `${turn.path ?? "messages"}.name`,
-      "This provider does not support message names.",
-    );
+  addTurnNameLoss(context.losses, turn);
   if (content.length === 0) return;
   const last = messages.at(-1);
   // Tool results have to be first in a message, so they do not join one with other content.

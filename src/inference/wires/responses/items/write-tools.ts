@@ -1,5 +1,6 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import {
+  addHintLoss,
   addLoss,
   addToleratedLoss,
   type Loss,
@@ -35,7 +36,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   if (tool.type !== "function") return toolObject(tool);
   const strict = target.abilities?.strictTools === false ? false : (tool.strict ?? false);
   if (tool.strict === true && !strict)
-    addLoss(losses, `${path}.strict`, "This model does not support strict tools.");
+    addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");
   if (tool.cache !== undefined) {
     const reason = "This provider does not support this cache breakpoint.";
     addToleratedLoss(losses, `${path}.cache_control`, reason);

@@ -268,8 +268,10 @@ function emitWholePart(state: ItemsState, item: ItemState, value: JsonObject): v
 }
 
 function finishMessage(state: ItemsState, item: ItemState, message: JsonObject): void {
-  for (const [at, value] of arrayIn(message["content"]).entries()) {
+  const content = arrayIn(message["content"]);
+  for (const [position, value] of content.entries()) {
     if (!isObject(value)) continue;
+    const at = streamedIndex(item, ["text", "refusal"], position, content.length);
     if (value["type"] === "refusal") completePart(state, item, "refusal", { at, value });
     else if (typeof value["text"] === "string") completePart(state, item, "text", { at, value });
     else emitWholePart(state, item, value);
@@ -277,11 +279,29 @@ function finishMessage(state: ItemsState, item: ItemState, message: JsonObject):
   state.openText = item.openPart;
 }
 
+// Some servers number the parts of a stream from 1, or with gaps; in the complete item they are a list.
+function streamedIndex(
+  { parts }: ItemState,
+  slots: readonly TextSlot[],
+  position: number,
+  count: number,
+): number {
+  const streamed = [...parts.keys()].flatMap((key) => {
+    const slot = slots.find((one) => key.startsWith(one));
+    return slot === undefined ? [] : [Number(key.slice(slot.length))];
+  });
+  if (streamed.length !== count) return position;
+  return streamed.toSorted((left, right) => left - right)[position] ?? position;
+}
+
 function finishReasoning(state: ItemsState, item: ItemState, value: JsonObject): void {
   for (const [at, one] of arrayIn(value["summary"]).entries())
     if (isObject(one)) completePart(state, item, "summary", { at, value: one });
-  for (const [at, one] of arrayIn(value["content"]).entries())
+  const content = arrayIn(value["content"]);
+  for (const [position, one] of content.entries()) {
+    const at = streamedIndex(item, ["thought"], position, content.length);
     if (isObject(one)) completePart(state, item, "thought", { at, value: one });
+  }
   const bare = encryptedBlobOf(value);
   const blob = bare && { ...bare, origin: bare.origin ?? state.context.origin };
   if (signsNextPart(blob) && item.openPart === undefined) state.pendingSignature = blob;

@@ -1,7 +1,6 @@
 // Reads the items of `input` as turns. Consecutive items of the model are one turn.
 import { invalid } from "../../../../base/fault.ts";
 import {
-  isObject,
   type JsonObject,
   mustBeArray,
   mustBeName,
@@ -11,6 +10,7 @@ import {
   optionalString,
   unknownFields,
 } from "../../../../base/json.ts";
+import { readArguments } from "../../../canonical/call-arguments.ts";
 import { decodeCallId } from "../../../canonical/call-ids.ts";
 import type { OpaqueBlob, Part, ToolCallPart, ToolResultPart } from "../../../canonical/parts.ts";
 import type { Tool, Turn } from "../../../canonical/request.ts";
@@ -162,12 +162,6 @@ function readCall(state: ReaderState, item: JsonObject, path: string): ToolCallP
     native: fields && { wire: "responses", fields },
     path,
   };
-}
-
-function readArguments(value: unknown, path: string): string {
-  if (isObject(value)) return JSON.stringify(value);
-  const text = optionalString(value, path);
-  return text === undefined || text.trim() === "" ? "{}" : text;
 }
 
 function readResult(item: JsonObject, path: string): ToolResultPart {

@@ -60,8 +60,8 @@ function nativeTool(value: JsonObject, path: string): NativeTool {
 }
 
 function readTool(tool: JsonObject, path: string): Tool {
-  const type = mustBeName(tool["type"], `${path}.type`);
-  if (type === "function") return readFunction(tool, path);
+  const type = optionalString(tool["type"], `${path}.type`) ?? "function";
+  if (type === "function") return readFunction(flatFunction(tool), path);
   if (type !== "custom" || unknownFields(tool, CUSTOM_TOOL_FIELDS) !== undefined)
     return nativeTool(tool, path);
   const format = optionalObject(tool["format"], `${path}.format`);
@@ -87,6 +87,12 @@ function nativeName(tool: JsonObject, type: string): string {
   return typeof tool["name"] === "string" && tool["name"] !== "" ? tool["name"] : type;
 }
 
+// Some clients nest the definition in `function`, as on Chat Completions.
+function flatFunction(tool: JsonObject): JsonObject {
+  const { function: nested, ...outer } = tool;
+  return isObject(nested) ? { ...outer, ...nested } : tool;
+}
+
 function readFunction(tool: JsonObject, path: string): FunctionTool {
   const fields = unknownFields(tool, FUNCTION_FIELDS);
   return {
@@ -106,8 +112,8 @@ export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoi
   if (value === undefined || value === null) return undefined;
   if (typeof value === "string")
     return { type: oneOf(value, "tool_choice", ["auto", "none", "required"]) };
-  const choice = mustBeObject(value, "tool_choice");
-  const type = mustBeName(choice["type"], "tool_choice.type");
+  const choice = flatFunction(mustBeObject(value, "tool_choice"));
+  const type = optionalString(choice["type"], "tool_choice.type") ?? "function";
   if (type === "function" || type === "custom") {
     const name = chosenToolName(choice, "tool_choice", tools);
     return { type: "tool", name, custom: type === "custom" || undefined };

@@ -2,6 +2,7 @@ import type { JsonObject } from "../../../../base/json.ts";
 import { type CallIds, createCallIds } from "../../../canonical/call-ids.ts";
 import {
   addPrefillLoss,
+  addTurnNameLoss,
   addToolErrorLoss,
   type Loss,
   takeNativeFields,
@@ -57,8 +58,7 @@ export function writeItems(
   };
   for (const [index, turn] of request.turns.entries()) {
     const at = turn.path ?? `${request.names?.turns ?? "messages"}[${index}]`;
-    if (turn.name !== undefined)
-      losses.push({ path: `${at}.name`, reason: "This provider does not support message names." });
+    addTurnNameLoss(losses, turn);
     if (turn.role === "tool") writeResults(turn, at, context);
     else if (turn.role === "assistant") {
       if (index === request.turns.length - 1 && target.abilities?.prefill === false)

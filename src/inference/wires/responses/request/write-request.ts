@@ -6,10 +6,15 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../../canonical/loss.ts";
-import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
+import type { CanonicalRequest, Effort, RequestField } from "../../../canonical/request.ts";
 import { strictFlag } from "../../../canonical/structured-output.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
-import { writeCacheKey, writeEffort, writeOpenaiFields } from "../../openai-parameters.ts";
+import {
+  writeCacheKey,
+  writeEffort,
+  writeOpenaiFields,
+  writeRandomness,
+} from "../../openai-parameters.ts";
 import { writeTools } from "../items/write-tools.ts";
 import { INCLUDE_ENCRYPTED_REASONING, INCLUDE_LOGPROBS } from "./read-request.ts";
 import { writeItems } from "./write-input-items.ts";
@@ -41,6 +46,7 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   const openai = target.abilities?.openaiFields !== false;
   const { items, replaysReasoning } = writeItems(request, target, losses);
   const native = writeNative(request, losses);
+  const effort = writeEffort(request, target, losses);
   const { text, reasoning, include, ...extra } = native;
   if (request.store === true)
     addToleratedLoss(
@@ -53,10 +59,10 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     input: items,
     stream: request.stream,
     max_output_tokens: writeLimit(request, openai, losses),
-    ...writeSampling(request, target, losses),
+    ...writeSampling(request, target, effort, losses),
     ...writeTools(request, target, losses),
     text: mergeObjects(writeText(request, target, losses), text),
-    reasoning: mergeObjects(writeReasoning(request, target, losses), reasoning),
+    reasoning: mergeObjects(writeReasoning(request, target, effort), reasoning),
     include: writeInclude(request, target, replaysReasoning, include),
     ...writeOpenaiFields(OPENAI_ONLY_FIELDS, request, target, losses),
     service_tier: request.serviceTier,
@@ -101,8 +107,13 @@ function writeLimit(
   return OUTPUT_TOKENS_MIN;
 }
 
-function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
-  const { sampling, openaiFields } = target.abilities ?? {};
+function writeSampling(
+  request: CanonicalRequest,
+  target: Target,
+  effort: Effort | undefined,
+  losses: Loss[],
+): JsonObject {
+  const { openaiFields } = target.abilities ?? {};
   addUnsupportedLosses(request, openaiFields !== false, losses);
   const penalties =
     openaiFields === false
@@ -111,12 +122,11 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
           presence_penalty: request.presencePenalty,
         }
       : undefined;
-  const rest = { ...penalties, top_logprobs: request.topLogprobs };
-  if (sampling !== false) return { temperature: request.temperature, top_p: request.topP, ...rest };
-  for (const key of ["temperature", "topP"] as const)
-    if (request[key] !== undefined && request[key] !== 1)
-      addFieldLoss(losses, request, key, "This model does not support this parameter.");
-  return rest;
+  return {
+    ...writeRandomness(request, target, effort, losses),
+    ...penalties,
+    top_logprobs: request.topLogprobs,
+  };
 }
 
 function addUnsupportedLosses(request: CanonicalRequest, openai: boolean, losses: Loss[]): void {
@@ -152,11 +162,10 @@ function writeText(
 function writeReasoning(
   request: CanonicalRequest,
   target: Target,
-  losses: Loss[],
+  effort: Effort | undefined,
 ): JsonObject | undefined {
   const { summary } = request.reasoning ?? {};
   const wantedSummary = summary === "none" ? undefined : summary;
-  const effort = writeEffort(request, target, losses);
   if (target.abilities?.reasoning === "none" || (effort ?? wantedSummary) === undefined)
     return undefined;
   return { effort, summary: wantedSummary };

@@ -1,0 +1,10 @@
+// The arguments of tool calls as JSON text.
+import { isObject, optionalString } from "../../base/json.ts";
+
+/** Clients send no arguments as nothing, as an empty text or as `null`. */
+export function readArguments(value: unknown, path: string): string {
+  if (isObject(value)) return JSON.stringify(value);
+  const text = optionalString(value, path);
+  const isEmpty = text === undefined || text.trim() === "" || text.trim() === "null";
+  return isEmpty ? "{}" : text;
+}

@@ -1,0 +1,15 @@
+// For providers that require a conversation to start with a user message.
+import { addHintLoss, type Loss } from "./loss.ts";
+import type { Turn } from "./request.ts";
+
+const OPENING_TEXT = "Continue.";
+
+/** The turns after the leading instructions, with a neutral user message before an assistant's; the caller is told. */
+export function withOpeningTurn(turns: readonly Turn[], losses: Loss[]): readonly Turn[] {
+  const [first] = turns;
+  if (first?.role !== "assistant") return turns;
+  const path = first.path ?? "messages";
+  const reason = `This provider requires a user message first: "${OPENING_TEXT}" is sent before it.`;
+  addHintLoss(losses, path, reason);
+  return [{ role: "user", parts: [{ type: "text", text: OPENING_TEXT }], path }, ...turns];
+}

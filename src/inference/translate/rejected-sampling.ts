@@ -1,0 +1,53 @@
+// Sampling parameters that a model rejects even on its own API, so that a call which changes only `model` is answered.
+
+import type { JsonObject } from "../../base/json.ts";
+import { isObject } from "../../base/json.ts";
+import type { Abilities } from "../canonical/wire.ts";
+import type { Model } from "../../models/catalog.ts";
+import { EFFORTS } from "../canonical/request.ts";
+import { canSample } from "../wires/openai-parameters.ts";
+import { abilitiesOf } from "./abilities.ts";
+
+const NOTHING: readonly string[] = [];
+
+/** The names of the fields to leave out. The value 1 is every model's default and accepted. */
+export function rejectedSampling(
+  api: "chat" | "responses" | "messages",
+  json: JsonObject,
+  model: Model,
+): readonly string[] {
+  const { temperature, top_p: topP, top_k: topK } = json;
+  if (!isSet(temperature) && !isSet(topP) && !isSet(topK)) return NOTHING;
+  const abilities = abilitiesOf(model);
+  if (takesSampling(api, json, abilities))
+    return abilities.singleSampling === true && isSet(temperature) && isSet(topP)
+      ? ["top_p"]
+      : NOTHING;
+  return [
+    ...(isSet(temperature) && temperature !== 1 ? ["temperature"] : []),
+    ...(isSet(topP) && topP !== 1 ? ["top_p"] : []),
+    ...(isSet(topK) ? ["top_k"] : []),
+  ];
+}
+
+function takesSampling(
+  api: "chat" | "responses" | "messages",
+  json: JsonObject,
+  abilities: Abilities,
+): boolean {
+  if (api === "messages") return abilities.sampling !== false;
+  const { reasoning } = json;
+  const effort = api === "chat" ? json["reasoning_effort"] : effortIn(reasoning);
+  return canSample(
+    abilities,
+    EFFORTS.find((one) => one === effort),
+  );
+}
+
+function effortIn(reasoning: unknown): unknown {
+  return isObject(reasoning) ? reasoning["effort"] : undefined;
+}
+
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
