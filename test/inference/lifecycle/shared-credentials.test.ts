@@ -438,7 +438,7 @@ describe("the end user id", () => {
 describe("the request to the provider", () => {
   test("is the caller's body, byte for byte except for the model name and added fields", async () => {
     const own = {
-      temperature: 0.7,
+      temperature: 1,
       unknown_field: { deep: [1, 2, { three: "drei 😀" }] },
       top_p: 1,
     };

@@ -287,15 +287,26 @@ describe("a circuit", () => {
   });
 
   test("that a call's own first attempt opened does not hide the provider's error", async () => {
-    await start(() => ({ status: 429, body: '{"error":{"message":"slow down"}}' }));
+    await start(() => ({ status: 500, body: '{"error":{"message":"on fire"}}' }));
     for (let calls = 0; calls < 3; calls++) {
       const refused = await chat();
       expect([refused.status, await refused.text()]).toEqual([
-        429,
-        expect.stringContaining("slow down"),
+        500,
+        expect.stringContaining("on fire"),
       ]);
     }
     expect(provider.requests.length).toBe(5);
+  });
+
+  test("does not open for rate limits: every caller gets the provider's 429 and its wait", async () => {
+    const headers = { "retry-after": "30" };
+    await start(() => ({ status: 429, headers, body: '{"error":{"message":"slow down"}}' }));
+    for (let calls = 0; calls < 7; calls++) {
+      const refused = await chat();
+      expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "30"]);
+      expect(await refused.text()).toContain("slow down");
+    }
+    expect(provider.requests.length).toBe(7);
   });
 
   test("opens for a provider that never responds", async () => {
