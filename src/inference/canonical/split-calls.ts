@@ -60,11 +60,13 @@ export function splitCalls(reply: CanonicalReply): CanonicalReply {
 }
 
 function splitCall(call: ToolCallPart): readonly ToolCallPart[] {
-  return splitArguments(call).map((text, index) =>
-    index === 0
-      ? { ...call, arguments: text }
-      : { ...call, arguments: text, id: splitId(call.id, index + 1), signature: undefined },
-  );
+  const [first = call.arguments, ...others] = splitArguments(call);
+  const calls: ToolCallPart[] = [{ ...call, arguments: first }];
+  for (const text of others) {
+    const id = splitId(call.id, calls.length + 1);
+    calls.push({ ...call, arguments: text, id, signature: undefined });
+  }
+  return calls;
 }
 
 function splitArguments({ custom, arguments: text }: ToolCallPart): readonly string[] {

@@ -44,16 +44,17 @@ export function rewriteRequest(
   if (adjustments.outputMax !== undefined)
     changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);
   if (!byok) {
-    if (
-      provider.supportsStore &&
-      (request.api === "responses" || request.json["store"] === true) &&
-      request.json["store"] !== false
-    )
-      changes["store"] = "false";
+    if (provider.supportsStore && wouldBeStored(request)) changes["store"] = "false";
     if (provider.endUserField !== null)
       Object.assign(changes, pseudonymField(request, provider.endUserField, adjustments.pseudonym));
   }
   return withMembers(request.text, request.spans, changes);
+}
+
+// OpenAI stores responses by default, and completions only on request.
+function wouldBeStored({ api, json }: ParsedRequest): boolean {
+  const { store } = json;
+  return store !== false && (api === "responses" || store === true);
 }
 
 // Sets the provider's name for the model and removes the gateway's own fields.

@@ -116,7 +116,7 @@ function refusalReason(status: number, text: string): string {
     .replace(/ is not supported with \S+\./, ":")
     .replaceAll(/`[^`]*`|"[^"]*"/g, "…")
     .split(/ (?:Remove it|Change it)/)[0];
-  return `${status} ${withoutIndices(String(param ?? ""))}: ${said?.slice(0, 160)}`;
+  return `${status} ${withoutIndices(typeof param === "string" ? param : "")}: ${said?.slice(0, 160)}`;
 }
 
 export function withoutIndices(path: string): string {

@@ -6,7 +6,7 @@ import {
   oneOf,
   unknownFields,
 } from "../../../../base/json.ts";
-import type { Part } from "../../../canonical/parts.ts";
+import type { OpaqueBlob, Part, TextPart, ToolCallPart } from "../../../canonical/parts.ts";
 import type { Turn } from "../../../canonical/request.ts";
 import { readBlocks, readText } from "./read-blocks.ts";
 
@@ -57,24 +57,31 @@ function isToolResult(part: Part): boolean {
 // after it, because it is not known earlier.
 function attachCallSignatures(parts: readonly Part[]): readonly Part[] {
   const attached: Part[] = [];
-  let pending: Extract<Part, { type: "reasoning" }> | undefined;
+  let pending: OpaqueBlob | undefined;
   for (const [index, part] of parts.entries()) {
-    const kind = part.type === "reasoning" ? part.blob?.kind : undefined;
-    const isBeforeText = kind === "text" && parts[index + 1]?.type === "text";
-    if (part.type === "reasoning" && (kind === "call" || isBeforeText)) {
-      pending = part;
-      continue;
-    }
-    const last = attached.at(-1);
-    if (part.type === "reasoning" && kind === "text" && last?.type === "text")
-      attached[attached.length - 1] = { ...last, signature: part.blob };
-    else if (
-      pending?.blob?.kind === (part.type === "text" ? "text" : "call") &&
-      (part.type === "text" || part.type === "tool_call")
-    ) {
-      attached.push({ ...part, signature: pending.blob });
+    const signature = partSignatureIn(part);
+    if (signature?.kind === "text" && parts[index + 1]?.type !== "text")
+      attachToLastText(attached, part, signature);
+    else if (signature !== undefined) pending = signature;
+    else if (pending !== undefined && takesSignature(part, pending)) {
+      attached.push({ ...part, signature: pending });
       pending = undefined;
     } else attached.push(part);
   }
   return attached;
+}
+
+function partSignatureIn(part: Part): OpaqueBlob | undefined {
+  const blob = part.type === "reasoning" ? part.blob : undefined;
+  return blob?.kind === "call" || blob?.kind === "text" ? blob : undefined;
+}
+
+function takesSignature(part: Part, { kind }: OpaqueBlob): part is ToolCallPart | TextPart {
+  return part.type === (kind === "call" ? "tool_call" : "text");
+}
+
+function attachToLastText(attached: Part[], part: Part, signature: OpaqueBlob): void {
+  const last = attached.at(-1);
+  if (last?.type === "text") attached[attached.length - 1] = { ...last, signature };
+  else attached.push(part);
 }
