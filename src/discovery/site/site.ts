@@ -48,6 +48,7 @@ function forReaders(text: string, file: string, settings: DiscoverySettings | un
     (_, image: string, label: string, target: string) => {
       const { pathname, hash } = new URL(target, folder);
       const url = siteUrl(pathname);
+      if (pathname === "/README.md") return `[${label}](/docs/quick-start)`;
       return url === undefined ? label : `${image}[${label}](${url}${hash})`;
     },
   );
@@ -61,7 +62,7 @@ function forReaders(text: string, file: string, settings: DiscoverySettings | un
 function siteUrl(pathname: string): string | undefined {
   if (pathname.startsWith("/docs/images/")) return pathname;
   const slug = /^\/docs\/site\/(.+)\.md$/.exec(pathname)?.[1];
-  if (slug === undefined) return pathname === "/README.md" ? "/docs/quick-start" : undefined;
+  if (slug === undefined) return undefined;
   return slug === "index" ? "/docs" : `/docs/${slug}`;
 }
 

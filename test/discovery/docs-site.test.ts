@@ -1,0 +1,250 @@
+// The documentation site of a real gateway: every written page is in it, links lead somewhere, pages are small, and the
+// examples of the pages run.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { LAST_CHANGED, WRITTEN_SECTIONS } from "../../src/discovery/site/written-pages.ts";
+import { renderMarkdown } from "../../src/discovery/markdown.ts";
+import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { filesUnder, ROOT } from "../support/source/source-files.ts";
+
+const PAGE_BYTES_MAX = 100_000;
+const START_TIMEOUT_MS = 60_000;
+const HTML = { accept: "text/html" };
+const PAGES = WRITTEN_SECTIONS.flatMap((section) =>
+  section.pages.map((page) => ({ ...page, section: section.title })),
+);
+
+let gateway: Gateway;
+let folder: string;
+beforeAll(async () => {
+  gateway = await startGateway({ providers: ["sim", "openai", "anthropic"] });
+  // In the repository, so that examples find the SDKs.
+  folder = mkdtempSync(path.join(ROOT, "test/.docs-examples-"));
+}, START_TIMEOUT_MS);
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  await gateway.stop();
+});
+
+async function get(url: string, headers: Readonly<Record<string, string>> = HTML) {
+  return fetch(`${gateway.url}${url}`, { headers });
+}
+
+describe("pages", () => {
+  test("are all in the sidebar, with the day of their last change", () => {
+    const files = filesUnder("docs/site", /\.md$/).map(({ path: file }) =>
+      path.posix.relative("docs/site", file),
+    );
+    const listed = new Set(PAGES.map(({ file }) => file));
+    expect(files.filter((file) => !listed.has(file))).toEqual([]);
+    expect(files.filter((file) => !/^\d{4}-\d\d-\d\d$/.test(LAST_CHANGED[file] ?? ""))).toEqual([]);
+  });
+
+  test(
+    "have at most 100 KB, and links and anchors that lead somewhere",
+    async () => {
+      const seen = new Map<string, string>();
+      const load = async (url: string): Promise<string> => {
+        const known = seen.get(url);
+        if (known !== undefined) return known;
+        const response = await get(url);
+        const text = response.status >= 400 ? "" : await response.text();
+        seen.set(url, text);
+        return text;
+      };
+      const queue = ["/docs"];
+      const broken: string[] = [];
+      for (let page = queue.shift(); page !== undefined; page = queue.shift()) {
+        const html = await load(page);
+        if (html.length > PAGE_BYTES_MAX) broken.push(`${page} has ${html.length} characters`);
+        for (const [, href = ""] of html.matchAll(/<a[^>]* href="([^"]+)"/g)) {
+          const { pathname, hash, origin } = new URL(
+            href.replaceAll("&amp;", "&"),
+            gateway.url + page,
+          );
+          if (origin !== gateway.url || ["/console", "/models"].includes(pathname)) continue;
+          if (pathname.startsWith("/docs") && !seen.has(pathname) && !queue.includes(pathname))
+            queue.push(pathname);
+          const target = await load(pathname);
+          const id = decodeURIComponent(hash.slice(1));
+          if (target === "" || (id !== "" && !target.includes(` id="${id}"`)))
+            broken.push(`${page} → ${href}`);
+        }
+      }
+      expect(broken).toEqual([]);
+      expect(seen.size).toBeGreaterThan(100);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test("are Markdown at .md and for clients that prefer it, with this gateway's address", async () => {
+    const file = await get("/docs/quick-start.md", {});
+    expect(file.headers.get("content-type")).toBe("text/markdown; charset=utf-8");
+    const text = await file.text();
+    expect(text).toStartWith("# Quick start\n");
+    expect(text).toContain(`${gateway.url}/v1/chat/completions`);
+    expect(text).not.toContain("127.0.0.1:8787");
+    expect(await (await get("/docs/quick-start", { accept: "text/markdown" })).text()).toBe(text);
+    expect((await get("/docs/index.md")).status).toBe(200);
+    expect((await get("/docs/no-such-page")).status).toBe(404);
+  });
+});
+
+describe("Markdown", () => {
+  test("drops raw HTML and unsafe links, and escapes code", () => {
+    const { html } = renderMarkdown(
+      "# T\n\n<script>alert(1)</script>\n\n[x](javascript:alert(1)) `<b>`\n\n```sh\necho '<i>'\n```\n",
+    );
+    expect(html).not.toMatch(/<script|<b>|<i>|javascript:/);
+    expect(html).toContain("<code>&lt;b&gt;</code>");
+  });
+
+  test("turns a group of code blocks into tabs that work without scripts", () => {
+    const { html } = renderMarkdown(
+      "<!-- tabs: curl, Python -->\n```sh\ncurl x\n```\n\n```python\nprint(1)\n```\n<!-- /tabs -->\n",
+    );
+    expect(html.match(/<input type="radio"/g)).toHaveLength(2);
+    expect(html).toContain('<label for="tabs-0-1">Python</label>');
+  });
+});
+
+interface Example {
+  readonly page: string;
+  readonly language: string;
+  readonly code: string;
+}
+
+const EXAMPLES: readonly Example[] = PAGES.flatMap(({ file, text }) =>
+  [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language = "", code = ""]) => ({
+    page: file,
+    language,
+    code,
+  })),
+);
+
+/** Sections whose examples use only the API; those of operators start or change servers. */
+const RUN_SECTIONS = new Set(["Get started", "Concepts", "Guides", "Resources"]);
+/** Examples that need a chain, a provider or a person, and have tests of their own. */
+const TESTED_ELSEWHERE = new Set(["x402.md", "byok.md", "claim.md"]);
+
+describe("examples", () => {
+  test.each(["json", "toml", "sh", "console", "ts"])("in %s are well-formed", (language) => {
+    const wrong = EXAMPLES.filter((example) => example.language === language)
+      .filter(({ code }) => !isWellFormed(language, code))
+      .map(({ page, code }) => `${page}: ${code.slice(0, 80)}`);
+    expect(wrong).toEqual([]);
+  });
+
+  const pages = PAGES.filter(
+    ({ section, file }) => RUN_SECTIONS.has(section) && !TESTED_ELSEWHERE.has(file),
+  ).map(({ file }) => file);
+  const shellPages = pages.filter((page) =>
+    EXAMPLES.some((example) => example.page === page && example.language === "sh"),
+  );
+
+  test.each(shellPages)("in sh run: %s", async (page) => {
+    const { key } = await registerAccount(gateway);
+    const blocks = EXAMPLES.filter((each) => each.page === page && each.language === "sh");
+    const script = [
+      "set -euo pipefail",
+      // Examples show what a reader types; a failed request must fail the test.
+      'curl() { command curl --fail-with-body --no-progress-meter "$@"; }',
+      ...blocks.map(({ code }) => forGateway(code)),
+    ].join("\n");
+    const result = await run("bash", ["-c", script], key);
+    expect(result).toEqual({ ...result, exitCode: 0 });
+  });
+
+  const typescript = EXAMPLES.filter(
+    ({ page, language }) => language === "ts" && pages.includes(page),
+  );
+  test.each(typescript.map((example, index) => [`${example.page} ${index}`, example] as const))(
+    "in TypeScript run: %s",
+    async (name, { code }) => {
+      const missing = [...code.matchAll(/from "([^"]+)"/g)].find(
+        ([, from = ""]) => !isInstalled(from),
+      );
+      if (missing !== undefined) {
+        console.log(`skipped ${name}: ${missing[1]} is not installed`);
+        return;
+      }
+      const file = path.join(folder, `${name.replaceAll(/\W/g, "-")}.ts`);
+      writeFileSync(file, forGateway(code));
+      const { key } = await registerAccount(gateway);
+      const result = await run(process.execPath, [file], key);
+      expect(result).toEqual({ ...result, exitCode: 0 });
+    },
+  );
+
+  const python = EXAMPLES.filter(({ language }) => language === "python");
+  test.each(python.map((example, index) => [`${example.page} ${index}`, example] as const))(
+    "in Python run: %s",
+    async (name, { code }) => {
+      const modules = [...code.matchAll(/^(?:from|import) (\w+)/gm)].map(([, module]) => module);
+      const check = spawnSync("python3", ["-c", `import ${modules.join(", ")}`]);
+      if (check.status !== 0) {
+        console.log(`skipped ${name}: python3 with ${modules.join(", ")} is not installed`);
+        return;
+      }
+      const { key } = await registerAccount(gateway);
+      const result = await run("python3", ["-c", forGateway(code)], key);
+      expect(result).toEqual({ ...result, exitCode: 0 });
+    },
+  );
+});
+
+function isInstalled(specifier: string): boolean {
+  try {
+    import.meta.resolve(specifier);
+    return Bun.resolveSync(specifier, ROOT) !== "";
+  } catch {
+    return false;
+  }
+}
+
+function isWellFormed(language: string, code: string): boolean {
+  try {
+    if (language === "json") JSON.parse(code);
+    if (language === "toml") Bun.TOML.parse(code);
+    if (language === "ts") new Bun.Transpiler({ loader: "ts" }).transformSync(code);
+    if (language === "sh" || language === "console")
+      return spawnSync("bash", ["-n"], { input: code }).status === 0;
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function forGateway(code: string): string {
+  return code.replaceAll(
+    /http:\/\/127\.0\.0\.1:8787|https:\/\/gateway\.example(?![\w.])/g,
+    gateway.url,
+  );
+}
+
+interface RunResult {
+  readonly exitCode: number | null;
+  readonly output: string;
+}
+
+function run(command: string, args: readonly string[], key: string): Promise<RunResult> {
+  const child = spawn(command, [...args], {
+    cwd: folder,
+    env: {
+      PATH: process.env["PATH"],
+      HOME: folder,
+      POSTERN_API_KEY: key,
+      KEY: key,
+      BASE: gateway.url,
+    },
+  });
+  let output = "";
+  child.stdout.on("data", (data) => (output += String(data)));
+  child.stderr.on("data", (data) => (output += String(data)));
+  return new Promise((resolve) => {
+    child.on("close", (exitCode) => resolve({ exitCode, output: output.slice(-2_000) }));
+  });
+}
