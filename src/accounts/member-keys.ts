@@ -6,14 +6,8 @@ import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
 import { grantedScopes, MODEL_CALL_SCOPES, type Scope } from "../http/scopes.ts";
 import { createKeyForCaller, type CreatedKey } from "../keys/delegation.ts";
-import {
-  getKey,
-  type Key,
-  type Keys,
-  type KeySettings,
-  listKeysBy,
-  lockKey,
-} from "../keys/keys.ts";
+import { getKey, type Key, type Keys, listKeysBy, lockKey } from "../keys/keys.ts";
+import { type KeySettings, replacedField } from "../keys/key-settings.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { type Allowance, getMember, hasPermission, type Member } from "./members.ts";
@@ -80,7 +74,7 @@ export async function assertMayChangeKey(
     });
 }
 
-function raises(key: Key, { limit, limitWindow, expiresAt, scopes }: KeySettings): boolean {
+function raises(key: Key, { limit, limitWindow, expiresAt, scopes, policy }: KeySettings): boolean {
   const raisesLimit =
     key.limit !== null &&
     (limit === null ||
@@ -90,7 +84,8 @@ function raises(key: Key, { limit, limitWindow, expiresAt, scopes }: KeySettings
     key.expiresAt !== null && expiresAt !== undefined && (expiresAt ?? Infinity) > key.expiresAt;
   const held = grantedScopes(key.scopes, false);
   const raisesScopes = scopes !== undefined && !grantedScopes(scopes, false).isSubsetOf(held);
-  return raisesLimit || raisesExpiry || raisesScopes;
+  const loosensPolicy = replacedField(key.policy, policy) !== undefined;
+  return raisesLimit || raisesExpiry || raisesScopes || loosensPolicy;
 }
 
 function assertDeveloperScopes(scopes: readonly Scope[]): void {

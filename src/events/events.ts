@@ -16,6 +16,7 @@ export const EVENT_TYPES = [
   "budget.reached",
   "key.created",
   "key.revoked",
+  "key.limit_reached",
   "invoice.paid",
   "top_up.failed",
   "top_up.stopped",
@@ -65,6 +66,14 @@ interface EventData {
   };
   readonly "key.created": KeyData;
   readonly "key.revoked": KeyData;
+  readonly "key.limit_reached": {
+    readonly key_id: string;
+    /** One of the key's `alert_percents`. */
+    readonly percent: number;
+    readonly spent_usd: number;
+    readonly limit_usd: number;
+    readonly resets_at: string | null;
+  };
   readonly "invoice.paid": {
     readonly invoice_id: string;
     readonly amount_usd: number;

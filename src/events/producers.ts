@@ -6,10 +6,12 @@ import type { AccountCreated } from "../accounts/routes.ts";
 import { type Actor, record } from "../audit/audit.ts";
 import { creditsOf, usdOf, usdText } from "../base/money.ts";
 import type { ClaimEvent } from "../claims/claims.ts";
+import { policyText } from "../http/key-policy.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { getKey, type Key } from "../keys/keys.ts";
 import type { KeyChange } from "../keys/routes.ts";
 import type { BudgetThresholdCrossing } from "../ledger/budget-rules.ts";
+import type { KeyAlert } from "../ledger/key-alerts.ts";
 import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
 import type { SessionsEnded } from "../people/routes.ts";
 import type { ProviderKeyChange } from "../provider-keys/routes.ts";
@@ -161,6 +163,19 @@ export async function emitBudgetEvents(
   }
 }
 
+export async function emitKeyAlerts(tx: Tx, alerts: readonly KeyAlert[]): Promise<void> {
+  for (const { accountId, keyId, percent, spent, limit, endsAt, now } of alerts) {
+    const data = {
+      key_id: keyId,
+      percent,
+      spent_usd: Number(usdText(spent)),
+      limit_usd: Number(usdText(limit)),
+      resets_at: endsAt === null ? null : new Date(endsAt).toISOString(),
+    };
+    await emitEvent(tx, { type: "key.limit_reached", accountId, data, now });
+  }
+}
+
 const OPERATOR: Actor = { type: "operator", id: "command line" };
 
 async function recordClaimCompletion(
@@ -202,7 +217,8 @@ async function recordKeyChange(
   const { id, accountId, name, prefix, last4, limit, limitWindow, expiresAt } = key;
   const limits = { limit_usd: limit === null ? null : usdText(limit), limit_window: limitWindow };
   const expiry = { expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString() };
-  const detail = { name, last4, ...limits, ...expiry };
+  const policy = policyText(key.policy);
+  const detail = { name, last4, ...limits, ...expiry, ...(policy !== null && { policy }) };
   await record(tx, { accountId, actor, action, target: id, detail, network, now });
   if (action === "key.changed") return;
   const data = { key_id: id, name, prefix, last4, by: actor.id };

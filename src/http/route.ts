@@ -4,6 +4,7 @@
 import type { z } from "zod";
 import type { FaultCode } from "../base/fault.ts";
 import type { Tx } from "../store/db.ts";
+import type { KeyPolicy } from "./key-policy.ts";
 import type { Scope } from "./scopes.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
@@ -15,6 +16,8 @@ export type Dialect = "openai" | "messages" | "oauth" | "jsonrpc" | "page";
 export interface Caller {
   readonly accountId: string;
   readonly keyId: string;
+  /** What the key may call, and how fast; absent if nothing is restricted. */
+  readonly policy?: KeyPolicy;
 }
 
 /** A caller whose key was looked up, and what the key may do. */

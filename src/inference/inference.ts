@@ -1,5 +1,6 @@
 // Creates inference: the dependencies of every stage of a model call, and the state that calls share.
 
+import { createTokenCounts } from "./lifecycle/key-policy.ts";
 import { createAbort } from "../base/abort.ts";
 import type { Log } from "../base/log.ts";
 import type { Send } from "../http-client/client.ts";
@@ -110,6 +111,7 @@ export function createInference(deps: InferenceDeps): Inference {
       log,
       now,
       abandonedCalls,
+      tokenCounts: createTokenCounts(),
       recordOutcome: (usage, at) => recordOutcome(statistics, usage, at),
       onSettled: deps.onSettled,
     },

@@ -4,8 +4,50 @@ import { z } from "zod";
 import { usdText } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/spend-window.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
+import type { KeyPolicy } from "../http/key-policy.ts";
 import { SCOPE_NAMES } from "../http/scopes.ts";
 import type { Key } from "./keys.ts";
+
+const GLOBS_MAX = 50;
+const GLOB_MAX = 256;
+const RATE_MAX = 1_000_000_000;
+const Globs = z.array(z.string().trim().min(1).max(GLOB_MAX)).min(1).max(GLOBS_MAX).nullable();
+const Rate = z.number().int().min(1).max(RATE_MAX).nullable();
+
+/** The restrictions of a key, as requests and responses name them; null for none. */
+export const POLICY_SCHEMA = {
+  allowed_models: Globs.meta({
+    description: "The models that the key may call, as globs of model ids: `openai/*`.",
+  }),
+  allowed_providers: Globs.meta({
+    description: "The providers that the key may call, as globs of provider ids.",
+  }),
+  requests_per_minute: Rate.meta({
+    description: "Model calls per minute, if fewer than the gateway allows every key.",
+  }),
+  tokens_per_minute: Rate.meta({
+    description: "Input and output tokens per minute, counted when calls end, in each process.",
+  }),
+  max_concurrent_calls: Rate.meta({
+    description: "Open model calls, if fewer than the gateway allows every key.",
+  }),
+  max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
+    description: "Models are refused whose list price per million tokens, in or out, is higher.",
+  }),
+  alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
+    description: "The percentages of `limit_usd` at which `key.limit_reached` fires.",
+  }),
+};
+
+/** The field of the API for each field of a policy. */
+export const POLICY_PARAMS: Readonly<Record<keyof KeyPolicy, keyof typeof POLICY_SCHEMA>> = {
+  models: "allowed_models",
+  providers: "allowed_providers",
+  requestsPerMinute: "requests_per_minute",
+  tokensPerMinute: "tokens_per_minute",
+  concurrentCalls: "max_concurrent_calls",
+  maxPriceUsd: "max_price_per_million_usd",
+};
 
 export const KeyRecord = z
   .object({
@@ -35,6 +77,7 @@ export const KeyRecord = z
       description:
         "What the key may do. null: everything or, with a limit, everything that does not reach beyond the limit. See docs/site/keys.md.",
     }),
+    ...POLICY_SCHEMA,
     created_by: z
       .string()
       .nullable()
@@ -56,6 +99,13 @@ export const KEY_EXAMPLE = {
   limit_window: "day",
   spent_usd: 0,
   scopes: null,
+  allowed_models: ["openai/*"],
+  allowed_providers: null,
+  requests_per_minute: 60,
+  tokens_per_minute: null,
+  max_concurrent_calls: null,
+  max_price_per_million_usd: null,
+  alert_percents: [80, 100],
   created_by: null,
 };
 
@@ -74,6 +124,20 @@ export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
     limit_window: key.limitWindow,
     spent_usd: Number(usdText(key.spent)),
     scopes: key.scopes === null ? null : [...key.scopes],
+    ...toPolicyRecord(key),
     created_by: key.createdBy,
+  };
+}
+
+function toPolicyRecord({ policy, alertPercents }: Pick<Key, "policy" | "alertPercents">) {
+  const { maxPriceUsd } = policy;
+  return {
+    allowed_models: policy.models === undefined ? null : [...policy.models],
+    allowed_providers: policy.providers === undefined ? null : [...policy.providers],
+    requests_per_minute: policy.requestsPerMinute ?? null,
+    tokens_per_minute: policy.tokensPerMinute ?? null,
+    max_concurrent_calls: policy.concurrentCalls ?? null,
+    max_price_per_million_usd: maxPriceUsd === undefined ? null : Number(maxPriceUsd),
+    alert_percents: alertPercents === null ? null : [...alertPercents],
   };
 }

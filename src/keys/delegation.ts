@@ -6,16 +6,11 @@ import { Fault } from "../base/fault.ts";
 import { type Nano, maxNano, toNano, usdText } from "../base/money.ts";
 import type { LimitWindow } from "../base/spend-window.ts";
 import { grantedScopes, LIMITED_KEY_SCOPES, SCOPE_NAMES, type Scope } from "../http/scopes.ts";
+import { hasRates, type KeyPolicy, policyText } from "../http/key-policy.ts";
 import type { Tx } from "../store/db.ts";
-import {
-  changeKey,
-  getKey,
-  type Key,
-  type Keys,
-  type KeySettings,
-  lockKey,
-  revokeKey,
-} from "./keys.ts";
+import { changeKey, getKey, type Key, type Keys, lockKey, revokeKey } from "./keys.ts";
+import { POLICY_PARAMS } from "./api-record.ts";
+import { type KeySettings, mergePolicy, type PolicyChange, replacedField } from "./key-settings.ts";
 import { findLiveKey } from "./live-keys.ts";
 
 export interface CallerKey {
@@ -46,7 +41,8 @@ export async function createKeyForCaller(
   const { accountId, keyId } = caller;
   const access = await lockAccess(tx, caller, now);
   const { scopes = access.key.scopes } = settings;
-  const newKey = { ...settings, scopes, createdBy };
+  const policy = access.isFree ? settings.policy : inheritPolicy(access, settings.policy);
+  const newKey = { ...settings, scopes, createdBy, policy };
   if (!access.isFree) assertWithinLimits(access, newKey);
   const created = await keys.create(tx, accountId, newKey, now);
   if (access.isFree || access.key.limit === null || created.key.limit === null)
@@ -68,6 +64,7 @@ export async function changeKeyForCaller(
   if (!access.isFree) {
     assertReaches(access, before);
     assertNotRaised(access, before, change);
+    assertPolicyKept(access, before.policy, change.policy);
   }
   return await changeKey(tx, accountId, id, change);
 }
@@ -116,7 +113,8 @@ async function lockAccess(tx: Tx, { accountId, keyId }: CallerKey, now: number):
 
 function assertWithinLimits(access: Access, settings: KeySettings): void {
   const { key } = access;
-  const { expiresAt, limit = null, scopes = null } = settings;
+  const { expiresAt, limit = null, scopes = null, policy = {} } = settings;
+  const isBounded = limit !== null || policyText(mergePolicy({}, policy)) !== null;
   if (key.expiresAt !== null && (expiresAt ?? Infinity) > key.expiresAt) {
     const until = new Date(key.expiresAt).toISOString();
     throw ownerOnlyFault(
@@ -126,7 +124,7 @@ function assertWithinLimits(access: Access, settings: KeySettings): void {
     );
   }
   assertLimitWithin(access, limit, settings.limitWindow ?? null);
-  assertScopesHeld(access, access.granted, grantedScopes(scopes, limit !== null));
+  assertScopesHeld(access, access.granted, grantedScopes(scopes, isBounded));
 }
 
 function assertLimitWithin(access: Access, limit: Nano | null, window: LimitWindow | null): void {
@@ -146,6 +144,30 @@ function assertLimitWithin(access: Access, limit: Nano | null, window: LimitWind
     );
 }
 
+/** A new key is restricted like the key that creates it. Rates count per key, so several keys would have a multiple of them. */
+function inheritPolicy(access: Access, change: PolicyChange = {}): PolicyChange {
+  const { policy } = access.key;
+  if (hasRates(policy))
+    throw ownerOnlyFault(
+      access,
+      "requests_per_minute",
+      "A key with rates of its own cannot create keys, because each key would have these rates again.",
+    );
+  assertPolicyKept(access, policy, change);
+  return { ...change, ...policy };
+}
+
+function assertPolicyKept(access: Access, policy: KeyPolicy, change: PolicyChange = {}): void {
+  const changed = replacedField(policy, change);
+  if (changed === undefined) return;
+  const param = POLICY_PARAMS[changed];
+  throw ownerOnlyFault(
+    access,
+    param,
+    `\`${param}\` is restricted already, and a key cannot change a restriction.`,
+  );
+}
+
 /** A lower limit of another key would stop the calls of that key. */
 function assertReaches(access: Access, target: Key): void {
   const { id, limit } = access.key;
@@ -155,6 +177,10 @@ function assertReaches(access: Access, target: Key): void {
     "id",
     "A key with a spending limit can only change and revoke itself and keys that it created.",
   );
+}
+
+function isBoundedKey({ limit, policy }: Key): boolean {
+  return limit !== null || policyText(policy) !== null;
 }
 
 function assertNotRaised(access: Access, key: Key, change: KeySettings): void {
@@ -168,8 +194,8 @@ function assertNotRaised(access: Access, key: Key, change: KeySettings): void {
   if (change.scopes !== undefined)
     assertScopesHeld(
       access,
-      grantedScopes(key.scopes, key.limit !== null),
-      grantedScopes(change.scopes, key.limit !== null),
+      grantedScopes(key.scopes, isBoundedKey(key)),
+      grantedScopes(change.scopes, isBoundedKey(key)),
     );
   if (key.limit === null) return;
   if (change.limit === null || (change.limit !== undefined && change.limit > key.limit))

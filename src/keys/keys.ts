@@ -1,13 +1,12 @@
 // Gateway API keys. It owns the table api_key. A raw key is only returned when it is created; the store has its HMAC. A
 // key's spend belongs to the ledger and is only read here.
 
-import { invalid, Fault } from "../base/fault.ts";
+import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
+import { type Nano, toNano } from "../base/money.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { deriveKey, fingerprint } from "../base/encryption.ts";
 import type { Secret } from "../base/secret.ts";
-import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/safe-text.ts";
 import { type LimitWindow, rollWindows, toLimitWindow } from "../base/spend-window.ts";
 import {
   type Db,
@@ -20,13 +19,14 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import { type KeyPolicy, parsePolicy, policyText } from "../http/key-policy.ts";
 import type { Scope } from "../http/scopes.ts";
+import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
 import { type LiveKey, readLiveKeyByHash, toScopes } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
 const PREFIX_SHOWN_CHARACTERS = 12;
 const KEYS_PER_ACCOUNT_MAX = 1_000;
-export const NAME_MAX = 100;
 const CACHE_MS = 5_000;
 const CACHE_MAX = 50_000;
 
@@ -46,16 +46,11 @@ export interface Key {
   readonly spent: Nano;
   /** null for all scopes that a key with or without a limit can have. */
   readonly scopes: readonly Scope[] | null;
+  readonly policy: KeyPolicy;
+  /** The percentages of the limit at which an event fires. */
+  readonly alertPercents: readonly number[] | null;
   /** The key or the person that created it; null for first keys and those from before this was recorded. */
   readonly createdBy: string | null;
-}
-
-export interface KeySettings {
-  readonly name?: string | null | undefined;
-  readonly expiresAt?: number | null | undefined;
-  readonly limit?: Nano | null | undefined;
-  readonly limitWindow?: LimitWindow | null | undefined;
-  readonly scopes?: readonly Scope[] | null | undefined;
 }
 
 export interface NewKey extends KeySettings {
@@ -171,8 +166,8 @@ async function insertKey(
   now: number,
 ): Promise<void> {
   await tx.run(
-    `insert into api_key (id, account_id, hash, name, prefix, last4, created_at, expires_at, limit_nano, limit_window, scopes, created_by)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into api_key (id, account_id, hash, name, prefix, last4, created_at, expires_at, limit_nano, limit_window, scopes, created_by,
+     policy, alert_percents) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
       id,
       accountId,
@@ -186,6 +181,8 @@ async function insertKey(
       settings.limitWindow ?? null,
       scopesText(settings.scopes ?? null),
       settings.createdBy ?? null,
+      policyText(mergePolicy({}, settings.policy)),
+      settings.alertPercents?.join(" ") ?? null,
     ],
   );
 }
@@ -293,11 +290,16 @@ export async function changeKey(
     limit: change.limit === undefined ? before.limit : change.limit,
     limitWindow: change.limitWindow === undefined ? before.limitWindow : change.limitWindow,
     scopes: change.scopes === undefined ? before.scopes : change.scopes,
+    alertPercents: change.alertPercents === undefined ? before.alertPercents : change.alertPercents,
   };
-  // Removing a limit also removes its window.
+  // Removing a limit also removes its window and alerts.
   const normalized =
-    after.limit === null && change.limitWindow === undefined
-      ? { ...after, limitWindow: null }
+    after.limit === null
+      ? {
+          ...after,
+          limitWindow: change.limitWindow ?? null,
+          alertPercents: change.alertPercents ?? null,
+        }
       : after;
   // Only changed settings are validated: a name that today's rules reject must not prevent a change of the limit.
   validateSettings({ ...normalized, name: change.name, expiresAt: change.expiresAt }, change.now);
@@ -307,10 +309,13 @@ export async function changeKey(
     normalized.limit,
     normalized.limitWindow,
     scopesText(normalized.scopes),
+    policyText(mergePolicy(before.policy, change.policy)),
+    normalized.alertPercents?.join(" ") ?? null,
     id,
   ];
   await tx.run(
-    "update api_key set name = ?, expires_at = ?, limit_nano = ?, limit_window = ?, scopes = ? where id = ?",
+    `update api_key set name = ?, expires_at = ?, limit_nano = ?, limit_window = ?, scopes = ?, policy = ?, alert_percents = ?
+     where id = ?`,
     values,
   );
   return getKey(tx, accountId, id, change.now);
@@ -362,38 +367,12 @@ function toKey(row: Row, now: number): Key {
     limitWindow,
     spent: limitWindow === null ? spent.total : spent[limitWindow],
     scopes: toScopes(row),
+    policy: parsePolicy(row["policy"]) ?? {},
+    alertPercents: textOrNull(row, "alert_percents")?.split(" ").map(Number) ?? null,
     createdBy: textOrNull(row, "created_by"),
   };
 }
 
 function scopesText(scopes: readonly Scope[] | null): string | null {
   return scopes === null ? null : [...new Set(scopes)].sort().join(" ");
-}
-
-function validateSettings(settings: KeySettings, now: number): void {
-  if (typeof settings.name === "string" && settings.name.length > NAME_MAX)
-    throw invalid("name", `\`name\` must have at most ${NAME_MAX} characters.`);
-  if (typeof settings.name === "string" && !isSafeText(settings.name))
-    throw invalid("name", `\`name\` ${UNSAFE_TEXT_MESSAGE}.`);
-  if (
-    settings.expiresAt !== undefined &&
-    settings.expiresAt !== null &&
-    settings.expiresAt <= now
-  ) {
-    throw invalid("expires_at", "`expires_at` must be in the future.");
-  }
-  if (
-    settings.limit !== undefined &&
-    settings.limit !== null &&
-    (settings.limit < 0n || settings.limit > MAX_NANO)
-  ) {
-    throw invalid("limit_usd", "`limit_usd` must be from 0 to 9000000.");
-  }
-  if (
-    settings.limitWindow !== undefined &&
-    settings.limitWindow !== null &&
-    (settings.limit ?? null) === null
-  ) {
-    throw invalid("limit_window", "`limit_window` requires `limit_usd`.");
-  }
 }

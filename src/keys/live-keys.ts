@@ -1,17 +1,18 @@
 // Keys that still work, as the authentication of a request needs them: whose they are and what they may do.
 
+import { parsePolicy } from "../http/key-policy.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
 import { grantedScopes, isScope, type Scope } from "../http/scopes.ts";
 import { type Reader, type Row, text, textOrNull, integer, integerOrNull } from "../store/db.ts";
 
 export interface LiveKey extends AuthenticatedKey {
-  /** Whether a spending limit bounds what it may do. */
+  /** Whether a spending limit or a policy bounds what it may do. */
   readonly hasLimit: boolean;
   readonly expiresAt: number | null;
 }
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
-const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes,
+const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
   from api_key left join account on account.id = api_key.account_id where api_key.revoked_at is null`;
@@ -59,12 +60,15 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
   if (row === undefined) return undefined;
   const expiresAt = integerOrNull(row, "expires_at");
   if (expiresAt !== null && expiresAt <= now) return undefined;
-  const hasLimit = row["limit_nano"] !== null && integer(row, "is_root") === 0;
+  const policy = parsePolicy(row["policy"]);
+  const isBounded = row["limit_nano"] !== null || policy !== undefined;
+  const hasLimit = isBounded && integer(row, "is_root") === 0;
   return {
     accountId: text(row, "account_id"),
     keyId: text(row, "id"),
     hasLimit,
     granted: grantedScopes(toScopes(row), hasLimit),
     expiresAt,
+    ...(policy === undefined ? {} : { policy }),
   };
 }

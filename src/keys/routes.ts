@@ -9,9 +9,10 @@ import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { SCOPE_NAMES } from "../http/scopes.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { changeKeyForCaller, createKeyForCaller, revokeKeyForCaller } from "./delegation.ts";
-import { getKey, type Key, type Keys, type KeySettings, listKeys, NAME_MAX } from "./keys.ts";
+import { type KeySettings, NAME_MAX, type PolicyChange } from "./key-settings.ts";
+import { getKey, type Key, type Keys, listKeys } from "./keys.ts";
 import { countLiveKeys } from "./live-keys.ts";
-import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "./api-record.ts";
+import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./api-record.ts";
 
 const KeySettingsBody = z
   .strictObject({
@@ -35,6 +36,7 @@ const KeySettingsBody = z
         description:
           "What the key may do; null for all scopes that a key with or without a limit can have. A `:write` scope includes `:read`.",
       }),
+    ...z.object(POLICY_SCHEMA).partial().shape,
   })
   .meta({ id: "ApiKeySettings" });
 
@@ -75,7 +77,7 @@ function createRoute(keys: Keys, notify: OnKeyChange): Route {
     tag: "Keys",
     summary: "Create a key",
     description:
-      "The raw key is only returned in this response. Give each program its own key with a limit and the scopes that it needs; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. Keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. In a claimed account, keys created by an expiring key must not expire later. An owner can create keys without these restrictions in the console.",
+      "The raw key is only returned in this response. Give each program its own key with a limit and the scopes that it needs; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. Keys created by a limited key share its remaining limit: `limit_usd` is required and subtracted from the limit of the calling key. In a claimed account, keys created by an expiring key must not expire later. A new key inherits the allowed models, providers and price of the calling key; a key with rates of its own creates no keys. An owner can create keys without these restrictions in the console.",
     dialect: "openai",
     revealsSecret: true,
     body: KeySettingsBody,
@@ -161,9 +163,9 @@ function changeRoute(notify: OnKeyChange): Route {
     id: "changeKey",
     scope: "keys:write",
     tag: "Keys",
-    summary: "Change a key's name, limit, expiry or scopes",
+    summary: "Change a key's name, limit, expiry, scopes or policy",
     description:
-      "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits, bring expiries forward and remove scopes; an owner can raise them in the console. A key with a limit can only change itself and keys that it created.",
+      "Only the fields in the request are changed; null removes a setting. In a claimed account, keys can only lower limits, bring expiries forward, remove scopes and restrict what is not restricted yet; an owner can raise them in the console. A key with a limit can only change itself and keys that it created.",
     dialect: "openai",
     params: KeyPath,
     body: KeySettingsBody,
@@ -249,6 +251,20 @@ function parseSettings(body: z.infer<typeof KeySettingsBody>): KeySettings {
         : parseLimit(body.limit_usd),
     limitWindow: body.limit_window,
     scopes: body.scopes,
+    policy: parsePolicyFields(body),
+    alertPercents: body.alert_percents,
+  };
+}
+
+function parsePolicyFields(body: z.infer<typeof KeySettingsBody>): PolicyChange {
+  const maxPrice = body.max_price_per_million_usd;
+  return {
+    models: body.allowed_models,
+    providers: body.allowed_providers,
+    requestsPerMinute: body.requests_per_minute,
+    tokensPerMinute: body.tokens_per_minute,
+    concurrentCalls: body.max_concurrent_calls,
+    maxPriceUsd: typeof maxPrice === "number" ? String(maxPrice) : maxPrice,
   };
 }
 

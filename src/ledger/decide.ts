@@ -94,6 +94,8 @@ export interface KeyRules {
   readonly expiresAt: number | null;
   readonly limit: Nano | null;
   readonly window: LimitWindow | null;
+  /** The percentages of the limit that are reported; null for none. */
+  readonly alertPercents: readonly number[] | null;
 }
 
 export interface OpenHold {

@@ -16,6 +16,7 @@ import { applyBatch, type Operation } from "./commit/batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import { createGroupCommit } from "./commit/group-commit.ts";
 import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-thresholds.ts";
+import type { OnKeyAlerts } from "./key-alerts.ts";
 import { type Bucket, bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, toWallet } from "./rows.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
 
@@ -39,6 +40,7 @@ export interface LedgerDeps<UsageRecord> {
   readonly writeRecords: (tx: Tx, records: readonly UsageRecord[]) => Promise<void>;
   readonly onBalanceThresholds?: OnBalanceThresholds;
   readonly onBudgetThresholds?: OnBudgetThresholds;
+  readonly onKeyAlerts?: OnKeyAlerts;
 }
 
 export function createLedger<UsageRecord>({
@@ -49,8 +51,16 @@ export function createLedger<UsageRecord>({
   writeRecords,
   onBalanceThresholds,
   onBudgetThresholds,
+  onKeyAlerts,
 }: LedgerDeps<UsageRecord>): Ledger<UsageRecord> {
-  const context = { process, epoch, writeRecords, onBalanceThresholds, onBudgetThresholds };
+  const context = {
+    process,
+    epoch,
+    writeRecords,
+    onBalanceThresholds,
+    onBudgetThresholds,
+    onKeyAlerts,
+  };
   const group = createGroupCommit<Operation<UsageRecord>, HoldOutcome | SettleOutcome>(
     async (operations, hasShortLockTimeout) => {
       const { outcomes } =

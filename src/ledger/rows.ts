@@ -267,6 +267,7 @@ export function toKeyRules(row: Row): KeyRules {
     expiresAt: integerOrNull(row, "expires_at"),
     limit: limit === null ? null : toNano(limit),
     window: toLimitWindow(textOrNull(row, "limit_window")),
+    alertPercents: textOrNull(row, "alert_percents")?.split(" ").map(Number) ?? null,
   };
 }
 

@@ -4,7 +4,7 @@ import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import type { Secret } from "../base/secret.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
-import { emitBudgetEvents } from "../events/producers.ts";
+import { emitBudgetEvents, emitKeyAlerts } from "../events/producers.ts";
 import {
   CALL_START_GRACE_MS,
   createIdempotency,
@@ -63,6 +63,7 @@ export async function openCore(
     writeRecords: (tx, records) => writeCallRecords(tx, records, idempotency),
     onBalanceThresholds: handleBalanceThresholds,
     onBudgetThresholds: emitBudgetEvents,
+    onKeyAlerts: emitKeyAlerts,
   });
   const keys = createKeys({ db, master, prefix: config.keyPrefix, createKeySpend: insertKeySpend });
   const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };

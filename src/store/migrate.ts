@@ -16,6 +16,7 @@ import x402 from "./migrations/0011-x402.sql" with { type: "text" };
 import looseEnds from "./migrations/0012-loose-ends.sql" with { type: "text" };
 import keyScopes from "./migrations/0013-key-scopes.sql" with { type: "text" };
 import usageRollup from "./migrations/0014-usage-rollup.sql" with { type: "text" };
+import keyPolicy from "./migrations/0015-key-policy.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -32,6 +33,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0012-loose-ends", looseEnds],
   ["0013-key-scopes", keyScopes],
   ["0014-usage-rollup", usageRollup],
+  ["0015-key-policy", keyPolicy],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -3,7 +3,7 @@
 import { invalid } from "../../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../../base/money.ts";
 import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
-import type { KeySettings } from "../../keys/keys.ts";
+import type { KeySettings } from "../../keys/key-settings.ts";
 
 export function parseLimit(form: {
   readonly limit_usd?: string | undefined;

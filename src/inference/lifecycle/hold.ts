@@ -2,6 +2,8 @@
 // provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
 
 import { Fault } from "../../base/fault.ts";
+import { MINUTE_MS } from "../../base/time.ts";
+import type { KeyPolicy } from "../../http/key-policy.ts";
 import type { HoldRequest, KeyRateLimit } from "../../ledger/decide.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
@@ -105,8 +107,8 @@ async function placeHold(
     now,
     expiresAt: now + deps.lifetimeMs,
     // A second hold is not a second call.
-    rateLimit: isFirst ? deps.rateLimit : undefined,
-    openCallsMax: isFirst ? deps.openCallsMax : undefined,
+    rateLimit: isFirst ? rateLimitOf(caller.policy, deps.rateLimit) : undefined,
+    openCallsMax: isFirst ? lower(caller.policy?.concurrentCalls, deps.openCallsMax) : undefined,
   };
   // A hold of zero does not look at the wallet, where the ledger would see the freeze.
   if (estimate.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
@@ -121,6 +123,25 @@ async function placeHold(
   const isClaimed =
     OWNER_FIXABLE_OUTCOMES.has(outcome.status) && (await deps.isClaimed(caller.accountId));
   throw holdFault(outcome, estimate, { request, ...caller, isClaimed, isSignInDisabled, now });
+}
+
+/** Like the gateway's own rate limit: up to ten seconds' calls at once. */
+const BURSTS_PER_MINUTE = 6;
+
+function rateLimitOf(
+  policy: KeyPolicy | undefined,
+  limit: KeyRateLimit | undefined,
+): KeyRateLimit | undefined {
+  const perMinute = policy?.requestsPerMinute;
+  if (perMinute === undefined) return limit;
+  const intervalMs = Math.ceil(MINUTE_MS / perMinute);
+  return limit !== undefined && limit.intervalMs >= intervalMs
+    ? limit
+    : { intervalMs, burst: Math.max(1, Math.floor(perMinute / BURSTS_PER_MINUTE)) };
+}
+
+function lower(left: number | undefined, right: number | undefined): number | undefined {
+  return left === undefined || right === undefined ? (left ?? right) : Math.min(left, right);
 }
 
 /** A freeze by the operator; a freeze by debt stops only what costs credits. */

@@ -49,6 +49,7 @@ export type ResolveStatefulCall = (
 
 export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
   rejectIfOftenAbandoned(deps.abandonedCalls, input);
+  deps.settle.tokenCounts.rejectIfExceeded(input.caller, input.now);
   const parsed = await parseCall(deps, input);
   if (parsed instanceof Response) return parsed;
   const routed = await routeCall(deps.route, parsed);

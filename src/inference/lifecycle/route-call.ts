@@ -3,6 +3,7 @@
 import type { Fault } from "../../base/fault.ts";
 import type { Candidates } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
+import { allowedCandidates } from "./key-policy.ts";
 import type { ParsedCall, RoutedRequest } from "./call.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
@@ -16,7 +17,8 @@ export async function routeCall(
     statefulCall === undefined
       ? sharedCredentialsFault(request)
       : statefulCall.sharedCredentialsFault();
-  const candidates = usableCandidates(found, sharedFault);
+  const usable = usableCandidates(found, sharedFault);
+  const candidates = allowedCandidates(usable, input.caller, input.now);
   return { input, request, statefulCall, catalog, candidates };
 }
 

@@ -11,6 +11,7 @@ import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { HeldCall, MeteredReply } from "./call.ts";
 import type { SettledCall } from "./call.ts";
 import { holdIds, releaseHold } from "./hold.ts";
+import type { TokenCounts } from "./key-policy.ts";
 import { billedCost, chargeAbandoned } from "./meter.ts";
 
 export interface SettleDeps {
@@ -18,6 +19,7 @@ export interface SettleDeps {
   readonly log: Log;
   readonly now: () => number;
   readonly abandonedCalls: Pick<AbandonedCalls, "count">;
+  readonly tokenCounts: TokenCounts;
   /** Feeds the statistics that routing sorts by. */
   readonly recordOutcome: (usage: UsageRecord, now: number) => void;
   readonly onSettled?: ((usage: UsageRecord, call: HeldCall) => void) | undefined;
@@ -50,6 +52,7 @@ export async function settle(
   const now = deps.now();
   const usage = usageRecordOf(call, metered, now);
   const { id: request_id, model } = usage;
+  deps.tokenCounts.add(input.caller, usage.inputTokens + usage.outputTokens, now);
   const { missingPrices } = metered.charge;
   if (missingPrices.length > 0)
     log.warn("usage billed at a fallback price", {

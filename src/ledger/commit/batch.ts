@@ -20,6 +20,7 @@ import {
   type OnBudgetThresholds,
   type OnBalanceThresholds,
 } from "../balance-thresholds.ts";
+import { crossedKeyAlerts, type KeyAlert, type OnKeyAlerts } from "../key-alerts.ts";
 import {
   bucketAccount,
   insertHolds,
@@ -44,6 +45,7 @@ export interface BatchContext<UsageRecord> {
   readonly writeRecords: (tx: Tx, records: readonly UsageRecord[]) => Promise<void>;
   readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
   readonly onBudgetThresholds?: OnBudgetThresholds | undefined;
+  readonly onKeyAlerts?: OnKeyAlerts | undefined;
 }
 
 interface PendingWrites<UsageRecord> {
@@ -55,6 +57,7 @@ interface PendingWrites<UsageRecord> {
   readonly records: UsageRecord[];
   readonly balanceCrossings: ThresholdCrossing[];
   readonly budgetCrossings: BudgetThresholdCrossing[];
+  readonly keyAlerts: KeyAlert[];
   readonly touchedWallets: Map<string, BufferedWallet>;
   readonly touchedKeySpends: Map<string, BufferedKeySpend>;
 }
@@ -76,6 +79,7 @@ export async function applyBatch<UsageRecord>(
     records: [],
     balanceCrossings: [],
     budgetCrossings: [],
+    keyAlerts: [],
     touchedWallets: new Map(),
     touchedKeySpends: new Map(),
   };
@@ -129,7 +133,10 @@ function applySettle<UsageRecord>(
   const key = rows.keys.get(request.keyId);
   const before = wallet.promo + wallet.paid;
   const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
+  const spentBefore = keySpend.spent;
   const charge = decideSettle(request.cost, request.now, { hold, wallet, keySpend, key });
+  const spends = { keyId: request.keyId, before: spentBefore, after: keySpend.spent };
+  writes.keyAlerts.push(...crossedKeyAlerts(key, { ...spends, now: charge.at }));
   collectCrossings(writes.balanceCrossings, request, before, wallet);
   if (wallet.budget !== undefined) {
     const { accountId } = request;
@@ -233,5 +240,7 @@ async function writeAll<UsageRecord>(
     work.push(context.onBalanceThresholds(tx, writes.balanceCrossings));
   if (writes.budgetCrossings.length > 0 && context.onBudgetThresholds !== undefined)
     work.push(context.onBudgetThresholds(tx, writes.budgetCrossings));
+  if (writes.keyAlerts.length > 0 && context.onKeyAlerts !== undefined)
+    work.push(context.onKeyAlerts(tx, writes.keyAlerts));
   await Promise.all(work);
 }

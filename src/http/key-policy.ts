@@ -1,0 +1,68 @@
+// What an API key may call, and how fast, besides its spending limit. A model call uses a copy that is at most five seconds old.
+
+import { isObject } from "../base/json.ts";
+
+/** A field that is absent restricts nothing. */
+export interface KeyPolicy {
+  /** Globs of model ids, such as `openai/*`. */
+  readonly models?: readonly string[];
+  /** Globs of provider ids. */
+  readonly providers?: readonly string[];
+  readonly requestsPerMinute?: number;
+  readonly tokensPerMinute?: number;
+  readonly concurrentCalls?: number;
+  /** US dollars per million tokens, of input and output each. */
+  readonly maxPriceUsd?: string;
+}
+
+export const POLICY_FIELDS = [
+  "models",
+  "providers",
+  "requestsPerMinute",
+  "tokensPerMinute",
+  "concurrentCalls",
+  "maxPriceUsd",
+] as const satisfies readonly (keyof KeyPolicy)[];
+
+/** Policies of keys count per key, so such a key must not create others. */
+export function hasRates({
+  requestsPerMinute,
+  tokensPerMinute,
+  concurrentCalls,
+}: KeyPolicy): boolean {
+  return (requestsPerMinute ?? tokensPerMinute ?? concurrentCalls) !== undefined;
+}
+
+/** The column: null for a key without a policy. */
+export function policyText(policy: KeyPolicy | undefined): string | null {
+  const given = Object.entries(policy ?? {}).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? null : JSON.stringify(Object.fromEntries(given));
+}
+
+export function parsePolicy(column: unknown): KeyPolicy | undefined {
+  if (typeof column !== "string") return undefined;
+  const policy: unknown = JSON.parse(column);
+  return isObject(policy) ? policy : undefined;
+}
+
+/** `*` matches any characters; letter case is ignored. */
+export function matchesGlob(globs: readonly string[] | undefined, name: string): boolean {
+  return (
+    globs === undefined || globs.some((glob) => isGlobMatch(glob.toLowerCase(), name.toLowerCase()))
+  );
+}
+
+// Linear, unlike a regular expression of several wildcards: each part is searched once, from left to right.
+function isGlobMatch(glob: string, name: string): boolean {
+  const [first = "", ...rest] = glob.split("*");
+  if (rest.length === 0) return glob === name;
+  const last = rest.pop() ?? "";
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = name.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
+}
