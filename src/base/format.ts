@@ -43,3 +43,24 @@ export function formatInteger(value: number): string {
 export function pluralize(count: number, noun: string): string {
   return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
+
+/** `412 ms`, `1.9 s`. */
+export function formatMilliseconds(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+}
+
+/** `38%`, `0.4%`; a share from 0 to 1. */
+export function formatPercent(share: number): string {
+  const percent = share * 100;
+  return `${percent === 0 || percent >= 10 ? Math.round(percent) : percent.toFixed(1)}%`;
+}
+
+/** `$1.2K`, `$0.0005`: three significant digits, for the axes and bars of charts. */
+export function formatUsdShort(usd: number): string {
+  const isSmall = usd < 1;
+  return `$${usd.toLocaleString("en-US", {
+    notation: isSmall ? "standard" : "compact",
+    maximumSignificantDigits: 3,
+  })}`;
+}

@@ -30,7 +30,7 @@ export interface WorkspaceContext {
 }
 
 export interface ConsoleReadDeps {
-  readonly db: Reader & Pick<Db, "snapshot">;
+  readonly db: Db;
   readonly getWallet: (reader: Reader, accountId: string) => Promise<Balance>;
 }
 

@@ -21,7 +21,8 @@ const PAGE_GROUPS = [
     label: undefined,
     pages: [
       { path: "", label: "Overview" },
-      { path: "/usage", label: "Usage" },
+      { path: "/usage", label: "Usage", permission: "usage.read" },
+      { path: "/logs", label: "Logs", permission: "usage.read" },
     ],
   },
   {

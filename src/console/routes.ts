@@ -20,14 +20,15 @@ import {
   type ProviderKeyPageDeps,
   providerKeyPageRoutes,
 } from "./provider-keys/provider-key-routes.ts";
-import { usagePage } from "./overview/usage-page.tsx";
+import { logPageRoutes } from "./logs/log-routes.ts";
+import { periodOf, UsageQuery } from "./usage/usage-query.ts";
+import { type UsagePageDeps, usagePageRoutes } from "./usage/usage-routes.ts";
 import { requireAccess } from "./authorize.ts";
 import { auditRoute } from "./audit/audit-routes.ts";
 import { readOverview } from "./overview/read-overview.ts";
-import { readSpending } from "./overview/read-usage.ts";
 
 export interface ConsoleRouteDeps
-  extends BillingPageDeps, KeyPageDeps, MemberPageDeps, ProviderKeyPageDeps {
+  extends BillingPageDeps, KeyPageDeps, MemberPageDeps, ProviderKeyPageDeps, UsagePageDeps {
   readonly webhooks: Webhooks;
   /** Shows the page of all components. */
   readonly isDevelopment: boolean;
@@ -38,7 +39,8 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     workspacesRoute(deps),
     invitationRoute(deps),
     overviewRoute(deps),
-    usageRoute(deps),
+    ...usagePageRoutes(deps),
+    ...logPageRoutes(deps),
     ...keyPageRoutes(deps),
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),
@@ -128,42 +130,16 @@ function overviewRoute(deps: ConsoleRouteDeps): Route {
     id: "showWorkspace",
     summary: "Show the overview of a workspace",
     params: AccountPath,
-    run: async ({ caller, params, now }) => {
-      const workspace = await requireAccess(
-        deps,
-        params.account,
-        caller.personId,
-        "workspace.read",
-      );
-      return pageResponse(
-        overviewPage(caller, workspace, await readOverview(deps, params.account, now)),
-      );
-    },
-  });
-}
-
-function usageRoute(deps: ConsoleRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
-    path: "/console/{account}/usage",
-    id: "showWorkspaceUsage",
-    summary: "Show the usage of a workspace",
-    params: AccountPath,
-    query: z.object({
-      models: z
-        .string()
-        .regex(/^model:./)
-        .optional(),
-      keys: z
-        .string()
-        .regex(/^key:./)
-        .optional(),
-    }),
+    query: UsageQuery,
     run: async ({ caller, params, query, now }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "usage.read");
-      const spending = await readSpending(deps, params.account, now, query);
-      return pageResponse(usagePage({ user: caller, workspace, spending, cursors: query }));
+      const { account } = params;
+      const workspace = await requireAccess(deps, account, caller.personId, "workspace.read");
+      const period = periodOf(query, now);
+      const view = { query, period, createdAt: workspace.createdAt, now };
+      const overview = await readOverview(deps, account, view);
+      const { snippets } = deps;
+      const page = { user: caller, workspace, overview, query, period, snippets, now };
+      return pageResponse(overviewPage(page));
     },
   });
 }

@@ -18,6 +18,11 @@ export function usesSimulator(config: Config): boolean {
   );
 }
 
+/** The model of examples; this gateway can call it. */
+export function exampleModelOf(config: Config): string {
+  return usesSimulator(config) ? "sim/echo" : pickExampleModel(config, EXAMPLE_MODELS);
+}
+
 export function discoverySettings(
   config: Config,
   version: string,
@@ -32,7 +37,7 @@ export function discoverySettings(
     startingCredits: creditsOf(STARTING_CREDIT),
     claimBonusCredits: creditsOf(CLAIM_BONUS),
     feePercent: FEE_PERCENT,
-    exampleModel: usesSimulator(config) ? "sim/echo" : pickExampleModel(config, EXAMPLE_MODELS),
+    exampleModel: exampleModelOf(config),
     exampleEmbeddingModel: usesSimulator(config)
       ? "sim/embed"
       : pickExampleModel(config, EXAMPLE_EMBEDDING_MODELS),

@@ -17,7 +17,7 @@ import { isLiveKey } from "../keys/live-keys.ts";
 import type { McpRouteDeps } from "../mcp/routes.ts";
 import { getWallet, grant, heartbeat, openWallet } from "../ledger/ledger.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
-import { discoverySettings } from "./discovery-settings.ts";
+import { discoverySettings, exampleModelOf } from "./discovery-settings.ts";
 import type { RouteDeps } from "./routes.ts";
 import type { ServerOptions } from "./server-options.ts";
 import type { Db } from "../store/db.ts";
@@ -80,7 +80,7 @@ export function createRouteDeps(
       onKeyChange,
       onProviderKeyChange,
       onMemberChange: handleMemberChange,
-      isDevelopment: config.development,
+      ...consoleSettings(config),
     },
     operator: { operatorContext },
     operations: {
@@ -112,6 +112,11 @@ function quoteDeps(
       return promo + paid - held;
     },
   };
+}
+
+function consoleSettings(config: Config): Pick<RouteDeps["console"], "isDevelopment" | "snippets"> {
+  const snippets = { baseUrl: config.baseUrl, model: exampleModelOf(config) };
+  return { isDevelopment: config.development, snippets };
 }
 
 const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {

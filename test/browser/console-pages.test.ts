@@ -3,7 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser } from "playwright-core";
+import { makeDeveloper } from "../billing/console-user.ts";
 import { type ConsoleFixture, createConsoleFixture } from "../console/console-fixture.ts";
+import { type ConsoleHistory, createConsoleHistory } from "./console-history.ts";
 import {
   type BrowserWindow,
   type DisplayMode,
@@ -18,19 +20,12 @@ const DESKTOP: DisplayMode = { screen: "desktop", scheme: "light" };
 
 let fixture: ConsoleFixture;
 let browser: Browser;
+let history: ConsoleHistory;
 
 beforeAll(async () => {
   [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
-  for (let call = 0; call < 3; call++)
-    await fetch(`${fixture.gateway.url}/v1/chat/completions`, {
-      method: "POST",
-      headers: fixture.account.headers,
-      body: JSON.stringify({
-        model: "sim/echo",
-        max_tokens: 50,
-        messages: [{ role: "user", content: "Describe the weather today. ".repeat(20) }],
-      }),
-    });
+  await makeDeveloper(fixture.gateway, fixture.otherAccount.id, fixture.owner);
+  history = await createConsoleHistory(fixture);
 }, START_TIMEOUT_MS);
 afterAll(async () => {
   await browser.close();
@@ -54,6 +49,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ...[
     "",
     "/usage",
+    "/logs",
     "/keys",
     "/provider-keys",
     "/budgets",
@@ -65,6 +61,11 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     page === "" ? "overview" : page.slice(1),
     () => `/console/${fixture.account.id}${page}`,
   ]),
+  ["call", () => `/console/${fixture.account.id}/logs/${history.callId}`],
+  ["usage-by-key", () => `/console/${fixture.account.id}/usage?range=7d&unit=hour&by=key`],
+  ["logs-filtered", () => `/console/${fixture.account.id}/logs?outcome=failed&range=90d`],
+  ["empty-overview", () => `/console/${fixture.otherAccount.id}`],
+  ["empty-logs", () => `/console/${fixture.otherAccount.id}/logs`],
 ];
 const PAGE_MODES = PAGES.flatMap(([name, target]) =>
   DISPLAY_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),

@@ -19,6 +19,10 @@ type Form = Readonly<Record<string, string>>;
 const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspace: "workspace.read",
   showWorkspaceUsage: "usage.read",
+  exportWorkspaceUsage: "usage.read",
+  showWorkspaceLogs: "usage.read",
+  showWorkspaceCall: "usage.read",
+  exportWorkspaceLogs: "usage.read",
   showWorkspaceKeys: "keys.read",
   showWorkspaceMembers: "members.read",
   showWorkspaceBudgets: "budgets.read",
@@ -88,7 +92,7 @@ describeEachStore((store) => {
 
     test("returns 404 for every page of another workspace", async () => {
       const { gateway, account, owner, otherAccount, otherOwner } = fixture;
-      for (const page of ["", "/keys", "/usage", "/members"]) {
+      for (const page of ["", "/keys", "/usage", "/logs", "/members"]) {
         const path = `/console/${account.id}${page}`;
         expect((await visitPage(gateway, path, otherOwner)).status).toBe(404);
         const otherPath = `/console/${otherAccount.id}${page}`;

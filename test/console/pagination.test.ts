@@ -116,31 +116,32 @@ describe("webhooks page", () => {
 });
 
 describe("usage page", () => {
-  test("pages through models and keys independently, and shows key names", async () => {
+  test("shows the groups that cost most, names keys, and exports all of them", async () => {
     const { account, path, api, claim } = await harness.newWorkspace();
     const key = (await api("GET", "/v1/account")).key.id;
     await api("PATCH", `/v1/keys/${key}`, { name: "night shift" });
     await claim();
-    const calls = Array.from({ length: 1_001 }, (_, index) => {
+    const calls = Array.from({ length: 301 }, (_, index) => {
       const number = String(index).padStart(4, "0");
-      const keyId = index === 0 ? key : `key_zz${number}`;
-      return usageRecordOf(account.id, { id: `req_${number}`, keyId, model: `sim/m-${number}` });
+      const keyId = index === 300 ? key : `key_zz${number}`;
+      const cost = BigInt(index) * 1_000_000n;
+      return {
+        ...usageRecordOf(account.id, { id: `req_${number}`, keyId, model: `sim/m-${number}` }),
+        cost,
+      };
     });
     await harness.gateway.server.db.write((tx) => insertUsage(tx, calls));
-    const usage = `${path}/usage`;
-    const first = await visit(usage);
-    expect(textOf(first)).toContain("Day (UTC)");
-    expect(textOf(await visit(path))).toContain("Day (UTC)");
-    expect(first.text).not.toContain("sim/m-0000");
-    const [models = "", keys = ""] = [
-      ...first.text.matchAll(/href="([^"]+)#(?:models|keys)"/g),
-    ].map(([, href = ""]) => href.replaceAll("&amp;", "&"));
-    expect((await visit(models)).text).toContain("sim/m-0000");
-    const last = await visit(keys);
-    expect(textOf(last)).toContain("night shift");
-    expect(last.text).toContain("First keys");
-    expect(last.text).toContain("sim/m-1000");
-    expect((await visit(`${usage}?models=key:x`)).status).toBe(400);
+    const byModel = await visit(`${path}/usage`);
+    expect(byModel.text).toContain("sim/m-0300");
+    expect(byModel.text).not.toContain("sim/m-0003");
+    const byKey = textOf(await visit(`${path}/usage?by=key`));
+    expect(byKey).toContain("night shift");
+    expect(byKey).toContain("296 others");
+    const csv = await visit(`${path}/usage.csv?by=model`);
+    expect(csv.headers.get("content-disposition")).toContain("usage-by-model");
+    expect(csv.text).toContain("sim/m-0003");
+    expect(csv.text.split("\r\n")).toHaveLength(301 + 2);
+    expect((await visit(`${path}/usage?by=moon`)).status).toBe(400);
   });
 });
 

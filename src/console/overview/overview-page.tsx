@@ -1,66 +1,251 @@
 /** @jsxImportSource hono/jsx */
-// The overview of a workspace: balance, recent spending, keys and members.
+// The overview of a workspace: what needs attention, balance, spend, latency, the latest calls and keys.
 
 import type { Child } from "hono/jsx";
+import {
+  formatInteger,
+  formatMilliseconds,
+  formatPercent,
+  formatUsd,
+  pluralize,
+} from "../../base/format.ts";
+import {
+  Card,
+  EmptyState,
+  type Figure,
+  Figures,
+  Segments,
+  UsageBar,
+} from "../../http/pages/components/content.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import type { Freeze } from "../../ledger/freezes.ts";
-import { consolePage, workspacePath } from "../console-layout.tsx";
-import { TopUpNotice } from "../billing/top-up-card.tsx";
-import { formatDateTime, formatUsd, pluralize } from "../../base/format.ts";
+import { cacheHitShare } from "../../usage/usage-stats.ts";
 import type { WorkspaceContext } from "../authorize.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import { CallTable } from "../logs/logs-page.tsx";
+import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
+import { pageWith, RangeLinks } from "../usage/filter-form.tsx";
+import { keyName } from "../usage/read-usage.ts";
+import { SpendChart } from "../usage/spend-chart.tsx";
+import { changeText, groupNamer } from "../usage/usage-page.tsx";
+import { type Period, periodText, type UsageQuery } from "../usage/usage-query.ts";
+import { Attention } from "./attention.tsx";
 import type { Overview } from "./read-overview.ts";
-import { UsageTable } from "../../usage/usage-table.tsx";
 
-export function overviewPage(
-  user: SessionUser,
-  workspace: WorkspaceContext,
-  overview: Overview,
-): PageLayout {
-  const { balance, freeze, topUp, days, liveKeys, members } = overview;
-  const spent = days.reduce((total, { cost }) => total + cost, 0n);
+const KEYS_SHOWN = 6;
+/** Longer forecasts mean little. */
+const FORECAST_DAYS_MAX = 365;
+
+export interface OverviewPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly overview: Overview;
+  readonly query: UsageQuery;
+  readonly period: Period;
+  readonly snippets: SnippetSettings;
+  readonly now: number;
+}
+
+export function overviewPage(props: OverviewPageProps): PageLayout {
+  const { user, workspace, overview, query, period, snippets, now } = props;
+  const { usage } = overview;
+  const path = workspacePath(workspace.accountId, "");
+  const dimension = query.by === "key" ? "key" : "model";
   return consolePage({
     title: "Overview",
     workspace,
     user,
     page: "",
+    actions: (
+      <>
+        <RangeLinks path={path} query={query} period={period} />
+        <a class="button secondary" href={workspacePath(workspace.accountId, "/keys")}>
+          Create key
+        </a>
+        <a class="button" href={workspacePath(workspace.accountId, "/billing")}>
+          Buy credits
+        </a>
+      </>
+    ),
     main: (
       <>
-        {freeze === undefined ? null : <FreezeNotice freeze={freeze} />}
-        <TopUpNotice workspace={workspace} topUp={topUp} linksToBilling />
-        <section class="card" aria-labelledby="balance">
-          <h2 id="balance">Balance: {formatUsd(balance.promo + balance.paid)}</h2>
-          <p>
-            {formatUsd(balance.paid)} paid and {formatUsd(balance.promo)} promotional, which is
-            spent first.{" "}
-            {balance.held === 0n
-              ? "No calls are running."
-              : `${formatUsd(balance.held)} is on hold for running calls.`}
-          </p>
-        </section>
-        <p>
-          <a href={workspacePath(workspace.accountId, "/keys")}>
-            {pluralize(liveKeys, "active key")}
-          </a>{" "}
-          and{" "}
-          <a href={workspacePath(workspace.accountId, "/members")}>
-            {pluralize(members, "member")}
-          </a>{" "}
-          can spend this balance.
-        </p>
-        <h2>Spent in the last 30 days: {formatUsd(spent)}</h2>
-        {days.length === 0 ? <p>No calls.</p> : <UsageTable groupBy="day" sums={days} />}
+        <Attention workspace={workspace} overview={overview} now={now} />
+        <Figures figures={overviewFigures(overview, period)} />
+        {usage.totals.calls === 0 ? null : (
+          <>
+            <DimensionLinks path={path} query={query} dimension={dimension} />
+            <SpendChart
+              title={`Spend by ${dimension}`}
+              points={usage.points}
+              period={period}
+              now={now}
+              groupName={groupNamer(dimension, usage.keyNames)}
+            />
+          </>
+        )}
+        <div class="columns">
+          <LatestCalls workspace={workspace} overview={overview} />
+          <Keys workspace={workspace} overview={overview} />
+        </div>
+        <Card id="snippets" title="Call a model">
+          <CallSnippets snippets={snippets} />
+        </Card>
       </>
     ),
   });
 }
 
-function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
+function DimensionLinks({
+  path,
+  query,
+  dimension,
+}: {
+  readonly path: string;
+  readonly query: UsageQuery;
+  readonly dimension: "model" | "key";
+}): Child {
   return (
-    <p class="notice danger" role="status">
-      {freeze.by === "operator"
-        ? `The operator of this gateway froze this workspace at ${formatDateTime(freeze.since)}: ${freeze.reason}. It makes no calls until the operator lifts that.`
-        : `This workspace is frozen: a bank reversed a payment, and ${formatUsd(freeze.owed)} of its credits were already spent. Calls are rejected until new credits have paid this debt.`}
+    <p>
+      <Segments
+        label="Group the chart by"
+        links={[
+          {
+            href: pageWith(path, query, { by: undefined }),
+            label: "By model",
+            isCurrent: dimension === "model",
+          },
+          {
+            href: pageWith(path, query, { by: "key" }),
+            label: "By key",
+            isCurrent: dimension === "key",
+          },
+        ]}
+      />
     </p>
+  );
+}
+
+function overviewFigures(overview: Overview, period: Period): readonly Figure[] {
+  const { balance, usage } = overview;
+  const { totals, previous } = usage;
+  const { latencyMs: latency, firstTokenMs: firstToken } = totals;
+  return [
+    {
+      label: "Balance",
+      value: formatUsd(balance.promo + balance.paid),
+      remark: balanceRemark(overview),
+    },
+    {
+      label: `Spend, ${periodText(period)}`,
+      value: formatUsd(totals.cost),
+      remark: changeText(Number(totals.cost), previous && Number(previous.cost)),
+    },
+    {
+      label: "Calls",
+      value: formatInteger(totals.calls),
+      remark: `${formatPercent(totals.errors / Math.max(1, totals.calls))} failed`,
+    },
+    {
+      label: "Latency, p50",
+      value: latency === undefined ? "–" : formatMilliseconds(latency.p50),
+      remark: latency === undefined ? "no calls" : `p95 ${formatMilliseconds(latency.p95)}`,
+    },
+    {
+      label: "First token, p50",
+      value: firstToken === undefined ? "–" : formatMilliseconds(firstToken.p50),
+      remark: firstToken === undefined ? "no streams" : `p95 ${formatMilliseconds(firstToken.p95)}`,
+    },
+    {
+      label: "Cached input",
+      value: totals.calls === 0 ? "–" : formatPercent(cacheHitShare(totals)),
+      remark: "read from the provider's cache",
+    },
+  ];
+}
+
+function balanceRemark({ balance, usage }: Overview): string {
+  const held = balance.held === 0n ? "" : `, ${formatUsd(balance.held)} on hold`;
+  const promo = balance.promo === 0n ? "" : `${formatUsd(balance.promo)} of it promotional`;
+  if (usage.dailyCost === 0n) return `${promo === "" ? "no spend this week" : promo}${held}`;
+  const days = Number((balance.promo + balance.paid) / usage.dailyCost);
+  if (days < 1) return `less than a day at this rate${held}`;
+  if (days > FORECAST_DAYS_MAX) return `more than a year at this rate${held}`;
+  return `about ${pluralize(days, "day")} at this rate${held}`;
+}
+
+interface PanelProps {
+  readonly workspace: WorkspaceContext;
+  readonly overview: Overview;
+}
+
+function LatestCalls({ workspace, overview: { usage } }: PanelProps): Child {
+  return (
+    <Card
+      id="latest"
+      title="Latest calls"
+      aside={<a href={workspacePath(workspace.accountId, "/logs")}>All logs</a>}
+    >
+      {usage.latest.length === 0 ? (
+        <EmptyState title="No calls yet">
+          <p class="muted">Make the first one with the code below.</p>
+        </EmptyState>
+      ) : (
+        <CallTable
+          calls={usage.latest}
+          keyNames={usage.keyNames}
+          workspace={workspace}
+          label="Latest calls"
+          isShort
+        />
+      )}
+    </Card>
+  );
+}
+
+const WINDOW_TEXT = { day: "a day", week: "a week", month: "a month" } as const;
+
+function Keys({ workspace, overview }: PanelProps): Child {
+  const keys = overview.keys.toSorted((one, other) => (one.spent < other.spent ? 1 : -1));
+  return (
+    <Card
+      id="keys"
+      title="Keys"
+      aside={
+        <span>
+          <a href={workspacePath(workspace.accountId, "/keys")}>
+            {pluralize(overview.liveKeys, "active key")}
+          </a>
+          {" · "}
+          <a href={workspacePath(workspace.accountId, "/members")}>
+            {pluralize(overview.members, "member")}
+          </a>
+        </span>
+      }
+    >
+      <Table
+        label="Keys by spend"
+        columns={[{ name: "Name" }, { name: "Limit" }, { name: "Spend", isNumber: true }]}
+        rows={keys.slice(0, KEYS_SHOWN).map((key) => [
+          <bdi class="line" title={key.id}>
+            {keyName(key)}
+          </bdi>,
+          key.limit === null ? (
+            <span class="muted">none</span>
+          ) : (
+            <UsageBar label={`Limit of ${keyName(key)}`} used={key.spent} limit={key.limit} />
+          ),
+          <>
+            {formatUsd(key.spent)}
+            {key.limit === null ? null : (
+              <span class="type">
+                of {formatUsd(key.limit)}
+                {key.limitWindow === null ? "" : ` ${WINDOW_TEXT[key.limitWindow]}`}
+              </span>
+            )}
+          </>,
+        ])}
+      />
+    </Card>
   );
 }

@@ -1,50 +1,115 @@
 // Data of the overview page.
 
 import { countMembers } from "../../accounts/members.ts";
+import type { Nano } from "../../base/money.ts";
 import { DAY_MS } from "../../base/time.ts";
 import {
   readAutoTopUpSummary,
   type AutoTopUpSummary,
 } from "../../billing/top-up/auto-top-up-summary.ts";
+import { type Key, listKeysFrom } from "../../keys/keys.ts";
 import { countLiveKeys } from "../../keys/live-keys.ts";
+import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
+import { type BudgetStates, getBudgets } from "../../ledger/budgets.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
-import { startOfDay } from "../../usage/time-buckets.ts";
-import { readUsage, sumUsage, type UsageSum } from "../../usage/usage-stats.ts";
+import type { Reader } from "../../store/db.ts";
+import {
+  previousPeriod,
+  readUsage,
+  readUsageSeries,
+  totalUsage,
+  type UsagePoint,
+  type UsageSum,
+} from "../../usage/usage-stats.ts";
+import type { UsageRecord } from "../../usage/usage.ts";
+import { listUsage } from "../../usage/usage-list.ts";
+import { listLiveWebhooks, type Webhook } from "../../webhooks/webhooks.ts";
 import type { Balance, ConsoleReadDeps } from "../authorize.ts";
+import { type KeyNames, readKeyNames } from "../usage/read-usage.ts";
+import { filterOf, type Period, type UsageQuery } from "../usage/usage-query.ts";
 
-const USAGE_DAYS = 30;
+const LATEST_CALLS = 8;
+const KEYS_SHOWN_MAX = 100;
+const RATE_DAYS = 7;
 
 export interface Overview {
   readonly balance: Balance;
+  /** Zero if the low-balance alert is off. */
+  readonly lowThreshold: Nano;
   /** Undefined if the workspace is not frozen. */
   readonly freeze: Freeze | undefined;
   readonly topUp: AutoTopUpSummary;
-  readonly days: readonly UsageSum[];
+  readonly budgets: BudgetStates;
+  readonly keys: readonly Key[];
+  readonly webhooks: readonly Webhook[];
   readonly liveKeys: number;
   readonly members: number;
+  readonly usage: OverviewUsage;
+}
+
+interface OverviewUsage {
+  readonly totals: UsageSum;
+  readonly previous: UsageSum | undefined;
+  readonly points: readonly UsagePoint[];
+  readonly latest: readonly UsageRecord[];
+  readonly keyNames: KeyNames;
+  /** The average cost of a day in the last days. */
+  readonly dailyCost: Nano;
+}
+
+interface OverviewQuery {
+  readonly query: UsageQuery;
+  readonly period: Period;
+  readonly createdAt: number;
+  readonly now: number;
 }
 
 export async function readOverview(
   deps: ConsoleReadDeps,
   accountId: string,
-  now: number,
+  view: OverviewQuery,
 ): Promise<Overview> {
-  const [balance, freeze, topUp, days, liveKeys, members] = await Promise.all([
-    deps.getWallet(deps.db, accountId),
-    findFreeze(deps.db, accountId),
-    readAutoTopUpSummary(deps.db, accountId, now),
-    readUsage(deps.db, (reader) =>
-      sumUsage(reader, accountId, { from: startOfDay("UTC", now - USAGE_DAYS * DAY_MS) }, "day"),
-    ),
-    countLiveKeys(deps.db, accountId, now),
-    countMembers(deps.db, accountId),
+  const { db } = deps;
+  const { now } = view;
+  const [balance, lowThreshold, freeze, topUp, budgets, keys, webhooks] = await Promise.all([
+    deps.getWallet(db, accountId),
+    getLowBalanceThreshold(db, accountId),
+    findFreeze(db, accountId),
+    readAutoTopUpSummary(db, accountId, now),
+    getBudgets(db, accountId, now),
+    listKeysFrom(db, accountId, { revoked: false, limit: KEYS_SHOWN_MAX, now }),
+    listLiveWebhooks(db, accountId),
   ]);
-  return {
-    balance,
-    freeze,
-    topUp,
-    days,
-    liveKeys,
-    members,
-  };
+  const [liveKeys, members, usage] = await Promise.all([
+    countLiveKeys(db, accountId, now),
+    countMembers(db, accountId),
+    readUsage(db, (reader) => readOverviewUsage(reader, accountId, view)),
+  ]);
+  const state = { balance, lowThreshold, freeze, topUp, budgets, keys, webhooks };
+  return { ...state, liveKeys, members, usage };
+}
+
+async function readOverviewUsage(
+  reader: Reader,
+  accountId: string,
+  { query, period, createdAt, now }: OverviewQuery,
+): Promise<OverviewUsage> {
+  const filter = filterOf({}, period);
+  const before = previousPeriod(filter, now);
+  const dimension = query.by === "key" ? "key" : "model";
+  const totals = await totalUsage(reader, accountId, filter);
+  const previous = before === undefined ? undefined : await totalUsage(reader, accountId, before);
+  const points = await readUsageSeries(reader, accountId, filter, {
+    buckets: period.buckets,
+    dimension,
+  });
+  const { data: latest } = await listUsage(reader, accountId, {}, { limit: LATEST_CALLS });
+  const keyNames = await readKeyNames(reader, accountId, [
+    ...latest.map(({ keyId }) => keyId),
+    ...(dimension === "key" ? points.map(({ group }) => group) : []),
+  ]);
+  const days = Math.min(RATE_DAYS, Math.max(1, Math.ceil((now - createdAt) / DAY_MS)));
+  const recent = await totalUsage(reader, accountId, { from: now - days * DAY_MS });
+  const dailyCost = recent.cost / BigInt(days);
+  return { totals, previous, points, latest, keyNames, dailyCost };
 }

@@ -7,7 +7,7 @@ import { formatDateTime } from "../../../base/format.ts";
 /** The meaning of a color. */
 export type Tone = "good" | "warn" | "danger";
 
-/** A section in a box. */
+/** A box with a heading. It is no landmark, because its table is one. */
 export function Card({
   id,
   title,
@@ -21,13 +21,13 @@ export function Card({
   readonly children?: Child;
 }): Child {
   return (
-    <section class="card" aria-labelledby={id}>
+    <div class="card">
       <div class="card-head">
         <h2 id={id}>{title}</h2>
         {aside}
       </div>
       {children}
-    </section>
+    </div>
   );
 }
 
@@ -96,7 +96,7 @@ export function DefinitionList({
 export function Details({
   items,
 }: {
-  readonly items: readonly (readonly [name: string, value: Child])[];
+  readonly items: readonly (readonly [name: Child, value: Child])[];
 }): Child {
   return (
     <dl class="details">
@@ -129,7 +129,7 @@ export function EmptyState({
 }
 
 /** Code with a copy button, which the app script adds. */
-export function CodeBlock({ code }: { readonly code: string }): Child {
+function CodeBlock({ code }: { readonly code: string }): Child {
   return (
     <div class="code-block" data-copy="">
       <pre tabindex={0}>

@@ -59,11 +59,9 @@ export function StackedBars({ label, bars, series, format }: StackedBarsProps): 
         ))}
       </svg>
       <ol class="axis" aria-hidden="true">
-        {bars
-          .filter((_, index) => index % step === 0)
-          .map((bar) => (
-            <li>{bar}</li>
-          ))}
+        {bars.map((bar, index) => (
+          <li>{index % step === 0 ? bar : null}</li>
+        ))}
       </ol>
     </div>
   );

@@ -8,6 +8,7 @@ export const APP_SCRIPT_SOURCE = browserScript([
   relativeTime,
   showRelativeTimes,
   addChartTips,
+  showLocalTimeZone,
   showSearchResults,
   openSearch,
   startSearch,
@@ -41,7 +42,8 @@ function relativeTime(ms: number): string {
     ["minute", 60_000],
   ];
   for (const [unit, size] of units)
-    if (Math.abs(ms) >= size) return format.format(Math.trunc(ms / size), unit);
+    if (Math.abs(ms) >= (unit === "day" ? 2 * size : size))
+      return format.format(Math.trunc(ms / size), unit);
   return "just now";
 }
 
@@ -77,10 +79,24 @@ function addChartTips(): void {
   }
 }
 
+/** Only a script knows the time zone of the reader. */
+function showLocalTimeZone(): void {
+  const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (timeZone === "UTC") return;
+  for (const link of document.querySelectorAll<HTMLAnchorElement>("a[data-local-time-zone]")) {
+    const url = new URL(link.href);
+    url.searchParams.set("tz", timeZone);
+    link.href = url.href;
+    link.textContent = `Show ${timeZone}`;
+    link.hidden = false;
+  }
+}
+
 function startApp(): void {
   addCopyButtons();
   showRelativeTimes();
   setInterval(showRelativeTimes, 60_000);
   addChartTips();
+  showLocalTimeZone();
   startSearch();
 }

@@ -1,0 +1,275 @@
+/** @jsxImportSource hono/jsx */
+// One call: what it cost line by line, its attempts, its headers and what a translation dropped.
+
+import type { Child } from "hono/jsx";
+import { formatDateTime, formatInteger, formatMilliseconds, formatUsd } from "../../base/format.ts";
+import { usdText } from "../../base/money.ts";
+import {
+  Card,
+  CopyText,
+  Details,
+  Figures,
+  Notice,
+  Tag,
+} from "../../http/pages/components/content.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import { listPriceOf } from "../../usage/list-price.ts";
+import type { PricedLine, UsageRecord } from "../../usage/usage.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import { pageWith } from "../usage/filter-form.tsx";
+import { outcomeName, OutcomeTag } from "./logs-page.tsx";
+
+export interface CallPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly call: UsageRecord;
+  readonly keyName: string;
+}
+
+export function callPage({ user, workspace, call, keyName }: CallPageProps): PageLayout {
+  const logs = workspacePath(workspace.accountId, "/logs");
+  return consolePage({
+    title: `Call ${call.id}`,
+    heading: <>Call to {call.model}</>,
+    workspace,
+    user,
+    page: "/logs",
+    crumbs: [{ href: logs, label: "Logs" }],
+    actions: (
+      <a class="button secondary" href={pageWith(logs, { model: call.model }, {})}>
+        Calls of this model
+      </a>
+    ),
+    main: (
+      <>
+        {call.exact ? null : (
+          <Notice tone="warn">
+            The provider reported no usage for this call, so the tokens are estimated.
+          </Notice>
+        )}
+        <Figures figures={callFigures(call)} />
+        <PriceCard call={call} />
+        <AttemptCard call={call} />
+        <div class="side-by-side">
+          <RequestCard call={call} keyName={keyName} logs={logs} />
+          <HeaderCard call={call} />
+        </div>
+        <LossCard call={call} />
+        <p class="note">
+          Prompts and replies are neither logged nor shown. A response that the Responses API stores
+          for its caller is encrypted, expires, and can be read with a key only.
+        </p>
+      </>
+    ),
+  });
+}
+
+function callFigures(call: UsageRecord) {
+  return [
+    {
+      label: "Cost",
+      value: formatUsd(call.cost),
+      remark: call.byok ? "on your own provider key" : `${usdText(call.cost)} USD exactly`,
+    },
+    {
+      label: "Input tokens",
+      value: formatInteger(call.inputTokens),
+      remark: `${formatInteger(call.cacheReadTokens)} read from the cache`,
+    },
+    {
+      label: "Output tokens",
+      value: formatInteger(call.outputTokens),
+      remark: `${formatInteger(call.reasoningTokens)} for reasoning`,
+    },
+    { label: "Latency", value: formatMilliseconds(call.latencyMs), remark: "to the last byte" },
+    {
+      label: "First token",
+      value: call.firstTokenMs === null ? "–" : formatMilliseconds(call.firstTokenMs),
+      remark: call.stream ? "streamed" : "not streamed",
+    },
+  ];
+}
+
+function PriceCard({ call }: { readonly call: UsageRecord }): Child {
+  if (call.price.length === 0)
+    return (
+      <Card id="price" title="Price">
+        <p>No meter counted anything, so the call cost nothing.</p>
+      </Card>
+    );
+  return (
+    <Card
+      id="price"
+      title="Price"
+      aside={<span class="note">Each token counts in one meter only</span>}
+    >
+      <Table
+        label="Price, line by line"
+        columns={[
+          { name: "Meter" },
+          { name: "Count", isNumber: true },
+          { name: "Unit price (USD)", isNumber: true },
+          { name: "Per million (USD)", isNumber: true, isExtra: true },
+          { name: "Amount (USD)", isNumber: true },
+        ]}
+        rows={call.price.map((line) => [
+          <>
+            {line.meter.replaceAll("_", " ")}
+            {line.model === undefined ? null : (
+              <span class="type">at the price of {line.model}</span>
+            )}
+          </>,
+          formatInteger(line.count),
+          line.usd,
+          perMillion(line.usd),
+          lineAmount(line),
+        ])}
+        footer={["List price, rounded up once", "", "", "", usdText(listPriceOf(call.price))]}
+      />
+      {call.byok ? (
+        <p class="note">The call used your own provider key, so Postern charged nothing.</p>
+      ) : listPriceOf(call.price) === call.cost ? null : (
+        <p class="note">Charged: {usdText(call.cost)} USD.</p>
+      )}
+    </Card>
+  );
+}
+
+/** Moves the decimal point by six places, without floats. */
+function perMillion(usd: string): string {
+  const [whole = "0", fraction = ""] = usd.split(".");
+  const digits = fraction.padEnd(6, "0");
+  const text = `${whole}${digits.slice(0, 6)}.${digits.slice(6)}`.replace(/\.?0*$/, "");
+  return text.replace(/^0+(?=\d)/, "") || "0";
+}
+
+const PICO_DIGITS = 12;
+
+/** `count` × `usd` exactly, with up to twelve decimals. */
+function lineAmount({ count, usd }: PricedLine): string {
+  const [whole = "0", fraction = ""] = usd.split(".");
+  const pico = BigInt(whole + fraction.padEnd(PICO_DIGITS, "0")) * BigInt(Math.ceil(count));
+  const digits = pico.toString().padStart(PICO_DIGITS + 1, "0");
+  const decimals = digits.slice(-PICO_DIGITS).replace(/0+$/, "").padEnd(2, "0");
+  return `${digits.slice(0, -PICO_DIGITS)}.${decimals}`;
+}
+
+function AttemptCard({ call }: { readonly call: UsageRecord }): Child {
+  const { attempts } = call;
+  return (
+    <Card
+      id="attempts"
+      title="Attempts"
+      aside={
+        attempts.length > 1 ? (
+          <span class="note">{attempts.length - 1} failed before the last one</span>
+        ) : null
+      }
+    >
+      {attempts.length === 0 ? (
+        <p>No provider was called.</p>
+      ) : (
+        <Table
+          label="Attempts"
+          columns={[
+            { name: "Attempt" },
+            { name: "Provider" },
+            { name: "Model" },
+            { name: "Status" },
+            { name: "Time", isNumber: true },
+          ]}
+          rows={attempts.map(({ provider, model, status, ms }, index) => [
+            index + 1,
+            provider,
+            model,
+            <Tag tone={status >= 200 && status < 400 ? "good" : "danger"}>
+              {status === 0 ? "no reply" : status}
+            </Tag>,
+            formatMilliseconds(ms),
+          ])}
+        />
+      )}
+    </Card>
+  );
+}
+
+function RequestCard({
+  call,
+  keyName,
+  logs,
+}: {
+  readonly call: UsageRecord;
+  readonly keyName: string;
+  readonly logs: string;
+}): Child {
+  return (
+    <Card id="request" title="Request">
+      <Details
+        items={[
+          ["Request id", <CopyText text={call.id} />],
+          ["Time", formatDateTime(call.createdAt)],
+          ["API", `${call.api}${call.stream ? ", streamed" : ""}`],
+          ["Key", <a href={pageWith(logs, { key: call.keyId }, {})}>{keyName}</a>],
+          [
+            "Outcome",
+            <>
+              <OutcomeTag call={call} /> {outcomeName(call.outcome)}
+            </>,
+          ],
+          [
+            "Labels",
+            call.labels.length === 0
+              ? "none"
+              : call.labels.map((label) => (
+                  <>
+                    <a href={pageWith(logs, { label }, {})}>{label}</a>{" "}
+                  </>
+                )),
+          ],
+          ["Trace id", call.traceId === undefined ? "none sent" : <CopyText text={call.traceId} />],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function HeaderCard({ call }: { readonly call: UsageRecord }): Child {
+  const dropped = call.dropped ?? [];
+  const headers: readonly (readonly [name: string, value: string])[] = [
+    ["x-request-id", call.id],
+    ["x-postern-model", call.model],
+    ["x-postern-provider", call.provider],
+    ...(call.byok ? [["x-postern-byok", "true"] as const] : []),
+    ...(dropped.length === 0 ? [] : [["x-postern-dropped", dropped.join(", ")] as const]),
+  ];
+  return (
+    <Card id="headers" title="Response headers">
+      <Details
+        items={headers.map(([name, value]) => [<code>{name}</code>, <code>{value}</code>])}
+      />
+    </Card>
+  );
+}
+
+function LossCard({ call }: { readonly call: UsageRecord }): Child {
+  const dropped = call.dropped ?? [];
+  if (dropped.length === 0) return null;
+  return (
+    <Card id="losses" title="Lost in translation">
+      <p>
+        The provider's API cannot express these fields of the request, so they were dropped. See{" "}
+        <a href="/docs/translation">translation</a>.
+      </p>
+      <ul>
+        {dropped.map((field) => (
+          <li>
+            <code>{field}</code>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}

@@ -1,0 +1,249 @@
+/** @jsxImportSource hono/jsx */
+// The calls of a workspace, one row a call, newest first.
+
+import type { Child } from "hono/jsx";
+import type { Page } from "../../base/pagination.ts";
+import { formatInteger, formatMilliseconds, formatUsd } from "../../base/format.ts";
+import { Card, EmptyState, RelativeTime, Tag } from "../../http/pages/components/content.tsx";
+import { FilterSelect } from "../../http/pages/components/form.tsx";
+import { type Column, Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import type { Outcome, UsageRecord } from "../../usage/usage.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
+import { FilterForm, hasFilter, pageWith, RangeLinks } from "../usage/filter-form.tsx";
+import type { FilterOptions, KeyNames } from "../usage/read-usage.ts";
+import type { LogQuery, Period } from "../usage/usage-query.ts";
+
+export interface LogsPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly query: LogQuery;
+  readonly period: Period;
+  readonly calls: Page<UsageRecord>;
+  readonly options: FilterOptions;
+  readonly keyNames: KeyNames;
+  readonly snippets: SnippetSettings;
+}
+
+const OUTCOME_NAMES: Readonly<Record<Outcome | "failed", string>> = {
+  completed: "Completed",
+  failed: "Failed",
+  client_aborted: "Aborted by the client",
+  upstream_error: "Provider error",
+  upstream_timeout: "Provider timeout",
+  shut_down: "Shut down",
+};
+
+export function outcomeName(outcome: Outcome): string {
+  return OUTCOME_NAMES[outcome];
+}
+
+export function logsPage(props: LogsPageProps): PageLayout {
+  const { user, workspace, query, period, calls } = props;
+  const path = workspacePath(workspace.accountId, "/logs");
+  return consolePage({
+    title: "Logs",
+    workspace,
+    user,
+    page: "/logs",
+    actions: (
+      <>
+        <RangeLinks path={path} query={query} period={period} />
+        <a class="button secondary" href={pageWith(`${path}.csv`, query, {})}>
+          Export CSV
+        </a>
+      </>
+    ),
+    main: (
+      <>
+        <LogFilters {...props} path={path} />
+        {calls.data.length === 0 ? (
+          <NoCalls {...props} path={path} />
+        ) : (
+          <Card id="calls" title="Calls" aside={<span class="note">Newest first</span>}>
+            <CallTable
+              calls={calls.data}
+              keyNames={props.keyNames}
+              workspace={workspace}
+              label="Calls"
+              isTall
+            />
+            <Pager path={path} query={query} next={calls.next_cursor} />
+          </Card>
+        )}
+        <p class="note">
+          Prompts and replies are neither logged nor shown. A record has what was measured and what
+          it cost.
+        </p>
+      </>
+    ),
+  });
+}
+
+type WithPath = LogsPageProps & { readonly path: string };
+
+function LogFilters({ path, query, options, keyNames }: WithPath): Child {
+  return (
+    <FilterForm path={path} query={query} options={options} keyNames={keyNames}>
+      <FilterSelect
+        name="outcome"
+        label="Outcome"
+        allLabel="All outcomes"
+        options={Object.entries(OUTCOME_NAMES).map(([value, label]) => ({ value, label }))}
+        selected={query.outcome}
+      />
+      <div>
+        <label for="status">Status</label>
+        <input
+          id="status"
+          name="status"
+          inputmode="numeric"
+          pattern="[1-5][0-9][0-9]"
+          placeholder="200"
+          value={query.status}
+        />
+      </div>
+      <div>
+        <label for="request">Request id</label>
+        <input id="request" name="request" placeholder="req_…" value={query.request} />
+      </div>
+    </FilterForm>
+  );
+}
+
+function NoCalls({ path, query, calls, snippets }: WithPath): Child {
+  const isFiltered = hasFilter(query) || query.cursor !== undefined;
+  return (
+    <Card id="calls" title="Calls">
+      <EmptyState title={isFiltered ? "No calls match these filters" : "No calls in this period"}>
+        {isFiltered ? (
+          <Pager path={path} query={query} next={calls.next_cursor} />
+        ) : (
+          <>
+            <p class="muted">Each call appears here when it ends. Make one:</p>
+            <CallSnippets snippets={snippets} />
+          </>
+        )}
+      </EmptyState>
+    </Card>
+  );
+}
+
+function Pager({
+  path,
+  query,
+  next,
+}: {
+  readonly path: string;
+  readonly query: LogQuery;
+  readonly next: string | null;
+}): Child {
+  if (next === null && query.cursor === undefined) return null;
+  return (
+    <nav class="pager" aria-label="Pages">
+      {query.cursor === undefined ? (
+        <span />
+      ) : (
+        <a href={pageWith(path, query, { cursor: undefined })}>Newest calls</a>
+      )}
+      {next === null ? null : <a href={pageWith(path, query, { cursor: next })}>Older calls</a>}
+    </nav>
+  );
+}
+
+const COLUMNS: readonly Column[] = [
+  { name: "Time", isDate: true },
+  { name: "Model" },
+  { name: "Key", isExtra: true },
+  { name: "Status" },
+  { name: "Input", isNumber: true, isExtra: true },
+  { name: "Cached", isNumber: true, isExtra: true },
+  { name: "Output", isNumber: true, isExtra: true },
+  { name: "Reasoning", isNumber: true, isExtra: true },
+  { name: "Cost", isNumber: true },
+  { name: "Latency", isNumber: true, isExtra: true },
+  { name: "First token", isNumber: true, isExtra: true },
+];
+/** The columns of a short table. */
+const SHORT_COLUMNS = new Set(["Time", "Model", "Key", "Status", "Cost", "Latency"]);
+
+interface CallTableProps {
+  readonly calls: readonly UsageRecord[];
+  readonly keyNames: KeyNames;
+  readonly workspace: WorkspaceContext;
+  readonly label: string;
+  readonly isTall?: boolean;
+  readonly isShort?: boolean;
+}
+
+export function CallTable(props: CallTableProps): Child {
+  const { calls, keyNames, workspace, label, isTall = false, isShort = false } = props;
+  const isShown = ({ name }: Column): boolean => !isShort || SHORT_COLUMNS.has(name);
+  return (
+    <Table
+      label={label}
+      columns={COLUMNS.filter(isShown)}
+      rows={calls.map((call) =>
+        callCells(call, { keyNames, workspace, isShort }).filter((_, index) => {
+          const column = COLUMNS[index];
+          return column !== undefined && isShown(column);
+        }),
+      )}
+      isTall={isTall}
+    />
+  );
+}
+
+function callCells(
+  call: UsageRecord,
+  {
+    keyNames,
+    workspace,
+    isShort = false,
+  }: Pick<CallTableProps, "keyNames" | "workspace" | "isShort">,
+): readonly Child[] {
+  const count = (tokens: number): string => (tokens === 0 ? "–" : formatInteger(tokens));
+  return [
+    <a href={`${workspacePath(workspace.accountId, "/logs")}/${call.id}`}>
+      <RelativeTime at={call.createdAt} />
+    </a>,
+    <>
+      <bdi class="line" title={call.model}>
+        {call.model}
+      </bdi>
+      {isShort ? null : (
+        <span class="type">
+          {call.provider} · {call.api}
+          {call.stream ? ", streamed" : ""}
+        </span>
+      )}
+    </>,
+    <bdi class="line" title={call.keyId}>
+      {keyNames.get(call.keyId) ?? call.keyId}
+    </bdi>,
+    <OutcomeTag call={call} />,
+    count(call.inputTokens),
+    count(call.cacheReadTokens),
+    count(call.outputTokens),
+    count(call.reasoningTokens),
+    <>
+      {formatUsd(call.cost)}
+      {call.byok ? <span class="type">own key</span> : null}
+    </>,
+    formatMilliseconds(call.latencyMs),
+    call.firstTokenMs === null ? "–" : formatMilliseconds(call.firstTokenMs),
+  ];
+}
+
+export function OutcomeTag({ call }: { readonly call: UsageRecord }): Child {
+  if (call.outcome === "completed") return <Tag tone="good">{call.status}</Tag>;
+  if (call.outcome === "client_aborted") return <Tag>aborted</Tag>;
+  return (
+    <span title={OUTCOME_NAMES[call.outcome]}>
+      <Tag tone="danger">{call.status < 400 ? "cut off" : call.status}</Tag>
+    </span>
+  );
+}

@@ -1,0 +1,165 @@
+/** @jsxImportSource hono/jsx */
+// What needs attention in a workspace, the most urgent first.
+
+import type { Child } from "hono/jsx";
+import { hasPermission } from "../../accounts/members.ts";
+import { formatDateTime, formatPercent, formatUsd } from "../../base/format.ts";
+import { DAY_MS, utcDay } from "../../base/time.ts";
+import { Notice } from "../../http/pages/components/content.tsx";
+import type { Key } from "../../keys/keys.ts";
+import type { Freeze } from "../../ledger/freezes.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { TopUpNotice } from "../billing/top-up-card.tsx";
+import { workspacePath } from "../console-layout.tsx";
+import { keyName } from "../usage/read-usage.ts";
+import type { Overview } from "./read-overview.ts";
+
+const EXPIRY_NOTICE_MS = 7 * DAY_MS;
+const LIMIT_NOTICE_PERCENT = 80n;
+/** More keys than this are counted in one notice. */
+const KEY_NOTICES_MAX = 3;
+
+interface AttentionProps {
+  readonly workspace: WorkspaceContext;
+  readonly overview: Overview;
+  readonly now: number;
+}
+
+export function Attention({ workspace, overview, now }: AttentionProps): Child {
+  const { freeze, topUp } = overview;
+  return (
+    <>
+      {freeze === undefined ? null : <FreezeNotice freeze={freeze} />}
+      <TopUpNotice workspace={workspace} topUp={topUp} linksToBilling />
+      <BalanceNotice workspace={workspace} overview={overview} />
+      <BudgetNotices workspace={workspace} overview={overview} />
+      <KeyNotices workspace={workspace} overview={overview} now={now} />
+      {hasPermission(workspace.role, "webhooks.read") ? (
+        <WebhookNotices workspace={workspace} overview={overview} />
+      ) : null}
+    </>
+  );
+}
+
+function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
+  return (
+    <p class="notice danger" role="status">
+      {freeze.by === "operator"
+        ? `The operator of this gateway froze this workspace at ${formatDateTime(freeze.since)}: ${freeze.reason}. It makes no calls until the operator lifts that.`
+        : `This workspace is frozen: a bank reversed a payment, and ${formatUsd(freeze.owed)} of its credits were already spent. Calls are rejected until new credits have paid this debt.`}
+    </p>
+  );
+}
+
+type NoticeProps = Omit<AttentionProps, "now">;
+
+function BalanceNotice({ workspace, overview: { balance, lowThreshold } }: NoticeProps): Child {
+  const total = balance.promo + balance.paid;
+  const link = { href: workspacePath(workspace.accountId, "/billing"), label: "Buy credits" };
+  if (total <= 0n)
+    return (
+      <Notice tone="danger" link={link}>
+        The balance is used up. Calls are rejected until you buy credits.
+      </Notice>
+    );
+  if (total >= lowThreshold) return null;
+  return (
+    <Notice tone="warn" link={link}>
+      The balance is below the alert threshold of {formatUsd(lowThreshold)}.
+    </Notice>
+  );
+}
+
+const BUDGET_NAMES = { day: "daily", month: "monthly" } as const;
+
+function BudgetNotices({ workspace, overview: { budgets } }: NoticeProps): Child {
+  const windows = ["day", "month"] as const;
+  return (
+    <>
+      {windows.map((window) => {
+        const { limit, used: spent } = budgets[window];
+        if (limit === null || spent * 100n < limit * LIMIT_NOTICE_PERCENT) return null;
+        return (
+          <Notice
+            tone={spent >= limit ? "danger" : "warn"}
+            link={{ href: workspacePath(workspace.accountId, "/budgets"), label: "Review budget" }}
+          >
+            {formatUsd(spent)} of the {BUDGET_NAMES[window]} budget of {formatUsd(limit)} is spent.
+          </Notice>
+        );
+      })}
+    </>
+  );
+}
+
+function KeyNotices({ workspace, overview: { keys }, now }: AttentionProps): Child {
+  const link = { href: workspacePath(workspace.accountId, "/keys"), label: "Review limit" };
+  const atLimit = keys.filter(
+    ({ limit, spent }) => limit !== null && spent * 100n >= limit * LIMIT_NOTICE_PERCENT,
+  );
+  const expiring = keys.filter(
+    ({ expiresAt }) => expiresAt !== null && expiresAt > now && expiresAt - now < EXPIRY_NOTICE_MS,
+  );
+  return (
+    <>
+      {atLimit.slice(0, KEY_NOTICES_MAX).map((key) => (
+        <Notice tone="warn" link={link}>
+          {keyMark(key)} has used {usedPercent(key)} of its {formatUsd(key.limit ?? 0n)} limit.
+        </Notice>
+      ))}
+      {expiring.slice(0, KEY_NOTICES_MAX).map((key) => (
+        <Notice tone="warn" link={{ ...link, label: "Change expiry" }}>
+          {keyMark(key)} expires on {utcDay(key.expiresAt ?? now)}.
+        </Notice>
+      ))}
+      <MoreKeys count={Math.max(0, atLimit.length - KEY_NOTICES_MAX)} link={link} />
+    </>
+  );
+}
+
+function MoreKeys({
+  count,
+  link,
+}: {
+  readonly count: number;
+  readonly link: { readonly href: string; readonly label: string };
+}): Child {
+  if (count === 0) return null;
+  return (
+    <Notice tone="warn" link={{ ...link, label: "Review limits" }}>
+      {count} more keys have used at least {String(LIMIT_NOTICE_PERCENT)}% of their limits.
+    </Notice>
+  );
+}
+
+function keyMark(key: Key): Child {
+  return (
+    <b>
+      <bdi>{keyName(key)}</bdi>
+    </b>
+  );
+}
+
+function usedPercent({ limit, spent }: Key): string {
+  return limit === null || limit === 0n ? "100%" : formatPercent(Number(spent) / Number(limit));
+}
+
+function WebhookNotices({ workspace, overview: { webhooks } }: NoticeProps): Child {
+  const link = { href: workspacePath(workspace.accountId, "/webhooks"), label: "Review webhook" };
+  return (
+    <>
+      {webhooks.map(({ url, status, disabledReason, failingSince }) =>
+        status === "disabled" && disabledReason !== null ? (
+          <Notice tone="danger" link={link}>
+            The webhook to <b>{new URL(url).host}</b> is disabled.
+          </Notice>
+        ) : failingSince === null || status !== "active" ? null : (
+          <Notice tone="warn" link={link}>
+            The webhook to <b>{new URL(url).host}</b> has failed since{" "}
+            {formatDateTime(failingSince)}.
+          </Notice>
+        ),
+      )}
+    </>
+  );
+}

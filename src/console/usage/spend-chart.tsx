@@ -1,0 +1,90 @@
+/** @jsxImportSource hono/jsx */
+// A stacked chart of spend by group, with the same numbers as a table.
+
+import type { Child } from "hono/jsx";
+import { formatUsd, formatUsdShort } from "../../base/format.ts";
+import { NANO_PER_USD } from "../../base/money.ts";
+import { Card } from "../../http/pages/components/content.tsx";
+import { Legend, SERIES_MAX, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import type { UsagePoint } from "../../usage/usage-stats.ts";
+import { bucketLabel, bucketsOf, type Period, periodText } from "./usage-query.ts";
+
+interface SpendChartProps {
+  readonly title: string;
+  readonly points: readonly UsagePoint[];
+  readonly period: Period;
+  readonly now: number;
+  readonly groupName: (group: string) => string;
+}
+
+interface GroupSeries {
+  readonly label: string;
+  readonly costs: readonly bigint[];
+}
+
+export function SpendChart({ title, points, period, now, groupName }: SpendChartProps): Child {
+  const buckets = bucketsOf(period, now);
+  const groups = groupSeries(points, buckets, groupName);
+  const labels = buckets.map((bucket) => bucketLabel(period, bucket));
+  const series = groups.map(({ label, costs }) => ({
+    label,
+    values: costs.map((cost) => Number(cost) / Number(NANO_PER_USD)),
+  }));
+  return (
+    <Card id="spend-chart" title={title} aside={<Legend series={series} />}>
+      <StackedBars
+        label={`${title}, ${periodText(period)}. The table below has the same numbers.`}
+        bars={labels}
+        series={series}
+        format={formatUsdShort}
+      />
+      <details class="chart-table">
+        <summary>Show as table</summary>
+        <Table
+          label={`${title} as a table`}
+          columns={[
+            { name: period.buckets.unit === "hour" ? "Hour" : "Day", isDate: true },
+            ...groups.map(({ label }) => ({ name: label, isNumber: true })),
+          ]}
+          rows={labels.map((label, index) => [
+            label,
+            ...groups.map(({ costs }) => formatUsd(costs[index] ?? 0n)),
+          ])}
+          isTall={labels.length > 14}
+        />
+      </details>
+    </Card>
+  );
+}
+
+/** The groups that cost most, and the others as one. */
+function groupSeries(
+  points: readonly UsagePoint[],
+  buckets: readonly string[],
+  groupName: (group: string) => string,
+): readonly GroupSeries[] {
+  const positions = new Map(buckets.map((bucket, index) => [bucket, index]));
+  const byGroup = new Map<string, { total: bigint; readonly costs: bigint[] }>();
+  for (const { bucket, group, cost } of points) {
+    const index = positions.get(bucket);
+    if (index === undefined) continue;
+    let found = byGroup.get(group);
+    if (found === undefined) byGroup.set(group, (found = { total: 0n, costs: zeros(buckets) }));
+    found.costs[index] = (found.costs[index] ?? 0n) + cost;
+    found.total += cost;
+  }
+  const sorted = [...byGroup].sort(([, one], [, other]) => (one.total < other.total ? 1 : -1));
+  const shown = sorted.length <= SERIES_MAX ? sorted : sorted.slice(0, SERIES_MAX - 1);
+  const rest = sorted.slice(shown.length);
+  const series = shown.map(([group, { costs }]) => ({ label: groupName(group), costs }));
+  if (rest.length === 0) return series;
+  const others = buckets.map((_, index) =>
+    rest.reduce((sum, [, { costs }]) => sum + (costs[index] ?? 0n), 0n),
+  );
+  return [...series, { label: `${rest.length} others`, costs: others }];
+}
+
+function zeros(buckets: readonly string[]): bigint[] {
+  return buckets.map(() => 0n);
+}

@@ -1,0 +1,244 @@
+/** @jsxImportSource hono/jsx */
+// The usage of a workspace over a period: totals, a chart and a table by model, key, provider, API or label.
+
+import type { Child } from "hono/jsx";
+import {
+  formatInteger,
+  formatMilliseconds,
+  formatPercent,
+  formatUsd,
+  formatUsdShort,
+} from "../../base/format.ts";
+import { NANO_PER_USD } from "../../base/money.ts";
+import {
+  Card,
+  EmptyState,
+  type Figure,
+  Figures,
+  Segments,
+} from "../../http/pages/components/content.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import { type Dimension, DIMENSIONS } from "../../usage/usage-filter.ts";
+import { cacheHitShare, type UsageSum } from "../../usage/usage-stats.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import { type SnippetSettings, CallSnippets } from "./call-snippets.tsx";
+import { FilterForm, pageWith, RangeLinks, TimeZoneLink } from "./filter-form.tsx";
+import type { KeyNames, UsageView } from "./read-usage.ts";
+import { SpendChart } from "./spend-chart.tsx";
+import { type Period, periodText, type UsageQuery } from "./usage-query.ts";
+
+const DIMENSION_NAMES: Readonly<Record<Dimension, string>> = {
+  model: "Model",
+  key: "Key",
+  provider: "Provider",
+  api: "API",
+  label: "Label",
+};
+const GROUPS_SHOWN_MAX = 200;
+
+export interface UsagePageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly query: UsageQuery;
+  readonly period: Period;
+  readonly view: UsageView;
+  readonly snippets: SnippetSettings;
+  readonly now: number;
+}
+
+export function usagePage(props: UsagePageProps): PageLayout {
+  const { user, workspace, query, period, view, snippets, now } = props;
+  const path = workspacePath(workspace.accountId, "/usage");
+  const dimension = query.by ?? "model";
+  const name = groupNamer(dimension, view.keyNames);
+  return consolePage({
+    title: "Usage",
+    workspace,
+    user,
+    page: "/usage",
+    actions: (
+      <>
+        <RangeLinks path={path} query={query} period={period} />
+        <a class="button secondary" href={pageWith(`${path}.csv`, query, {})}>
+          Export CSV
+        </a>
+      </>
+    ),
+    main: (
+      <>
+        <FilterForm path={path} query={query} options={view.options} keyNames={view.keyNames} />
+        {view.totals.calls === 0 ? (
+          <NoCalls query={query} period={period} snippets={snippets} />
+        ) : (
+          <>
+            <Figures figures={totalFigures(view.totals, view.previous, period)} />
+            <GroupLinks path={path} query={query} dimension={dimension} />
+            <SpendChart
+              title={`Spend by ${dimension === "api" ? "API" : dimension}`}
+              points={view.points}
+              period={period}
+              now={now}
+              groupName={name}
+            />
+            <GroupTable view={view} dimension={dimension} name={name} />
+          </>
+        )}
+        <TimeZoneLink path={path} query={query} />
+      </>
+    ),
+  });
+}
+
+export function groupNamer(dimension: Dimension, keyNames: KeyNames): (group: string) => string {
+  return (group) => (dimension === "key" ? (keyNames.get(group) ?? group) : group);
+}
+
+function NoCalls({
+  query,
+  period,
+  snippets,
+}: Pick<UsagePageProps, "query" | "period" | "snippets">): Child {
+  const { model, key, provider, api, label } = query;
+  const isFiltered = [model, key, provider, api, label].some((value) => value !== undefined);
+  return (
+    <Card id="no-calls" title="Usage">
+      <EmptyState
+        title={isFiltered ? "No calls match these filters" : `No calls, ${periodText(period)}`}
+      >
+        <p class="muted">
+          Spend, tokens and latency by model, key, provider, API and label appear here after a call.
+        </p>
+        {isFiltered ? null : <CallSnippets snippets={snippets} />}
+      </EmptyState>
+    </Card>
+  );
+}
+
+function GroupLinks({
+  path,
+  query,
+  dimension,
+}: {
+  readonly path: string;
+  readonly query: UsageQuery;
+  readonly dimension: Dimension;
+}): Child {
+  return (
+    <p>
+      <Segments
+        label="Group by"
+        links={DIMENSIONS.map((by) => ({
+          href: pageWith(path, query, { by }),
+          label: DIMENSION_NAMES[by],
+          isCurrent: by === dimension,
+        }))}
+      />
+    </p>
+  );
+}
+
+function totalFigures(
+  totals: UsageSum,
+  previous: UsageSum | undefined,
+  period: Period,
+): readonly Figure[] {
+  return [
+    {
+      label: `Spend, ${periodText(period)}`,
+      value: formatUsd(totals.cost),
+      remark: changeText(Number(totals.cost), previous && Number(previous.cost)),
+    },
+    {
+      label: "Calls",
+      value: formatInteger(totals.calls),
+      remark: `${formatPercent(totals.errors / Math.max(1, totals.calls))} failed`,
+    },
+    {
+      label: "Tokens",
+      value: formatTokens(totals.inputTokens + totals.outputTokens),
+      remark: `${formatPercent(cacheHitShare(totals))} of input cached`,
+    },
+    latencyFigure("Latency, p50", totals.latencyMs),
+    latencyFigure("First token, p50", totals.firstTokenMs),
+  ];
+}
+
+function latencyFigure(label: string, latency: UsageSum["latencyMs"]): Figure {
+  return latency === undefined
+    ? { label, value: "–", remark: "no calls measured" }
+    : {
+        label,
+        value: formatMilliseconds(latency.p50),
+        remark: `p95 ${formatMilliseconds(latency.p95)}`,
+      };
+}
+
+export function changeText(now: number, before: number | undefined): string {
+  if (before === undefined || before === 0) return "nothing in the period before";
+  const change = (now - before) / before;
+  const sign = change < 0 ? "−" : "+";
+  return `${sign}${formatPercent(Math.abs(change))} from the period before`;
+}
+
+/** `1.2M`. */
+function formatTokens(count: number): string {
+  return count.toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 1 });
+}
+
+function GroupTable({
+  view,
+  dimension,
+  name,
+}: {
+  readonly view: UsageView;
+  readonly dimension: Dimension;
+  readonly name: (group: string) => string;
+}): Child {
+  const { groups, totals } = view;
+  const share = (sum: UsageSum): string =>
+    totals.cost === 0n ? "–" : formatPercent(Number(sum.cost) / Number(totals.cost));
+  return (
+    <Card
+      id="groups"
+      title={`By ${dimension === "api" ? "API" : dimension}`}
+      aside={
+        groups.length <= GROUPS_SHOWN_MAX ? null : (
+          <span class="note">The {GROUPS_SHOWN_MAX} that cost most; the export has all.</span>
+        )
+      }
+    >
+      <Table
+        label={`Usage by ${dimension}`}
+        columns={[
+          { name: DIMENSION_NAMES[dimension] },
+          { name: "Calls", isNumber: true },
+          { name: "Failed", isNumber: true, isExtra: true },
+          { name: "Input tokens", isNumber: true, isExtra: true },
+          { name: "Cached", isNumber: true, isExtra: true },
+          { name: "Output tokens", isNumber: true, isExtra: true },
+          { name: "p50", isNumber: true, isExtra: true },
+          { name: "Per call", isNumber: true, isExtra: true },
+          { name: "Cost", isNumber: true },
+          { name: "Share", isNumber: true, isExtra: true },
+        ]}
+        rows={groups.slice(0, GROUPS_SHOWN_MAX).map((sum) => [
+          <bdi class="name" title={sum.group}>
+            {name(sum.group)}
+          </bdi>,
+          formatInteger(sum.calls),
+          formatInteger(sum.errors),
+          formatInteger(sum.inputTokens),
+          formatPercent(cacheHitShare(sum)),
+          formatInteger(sum.outputTokens),
+          sum.latencyMs === undefined ? "–" : formatMilliseconds(sum.latencyMs.p50),
+          formatUsdShort(Number(sum.cost) / Number(NANO_PER_USD) / Math.max(1, sum.calls)),
+          formatUsd(sum.cost),
+          share(sum),
+        ])}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,134 @@
+// The query parameters of the usage and log pages: filters and a period, so that every view has an address.
+
+import { z } from "zod";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
+import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/time-buckets.ts";
+import { DIMENSIONS, type UsageFilter } from "../../usage/usage-filter.ts";
+import { OUTCOMES, USAGE_APIS } from "../../usage/usage.ts";
+
+export const RANGES = { "24h": 1, "7d": 7, "30d": 30, "90d": 90 } as const;
+export type Range = keyof typeof RANGES;
+// Safe because these are the keys of `RANGES`.
+export const RANGE_NAMES = Object.keys(RANGES) as Range[];
+
+/** Hourly bars of a longer period would be too thin to point at. */
+const HOURLY_DAYS_MAX = 7;
+const CUSTOM_DAYS_MAX = 366;
+
+/** Forms send empty fields as empty strings. */
+const optional = <T extends z.ZodType>(schema: T) =>
+  z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
+const Text = optional(z.string().max(200));
+const Day = optional(z.iso.date());
+
+export const UsageQuery = z.object({
+  range: optional(z.enum(["24h", "7d", "30d", "90d"])),
+  /** The first and the last day; they replace `range`. */
+  from: Day,
+  to: Day,
+  tz: optional(z.string().max(64).refine(isTimeZone)),
+  unit: optional(z.enum(["hour", "day"])),
+  by: optional(z.enum(DIMENSIONS)),
+  model: Text,
+  key: Text,
+  provider: Text,
+  api: optional(z.enum(USAGE_APIS)),
+  label: Text,
+});
+export type UsageQuery = z.infer<typeof UsageQuery>;
+
+export const LogQuery = UsageQuery.extend({
+  outcome: optional(z.enum([...OUTCOMES, "failed"])),
+  status: optional(z.coerce.number().int().min(100).max(599)),
+  request: Text,
+  cursor: Text,
+});
+export type LogQuery = z.infer<typeof LogQuery>;
+
+export interface Period {
+  readonly from: number;
+  /** Undefined for now. */
+  readonly to: number | undefined;
+  readonly buckets: TimeBuckets;
+  /** Undefined for a custom period. */
+  readonly range: Range | undefined;
+  readonly days: number;
+}
+
+export function periodOf(query: UsageQuery, now: number, defaultRange: Range = "30d"): Period {
+  const timeZone = query.tz ?? "UTC";
+  const custom = query.from === undefined && query.to === undefined ? undefined : query;
+  const range = custom === undefined ? (query.range ?? defaultRange) : undefined;
+  const [from, to] =
+    range === undefined
+      ? customDays(query, timeZone, now)
+      : [rangeStart(range, timeZone, now), undefined];
+  const days = Math.max(1, Math.round(((to ?? now) - from) / DAY_MS));
+  const isHourly = days <= 1 || (query.unit === "hour" && days <= HOURLY_DAYS_MAX);
+  return { from, to, buckets: { unit: isHourly ? "hour" : "day", timeZone }, range, days };
+}
+
+function rangeStart(range: Range, timeZone: string, now: number): number {
+  if (range === "24h") return now - (now % HOUR_MS) - 23 * HOUR_MS;
+  return startOfDay(timeZone, now - (RANGES[range] - 1) * DAY_MS);
+}
+
+function customDays(
+  query: UsageQuery,
+  timeZone: string,
+  now: number,
+): readonly [from: number, to: number | undefined] {
+  const last = query.to === undefined ? now : dayStart(query.to, timeZone) + DAY_MS - 1;
+  const first = query.from === undefined ? last - 29 * DAY_MS : dayStart(query.from, timeZone);
+  const from = Math.max(Math.min(first, last), last - CUSTOM_DAYS_MAX * DAY_MS);
+  // The day after may be an hour shorter or longer, so its start is looked up.
+  const end = startOfDay(timeZone, last + DAY_MS / 2 + 1);
+  const to = end > last ? end : startOfDay(timeZone, last + DAY_MS);
+  return [startOfDay(timeZone, from), to > now ? undefined : to];
+}
+
+/** The start of a date in a time zone. */
+function dayStart(date: string, timeZone: string): number {
+  const noon = Date.parse(`${date}T12:00:00Z`);
+  const at = [noon, noon - DAY_MS / 2, noon + DAY_MS / 2].find(
+    (time) => bucketOf({ unit: "day", timeZone }, time) === date,
+  );
+  return startOfDay(timeZone, at ?? noon);
+}
+
+export function filterOf(query: UsageQuery, { from, to }: Period): UsageFilter {
+  const { model, key, provider, api, label } = query;
+  return { from, to, model, keyId: key, provider, api, label };
+}
+
+/** All buckets of a period, oldest first, including those without calls. */
+export function bucketsOf({ from, to, buckets }: Period, now: number): readonly string[] {
+  const found = new Set<string>();
+  for (let at = from; at < (to ?? now); at += HOUR_MS) found.add(bucketOf(buckets, at));
+  return [...found];
+}
+
+/** `14:00`, or `Nov 21` for days and `Nov 21, 14:00` for hours of several days. */
+export function bucketLabel({ buckets, days }: Period, bucket: string): string {
+  if (buckets.unit === "day") return DAY_FORMAT.format(Date.parse(bucket));
+  return new Date(bucket).toLocaleString("en-US", {
+    timeZone: buckets.timeZone,
+    hour: "2-digit",
+    minute: "2-digit",
+    hourCycle: "h23",
+    ...(days > 1 ? { month: "short", day: "numeric" } : {}),
+  });
+}
+
+const DAY_FORMAT = new Intl.DateTimeFormat("en-US", {
+  timeZone: "UTC",
+  month: "short",
+  day: "numeric",
+});
+
+export function periodText({ range, from, to, buckets }: Period): string {
+  if (range === "24h") return "24 hours";
+  if (range !== undefined) return `${RANGES[range]} days`;
+  const day = (at: number): string => bucketOf({ ...buckets, unit: "day" }, at);
+  return to === undefined ? `since ${day(from)}` : `${day(from)} to ${day(to - 1)}`;
+}

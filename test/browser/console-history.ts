@@ -1,0 +1,117 @@
+// A month of calls, keys with limits and a failing webhook, so that the console pages have something to show.
+
+import { newId } from "../../src/base/id.ts";
+import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
+import type { ConsoleFixture } from "../console/console-fixture.ts";
+
+const MODELS = [
+  ["anthropic/claude-sonnet-5-5", "anthropic", 0.000_003, 0.000_015],
+  ["openai/gpt-6-mini", "openai", 0.000_000_4, 0.000_001_6],
+  ["google/gemini-4-flash", "google", 0.000_000_3, 0.000_002_5],
+  ["mistral/large-3", "mistral", 0.000_002, 0.000_006],
+] as const;
+const DAYS = 45;
+
+export interface ConsoleHistory {
+  /** A call with two attempts, labels, a trace and dropped fields. */
+  readonly callId: string;
+}
+
+export async function createConsoleHistory(fixture: ConsoleFixture): Promise<ConsoleHistory> {
+  const { gateway, account } = fixture;
+  const now = Date.now();
+  const keyIds = await createKeys(fixture);
+  const records: UsageRecord[] = [];
+  for (let day = 0; day < DAYS; day++)
+    for (let call = 0; call < 4 + ((day * 7) % 11); call++) {
+      const at = now - day * DAY_MS - ((call * 137) % 23) * HOUR_MS - 60_000 * (call + 1);
+      records.push(usageRecord(account.id, keyIds, { seed: day * 13 + call * 5, at }));
+    }
+  await gateway.server.db.write((tx) => insertUsage(tx, records));
+  const shown = usageRecord(account.id, keyIds, { seed: 3, at: now - 30_000 });
+  const detailed: UsageRecord = {
+    ...shown,
+    labels: ["job=nightly", "team=search"],
+    dropped: ["seed", "logit_bias"],
+    traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
+    attempts: [
+      { provider: "openai", model: shown.model, status: 529, ms: 212 },
+      { provider: shown.provider, model: shown.model, status: 200, ms: 1_804 },
+    ],
+  };
+  await gateway.server.db.write((tx) => insertUsage(tx, [detailed]));
+  return { callId: detailed.id };
+}
+
+async function createKeys({ gateway, account }: ConsoleFixture): Promise<readonly string[]> {
+  const keys = [
+    { name: "nightly-eval", limit_usd: 20, limit_window: "month" },
+    { name: "production" },
+    { name: "ci-bot", limit_usd: 5 },
+  ];
+  const ids: string[] = [];
+  for (const key of keys) {
+    const response = await fetch(`${gateway.url}/v1/keys`, {
+      method: "POST",
+      headers: account.headers,
+      body: JSON.stringify(key),
+    });
+    const { id } = (await response.json()) as { readonly id: string };
+    ids.push(id);
+  }
+  await gateway.server.db.write((tx) =>
+    tx.run("update spender set month_spent = ?, total_spent = ? where key_id = ?", [
+      18_400_000_000n,
+      18_400_000_000n,
+      ids[0] ?? "",
+    ]),
+  );
+  return ids;
+}
+
+function usageRecord(
+  accountId: string,
+  keyIds: readonly string[],
+  { seed, at }: { readonly seed: number; readonly at: number },
+): UsageRecord {
+  const [model, provider, input, output] =
+    MODELS[seed % 7 < 3 ? 0 : seed % MODELS.length] ?? MODELS[0];
+  const inputTokens = 800 + ((seed * 977) % 20_000);
+  const cached = seed % 3 === 0 ? Math.floor(inputTokens / 2) : 0;
+  const outputTokens = 50 + ((seed * 331) % 900);
+  const isFailed = seed % 29 === 7;
+  const cost =
+    BigInt(Math.round(((inputTokens - cached) * input + outputTokens * output) * 1e9)) +
+    BigInt(Math.round(cached * input * 1e8));
+  return {
+    id: newId("req", at),
+    accountId,
+    keyId: keyIds[seed % keyIds.length] ?? "",
+    createdAt: at,
+    model,
+    provider,
+    api: seed % 2 === 0 ? "messages" : "chat",
+    stream: seed % 2 === 0,
+    outcome: isFailed ? "upstream_error" : seed % 31 === 5 ? "client_aborted" : "completed",
+    status: isFailed ? 502 : 200,
+    inputTokens,
+    cacheReadTokens: cached,
+    cacheWriteTokens: 0,
+    outputTokens: isFailed ? 0 : outputTokens,
+    reasoningTokens: seed % 5 === 0 ? 40 : 0,
+    price: [
+      { meter: "input", count: inputTokens - cached, usd: input.toFixed(12).replace(/0+$/, "") },
+      { meter: "cache_read", count: cached, usd: (input / 10).toFixed(12).replace(/0+$/, "") },
+      { meter: "output", count: outputTokens, usd: output.toFixed(12).replace(/0+$/, "") },
+    ].filter(({ count }) => count > 0),
+    attempts: [{ provider, model, status: isFailed ? 502 : 200, ms: 400 + ((seed * 53) % 2_000) }],
+    cost: isFailed ? 0n : cost,
+    byok: false,
+    exact: true,
+    latencyMs: 450 + ((seed * 53) % 2_000),
+    firstTokenMs: seed % 2 === 0 ? 180 + ((seed * 17) % 700) : null,
+    labels: seed % 4 === 0 ? ["team=search"] : [],
+  };
+}

@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createConsoleHistory, type ConsoleHistory } from "../browser/console-history.ts";
+import { textOf, visitPage } from "../billing/console-user.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
+import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
+
+describeEachStore((store) => {
+  describe(`console logs and usage on ${store}`, () => {
+    let fixture: ConsoleFixture;
+    let history: ConsoleHistory;
+    beforeAll(async () => {
+      fixture = await createConsoleFixture(store);
+      history = await createConsoleHistory(fixture);
+    });
+    afterAll(() => fixture.gateway.stop());
+
+    const visit = (page: string) =>
+      visitPage(fixture.gateway, `/console/${fixture.account.id}${page}`, fixture.owner);
+    const rowsOf = (html: string): number => (html.match(/<th scope="row"/g) ?? []).length;
+
+    test("lists 50 calls a page, newest first, and continues with older ones", async () => {
+      const first = await visit("/logs");
+      expect(rowsOf(first.text)).toBe(50);
+      expect(first.text.indexOf(history.callId)).toBeLessThan(first.text.indexOf("</table>"));
+      expect(textOf(first)).toContain("Prompts and replies are neither logged nor shown");
+      const older = /href="([^"]+cursor=[^"]+)">Older calls/.exec(first.text)?.[1] ?? "";
+      const second = await visitPage(
+        fixture.gateway,
+        older.replaceAll("&amp;", "&"),
+        fixture.owner,
+      );
+      expect(rowsOf(second.text)).toBe(50);
+      expect(second.text).not.toContain(history.callId);
+      expect(second.text).toContain("Newest calls");
+    });
+
+    test("filters by model, outcome, status, label and request id, and keeps the filter in the form", async () => {
+      const failed = await visit("/logs?outcome=failed&range=90d");
+      expect(rowsOf(failed.text)).toBeGreaterThan(0);
+      expect(failed.text).not.toContain('<span class="tag good">');
+      expect(failed.text).toContain('<option value="failed" selected="">');
+      const byStatus = await visit("/logs?status=502&range=90d");
+      expect(rowsOf(byStatus.text)).toBe(rowsOf(failed.text));
+      const model = await visit("/logs?model=openai%2Fgpt-6-mini");
+      expect(model.text).not.toContain('</bdi><span class="type">anthropic');
+      expect(rowsOf((await visit(`/logs?request=${history.callId}`)).text)).toBe(1);
+      expect(rowsOf((await visit("/logs?label=job%3Dnightly")).text)).toBe(1);
+      const none = await visit("/logs?model=sim%2Fnone");
+      expect(textOf(none)).toContain("No calls match these filters");
+    });
+
+    test("shows the price of a call line by line, its attempts, trace and losses", async () => {
+      const text = textOf(await visit(`/logs/${history.callId}`));
+      expect(text).toMatch(/input 1,866 0\.000002 2 0\.003732 /);
+      expect(text).toMatch(/cache read 1,865 0\.0000002 0\.2 0\.000373 /);
+      expect(text).toMatch(/output 143 0\.000006 6 0\.000858 /);
+      expect(text).toContain("List price, rounded up once 0.004963");
+      expect(text).toMatch(/1 openai mistral\/large-3 529 212 ms 2 mistral mistral\/large-3 200/);
+      expect(text).toContain("4bf92f3577b34da6a3ce929d0e0e4736");
+      expect(text).toContain("logit_bias");
+      expect((await visit("/logs/req_none")).status).toBe(404);
+      const foreign = `/console/${fixture.otherAccount.id}/logs/${history.callId}`;
+      expect((await visitPage(fixture.gateway, foreign, fixture.otherOwner)).status).toBe(404);
+    });
+
+    test("exports the calls of the view", async () => {
+      const csv = await visit("/logs.csv?outcome=failed&range=90d");
+      expect(csv.headers.get("content-type")).toContain("text/csv");
+      expect(csv.text).toContain("upstream_error");
+      expect(csv.text).not.toContain("completed");
+    });
+
+    test("groups usage by key and label over days and hours, in the reader's time zone", async () => {
+      expect(textOf(await visit("/usage?by=key&range=7d"))).toContain("Spend by key");
+      expect(textOf(await visit("/usage?by=label"))).toContain("team=search");
+      const hourly = textOf(await visit("/usage?range=24h&tz=Europe%2FBerlin"));
+      expect(hourly).toContain("Times are in Europe/Berlin");
+      expect(hourly).toContain("Hour");
+      expect((await visit("/usage?tz=Mars")).status).toBe(400);
+    });
+
+    test("shows a custom period, and says what will appear in a workspace without calls", async () => {
+      const old = textOf(await visit("/usage?from=2020-01-01&to=2020-01-31"));
+      expect(old).toContain("No calls, 2020-01-01 to 2020-01-31");
+      const { gateway, otherAccount, otherOwner } = fixture;
+      const path = `/console/${otherAccount.id}/logs`;
+      const empty = await visitPage(gateway, path, otherOwner);
+      expect(empty.text).toContain(`curl ${gateway.url}/v1/chat/completions`);
+    });
+
+    test("warns about keys near their limit and a low balance", async () => {
+      const overview = textOf(await visit(""));
+      expect(overview).toContain("nightly-eval has used 92% of its $20.00 limit.");
+      expect(overview).toContain("The balance is below the alert threshold of $1.00.");
+    });
+  });
+});
