@@ -48,7 +48,7 @@ export interface Usage {
   readonly region?: string;
   /** Usage at another model's price in the same call, such as an advisor model or a compaction. */
   readonly additional?: readonly Usage[];
-  /** The cost that the provider reports, for comparison; billing never uses it. */
+  /** The cost that the provider reports. */
   readonly statedCostUsd?: number;
   /** True if an implausible number was clamped. */
   readonly isClamped?: true;

@@ -75,6 +75,9 @@ export interface ResolvedCard {
   readonly exact: boolean;
 }
 
+/** The source of prices that the operator sets in the models file. */
+export const OPERATOR_SOURCE = "the operator's file";
+
 const FACTS = [
   ...OPENAI_FACTS,
   ...ANTHROPIC_FACTS,

@@ -1,10 +1,10 @@
-// Prices the usage of a call. The provider's reported usage decides. If the caller disconnects before it arrives, the
+// Prices the usage of a call. The cost that the provider states decides, otherwise the usage that it reports. If the caller disconnects before it arrives, the
 // relayed output is counted instead; if the provider fails without reporting usage, nothing is charged.
 
 import { FEE_METERS, type Usage } from "../../base/usage-meters.ts";
 import { minNano, type Nano, usdTextOfPico } from "../../base/money.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
-import { cardFor, cardResolver } from "../../models/catalog.ts";
+import { cardFor, cardResolver, OPERATOR_SOURCE } from "../../models/catalog.ts";
 import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
 import type { PricedLine } from "../../usage/usage.ts";
 import { BYTES_PER_TOKEN } from "./input-bound.ts";
@@ -43,7 +43,12 @@ export const NO_CHARGE: UsageCharge = {
   missingPrices: [],
 };
 
-/** Prices reported usage by the card of the model that answered. */
+/** Below this, a stated cost and the list price differ by rounding alone. */
+const ROUNDING_NANO = 2n;
+const NANO_PER_USD = 1e9;
+const PICO_PER_NANO = 1_000n;
+
+/** Prices reported usage by the cost that the provider states, otherwise by the card of the model that answered. */
 export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
   const { catalog, model, estimate, held, at, durationMs } = context;
   const { toolTerms } = estimate;
@@ -64,6 +69,15 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
   const missingPrices = resolved.exact
     ? priced.missingPrices
     : [...priced.missingPrices, `model:${usage.model ?? ""}`];
+  const stated = statedCost(usage, resolved.model, catalog, priced.cost);
+  if (stated !== undefined)
+    return {
+      usage: billed,
+      lines: [{ meter: "provider_cost", count: 1, usd: usdTextOfPico(stated * PICO_PER_NANO) }],
+      cost: isUsageImplausible ? minNano(stated, held) : stated,
+      exact: !isUsageImplausible,
+      missingPrices: [],
+    };
   return {
     usage: billed,
     lines: priced.lines.map(toPricedLine),
@@ -71,6 +85,23 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
     exact: !isUsageImplausible,
     missingPrices,
   };
+}
+
+// The operator's own price includes the operator's margin, and a provider of the operator may count in another unit. A stated
+// cost of 0 can mean that a key stored at the provider paid, so the list price decides.
+function statedCost(
+  { statedCostUsd }: Usage,
+  model: Model,
+  catalog: Catalog,
+  listPrice: Nano,
+): Nano | undefined {
+  if (statedCostUsd === undefined || statedCostUsd === 0) return undefined;
+  if (model.source === OPERATOR_SOURCE) return undefined;
+  if (catalog.providers.some(({ id }) => id === model.provider)) return undefined;
+  // Six decimals drop the noise of floats before rounding up.
+  const stated = BigInt(Math.ceil(Number((statedCostUsd * NANO_PER_USD).toFixed(6))));
+  const difference = stated > listPrice ? stated - listPrice : listPrice - stated;
+  return difference <= ROUNDING_NANO ? undefined : stated;
 }
 
 /** What is known of a call that ended before its usage. */
@@ -92,8 +123,10 @@ const AUDIO_OUTPUT_BYTES_PER_TOKEN = 3_200;
  * of the input.
  */
 export function estimatedUsage(partial: PartialUsage, inputTokens: () => number): Usage {
-  const { reported, outputBytes, outputAudioBytes, model } = partial;
-  const tokens = reported?.tokens ?? {};
+  const { outputBytes, outputAudioBytes, model } = partial;
+  // A cost stated before the end does not include the rest.
+  const { statedCostUsd: _partialCost, ...reported } = partial.reported ?? NO_USAGE;
+  const { tokens } = reported;
   const counted = Math.ceil(outputBytes / BYTES_PER_TOKEN) - (tokens.reasoning ?? 0);
   const audio = Math.ceil(outputAudioBytes / AUDIO_OUTPUT_BYTES_PER_TOKEN);
   return {
@@ -105,7 +138,7 @@ export function estimatedUsage(partial: PartialUsage, inputTokens: () => number)
       output: Math.max(tokens.output ?? 0, counted),
       ...(audio === 0 ? {} : { output_audio: Math.max(tokens.output_audio ?? 0, audio) }),
     },
-    fees: higherFees(reported?.fees ?? {}, partial.fees),
+    fees: higherFees(reported.fees, partial.fees),
   };
 }
 

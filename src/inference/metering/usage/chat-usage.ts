@@ -32,8 +32,11 @@ import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 
 /** How a provider differs from OpenAI. */
 interface ChatUsageRule {
-  /** Reasoning is part of the completion by default; "outside": added to it; "hidden": only part of the total. */
-  readonly reasoning?: "outside" | "hidden";
+  /**
+   * Reasoning is part of the completion by default; "outside": added to it; "hidden": only part of the total; "by_total": part of
+   * the completion if the total is the sum of prompt and completion, even if the reported reasoning is longer.
+   */
+  readonly reasoning?: "outside" | "hidden" | "by_total";
   /** Audio input is part of the prompt by default. */
   readonly audio?: "outside";
   /** Input tokens that are not part of the prompt. */
@@ -47,13 +50,22 @@ interface ChatUsageRule {
   readonly searchModels?: RegExp;
 }
 
-const OPENAI_RULE: ChatUsageRule = { searchModels: /-search-(?:preview|api)/ };
+const OPENAI_RULE: ChatUsageRule = {
+  reasoning: "by_total",
+  searchModels: /-search-(?:preview|api)/,
+};
+const BY_TOTAL: ChatUsageRule = { reasoning: "by_total" };
 const PROVIDER_RULES: ReadonlyMap<string, ChatUsageRule> = new Map([
   ["openai", OPENAI_RULE],
   ["azure", OPENAI_RULE],
   ["xai", { reasoning: "outside" }],
   ["google", { reasoning: "hidden" }],
   ["vertex", { reasoning: "hidden" }],
+  ["openrouter", BY_TOTAL],
+  ["groq", BY_TOTAL],
+  ["deepseek", BY_TOTAL],
+  ["moonshot", BY_TOTAL],
+  ["zai", BY_TOTAL],
   ["mistral", { audio: "outside", audioSeconds: ["prompt_audio_seconds"] }],
   [
     "perplexity",
@@ -264,7 +276,7 @@ function outputTokens(
   const isOutside = isReasoningOutside(rule, { prompt, completion, total, reasoning });
   return splitOutput(notes, {
     total: completion + (isOutside ? reasoning : 0),
-    reasoning,
+    reasoning: isOutside ? reasoning : Math.min(reasoning, completion),
     audio: readCount(notes, valueAt(usage, ["completion_tokens_details", "audio_tokens"])),
     image: readCount(notes, valueAt(usage, ["completion_tokens_details", "image_tokens"])),
   });
@@ -278,11 +290,13 @@ interface UsageSums {
 }
 
 // Reasoning is outside the completion if the provider is known for it, if there is more of it than completion, or if only
-// then the total adds up. The sums reveal how an unknown OpenAI-compatible server counts.
+// then the total adds up. The sums reveal how an unknown OpenAI-compatible server counts. Vercel's gateway leaves Gemini's
+// reasoning out of the completion and out of the total, so the total decides only where the provider is known.
 function isReasoningOutside(rule: ChatUsageRule, sums: UsageSums): boolean {
   const { prompt, completion, total, reasoning } = sums;
-  if (rule.reasoning === "outside" || reasoning > completion) return true;
-  return reasoning > 0 && total === prompt + completion + reasoning;
+  if (rule.reasoning === "outside") return true;
+  if (rule.reasoning === "by_total" && total > 0 && total === prompt + completion) return false;
+  return reasoning > completion || (reasoning > 0 && total === prompt + completion + reasoning);
 }
 
 function feesOf(

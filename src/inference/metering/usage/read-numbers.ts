@@ -78,13 +78,20 @@ export function readTier(value: unknown): string | undefined {
   return STANDARD_TIERS.has(tier) ? "standard" : tier;
 }
 
-/** The cost that the provider reports: a number, an object with a total (Perplexity), or ticks (xAI). */
+/**
+ * The cost that the provider reports: a number, an object with a total (Perplexity), or ticks (xAI). With a key of another
+ * provider stored at OpenRouter, it is OpenRouter's fee alone, so the other provider's cost is added.
+ */
 export function readStatedCost(usage: unknown): number | undefined {
   const cost = ownMember(usage, "cost");
   const ticks = ownMember(usage, "cost_in_usd_ticks");
-  const stated =
+  const reported =
     typeof ticks === "number" ? ticks * USD_PER_TICK : (valueAt(cost, ["total_cost"]) ?? cost);
-  if (typeof stated !== "number" || !(stated >= 0) || stated > MAX_STATED_USD) return undefined;
+  const isOtherKey = ownMember(usage, "is_byok") === true;
+  const upstream = isOtherKey ? valueAt(usage, ["cost_details", "upstream_inference_cost"]) : 0;
+  if (typeof reported !== "number" || typeof upstream !== "number") return undefined;
+  const stated = reported + upstream;
+  if (!(stated >= 0) || stated > MAX_STATED_USD) return undefined;
   return stated;
 }
 

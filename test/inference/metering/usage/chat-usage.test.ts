@@ -121,6 +121,27 @@ describe("usage on the chat wire", () => {
       },
       { input: 20_049, output: 7_163, reasoning: 5 },
     ],
+    // More reasoning than completion, but the total says that it is inside.
+    [
+      "openrouter",
+      {
+        prompt_tokens: 43,
+        completion_tokens: 10,
+        total_tokens: 53,
+        completion_tokens_details: { reasoning_tokens: 11 },
+      },
+      { input: 43, output: 0, reasoning: 10 },
+    ],
+    [
+      "openrouter",
+      {
+        prompt_tokens: 43,
+        completion_tokens: 10,
+        total_tokens: 64,
+        completion_tokens_details: { reasoning_tokens: 11 },
+      },
+      { input: 43, output: 10, reasoning: 11 },
+    ],
   ])("reads %s: %j", (provider, usage, tokens) => {
     expect(chatUsage(usage, provider)?.tokens).toEqual(tokens);
   });

@@ -54,13 +54,13 @@ function numberAt(value: unknown, ...path: string[]): number {
 
 // The total that the disjoint meters must add up to, from the provider's own numbers.
 const TOTALS: Readonly<Record<StreamedWire, (usage: Numbers, provider: string) => number>> = {
-  chat: (usage) => {
+  chat: (usage, provider) => {
     const [prompt, completion] = [
       numberAt(usage, "prompt_tokens"),
       numberAt(usage, "completion_tokens"),
     ];
     const reasoning = numberAt(usage, "completion_tokens_details", "reasoning_tokens");
-    if (reasoning > completion) return prompt + completion + reasoning;
+    if (reasoning > completion && provider !== "openrouter") return prompt + completion + reasoning;
     return numberAt(usage, "total_tokens") || prompt + completion;
   },
   responses: (usage) => numberAt(usage, "total_tokens"),

@@ -1,0 +1,94 @@
+// The cost that a provider states is what is charged.
+
+import { describe, expect, test } from "bun:test";
+import type { Usage } from "../../../src/base/usage-meters.ts";
+import { chargeFor, estimatedUsage } from "../../../src/inference/metering/charge.ts";
+import { usageOf } from "../../../src/inference/metering/usage/usage.ts";
+import { builtInModels, type Catalog, catalogOf, findModel } from "../../../src/models/catalog.ts";
+import { mergeModels } from "../../../src/models/live-catalog.ts";
+import { parseModelsFile } from "../../../src/models/models-file.ts";
+
+const NOW = Date.parse("2026-11-23");
+const MODEL = "openrouter/openai/gpt-4o-mini";
+const catalog = catalogOf(builtInModels());
+const usage: Usage = { tokens: { input: 900, output: 69 }, fees: {} };
+/** 900 × 0.15 and 69 × 0.6 USD per million tokens. */
+const LIST_PRICE = 176_400n;
+
+function charge(stated: number | undefined, from: Catalog = catalog, id = MODEL) {
+  const model = findModel(from, id)?.model;
+  if (model === undefined) throw new Error(`no model ${id}`);
+  const bounds = { inputTokens: 1_000_000, outputTokens: 1_000_000 };
+  return chargeFor(stated === undefined ? usage : { ...usage, statedCostUsd: stated }, {
+    catalog: from,
+    model,
+    // Safe: a charge reads no other field of the estimate.
+    estimate: { plausible: bounds, toolTerms: undefined } as unknown as Parameters<
+      typeof chargeFor
+    >[1]["estimate"],
+    held: 1_000_000n,
+    at: NOW,
+    durationMs: 0,
+  });
+}
+
+describe("a stated cost", () => {
+  test("is charged, also above the list price and above the hold: it includes tools", () => {
+    expect(charge(0.0160614)).toMatchObject({
+      cost: 16_061_400n,
+      lines: [{ meter: "provider_cost", count: 1, usd: "0.0160614" }],
+      exact: true,
+    });
+  });
+
+  test("is charged below the list price", () => {
+    expect(charge(0.0001).cost).toBe(100_000n);
+  });
+
+  test("that equals the list price leaves the lines of each meter", () => {
+    expect(charge(0.0001764).lines).toEqual(charge(undefined).lines);
+    expect(charge(0.0001764).cost).toBe(LIST_PRICE);
+  });
+
+  test("of 0 is ignored: a key stored at the provider may have paid", () => {
+    expect(charge(0).cost).toBe(LIST_PRICE);
+  });
+
+  test("does not replace a price that the operator has set", () => {
+    const file = { models: [{ id: MODEL, pricing: { tokens: { input: "10", output: "10" } } }] };
+    const own = mergeModels(builtInModels(), parseModelsFile(JSON.stringify(file)), NOW);
+    expect(charge(0.0001, own).cost).toBe(9_690_000n);
+  });
+
+  test("of a provider that the operator has added is ignored", () => {
+    const provider = { id: "local", base_url: "http://127.0.0.1:1/v1", wires: ["chat"] };
+    const file = {
+      providers: [provider],
+      models: [{ id: "local/m", priced_like: MODEL }],
+    };
+    const own = mergeModels(builtInModels(), parseModelsFile(JSON.stringify(file)), NOW);
+    expect(charge(5, own, "local/m").cost).toBe(LIST_PRICE);
+  });
+
+  test("before the end of a stream is not the cost of the call", () => {
+    const partial = {
+      reported: { ...usage, statedCostUsd: 0.00001 },
+      outputBytes: 0,
+      outputAudioBytes: 0,
+      fees: {},
+      model: undefined,
+    };
+    expect(estimatedUsage(partial, () => 0).statedCostUsd).toBeUndefined();
+  });
+
+  test("includes what a key stored at OpenRouter paid to another provider", () => {
+    const reply = (more: object) => ({
+      model: "openai/gpt-4o-mini",
+      usage: { prompt_tokens: 1, completion_tokens: 1, cost: 0.01, is_byok: true, ...more },
+    });
+    const stated = (body: object) => usageOf("chat", body, "openrouter")?.statedCostUsd;
+    expect(stated(reply({ cost_details: { upstream_inference_cost: 0.2 } }))).toBeCloseTo(0.21);
+    expect(stated(reply({}))).toBeUndefined();
+    expect(stated(reply({ is_byok: false }))).toBe(0.01);
+  });
+});
