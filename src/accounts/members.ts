@@ -42,6 +42,8 @@ export const ROLE_PERMISSIONS = {
   "members.remove": MANAGERS,
   "budgets.read": ROLES,
   "budgets.change": ["owner", "admin", "billing"],
+  "responses.read": MANAGERS,
+  "responses.change": MANAGERS,
   "billing.read": ROLES,
   "billing.buy": ["owner", "admin", "billing"],
   "billing.auto_top_up": ["owner"],

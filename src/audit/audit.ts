@@ -57,6 +57,7 @@ export const AUDIT_ACTIONS = {
   "payment.marked_absent": "An operator marked an x402 payment as not on chain.",
   "payment_method.removed": "The payment method was removed.",
   "payment_method.saved": "An owner saved a payment method.",
+  "response_storage.changed": "Which responses are stored, or for how long, was changed.",
   "provider_key.added": "A provider key was added.",
   "provider_key.deleted": "A provider key was deleted.",
   "session.ended": "A person ended their own sessions.",

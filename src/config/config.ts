@@ -20,6 +20,8 @@ import {
 } from "./identity.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorConfigErrors } from "./operator.ts";
+import type { ResponseStorage } from "../base/response-storage.ts";
+import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./response-storage.ts";
 import { hasProxyVariable, readProviderSettings, type ProviderSettingsSpec } from "./providers.ts";
 import {
   integer,
@@ -70,6 +72,8 @@ export interface Config {
     readonly claimsPerHour: number;
     readonly claimBonusPerDay: Nano;
   };
+  /** Which responses of the Responses API are stored; accounts can choose a stricter setting. */
+  readonly responseStorage: ResponseStorage;
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error";
     readonly form: "auto" | "json" | "text";
@@ -172,6 +176,7 @@ export const SETTINGS: Readonly<
     defaultValue: "100; 0 in development",
     description: "Concurrent model calls per key; 0 for no limit.",
   },
+  ...RESPONSE_STORAGE_SETTINGS,
   POSTERN_LOG_LEVEL: { defaultValue: "info", description: "`debug`, `info`, `warn` or `error`." },
   POSTERN_LOG_FORM: {
     defaultValue: "auto",
@@ -251,6 +256,7 @@ const EnvironmentSchema = z.object({
   ...GRANT_ENVIRONMENT,
   POSTERN_REQUESTS_PER_MINUTE: integer(0, 10_000_000).optional(),
   POSTERN_OPEN_CALLS_PER_KEY: integer(0, 1_000_000).optional(),
+  ...RESPONSE_STORAGE_ENVIRONMENT,
   POSTERN_LOG_LEVEL: z
     .enum(["debug", "info", "warn", "error"], { error: "must be debug, info, warn or error" })
     .default("info"),
@@ -355,6 +361,10 @@ function buildConfig(
         25_000_000_000n,
         0n,
       ),
+    },
+    responseStorage: {
+      mode: env.POSTERN_STORE_RESPONSES,
+      retentionDays: env.POSTERN_RESPONSE_RETENTION_DAYS,
     },
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
     ...(env.POSTERN_SECURITY_CONTACT === undefined

@@ -31,6 +31,7 @@ const PAGE_GROUPS = [
       { path: "/keys", label: "Keys" },
       { path: "/provider-keys", label: "Provider keys", permission: "provider_keys.read" },
       { path: "/budgets", label: "Budgets" },
+      { path: "/responses", label: "Stored responses", permission: "responses.read" },
       { path: "/members", label: "Members" },
       { path: "/webhooks", label: "Webhooks", permission: "webhooks.read" },
       { path: "/audit", label: "Audit log", permission: "audit.read" },

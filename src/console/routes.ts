@@ -14,6 +14,7 @@ import { workspacePath } from "./console-layout.tsx";
 import { workspacesPage } from "./overview/workspaces-page.tsx";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-routes.ts";
+import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-routes.ts";
 import { webhookPageRoutes } from "./webhooks/webhook-routes.ts";
 import { overviewPage } from "./overview/overview-page.tsx";
 import {
@@ -28,7 +29,13 @@ import { auditRoute } from "./audit/audit-routes.ts";
 import { readOverview } from "./overview/read-overview.ts";
 
 export interface ConsoleRouteDeps
-  extends BillingPageDeps, KeyPageDeps, MemberPageDeps, ProviderKeyPageDeps, UsagePageDeps {
+  extends
+    BillingPageDeps,
+    KeyPageDeps,
+    MemberPageDeps,
+    ProviderKeyPageDeps,
+    ResponsePageDeps,
+    UsagePageDeps {
   readonly webhooks: Webhooks;
   /** Shows the page of all components. */
   readonly isDevelopment: boolean;
@@ -46,6 +53,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...memberPageRoutes(deps),
     ...budgetPageRoutes(deps),
     ...billingPageRoutes(deps),
+    ...responsePageRoutes(deps),
     ...webhookPageRoutes(deps),
     auditRoute(deps),
     ...(deps.isDevelopment ? [componentsRoute()] : []),

@@ -3,6 +3,7 @@
 
 import type { z } from "zod";
 import type { FaultCode } from "../base/fault.ts";
+import type { ResponseStorage } from "../base/response-storage.ts";
 import type { Tx } from "../store/db.ts";
 import type { KeyPolicy } from "./key-policy.ts";
 import type { Scope } from "./scopes.ts";
@@ -18,6 +19,8 @@ export interface Caller {
   readonly keyId: string;
   /** What the key may call, and how fast; absent if nothing is restricted. */
   readonly policy?: KeyPolicy;
+  /** The account's own setting, if it has one. */
+  readonly responseStorage?: ResponseStorage | undefined;
 }
 
 /** A caller whose key was looked up, and what the key may do. */

@@ -1,9 +1,18 @@
 // Keys that still work, as the authentication of a request needs them: whose they are and what they may do.
 
 import { parsePolicy } from "../http/key-policy.ts";
+import { type ResponseStorage, STORE_MODES } from "../base/response-storage.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
 import { grantedScopes, isScope, type Scope } from "../http/scopes.ts";
-import { type Reader, type Row, text, textOrNull, integer, integerOrNull } from "../store/db.ts";
+import {
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  integer,
+  integerOrNull,
+} from "../store/db.ts";
 
 export interface LiveKey extends AuthenticatedKey {
   /** Whether a spending limit or a policy bounds what it may do. */
@@ -13,9 +22,11 @@ export interface LiveKey extends AuthenticatedKey {
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
 const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy,
+  response_storage.mode, response_storage.retention_days,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
-  from api_key left join account on account.id = api_key.account_id where api_key.revoked_at is null`;
+  from api_key left join account on account.id = api_key.account_id
+  left join response_storage on response_storage.account_id = api_key.account_id where api_key.revoked_at is null`;
 
 export async function readLiveKeyByHash(
   reader: Reader,
@@ -70,5 +81,14 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
     granted: grantedScopes(toScopes(row), hasLimit),
     expiresAt,
     ...(policy === undefined ? {} : { policy }),
+    responseStorage: toResponseStorage(row),
+  };
+}
+
+function toResponseStorage(row: Row): ResponseStorage | undefined {
+  if (row["mode"] === null) return undefined;
+  return {
+    mode: enumValue(row, "mode", STORE_MODES),
+    retentionDays: integer(row, "retention_days"),
   };
 }

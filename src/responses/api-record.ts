@@ -4,8 +4,8 @@ import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import type { JsonObject } from "../base/json.ts";
 import { publicItems } from "./items.ts";
-import type { DecryptedResponse } from "./history.ts";
-import type { StoredResponse } from "./rows.ts";
+import type { DecryptedResponse } from "./storage/history.ts";
+import type { StoredResponse } from "./storage/rows.ts";
 
 export interface StoredResponseView {
   readonly stored: StoredResponse;

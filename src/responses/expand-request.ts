@@ -21,6 +21,8 @@ export function expandRequest(
   request: ParsedRequest,
   { historyItems, ownItems, members }: RequestExpansion,
 ): ParsedRequest {
+  const isChanged = historyItems.length > 0 || ownItems !== undefined || !isEmpty(members);
+  if (!isChanged) return request;
   const input =
     historyItems.length > 0 || ownItems !== undefined
       ? { input: inputText(request, historyItems, ownItems) }
@@ -30,17 +32,23 @@ export function expandRequest(
   return parseRequest("responses", text);
 }
 
+function isEmpty(members: Readonly<Record<string, unknown>>): boolean {
+  for (const _name in members) return false;
+  return true;
+}
+
 function inputText(
   request: ParsedRequest,
   historyItems: readonly JsonObject[],
   ownItems: readonly JsonObject[] | undefined,
 ): string {
   const before = historyItems.map((item) => JSON.stringify(item)).join(",");
-  const after = ownItems?.map((item) => JSON.stringify(item)).join(",") ?? rawInputItems(request);
+  const after = ownItems?.map((item) => JSON.stringify(item)).join(",") ?? rawItemsOf(request);
   return `[${before}${before !== "" && after !== "" ? "," : ""}${after}]`;
 }
 
-function rawInputItems(request: ParsedRequest): string {
+/** The input as JSON text of its items, without brackets. */
+export function rawItemsOf(request: ParsedRequest): string {
   const span = request.spans.members.get("input");
   if (span === undefined) return "";
   const raw = request.text.slice(span.start, span.end);

@@ -1,7 +1,6 @@
 // The items of a conversation: their ids, their API form, and the form in which they are sent back to a provider.
 
 import type { Candidate } from "../inference/routing/candidates.ts";
-import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { decodeBlob } from "../inference/canonical/reasoning.ts";
 
@@ -19,13 +18,6 @@ const INDEXED_ITEMS_MAX = 1_000;
 /** The provider account and model of a reply: only they can read its encrypted reasoning. */
 export function originOf({ credential, upstreamName }: Candidate): string {
   return `${credential.provider.id} ${credential.label} ${upstreamName}`;
-}
-
-/** The input items of a request. */
-export function inputItems({ json }: ParsedRequest): readonly JsonObject[] {
-  const { input } = json;
-  if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
-  return Array.isArray(input) ? input.filter(isObject) : [];
 }
 
 /** The output items of a response. */
@@ -50,6 +42,21 @@ export function publicItems(
         : { type: "input_text", text: content };
     return { ...item, id, type, status: item["status"] ?? "completed", content: [part] };
   });
+}
+
+/**
+ * The input items that no earlier response has stored: those after the last model output. A client that sends the whole
+ * history with each request would otherwise index all of it each time.
+ */
+export function newInputItems({ input }: JsonObject): readonly JsonObject[] {
+  if (!Array.isArray(input)) return [];
+  const last = input.findLastIndex((item) => isObject(item) && isModelOutput(item));
+  return input.slice(last + 1).filter((item) => isObject(item) && referencedId(item) === undefined);
+}
+
+function isModelOutput(item: JsonObject): boolean {
+  const type = typeOf(item);
+  return type === "message" ? item["role"] === "assistant" : !type.endsWith("_output");
 }
 
 /** The ids by which later requests can reference these items. */
@@ -119,6 +126,14 @@ const ID_PREFIXES: Readonly<Record<string, string>> = {
   custom_tool_call: "ctc",
   custom_tool_call_output: "ctco",
 };
+
+const DERIVED_ID = /_([0-9a-z]{26})in\d+$/;
+
+/** The response whose input has the item with this derived id. */
+export function responseIdOf(itemId: string): string | undefined {
+  const [, rest] = DERIVED_ID.exec(itemId) ?? [];
+  return rest === undefined ? undefined : `resp_${rest}`;
+}
 
 // Stable across reads, and as hard to guess as the response id.
 function deriveItemId(type: string, responseId: string, index: number): string {

@@ -1,7 +1,12 @@
-// Stored responses, which let a conversation continue by id with any provider. Owns the tables stored_response and
-// stored_item. Responses are stored only on request, encrypted, per account and for 30 days; never at a provider.
+// Stored responses, which let a conversation continue by id with any provider. Owns the tables response_storage,
+// stored_response, stored_item and stored_stream. Responses are encrypted and belong to an account; providers store none.
 
 import { Fault, invalid } from "../base/fault.ts";
+import {
+  type ResponseStorage,
+  type StoreMode,
+  strictestStorage,
+} from "../base/response-storage.ts";
 import { isId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Secret } from "../base/secret.ts";
@@ -10,15 +15,18 @@ import type { JsonObject } from "../base/json.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import type { StoredResponseView } from "./api-record.ts";
-import { type Background, type BackgroundDeps, createBackground } from "./background.ts";
-import { deriveKek } from "./encryption.ts";
+import { type Background, type BackgroundDeps, createBackground } from "./background/background.ts";
+import { createEventStreams } from "./background/event-streams.ts";
+import { storedEvents } from "./background/stored-events.ts";
+import { isStreamed } from "./background/stream-rows.ts";
+import { deriveKek } from "./storage/encryption.ts";
 import {
   decryptStored,
   readHistory,
   NOT_STORED_NEXT_STEPS,
   RETENTION_TEXT,
   resolveReferences,
-} from "./history.ts";
+} from "./storage/history.ts";
 import { referencedId } from "./items.ts";
 import {
   deleteExpired,
@@ -27,29 +35,33 @@ import {
   findResponse,
   findUsage,
   stopResponse,
-  accountStorageUsage,
-} from "./rows.ts";
-import { createStoredCall } from "./stored-call.ts";
+} from "./storage/rows.ts";
+import { createStorageLimit, type StorageLimit } from "./storage/storage-limit.ts";
+import { createStoredCall, INPUT_MAX_BYTES, type StoredCallOptions } from "./stored-call.ts";
 
-const ACCOUNT_RESPONSES_MAX = 20_000;
-const ACCOUNT_BYTES_MAX = 1_073_741_824;
 const SWEEP_BATCH = 200;
 
 export interface Responses {
-  /** Prepares a call that stores or continues responses; undefined, without a promise, for every other call. */
+  /** Prepares a call that stores or continues responses; undefined for every other call. */
   readonly prepareCall: (
     request: ParsedRequest,
     input: CallInput,
-  ) => Promise<StatefulCall | Response | undefined> | undefined;
+  ) => Promise<StatefulResult> | StatefulCall | undefined;
   readonly find: (accountId: string, id: string, now: number) => Promise<StoredResponseView>;
+  /** The events of a streamed background response after a sequence number. */
+  readonly stream: (accountId: string, id: string, startingAfter: number) => Promise<Response>;
   readonly remove: (tx: Tx, accountId: string, id: string, now: number) => Promise<void>;
   readonly cancel: (accountId: string, id: string, now: number) => Promise<StoredResponseView>;
+  /** Deletes the oldest responses of accounts that store too much. */
+  readonly enforceLimits: () => Promise<void>;
   /** Deletes expired responses. */
   readonly sweep: (now: number) => Promise<void>;
   /** Fails background responses of dead processes. */
   readonly failOrphaned: (startedBefore: number) => Promise<void>;
   /** Aborts responses that were canceled or deleted through another process. */
   readonly abortCanceled: () => Promise<void>;
+  /** Ends streams of events: their clients continue at another process. */
+  readonly startDraining: () => void;
   /** Aborts all background responses, for shutdown; their usage so far is charged. */
   readonly abortAll: () => void;
   /** Resolves when no background response is running. */
@@ -60,6 +72,9 @@ export interface ResponsesDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly log: Log;
+  readonly now: () => number;
+  /** The operator's setting; that of an account comes with its caller. */
+  readonly storage: ResponseStorage;
   readonly infer: (input: CallInput) => Promise<Response>;
   readonly storeIdempotentReply: BackgroundDeps["storeIdempotentReply"];
 }
@@ -67,7 +82,9 @@ export interface ResponsesDeps {
 export function createResponses(deps: ResponsesDeps): Responses {
   const { db } = deps;
   const kek = deriveKek(deps.master);
-  const background = createBackground(deps);
+  const streams = createEventStreams();
+  const background = createBackground({ ...deps, streams });
+  const limit = createStorageLimit(db);
   const find: Responses["find"] = async (accountId, id, now) => {
     const stored = await findResponse(db, accountId, id, now);
     if (stored === undefined) throw notFound(id);
@@ -78,10 +95,16 @@ export function createResponses(deps: ResponsesDeps): Responses {
 
   return {
     prepareCall: (request, input) =>
-      isStateful(request)
-        ? prepareStatefulCall({ db, kek, background }, request, input)
-        : undefined,
+      prepareCall({ db, kek, background, limit, storage: deps.storage }, request, input),
     find,
+    stream: async (accountId, id, startingAfter) => {
+      const { stored } = await find(accountId, id, deps.now());
+      const log = background.logOf(id);
+      if (log !== undefined) return streams.open(accountId, log, startingAfter);
+      if (!(await isStreamed(db, id))) throw notStreamed(id);
+      const source = storedEvents({ db, kek, stored, now: deps.now });
+      return streams.open(accountId, source, startingAfter);
+    },
     remove: async (tx, accountId, id, now) => {
       const stored = await findResponse(tx, accountId, id, now);
       if (stored === undefined || !(await deleteResponse(tx, accountId, id))) throw notFound(id);
@@ -102,6 +125,7 @@ export function createResponses(deps: ResponsesDeps): Responses {
         );
       return after;
     },
+    enforceLimits: limit.enforce,
     sweep: async (now) => {
       for (let swept = SWEEP_BATCH; swept === SWEEP_BATCH;)
         swept = await db.write((tx) => deleteExpired(tx, now, SWEEP_BATCH));
@@ -110,6 +134,7 @@ export function createResponses(deps: ResponsesDeps): Responses {
       await db.write((tx) => failOrphaned(tx, startedBefore));
     },
     abortCanceled: background.abortCanceled,
+    startDraining: streams.endAll,
     abortAll: background.abortAll,
     whenIdle: background.whenIdle,
   };
@@ -119,55 +144,84 @@ interface StatefulCallDeps {
   readonly db: Db;
   readonly kek: Uint8Array;
   readonly background: Background;
+  readonly storage: ResponseStorage;
+  readonly limit: StorageLimit;
 }
 
-async function prepareStatefulCall(
-  { db, kek, background }: StatefulCallDeps,
+type StatefulResult = StatefulCall | Response | undefined;
+
+// Synchronous for a request that continues nothing, as most do.
+function prepareCall(
+  deps: StatefulCallDeps,
   request: ParsedRequest,
   input: CallInput,
-): Promise<StatefulCall | Response | undefined> {
+): Promise<StatefulResult> | StatefulCall | undefined {
   const { json } = request;
-  const { accountId } = input.caller;
-  const shouldStore = json["store"] === true;
-  const context = { reader: db, kek, accountId, now: input.now };
-  const previousId = previousResponseId(json);
-  const history = previousId === undefined ? undefined : await readHistory(context, previousId);
-  const resolvedItems = await resolveReferences(context, json["input"]);
-  if (!shouldStore && history === undefined && resolvedItems === undefined) return undefined;
-  if (shouldStore) rejectOverStorageLimit(await accountStorageUsage(db, accountId));
-  const isBackground = json["background"] === true;
-  if (isBackground) rejectStreamedBackground(json);
-  const storedCall = createStoredCall({
+  if (request.api !== "responses" || continuesElsewhere(json)) return undefined;
+  const { mode, retentionDays } = strictestStorage(deps.storage, input.caller.responseStorage);
+  const shouldStore = isStored(mode, request);
+  const options = {
     request,
     input,
-    history,
-    resolvedItems,
-    kek,
+    kek: deps.kek,
     shouldStore,
-    isBackground,
-  });
+    retentionDays,
+    isBackground: shouldStore && json["background"] === true,
+    onStored: deps.limit.count,
+  };
+  const previousId = previousResponseId(json);
+  if (previousId === undefined && !hasReferences(json) && !options.isBackground)
+    return shouldStore
+      ? createStoredCall({ ...options, history: undefined, resolvedItems: undefined }).call
+      : undefined;
+  return prepareWithHistory(deps, options, previousId);
+}
+
+async function prepareWithHistory(
+  { db, kek, background }: StatefulCallDeps,
+  options: Omit<StoredCallOptions, "history" | "resolvedItems">,
+  previousId: string | undefined,
+): Promise<StatefulResult> {
+  const { request, input, shouldStore, isBackground } = options;
+  const context = { reader: db, kek, accountId: input.caller.accountId, now: input.now };
+  const history = previousId === undefined ? undefined : await readHistory(context, previousId);
+  const resolvedItems = await resolveReferences(context, request.json["input"]);
+  if (!shouldStore && history === undefined && resolvedItems === undefined) return undefined;
+  const storedCall = createStoredCall({ ...options, history, resolvedItems });
   return isBackground ? background.start(storedCall, input) : storedCall.call;
 }
 
-// References to provider-side state are not ours: shared-credentials.ts passes them through with the caller's own provider key
-// and rejects them otherwise.
-function isStateful({ api, json }: ParsedRequest): boolean {
-  if (api !== "responses") return false;
+/** Whether the response is stored; throws if the request cannot have what it asks for. */
+function isStored(mode: StoreMode, { json, text }: ParsedRequest): boolean {
   const { store } = json;
   if (store !== undefined && store !== null && typeof store !== "boolean")
     throw invalid("store", "`store` must be true or false.");
-  const previous = json["previous_response_id"] ?? undefined;
-  const previousId = previousResponseId(json);
-  if (previous !== undefined && previousId === undefined) return false;
-  const conversation = json["conversation"] ?? undefined;
-  if (conversation !== undefined && previousId === undefined) return false;
-  if (conversation !== undefined)
+  if (mode === "never" && json["background"] === true && store !== false)
     throw invalid(
-      "conversation",
-      "Conversation objects are not supported. Continue with `previous_response_id` alone.",
+      "background",
+      "Background responses must be stored, and this gateway or this account stores none (GET /v1/account/response_storage). Remove `background`.",
     );
-  if (store === true || previousId !== undefined) return true;
-  const { input } = json;
+  if (store === false || mode === "never") return false;
+  if (store === true) return true;
+  // Storing was not asked for, so it does not fail the call.
+  return mode === "by_default" && text.length <= INPUT_MAX_BYTES;
+}
+
+// State at the provider is not ours: shared-credentials.ts passes references to it through with the caller's own provider
+// key and rejects them otherwise.
+function continuesElsewhere(json: JsonObject): boolean {
+  const previousId = previousResponseId(json);
+  if ((json["previous_response_id"] ?? undefined) !== undefined && previousId === undefined)
+    return true;
+  if ((json["conversation"] ?? undefined) === undefined) return false;
+  if (previousId === undefined) return true;
+  throw invalid(
+    "conversation",
+    "Conversation objects are not supported. Continue with `previous_response_id` alone.",
+  );
+}
+
+function hasReferences({ input }: JsonObject): boolean {
   return Array.isArray(input) && input.some((item) => referencedId(item) !== undefined);
 }
 
@@ -177,26 +231,11 @@ function previousResponseId(json: JsonObject): string | undefined {
   return typeof id === "string" && isId("resp", id) ? id : undefined;
 }
 
-function rejectStreamedBackground(json: JsonObject): void {
-  if (json["stream"] === true)
-    throw invalid(
-      "stream",
-      "Background responses cannot be streamed. Remove `stream` and poll GET /v1/responses/{id}.",
-    );
-}
-
-function rejectOverStorageLimit({
-  responses,
-  bytes,
-}: {
-  readonly responses: number;
-  readonly bytes: number;
-}): void {
-  if (responses < ACCOUNT_RESPONSES_MAX && bytes < ACCOUNT_BYTES_MAX) return;
-  throw new Fault("conflict", "storage limit reached", {
-    message: `This account stores ${responses} responses with ${Math.ceil(bytes / 1_048_576)} MiB; the limit is ${ACCOUNT_RESPONSES_MAX} responses and ${ACCOUNT_BYTES_MAX / 1_048_576} MiB. Delete some with DELETE /v1/responses/{id}, or remove \`store\`.`,
-    param: "store",
-  });
+function notStreamed(id: string): Fault {
+  return invalid(
+    "stream",
+    `The response ${id} was not created with \`background: true\` and \`stream: true\`, so it has no events. Remove \`stream\`, and poll while the status is \`in_progress\`.`,
+  );
 }
 
 function notFound(id: string): Fault {

@@ -9,9 +9,10 @@ import {
   toResponseRecord,
   StoredResponseRecord,
 } from "./api-record.ts";
+import { type StorageRouteDeps, storageRoutes } from "./storage/routes.ts";
 import type { Responses } from "./responses.ts";
 
-export interface ResponsesRouteDeps {
+export interface ResponsesRouteDeps extends StorageRouteDeps {
   readonly responses: Responses;
 }
 
@@ -41,6 +42,11 @@ const EXAMPLE = {
   usage: { cost: 0.000012, input_tokens: 4, output_tokens: 4, total_tokens: 8 },
 };
 
+const STREAM_EXAMPLE = `event: response.output_text.delta
+data: {"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"You"}
+
+`;
+
 const ITEM_EXAMPLE = {
   id: "msg_01kvf2q8xn3m5r7t9w1y4z6b8din0",
   type: "message",
@@ -49,12 +55,13 @@ const ITEM_EXAMPLE = {
   content: [{ type: "input_text", text: "Hello" }],
 };
 
-export function responsesRoutes({ responses }: ResponsesRouteDeps): readonly Route[] {
+export function responsesRoutes({ responses, ...storage }: ResponsesRouteDeps): readonly Route[] {
   return [
     retrieveRoute(responses),
     deleteRoute(responses),
     inputItemsRoute(responses),
     cancelRoute(responses),
+    ...storageRoutes(storage),
   ];
 }
 
@@ -67,26 +74,33 @@ function retrieveRoute(responses: Responses): Route {
     tag: TAG,
     summary: "Get a stored response",
     description:
-      "Responses created with `store: true` are stored encrypted for 30 days and are visible only to the account that created them. A background response is `in_progress` until it is `completed`, `incomplete`, `failed` or `cancelled`.",
+      "Responses are stored encrypted, unless created with `store: false`, and are visible only to the account that created them. A background response is `in_progress` until it is `completed`, `incomplete`, `failed` or `cancelled`.",
     dialect: "openai",
     params,
     // Loose: official clients send further parameters, such as `include`, which change nothing here.
     query: z.looseObject({
-      stream: z
-        .enum(["true", "false"])
-        .optional()
-        .meta({ description: "Stored responses cannot be streamed: `true` is rejected." }),
+      stream: z.enum(["true", "false"]).optional().meta({
+        description:
+          "`true` for the events of a response that was created with `background: true` and `stream: true`, as server-sent events.",
+      }),
+      starting_after: z.coerce.number().int().min(0).optional().meta({
+        description: "With `stream=true`: the `sequence_number` after which to begin.",
+      }),
     }),
     responses: {
-      200: { description: "The response.", schema: StoredResponseRecord, example: EXAMPLE },
+      200: {
+        description: "The response, or the events of its stream.",
+        schema: StoredResponseRecord,
+        example: EXAMPLE,
+        alternatives: [{ contentType: "text/event-stream", example: STREAM_EXAMPLE }],
+      },
     },
-    faults: ["not_found"],
+    faults: ["not_found", "rate_limited"],
     run: async ({ caller, params: { id }, query, now }) => {
       if (query.stream === "true")
-        throw invalid(
-          "stream",
-          "Stored responses cannot be streamed. Remove `stream`, and poll while the status is `in_progress`.",
-        );
+        return await responses.stream(caller.accountId, id, query.starting_after ?? -1);
+      if (query.starting_after !== undefined)
+        throw invalid("starting_after", "`starting_after` requires `stream=true`.");
       const found = await responses.find(caller.accountId, id, now);
       return {
         status: 200,

@@ -3,6 +3,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import { lazy } from "../base/lazy.ts";
 import { DAY_MS } from "../base/time.ts";
 import { abilitiesOf } from "../inference/translate/abilities.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
@@ -14,30 +15,22 @@ import {
   keptContainerFault,
   sharedCredentialsFault as findSharedFault,
 } from "../inference/lifecycle/shared-credentials.ts";
-import type { Tx } from "../store/db.ts";
-import { type Envelope, newEnvelope } from "./encryption.ts";
-import type { History } from "./history.ts";
+import { type Envelope, newEnvelope } from "./storage/encryption.ts";
+import type { History } from "./storage/history.ts";
 import {
-  inputItems,
   itemIds,
   itemsForCandidate,
+  newInputItems,
   originOf,
   outputItems,
   type PastItem,
-  publicItems,
 } from "./items.ts";
 import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
-import { withCallerPaths, toCallerFault, expandRequest } from "./expand-request.ts";
-import {
-  finishResponse,
-  insertItems,
-  insertResponse,
-  RESPONSE_STATUSES,
-  type StoredResponse,
-} from "./rows.ts";
+import { withCallerPaths, toCallerFault, expandRequest, rawItemsOf } from "./expand-request.ts";
+import { RESPONSE_STATUSES, type StoredResponse } from "./storage/rows.ts";
+import { responseWrite } from "./storage/write-responses.ts";
 
-const RETENTION_MS = 30 * DAY_MS;
-const INPUT_MAX_BYTES = 16 * 1_048_576;
+export const INPUT_MAX_BYTES = 16 * 1_048_576;
 const STORED_MAX_BYTES = 32 * 1_048_576;
 const ENCRYPTED_REASONING = "reasoning.encrypted_content";
 
@@ -49,7 +42,10 @@ export interface StoredCallOptions {
   readonly resolvedItems: readonly PastItem[] | undefined;
   readonly kek: Uint8Array;
   readonly shouldStore: boolean;
+  readonly retentionDays: number;
   readonly isBackground: boolean;
+  /** Called with the size of each response that is about to be written. */
+  readonly onStored: (accountId: string, bytes: number) => void;
 }
 
 export interface StoredCall {
@@ -75,37 +71,17 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     ownItems: resolvedItems?.map(({ item }) => item),
     members,
   });
-  const items = resolvedItems?.map(({ item }) => item) ?? inputItems(request);
-  const inputText = shouldStore ? inputTextOf(items) : "";
-  const envelope = newEnvelope(options.kek, { id, accountId });
-  const sealedInput = envelope.encrypt("input", inputText);
+  const inputText = shouldStore ? inputTextOf(options) : "";
   const captured: CapturedResult = { response: undefined, failure: undefined };
   let origin: string | null = null;
-
-  const toRecord: StoredCall["toRecord"] = (status, response) => {
-    const text = JSON.stringify(response);
-    return {
-      id,
-      accountId,
-      previousId: history?.parent.id ?? null,
-      status,
-      background: isBackground,
-      holdId: input.requestId,
-      origin,
-      bytes: inputText.length + text.length,
-      input: sealedInput,
-      response: envelope.encrypt("response", text),
-      dataKey: envelope.dataKey,
-      createdAt: input.now,
-      expiresAt: input.now + RETENTION_MS,
-    };
-  };
+  const { toRecord, encrypt } = recordWriter(options, { id, inputText, originOf: () => origin });
   const storeReply: StatefulCall["storeReply"] = () => {
     const { response } = captured;
     if (!shouldStore || response === undefined) return undefined;
-    const storedResponse = toRecord(storedStatus(response), response);
-    const ids = itemIds([...publicItems(items, id), ...outputItems(response)]);
-    return (tx) => writeStoredCall(tx, storedResponse, ids);
+    const record = toRecord(storedStatus(response), response);
+    options.onStored(accountId, record.bytes);
+    const ids = itemIds([...newInputItems(request.json), ...outputItems(response)]);
+    return responseWrite({ response: record, itemIds: ids });
   };
   const overrides: ReplyOverrides = {
     id: shouldStore ? id : undefined,
@@ -119,9 +95,12 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
   };
   const planFor: StatefulCall["planFor"] = (candidate, createPlan) => {
     origin = originOf(candidate);
-    const { sent, pastItems, dropped } = requestFor(candidate, { options, expanded, members });
-    const plan = withCallerPaths(() => createPlan(sent), pastItems);
-    const withDropped = { ...plan, dropped: [...dropped, ...plan.dropped] };
+    const rewritten = requestFor(candidate, { options, expanded, members });
+    const plan = withCallerPaths(
+      () => createPlan(rewritten.sent, rewritten.members),
+      rewritten.pastItems,
+    );
+    const withDropped = { ...plan, dropped: [...rewritten.dropped, ...plan.dropped] };
     return withReplyOverrides(withDropped, overrides, captured);
   };
   return {
@@ -132,7 +111,47 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     createdAt: input.now,
     previousId: history?.parent.id,
     toRecord,
-    encrypt: envelope.encrypt,
+    encrypt,
+  };
+}
+
+interface RecordSource {
+  readonly id: string;
+  readonly inputText: string;
+  readonly originOf: () => string | null;
+}
+
+// Encrypts on first use: a call that fails is not stored.
+function recordWriter(
+  { input, history, kek, retentionDays, isBackground }: StoredCallOptions,
+  { id, inputText, originOf: readOrigin }: RecordSource,
+): Pick<StoredCall, "toRecord" | "encrypt"> {
+  const { accountId } = input.caller;
+  const sealed = lazy(() => {
+    const envelope = newEnvelope(kek, { id, accountId });
+    return { envelope, sealedInput: envelope.encrypt("input", inputText) };
+  });
+  return {
+    encrypt: (part, text) => sealed().envelope.encrypt(part, text),
+    toRecord: (status, response) => {
+      const text = JSON.stringify(response);
+      const { envelope, sealedInput } = sealed();
+      return {
+        id,
+        accountId,
+        previousId: history?.parent.id ?? null,
+        status,
+        background: isBackground,
+        holdId: input.requestId,
+        origin: readOrigin(),
+        bytes: inputText.length + text.length,
+        input: sealedInput,
+        response: envelope.encrypt("response", text),
+        dataKey: envelope.dataKey,
+        createdAt: input.now,
+        expiresAt: input.now + retentionDays * DAY_MS,
+      };
+    },
   };
 }
 
@@ -151,10 +170,16 @@ function replyContainers({ history, resolvedItems }: StoredCallOptions): Readonl
 
 type MemberEdits = Readonly<Record<string, string | undefined>>;
 
-function memberEdits({ history, shouldStore, isBackground }: StoredCallOptions): MemberEdits {
+// Without edits the request is not parsed again.
+function memberEdits({
+  history,
+  request: { json },
+  shouldStore,
+  isBackground,
+}: StoredCallOptions): MemberEdits {
   return {
     ...(history === undefined ? {} : { previous_response_id: undefined }),
-    ...(shouldStore ? { store: undefined } : {}),
+    ...(shouldStore && json["store"] === true ? { store: undefined } : {}),
     // Streamed, so that its usage is known when it is canceled.
     ...(isBackground ? { background: undefined, stream: "true" } : {}),
   };
@@ -166,33 +191,42 @@ interface RewriteContext {
   readonly members: MemberEdits;
 }
 
+interface RewrittenRequest {
+  readonly sent: ParsedRequest;
+  readonly members: MemberEdits;
+  readonly pastItems: number;
+  readonly dropped: readonly string[];
+}
+
 // On the Responses wire the text is passed through, so it must suit the provider; on another wire it is translated.
 function requestFor(
   candidate: Candidate,
   { options, expanded, members }: RewriteContext,
-): {
-  readonly sent: ParsedRequest;
-  readonly pastItems: number;
-  readonly dropped: readonly string[];
-} {
+): RewrittenRequest {
   const { request, history, resolvedItems, shouldStore } = options;
   const past = history?.items ?? [];
   if (candidate.wires[0] !== "responses")
-    return { sent: expanded, pastItems: past.length, dropped: [] };
-  const { supportsStore } = candidate.credential.provider;
+    return { sent: expanded, members: {}, pastItems: past.length, dropped: [] };
   const kept = itemsForCandidate(candidate, past);
-  const include = shouldStore && supportsStore ? includeFor(candidate, request) : undefined;
   const sent = expandRequest(request, {
     historyItems: kept,
     ownItems: resolvedItems === undefined ? undefined : itemsForCandidate(candidate, resolvedItems),
-    members: {
-      ...members,
-      ...(shouldStore && supportsStore ? { store: "false" } : {}),
-      ...(include === undefined ? {} : { include }),
-    },
+    members,
   });
-  const dropped = kept.length < past.length ? ["previous_response_id"] : [];
-  return { sent, pastItems: kept.length, dropped };
+  return {
+    sent,
+    members:
+      shouldStore && candidate.credential.provider.supportsStore
+        ? statelessMembers(candidate, request)
+        : {},
+    pastItems: kept.length,
+    dropped: kept.length < past.length ? ["previous_response_id"] : [],
+  };
+}
+
+function statelessMembers(candidate: Candidate, request: ParsedRequest): MemberEdits {
+  const include = includeFor(candidate, request);
+  return { store: "false", ...(include === undefined ? {} : { include }) };
 }
 
 // Asks for encrypted reasoning: without provider-side storage, nothing else can be sent back in the next turn.
@@ -203,19 +237,16 @@ function includeFor({ model }: Candidate, { json }: ParsedRequest): string | und
   return JSON.stringify([...requested.map(String), ENCRYPTED_REASONING]);
 }
 
-function inputTextOf(items: readonly JsonObject[]): string {
-  const text = JSON.stringify(items);
+function inputTextOf({ request, resolvedItems }: StoredCallOptions): string {
+  const text =
+    resolvedItems === undefined
+      ? `[${rawItemsOf(request)}]`
+      : JSON.stringify(resolvedItems.map(({ item }) => item));
   if (text.length <= INPUT_MAX_BYTES) return text;
   throw new Fault("payload_too_large", "input too large to store", {
-    message: `Inputs larger than ${INPUT_MAX_BYTES / 1_048_576} MiB cannot be stored. Remove \`store\`, or send less.`,
+    message: `Inputs larger than ${INPUT_MAX_BYTES / 1_048_576} MiB cannot be stored. Set \`store: false\`, or send less.`,
     param: "store",
   });
-}
-
-async function writeStoredCall(tx: Tx, one: StoredResponse, ids: readonly string[]): Promise<void> {
-  if (!one.background) await insertResponse(tx, one);
-  else if (!(await finishResponse(tx, one))) return;
-  await insertItems(tx, one, ids);
 }
 
 function storedStatus({ status }: JsonObject): StoredResponse["status"] {

@@ -82,8 +82,9 @@ async function writeCallRecords(
     tx,
     records.map((record) => record.usage),
   );
-  for (const { usage, idempotent, storeReply } of records) {
-    await storeReply?.(tx);
+  const responses = records.flatMap(({ response }) => response ?? []);
+  await responses[0]?.writeAll(tx, responses);
+  for (const { usage, idempotent } of records) {
     if (idempotent === undefined) continue;
     const call = { ...idempotent.call, holdId: usage.id };
     if (idempotent.reply === undefined) await idempotency.release(tx, call);

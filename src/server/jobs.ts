@@ -43,6 +43,7 @@ export function createJobs(
     ["roll up usage", 2 * SECOND_MS, () => rollUpUsage(db)],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
     ["delete expired responses", 10 * MINUTE_MS, () => responses.sweep(now())],
+    ["delete responses beyond limits", 10 * SECOND_MS, responses.enforceLimits],
     [
       "fail orphaned background responses",
       10 * SECOND_MS,

@@ -93,6 +93,8 @@ export function createModelCalls(
     db,
     master,
     log,
+    now,
+    storage: config.responseStorage,
     infer: (input) => infer(inference.infer, input),
     storeIdempotentReply: idempotency.finish,
   });

@@ -44,23 +44,8 @@ export function createRouteDeps(
   return {
     db,
     accounts: accountRouteDeps(config, log, services),
-    inference: {
-      infer: inference.infer,
-      countTokens: inference.countTokens,
-      quote: quoteDeps(db, inference),
-      idempotency: {
-        db,
-        now,
-        isKeyActive: isLiveKey,
-        begin: idempotency.begin,
-        release: idempotency.release,
-      },
-      payment: services.x402 && {
-        payAndRun: services.x402.withPayment,
-        trackCall: inference.trackCall,
-      },
-    },
-    responses: { responses },
+    inference: inferenceRouteDeps(now, services),
+    responses: { responses, db, storage: config.responseStorage },
     models: { catalog, isAvailable: inference.isAvailable, health: inference.health },
     keys: { db, keys, onKeyChange },
     providerKeys: { db, providerKeys, onProviderKeyChange },
@@ -76,6 +61,7 @@ export function createRouteDeps(
       webhooks,
       idempotency,
       billing,
+      storage: config.responseStorage,
       getWallet,
       onKeyChange,
       onProviderKeyChange,
@@ -117,6 +103,25 @@ function quoteDeps(
 function consoleSettings(config: Config): Pick<RouteDeps["console"], "isDevelopment" | "snippets"> {
   const snippets = { baseUrl: config.baseUrl, model: exampleModelOf(config) };
   return { isDevelopment: config.development, snippets };
+}
+
+function inferenceRouteDeps(
+  now: () => number,
+  { core: { db, idempotency }, modelCalls: { inference }, x402 }: Services,
+): RouteDeps["inference"] {
+  return {
+    infer: inference.infer,
+    countTokens: inference.countTokens,
+    quote: quoteDeps(db, inference),
+    idempotency: {
+      db,
+      now,
+      isKeyActive: isLiveKey,
+      begin: idempotency.begin,
+      release: idempotency.release,
+    },
+    payment: x402 && { payAndRun: x402.withPayment, trackCall: inference.trackCall },
+  };
 }
 
 const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {

@@ -59,6 +59,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
     notes: startupNotes(config),
     startDraining: () => {
       draining = true;
+      responses.startDraining();
     },
     idle: inference.whenIdle,
     close: () => shutdown(services, stopJobs),

@@ -17,6 +17,7 @@ import looseEnds from "./migrations/0012-loose-ends.sql" with { type: "text" };
 import keyScopes from "./migrations/0013-key-scopes.sql" with { type: "text" };
 import usageRollup from "./migrations/0014-usage-rollup.sql" with { type: "text" };
 import keyPolicy from "./migrations/0015-key-policy.sql" with { type: "text" };
+import responseStorage from "./migrations/0016-response-storage.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -34,6 +35,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0013-key-scopes", keyScopes],
   ["0014-usage-rollup", usageRollup],
   ["0015-key-policy", keyPolicy],
+  ["0016-response-storage", responseStorage],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -30,7 +30,7 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   people: ["person", "session"],
   claims: ["claim_attempt", "claim_count", "human_grant"],
   "provider-keys": ["provider_key"],
-  responses: ["stored_response", "stored_item"],
+  responses: ["response_storage", "stored_response", "stored_item", "stored_stream"],
   idempotency: ["idempotent_answer"],
   events: ["event", "webhook_delivery"],
   webhooks: ["webhook"],

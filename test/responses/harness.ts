@@ -13,6 +13,7 @@ import {
   countOpenHolds,
   grantCredits,
   type Json,
+  lastSimulatorRequest,
   simStats,
   USD,
 } from "../inference/support/harness.ts";
@@ -135,6 +136,11 @@ export async function openStreams(gateway: Gateway, isOpen: boolean): Promise<vo
 
 export async function noOpenHolds({ server }: Gateway): Promise<void> {
   await eventually(async () => (await countOpenHolds(server.db)) === 0);
+}
+
+/** The body of the newest request that the provider received. */
+export async function providerRequestBody(gateway: Gateway): Promise<Json> {
+  return JSON.parse((await lastSimulatorRequest(gateway)).body) as Json;
 }
 
 export async function cancelResponse(

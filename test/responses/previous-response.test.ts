@@ -17,6 +17,7 @@ import {
   getResponse,
   MODELS,
   openGateway,
+  providerRequestBody,
   fundedAccount,
   textOf,
 } from "./harness.ts";
@@ -40,10 +41,6 @@ const REQUEST_VARIANTS: Readonly<Record<string, Json>> = {
 /** The conversation in a provider request of any wire. */
 function sentText(body: Json): string {
   return JSON.stringify(body["input"] ?? body["messages"] ?? body["contents"]);
-}
-
-async function providerRequestBody(gateway: Gateway): Promise<Json> {
-  return JSON.parse((await lastSimulatorRequest(gateway)).body) as Json;
 }
 
 for (const store of STORE_KINDS) {
@@ -229,7 +226,12 @@ for (const store of STORE_KINDS) {
 
     test("requests encrypted reasoning only for stored replies of models that reason", async () => {
       const include = ["message.output_text.logprobs"];
-      await createResponse(gateway, account, { model: "openai/gpt-5-mini", input: "x", include });
+      await createResponse(gateway, account, {
+        model: "openai/gpt-5-mini",
+        input: "x",
+        include,
+        store: false,
+      });
       expect((await providerRequestBody(gateway))["include"]).toEqual(include);
       await createResponse(gateway, account, {
         model: "openai/gpt-5-mini",

@@ -1,4 +1,4 @@
-// Storage of responses: opt-in, access, encryption, expiry, limits and invalid requests.
+// Storage of responses: what is stored, access, encryption, expiry, limits and invalid requests.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
@@ -11,7 +11,8 @@ import {
   type Json,
   simStats,
 } from "../inference/support/harness.ts";
-import { deleteExpired } from "../../src/responses/rows.ts";
+import { deleteExpired } from "../../src/responses/storage/rows.ts";
+import { createStorageLimit } from "../../src/responses/storage/storage-limit.ts";
 import { type TestAccount, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
@@ -20,6 +21,7 @@ import {
   createResponse,
   getResponse,
   openGateway,
+  providerRequestBody,
   fundedAccount,
 } from "./harness.ts";
 
@@ -47,27 +49,46 @@ for (const store of STORE_KINDS) {
     const rows = (): ReturnType<typeof gateway.server.db.all> =>
       gateway.server.db.all("select * from stored_response where account_id = ?", [account.id]);
 
-    test("are created only with store: true", async () => {
-      const before = (await rows()).length;
-      for (const fields of [{}, { store: false }, { store: null }])
-        for (const stream of [false, true]) {
+    test("are created unless the request has store: false", async () => {
+      for (const stream of [false, true])
+        for (const fields of [{}, { store: null }, { store: true }]) {
           const response = await createResponse(gateway, account, {
             model: "sim/echo",
-            input: "not stored",
+            input: "stored",
             stream,
             ...fields,
           });
-          expect((await getResponse(gateway, account, response["id"])).status).toBe(404);
+          expect(response["store"]).toBe(true);
+          expect((await getResponse(gateway, account, response["id"])).json).toEqual(response);
         }
+      const before = (await rows()).length;
+      const response = await createResponse(gateway, account, {
+        model: "sim/echo",
+        input: "not stored",
+        store: false,
+      });
+      expect((await getResponse(gateway, account, response["id"])).status).toBe(404);
       expect((await rows()).length).toBe(before);
     });
 
-    test("are not created by a call that continues one without store: true", async () => {
+    test("never reach the provider's own storage", async () => {
+      for (const fields of [{}, { store: true }, { store: false }]) {
+        await createResponse(gateway, account, {
+          model: "openai/gpt-5-mini",
+          input: "x",
+          ...fields,
+        });
+        expect((await providerRequestBody(gateway))["store"]).toBe(false);
+      }
+    });
+
+    test("are not created by a call that continues one with store: false", async () => {
       const first = await createStored("a");
       const before = (await rows()).length;
       const second = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "b",
+        store: false,
         previous_response_id: first["id"],
       });
       expect(second["previous_response_id"]).toBe(String(first["id"]));
@@ -270,8 +291,7 @@ for (const store of STORE_KINDS) {
 
     test.each([
       ["store", { store: "yes" }],
-      ["background", { background: true }],
-      ["stream", { background: true, store: true, stream: true }],
+      ["background", { background: true, store: false }],
       ["conversation", { conversation: "conv_1", store: true }],
       ["conversation", { conversation: "conv_1", previous_response_id: UNKNOWN_ID }],
       ["previous_response_id", { previous_response_id: "resp_of_a_provider" }],
@@ -370,24 +390,37 @@ for (const store of STORE_KINDS) {
       expect(String(errorOf(answer.json)["message"])).toContain("1000 responses");
     });
 
-    test("are rejected above the storage limit of the account", async () => {
-      const fullAccount = await fundedAccount(gateway);
-      const response = await createResponse(gateway, fullAccount, {
+    test("run, but are not stored, if an input is too large and storing was not requested", async () => {
+      const response = await createResponse(gateway, account, {
         model: "sim/echo",
-        input: "x",
-        store: true,
+        input: "x".repeat(17 * 1_048_576),
       });
+      expect((await getResponse(gateway, account, response["id"])).status).toBe(404);
+    });
+
+    test("are deleted from the oldest on above the storage limit of the account", async () => {
+      const fullAccount = await fundedAccount(gateway);
+      const ids: string[] = [];
+      for (const input of ["a", "b", "c"]) {
+        nowMs += 1_000;
+        const body = { model: "sim/echo", input };
+        ids.push(String((await createResponse(gateway, fullAccount, body))["id"]));
+      }
       await gateway.server.db.write((tx) =>
-        tx.run("update stored_response set bytes = ? where id = ?", [
-          2 ** 30,
-          String(response["id"]),
+        tx.run("update stored_response set bytes = ? where account_id = ?", [
+          400 * 1_048_576,
+          fullAccount.id,
         ]),
       );
-      const answer = await call(gateway, fullAccount, "POST /v1/responses", {
-        body: { model: "sim/echo", input: "x", store: true },
-      });
-      expect([answer.status, errorOf(answer.json)["code"]]).toEqual([409, "conflict"]);
-      expect(String(errorOf(answer.json)["message"])).toContain("DELETE /v1/responses/{id}");
+      const limit = createStorageLimit(gateway.server.db);
+      limit.count(fullAccount.id, 1);
+      await limit.enforce();
+      const statuses = await Promise.all(
+        ids.map(async (id) => (await getResponse(gateway, fullAccount, id)).status),
+      );
+      expect(statuses).toEqual([404, 200, 200]);
+      await limit.enforce();
+      expect((await getResponse(gateway, fullAccount, ids[1])).status).toBe(200);
     });
   });
 }

@@ -95,6 +95,11 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
     ],
   },
   {
+    reason: "what is stored",
+    matches: ({ path }) => path === "/v1/account/response_storage",
+    tests: ["test/responses/storage-settings.test.ts"],
+  },
+  {
     reason: "the catalog",
     matches: ({ path }) => path.startsWith("/v1/models"),
     tests: ["test/models/routes.test.ts"],

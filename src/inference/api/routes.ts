@@ -127,7 +127,7 @@ function responsesRoute(deps: InferenceRouteDeps): Route {
     scope: "models:write",
     summary: "Create a response",
     description:
-      "OpenAI's Responses API. With `store: true` the gateway stores the response and its input, encrypted, for 30 days; providers store nothing. `previous_response_id` continues a stored response, with any model; otherwise send earlier turns in `input`. `background: true` responds at once with status `in_progress`. `stream: true` responds with server-sent events.",
+      "OpenAI's Responses API. The gateway stores the response and its input, encrypted, for 30 days or as the operator and the account set it, unless `store` is `false`; providers store nothing. `previous_response_id` continues a stored response, with any model; otherwise send earlier turns in `input`. `background: true` responds at once with status `in_progress`, or streams events that GET /v1/responses/{id} continues. `stream: true` responds with server-sent events.",
     dialect: "openai",
     body: ResponsesRequest,
     requestExample: EXAMPLES.responses.request,

@@ -105,14 +105,14 @@ export const ResponsesRequest = z
     ...routingFields,
     store: z.boolean().optional().meta({
       description:
-        "Store the response and its input in this gateway for 30 days. Default: `false`.",
+        "`false`: do not store the response and its input in this gateway. Default: `true`, unless the gateway or the account stores less (GET /v1/account/response_storage).",
     }),
     previous_response_id: z.string().optional().meta({
       description: "The stored response to continue from. Its `instructions` are not carried over.",
     }),
     background: z.boolean().optional().meta({
       description:
-        "Run in the background and respond at once. Requires `store: true`; poll the response by its id.",
+        "Run in the background and respond at once; poll the response by its id. With `stream: true`, stream its events, which GET /v1/responses/{id} continues. Requires that the response is stored.",
     }),
   })
   .meta({ id: "ModelResponseRequest" });

@@ -72,8 +72,7 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
     pattern: pathPattern("conversations|threads|assistants"),
     reason: "it has no conversation objects",
-    alternative:
-      "Create responses with `store: true`, and continue one with `previous_response_id`.",
+    alternative: "Responses are stored: continue one with `previous_response_id`.",
     next: RESPONSES_STEP,
   },
   {

@@ -39,14 +39,23 @@ export interface StatefulCall {
   readonly request: ParsedRequest;
   /** Why it cannot be sent on the gateway's credentials; its paths are those of the caller's own request. */
   readonly sharedCredentialsFault: () => Fault | undefined;
-  readonly planFor: (
-    candidate: Candidate,
-    createPlan: (request: ParsedRequest) => TransportPlan,
-  ) => TransportPlan;
+  readonly planFor: (candidate: Candidate, createPlan: CreatePlan) => TransportPlan;
   /** Called after the first hold, before anything is sent. */
   readonly onHeld?: () => Promise<void>;
-  /** Writes the complete response; undefined if there is nothing to write. */
-  readonly storeReply: () => ((tx: Tx) => Promise<void>) | undefined;
+  /** The complete response, to be written with the charge; undefined if there is nothing to write. */
+  readonly storeReply: () => ResponseWrite | undefined;
+}
+
+/** `members` are set in the text that is passed through, without parsing it again. */
+export type CreatePlan = (
+  request: ParsedRequest,
+  members?: Readonly<Record<string, string | undefined>>,
+) => TransportPlan;
+
+/** A response to be stored. The settlements of a batch write theirs together. */
+export interface ResponseWrite {
+  readonly record: unknown;
+  readonly writeAll: (tx: Tx, writes: readonly ResponseWrite[]) => Promise<void>;
 }
 
 export interface ParsedCall {
@@ -108,7 +117,7 @@ export interface SettledCall {
   readonly idempotent?:
     | { readonly call: IdempotentCall; readonly reply: StoredReply | undefined }
     | undefined;
-  readonly storeReply?: ((tx: Tx) => Promise<void>) | undefined;
+  readonly response?: ResponseWrite | undefined;
 }
 
 export interface StoredReply {

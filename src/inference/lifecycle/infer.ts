@@ -45,7 +45,7 @@ export interface InferDeps {
 export type ResolveStatefulCall = (
   request: ParsedRequest,
   input: CallInput,
-) => Promise<StatefulCall | Response | undefined> | undefined;
+) => Promise<StatefulCall | Response | undefined> | StatefulCall | undefined;
 
 export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
   rejectIfOftenAbandoned(deps.abandonedCalls, input);

@@ -3,12 +3,11 @@
 import type { AbortSignalLike } from "../../base/abort.ts";
 import { Fault } from "../../base/fault.ts";
 import { clampedOutputLimit } from "../metering/cost-estimate.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import { isStrict } from "../translate/losses.ts";
-import { planFor, type TransportPlan } from "../translate/plan.ts";
+import { planFor } from "../translate/plan.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
-import type { HeldCall, Hold, OpenCall } from "./call.ts";
+import type { CreatePlan, HeldCall, Hold, OpenCall } from "./call.ts";
 import { cancelSignalOf } from "./client-disconnect.ts";
 
 export interface PlanDeps {
@@ -29,12 +28,12 @@ export function planCall(
   const outputMax = candidate.credential.byok
     ? undefined
     : clampedOutputLimit(estimate, held, request.choices);
-  const createPlan = (sent: ParsedRequest): TransportPlan =>
+  const createPlan: CreatePlan = (sent, members) =>
     planFor(sent, candidate, {
       requestId: input.requestId,
       now: input.now,
-      adjustments: { pseudonym: () => pseudonymOf(input.caller.accountId), outputMax },
       isStrict: isStrict(sent.json, input.headers),
+      adjustments: { pseudonym: () => pseudonymOf(input.caller.accountId), outputMax, members },
     });
   try {
     const plan =

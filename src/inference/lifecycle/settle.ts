@@ -62,7 +62,7 @@ export async function settle(
     });
   const idempotent = input.idempotent && { call: input.idempotent, reply: metered.stored };
   try {
-    const record = { usage, idempotent, storeReply: statefulCall?.storeReply() };
+    const record = { usage, idempotent, response: statefulCall?.storeReply() };
     const settled = await ledger.settle({ ...holdIds(input), cost: metered.cost, now, record });
     if (settled.status === "settled" && settled.overrun > 0n) {
       const overrun_usd = usdText(settled.overrun);

@@ -13,7 +13,7 @@ import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
 import { isCodeTool, toolsOf } from "../request/tool-bounds.ts";
 
 const SEND_HISTORY_HINT = "Send the earlier turns of the conversation in the request";
-const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or create each of them with \`store: true\`, so that this gateway stores it`;
+const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or let this gateway store each of them (no \`store: false\`)`;
 
 const NO_CONTAINER_IDS: ReadonlySet<string> = new Set();
 
@@ -60,7 +60,10 @@ const REFERENCE_FIELDS: FieldHints = [
 ];
 
 const DEFERRED_FIELDS = [
-  ["background", "Add `store: true`, so that this gateway runs it in the background"],
+  [
+    "background",
+    "Let this gateway store the response (`store: true`), so that it can run in the background",
+  ],
   ["deferred", "Remove it and stream the reply"],
 ] as const;
 
@@ -179,8 +182,7 @@ function containerReference(
     if (foreign !== undefined)
       return {
         path: `input[${index}].${foreign.at}`,
-        alternative:
-          "Remove this item, or continue from a response that was created with `store: true`",
+        alternative: "Remove this item, or continue from a response that this gateway has stored",
       };
   }
   return undefined;

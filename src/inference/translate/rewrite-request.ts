@@ -15,6 +15,8 @@ export interface RequestAdjustments {
   readonly messages?: string | undefined;
   /** Fields that the model rejects. */
   readonly omitted?: readonly string[] | undefined;
+  /** Further members to set, as JSON text; undefined removes a member. */
+  readonly members?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
 export function rewriteRequest(
@@ -23,7 +25,7 @@ export function rewriteRequest(
   adjustments: RequestAdjustments,
 ): string {
   const { provider, byok } = credential;
-  const changes: Record<string, string | undefined> = {};
+  const changes: Record<string, string | undefined> = { ...adjustments.members };
   setModel(changes, request, upstreamName, provider.messagesVersion);
   if (
     request.api === "chat" &&

@@ -35,7 +35,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   webhooks: ["base", "store", "http", "audit", "events"],
   billing: ["base", "store", "http", "ledger", "audit", "accounts", "events"],
   inference: ["base", "store", "http", "http-client", "models", "ledger", "usage"],
-  responses: ["base", "store", "http", "inference"],
+  responses: ["base", "store", "http", "audit", "accounts", "inference"],
   console: [
     "base",
     "store",
@@ -51,6 +51,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "budgets",
     "webhooks",
     "billing",
+    "responses",
   ],
   operator: [
     "base",

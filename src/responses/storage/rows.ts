@@ -1,8 +1,8 @@
 // Queries of stored_response and stored_item. Every lookup filters by account, so ids of other accounts are not found, and
 // by expiry, so expired rows are not found before they are deleted.
 
-import { toNano, usdText } from "../base/money.ts";
-import type { JsonObject } from "../base/json.ts";
+import { toNano, usdText } from "../../base/money.ts";
+import type { JsonObject } from "../../base/json.ts";
 import {
   enumValue,
   type Reader,
@@ -12,7 +12,7 @@ import {
   type Tx,
   type Value,
   integer,
-} from "../store/db.ts";
+} from "../../store/db.ts";
 import { KEK_VERSION, type EncryptedResponse } from "./encryption.ts";
 
 export const RESPONSE_STATUSES = [
@@ -37,29 +37,44 @@ export interface StoredResponse extends EncryptedResponse {
   readonly expiresAt: number;
 }
 
-export async function insertResponse(tx: Tx, record: StoredResponse): Promise<void> {
-  // A settlement is retried if the outcome of its commit is unknown.
-  await tx.run(
-    `insert into stored_response (id, account_id, previous_id, status, background, hold_id, origin, bytes,
-       sealed_input, sealed_response, data_key, kek_version, created_at, expires_at)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (id) do nothing`,
-    [
-      record.id,
-      record.accountId,
-      record.previousId,
-      record.status,
-      record.background ? 1 : 0,
-      record.holdId,
-      record.origin,
-      record.bytes,
-      record.input,
-      record.response,
-      record.dataKey,
-      KEK_VERSION,
-      record.createdAt,
-      record.expiresAt,
-    ],
-  );
+const INSERT_COLUMNS = [
+  "id:text",
+  "account_id:text",
+  "previous_id:text",
+  "status:text",
+  "background:bigint",
+  "hold_id:text",
+  "origin:text",
+  "bytes:bigint",
+  "sealed_input:text",
+  "sealed_response:text",
+  "data_key:text",
+  "kek_version:bigint",
+  "created_at:bigint",
+  "expires_at:bigint",
+] as const;
+
+export function insertResponses(tx: Tx, records: readonly StoredResponse[]): Promise<void> {
+  return tx.insertMany("stored_response", INSERT_COLUMNS, records.map(toValues));
+}
+
+function toValues(record: StoredResponse): readonly Value[] {
+  return [
+    record.id,
+    record.accountId,
+    record.previousId,
+    record.status,
+    record.background ? 1 : 0,
+    record.holdId,
+    record.origin,
+    record.bytes,
+    record.input,
+    record.response,
+    record.dataKey,
+    KEK_VERSION,
+    record.createdAt,
+    record.expiresAt,
+  ];
 }
 
 /** Stores the result of a background response; false if it was canceled or deleted meanwhile. */
@@ -91,18 +106,27 @@ export async function stopResponse(
   return stopped === 1;
 }
 
-/** Indexes items by id. Ids must be distinct; a reused id refers to the newer item. */
-export async function insertItems(
-  tx: Tx,
-  { id, accountId }: Pick<StoredResponse, "id" | "accountId">,
-  itemIds: readonly string[],
-): Promise<void> {
-  if (itemIds.length === 0) return;
-  await tx.run(
-    `insert into stored_item (account_id, id, response_id) values ${itemIds.map(() => "(?, ?, ?)").join(", ")}
-     on conflict (account_id, id) do update set response_id = excluded.response_id`,
-    itemIds.flatMap((itemId) => [accountId, itemId, id]),
-  );
+export interface StoredItem {
+  readonly accountId: string;
+  readonly id: string;
+  readonly responseId: string;
+}
+
+/** A statement for PostgreSQL costs a round trip; SQLite keeps a statement for one row prepared. */
+const ITEM_BATCH_MAX = { postgres: 500, sqlite: 1 } as const;
+
+/** Indexes items by id. A reused id refers to the newer item. */
+export async function insertItems(tx: Tx, items: readonly StoredItem[]): Promise<void> {
+  const newest = [...new Map(items.map((item) => [`${item.accountId} ${item.id}`, item])).values()];
+  const batchMax = ITEM_BATCH_MAX[tx.kind];
+  for (let from = 0; from < newest.length; from += batchMax) {
+    const batch = newest.slice(from, from + batchMax);
+    await tx.run(
+      `insert into stored_item (account_id, id, response_id) values ${batch.map(() => "(?, ?, ?)").join(", ")}
+       on conflict (account_id, id) do update set response_id = excluded.response_id`,
+      batch.flatMap(({ accountId, id, responseId }) => [accountId, id, responseId]),
+    );
+  }
 }
 
 const COLUMNS =
@@ -175,15 +199,28 @@ export async function findChain(
   return rows.map(toStoredResponse);
 }
 
+export interface ItemRequest {
+  readonly itemIds: readonly string[];
+  /** Responses whose input has some of them. */
+  readonly responseIds: readonly string[];
+  readonly now: number;
+  readonly maxBytes: number;
+}
+
+function placeholders(values: readonly unknown[]): string {
+  return values.map(() => "?").join(", ");
+}
+
 /** The responses that contain these items; undefined if they are larger than `maxBytes` in total. */
 export async function findResponsesByItems(
   reader: Reader,
   accountId: string,
-  { itemIds, now, maxBytes }: { itemIds: readonly string[]; now: number; maxBytes: number },
+  { itemIds, responseIds, now, maxBytes }: ItemRequest,
 ): Promise<readonly StoredResponse[] | undefined> {
-  const matching = `from stored_response where account_id = ? and expires_at > ? and id in
-    (select response_id from stored_item where account_id = ? and id in (${itemIds.map(() => "?").join(", ")}))`;
-  const params = [accountId, now, accountId, ...itemIds];
+  const matching = `from stored_response where account_id = ? and expires_at > ? and (id in
+    (select response_id from stored_item where account_id = ? and id in (${placeholders(itemIds)}))
+    ${responseIds.length === 0 ? "" : `or id in (${placeholders(responseIds)})`})`;
+  const params = [accountId, now, accountId, ...itemIds, ...responseIds];
   const sum = await reader.get(
     `select cast(coalesce(sum(bytes), 0) as bigint) as bytes ${matching}`,
     params,
@@ -197,7 +234,7 @@ export async function deleteResponse(tx: Tx, accountId: string, id: string): Pro
     id,
     accountId,
   ]);
-  if (deleted === 1) await tx.run("delete from stored_item where response_id = ?", [id]);
+  if (deleted === 1) await deleteResponses(tx, [id]);
   return deleted === 1;
 }
 
@@ -219,17 +256,45 @@ export async function accountStorageUsage(
     : { responses: integer(row, "responses"), bytes: integer(row, "bytes") };
 }
 
+/** Deletes up to `limit` responses of the account that have ended, oldest first. */
+export async function deleteOldest(
+  tx: Tx,
+  accountId: string,
+  limit: number,
+): Promise<StorageUsage> {
+  const rows = await tx.all(
+    `select id, bytes from stored_response where account_id = ? and status <> 'in_progress'
+     order by created_at limit ?`,
+    [accountId, limit],
+  );
+  await deleteResponses(
+    tx,
+    rows.map((row) => text(row, "id")),
+  );
+  return {
+    responses: rows.length,
+    bytes: rows.reduce((sum, row) => sum + integer(row, "bytes"), 0),
+  };
+}
+
+async function deleteResponses(tx: Tx, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return;
+  await tx.deleteMany("stored_item", "response_id", ids);
+  await tx.deleteMany("stored_stream", "response_id", ids);
+  await tx.deleteMany("stored_response", "id", ids);
+}
+
 /** Deletes up to `limit` expired responses and returns their number. */
 export async function deleteExpired(tx: Tx, now: number, limit: number): Promise<number> {
   const rows = await tx.all(
     "select id from stored_response where expires_at <= ? order by expires_at limit ?",
     [now, limit],
   );
-  const ids = rows.map((row) => text(row, "id"));
-  if (ids.length === 0) return 0;
-  await tx.deleteMany("stored_item", "response_id", ids);
-  await tx.deleteMany("stored_response", "id", ids);
-  return ids.length;
+  await deleteResponses(
+    tx,
+    rows.map((row) => text(row, "id")),
+  );
+  return rows.length;
 }
 
 /** Fails responses in progress without a hold: their process died. */

@@ -1,11 +1,18 @@
 // Reads the history that a request refers to: the chain of `previous_response_id` and the stored items referenced in its
 // input, both limited to the caller's account.
 
-import { Fault, invalid, type NextStep } from "../base/fault.ts";
-import { isObject, type JsonObject } from "../base/json.ts";
-import type { Reader } from "../store/db.ts";
-import { decryptPart, type EncryptedPart } from "./encryption.ts";
-import { itemIds, outputItems, type PastItem, referencedId, publicItems } from "./items.ts";
+import { Fault, invalid, type NextStep } from "../../base/fault.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
+import type { Reader } from "../../store/db.ts";
+import { decryptPart } from "./encryption.ts";
+import {
+  itemIds,
+  outputItems,
+  type PastItem,
+  publicItems,
+  referencedId,
+  responseIdOf,
+} from "../items.ts";
 import { findChain, findResponsesByItems, type StoredResponse } from "./rows.ts";
 
 const CHAIN_MAX_RESPONSES = 1_000;
@@ -19,7 +26,7 @@ export interface DecryptedResponse {
 
 /** The parts of a record, decrypted on access. */
 export function decryptStored(kek: Uint8Array, stored: StoredResponse): DecryptedResponse {
-  const decrypt = (part: EncryptedPart): unknown => {
+  const decrypt = (part: "input" | "response"): unknown => {
     try {
       return JSON.parse(decryptPart(kek, stored, part));
     } catch (cause) {
@@ -99,13 +106,13 @@ function previousNotFound(previousId: string, missing: string): Fault {
 }
 
 export const RETENTION_TEXT =
-  "Responses are stored only if created with `store: true`, for 30 days.";
+  "Responses are stored unless created with `store: false`, as long as this gateway and this account allow (GET /v1/account/response_storage).";
 
 export const NOT_STORED_NEXT_STEPS: readonly NextStep[] = [
   {
     method: "POST",
     url: "/v1/responses",
-    why: "Create the response again with `store: true`, or send the earlier turns in `input`.",
+    why: "Create the response again without `store: false`, or send the earlier turns in `input`.",
   },
 ];
 
@@ -134,6 +141,7 @@ export async function resolveReferences(
     );
   const owners = await findResponsesByItems(reader, accountId, {
     itemIds: [...wanted],
+    responseIds: [...wanted].flatMap((id) => responseIdOf(id) ?? []),
     now,
     maxBytes: CHAIN_MAX_BYTES,
   });

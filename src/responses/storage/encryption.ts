@@ -2,8 +2,8 @@
 // associated data binds key, input and response to their account, id and kind.
 
 import { randomBytes } from "node:crypto";
-import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
-import type { Secret } from "../base/secret.ts";
+import { deriveKey, encrypt, decrypt } from "../../base/encryption.ts";
+import type { Secret } from "../../base/secret.ts";
 
 const DATA_KEY_BYTES = 32;
 
@@ -15,7 +15,7 @@ export interface EncryptionBinding {
   readonly accountId: string;
 }
 
-export type EncryptedPart = "input" | "response";
+export type EncryptedPart = "input" | "response" | `events/${number}`;
 
 /** Encrypts the parts of one record. */
 export interface Envelope {
@@ -45,13 +45,25 @@ export interface EncryptedResponse extends EncryptionBinding {
 export function decryptPart(
   kek: Uint8Array,
   encrypted: EncryptedResponse,
-  part: EncryptedPart,
+  part: "input" | "response",
 ): string {
-  const dataKey = Buffer.from(
-    decrypt(kek, associatedData(encrypted, "key"), encrypted.dataKey),
-    "base64",
-  );
-  return decrypt(dataKey, associatedData(encrypted, part), encrypted[part]);
+  return decrypt(dataKeyOf(kek, encrypted), associatedData(encrypted, part), encrypted[part]);
+}
+
+/** The events of one part of a stream, as JSON text. */
+export function decryptEvents(
+  kek: Uint8Array,
+  encrypted: EncryptedResponse,
+  part: number,
+  sealedEvents: string,
+): readonly string[] {
+  const data = associatedData(encrypted, `events/${part}`);
+  const text = decrypt(dataKeyOf(kek, encrypted), data, sealedEvents);
+  return text === "" ? [] : text.split("\n");
+}
+
+function dataKeyOf(kek: Uint8Array, encrypted: EncryptedResponse): Uint8Array {
+  return Buffer.from(decrypt(kek, associatedData(encrypted, "key"), encrypted.dataKey), "base64");
 }
 
 function associatedData({ id, accountId }: EncryptionBinding, part: EncryptedPart | "key"): string {

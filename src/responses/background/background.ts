@@ -1,15 +1,20 @@
 // Background responses. The call runs in this process like any other, with the same hold and settlement. Its record is
 // `in_progress` from the hold on. Canceling stops the provider; the usage so far is charged.
 
-import { Fault } from "../base/fault.ts";
-import type { Log } from "../base/log.ts";
-import { isObject, type JsonObject } from "../base/json.ts";
-import type { IdempotentCall } from "../http/request/idempotent-call.ts";
-import type { CallInput, StoredReply } from "../inference/lifecycle/call.ts";
-import type { Db, Tx } from "../store/db.ts";
-import { PROCESS_DIED_ERROR } from "./api-record.ts";
-import { insertResponse, findNotCanceled, stopResponse } from "./rows.ts";
-import type { StoredCall } from "./stored-call.ts";
+import { Fault } from "../../base/fault.ts";
+import type { Log } from "../../base/log.ts";
+import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
+import { createSseParser, readSse, type SseEvent } from "../../base/streams/sse.ts";
+import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
+import type { CallInput, StoredReply } from "../../inference/lifecycle/call.ts";
+import type { Db, Tx } from "../../store/db.ts";
+import { PROCESS_DIED_ERROR } from "../api-record.ts";
+import { insertResponses, findNotCanceled, stopResponse } from "../storage/rows.ts";
+import type { StoredCall } from "../stored-call.ts";
+import { createEventLog, type EventLog, toSse } from "./event-log.ts";
+import type { EventStreams } from "./event-streams.ts";
+import { insertStreamPart } from "./stream-rows.ts";
+import { firstPartOf, writeEvents } from "./write-events.ts";
 
 const RUNNING_MAX = 256;
 const RUNNING_PER_ACCOUNT_MAX = 16;
@@ -18,6 +23,8 @@ const RETRY_SECONDS = 5;
 export interface Background {
   /** Resolves once the cost is held and the record is written; throws the fault if the call is rejected. */
   readonly start: (storedCall: StoredCall, input: CallInput) => Promise<Response>;
+  /** The events of a streamed response that runs in this process. */
+  readonly logOf: (id: string) => EventLog | undefined;
   readonly abort: (id: string) => void;
   /** Aborts responses that were canceled or deleted, also through another process. */
   readonly abortCanceled: () => Promise<void>;
@@ -29,6 +36,7 @@ export interface Background {
 export interface BackgroundDeps {
   readonly db: Db;
   readonly log: Log;
+  readonly streams: EventStreams;
   readonly infer: (input: CallInput) => Promise<Response>;
   /** Stores the response for its `Idempotency-Key`, in the transaction that writes the record. */
   readonly storeIdempotentReply: (
@@ -41,13 +49,15 @@ export interface BackgroundDeps {
 interface RunningCall {
   readonly accountId: string;
   readonly abort: AbortController;
+  /** Set for a streamed response. */
+  readonly log: EventLog | undefined;
   /** Whether its record is written. */
   isAccepted: boolean;
   work: Promise<void>;
 }
 
 export function createBackground(deps: BackgroundDeps): Background {
-  const { db, log } = deps;
+  const { db } = deps;
   const running = new Map<string, RunningCall>();
   let isShuttingDown = false;
 
@@ -56,9 +66,11 @@ export function createBackground(deps: BackgroundDeps): Background {
     rejectOverLimit([...running.values()], accountId);
     const abort = new AbortController();
     const accepted = Promise.withResolvers<string>();
+    const log = storedCall.requestJson["stream"] === true ? createEventLog() : undefined;
     const runningCall: RunningCall = {
       accountId,
       abort,
+      log,
       isAccepted: false,
       work: Promise.resolve(),
     };
@@ -78,32 +90,33 @@ export function createBackground(deps: BackgroundDeps): Background {
     const run = async (): Promise<void> => {
       let failure: JsonObject | undefined;
       try {
-        await readToEnd(await deps.infer(detached), abort.signal);
+        const { body } = await deps.infer(detached);
+        await readToEnd(body, abort, log);
         if (!runningCall.isAccepted) throw new Error("a background call ended without a hold");
         failure = isShuttingDown ? PROCESS_DIED_ERROR : storedCall.captured.failure;
       } catch (error) {
         if (!runningCall.isAccepted) return accepted.reject(error);
         failure = { message: error instanceof Fault ? error.publicMessage : undefined };
       }
-      await db.write((tx) => failUnfinished(tx, storedCall, accountId, failure));
+      const failed = failedResponseOf(storedCall, failure);
+      const hasFailed = await db.write((tx) => failUnfinished(tx, storedCall, accountId, failed));
+      if (hasFailed) log?.add({ type: "response.failed", response: failed });
     };
+    const stopWriting = log === undefined ? undefined : writeEvents(deps, storedCall, log);
     running.set(storedCall.id, runningCall);
-    runningCall.work = run()
-      .catch((error: unknown) =>
-        log.error("failed to store the end of a background response", {
-          response_id: storedCall.id,
-          cause: error,
-        }),
-      )
-      .finally(() => running.delete(storedCall.id));
+    runningCall.work = logFailure(deps.log, storedCall.id, run().finally(stopWriting)).finally(
+      () => {
+        log?.end();
+        running.delete(storedCall.id);
+      },
+    );
     const body = await accepted.promise;
-    return new Response(body, {
-      headers: { "content-type": "application/json", "cache-control": "no-store" },
-    });
+    return log === undefined ? jsonResponse(body) : deps.streams.open(accountId, log, -1);
   };
 
   return {
     start,
+    logOf: (id) => running.get(id)?.log,
     abort: (id) => running.get(id)?.abort.abort(),
     abortCanceled: () => abortCanceled(db, running),
     abortAll: () => {
@@ -114,6 +127,21 @@ export function createBackground(deps: BackgroundDeps): Background {
   };
 }
 
+async function logFailure(log: Log, id: string, work: Promise<void>): Promise<void> {
+  await work.catch((error: unknown) =>
+    log.error("failed to store the end of a background response", {
+      response_id: id,
+      cause: error,
+    }),
+  );
+}
+
+function jsonResponse(body: string): Response {
+  return new Response(body, {
+    headers: { "content-type": "application/json", "cache-control": "no-store" },
+  });
+}
+
 /** Writes the record of an accepted call, and returns the response body. */
 async function insertInProgress(
   { db, storeIdempotentReply }: BackgroundDeps,
@@ -121,9 +149,16 @@ async function insertInProgress(
   { idempotent, requestId }: CallInput,
 ): Promise<string> {
   const initialResponse = initialResponseOf(storedCall);
-  const body = JSON.stringify(initialResponse);
+  const isStream = storedCall.requestJson["stream"] === true;
+  // A repetition of a streamed call gets its first event, and continues with `starting_after`.
+  const body = isStream
+    ? toSse(
+        JSON.stringify({ type: "response.created", sequence_number: 0, response: initialResponse }),
+      )
+    : JSON.stringify(initialResponse);
   await db.write(async (tx) => {
-    await insertResponse(tx, storedCall.toRecord("in_progress", initialResponse));
+    await insertResponses(tx, [storedCall.toRecord("in_progress", initialResponse)]);
+    if (isStream) await insertStreamPart(tx, firstPartOf(storedCall));
     if (idempotent !== undefined)
       await storeIdempotentReply(tx, { ...idempotent, holdId: requestId }, { status: 200, body });
   });
@@ -150,38 +185,58 @@ function rejectOverLimit(running: readonly RunningCall[], accountId: string): vo
 }
 
 // The stream ends after the call is settled and its record is written.
-async function readToEnd({ body }: Response, signal: AbortSignal): Promise<void> {
+async function readToEnd(
+  body: Response["body"],
+  abort: AbortController,
+  log: EventLog | undefined,
+): Promise<void> {
   if (body === null) return;
+  const { signal } = abort;
   const reader = body.getReader();
   const cancel = (): void => void reader.cancel().catch(() => {});
   signal.addEventListener("abort", cancel);
+  const parser = createSseParser();
   try {
     if (signal.aborted) cancel();
-    for (let done = false; !done;) ({ done } = await reader.read());
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      if (log !== undefined && !addEvents(log, parser.push(value))) abort.abort();
+    }
   } finally {
     signal.removeEventListener("abort", cancel);
   }
 }
 
+/** False if the log is full. */
+function addEvents(log: EventLog, events: readonly SseEvent[]): boolean {
+  return events.every((event) => {
+    const json = parseObject(readSse(event)?.data ?? "");
+    return json === undefined || log.add(json);
+  });
+}
+
 const PROVIDER_FAILED_MESSAGE =
   "The model's provider failed. Create the response again, or use another model.";
 
-async function failUnfinished(
-  tx: Tx,
-  storedCall: StoredCall,
-  accountId: string,
-  failure: JsonObject | undefined,
-): Promise<void> {
+function failedResponseOf(storedCall: StoredCall, failure: JsonObject | undefined): JsonObject {
   const { message } = failure ?? {};
   const error = {
     code: "server_error",
     message: typeof message === "string" ? message : PROVIDER_FAILED_MESSAGE,
   };
-  const response = storedCall.encrypt(
-    "response",
-    JSON.stringify({ ...initialResponseOf(storedCall), status: "failed", error }),
-  );
-  await stopResponse(tx, { id: storedCall.id, accountId, status: "failed" }, response);
+  return { ...initialResponseOf(storedCall), status: "failed", error };
+}
+
+/** False if the response has ended otherwise. */
+function failUnfinished(
+  tx: Tx,
+  storedCall: StoredCall,
+  accountId: string,
+  failed: JsonObject,
+): Promise<boolean> {
+  const response = storedCall.encrypt("response", JSON.stringify(failed));
+  return stopResponse(tx, { id: storedCall.id, accountId, status: "failed" }, response);
 }
 
 /** The request fields that a response repeats, with their defaults. */
