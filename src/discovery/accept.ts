@@ -1,29 +1,38 @@
-// Content negotiation of the home page and the documentation.
+// Content negotiation of pages that also exist as text for programs.
 
-export type PageFormat = "html" | "json" | "text";
+export type PageFormat = "html" | "json" | "markdown" | "text";
 
-const PAGE_FORMATS: readonly (readonly [format: PageFormat, types: readonly string[]])[] = [
-  ["html", ["text/html", "application/xhtml+xml"]],
-  ["json", ["application/json"]],
-  ["text", ["text/plain", "text/markdown"]],
-];
+const FORMAT_TYPES: Readonly<Record<PageFormat, readonly string[]>> = {
+  html: ["text/html", "application/xhtml+xml"],
+  json: ["application/json"],
+  markdown: ["text/markdown"],
+  text: ["text/plain"],
+};
 
-/** The accepted format with the highest weight; text if the client names none of them, like curl. */
-export function negotiateFormat(accept: string | null): PageFormat {
+/**
+ * The offered format that `accept` names with the highest weight, the first one if several have it, and the last one if
+ * it names none. The response needs `vary: accept`.
+ */
+export function negotiateFormat<const Offered extends PageFormat>(
+  accept: string | null,
+  offered: readonly [Offered, ...Offered[]],
+): Offered {
   const ranges = (accept ?? "").split(",").map(parseMediaRange);
-  const best = PAGE_FORMATS.map(([format, types]) => ({
-    format,
-    weight: Math.max(
+  const weightOf = (format: Offered): number =>
+    Math.max(
       0,
-      ...ranges.filter(({ type }) => types.includes(type)).map(({ weight }) => weight),
-    ),
-  })).toSorted((a, b) => b.weight - a.weight)[0];
-  return best === undefined || best.weight === 0 ? "text" : best.format;
+      ...ranges
+        .filter(({ type }) => FORMAT_TYPES[format].includes(type))
+        .map(({ weight }) => weight),
+    );
+  const [best] = offered.toSorted((a, b) => weightOf(b) - weightOf(a));
+  const fallback = offered.at(-1) ?? offered[0];
+  return best === undefined || weightOf(best) === 0 ? fallback : best;
 }
 
-/** Whether a documentation page is wanted as Markdown: only if the client names it and prefers it to HTML. */
+/** Whether a documentation page is wanted as Markdown: only if the client names it, which no browser does. */
 export function prefersMarkdown(accept: string | null): boolean {
-  return /text\/(markdown|plain)/i.test(accept ?? "") && negotiateFormat(accept) === "text";
+  return negotiateFormat(accept, ["markdown", "text", "html"]) !== "html";
 }
 
 function parseMediaRange(text: string): { readonly type: string; readonly weight: number } {

@@ -29,6 +29,8 @@ export interface DiscoverySettings {
   readonly securityContact?: string | undefined;
   /** Absent without a daily budget of starting credit. */
   readonly grants?: GrantSettings;
+  /** How a call can pay for itself; empty or absent where only the balance pays. */
+  readonly paymentMethods?: readonly { readonly method: string; readonly currency: string }[];
   readonly termsUrl?: string;
   readonly privacyUrl?: string;
   /** An email address or page for support. */

@@ -9,6 +9,9 @@ import { ASSET_CACHE_CONTROL, ASSETS } from "../http/pages/assets.ts";
 import { pageHeaders } from "../http/pages/layout.tsx";
 import { type ResponseDoc, publicRoute, type Route } from "../http/route.ts";
 import { negotiateFormat } from "./accept.ts";
+import { agentLinks } from "./agents/catalogs.ts";
+import { AGENT_DOCUMENTS } from "./agents/documents.ts";
+import { MCP_PATH } from "./agents/mcp-card.ts";
 import { REGISTER_ROUTE } from "./route-keys.ts";
 import { type DocContext, createDocContext } from "./doc-context.ts";
 import { homePage, PRODUCT_SUMMARY } from "./home-page.tsx";
@@ -40,12 +43,15 @@ interface Documents {
   readonly protectedResource: () => CachedDocument;
   readonly authorizationServer: () => CachedDocument;
   readonly site: () => Promise<Site>;
-  readonly home: Readonly<Record<"html" | "json" | "text", () => CachedDocument>>;
+  readonly home: Readonly<Record<"html" | "json" | "markdown" | "text", () => CachedDocument>>;
+  /** By path. */
+  readonly agents: ReadonlyMap<string, () => Promise<CachedDocument>>;
 }
 
 export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly Route[] {
   const own: readonly Route[] = [
     ...documentRoutes(() => documents),
+    ...agentDocumentRoutes(() => documents),
     ...homeRoutes(() => documents),
     ...siteRoutes(() => documents.site()),
     ...assetRoutes(),
@@ -59,7 +65,10 @@ function createDocuments(routes: readonly Route[], settings: DiscoverySettings):
   const document = lazy(() => openApiDocument(routes, settings));
   const context = lazy(() => createDocContext(routes, document(), settings));
   const llms = lazy(() => llmsTxt(context()));
-  const varyHeaders = { vary: "accept" };
+  const homeHeaders = { vary: "accept", link: agentLinks() };
+  const site = lazy(async () =>
+    (await import("./site/site.ts")).createDocsSite(document(), routes, settings),
+  );
   return {
     yaml: lazy(async () => cachedDocument(await openApiYaml(document()), OPENAPI_CONTENT_TYPE)),
     json: lazy(() => cachedDocument(JSON.stringify(document()), JSON_TYPE)),
@@ -71,14 +80,21 @@ function createDocuments(routes: readonly Route[], settings: DiscoverySettings):
     authorizationServer: lazy(() =>
       cachedDocument(JSON.stringify(authorizationServerMetadata(context())), JSON_TYPE),
     ),
-    site: lazy(async () =>
-      (await import("./site/site.ts")).createDocsSite(document(), routes, settings),
-    ),
+    site,
     home: {
-      html: lazy(() => htmlDocument(homePage(context()), varyHeaders)),
-      json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, varyHeaders)),
-      text: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE, varyHeaders)),
+      html: lazy(() => htmlDocument(homePage(context()), homeHeaders)),
+      json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, homeHeaders)),
+      markdown: lazy(() => cachedDocument(llms(), MARKDOWN_TYPE, homeHeaders)),
+      text: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE, homeHeaders)),
     },
+    agents: new Map(
+      AGENT_DOCUMENTS.map(({ path, contentType, build }) => [
+        path,
+        lazy(async () =>
+          cachedDocument(await build(context(), site), contentType, READABLE_BY_PAGES),
+        ),
+      ]),
+    ),
   };
 }
 
@@ -100,6 +116,7 @@ function apiIndex(context: DocContext): unknown {
     base_url: baseUrl,
     auth_md: `${baseUrl}/auth.md`,
     llms_txt: `${baseUrl}/llms.txt`,
+    ...(context.isMounted(`POST ${MCP_PATH}`) ? { mcp: `${baseUrl}${MCP_PATH}` } : {}),
     openapi: `${baseUrl}/openapi.yaml`,
     protected_resource: `${baseUrl}/.well-known/oauth-protected-resource`,
     docs: docsUrl,
@@ -118,11 +135,14 @@ function apiIndex(context: DocContext): unknown {
   };
 }
 
+/** Browser-based agents read these from other origins. */
+const READABLE_BY_PAGES = { "access-control-allow-origin": "*" };
+
 interface DocumentRoute {
   readonly path: string;
   readonly id: string;
   readonly summary: string;
-  readonly pick: keyof Omit<Documents, "home" | "site">;
+  readonly pick: keyof Omit<Documents, "home" | "site" | "agents">;
   readonly response: ResponseDoc;
 }
 
@@ -239,6 +259,26 @@ function documentRoutes(documents: () => Documents): readonly Route[] {
   );
 }
 
+function agentDocumentRoutes(documents: () => Documents): readonly Route[] {
+  return AGENT_DOCUMENTS.map(({ path, id, summary, response }) =>
+    publicRoute({
+      method: "GET",
+      path,
+      id,
+      summary,
+      tag: "Discovery",
+      dialect: "openai",
+      responses: { 200: response, 304: NOT_MODIFIED },
+      faults: [],
+      run: async ({ headers }) => {
+        const document = documents().agents.get(path);
+        if (document === undefined) throw new Error(`no document at ${path}`);
+        return respondWithDocument(await document(), headers);
+      },
+    }),
+  );
+}
+
 function securityRoutes({ securityContact, baseUrl }: DiscoverySettings): readonly Route[] {
   if (securityContact === undefined) return [];
   return [
@@ -272,14 +312,16 @@ function homeRoutes(documents: () => Documents): readonly Route[] {
       summary: "Home page",
       responses: {
         200: {
-          description: "HTML, JSON or text, depending on `accept`.",
+          description: "HTML, JSON, Markdown or text, depending on `accept`.",
           contentType: "text/html",
         },
         304: NOT_MODIFIED,
       },
       run: (input) =>
         respondWithDocument(
-          documents().home[negotiateFormat(input.headers.get("accept"))](),
+          documents().home[
+            negotiateFormat(input.headers.get("accept"), ["html", "json", "markdown", "text"])
+          ](),
           input.headers,
         ),
     }),

@@ -16,7 +16,8 @@ const DOCUMENT_TYPES = /^(text\/(markdown|plain)|application\/(json|yaml))$/;
 const WELL_KNOWN = /^\/\.well-known\/|^\/robots\.txt$/;
 
 const MODEL_LIST_PATH = "/v1/models";
-const MODEL_PATH = "/v1/models/{id+}";
+/** What the templates expand to. */
+const TEMPLATE_PATHS = /^\/(v1\/models\/[\w.:@/-]{1,200}|docs\/[\w/-]{1,200}\.md)$/;
 
 export function listResources(routes: readonly Route[], baseUrl: string): readonly Resource[] {
   return routes.flatMap((route) => {
@@ -49,6 +50,13 @@ export function listResourceTemplates(baseUrl: string): readonly {
       description: "A model with its limits, abilities and price, by its id.",
       mimeType: "application/json",
     },
+    {
+      uriTemplate: `${baseUrl}/docs/{+page}.md`,
+      name: "documentation",
+      title: "A page of the documentation",
+      description: "A page of the documentation by its path, such as `keys` or `mcp`.",
+      mimeType: "text/markdown",
+    },
   ];
 }
 
@@ -59,11 +67,8 @@ export function resourcePath(
   resources: readonly Resource[],
 ): string | undefined {
   if (resources.some((resource) => resource.uri === uri)) return uri.slice(baseUrl.length);
-  const modelPrefix = `${baseUrl}${MODEL_PATH.slice(0, MODEL_PATH.indexOf("{"))}`;
-  const id = uri.startsWith(modelPrefix) ? uri.slice(modelPrefix.length) : "";
-  return /^[\w.:@/-]{1,200}$/.test(id) && !id.includes("..")
-    ? `${MODEL_LIST_PATH}/${id}`
-    : undefined;
+  const path = uri.startsWith(`${baseUrl}/`) ? uri.slice(baseUrl.length) : "";
+  return TEMPLATE_PATHS.test(path) && !path.includes("..") ? path : undefined;
 }
 
 function documentType(route: Route): string | undefined {

@@ -4,7 +4,7 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { lazy } from "../base/lazy.ts";
-import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/mcp-card.ts";
+import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import type { Peer } from "../http/request-context.ts";
 import { publicRoute, type Route } from "../http/route.ts";

@@ -19,6 +19,7 @@ import {
 import { requestOf } from "./tool-request.ts";
 import { errorResult, resultOf, successResult } from "./tool-result.ts";
 import { inputSchema, outputSchema } from "./tool-schemas.ts";
+import { API_KEY_ARGUMENT } from "./tool.ts";
 import type { Tool, ToolAnnotations, ToolCall, ToolContext, ToolResult } from "./tool.ts";
 
 interface ToolSpec {
@@ -112,7 +113,7 @@ const TOOLS: readonly ToolSpec[] = [
     annotations: READS,
     input: ModelListArguments,
     output: ModelPage,
-    fieldsOf: ({ args }) => {
+    fieldsOf: ({ args: { [API_KEY_ARGUMENT]: _key, ...args } }) => {
       const {
         limit: _limit,
         cursor: _cursor,

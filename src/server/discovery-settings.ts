@@ -48,6 +48,9 @@ export function discoverySettings(
     concurrentCalls: config.limits.openCallsPerKey,
     accountsPerHour: config.limits.accountsPerHour,
     ...grantSettings(config),
+    ...(config.x402 === undefined
+      ? {}
+      : { paymentMethods: [{ method: "x402", currency: config.x402.token.name }] }),
   };
 }
 

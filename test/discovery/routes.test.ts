@@ -58,10 +58,11 @@ describe("documents", () => {
 });
 
 describe("the home page", () => {
-  test("is HTML for browsers, JSON for JSON clients and text for curl", async () => {
+  test("is HTML for browsers, JSON for JSON clients, Markdown for agents and text for curl", async () => {
     const formats = [
       ["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html"],
       ["application/json", "application/json"],
+      ["text/markdown", "text/markdown"],
       ["*/*", "text/plain"],
     ] as const;
     for (const [accept, type] of formats) {
@@ -81,12 +82,15 @@ describe("the home page", () => {
   });
 
   test("picks the format with the highest weight", () => {
-    expect(negotiateFormat(null)).toBe("text");
-    expect(negotiateFormat("text/html;q=0.2, application/json;q=0.9")).toBe("json");
-    expect(negotiateFormat("text/markdown, text/html;q=0.5")).toBe("text");
-    expect(negotiateFormat("text/html;q=0")).toBe("text");
-    expect(negotiateFormat("text/html;q=nonsense, application/json")).toBe("json");
-    expect(negotiateFormat("image/png")).toBe("text");
+    const home = (accept: string | null): string =>
+      negotiateFormat(accept, ["html", "json", "markdown", "text"]);
+    expect(home(null)).toBe("text");
+    expect(home("text/html;q=0.2, application/json;q=0.9")).toBe("json");
+    expect(home("text/markdown, text/html;q=0.5")).toBe("markdown");
+    expect(home("text/html;q=0")).toBe("text");
+    expect(home("text/html;q=nonsense, application/json")).toBe("json");
+    expect(home("image/png")).toBe("text");
+    expect(negotiateFormat("*/*", ["markdown", "html"])).toBe("html");
   });
 });
 

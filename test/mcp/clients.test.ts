@@ -184,7 +184,10 @@ describe.each(CLIENTS)("%s", (_name, connect) => {
     expect(textAt(authMd, "contents.0.text")).toContain("POST");
     const model = await client.readResource(`${gateway.url}/v1/models/sim/echo`);
     expect(JSON.parse(textAt(model, "contents.0.text"))).toMatchObject({ id: "sim/echo" });
+    const page = await client.readResource(`${gateway.url}/docs/mcp.md`);
+    expect(textAt(page, "contents.0.text")).toStartWith("# ");
     for (const uri of [
+      `${gateway.url}/docs/no-such-page.md`,
       `${gateway.url}/v1/models/no/such`,
       `${gateway.url}/metrics`,
       `${gateway.url}/v1/models/../account`,
@@ -215,11 +218,11 @@ describe.each(CLIENTS)("%s", (_name, connect) => {
 });
 
 describe("canceled calls", () => {
-  test("a client that leaves ends the call, and its hold", async () => {
+  test("a client that leaves a streamed call ends it", async () => {
     const gateway = await startGateway();
     const { key } = await registerAccount(gateway);
     const leave = new AbortController();
-    const sent = fetch(`${gateway.url}/mcp`, {
+    const response = await fetch(`${gateway.url}/mcp`, {
       method: "POST",
       signal: leave.signal,
       headers: {
@@ -233,16 +236,22 @@ describe("canceled calls", () => {
         method: "tools/call",
         params: {
           name: "send_message",
-          arguments: { model: "sim/echo", prompt: "[[sim: delay=30000]] x", max_tokens: 10 },
+          arguments: {
+            model: "sim/echo",
+            prompt: "[[sim: tokens=2000 chunks=2000 pace=10]] go",
+            max_tokens: 2_000,
+          },
+          _meta: { progressToken: 1 },
         },
       }),
-    }).catch(() => undefined);
-    const held = async (): Promise<unknown> =>
-      valueAt((await call(gateway, "GET /v1/account", { key })).body, "balance.held_credits");
-    await eventually(async () => Number(await held()) > 0);
+    });
+    const first = await response.body?.getReader().read();
+    expect(new TextDecoder().decode(first?.value)).toContain("notifications/progress");
     leave.abort();
-    await sent;
-    await eventually(async () => (await held()) === 0);
+    await eventually(async () => {
+      const { body } = await call(gateway, "GET /v1/usage", { key });
+      return valueAt(body, "data.0.outcome") === "client_aborted";
+    });
     await gateway.stop();
   });
 });

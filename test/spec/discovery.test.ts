@@ -34,6 +34,25 @@ const DOCUMENTS = [
   ["getWellKnownAuthManifest", "/.well-known/auth.md", "text/markdown; charset=utf-8"],
   ["getProtectedResource", "/.well-known/oauth-protected-resource", "application/json"],
   ["getAuthorizationServer", "/.well-known/oauth-authorization-server", "application/json"],
+  ["getMcpServerCard", "/mcp/server-card", "application/mcp-server-card+json"],
+  [
+    "getWellKnownMcpServerCard",
+    "/.well-known/mcp/server-card.json",
+    "application/mcp-server-card+json",
+  ],
+  ["getMcpProtectedResource", "/.well-known/oauth-protected-resource/mcp", "application/json"],
+  ["getArdManifest", "/.well-known/ard.json", "application/json"],
+  ["getAiCatalog", "/.well-known/ai-catalog.json", "application/json"],
+  ["getAgentSkills", "/.well-known/agent-skills/index.json", "application/json"],
+  ["getAgentSkill", "/.well-known/agent-skills/postern/SKILL.md", "text/markdown; charset=utf-8"],
+  [
+    "getApiCatalog",
+    "/.well-known/api-catalog",
+    'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
+  ],
+  ["getRobotsTxt", "/robots.txt", "text/plain; charset=utf-8"],
+  ["getSitemap", "/sitemap.xml", "application/xml; charset=utf-8"],
+  ["getLlmsFullText", "/llms-full.txt", "text/plain; charset=utf-8"],
 ] as const;
 
 const PAGES = [
@@ -98,8 +117,8 @@ describe("discovery documents", () => {
     );
     const named = new Set(
       texts.flatMap((text) =>
-        [...text.matchAll(new RegExp(`${gateway.url}(/[\\w./-]*)`, "g"))].map(([, path = ""]) =>
-          path.replace(/[.]$/, ""),
+        [...text.matchAll(new RegExp(`${gateway.url}(/[\\w./-]*)(?!\\{)`, "g"))].map(
+          ([, path = ""]) => path.replace(/[.]$/, ""),
         ),
       ),
     );

@@ -39,6 +39,24 @@ interface CodeSample {
   readonly source: string;
 }
 
+/** How a call can pay for itself (draft-payment-discovery). The amount depends on the request. */
+export interface PaymentOffer {
+  readonly intent: "charge";
+  readonly method: string;
+  readonly amount: null;
+  readonly currency: string;
+}
+
+/** Of the whole service (draft-payment-discovery). */
+export interface ServiceInfo {
+  readonly categories: readonly string[];
+  readonly docs: {
+    readonly apiReference: string;
+    readonly homepage: string;
+    readonly llms: string;
+  };
+}
+
 export interface Operation {
   readonly operationId: string;
   readonly tags: readonly string[];
@@ -52,6 +70,7 @@ export interface Operation {
   };
   readonly responses: Readonly<Record<string, ResponseObject | Reference>>;
   readonly "x-codeSamples": readonly CodeSample[];
+  readonly "x-payment-info"?: { readonly offers: readonly PaymentOffer[] };
 }
 
 export interface Tag {
@@ -71,6 +90,7 @@ export interface OpenApiDocument {
   };
   readonly externalDocs: { readonly url: string; readonly description: string };
   readonly servers: readonly { readonly url: string; readonly description: string }[];
+  readonly "x-service-info": ServiceInfo;
   readonly tags: readonly Tag[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: {

@@ -24,6 +24,14 @@ export function openApiDocument(
     info: infoOf(settings),
     externalDocs: { url: settings.docsUrl, description: "Documentation." },
     servers: [{ url: settings.baseUrl, description: `This ${PRODUCT_NAME} gateway.` }],
+    "x-service-info": {
+      categories: ["ai"],
+      docs: {
+        apiReference: `${settings.baseUrl}/docs`,
+        homepage: settings.baseUrl,
+        llms: `${settings.baseUrl}/llms.txt`,
+      },
+    },
     tags: tagsOf(visible),
     paths: pathsOf(visible, (route) => routeOperation(route, registry, settings)),
     components: {

@@ -79,6 +79,7 @@ export function routeOperation(
       ? {}
       : { requestBody: requestBodyOf(route, route.body, registry, settings) }),
     responses: { ...successResponses(route, { registry, settings }), ...errorResponseRefs(route) },
+    ...paymentInfo(route, settings),
     "x-codeSamples": [
       {
         lang: "Shell",
@@ -87,6 +88,18 @@ export function routeOperation(
       },
     ],
   };
+}
+
+/** On calls that hold credits: how a call pays for itself if the balance does not cover it. */
+function paymentInfo(
+  { recheckedByHold }: Route,
+  { paymentMethods = [] }: DiscoverySettings,
+): Pick<Operation, "x-payment-info"> {
+  if (recheckedByHold !== true || paymentMethods.length === 0) return {};
+  const offers = paymentMethods.map(
+    (method) => ({ intent: "charge", amount: null, ...method }) as const,
+  );
+  return { "x-payment-info": { offers } };
 }
 
 /** OpenAPI 3.1 lists here the roles, which are our scopes, that a key needs. */

@@ -7,6 +7,7 @@ import { pageHeaders } from "../../http/pages/layout.tsx";
 import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
 import { Fault } from "../../base/fault.ts";
 import { prefersMarkdown } from "../accept.ts";
+import { agentLinks } from "../agents/catalogs.ts";
 import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
 import { findEntries } from "./search.ts";
 import { DOCS_SCRIPT } from "./site-assets.ts";
@@ -156,5 +157,5 @@ function imageRoute(): Route {
 
 function htmlDocument(html: string): CachedDocument {
   const { "content-type": type = "", ...headers } = pageHeaders({ scripts: [DOCS_SCRIPT] });
-  return cachedDocument(html, type, { ...headers, vary: "accept" });
+  return cachedDocument(html, type, { ...headers, vary: "accept", link: agentLinks() });
 }

@@ -23,6 +23,7 @@ import keys from "../../../docs/site/keys.md" with { type: "text" };
 import langchain from "../../../docs/site/guides/langchain.md" with { type: "text" };
 import lastChanged from "../../../docs/site/last-changed.json" with { type: "json" };
 import litellm from "../../../docs/site/guides/litellm.md" with { type: "text" };
+import mcpServer from "../../../docs/site/mcp.md" with { type: "text" };
 import mcp from "../../../docs/site/guides/mcp.md" with { type: "text" };
 import models from "../../../docs/site/models.md" with { type: "text" };
 import openaiAgents from "../../../docs/site/guides/openai-agents.md" with { type: "text" };
@@ -69,6 +70,7 @@ export const WRITTEN_SECTIONS: readonly WrittenSection[] = [
       page("quick-start", quickStart),
       page("agent-quick-start", agentQuickStart, "For agents"),
       page("clients", clients, "Clients and SDKs"),
+      page("mcp", mcpServer, "MCP and discovery"),
     ],
   },
   {

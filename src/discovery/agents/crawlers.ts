@@ -1,0 +1,73 @@
+// What crawlers read first: robots.txt with content signals (contentsignals.org), and sitemap.xml.
+
+import type { Route } from "../../http/route.ts";
+import type { DocContext } from "../doc-context.ts";
+import { pageUrl, type Site } from "../site/site-types.ts";
+
+/** Crawlers of AI services that look for a group of their own. */
+const AI_CRAWLERS = [
+  "GPTBot",
+  "OAI-SearchBot",
+  "ChatGPT-User",
+  "ClaudeBot",
+  "Claude-User",
+  "Claude-SearchBot",
+  "Google-Extended",
+  "PerplexityBot",
+  "Perplexity-User",
+  "CCBot",
+  "Applebot-Extended",
+  "meta-externalagent",
+] as const;
+
+/** Pages of people and of one account. */
+const PRIVATE_PATHS = ["/console", "/operator", "/claim", "/pay/", "/signin", "/signout"] as const;
+
+export function robotsTxt({ settings: { baseUrl } }: DocContext): string {
+  const rules = [
+    "Content-Signal: search=yes, ai-input=yes, ai-train=yes",
+    "Allow: /",
+    ...PRIVATE_PATHS.map((path) => `Disallow: ${path}`),
+  ];
+  return [
+    "User-agent: *",
+    ...rules,
+    "",
+    ...AI_CRAWLERS.map((name) => `User-agent: ${name}`),
+    ...rules,
+    "",
+    `Agentmap: ${baseUrl}/.well-known/ard.json`,
+    `Sitemap: ${baseUrl}/sitemap.xml`,
+    "",
+  ].join("\n");
+}
+
+export async function sitemapXml(
+  { routes, settings: { baseUrl } }: DocContext,
+  site: () => Promise<Site>,
+): Promise<string> {
+  const { pages } = await site();
+  const paths = new Set([
+    ...routes.filter(isPublicPage).map(({ path }) => path),
+    ...pages.map(({ slug }) => pageUrl(slug)),
+  ]);
+  const urls = [...paths].map((path) => `  <url><loc>${baseUrl}${path}</loc></url>`);
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">',
+    ...urls,
+    "</urlset>",
+    "",
+  ].join("\n");
+}
+
+const PAGE_TYPES = /^text\/(html|markdown|plain)\b/;
+
+/** Pages and texts without parameters that anyone can read. A path with a final slash is a copy. */
+function isPublicPage({ method, auth, path, responses, tag }: Route): boolean {
+  if (method !== "GET" || auth !== "none" || path.includes("{")) return false;
+  if (path !== "/" && path.endsWith("/")) return false;
+  if (tag !== "Discovery" || path.startsWith("/.well-known/") || path === "/docs/search")
+    return false;
+  return PAGE_TYPES.test(responses[200]?.contentType ?? "");
+}

@@ -1,0 +1,142 @@
+// The documents for agents that are derived from the routes and the settings, as rows.
+
+import type { ResponseDoc } from "../../http/route.ts";
+import type { DocContext } from "../doc-context.ts";
+import { apiCatalog, ardManifest } from "./catalogs.ts";
+import { robotsTxt, sitemapXml } from "./crawlers.ts";
+import {
+  MCP_CARD_TYPE,
+  MCP_PATH,
+  MCP_RESOURCE_METADATA_PATH,
+  mcpResourceMetadata,
+  mcpServerCard,
+} from "./mcp-card.ts";
+import type { Site } from "../site/site-types.ts";
+import { llmsFullTxt } from "./llms-full-txt.ts";
+import { SKILL_PATH, skillMd, skillsIndex } from "./skill.ts";
+
+export interface AgentDocument {
+  readonly path: string;
+  readonly id: string;
+  readonly summary: string;
+  readonly contentType: string;
+  readonly response: ResponseDoc;
+  readonly build: (context: DocContext, site: () => Promise<Site>) => string | Promise<string>;
+}
+
+const JSON_TYPE = "application/json";
+
+const json =
+  (build: (context: DocContext) => unknown) =>
+  (context: DocContext): string =>
+    JSON.stringify(build(context));
+
+const CARD = {
+  contentType: MCP_CARD_TYPE,
+  response: {
+    description: "Where and how to connect to the MCP server.",
+    contentType: MCP_CARD_TYPE,
+  },
+  build: json(mcpServerCard),
+} as const;
+const ARD = {
+  contentType: JSON_TYPE,
+  response: { description: "What this gateway offers to agents.", contentType: JSON_TYPE },
+  build: json(ardManifest),
+} as const;
+
+const text = (
+  description: string,
+  contentType: string,
+): Pick<AgentDocument, "contentType" | "response"> => ({
+  contentType: `${contentType}; charset=utf-8`,
+  response: { description, contentType },
+});
+
+export const AGENT_DOCUMENTS: readonly AgentDocument[] = [
+  {
+    path: `${MCP_PATH}/server-card`,
+    id: "getMcpServerCard",
+    summary: "Get the card of the MCP server",
+    ...CARD,
+  },
+  {
+    path: "/.well-known/mcp/server-card.json",
+    id: "getWellKnownMcpServerCard",
+    summary: "Get the card of the MCP server at its well-known URL",
+    ...CARD,
+  },
+  {
+    path: MCP_RESOURCE_METADATA_PATH,
+    id: "getMcpProtectedResource",
+    summary: "Get the protected resource metadata of the MCP server",
+    contentType: JSON_TYPE,
+    response: {
+      description: "OAuth protected resource metadata (RFC 9728) of `/mcp`.",
+      contentType: JSON_TYPE,
+    },
+    build: json(mcpResourceMetadata),
+  },
+  {
+    path: "/.well-known/ard.json",
+    id: "getArdManifest",
+    summary: "Get the manifest of agentic resources",
+    ...ARD,
+  },
+  {
+    path: "/.well-known/ai-catalog.json",
+    id: "getAiCatalog",
+    summary: "Get the manifest of agentic resources at its earlier URL",
+    ...ARD,
+  },
+  {
+    path: "/.well-known/agent-skills/index.json",
+    id: "getAgentSkills",
+    summary: "Get the index of agent skills",
+    contentType: JSON_TYPE,
+    response: {
+      description: "The agent skills of this gateway with their digests.",
+      contentType: JSON_TYPE,
+    },
+    build: json(skillsIndex),
+  },
+  {
+    path: SKILL_PATH,
+    id: "getAgentSkill",
+    summary: "Get the agent skill",
+    ...text("How to register, call a model, pay and hand the account over.", "text/markdown"),
+    build: skillMd,
+  },
+  {
+    path: "/.well-known/api-catalog",
+    id: "getApiCatalog",
+    summary: "Get the API catalog",
+    contentType: 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
+    response: {
+      description: "The API catalog (RFC 9727) as a linkset (RFC 9264).",
+      contentType: "application/linkset+json",
+    },
+    build: json(apiCatalog),
+  },
+  {
+    path: "/robots.txt",
+    id: "getRobotsTxt",
+    summary: "Get the rules for crawlers",
+    ...text("Rules and content signals for crawlers.", "text/plain"),
+    build: robotsTxt,
+  },
+  {
+    path: "/sitemap.xml",
+    id: "getSitemap",
+    summary: "Get the sitemap",
+    ...text("The public pages.", "application/xml"),
+    build: sitemapXml,
+  },
+  {
+    path: "/llms-full.txt",
+    id: "getLlmsFullText",
+    summary: "Get the whole documentation for language models",
+    ...text("llms.txt, auth.md and every page of the documentation as one text.", "text/plain"),
+    build: llmsFullTxt,
+  },
+];

@@ -1,0 +1,83 @@
+// The agent skill of this gateway (agentskills.io): how to register, call, pay and hand over. Its index has the digest of the
+// exact bytes that are served.
+
+import { createHash } from "node:crypto";
+import { type DocContext, joinParagraphs } from "../doc-context.ts";
+import { creditsText, PRODUCT_NAME } from "../discovery-settings.ts";
+import { CLAIM_TOKEN_ROUTE, REGISTER_ROUTE, START_CLAIM_ROUTE } from "../route-keys.ts";
+import { MCP_PATH } from "./mcp-card.ts";
+
+const SKILL_NAME = "postern";
+export const SKILL_PATH = `/.well-known/agent-skills/${SKILL_NAME}/SKILL.md`;
+export const SKILL_DESCRIPTION =
+  "Open a funded account for language models without a human, call any model with the OpenAI or Anthropic API or over MCP, read usage, pay, and let a human claim the account. Use it when you need an API key or a model and have none.";
+
+export function skillMd(context: DocContext): string {
+  const { settings, curl, isMounted } = context;
+  const { baseUrl, startingCredits } = settings;
+  return `${joinParagraphs([
+    `---\nname: ${SKILL_NAME}\ndescription: ${SKILL_DESCRIPTION}\n---`,
+    `# ${PRODUCT_NAME}`,
+    `The gateway is at ${baseUrl}. [auth.md](${baseUrl}/auth.md) explains every step and error on one page.`,
+    ...step(
+      isMounted(REGISTER_ROUTE),
+      "Register",
+      `One request opens an account with ${creditsText(startingCredits)}. Store \`api_key\` in a file with mode 0600: it is shown once. Export it as \`POSTERN_API_KEY\`.`,
+      curl(REGISTER_ROUTE),
+    ),
+    ...step(
+      isMounted("POST /v1/chat/completions"),
+      "Call a model",
+      `Use an id from ${baseUrl}/v1/models. OpenAI SDKs use the base URL ${baseUrl}/v1, Anthropic SDKs ${baseUrl}.`,
+      curl("POST /v1/chat/completions"),
+    ),
+    ...step(
+      isMounted("GET /v1/usage"),
+      "Read usage",
+      "Each call has a record with its cost.",
+      curl("GET /v1/usage"),
+    ),
+    ...step(
+      isMounted("POST /v1/billing/invoice"),
+      "Pay",
+      "Create an invoice and give its `pay_url` to a human. If a `402` response has a `PAYMENT-REQUIRED` header, an agent with a wallet can pay by itself.",
+      curl("POST /v1/billing/invoice"),
+    ),
+    ...step(
+      isMounted(START_CLAIM_ROUTE),
+      "Hand the account over",
+      "Give the human `verification_uri_complete`, show them `user_code`, and poll until the claim is decided. The key keeps working.",
+      curl(START_CLAIM_ROUTE),
+      curl(CLAIM_TOKEN_ROUTE),
+    ),
+    ...step(
+      isMounted(`POST ${MCP_PATH}`),
+      "Over MCP",
+      `The MCP server at ${baseUrl}${MCP_PATH} has the same steps as tools: \`create_account\`, \`send_message\`, \`get_usage\`, \`create_invoice\`, \`start_claim\`, \`poll_claim\`. Send the key as \`authorization: Bearer <API_KEY>\` or as the argument \`api_key\`.`,
+    ),
+  ])}\n`;
+}
+
+function step(
+  isMounted: boolean,
+  title: string,
+  ...paragraphs: readonly string[]
+): readonly string[] {
+  return isMounted ? [`## ${title}`, ...paragraphs] : [];
+}
+
+export function skillsIndex(context: DocContext): unknown {
+  const digest = createHash("sha256").update(skillMd(context)).digest("hex");
+  return {
+    $schema: "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
+    skills: [
+      {
+        name: SKILL_NAME,
+        type: "skill-md",
+        description: SKILL_DESCRIPTION,
+        url: SKILL_PATH,
+        digest: `sha256:${digest}`,
+      },
+    ],
+  };
+}
