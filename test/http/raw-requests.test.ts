@@ -178,7 +178,8 @@ describe("requests", () => {
   test("with an absolute URL use its path, whatever its host", async () => {
     for (const line of ["GET http://evil.example/healthz", "GET http://postern.example/healthz"]) {
       const response = await sendRaw(gateway, head(line));
-      expect([response?.status, response?.body]).toEqual([200, '{"status":"ok"}']);
+      expect(response?.status).toBe(200);
+      expect(response?.body).toContain('"status":"ok"');
     }
   });
 

@@ -6,6 +6,8 @@ import { COUNTED_AT_ONCE_BYTES } from "./body-quota.ts";
 
 const SMALL_BODY_BYTES = 65_536;
 const JSON_DEPTH_MAX = 64;
+/** More than the token ids of the largest embeddings request, 300,000. */
+const JSON_VALUES_MAX = 500_000;
 const FORM_FIELDS_MAX = 64;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
@@ -145,8 +147,7 @@ export function decodeUtf8(bytes: Uint8Array): string {
 /** An empty body counts as `{}`. */
 export function parseJsonBody(text: string): unknown {
   if (text.trim() === "") return {};
-  if (nestingDepth(text) > JSON_DEPTH_MAX)
-    throw invalid(undefined, `The JSON body must have at most ${JSON_DEPTH_MAX} nesting levels.`);
+  rejectUnboundedJson(text);
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -157,18 +158,33 @@ export function parseJsonBody(text: string): unknown {
   }
 }
 
-/** Nesting depth of brackets outside strings; checked before parsing because the parser recurses. */
-function nestingDepth(text: string): number {
-  if (hasFewBrackets(text)) return 0;
+/**
+ * Limits nesting and the number of values, before parsing: the parser recurses, and many small values take far more time
+ * and memory than their bytes. Values are counted by the commas and brackets outside strings.
+ */
+function rejectUnboundedJson(text: string): void {
+  // A value and its comma have two characters.
+  if (text.length < 2 * JSON_VALUES_MAX && hasFewBrackets(text)) return;
   let depth = 0;
-  let deepest = 0;
+  let values = 0;
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code === 0x22) index = endOfString(text, index);
-    else if (code === 0x7b || code === 0x5b) deepest = Math.max(deepest, ++depth);
-    else if (code === 0x7d || code === 0x5d) depth--;
+    else if (code === 0x7b || code === 0x5b) {
+      values++;
+      if (++depth > JSON_DEPTH_MAX)
+        throw invalid(
+          undefined,
+          `The JSON body must have at most ${JSON_DEPTH_MAX} nesting levels.`,
+        );
+    } else if (code === 0x7d || code === 0x5d) depth--;
+    else if (code === 0x2c) values++;
+    if (values > JSON_VALUES_MAX)
+      throw invalid(
+        undefined,
+        `The JSON body must have at most ${JSON_VALUES_MAX} values. Send large lists of numbers as base64, or in several requests.`,
+      );
   }
-  return deepest;
 }
 
 // Fast path with native search: most bodies have too few brackets in all to exceed the depth.

@@ -1,6 +1,7 @@
 // Parses the parts of a request that the gateway itself needs: the model, streaming, and what bounds the cost. All other
 // fields are for the provider.
 
+import { rejectTooMany } from "./count-limits.ts";
 import { invalid } from "../../base/fault.ts";
 import {
   isObject,
@@ -48,6 +49,7 @@ export function parseRequest(
   const spans = memberSpans(text);
   if (spans === undefined)
     throw invalid("model", "`model` is required: an id from GET /v1/models.");
+  rejectTooMany(json);
   validateContent(api, json);
   if (api === "responses") optionalBoolean(json["background"], "background");
   const isStream = api !== "embeddings" && optionalBoolean(json["stream"], "stream") === true;

@@ -1,0 +1,69 @@
+// Limits of what a request may contain by number, so that no request occupies the event loop for long: each item costs time
+// that its bytes do not show. They apply to every path, also where the body is passed on unchanged.
+
+import { invalid } from "../../base/fault.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
+
+/** Twice what the longest recorded agent sessions have, and above what providers accept in practice. */
+const MESSAGES_MAX = 20_000;
+const PARTS_MAX = 20_000;
+const DOCUMENTS_MAX = 10_000;
+const TOOLS_MAX = 5_000;
+/** Of the body itself; no API has more than a hundred. */
+const FIELDS_MAX = 10_000;
+
+const LISTS = ["messages", "input", "system"] as const;
+const DOCUMENT_TYPES: ReadonlySet<unknown> = new Set(["document", "file", "input_file"]);
+
+export function rejectTooMany(json: JsonObject): void {
+  const { tools } = json;
+  const fields = Object.keys(json).length;
+  if (fields > FIELDS_MAX)
+    throw invalid(
+      undefined,
+      `The body has ${fields} fields, and a request may have at most ${FIELDS_MAX}.`,
+    );
+  if (Array.isArray(tools)) rejectAbove("tools", countTools(tools), TOOLS_MAX, "tools");
+  const counts = { parts: 0, documents: 0 };
+  for (const field of LISTS) {
+    const list = json[field];
+    if (!Array.isArray(list) || typeof list[0] === "number") continue;
+    rejectAbove(field, list.length, MESSAGES_MAX, "items");
+    for (const item of list) countParts(item, counts);
+    rejectAbove(field, counts.parts, PARTS_MAX, "content parts");
+    rejectAbove(field, counts.documents, DOCUMENTS_MAX, "documents");
+  }
+}
+
+// A namespace of the Responses API is a tool that contains tools.
+function countTools(tools: readonly unknown[]): number {
+  return tools.reduce<number>(
+    (sum, tool) =>
+      sum + 1 + (isObject(tool) && Array.isArray(tool["tools"]) ? tool["tools"].length : 0),
+    0,
+  );
+}
+
+interface PartCounts {
+  parts: number;
+  documents: number;
+}
+
+/** The parts of a message, and those of a tool result in it. */
+function countParts(item: unknown, counts: PartCounts, isNested = false): void {
+  if (!isObject(item)) return;
+  if (DOCUMENT_TYPES.has(item["type"])) counts.documents++;
+  for (const list of [item["content"], item["output"], item["tool_calls"]]) {
+    if (!Array.isArray(list)) continue;
+    counts.parts += list.length;
+    if (!isNested) for (const part of list) countParts(part, counts, true);
+  }
+}
+
+function rejectAbove(param: string, count: number, max: number, what: string): void {
+  if (count > max)
+    throw invalid(
+      param,
+      `\`${param}\` has ${count} ${what}, and a request may have at most ${max}. Send fewer, or join short ones.`,
+    );
+}
