@@ -17,6 +17,7 @@ import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS } from "./tables/xai.ts";
 import type { Ability, Modality, SupplementalModel, Wire } from "./model-facts.ts";
 import { factsFor } from "./model-facts.ts";
+import { profileAlternatives, profileName } from "./bedrock-profiles.ts";
 import { PRICE_TABLE, publishedPrices } from "./list-prices.ts";
 import type { ListedPrice, PriceTable } from "./list-prices.ts";
 import type { OperatorProvider } from "./models-file.ts";
@@ -105,6 +106,7 @@ const SUPPLEMENTAL_MODELS = [
 const LONGEST_CONTEXT_TOKENS = 2_000_000;
 const SNAPSHOT =
   /(?:[-@:](?:latest|preview|\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|v\d+(?::\d+)?))+$/;
+const BEDROCK_PREFIX = "bedrock/";
 const DATE = /(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)/;
 
 /** The models of the catalog without a models file. */
@@ -249,12 +251,11 @@ export function wiresOf(provider: string, name: string): readonly Wire[] {
   return factsFor(FACTS, provider, name).wires;
 }
 
-// A name that the provider accepts is sent unchanged, so that a snapshot stays that snapshot and a Bedrock inference profile
-// keeps its region. Our own id and other spellings are replaced by the model's name.
+// A name that the provider accepts is sent unchanged, so that a snapshot stays that snapshot. Our own id and other spellings are replaced by the model's name.
 function upstreamName(model: Model, requestedName: string): string {
   const lower = requestedName.toLowerCase();
   if (`${model.provider}/${lower}` === model.id.toLowerCase()) return model.name;
-  if (model.provider === "bedrock") return requestedName.includes(".") ? requestedName : model.name;
+  if (model.provider === "bedrock") return profileName(model.name, requestedName);
   return model.spellings.some((name) => name.toLowerCase() === lower) &&
     !model.aliases.includes(requestedName)
     ? model.name
@@ -267,7 +268,17 @@ function resolve(catalog: Catalog, provider: string, name: string): Model | unde
 
 function resolveName(catalog: Catalog, name: string): Model | undefined {
   const key = name.replace(/^([^/]*)\/models\//, "$1/").toLowerCase();
-  return catalog.byName.get(key) ?? catalog.byName.get(key.replace(SNAPSHOT, ""));
+  const found = namedModel(catalog, key);
+  if (found !== undefined || !key.startsWith(BEDROCK_PREFIX)) return found;
+  for (const other of profileAlternatives(key.slice(BEDROCK_PREFIX.length))) {
+    const model = namedModel(catalog, `${BEDROCK_PREFIX}${other}`);
+    if (model !== undefined) return model;
+  }
+  return undefined;
+}
+
+function namedModel({ byName }: Catalog, key: string): Model | undefined {
+  return byName.get(key) ?? byName.get(key.replace(SNAPSHOT, ""));
 }
 
 interface NameLookup {

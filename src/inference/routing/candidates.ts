@@ -5,6 +5,7 @@ import type { Caller } from "../../http/route.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Secret } from "../../base/secret.ts";
 import type { Catalog, ResolvedModel, Model } from "../../models/catalog.ts";
+import { nameInRegion } from "../../models/bedrock-profiles.ts";
 import { datedCard } from "../../models/price-card.ts";
 import type { Provider, RelayedWire, UpstreamWire } from "../providers/providers.ts";
 import type { Credential, ProviderAccount } from "../providers/credentials.ts";
@@ -69,8 +70,8 @@ export function candidatesForModel(
 }
 
 function withProviderKey(
-  { wires, account, gatewayCandidates }: CachedRoute,
-  { model, upstreamName }: ResolvedModel,
+  { wires, upstreamName, account, gatewayCandidates }: CachedRoute,
+  { model }: ResolvedModel,
   providerKey: CallerProviderKey | undefined,
 ): Candidates {
   if (providerKey === undefined) {
@@ -101,6 +102,7 @@ function withProviderKey(
 /** The part of a model's candidates that is the same for all callers. */
 interface CachedRoute {
   readonly wires: Candidate["wires"];
+  readonly upstreamName: string;
   readonly account: ProviderAccount;
   /** Undefined if the gateway has no account at the provider. */
   readonly gatewayCandidates: readonly [Candidate] | undefined;
@@ -133,7 +135,7 @@ export function createRouteCache(accountAt: CandidateDeps["accountAt"]): FindRou
 }
 
 function computeRoute(
-  { model, upstreamName }: ResolvedModel,
+  { model, upstreamName: requestedName }: ResolvedModel,
   wire: RelayedWire,
   accountAt: CandidateDeps["accountAt"],
 ): CachedRoute {
@@ -141,9 +143,11 @@ function computeRoute(
   if (account === undefined)
     throw providerNotConfigured([{ id: model.provider, acceptsCallerKeys: false }]);
   const wires = wiresFor(model, account.provider, wire);
-  const { credential } = account;
+  const { credential, baseUrl } = account;
+  const upstreamName =
+    model.provider === "bedrock" ? nameInRegion(requestedName, baseUrl) : requestedName;
   const gatewayCandidates = credential && ([{ wires, model, upstreamName, credential }] as const);
-  return { wires, account, gatewayCandidates };
+  return { wires, upstreamName, account, gatewayCandidates };
 }
 
 interface UnconfiguredProvider {

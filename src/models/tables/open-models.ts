@@ -167,11 +167,26 @@ export const OPEN_FACTS: readonly FactRule[] = [
   { providers: ["bedrock"], match: /./, wires: ["converse"], source: BEDROCK, checked: null },
   {
     providers: ["bedrock"],
-    match: /nova|claude|llama3-[123]|llama4|mistral|gpt/,
-    wires: ["converse"],
+    match: /nova|llama3-[123]|llama4|mistral|gpt/,
     supported: ["tools"],
     source: BEDROCK,
     checked: null,
+  },
+  {
+    providers: ["bedrock"],
+    match:
+      /nova-2|gpt-|deepseek|kimi|minimax|magistral|glm|gemma-4|grok|nemotron-(nano-3|super)|qwen3-(32b|235b)/,
+    supported: ["tools", "reasoning"],
+    source: BEDROCK,
+    checked: CHECKED_ON,
+  },
+  // Bedrock has neither Anthropic's web search nor its structured output.
+  {
+    providers: ["bedrock"],
+    match: /claude-(3-7|(opus|sonnet|haiku|fable|mythos)-)/,
+    supported: ["tools", "parallel_tools", "prompt_caching", "reasoning"],
+    source: BEDROCK,
+    checked: CHECKED_ON,
   },
   {
     providers: ["bedrock"],

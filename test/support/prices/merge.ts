@@ -19,6 +19,7 @@ export interface Disagreement {
 
 /** Lists round: half a percent is the same price. */
 const TOLERANCE = 0.005;
+const BEDROCK_VERSION = /(-\d{8})?(-v\d+)?(:\d+)?$/;
 
 export function mergePrices(
   sources: PriceSources,
@@ -26,7 +27,7 @@ export function mergePrices(
 ): { readonly table: PriceTable; readonly disagreements: readonly Disagreement[] } {
   const quotes = quotesOf(sources, today);
   const disagreements: Disagreement[] = [];
-  const rows = genaiPriceRows(sources.genaiPrices);
+  const rows = genaiPriceRows(sources.genaiPrices).map((row) => withProviderName(row, quotes));
   const merged = rows.map((row) => mergeRow(row, quotes, today, disagreements));
   const models = [...merged, ...addedRows(rows, quotes)];
   return {
@@ -72,6 +73,19 @@ function mergeRow(
     pricing: row.pricing.map((pricing) => (pricing === step ? withRates(step, changes) : pricing)),
     sources: [...row.sources, ...agreeing, ...believed],
   };
+}
+
+// genai-prices adds a version to every name on Bedrock, `claude-opus-4-8-v1:0`, but Bedrock does not accept it for all models.
+function withProviderName(row: PriceRow, quotes: Quotes): PriceRow {
+  if (row.provider !== "bedrock" || quotes.has(`bedrock/${row.name}`)) return row;
+  const stem = `bedrock/${row.name.replace(BEDROCK_VERSION, "")}`;
+  const found = [...quotes.keys()].find(
+    (id) => id.startsWith(stem) && id.slice(stem.length).replace(BEDROCK_VERSION, "") === "",
+  );
+  if (found === undefined) return row;
+  const name = found.slice("bedrock/".length);
+  const spellings = [row.name, ...(row.spellings ?? [])].filter((spelling) => spelling !== name);
+  return { ...row, name, spellings };
 }
 
 function judge(
