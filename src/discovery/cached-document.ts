@@ -1,6 +1,7 @@
 // A document in memory with its headers and a strong ETag, served with 304 to a client that has it.
 
 import { createHash } from "node:crypto";
+import { matchesEtag } from "../http/etag.ts";
 
 export interface CachedDocument {
   readonly body: string;
@@ -35,10 +36,4 @@ export function respondWithDocument(document: CachedDocument, request: Headers):
   const current = new Headers(headers);
   current.delete("content-type");
   return new Response(null, { status: 304, headers: current });
-}
-
-/** `if-none-match` uses weak comparison (RFC 9110): a cache may have weakened the tag. */
-function matchesEtag(etag: string, header: string | null): boolean {
-  const tags = (header ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
-  return tags.some((tag) => tag === etag || tag === "*");
 }

@@ -4,6 +4,7 @@
 import type { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import { compressResponse } from "./compress.ts";
 import { dialectOf } from "./dialect.ts";
 import { createFailureLog } from "./failure-log.ts";
 import { authenticateRequest } from "./guards/authenticate.ts";
@@ -69,6 +70,9 @@ export function createRequestHandler(
     if (!response.headers.has("x-request-id")) setCommonHeaders(response.headers, context);
     if (deps.blocksForeignOrigins === true && isForeignOrigin(request.headers))
       removeCorsHeaders(response.headers);
+    // Model calls are POST requests: they are never buffered.
+    if (request.method === "GET" || request.method === "HEAD")
+      response = await compressResponse(request, response);
     deps.onResponse?.(context.route, response.status, deps.now() - now);
     return response;
   };

@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { MINUTE_MS } from "../base/time.ts";
+import { matchesEtag } from "../http/etag.ts";
 import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import { findModel, modelNotFound } from "./catalog.ts";
@@ -216,10 +217,7 @@ function cachedResponse(headers: Headers, text: string, etag: string): Response 
     "cache-control": `public, max-age=${CACHE_SECONDS}`,
     vary: "anthropic-version",
   };
-  const clientTags = new Set(
-    (headers.get("if-none-match") ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, "")),
-  );
-  if (clientTags.has(etag) || clientTags.has("*"))
+  if (matchesEtag(etag, headers.get("if-none-match")))
     return new Response(null, { status: 304, headers: common });
   return new Response(text, { headers: { ...common, "content-type": "application/json" } });
 }

@@ -126,7 +126,7 @@ describe("the app frame", () => {
     await page.getByRole("button", { name: "Copy" }).first().click();
     await page.getByRole("button", { name: "Copied" }).waitFor();
     expect(await page.evaluate(() => navigator.clipboard.readText())).toStartWith("req_");
-    expect(await page.locator("time").first().textContent()).toBe("5 minutes ago");
+    expect(await page.locator("time").first().textContent()).toBe("5min ago");
     await page.locator("rect.hit").first().hover();
     expect(await page.locator(".chart-tip").textContent()).toContain("claude-sonnet-5-5: $3");
     await close();

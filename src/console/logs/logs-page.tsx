@@ -168,7 +168,7 @@ const COLUMNS: readonly Column[] = [
   { name: "First token", isNumber: true, isExtra: true },
 ];
 /** The columns of a short table. */
-const SHORT_COLUMNS = new Set(["Time", "Model", "Key", "Status", "Cost", "Latency"]);
+const SHORT_COLUMNS = new Set(["Time", "Model", "Key", "Status", "Cost"]);
 
 interface CallTableProps {
   readonly calls: readonly UsageRecord[];
@@ -215,7 +215,7 @@ function callCells(
         {call.model}
       </bdi>
       {isShort ? null : (
-        <span class="type">
+        <span class="type hide-narrow">
           {call.provider} · {call.api}
           {call.stream ? ", streamed" : ""}
         </span>

@@ -35,7 +35,7 @@ function addCopyButtons(): void {
 }
 
 function relativeTime(ms: number): string {
-  const format = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+  const format = new Intl.RelativeTimeFormat("en", { style: "narrow" });
   const units: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
     ["day", 86_400_000],
     ["hour", 3_600_000],
