@@ -1,6 +1,6 @@
 // The JSON of an error, in the form of the API that was called. Responses and events within a stream both use it.
 
-import { type Fault, type FaultCode, NEXT_STEPS, type NextStep } from "./fault.ts";
+import { type Fault, type FaultCode, FAULTS, NEXT_STEPS, type NextStep } from "./fault.ts";
 import type { JsonObject } from "./json.ts";
 
 /** The public part of an error. */
@@ -13,8 +13,8 @@ export interface PublicError {
   readonly next?: readonly NextStep[] | undefined;
 }
 
-/** OpenAI's envelope, Anthropic's, RFC 6749's flat one, or JSON-RPC's. */
-export type ErrorFormat = "openai" | "messages" | "oauth" | "jsonrpc";
+/** OpenAI's envelope, Anthropic's, RFC 6749's flat one, JSON-RPC's, or Google's. */
+export type ErrorFormat = "openai" | "messages" | "oauth" | "jsonrpc" | "google";
 
 const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   invalid_request: "invalid_request_error",
@@ -49,6 +49,14 @@ const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
   provider_not_configured: "provider_not_configured",
 };
 
+/** Google's names of the statuses that a path without a route can have. */
+const GOOGLE_STATUSES: Readonly<Record<number, string>> = {
+  400: "INVALID_ARGUMENT",
+  404: "NOT_FOUND",
+  405: "UNIMPLEMENTED",
+  500: "INTERNAL",
+};
+
 export function publicError(fault: Fault): PublicError {
   const { param, fields, next = NEXT_STEPS[fault.code] } = fault.options;
   return { code: fault.code, message: fault.publicMessage, param, fields, next };
@@ -81,6 +89,11 @@ export function errorBody(format: ErrorFormat, error: PublicError, requestId: st
         jsonrpc: "2.0",
         error: { code: jsonRpcCode(code), message, data: openaiError(error, requestId) },
       };
+    case "google": {
+      const [httpStatus] = FAULTS[code];
+      const status = GOOGLE_STATUSES[httpStatus] ?? "UNKNOWN";
+      return { error: { code: httpStatus, message, status, next, request_id: requestId } };
+    }
     case "openai":
       return { error: openaiError(error, requestId) };
   }

@@ -1,5 +1,6 @@
 // All commands by name, and the dispatch of a command line.
 
+import { closestName } from "../base/suggest.ts";
 import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
 import { adminCommands } from "./admin/admin-commands.ts";
@@ -95,7 +96,13 @@ function findCommand(args: readonly string[]): CommandMatch | undefined {
 
 function unknownCommandMessage([first = "", second = ""]: readonly string[]): string {
   const family = Object.keys(COMMANDS).filter((name) => name.startsWith(`${first} `));
-  if (family.length === 0) return `Unknown command "${first}". postern --help lists the commands.`;
+  if (family.length === 0) {
+    const meant =
+      closestName(`${first} ${second}`, Object.keys(COMMANDS)) ??
+      closestName(first, Object.keys(COMMANDS));
+    const hint = meant === undefined ? "" : ` Did you mean ${meant}?`;
+    return `Unknown command "${first}".${hint} postern --help lists the commands.`;
+  }
   const named = second === "" || second.startsWith("-") ? first : `${first} ${second}`;
   return `Unknown command "${named}". Did you mean one of ${family.join(", ")}?`;
 }

@@ -5,6 +5,7 @@ import { emailError } from "../base/email.ts";
 import { isLoopbackHost } from "../base/loopback.ts";
 import type { Nano } from "../base/money.ts";
 import { type Secret, secret } from "../base/secret.ts";
+import { closestName } from "../base/suggest.ts";
 import {
   BILLING_ENVIRONMENT,
   BILLING_SETTINGS,
@@ -395,5 +396,9 @@ function unknownVariableErrors(variables: Readonly<Record<string, unknown>>): re
         name !== CLIENT_KEY_VARIABLE &&
         !name.startsWith("POSTERN_TEST_"),
     )
-    .map((name) => `${name} is not a setting; see docs/site/settings.md`);
+    .map((name) => {
+      const meant = closestName(name, Object.keys(SETTINGS));
+      const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+      return `${name} is not a setting${hint || ";"} see docs/site/settings.md`;
+    });
 }

@@ -1,13 +1,23 @@
 // Chooses the error envelope for a path that may have no route.
 
-import type { Dialect } from "./route.ts";
+import type { ErrorDialect } from "./route.ts";
 
 /** Paths without pages: errors are JSON whatever `accept` says. */
 const API_PATHS = /^\/(?:v1|agent|oauth2|\.well-known)(?:\/|$)/;
 
-export function dialectOf(path: string, headers: Headers): Dialect {
+/** Google's paths, which have no route: `/v1beta/models/<model>:generateContent`. */
+const GOOGLE_PATHS =
+  /^\/(?:v1|v1alpha|v1beta|v1beta1)\/(?:.*:\w*(?:generateContent|GenerateContent|countTokens|embedContent))$|^\/v1(?:alpha|beta1?)\//;
+
+/** Calls with a wrong base URL, such as `/v1/v1/messages`. */
+function isAnthropicCall(path: string, headers: Headers): boolean {
+  return /\/messages(?:\/count_tokens)?\/?$/.test(path) || headers.has("anthropic-version");
+}
+
+export function dialectOf(path: string, headers: Headers): ErrorDialect {
   if (!API_PATHS.test(path) && /\btext\/html\b/i.test(headers.get("accept") ?? "")) return "page";
-  if (path.startsWith("/v1/messages")) return "messages";
+  if (GOOGLE_PATHS.test(path)) return "google";
+  if (path.startsWith("/v1/messages") || isAnthropicCall(path, headers)) return "messages";
   if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
   if (path === "/mcp") return "jsonrpc";
   return "openai";

@@ -7,7 +7,7 @@ import type { RateLimiter } from "./guards/rate-limiter.ts";
 import type { BodyTimeouts } from "./request/body.ts";
 import type { BodyQuota, BodyQuotaCaller } from "./request/body-quota.ts";
 import type { IdempotentCall } from "./request/idempotent-call.ts";
-import type { AuthenticatedKey, Dialect, Route, SessionUser } from "./route.ts";
+import type { AuthenticatedKey, ErrorDialect, Route, SessionUser } from "./route.ts";
 
 export interface RequestHandlerDeps {
   readonly routes: readonly Route[];
@@ -73,7 +73,7 @@ export interface RequestContext {
   readonly peer: Peer;
   readonly requestId: string;
   readonly now: number;
-  dialect: Dialect;
+  dialect: ErrorDialect;
   isKeySent: boolean;
   route: Route | undefined;
   /** The key of a model call, which is counted here only if it is rejected. */

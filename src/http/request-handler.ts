@@ -24,6 +24,7 @@ import {
   preflightResponse,
   toFault,
 } from "./response.ts";
+import { notFoundFault } from "./nearest-endpoint.ts";
 import type { AnyRouteInput } from "./route.ts";
 import { createRouter, type RouteMatch } from "./router.ts";
 import { runWrite } from "./run-write.ts";
@@ -123,8 +124,10 @@ async function handleRequest(
   const { request, path } = context;
   validateTarget(request, path, context.query);
   if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflightResponse(request);
-  const found = requireRoute(match(request.method, path), () =>
-    deps.unsupportedEndpointFault?.(path),
+  const found = requireRoute(
+    match(request.method, path),
+    () => deps.unsupportedEndpointFault?.(path),
+    () => notFoundFault(request.method, path, { routes: deps.routes, match }),
   );
   const { route } = found;
   context.route = route;
@@ -180,11 +183,12 @@ function bodyQuotaCaller(
 function requireRoute(
   found: RouteMatch,
   unsupportedEndpointFault: () => Fault | undefined,
+  unknownPathFault: () => Fault,
 ): RouteMatch & { kind: "route" } {
   if (found.kind === "route") return found;
   const fault = unsupportedEndpointFault();
   if (fault !== undefined) throw fault;
-  if (found.kind === "none") throw new Fault("not_found", "no route");
+  if (found.kind === "none") throw unknownPathFault();
   throw new Fault("method_not_allowed", "no such method here", {
     headers: { allow: found.allow.join(", ") },
   });
@@ -241,6 +245,8 @@ function setCommonHeaders(
   { requestId, path, dialect, route }: RequestContext,
 ): void {
   headers.set("x-request-id", requestId);
+  // Anthropic's SDKs read the id from this header.
+  if (dialect === "messages") headers.set("request-id", requestId);
   // Shared caches skip responses to requests with `authorization`, but not with `x-api-key`.
   const needsNoStore = route?.auth === "key" && !headers.has("cache-control");
   if (needsNoStore) headers.set("cache-control", "no-store");

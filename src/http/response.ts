@@ -4,7 +4,7 @@
 import { errorBody, publicError } from "../base/error-body.ts";
 import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
-import type { RouteResponse, Dialect } from "./route.ts";
+import type { ErrorDialect, RouteResponse } from "./route.ts";
 
 const UNAVAILABLE_RETRY_SECONDS = 1;
 
@@ -15,7 +15,7 @@ export const CORS_HEADERS = {
 } as const;
 
 export interface ErrorContext {
-  readonly dialect: Dialect;
+  readonly dialect: ErrorDialect;
   readonly requestId: string;
   readonly baseUrl: string;
   /** Whether an API key was sent; only then `www-authenticate` names an error. */

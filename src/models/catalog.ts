@@ -3,6 +3,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { memoize } from "../base/memoize.ts";
+import { closestName } from "../base/suggest.ts";
 import { DAY_MS } from "../base/time.ts";
 import type { DatedCard } from "./price-card.ts";
 import { cardAt, datedCard } from "./price-card.ts";
@@ -169,7 +170,21 @@ export function similarIds(catalog: Catalog, id: string, limit = 3): string[] {
   const isSimilar = (model: Model): boolean =>
     model.id.toLowerCase().endsWith(`/${wanted}`) || model.id.toLowerCase().includes(wanted);
   const found = catalog.models.filter(isSimilar).map((model) => model.id);
+  if (found.length === 0) return misspelledIds(catalog, id, limit);
   return found.toSorted((left, right) => left.length - right.length).slice(0, limit);
+}
+
+const ID_MAX_CHARACTERS = 80;
+
+/** The ids a few typos away, compared with and without their provider. */
+function misspelledIds({ models }: Catalog, id: string, limit: number): string[] {
+  if (id.length > ID_MAX_CHARACTERS) return [];
+  const bareName = (name: string): string => name.slice(name.lastIndexOf("/") + 1);
+  const ids = models.map((model) => model.id);
+  const exact = closestName(id, ids);
+  if (exact !== undefined) return [exact];
+  const meant = closestName(bareName(id), [...new Set(ids.map(bareName))]);
+  return meant === undefined ? [] : ids.filter((one) => bareName(one) === meant).slice(0, limit);
 }
 
 /** The 404 for an unknown model id, with similar ids. */

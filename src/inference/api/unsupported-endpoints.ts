@@ -31,6 +31,12 @@ const MESSAGES_STEP: NextStep = {
   why: "Create a message.",
 };
 
+const EMBEDDINGS_STEP: NextStep = {
+  method: "POST",
+  url: "/v1/embeddings",
+  why: "Create embeddings.",
+};
+
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
     pattern: pathPattern("responses/compact"),
@@ -100,6 +106,44 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
     reason: "it has no text completions",
     alternative: "Send the prompt as a message to POST /v1/messages.",
     next: MESSAGES_STEP,
+  },
+  {
+    pattern: pathPattern("rerank|ranking"),
+    reason: "it does not rank documents",
+    alternative: "Compare the embeddings of POST /v1/embeddings, or ask a model for the order.",
+    next: EMBEDDINGS_STEP,
+  },
+  {
+    pattern: pathPattern("engines"),
+    reason: "it has no engines",
+    alternative: "Name the model in the body of POST /v1/chat/completions.",
+    next: CHAT_STEP,
+  },
+  {
+    pattern: /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/[^/]+:\w*embedContent$/i,
+    reason: "it does not have Google's API",
+    alternative: "Use POST /v1/embeddings, with the model `google/<name>` in the body.",
+    next: EMBEDDINGS_STEP,
+  },
+  {
+    pattern: /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/[^/]+:\w+$/,
+    reason: "it does not have Google's API",
+    alternative:
+      "Call Gemini with POST /v1/chat/completions, /v1/responses or /v1/messages, and the model `google/<name>` in the body.",
+    next: CHAT_STEP,
+  },
+  {
+    pattern: /^\/model\/[^/]+\/(?:converse|invoke)/,
+    reason: "it does not have Amazon Bedrock's API",
+    alternative:
+      "Call the model with POST /v1/chat/completions, /v1/responses or /v1/messages, and `bedrock/<name>` in the body.",
+    next: CHAT_STEP,
+  },
+  {
+    pattern: /^\/api\/(?:chat|generate|embed|embeddings|tags|show)$/,
+    reason: "it does not have Ollama's API",
+    alternative: "Set the client to an OpenAI-compatible server with the base URL `<gateway>/v1`.",
+    next: CHAT_STEP,
   },
   {
     pattern: pathPattern("moderations|fine_tuning|evals"),

@@ -21,6 +21,8 @@ export function responseHeaders(
     "x-postern-model": candidate.model.id,
     "x-postern-byok": candidate.credential.byok ? "true" : "false",
   };
+  // Anthropic's SDKs read the id from this header.
+  if (input.api === "messages") headers["request-id"] = input.requestId;
   for (const name in providerHeaders) headers[name] = providerHeaders[name] ?? "";
   if (plan.dropped.length + replyLosses.length > 0)
     headers["x-postern-dropped"] = joinPaths([...plan.dropped, ...replyLosses]);

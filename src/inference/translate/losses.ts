@@ -8,7 +8,7 @@ import type { CanonicalRequest } from "../canonical/request.ts";
 import type { Loss } from "../canonical/loss.ts";
 
 /** The request header with which a caller refuses every drop. */
-export const STRICT_HEADER = "x-postern-strict";
+const STRICT_HEADER = "x-postern-strict";
 
 /** Whether the caller wants a 400 instead of a dropped field: by the header, or by OpenRouter's field for it. */
 export function isStrict(json: JsonObject, headers: Pick<Headers, "get">): boolean {

@@ -2,7 +2,7 @@
 // The simulator answers, so a 400 is the gateway's refusal.
 
 import { isObject } from "../../../src/base/json.ts";
-import { type Recording, recordings } from "../../support/recordings/recordings.ts";
+import { recordings } from "../../support/recordings/recordings.ts";
 import { type Api, APIS, type Harness, type Json, modelOn } from "../support/harness.ts";
 
 /** One model for each wire, and a second one where the newest models take fewer parameters. */
@@ -42,7 +42,6 @@ const CONCURRENCY = 8;
 export interface AcceptedRequest {
   readonly api: Api;
   readonly body: Json;
-  readonly recording: Recording;
 }
 
 /** The recorded requests of the three APIs that a provider answered. */
@@ -56,7 +55,7 @@ export function acceptedRequests(folder?: string): readonly AcceptedRequest[] {
     const body = parse(requestBody);
     if (body === undefined || !isRequest(api, body) || seen.has(requestBody)) continue;
     seen.add(requestBody);
-    found.push({ api, body, recording });
+    found.push({ api, body });
   }
   return found;
 }
@@ -119,7 +118,7 @@ function refusalReason(status: number, text: string): string {
   return `${status} ${withoutIndices(typeof param === "string" ? param : "")}: ${said?.slice(0, 160)}`;
 }
 
-export function withoutIndices(path: string): string {
+function withoutIndices(path: string): string {
   return path.replaceAll(/\[\d+\]/g, "[]");
 }
 

@@ -1,0 +1,103 @@
+// A path without a route gets a 404 in the form of the API that was meant, with the nearest endpoint.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+
+let gateway: Gateway;
+
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+afterAll(() => gateway.stop());
+
+type Json = Readonly<Record<string, unknown>>;
+
+async function send(
+  method: string,
+  path: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<{ readonly status: number; readonly headers: Headers; readonly body: Json }> {
+  const response = await fetch(gateway.url + path, { method, headers });
+  // Every error of the API is an object.
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: (await response.json()) as Json,
+  };
+}
+
+const NEAREST: readonly (readonly [method: string, path: string, nearest: string])[] = [
+  ["POST", "/chat/completions", "POST /v1/chat/completions"],
+  ["POST", "/v1/v1/chat/completions", "POST /v1/chat/completions"],
+  ["POST", "/v1/chat/completions/", "POST /v1/chat/completions"],
+  ["POST", "/v1//chat/completions", "POST /v1/chat/completions"],
+  ["POST", "/openai/v1/responses", "POST /v1/responses"],
+  ["POST", "/openai/deployments/gpt-5/chat/completions", "POST /v1/chat/completions"],
+  ["POST", "/api/v1/chat/completions", "POST /v1/chat/completions"],
+  ["POST", "/v1/chat/completion", "POST /v1/chat/completions"],
+  ["GET", "/models", "GET /v1/models"],
+  ["GET", "/v1/models/", "GET /v1/models"],
+  ["GET", "/v1/chat/completion", "POST /v1/chat/completions"],
+  ["GET", "/v1/acount", "GET /v1/account"],
+];
+
+describe("a path without a route", () => {
+  for (const [method, path, nearest] of NEAREST)
+    test(`${method} ${path} names ${nearest}`, async () => {
+      const { status, body } = await send(method, path);
+      const { message, next } = body["error"] as {
+        readonly message: string;
+        readonly next: Json[];
+      };
+      expect([status, message]).toEqual([404, expect.stringContaining(`Did you mean ${nearest}?`)]);
+      expect(`${String(next[0]?.["method"])} ${String(next[0]?.["url"])}`).toBe(nearest);
+    });
+
+  test("has Anthropic's error form for Anthropic's clients", async () => {
+    for (const path of ["/v1/v1/messages", "/messages", "/anthropic/v1/messages"]) {
+      const { status, body, headers } = await send("POST", path);
+      expect([status, body["type"]]).toEqual([404, "error"]);
+      expect(JSON.stringify(body)).toContain("Did you mean POST /v1/messages?");
+      expect(headers.get("request-id")).toBe(headers.get("x-request-id"));
+    }
+    const counted = await send("POST", "/complete", { "anthropic-version": "2023-06-01" });
+    expect(counted.body["type"]).toBe("error");
+  });
+
+  test("has Google's error form on Google's paths", async () => {
+    for (const path of [
+      "/v1beta/models/gemini-3-flash:generateContent",
+      "/v1/models/gemini-3-flash:streamGenerateContent",
+    ]) {
+      const { status, body } = await send("POST", path);
+      expect(status).toBe(404);
+      expect(body["error"]).toMatchObject({
+        code: 404,
+        status: "NOT_FOUND",
+        message: expect.stringContaining("/v1/chat/completions"),
+      });
+    }
+    const embed = await send("POST", "/v1beta/models/gemini-embedding:embedContent");
+    expect(JSON.stringify(embed.body)).toContain("/v1/embeddings");
+  });
+
+  test("names the alternative to an API that the gateway does not have", async () => {
+    for (const [path, alternative] of [
+      ["/v1/rerank", "POST /v1/embeddings"],
+      ["/api/chat", "base URL"],
+      ["/model/anthropic.claude/converse", "/v1/messages"],
+    ] as const)
+      expect(JSON.stringify((await send("POST", path)).body)).toContain(alternative);
+  });
+
+  test("that is similar to none lists the endpoints", async () => {
+    const { status, body } = await send("POST", "/wp-login-and-more.php");
+    expect([status, JSON.stringify(body)]).toEqual([404, expect.stringContaining("/openapi.yaml")]);
+    expect(JSON.stringify(body)).not.toContain("Did you mean");
+  });
+});
+
+test("a misspelled model id names the right one", async () => {
+  const { body } = await send("GET", "/v1/models/anthropic%2Fclaude-sonet-4-6");
+  expect(JSON.stringify(body)).toContain("anthropic/claude-sonnet-4-6");
+});

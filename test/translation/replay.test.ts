@@ -1,0 +1,92 @@
+// The share of recorded requests that is refused when only `model` changes. The ceilings only go down.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { skipWithoutRecordings } from "../support/recordings/recordings.ts";
+import { isAboutMeaning } from "./replay/refusals.ts";
+import { replayReplies } from "./replay/replay-replies.ts";
+import {
+  type AcceptedRequest,
+  acceptedRequests,
+  replayRequests,
+  TARGET_PROVIDERS,
+  type TargetName,
+} from "./replay/replay-requests.ts";
+import { refusalCounts, replyReport, requestReport } from "./replay/report.ts";
+import { type Api, type Harness, startHarness } from "./support/harness.ts";
+
+/** Of all recorded requests, how many may be refused. Each of these asks for what the model does not have. */
+const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> = {
+  chat: {
+    "chat (compatible server)": 4,
+    "responses (openai/gpt-5.5)": 1,
+    "messages (anthropic/claude-sonnet-4-5)": 14,
+    "messages (anthropic/claude-opus-5-5)": 14,
+    "gemini (gemini-3.1-flash)": 4,
+    "converse (claude-haiku-4-5)": 20,
+  },
+  responses: {
+    "chat (compatible server)": 37,
+    "responses (openai/gpt-5.5)": 14,
+    "messages (anthropic/claude-sonnet-4-5)": 41,
+    "messages (anthropic/claude-opus-5-5)": 41,
+    "gemini (gemini-3.1-flash)": 40,
+    "converse (claude-haiku-4-5)": 45,
+  },
+  messages: {
+    "chat (compatible server)": 43,
+    "responses (openai/gpt-5.5)": 43,
+    "messages (anthropic/claude-sonnet-4-5)": 5,
+    "messages (anthropic/claude-opus-5-5)": 5,
+    "gemini (gemini-3.1-flash)": 43,
+    "converse (claude-haiku-4-5)": 42,
+  },
+};
+/** Of those, the share that is refused for the form of the request or for a hint. */
+const AVOIDABLE_SHARE_MAX = 0.02;
+const EQUAL_COSTS_SHARE_MIN = 0.97;
+
+let harness: Harness;
+
+beforeAll(async () => {
+  harness = await startHarness({ providers: TARGET_PROVIDERS });
+});
+afterAll(() => harness.stop());
+
+test("counts refusals by their reason", async () => {
+  const [first, second] = ["hello", "again"].map((content): AcceptedRequest => ({
+    api: "chat",
+    body: { messages: [{ role: "user", content }], n: content === "hello" ? 2 : 1 },
+  }));
+  if (first === undefined || second === undefined) throw new Error("no request");
+  const results = await replayRequests(harness, [first, second]);
+  const found = results.find(({ target }) => target === "messages (anthropic/claude-sonnet-4-5)");
+  expect(found?.answered).toBe(1);
+  const [reason = ""] = found?.refusals.keys() ?? [];
+  expect([reason.startsWith("400 n:"), isAboutMeaning(reason)]).toEqual([true, true]);
+  expect(found && refusalCounts(found)).toEqual({ total: 2, refused: 1, avoidable: 0 });
+  expect(isAboutMeaning("400 seed: This provider's API has no equivalent.")).toBe(false);
+});
+
+describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(
+  "recorded calls (require ../shared/recordings)",
+  () => {
+    test("are refused no more often than before, and never for their form or a hint", async () => {
+      const results = await replayRequests(harness, acceptedRequests());
+      console.log(requestReport(results));
+      for (const result of results) {
+        const { api, target } = result;
+        const { total, refused, avoidable } = refusalCounts(result);
+        const ceiling = REFUSALS_MAX[api][target];
+        expect([api, target, refused <= ceiling]).toEqual([api, target, true]);
+        expect([api, target, avoidable / total < AVOIDABLE_SHARE_MAX]).toEqual([api, target, true]);
+      }
+    }, 120_000);
+
+    test("cost the same over each API, but for a cost that the provider itself states", async () => {
+      const results = await replayReplies(harness, undefined, 8);
+      console.log(replyReport(results));
+      for (const { api, wire, equalCosts, costs } of results)
+        expect([api, wire, equalCosts >= costs * EQUAL_COSTS_SHARE_MIN]).toEqual([api, wire, true]);
+    }, 120_000);
+  },
+);
