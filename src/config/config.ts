@@ -5,7 +5,6 @@ import { emailError } from "../base/email.ts";
 import { isLoopbackHost } from "../base/loopback.ts";
 import type { Nano } from "../base/money.ts";
 import { type Secret, secret } from "../base/secret.ts";
-import { closestName } from "../base/suggest.ts";
 import {
   BILLING_ENVIRONMENT,
   BILLING_SETTINGS,
@@ -45,6 +44,7 @@ import {
   x402ConfigErrors,
   x402ConfigFrom,
 } from "./x402.ts";
+import { unknownVariableErrors } from "./unknown-variables.ts";
 
 export interface Config {
   readonly host: string;
@@ -298,7 +298,7 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
   const errors = parsed.success
     ? []
     : parsed.error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}`);
-  errors.push(...unknownVariableErrors(variables));
+  errors.push(...unknownVariableErrors(variables, Object.keys(SETTINGS)));
   const providerSettings = readProviderSettings(variables, providers, errors);
   if (!parsed.success) return { ok: false, errors };
   const config = {
@@ -381,24 +381,4 @@ function buildConfig(
     ...parseTelemetryConfig(env),
     providers,
   };
-}
-
-// A misspelled setting would otherwise be ignored.
-/** Clients keep their API key in it, perhaps in the shell that also starts the gateway. */
-const CLIENT_KEY_VARIABLE = "POSTERN_API_KEY";
-
-function unknownVariableErrors(variables: Readonly<Record<string, unknown>>): readonly string[] {
-  return Object.keys(variables)
-    .filter(
-      (name) =>
-        name.startsWith("POSTERN_") &&
-        !Object.hasOwn(SETTINGS, name) &&
-        name !== CLIENT_KEY_VARIABLE &&
-        !name.startsWith("POSTERN_TEST_"),
-    )
-    .map((name) => {
-      const meant = closestName(name, Object.keys(SETTINGS));
-      const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
-      return `${name} is not a setting${hint || ";"} see docs/site/settings.md`;
-    });
 }
