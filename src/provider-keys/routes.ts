@@ -4,7 +4,7 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { secret } from "../base/secret.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type KeyCheckResult, UNCHECKED } from "./key-check.ts";
@@ -56,7 +56,7 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
     tag: "Provider keys",
     summary: "Add a provider key",
     description:
-      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. A key with a spending limit adds it for its own calls alone, any other key for the whole account. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
+      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. In an unclaimed account, a key without a limit adds it for the whole account; any other key, and any key of a claimed account, for its own calls alone. People add keys for the whole account in the console. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
     dialect: "openai",
     body: NewProviderKeyRequest,
     requestExample: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
@@ -76,7 +76,7 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
         provider: body.provider,
         apiKey: secret(body.api_key),
         name: body.name ?? null,
-        keyId: (await isRestricted(tx, caller.keyId, now)) ? caller.keyId : null,
+        keyId: (await addsForItself(tx, caller, now)) ? caller.keyId : null,
         checkResult: checkResults.get(request) ?? UNCHECKED,
       };
       const key = await providerKeys.add(tx, caller.accountId, newKey, now);
@@ -85,6 +85,13 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
       return { status: 201, body: toProviderKeyRecord(key) };
     },
   });
+}
+
+/** In a claimed account, only people add provider keys that receive the prompts of other keys. */
+async function addsForItself(tx: Tx, { accountId, keyId }: Caller, now: number): Promise<boolean> {
+  if (await isRestricted(tx, keyId, now)) return true;
+  const account = await tx.get("select claimed_at from account where id = ?", [accountId]);
+  return (account?.["claimed_at"] ?? null) !== null;
 }
 
 /** Provider keys that others use are beyond a key with a spending limit. */

@@ -47,7 +47,8 @@ const PARTS: Readonly<
   "docs/site/endpoints.md": ["endpoints", endpointTable],
   "docs/site/commands.md": ["commands", () => commandTable()],
   "docs/site/models.md": ["tools", () => toolTable()],
-  "docs/site/keys.md": ["access", () => accessTables()],
+  "docs/site/keys.md": ["access", () => scopeTable()],
+  "docs/site/security.md": ["roles", () => roleTable()],
   "docs/architecture.md": ["layers", () => layerDiagram()],
 };
 
@@ -67,23 +68,25 @@ function replacePart(file: string, text: string, name: string, part: string): st
   return text.replace(place, (_, open: string, close: string) => `${open}\n${part}\n\n${close}`);
 }
 
-/** What scopes allow, and what each role may do. */
-function accessTables(): string {
+/** What scopes allow. */
+function scopeTable(): string {
   const scopes = SCOPE_NAMES.map((scope) => [
     `\`${scope}\``,
     `${SCOPES[scope].charAt(0).toUpperCase()}${SCOPES[scope].slice(1)}.`,
     grantedScopes(null, true).has(scope) ? "yes" : "no",
   ]);
+  return table(["Scope", "A key with it can", "With a limit"], scopes);
+}
+
+/** What each role may do. */
+function roleTable(): string {
   // Safe because these are the keys of the table.
   const permissions = Object.keys(ROLE_PERMISSIONS) as Permission[];
   const roles = permissions.map((permission) => [
     `\`${permission}\``,
     ...ROLES.map((role) => (hasPermission(role, permission) ? "yes" : "no")),
   ]);
-  return [
-    table(["Scope", "A key with it can", "With a limit"], scopes),
-    table(["Action", ...ROLES], roles),
-  ].join("\n\n");
+  return table(["Action", ...ROLES], roles);
 }
 
 /** What providers charge for the tools that they run. */
