@@ -11,23 +11,30 @@ import { isId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Secret } from "../base/secret.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
-import type { JsonObject } from "../base/json.ts";
+import { isObject, type JsonObject } from "../base/json.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import type { StoredResponseView } from "./api-record.ts";
 import { type Background, type BackgroundDeps, createBackground } from "./background/background.ts";
+import { compact } from "./compaction/compact.ts";
+import {
+  deriveCompactionKey,
+  isSealedCompaction,
+  openCompactions,
+} from "./compaction/compaction-item.ts";
 import { createEventStreams } from "./background/event-streams.ts";
 import { storedEvents } from "./background/stored-events.ts";
 import { isStreamed } from "./background/stream-rows.ts";
 import { deriveKek } from "./storage/encryption.ts";
 import {
   decryptStored,
+  type HistoryContext,
   readHistory,
   NOT_STORED_NEXT_STEPS,
   RETENTION_TEXT,
   resolveReferences,
 } from "./storage/history.ts";
-import { referencedId } from "./items.ts";
+import { type PastItem, referencedId } from "./items.ts";
 import {
   deleteExpired,
   deleteResponse,
@@ -47,6 +54,8 @@ export interface Responses {
     request: ParsedRequest,
     input: CallInput,
   ) => Promise<StatefulResult> | StatefulCall | undefined;
+  /** Summarizes a conversation into an encrypted item. */
+  readonly compact: (input: CallInput) => Promise<Response>;
   readonly find: (accountId: string, id: string, now: number) => Promise<StoredResponseView>;
   /** The events of a streamed background response after a sequence number. */
   readonly stream: (accountId: string, id: string, startingAfter: number) => Promise<Response>;
@@ -82,6 +91,13 @@ export interface ResponsesDeps {
 export function createResponses(deps: ResponsesDeps): Responses {
   const { db } = deps;
   const kek = deriveKek(deps.master);
+  const compactionKey = deriveCompactionKey(deps.master);
+  const compactDeps = {
+    key: compactionKey,
+    infer: deps.infer,
+    readPastItems: ({ caller: { accountId }, now }: CallInput, previousId: string) =>
+      readPastItems({ reader: db, kek, accountId, now }, previousId),
+  };
   const streams = createEventStreams();
   const background = createBackground({ ...deps, streams });
   const limit = createStorageLimit(db);
@@ -95,7 +111,12 @@ export function createResponses(deps: ResponsesDeps): Responses {
 
   return {
     prepareCall: (request, input) =>
-      prepareCall({ db, kek, background, limit, storage: deps.storage }, request, input),
+      prepareCall(
+        { db, kek, compactionKey, background, limit, storage: deps.storage },
+        request,
+        input,
+      ),
+    compact: (input) => compact(compactDeps, input),
     find,
     stream: async (accountId, id, startingAfter) => {
       const { stored } = await find(accountId, id, deps.now());
@@ -126,10 +147,7 @@ export function createResponses(deps: ResponsesDeps): Responses {
       return after;
     },
     enforceLimits: limit.enforce,
-    sweep: async (now) => {
-      for (let swept = SWEEP_BATCH; swept === SWEEP_BATCH;)
-        swept = await db.write((tx) => deleteExpired(tx, now, SWEEP_BATCH));
-    },
+    sweep: (now) => sweep(db, now),
     failOrphaned: async (startedBefore) => {
       await db.write((tx) => failOrphaned(tx, startedBefore));
     },
@@ -140,9 +158,23 @@ export function createResponses(deps: ResponsesDeps): Responses {
   };
 }
 
+async function sweep(db: Db, now: number): Promise<void> {
+  for (let swept = SWEEP_BATCH; swept === SWEEP_BATCH;)
+    swept = await db.write((tx) => deleteExpired(tx, now, SWEEP_BATCH));
+}
+
+async function readPastItems(
+  context: HistoryContext,
+  previousId: string,
+): Promise<readonly JsonObject[]> {
+  if (!isId("resp", previousId)) return [];
+  return (await readHistory(context, previousId)).items.map(({ item }) => item);
+}
+
 interface StatefulCallDeps {
   readonly db: Db;
   readonly kek: Uint8Array;
+  readonly compactionKey: Uint8Array;
   readonly background: Background;
   readonly storage: ResponseStorage;
   readonly limit: StorageLimit;
@@ -178,14 +210,16 @@ function prepareCall(
 }
 
 async function prepareWithHistory(
-  { db, kek, background }: StatefulCallDeps,
+  { db, kek, compactionKey, background }: StatefulCallDeps,
   options: Omit<StoredCallOptions, "history" | "resolvedItems">,
   previousId: string | undefined,
 ): Promise<StatefulResult> {
   const { request, input, shouldStore, isBackground } = options;
   const context = { reader: db, kek, accountId: input.caller.accountId, now: input.now };
   const history = previousId === undefined ? undefined : await readHistory(context, previousId);
-  const resolvedItems = await resolveReferences(context, request.json["input"]);
+  const opened = openCompactions(compactionKey, context.accountId, request.json["input"]);
+  const resolvedItems =
+    (await resolveReferences(context, opened ?? request.json["input"])) ?? ownItems(opened);
   if (!shouldStore && history === undefined && resolvedItems === undefined) return undefined;
   const storedCall = createStoredCall({ ...options, history, resolvedItems });
   return isBackground ? background.start(storedCall, input) : storedCall.call;
@@ -222,7 +256,14 @@ function continuesElsewhere(json: JsonObject): boolean {
 }
 
 function hasReferences({ input }: JsonObject): boolean {
-  return Array.isArray(input) && input.some((item) => referencedId(item) !== undefined);
+  return (
+    Array.isArray(input) &&
+    input.some((item) => referencedId(item) !== undefined || isSealedCompaction(item))
+  );
+}
+
+function ownItems(items: readonly unknown[] | undefined): readonly PastItem[] | undefined {
+  return items?.filter(isObject).map((item) => ({ item, origin: undefined, isReply: false }));
 }
 
 /** The `previous_response_id`, if it has the format of our ids. */

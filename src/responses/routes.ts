@@ -10,6 +10,7 @@ import {
   StoredResponseRecord,
 } from "./api-record.ts";
 import { type StorageRouteDeps, storageRoutes } from "./storage/routes.ts";
+import { compactRoute } from "./compaction/routes.ts";
 import type { Responses } from "./responses.ts";
 
 export interface ResponsesRouteDeps extends StorageRouteDeps {
@@ -61,6 +62,7 @@ export function responsesRoutes({ responses, ...storage }: ResponsesRouteDeps): 
     deleteRoute(responses),
     inputItemsRoute(responses),
     cancelRoute(responses),
+    compactRoute(responses),
     ...storageRoutes(storage),
   ];
 }

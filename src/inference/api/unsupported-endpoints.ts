@@ -1,5 +1,5 @@
 // 404s for endpoints of the providers' APIs that the gateway does not have, with what to use instead. Without them, the SDK
-// method `responses.compact` would get "method not allowed" from the route of stored responses.
+// method `responses.inputTokens` would get "method not allowed" from the route of stored responses.
 
 import { Fault, type NextStep } from "../../base/fault.ts";
 
@@ -38,13 +38,6 @@ const EMBEDDINGS_STEP: NextStep = {
 };
 
 const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
-  {
-    pattern: pathPattern("responses/compact"),
-    reason: "it does not compact conversations",
-    alternative:
-      "Ask a model to summarize the earlier turns, and send the summary instead of them.",
-    next: RESPONSES_STEP,
-  },
   {
     pattern: pathPattern("responses/input_tokens"),
     reason: "it counts tokens on another endpoint",

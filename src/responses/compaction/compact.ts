@@ -1,0 +1,125 @@
+// Compacts a conversation: its model writes a summary, which the reply returns encrypted. The call is held, priced and settled
+// like every other one.
+
+import { Fault, invalid } from "../../base/fault.ts";
+import { newId } from "../../base/id.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
+import { parseJsonBody } from "../../http/request/body.ts";
+import type { CallInput } from "../../inference/lifecycle/call.ts";
+import { outputItems } from "../items.ts";
+import { sealSummary } from "./compaction-item.ts";
+
+/** Older user messages than these are only in the summary. */
+const USER_MESSAGES_MAX_CHARACTERS = 80_000;
+
+const SUMMARY_PROMPT = `Stop working on the task now and write a summary of this conversation for another assistant that will continue it without seeing it. Write down:
+- what the user wants, with all constraints and preferences that still apply;
+- what is done, and the decisions that were made with their reasons;
+- facts that are needed to continue: names, paths, identifiers, values, commands, results and errors;
+- what remains to be done, in order.
+Reply with the summary alone. Do not call tools.`;
+
+/** Fields that are sent on; others have no use for a summary. */
+const KEPT_FIELDS = [
+  "model",
+  "models",
+  "provider",
+  "instructions",
+  "tools",
+  "previous_response_id",
+  "prompt_cache_key",
+  "reasoning",
+  "service_tier",
+] as const;
+
+export interface CompactDeps {
+  readonly key: Uint8Array;
+  readonly infer: (input: CallInput) => Promise<Response>;
+  /** The user messages of a stored conversation. */
+  readonly readPastItems: (input: CallInput, previousId: string) => Promise<readonly JsonObject[]>;
+}
+
+export async function compact(deps: CompactDeps, input: CallInput): Promise<Response> {
+  const body = parseJsonBody(input.text);
+  if (!isObject(body)) throw invalid(undefined, "The body must be a JSON object.");
+  if (body["stream"] === true)
+    throw invalid("stream", "Compactions are not streamed. Remove `stream`.");
+  const items = inputItemsOf(body);
+  const { previous_response_id: previousId } = body;
+  const past = typeof previousId === "string" ? await deps.readPastItems(input, previousId) : [];
+  const response = await deps.infer({
+    ...input,
+    text: JSON.stringify(summaryRequest(body, items)),
+  });
+  const reply: unknown = await response.json();
+  const summary = isObject(reply) ? textOf(reply) : "";
+  if (!isObject(reply) || summary === "")
+    throw new Fault("upstream_error", "a compaction without a summary", {
+      message: "The model returned no summary. Compact again, or use another model.",
+    });
+  const headers = new Headers(response.headers);
+  headers.delete("content-length");
+  const { accountId } = input.caller;
+  const id = newId("resp", input.now);
+  const compacted = {
+    id,
+    object: "response.compaction",
+    created_at: Math.floor(input.now / 1_000),
+    output: [
+      ...userMessages([...past, ...items]),
+      {
+        id: `cmp_${id.slice(id.indexOf("_") + 1)}`,
+        type: "compaction",
+        encrypted_content: sealSummary(deps.key, accountId, summary),
+      },
+    ],
+    usage: reply["usage"],
+  };
+  return new Response(JSON.stringify(compacted), { headers });
+}
+
+function inputItemsOf({ input, previous_response_id: previousId }: JsonObject): JsonObject[] {
+  if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
+  if (Array.isArray(input)) return input.filter(isObject);
+  if ((input ?? undefined) !== undefined)
+    throw invalid("input", "`input` must be a string or an array.");
+  if (typeof previousId !== "string")
+    throw invalid("input", "`input` or `previous_response_id` is required.");
+  return [];
+}
+
+function summaryRequest(body: JsonObject, items: readonly JsonObject[]): JsonObject {
+  const kept = KEPT_FIELDS.flatMap((name) =>
+    (body[name] ?? undefined) === undefined ? [] : [[name, body[name]] as const],
+  );
+  const { tools } = body;
+  return {
+    ...Object.fromEntries(kept),
+    // Providers require the definitions of tools that were called, and cache the prompt together with them.
+    ...(Array.isArray(tools) && tools.length > 0 ? { tool_choice: "none" } : {}),
+    store: false,
+    input: [...items, { type: "message", role: "user", content: SUMMARY_PROMPT }],
+  };
+}
+
+function textOf(reply: JsonObject): string {
+  return outputItems(reply)
+    .filter(({ type }) => type === "message")
+    .flatMap(({ content }) => (Array.isArray(content) ? content.filter(isObject) : []))
+    .map(({ text }) => (typeof text === "string" ? text : ""))
+    .join("")
+    .trim();
+}
+
+/** The newest messages of the user, as they were sent. */
+function userMessages(items: readonly JsonObject[]): readonly JsonObject[] {
+  const kept: JsonObject[] = [];
+  let characters = 0;
+  for (const item of items.toReversed()) {
+    if ((item["type"] ?? "message") !== "message" || item["role"] !== "user") continue;
+    characters += JSON.stringify(item).length;
+    if (characters > USER_MESSAGES_MAX_CHARACTERS) break;
+    kept.push({ ...item, type: "message" });
+  }
+  return kept.toReversed();
+}
