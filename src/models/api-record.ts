@@ -108,6 +108,8 @@ export const ModelRecord = z
   })
   .meta({ id: "Model", description: "A model with its price." });
 
+export type ModelRecordJson = z.infer<typeof ModelRecord>;
+
 export const ModelList = z
   .object({
     object: z.literal("list"),

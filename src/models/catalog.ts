@@ -155,7 +155,15 @@ export function findModel(catalog: Catalog, id: string): ResolvedModel | undefin
   return lookupOf(catalog).find(id);
 }
 
-function resolveId(catalog: Catalog, id: string): ResolvedModel | undefined {
+/** A prefix under which Claude Code sees every model: its picker shows only ids that begin with `claude` or `anthropic`. */
+export const CLAUDE_ALIAS = "claude/";
+
+export function withoutClaudeAlias(id: string): string {
+  return id.startsWith(CLAUDE_ALIAS) ? id.slice(CLAUDE_ALIAS.length) : id;
+}
+
+function resolveId(catalog: Catalog, name: string): ResolvedModel | undefined {
+  const id = withoutClaudeAlias(name);
   const slash = id.indexOf("/");
   if (slash <= 0) return undefined;
   const model = resolve(catalog, id.slice(0, slash), id.slice(slash + 1));

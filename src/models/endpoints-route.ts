@@ -54,6 +54,8 @@ const Endpoint = z
   })
   .meta({ id: "ModelEndpoint" });
 
+export type EndpointJson = z.infer<typeof Endpoint>;
+
 const EndpointList = z
   .object({
     object: z.literal("list"),
@@ -83,18 +85,25 @@ export function endpointsRoute(deps: EndpointRouteDeps): Route {
     responses: { 200: { description: "The providers of the model.", schema: EndpointList } },
     faults: ["model_not_found"],
     run: ({ params, now }) => {
-      const catalog = deps.catalog.current();
-      const models = modelsFor(catalog, params.id, now);
       const body: z.infer<typeof EndpointList> = {
         object: "list",
         id: params.id,
-        data: models.map((model) => endpointOf(model, deps, now)),
+        data: [...listEndpoints(params.id, deps, now)],
         has_more: false,
         next_cursor: null,
       };
       return Response.json(body, { headers: { "cache-control": "no-cache" } });
     },
   });
+}
+
+/** All providers of the model, in the order in which a call would try them. */
+export function listEndpoints(
+  id: string,
+  deps: EndpointRouteDeps,
+  now: number,
+): readonly EndpointJson[] {
+  return modelsFor(deps.catalog.current(), id, now).map((model) => endpointOf(model, deps, now));
 }
 
 function modelsFor(catalog: Catalog, id: string, now: number): readonly Model[] {

@@ -7,13 +7,16 @@ import { MINUTE_MS } from "../base/time.ts";
 import { matchesEtag } from "../http/etag.ts";
 import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
-import { findModel, modelNotFound } from "./catalog.ts";
+import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
 import { toAnthropicModel, toModelRecord, ModelResponse, ModelListResponse } from "./api-record.ts";
 import { modelsNamed } from "./same-model.ts";
 
-export type ModelRoutesDeps = EndpointRouteDeps;
+export interface ModelRoutesDeps extends EndpointRouteDeps {
+  /** The providers that the request's API key, if it is a valid one, has provider keys for. */
+  readonly callerProviders: (headers: Headers, now: number) => Promise<ReadonlySet<string>>;
+}
 
 /** Every price of a list changes on a full half hour, if it changes by the clock. */
 const PRICE_SLOT_MS = 30 * MINUTE_MS;
@@ -34,6 +37,9 @@ const ListQuery = z.strictObject({
     .string()
     .optional()
     .meta({ description: "Only models of this provider.", example: "anthropic" }),
+  all: z.enum(["true", "false"]).optional().meta({
+    description: "`true`: also models that the gateway and the API key have no account for.",
+  }),
   available: z.enum(["true", "false"]).optional().meta({
     description: "Only models that the gateway has (`true`) or lacks (`false`) an account for.",
   }),
@@ -65,7 +71,8 @@ interface CatalogSnapshot {
   readonly key: string;
   readonly catalog: Catalog;
   readonly entries: readonly CatalogEntry[];
-  readonly whole: { readonly text: string; readonly etag: string };
+  /** What is callable on the gateway's accounts: the answer to most requests. */
+  readonly callable: { readonly text: string; readonly etag: string };
 }
 
 /** The HTTP routes of the catalog. */
@@ -80,10 +87,13 @@ export function modelRoutes(deps: ModelRoutesDeps): Route[] {
     return snapshot;
   };
   // The more specific path first: a model id may contain slashes and would match `/endpoints` as well.
-  return [listRoute(snapshotAt), endpointsRoute(deps), getRoute(snapshotAt)];
+  return [listRoute(snapshotAt, deps.callerProviders), endpointsRoute(deps), getRoute(snapshotAt)];
 }
 
-function listRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
+function listRoute(
+  snapshotAt: (now: number) => CatalogSnapshot,
+  callerProviders: ModelRoutesDeps["callerProviders"],
+): Route {
   return publicRoute<undefined, ListQuery>({
     method: "GET",
     path: "/v1/models",
@@ -91,7 +101,7 @@ function listRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
     requestHeaders: ANTHROPIC_VERSION,
     summary: "List models and prices",
     description:
-      "Lists every model with its price, in the format of OpenAI's API; with an `anthropic-version` header, in the format of Anthropic's API.",
+      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys. `all=true` lists the whole catalog. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
     tag: "Models",
     dialect: "openai",
     query: ListQuery,
@@ -100,17 +110,32 @@ function listRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
       304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
     },
     faults: ["invalid_request"],
-    run: ({ query, headers, now }) => {
+    run: async ({ query, headers, now }) => {
       const current = snapshotAt(now);
-      const isWhole = Object.values(query).every((value) => value === undefined);
+      const own = await callerProviders(headers, now);
+      const isPlain = Object.values(query).every((value) => value === undefined);
       const anthropic = headers.has("anthropic-version");
-      if (isWhole && !anthropic)
-        return cachedResponse(headers, current.whole.text, current.whole.etag);
-      const entries = current.entries.filter((entry) => matchesQuery(entry, query));
-      const text = anthropic ? anthropicList(entries, query) : openaiList(entries);
+      if (isPlain && !anthropic && own.size === 0)
+        return cachedResponse(headers, current.callable.text, current.callable.etag);
+      const entries = current.entries
+        .filter((entry) => matchesQuery(entry, query, own))
+        .map((entry) => (own.has(entry.model.provider) ? asCallable(entry) : entry));
+      const text = anthropic
+        ? anthropicList(entries, query, isClaudeCode(headers))
+        : openaiList(entries);
       return cachedResponse(headers, text, etagOf(text));
     },
   });
+}
+
+/** A model that the caller's provider key makes callable. */
+function asCallable(entry: CatalogEntry): CatalogEntry {
+  return { ...entry, json: entry.json.replace('"available":false', '"available":true') };
+}
+
+/** Claude Code drops ids that begin with neither `claude` nor `anthropic` from its picker. */
+function isClaudeCode(headers: Headers): boolean {
+  return /\bclaude-(cli|code)\b/i.test(headers.get("user-agent") ?? "");
 }
 
 function getRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
@@ -163,8 +188,8 @@ function snapshotOf(
       json: JSON.stringify(toModelRecord(model, available, now)),
     };
   });
-  const text = openaiList(entries);
-  return { key, catalog, entries, whole: { text, etag: etagOf(text) } };
+  const text = openaiList(entries.filter(({ available }) => available));
+  return { key, catalog, entries, callable: { text, etag: etagOf(text) } };
 }
 
 function availableProviders(
@@ -175,7 +200,9 @@ function availableProviders(
   return [...providers].filter((provider) => isAvailable(provider)).join(",");
 }
 
-function matchesQuery(entry: CatalogEntry, query: ListQuery): boolean {
+function matchesQuery(entry: CatalogEntry, query: ListQuery, own: ReadonlySet<string>): boolean {
+  const isCallable = entry.available || own.has(entry.model.provider);
+  if (!isCallable && query.available === undefined && query.all !== "true") return false;
   if (query.provider !== undefined && entry.model.provider !== query.provider) return false;
   if (query.available !== undefined && entry.available !== (query.available === "true"))
     return false;
@@ -186,23 +213,25 @@ function openaiList(entries: readonly CatalogEntry[]): string {
   return `{"object":"list","data":[${entries.map((entry) => entry.json).join(",")}],"has_more":false,"next_cursor":null}`;
 }
 
-function anthropicList(entries: readonly CatalogEntry[], query: ListQuery): string {
+function anthropicList(
+  entries: readonly CatalogEntry[],
+  query: ListQuery,
+  forClaudeCode: boolean,
+): string {
   const limit = query.limit ?? ANTHROPIC_PAGE;
-  const after =
-    query.after_id === undefined
-      ? 0
-      : entries.findIndex(({ model }) => model.id === query.after_id) + 1;
+  const after = query.after_id === undefined ? 0 : indexOfId(entries, query.after_id) + 1;
   const end =
     query.before_id === undefined
       ? entries.length
-      : Math.max(
-          0,
-          entries.findIndex(({ model }) => model.id === query.before_id),
-        );
+      : Math.max(0, indexOfId(entries, query.before_id));
   const window = entries.slice(after, end);
   const isBackward = query.before_id !== undefined && query.after_id === undefined;
   const page = isBackward ? window.slice(-limit) : window.slice(0, limit);
-  const data = page.map(({ model }) => toAnthropicModel(model));
+  const data = page.map(({ model }) => {
+    const record = toAnthropicModel(model);
+    const needsAlias = forClaudeCode && !/^(claude|anthropic)/.test(model.id);
+    return needsAlias ? { ...record, id: `${CLAUDE_ALIAS}${model.id}` } : record;
+  });
   return JSON.stringify({
     data,
     has_more: window.length > page.length,
@@ -211,15 +240,24 @@ function anthropicList(entries: readonly CatalogEntry[], query: ListQuery): stri
   });
 }
 
+function indexOfId(entries: readonly CatalogEntry[], id: string): number {
+  const name = withoutClaudeAlias(id);
+  return entries.findIndex(({ model }) => model.id === name);
+}
+
 function cachedResponse(headers: Headers, text: string, etag: string): Response {
   const common = {
     etag,
-    "cache-control": `public, max-age=${CACHE_SECONDS}`,
-    vary: "anthropic-version",
+    "cache-control": hasKey(headers) ? "private, no-cache" : `public, max-age=${CACHE_SECONDS}`,
+    vary: "anthropic-version, authorization, x-api-key, user-agent",
   };
   if (matchesEtag(etag, headers.get("if-none-match")))
     return new Response(null, { status: 304, headers: common });
   return new Response(text, { headers: { ...common, "content-type": "application/json" } });
+}
+
+function hasKey(headers: Headers): boolean {
+  return headers.has("authorization") || headers.has("x-api-key");
 }
 
 function etagOf(text: string): string {

@@ -16,7 +16,9 @@ import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import type { McpRouteDeps } from "../mcp/routes.ts";
 import { getWallet, grant, heartbeat, openWallet } from "../ledger/ledger.ts";
+import { readApiKey } from "../http/request/api-key-header.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
+import { listCallableProviders } from "../provider-keys/callable-providers.ts";
 import { discoverySettings, exampleModelOf } from "./discovery-settings.ts";
 import type { RouteDeps } from "./routes.ts";
 import type { ServerOptions } from "./server-options.ts";
@@ -37,8 +39,8 @@ export function createRouteDeps(
 ): RouteDeps {
   const { baseUrl } = config;
   const { webhooks, claims, sessions, signIn, isSignInDisabled, operatorContext } = services;
-  const { db, epoch, master, idempotency, keys, catalog } = services.core;
-  const { inference, providerKeys, responses, metrics } = services.modelCalls;
+  const { db, epoch, master, idempotency, keys } = services.core;
+  const { providerKeys, responses, metrics } = services.modelCalls;
   const billing = services.billing.deps;
   const x402 = services.x402?.deps;
   return {
@@ -46,7 +48,7 @@ export function createRouteDeps(
     accounts: accountRouteDeps(config, log, services),
     inference: inferenceRouteDeps(now, services),
     responses: { responses, db, storage: config.responseStorage },
-    models: { catalog, isAvailable: inference.isAvailable, health: inference.health },
+    models: modelRouteDeps(services),
     keys: { db, keys, onKeyChange },
     providerKeys: { db, providerKeys, onProviderKeyChange },
     webhooks: { db, webhooks },
@@ -122,6 +124,30 @@ function inferenceRouteDeps(
     },
     payment: x402 && { payAndRun: x402.withPayment, trackCall: inference.trackCall },
   };
+}
+
+function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDeps["models"] {
+  return {
+    catalog: core.catalog,
+    isAvailable: inference.isAvailable,
+    health: inference.health,
+    callerProviders: async (headers, now) => {
+      const raw = readApiKeyOrNothing(headers);
+      const key = raw === undefined ? undefined : await core.keys.find(raw, now, true);
+      return key === undefined ? NO_PROVIDERS : await listCallableProviders(core.db, key);
+    },
+  };
+}
+
+const NO_PROVIDERS: ReadonlySet<string> = new Set();
+
+/** A public endpoint ignores a header that is no API key. */
+function readApiKeyOrNothing(headers: Headers): string | undefined {
+  try {
+    return readApiKey(headers, "openai");
+  } catch {
+    return undefined;
+  }
 }
 
 const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {

@@ -9,6 +9,7 @@ import { x402Routes } from "../billing/x402/routes.ts";
 import { type ClaimPageDeps, claimPageRoutes } from "../claims/claim-page-routes.ts";
 import { type ClaimRouteDeps, claimRoutes } from "../claims/routes.ts";
 import { type ConsoleRouteDeps, consoleRoutes } from "../console/routes.ts";
+import { modelPageRoutes } from "../discovery/model-pages/routes.ts";
 import { discoveryRoutes } from "../discovery/routes.tsx";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
 import { eventRoutes } from "../events/routes.ts";
@@ -71,6 +72,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...consoleRoutes(deps.console),
     ...operatorRoutes(deps.operator),
     ...operationsRoutes(deps.operations),
+    ...modelPageRoutes({ ...deps.models, baseUrl: deps.discovery.baseUrl }),
     ...mcpRoutes(deps.mcp, () => all),
   ];
   const all: readonly Route[] = [

@@ -16,7 +16,16 @@ const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
 /** Enough to get past the header and into the content. */
 const TAB_STOPS = 12;
-const PAGES = ["/", "/docs", "/docs/keys", "/docs/api/create-chat-completion", "/docs/errors"];
+const PAGES = [
+  "/",
+  "/docs",
+  "/docs/quick-start",
+  "/docs/api/create-chat-completion",
+  "/docs/errors",
+  "/models",
+  "/models?all=true",
+  "/models/sim/echo",
+];
 
 let gateway: Gateway;
 let browser: Browser;
@@ -50,7 +59,7 @@ describe.each(PAGE_MODES)("%s on %s in %s mode", (target, screen, scheme) => {
   let opened: BrowserWindow;
   beforeAll(async () => {
     opened = await openPage(target, { screen, scheme });
-    const name = target === "/" ? "home" : target.slice(1).replaceAll("/", "-");
+    const name = target === "/" ? "home" : target.slice(1).replaceAll(/\W/g, "-");
     await saveScreenshot(opened.page, `${name}-${screen}-${scheme}`);
   });
   afterAll(() => opened.close());

@@ -65,7 +65,7 @@ describe("pages", () => {
             href.replaceAll("&amp;", "&"),
             gateway.url + page,
           );
-          if (origin !== gateway.url || ["/console", "/models"].includes(pathname)) continue;
+          if (origin !== gateway.url || pathname === "/console") continue;
           if (pathname.startsWith("/docs") && !seen.has(pathname) && !queue.includes(pathname))
             queue.push(pathname);
           const target = await load(pathname);

@@ -18,6 +18,10 @@ const routes = modelRoutes({
   catalog: createLiveCatalog({ now: NOW }),
   isAvailable: (provider) => provider === "sim",
   health,
+  callerProviders: (headers) =>
+    Promise.resolve(
+      new Set(headers.get("authorization") === "Bearer with-openai" ? ["openai"] : []),
+    ),
 });
 
 async function send(
@@ -64,8 +68,34 @@ describe("GET /v1/models", () => {
     ]);
   });
 
+  test("lists what is callable, with the caller's own provider keys where a key is sent", async () => {
+    const own = await ids("/v1/models");
+    expect(own.every((id) => id.startsWith("sim/"))).toBe(true);
+    const headers = { authorization: "Bearer with-openai" };
+    const response = await send("/v1/models", headers);
+    expect(response.headers.get("cache-control")).toBe("private, no-cache");
+    const { data } = ModelList.parse(await response.json());
+    expect(new Set(data.map(({ owned_by }) => owned_by))).toEqual(new Set(["openai", "sim"]));
+    expect(data.every(({ available }) => available)).toBe(true);
+    expect(await ids("/v1/models", { authorization: "Bearer unknown" })).toEqual(own);
+  });
+
+  test("lists other models for Claude Code under ids that its picker shows", async () => {
+    const headers = { "anthropic-version": "2023-06-01", "user-agent": "claude-cli/2.1.197" };
+    const listed = await ids("/v1/models?limit=1000", headers);
+    expect(listed).toContain("claude/sim/echo");
+    expect(await ids(`/v1/models?limit=1&after_id=${listed[0]}`, headers)).toEqual([
+      listed[1] ?? "",
+    ]);
+    const { "anthropic-version": version } = headers;
+    expect(await ids("/v1/models", { "anthropic-version": version })).toContain("sim/echo");
+    expect(await (await send("/v1/models/claude/sim/echo")).json()).toMatchObject({
+      id: "sim/echo",
+    });
+  });
+
   test("lists every model with its price in OpenAI's format", async () => {
-    const response = await send("/v1/models");
+    const response = await send("/v1/models?all=true");
     expect([response.status, response.headers.get("content-type")]).toEqual([
       200,
       "application/json",
@@ -127,7 +157,7 @@ describe("GET /v1/models", () => {
       "sim/tiny",
     ]);
     expect(await ids("/v1/models?available=false&provider=sim")).toEqual([]);
-    expect(await ids("/v1/models?q=OPUS-5-5&provider=anthropic")).toEqual([
+    expect(await ids("/v1/models?all=true&q=OPUS-5-5&provider=anthropic")).toEqual([
       "anthropic/claude-opus-5-5",
     ]);
   });
@@ -143,7 +173,7 @@ describe("GET /v1/models", () => {
     const again = await send("/v1/models", { "if-none-match": `"other", W/${etag}` });
     expect([again.status, await again.text(), again.headers.get("etag")]).toEqual([304, "", etag]);
     expect(first.headers.get("cache-control")).toBe("public, max-age=300");
-    expect(first.headers.get("vary")).toBe("anthropic-version");
+    expect(first.headers.get("vary")).toContain("anthropic-version");
   });
 
   test("updates with the catalog and with time-dependent prices", async () => {
@@ -152,6 +182,7 @@ describe("GET /v1/models", () => {
       catalog: { current: () => catalog },
       isAvailable: () => true,
       health,
+      callerProviders: () => Promise.resolve(new Set()),
     });
     const before = (await send("/v1/models", {}, { routes: custom })).headers.get("etag");
     catalog = catalogOf(builtInModels().filter(({ id }) => id !== "sim/tiny"));

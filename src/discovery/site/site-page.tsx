@@ -3,10 +3,8 @@
 
 import type { Child } from "hono/jsx";
 import { raw } from "hono/html";
-import { STYLESHEET } from "../../http/pages/assets.ts";
-import { ICON } from "../../http/pages/layout.tsx";
 import { type Heading, renderMarkdown } from "../markdown.ts";
-import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site-assets.ts";
+import { renderSite } from "./site-frame.tsx";
 import {
   pageSummary,
   pageTitle,
@@ -25,84 +23,33 @@ export function renderSitePage(site: Site, page: SitePage): string {
   const examples = page.examples === undefined ? "" : renderMarkdown(page.examples).html;
   const at = site.pages.indexOf(page);
   const section = site.sections.find(({ pages }) => pages.includes(page));
-  const element: { readonly toString: () => string } = (
-    <html lang="en">
-      <Head page={page} />
-      <body class="docs">
-        <a class="skip" href="#main">
-          Skip to content
-        </a>
-        <SiteHeader />
-        <div class="docs-columns">
-          <Sidebar site={site} page={page} />
-          <main id="main" tabindex={-1} class={examples === "" ? "" : "with-examples"}>
-            <article class="docs-text">
-              <p class="docs-section">{section?.title}</p>
-              {raw(html)}
-              {page.tryIt === undefined ? null : <TryItForm tryIt={page.tryIt} />}
-              <PageFooter page={page} previous={site.pages[at - 1]} next={site.pages[at + 1]} />
-            </article>
-            {examples === "" ? (
-              <Contents headings={headings} />
-            ) : (
-              <aside class="docs-examples" aria-label="Examples">
-                {raw(examples)}
-              </aside>
-            )}
-          </main>
-        </div>
-        <script src={DOCS_SCRIPT.path} integrity={DOCS_SCRIPT.integrity} defer></script>
-      </body>
-    </html>
-  );
-  return `<!doctype html>${element.toString()}\n`;
-}
-
-function Head({ page }: { readonly page: SitePage }): Child {
-  return (
-    <head>
-      <meta charset="utf-8" />
-      <title>{`${pageTitle(page)} · Postern`}</title>
-      <meta name="viewport" content="width=device-width, initial-scale=1" />
-      <meta name="color-scheme" content="light dark" />
-      <meta name="description" content={pageSummary(page)} />
-      <link rel="icon" href={ICON} />
-      <link rel="stylesheet" href={STYLESHEET.path} />
-      <link rel="stylesheet" href={DOCS_STYLESHEET.path} />
-      <link rel="alternate" type="text/markdown" href={`${pageUrl(page.slug || "index")}.md`} />
-    </head>
-  );
-}
-
-function SiteHeader(): Child {
-  return (
-    <header class="docs-header">
-      <a class="docs-brand" href="/">
-        <svg width="18" height="18" viewBox="0 0 18 18" fill="none" aria-hidden="true">
-          <path d="M3 16V7a6 6 0 0 1 12 0v9M7 16v-5h4v5" stroke="currentColor" stroke-width="2" />
-        </svg>
-        Postern <span>Docs</span>
-      </a>
-      <form class="docs-search" role="search" action="/docs/search" method="get">
-        <input
-          type="search"
-          name="q"
-          aria-label="Search the documentation"
-          placeholder="Search"
-          autocomplete="off"
-        />
-        <kbd aria-hidden="true">/</kbd>
-        <div class="docs-results" hidden />
-      </form>
-      <nav aria-label="Site">
-        <button type="button" class="docs-menu" popovertarget="docs-sidebar">
-          Menu
-        </button>
-        <a href="/docs/api">API</a>
-        <a href="/console">Console</a>
-      </nav>
-    </header>
-  );
+  return renderSite({
+    title: pageTitle(page),
+    description: pageSummary(page),
+    markdownUrl: `${pageUrl(page.slug || "index")}.md`,
+    hasSidebar: true,
+    path: page.slug.startsWith("api") ? "/docs/api" : "/docs",
+    content: (
+      <div class="docs-columns">
+        <Sidebar site={site} page={page} />
+        <main id="main" tabindex={-1} class={examples === "" ? "" : "with-examples"}>
+          <article class="docs-text">
+            <p class="docs-section">{section?.title}</p>
+            {raw(html)}
+            {page.tryIt === undefined ? null : <TryItForm tryIt={page.tryIt} />}
+            <PageFooter page={page} previous={site.pages[at - 1]} next={site.pages[at + 1]} />
+          </article>
+          {examples === "" ? (
+            <Contents headings={headings} />
+          ) : (
+            <aside class="docs-examples" aria-label="Examples">
+              {raw(examples)}
+            </aside>
+          )}
+        </main>
+      </div>
+    ),
+  });
 }
 
 interface SidebarProps {

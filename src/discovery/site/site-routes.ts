@@ -3,14 +3,13 @@
 import { readFileSync } from "node:fs";
 import { lazy } from "../../base/lazy.ts";
 import { z } from "zod";
-import { pageHeaders } from "../../http/pages/layout.tsx";
 import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
 import { Fault } from "../../base/fault.ts";
 import { prefersMarkdown } from "../accept.ts";
 import { agentLinks } from "../agents/catalogs.ts";
 import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
 import { findEntries } from "./search.ts";
-import { DOCS_SCRIPT } from "./site-assets.ts";
+import { siteHeaders } from "./site-frame.tsx";
 import { renderSitePage } from "./site-page.tsx";
 import type { Site } from "./site-types.ts";
 import { searchIndex } from "./search-index.ts";
@@ -156,6 +155,6 @@ function imageRoute(): Route {
 }
 
 function htmlDocument(html: string): CachedDocument {
-  const { "content-type": type = "", ...headers } = pageHeaders({ scripts: [DOCS_SCRIPT] });
-  return cachedDocument(html, type, { ...headers, vary: "accept", link: agentLinks() });
+  const { "content-type": type = "", ...headers } = siteHeaders();
+  return cachedDocument(html, type, { ...headers, link: agentLinks() });
 }

@@ -189,7 +189,7 @@ function providerNotConfigured(providers: readonly UnconfiguredProvider[]): Faul
     next: [
       {
         method: "GET",
-        url: "/v1/models?available=true",
+        url: "/v1/models",
         why: "List the models that can be called now.",
       },
     ],

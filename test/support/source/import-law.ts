@@ -66,7 +66,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "accounts",
     "billing",
   ],
-  discovery: ["base", "http"],
+  discovery: ["base", "http", "models"],
   mcp: ["base", "http", "discovery"],
   config: ["base", "billing", "inference"],
   server: [

@@ -42,7 +42,7 @@ take one, Postern adapts or drops it, and lists it in the response header \`x-po
 without asking: you get a 400 that names the field.
 
 \`\`\`sh
-curl -i $BASE_URL/v1/chat/completions -H "authorization: Bearer $POSTERN_API_KEY" -H "content-type: application/json" -d '{
+curl -i http://127.0.0.1:8787/v1/chat/completions -H "authorization: Bearer $POSTERN_API_KEY" -H "content-type: application/json" -d '{
   "model": "anthropic/claude-sonnet-4-6",
   "messages": [{ "role": "user", "content": "Hello" }],
   "seed": 7

@@ -1,0 +1,60 @@
+// What the public pages show of models: their API records, filtered and sorted.
+
+import type { ModelRecordJson } from "../../models/api-record.ts";
+
+export const SORT_ORDERS = ["name", "input", "output", "context"] as const;
+export type SortOrder = (typeof SORT_ORDERS)[number];
+
+export interface ModelListQuery {
+  readonly q?: string | undefined;
+  readonly provider?: string | undefined;
+  readonly ability?: string | undefined;
+  readonly sort?: SortOrder | undefined;
+  readonly all?: "true" | undefined;
+  readonly page?: number | undefined;
+}
+
+export const MODELS_PER_PAGE = 100;
+const TOKENS_PER_PRICE = 1_000_000;
+
+export function selectModels(
+  models: readonly ModelRecordJson[],
+  { q = "", provider, ability, sort = "name", all }: ModelListQuery,
+): readonly ModelRecordJson[] {
+  const text = q.trim().toLowerCase();
+  return models
+    .filter(
+      (model) =>
+        (all === "true" || model.available) &&
+        (provider === undefined || model.owned_by === provider) &&
+        (ability === undefined || abilitiesOf(model).includes(ability)) &&
+        `${model.id} ${model.name}`.toLowerCase().includes(text),
+    )
+    .toSorted((a, b) => compareModels(a, b, sort));
+}
+
+function compareModels(a: ModelRecordJson, b: ModelRecordJson, sort: SortOrder): number {
+  if (sort === "context") return (b.context_length ?? 0) - (a.context_length ?? 0);
+  if (sort === "name") return a.id < b.id ? -1 : 1;
+  const meter = sort === "input" ? "prompt" : "completion";
+  return Number(a.pricing[meter] ?? 0) - Number(b.pricing[meter] ?? 0);
+}
+
+/** `supported` names images as `vision`. */
+const VISION_OR_TEXT: ReadonlySet<string> = new Set(["text", "image"]);
+
+export function abilitiesOf(model: ModelRecordJson): readonly string[] {
+  const modalities = model.input_modalities.filter((modality) => !VISION_OR_TEXT.has(modality));
+  return [...model.supported, ...modalities];
+}
+
+/** `$2.50` for a price of 0.0000025 per token: the price of a million. */
+export function pricePerMillion(price: unknown): string {
+  if (typeof price !== "string") return "–";
+  const amount = Number((Number(price) * TOKENS_PER_PRICE).toFixed(6));
+  return amount === 0 ? "free" : `$${amount < 0.01 ? String(amount) : amount.toFixed(2)}`;
+}
+
+export function tokensText(tokens: number | null): string {
+  return tokens === null ? "–" : tokens.toLocaleString("en-US");
+}

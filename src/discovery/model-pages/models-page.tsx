@@ -1,0 +1,202 @@
+/** @jsxImportSource hono/jsx */
+// /models: the models that can be called now, with prices, as a table to search, filter and sort.
+
+import type { Child } from "hono/jsx";
+import type { ModelRecordJson } from "../../models/api-record.ts";
+import { renderSite } from "../site/site-frame.tsx";
+import {
+  abilitiesOf,
+  type ModelListQuery,
+  MODELS_PER_PAGE,
+  pricePerMillion,
+  selectModels,
+  SORT_ORDERS,
+  tokensText,
+} from "./model-list.ts";
+
+const ABILITIES = [
+  "tools",
+  "reasoning",
+  "vision",
+  "structured_output",
+  "web_search",
+  "audio",
+] as const;
+const SORT_LABELS = {
+  name: "Name",
+  input: "Input price",
+  output: "Output price",
+  context: "Context",
+} as const;
+
+export function modelsPage(models: readonly ModelRecordJson[], query: ModelListQuery): string {
+  const selected = selectModels(models, query);
+  const page = query.page ?? 1;
+  const shown = selected.slice((page - 1) * MODELS_PER_PAGE, page * MODELS_PER_PAGE);
+  return renderSite({
+    title: "Models",
+    description: "The models that this gateway can call, with their prices.",
+    path: "/models",
+    content: (
+      <main id="main" tabindex={-1} class="models">
+        <h1>Models</h1>
+        <p>
+          {query.all === "true" ? "All models of the catalog" : "The models that you can call now"}.
+          Prices are the providers' list prices in US dollars per million tokens.{" "}
+          {query.all === "true" ? (
+            <a href="/models">Show callable models only</a>
+          ) : (
+            <a href="/models?all=true">Show all models</a>
+          )}
+        </p>
+        <Filters models={models} query={query} />
+        <p role="status">{selected.length === 1 ? "1 model" : `${selected.length} models`}</p>
+        {shown.length === 0 ? (
+          <p>
+            No model matches. <a href="/models?all=true">Show all models</a>, including those that
+            need <a href="/docs/byok">your own provider key</a>.
+          </p>
+        ) : (
+          <ModelTable models={shown} showsAll={query.all === "true"} />
+        )}
+        <Pages query={query} page={page} count={Math.ceil(selected.length / MODELS_PER_PAGE)} />
+      </main>
+    ),
+  });
+}
+
+interface FiltersProps {
+  readonly models: readonly ModelRecordJson[];
+  readonly query: ModelListQuery;
+}
+
+function Filters({ models, query }: FiltersProps): Child {
+  const providers = [
+    ...new Set(
+      models
+        .filter((model) => query.all === "true" || model.available)
+        .map((model) => model.owned_by),
+    ),
+  ].toSorted();
+  return (
+    <form class="model-filters" action="/models" method="get">
+      <label>
+        Search
+        <input type="search" name="q" value={query.q ?? ""} autocomplete="off" />
+      </label>
+      <Choice name="provider" label="Provider" value={query.provider} options={providers} />
+      <Choice name="ability" label="Ability" value={query.ability} options={ABILITIES} />
+      <label>
+        Sort by
+        <select name="sort">
+          {SORT_ORDERS.map((order) => (
+            <option value={order} selected={order === (query.sort ?? "name")}>
+              {SORT_LABELS[order]}
+            </option>
+          ))}
+        </select>
+      </label>
+      {query.all === "true" ? <input type="hidden" name="all" value="true" /> : null}
+      <button type="submit">Apply</button>
+    </form>
+  );
+}
+
+interface ChoiceProps {
+  readonly name: string;
+  readonly label: string;
+  readonly value: string | undefined;
+  readonly options: readonly string[];
+}
+
+function Choice({ name, label, value, options }: ChoiceProps): Child {
+  return (
+    <label>
+      {label}
+      <select name={name}>
+        <option value="">Any</option>
+        {options.map((option) => (
+          <option value={option} selected={option === value}>
+            {option}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface ModelTableProps {
+  readonly models: readonly ModelRecordJson[];
+  readonly showsAll: boolean;
+}
+
+function ModelTable({ models, showsAll }: ModelTableProps): Child {
+  return (
+    <div class="scroll" role="group" aria-label="Models" tabindex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Model</th>
+            <th scope="col">Provider</th>
+            <th scope="col" class="number">
+              Context
+            </th>
+            <th scope="col" class="number">
+              Input
+            </th>
+            <th scope="col" class="number">
+              Cached
+            </th>
+            <th scope="col" class="number">
+              Output
+            </th>
+            <th scope="col">Abilities</th>
+            {showsAll ? <th scope="col">Callable</th> : null}
+          </tr>
+        </thead>
+        <tbody>
+          {models.map((model) => (
+            <tr>
+              <th scope="row">
+                <a href={`/models/${model.id}`}>{model.name}</a>
+                <code>{model.id}</code>
+              </th>
+              <td>{model.owned_by}</td>
+              <td class="number">{tokensText(model.context_length)}</td>
+              <td class="number">{pricePerMillion(model.pricing["prompt"])}</td>
+              <td class="number">{pricePerMillion(model.pricing["input_cache_read"])}</td>
+              <td class="number">{pricePerMillion(model.pricing["completion"])}</td>
+              <td>{abilitiesOf(model).join(", ")}</td>
+              {showsAll ? <td>{model.available ? "yes" : "with your key"}</td> : null}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+interface PagesProps {
+  readonly query: ModelListQuery;
+  readonly page: number;
+  readonly count: number;
+}
+
+function Pages({ query, page, count }: PagesProps): Child {
+  if (count <= 1) return null;
+  const link = (number: number): string => {
+    const fields = Object.entries({ ...query, page: number }).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, String(value)]],
+    );
+    return `/models?${new URLSearchParams(fields).toString()}`;
+  };
+  return (
+    <nav class="model-pages" aria-label="Pages">
+      {page > 1 ? <a href={link(page - 1)}>Previous</a> : null}
+      <span>
+        Page {page} of {count}
+      </span>
+      {page < count ? <a href={link(page + 1)}>Next</a> : null}
+    </nav>
+  );
+}

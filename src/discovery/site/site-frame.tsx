@@ -1,0 +1,94 @@
+/** @jsxImportSource hono/jsx */
+// The frame of the documentation and of the model pages: head, header with search, and the script.
+
+import type { Child } from "hono/jsx";
+import { STYLESHEET } from "../../http/pages/assets.ts";
+import { ICON, pageHeaders } from "../../http/pages/layout.tsx";
+import { DOCS_SCRIPT, DOCS_STYLESHEET } from "./site-assets.ts";
+
+export interface SiteFrame {
+  readonly title: string;
+  readonly description: string;
+  /** The address of the same page as Markdown. */
+  readonly markdownUrl?: string;
+  /** Whether the page has the sidebar of the documentation. */
+  readonly hasSidebar?: boolean;
+  readonly path: string;
+  readonly content: Child;
+}
+
+export function siteHeaders(): Readonly<Record<string, string>> {
+  return { ...pageHeaders({ scripts: [DOCS_SCRIPT] }), vary: "accept" };
+}
+
+export function renderSite(frame: SiteFrame): string {
+  const element: { readonly toString: () => string } = (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <title>{`${frame.title} · Postern`}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <meta name="description" content={frame.description} />
+        <link rel="icon" href={ICON} />
+        <link rel="stylesheet" href={STYLESHEET.path} />
+        <link rel="stylesheet" href={DOCS_STYLESHEET.path} />
+        {frame.markdownUrl === undefined ? null : (
+          <link rel="alternate" type="text/markdown" href={frame.markdownUrl} />
+        )}
+      </head>
+      <body class="docs">
+        <a class="skip" href="#main">
+          Skip to content
+        </a>
+        <SiteHeader frame={frame} />
+        {frame.content}
+        <script src={DOCS_SCRIPT.path} integrity={DOCS_SCRIPT.integrity} defer></script>
+      </body>
+    </html>
+  );
+  return `<!doctype html>${element.toString()}\n`;
+}
+
+const LINKS = [
+  ["/docs", "Docs"],
+  ["/models", "Models"],
+  ["/docs/api", "API"],
+  ["/console", "Console"],
+] as const;
+
+function SiteHeader({ frame }: { readonly frame: SiteFrame }): Child {
+  return (
+    <header class="docs-header">
+      <a class="docs-brand" href="/">
+        <svg width="18" height="18" viewBox="0 0 18 18" fill="none" aria-hidden="true">
+          <path d="M3 16V7a6 6 0 0 1 12 0v9M7 16v-5h4v5" stroke="currentColor" stroke-width="2" />
+        </svg>
+        Postern
+      </a>
+      <form class="docs-search" role="search" action="/docs/search" method="get">
+        <input
+          type="search"
+          name="q"
+          aria-label="Search the documentation"
+          placeholder="Search the docs"
+          autocomplete="off"
+        />
+        <kbd aria-hidden="true">/</kbd>
+        <div class="docs-results" hidden />
+      </form>
+      <nav aria-label="Site">
+        {frame.hasSidebar === true ? (
+          <button type="button" class="docs-menu" popovertarget="docs-sidebar">
+            Menu
+          </button>
+        ) : null}
+        {LINKS.map(([href, label]) => (
+          <a href={href} aria-current={href === frame.path ? "page" : undefined}>
+            {label}
+          </a>
+        ))}
+      </nav>
+    </header>
+  );
+}
