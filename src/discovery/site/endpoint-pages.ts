@@ -11,10 +11,8 @@ import {
   resolveResponse,
 } from "../openapi/openapi-types.ts";
 import { type SchemaRow, schemaRows, typeName } from "../openapi/schema-rows.ts";
-import type { SitePage, SiteSection } from "./site-types.ts";
+import { pageUrl, type SitePage, type SiteSection } from "./site-types.ts";
 import { tryItOf } from "./try-it.tsx";
-
-const OBJECTS_URL = "/docs/api/objects";
 
 /** `createApiKey` → `create-api-key`. */
 export function endpointSlug(operationId: string): string {
@@ -152,19 +150,26 @@ function responseExamples(status: string, response: ResponseObject): readonly st
   });
 }
 
-export function objectsPage(document: OpenApiDocument): SitePage {
+/** A page for each object of requests and responses. */
+export function objectSection(document: OpenApiDocument): SiteSection {
   const { schemas } = document.components;
   return {
-    slug: "api/objects",
-    label: "Objects",
-    markdown: joinParagraphs([
-      "# Objects",
-      "The JSON objects of requests and responses. Clients must ignore unknown fields: objects may gain new ones.",
-      ...Object.entries(schemas).map(([name, schema]) =>
-        section(name, schema.description ?? "", fieldTable(schemaRows(schema, schemas))),
-      ),
-    ]),
+    title: "Objects",
+    isCollapsed: true,
+    pages: Object.entries(schemas).map(([name, schema]) => ({
+      slug: objectSlug(name),
+      label: name,
+      markdown: joinParagraphs([
+        `# ${name}`,
+        schema.description ?? "",
+        fieldTable(schemaRows(schema, schemas)),
+      ]),
+    })),
   };
+}
+
+function objectSlug(name: string): string {
+  return `api/objects/${name.toLowerCase()}`;
 }
 
 function fieldTable(rows: readonly SchemaRow[]): string {
@@ -181,7 +186,7 @@ function typeText({ type, schemaName, required }: SchemaRow): string {
   const linked =
     schemaName === undefined
       ? type
-      : type.replace(schemaName, `[${schemaName}](${OBJECTS_URL}#${schemaName.toLowerCase()})`);
+      : type.replace(schemaName, `[${schemaName}](${pageUrl(objectSlug(schemaName))})`);
   return required ? linked : `${linked}, optional`;
 }
 

@@ -3,7 +3,7 @@
 import type { Route } from "../../http/route.ts";
 import type { DiscoverySettings } from "../discovery-settings.ts";
 import type { OpenApiDocument } from "../openapi/openapi-types.ts";
-import { endpointSections, objectsPage } from "./endpoint-pages.ts";
+import { endpointSections, objectSection } from "./endpoint-pages.ts";
 import { errorSection } from "./error-pages.ts";
 import { LAST_CHANGED, WRITTEN_SECTIONS } from "./written-pages.ts";
 import type { Site, SitePage, SiteSection } from "./site-types.ts";
@@ -31,8 +31,9 @@ export function createDocsSite(
   const isLast = ({ title }: SiteSection): boolean => title === SECTION_AFTER_REFERENCE;
   const sections = [
     ...written.filter((section) => !isLast(section)),
-    { title: "API reference", pages: [referencePage(document), objectsPage(document)] },
+    { title: "API reference", pages: [referencePage(document)] },
     ...endpointSections(document),
+    objectSection(document),
     errorSection(routes),
     ...written.filter(isLast),
   ];
