@@ -1,6 +1,6 @@
 // The entry point: passes arguments, environment, streams and signals of the process to the commands.
 
-import { hostname } from "node:os";
+import { homedir, hostname } from "node:os";
 import process, { argv, env } from "node:process";
 import packageJson from "../package.json" with { type: "json" };
 import type { CliEnv } from "./commands/command.ts";
@@ -31,6 +31,12 @@ const cli: CliEnv = {
   isTerminal: process.stdout.isTTY,
   print: (text) => process.stdout.write(`${text}\n`),
   printError: (text) => process.stderr.write(`${text}\n`),
+  client: {
+    homeFolder: homedir(),
+    apiKey: env["POSTERN_API_KEY"],
+    baseUrl: env["POSTERN_BASE_URL"],
+    input: () => process.stdin,
+  },
   onSignal: (signal, then) => process.on(signal, then),
 };
 // Where the launcher could not be replaced by this process: if the launcher is killed, this process stops too.

@@ -3,12 +3,20 @@
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import type { ConfigResult } from "../config/config.ts";
 
-interface Flag {
+export interface Flag {
   readonly type: "string" | "boolean";
   readonly description: string;
   /** The value in the help text: `<text>`. */
   readonly placeholder?: string;
   readonly required?: boolean;
+}
+
+export interface ClientEnv {
+  readonly homeFolder: string;
+  readonly apiKey: string | undefined;
+  readonly baseUrl: string | undefined;
+  /** Standard input. */
+  readonly input: () => AsyncIterable<Uint8Array>;
 }
 
 /** The environment of a command. Only `main.ts` uses the process itself. */
@@ -21,6 +29,8 @@ export interface CliEnv {
   readonly print: (text: string) => void;
   /** Writes to standard error. */
   readonly printError: (text: string) => void;
+  /** For the commands that are clients of a gateway. */
+  readonly client: ClientEnv;
   readonly onSignal: (signal: "SIGTERM" | "SIGINT", handler: () => void) => void;
 }
 

@@ -18,6 +18,7 @@ import {
 import { doctor } from "./doctor/doctor.ts";
 import { healthcheck } from "./healthcheck.ts";
 import { commandHelp, helpIndex } from "./help.ts";
+import { mcp } from "./client/mcp.ts";
 import { migrateStore } from "./migrate.ts";
 import { serve } from "./serve.ts";
 import { simulate } from "./simulate.ts";
@@ -28,6 +29,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   simulate,
   migrate: migrateStore,
   doctor,
+  mcp,
   healthcheck,
   ...adminCommands,
   ...adminAccountCommands,

@@ -22,23 +22,20 @@ export interface McpRouteDeps {
 /** Larger conversations go to the HTTP API. */
 const MESSAGE_MAX_BYTES = 4 * 1_048_576;
 
-const Message = z
-  .looseObject({
-    jsonrpc: z.literal("2.0"),
-    id: z.union([z.string(), z.number()]).optional(),
-    method: z.string(),
-    params: z.looseObject({}).optional(),
-  })
-  .meta({ id: "McpMessage", description: "A JSON-RPC request or notification." });
+/** A request or a notification. */
+const Message = z.looseObject({
+  jsonrpc: z.literal("2.0"),
+  id: z.union([z.string(), z.number()]).optional(),
+  method: z.string(),
+  params: z.looseObject({}).optional(),
+});
 
-const Reply = z
-  .looseObject({
-    jsonrpc: z.literal("2.0"),
-    id: z.union([z.string(), z.number()]).optional(),
-    result: z.looseObject({}).optional(),
-    error: z.looseObject({ code: z.int(), message: z.string() }).optional(),
-  })
-  .meta({ id: "McpReply", description: "A JSON-RPC response." });
+const Reply = z.looseObject({
+  jsonrpc: z.literal("2.0"),
+  id: z.union([z.string(), z.number()]).optional(),
+  result: z.looseObject({}).optional(),
+  error: z.looseObject({ code: z.int(), message: z.string() }).optional(),
+});
 
 /** `routes` returns the routes of all modules, the documents included. */
 export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): readonly Route[] {

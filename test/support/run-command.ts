@@ -21,6 +21,12 @@ export async function runInProcess(
     printError: (line) => {
       text.stderr += `${line}\n`;
     },
+    client: {
+      homeFolder: settings["HOME"] ?? "",
+      apiKey: settings["POSTERN_API_KEY"],
+      baseUrl: settings["POSTERN_BASE_URL"],
+      input: async function* () {},
+    },
     onSignal: () => {},
   });
   return { code, ...text };

@@ -1,5 +1,6 @@
 // The documents for agents that are derived from the routes and the settings, as rows.
 
+import { z } from "zod";
 import type { ResponseDoc } from "../../http/route.ts";
 import type { DocContext } from "../doc-context.ts";
 import { apiCatalog, ardManifest } from "./catalogs.ts";
@@ -25,6 +26,8 @@ export interface AgentDocument {
 }
 
 const JSON_TYPE = "application/json";
+/** Without a name, so the API reference does not describe the formats of other specifications. */
+const JsonObject = z.looseObject({});
 
 const json =
   (build: (context: DocContext) => unknown) =>
@@ -41,7 +44,7 @@ const CARD = {
 } as const;
 const ARD = {
   contentType: JSON_TYPE,
-  response: { description: "What this gateway offers to agents.", contentType: JSON_TYPE },
+  response: { description: "What this gateway offers to agents.", schema: JsonObject },
   build: json(ardManifest),
 } as const;
 
@@ -73,7 +76,7 @@ export const AGENT_DOCUMENTS: readonly AgentDocument[] = [
     contentType: JSON_TYPE,
     response: {
       description: "OAuth protected resource metadata (RFC 9728) of `/mcp`.",
-      contentType: JSON_TYPE,
+      schema: JsonObject,
     },
     build: json(mcpResourceMetadata),
   },
@@ -96,7 +99,7 @@ export const AGENT_DOCUMENTS: readonly AgentDocument[] = [
     contentType: JSON_TYPE,
     response: {
       description: "The agent skills of this gateway with their digests.",
-      contentType: JSON_TYPE,
+      schema: JsonObject,
     },
     build: json(skillsIndex),
   },

@@ -1,0 +1,48 @@
+// The file with the API key of a gateway, where auth.md tells agents to keep it: `~/.postern/<host>.json`, readable by the
+// user alone.
+
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { isObject, parseObject, stringIn } from "../../base/json.ts";
+
+const PRIVATE_FILE = 0o600;
+const PRIVATE_FOLDER = 0o700;
+
+export function keyFolder(home: string): string {
+  return path.join(home, ".postern");
+}
+
+export function keyFilePath(home: string, url: string): string {
+  return path.join(keyFolder(home), `${new URL(url).host.replaceAll(":", "-")}.json`);
+}
+
+export function readKey(home: string, url: string): string | undefined {
+  const text = readText(keyFilePath(home, url));
+  const file = text === undefined ? undefined : parseObject(text);
+  return isObject(file) ? stringIn(file["api_key"]) : undefined;
+}
+
+/** `created` is the response of `POST /v1/accounts`. */
+export function saveKey(home: string, url: string, created: unknown): string {
+  const file = keyFilePath(home, url);
+  writePrivate(file, `${JSON.stringify(created, null, 2)}\n`);
+  return file;
+}
+
+/** Replaces the file in one step, so that no reader sees half of it. */
+export function writePrivate(file: string, text: string): void {
+  mkdirSync(path.dirname(file), { recursive: true, mode: PRIVATE_FOLDER });
+  const temporary = `${file}.${process.pid}.tmp`;
+  writeFileSync(temporary, text, { mode: PRIVATE_FILE });
+  chmodSync(temporary, PRIVATE_FILE);
+  renameSync(temporary, file);
+}
+
+export function readText(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    if (isObject(error) && error["code"] === "ENOENT") return undefined;
+    throw error;
+  }
+}
