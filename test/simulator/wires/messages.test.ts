@@ -304,3 +304,37 @@ describe("Messages API", () => {
     });
   });
 });
+
+describe("Claude's rules on sampling", () => {
+  let claude: SimulatorServer;
+  beforeAll(() => {
+    claude = serveSimulator({ acceptsAnyModel: true });
+  });
+  afterAll(() => claude.stop());
+
+  async function errorOf(body: object): Promise<string | undefined> {
+    const reply = await fetch(`${claude.url}/v1/messages`, {
+      method: "POST",
+      headers: { "anthropic-version": "2023-06-01", "x-api-key": "k" },
+      body: JSON.stringify({ ...helloBody, ...body }),
+    });
+    return ((await reply.json()) as { error?: { message: string } }).error?.message;
+  }
+
+  test.each([
+    ["cannot both be specified", { model: "claude-haiku-4-5", temperature: 0.5, top_p: 0.9 }],
+    ["may only be set to 1", { model: "claude-opus-5", thinking, temperature: 0.5 }],
+    ["`top_p` must be", { model: "claude-opus-5", thinking, top_p: 0.5 }],
+    ["`top_k` must be unset", { model: "claude-opus-5", thinking, top_k: 5 }],
+  ])("rejects with %j: %j", async (message, body) => {
+    expect(await errorOf(body)).toContain(message);
+  });
+
+  test.each([
+    { model: "claude-sonnet-4-20250514", temperature: 0.5, top_p: 0.9 },
+    { model: "claude-haiku-4-5", thinking, temperature: 1 },
+    { model: "sim/echo", thinking, temperature: 0.5, top_p: 0.9 },
+  ])("accepts %j", async (body) => {
+    expect(await errorOf(body)).toBeUndefined();
+  });
+});
