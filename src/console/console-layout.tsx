@@ -76,7 +76,12 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
       heading: heading ?? title,
       crumbs,
       actions,
-      sidebarHead: <WorkspaceSwitcher workspace={workspace} />,
+      sidebarHead: (
+        <>
+          <WorkspaceSwitcher workspace={workspace} />
+          <SearchLink accountId={accountId} />
+        </>
+      ),
       email: user.email,
       accountLinks: [
         { href: "/docs", label: "Docs" },
@@ -88,7 +93,26 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
   };
 }
 
-function navGroups({ accountId, role }: WorkspaceContext): readonly NavGroup[] {
+export function searchPath(accountId: string): string {
+  return `/console/${accountId}/search`;
+}
+
+/** The app script opens a dialog instead of the page. */
+function SearchLink({ accountId }: { readonly accountId: string }): Child {
+  const path = searchPath(accountId);
+  return (
+    <a
+      class="search-link"
+      href={path}
+      data-search={path}
+      data-placeholder="Search pages, models and keys"
+    >
+      Search <kbd>Ctrl K</kbd>
+    </a>
+  );
+}
+
+export function navGroups({ accountId, role }: WorkspaceContext): readonly NavGroup[] {
   return PAGE_GROUPS.map(({ label, pages }) => ({
     label,
     links: pages

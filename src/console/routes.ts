@@ -26,6 +26,7 @@ import { periodOf, UsageQuery } from "./usage/usage-query.ts";
 import { type UsagePageDeps, usagePageRoutes } from "./usage/usage-routes.ts";
 import { requireAccess } from "./authorize.ts";
 import { auditRoute } from "./audit/audit-routes.ts";
+import { type SearchDeps, searchRoute } from "./search.tsx";
 import { readOverview } from "./overview/read-overview.ts";
 
 export interface ConsoleRouteDeps
@@ -35,7 +36,8 @@ export interface ConsoleRouteDeps
     MemberPageDeps,
     ProviderKeyPageDeps,
     ResponsePageDeps,
-    UsagePageDeps {
+    UsagePageDeps,
+    SearchDeps {
   readonly webhooks: Webhooks;
   /** Shows the page of all components. */
   readonly isDevelopment: boolean;
@@ -56,6 +58,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...responsePageRoutes(deps),
     ...webhookPageRoutes(deps),
     auditRoute(deps),
+    searchRoute(deps),
     ...(deps.isDevelopment ? [componentsRoute()] : []),
   ];
 }

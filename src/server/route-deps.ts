@@ -68,7 +68,7 @@ export function createRouteDeps(
       onKeyChange,
       onProviderKeyChange,
       onMemberChange: handleMemberChange,
-      ...consoleSettings(config),
+      ...consoleSettings(config, services),
     },
     operator: { operatorContext },
     operations: {
@@ -102,9 +102,18 @@ function quoteDeps(
   };
 }
 
-function consoleSettings(config: Config): Pick<RouteDeps["console"], "isDevelopment" | "snippets"> {
-  const snippets = { baseUrl: config.baseUrl, model: exampleModelOf(config) };
-  return { isDevelopment: config.development, snippets };
+function consoleSettings(
+  config: Config,
+  { core: { catalog }, modelCalls: { inference } }: Services,
+): Pick<RouteDeps["console"], "isDevelopment" | "snippets" | "callableModels"> {
+  return {
+    isDevelopment: config.development,
+    snippets: { baseUrl: config.baseUrl, model: exampleModelOf(config) },
+    callableModels: () =>
+      [...catalog.current().models.values()]
+        .filter(({ provider }) => inference.isAvailable(provider))
+        .map(({ id }) => id),
+  };
 }
 
 function inferenceRouteDeps(

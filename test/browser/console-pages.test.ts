@@ -64,6 +64,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["call", () => `/console/${fixture.account.id}/logs/${history.callId}`],
   ["usage-by-key", () => `/console/${fixture.account.id}/usage?range=7d&unit=hour&by=key`],
   ["logs-filtered", () => `/console/${fixture.account.id}/logs?outcome=failed&range=90d`],
+  ["search", () => `/console/${fixture.account.id}/search?q=key`],
   ["empty-overview", () => `/console/${fixture.otherAccount.id}`],
   ["empty-logs", () => `/console/${fixture.otherAccount.id}/logs`],
 ];
@@ -126,9 +127,39 @@ describe("the app frame", () => {
     await page.getByRole("button", { name: "Copy" }).first().click();
     await page.getByRole("button", { name: "Copied" }).waitFor();
     expect(await page.evaluate(() => navigator.clipboard.readText())).toStartWith("req_");
-    expect(await page.locator("time").first().textContent()).toBe("5min ago");
+    expect(await page.locator("time").first().textContent()).toBe("5m ago");
     await page.locator("rect.hit").first().hover();
     expect(await page.locator(".chart-tip").textContent()).toContain("claude-sonnet-5-5: $3");
+    await close();
+  });
+});
+
+describe("search", () => {
+  test("opens by keyboard, finds pages, keys and models, and leads to them", async () => {
+    const { page, problems, close } = await openPage(`/console/${fixture.account.id}`, DESKTOP);
+    await page.keyboard.press("Control+k");
+    const dialog = page.getByRole("dialog", { name: "Search pages, models and keys" });
+    await dialog.getByRole("searchbox").fill("nightly");
+    await dialog.getByRole("link", { name: /nightly-eval/ }).waitFor();
+    await dialog.getByRole("searchbox").fill("echo");
+    await dialog.getByRole("link", { name: /sim\/echo/ }).waitFor();
+    await dialog.getByRole("searchbox").fill("webh");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/webhooks$/);
+    await page.keyboard.press("Control+k");
+    await dialog.waitFor();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    expect(problems).toEqual([]);
+    await close();
+  });
+
+  test("is a page without scripts", async () => {
+    const target = `/console/${fixture.account.id}/search?q=nightly`;
+    const { page, close } = await openPage(target, DESKTOP);
+    await page.getByRole("main").getByRole("link", { name: "nightly-eval" }).click();
+    await page.waitForURL(/\/logs\?key=key_/);
     await close();
   });
 });

@@ -23,6 +23,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspaceLogs: "usage.read",
   showWorkspaceCall: "usage.read",
   exportWorkspaceLogs: "usage.read",
+  searchWorkspace: "keys.read",
   showWorkspaceKeys: "keys.read",
   showWorkspaceMembers: "members.read",
   showWorkspaceBudgets: "budgets.read",

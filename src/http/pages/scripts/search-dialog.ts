@@ -40,7 +40,7 @@ export function openSearch(link: HTMLAnchorElement): void {
   const input = document.createElement("input");
   const list = document.createElement("ul");
   dialog.className = "search";
-  dialog.setAttribute("aria-label", "Search");
+  dialog.setAttribute("aria-label", link.dataset["placeholder"] ?? "Search");
   input.type = "search";
   input.placeholder = link.dataset["placeholder"] ?? "Search";
   input.setAttribute("aria-label", input.placeholder);
