@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createLedger, deposit, startEpoch } from "../src/ledger/ledger.ts";
-import { verifyLedger } from "../src/ledger/verify.ts";
+import { verifyLedger } from "../src/ledger/verify/verify.ts";
 import { type BufferedDb, bufferHolds } from "../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../src/store/db.ts";
 import { migrate } from "../src/store/migrate.ts";

@@ -34,6 +34,15 @@ export function startOfDay(timeZone: string, at: number): number {
   return hour;
 }
 
+/** The start of the next local day. */
+export function endOfDay(timeZone: string, at: number): number {
+  const buckets = { unit: "day", timeZone } as const;
+  const day = bucketOf(buckets, at);
+  let hour = at - (at % HOUR_MS) + HOUR_MS;
+  while (bucketOf(buckets, hour) === day) hour += HOUR_MS;
+  return hour;
+}
+
 // Swedish dates are written as ISO 8601 writes them.
 const dayFormatOf = memoize(
   (timeZone: string) =>

@@ -1,7 +1,7 @@
 // Helpers of the billing tests: API calls, page requests and ledger balances.
 
 import { expect } from "bun:test";
-import { verifyLedger } from "../../src/ledger/verify.ts";
+import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { TestAccount } from "../support/gateway.ts";
 

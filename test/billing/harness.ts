@@ -1,6 +1,7 @@
 // Billing without a gateway: a store, billing as the server creates it, accounts with a key, and what payers and owners
 // do at the fake Stripe.
 
+import { newId } from "../../src/base/id.ts";
 import { expect } from "bun:test";
 import { type Billing, createBilling } from "../../src/billing/create-billing.ts";
 import { handleBalanceThresholds } from "../../src/billing/event-handlers.ts";
@@ -66,7 +67,7 @@ export async function createBillingHarness(
     onBalanceThresholds: handleBalanceThresholds,
   });
   const newCall = (accountId: string) => ({
-    id: `req.${(nextId += 1)}`,
+    id: newId("req", clock.now),
     accountId,
     keyId: `${accountId}.k`,
     now: clock.now,

@@ -7,7 +7,7 @@ import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/bud
 import { type BudgetsChangeResult, getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../src/ledger/verify.ts";
+import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { rejectionMessage } from "../support/rejection.ts";

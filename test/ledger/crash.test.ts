@@ -6,7 +6,7 @@ import { toNano } from "../../src/base/money.ts";
 import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../src/ledger/verify.ts";
+import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, text, integer } from "../../src/store/db.ts";
 import { eventually } from "../support/eventually.ts";
 import { startScript } from "../support/script-process.ts";

@@ -8,7 +8,7 @@ import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import type { HoldRequest, SettleRequest } from "../../src/ledger/decide.ts";
 import { deposit, getWallet, heartbeat, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../src/ledger/verify.ts";
+import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { sumUsage } from "../../src/usage/usage-stats.ts";

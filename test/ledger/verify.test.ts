@@ -11,7 +11,7 @@ import {
 } from "bun:test";
 import { setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../src/ledger/verify.ts";
+import { verifyLedger } from "../../src/ledger/verify/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 

@@ -5,7 +5,7 @@ import path from "node:path";
 import { nanoFromUsd, usdText } from "../../base/money.ts";
 import { onKeyRevokedByOperator } from "../../events/producers.ts";
 import { lockKey, revokeKey } from "../../keys/keys.ts";
-import { verifyLedger } from "../../ledger/verify.ts";
+import { verifyLedger } from "../../ledger/verify/verify.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
 import { type Db, text } from "../../store/db.ts";
 import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";

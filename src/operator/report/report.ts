@@ -1,16 +1,10 @@
-// Computes the report of a period from transfers and usage records. Accounts are read in batches, so that the gateway
-// keeps serving requests meanwhile.
+// Computes the report of a period from transfers and usage roll-ups. On SQLite, transfers are read in short ranges, so
+// that the gateway keeps serving requests meanwhile.
 
 import { type Nano, toNano } from "../../base/money.ts";
 import { SYSTEM_ACCOUNTS } from "../../ledger/rows.ts";
 import { type Reader, text } from "../../store/db.ts";
-import {
-  type AccountRange,
-  addOwnKeyCosts,
-  addProviderCosts,
-  type Period,
-  type ProviderCost,
-} from "./provider-costs.ts";
+import { type Period, type ProviderCost, readProviderCosts } from "./provider-costs.ts";
 
 /** Payments or refunds at one processor, by destination. */
 export interface ProcessorTotals {
@@ -50,37 +44,49 @@ export interface Report {
   readonly ownKeys: readonly ProviderCost[];
 }
 
-const ACCOUNTS_PER_BATCH = 200;
+/** Summed by one statement on SQLite, which runs it on the main thread. */
+const TRANSFERS_PER_STATEMENT = 4_000;
 
 export async function readReport(reader: Reader, period: Period): Promise<Report> {
   const sums = new Map<string, TransferSum>();
-  const providers = new Map<string, ProviderCost>();
-  const ownKeys = new Map<string, ProviderCost>();
-  for await (const range of accountRanges(reader)) {
+  for await (const range of transferRanges(reader))
     for (const sum of await sumTransfers(reader, range, period)) addTransferSum(sums, sum);
-    await addProviderCosts(reader, { range, period }, providers);
-    await addOwnKeyCosts(reader, { range, period }, ownKeys);
-  }
   return {
     ...computeFigures([...sums.values()]),
     period,
-    providers: sortedValues(providers),
-    ownKeys: sortedValues(ownKeys),
+    ...(await readProviderCosts(reader, period)),
   };
 }
 
-async function* accountRanges(reader: Reader): AsyncGenerator<AccountRange> {
-  for (let after = ""; ;) {
-    const rows = await reader.all(
-      "select account_id from wallet where account_id > ? order by account_id limit ?",
-      [after, ACCOUNTS_PER_BATCH],
+/** A condition on the primary key of transfers. */
+interface TransferRange {
+  readonly where: string;
+  readonly params: readonly string[];
+}
+
+/** PostgreSQL reads all in one statement: with ranges, it may plan to read the whole table for each of them. */
+async function* transferRanges(reader: Reader): AsyncGenerator<TransferRange> {
+  if (reader.kind === "postgres") {
+    yield { where: "true", params: [] };
+    return;
+  }
+  for (let after: readonly string[] = ["", ""]; ;) {
+    const last = await reader.get(
+      `select account_id, id from transfer where (account_id, id) > (?, ?)
+       order by account_id, id limit 1 offset ${TRANSFERS_PER_STATEMENT - 1}`,
+      after,
     );
-    const last = rows.at(-1);
-    if (last === undefined) return;
-    const upTo = text(last, "account_id");
-    yield { after, upTo };
+    if (last === undefined) {
+      yield { where: "(account_id, id) > (?, ?)", params: after };
+      return;
+    }
+    const upTo = [text(last, "account_id"), text(last, "id")];
+    yield {
+      where: "(account_id, id) > (?, ?) and (account_id, id) <= (?, ?)",
+      params: [...after, ...upTo],
+    };
     after = upTo;
-    // SQLite queries run synchronously on this thread; let other requests run between batches.
+    // Let other requests run between batches.
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
@@ -105,7 +111,7 @@ const WRITTEN_OFF = "written_off";
 
 async function sumTransfers(
   reader: Reader,
-  { after, upTo }: AccountRange,
+  { where, params }: TransferRange,
   { from, to }: Period,
 ): Promise<readonly TransferSum[]> {
   const shortened = (column: string): string =>
@@ -119,8 +125,8 @@ async function sumTransfers(
          else '${CLAIM_GRANT}' end as origin,
        cast(coalesce(sum(case when at >= ? then amount else 0 end), 0) as text) as amount,
        cast(sum(amount) as text) as cumulative
-     from transfer where account_id > ? and account_id <= ? and at < ? group by 1, 2, 3, 4`,
-    [from, after, upTo, to],
+     from transfer where ${where} and at < ? group by 1, 2, 3, 4`,
+    [from, ...params, to],
   );
   return rows.map((row) => ({
     from: text(row, "from_short"),

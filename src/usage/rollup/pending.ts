@@ -6,18 +6,22 @@ import { decodeDeltas, type RollupDelta, rollupDeltas } from "./rollup-delta.ts"
 
 const ROWS_PER_STATEMENT = 200;
 
-/** The queued deltas of one account, in parts. */
+/** The queued deltas of one account, or of all, in parts. */
 export async function* readPending(
   reader: Reader,
-  accountId: string,
+  accountId?: string,
 ): AsyncGenerator<readonly RollupDelta[]> {
+  const ofAccount = accountId === undefined ? "" : "and (account_id = ? or deltas like ?)";
+  const params = accountId === undefined ? [] : [accountId, `%"${accountId}"%`];
   for (let after = ""; ;) {
     const rows = await reader.all(
-      "select * from usage_pending where id > ? and (account_id = ? or deltas like ?) order by id limit ?",
-      [after, accountId, `%"${accountId}"%`, ROWS_PER_STATEMENT],
+      `select * from usage_pending where id > ? ${ofAccount} order by id limit ?`,
+      [after, ...params, ROWS_PER_STATEMENT],
     );
     for (const row of rows)
-      yield (await pendingDeltas(reader, row)).filter(({ key }) => key.accountId === accountId);
+      yield (await pendingDeltas(reader, row)).filter(
+        ({ key }) => accountId === undefined || key.accountId === accountId,
+      );
     const last = rows.at(-1);
     if (last === undefined || rows.length < ROWS_PER_STATEMENT) return;
     after = text(last, "id");

@@ -4,9 +4,10 @@
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { toNano } from "../../base/money.ts";
 import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
-import { bucketOf, type TimeBuckets } from "../time-buckets.ts";
+import { bucketOf, endOfDay, type TimeBuckets } from "../time-buckets.ts";
 import { toUsageRecord } from "../usage.ts";
 import {
+  type Condition,
   type Dimension,
   dimensionConditions,
   joinConditions,
@@ -43,12 +44,12 @@ export interface UsageSlice {
 }
 
 /** `to` is exclusive. */
-interface TimeRange {
+export interface TimeRange {
   readonly from: number;
   readonly to: number;
 }
 
-interface RollupRange extends TimeRange {
+export interface RollupRange extends TimeRange {
   readonly unit: RollupUnit;
 }
 
@@ -59,7 +60,9 @@ const DIMENSION_COLUMNS: Readonly<Record<Dimension, string>> = {
   api: "api",
   label: "label",
 };
-const STATEMENT_MS: Readonly<Record<RollupUnit, number>> = { hour: DAY_MS, day: 8 * DAY_MS };
+/** The time that one statement covers: for totals, and for one row per hour or day. */
+const TOTAL_MS: Readonly<Record<RollupUnit, number>> = { hour: DAY_MS, day: 16 * DAY_MS };
+const BUCKETS_MS: Readonly<Record<RollupUnit, number>> = { hour: DAY_MS / 2, day: 16 * DAY_MS };
 const RECORDS_PER_STATEMENT = 500;
 const FOREVER = Number.MAX_SAFE_INTEGER - DAY_MS;
 
@@ -88,9 +91,9 @@ export async function readSums(
   return [...slices.values()];
 }
 
-/** Whole days from the daily roll-ups, the hours around them from the hourly ones, the rest from the records. */
-function splitPeriod(
-  { from = 0, to = FOREVER }: UsageFilter,
+/** Whole days come from the daily roll-ups, the hours around them from the hourly ones, the rest from the records. */
+export function splitPeriod(
+  { from = 0, to = FOREVER }: Pick<UsageFilter, "from" | "to">,
   { buckets }: SumGrouping,
 ): { readonly rollups: readonly RollupRange[]; readonly records: readonly TimeRange[] } {
   const firstHour = ceil(from, HOUR_MS);
@@ -134,32 +137,40 @@ async function addRollups(
   const { reader, accountId, filter, grouping } = query;
   const present = await presentRange(query, range);
   if (present === undefined) return;
-  const time = grouping.buckets === undefined ? "0" : "at";
-  const group = grouping.dimension === undefined ? "''" : DIMENSION_COLUMNS[grouping.dimension];
-  const { where, params } = joinConditions(dimensionConditions(filter));
-  const sql = `select ${time} as at, ${group} as grouped, ${SUMS}
-    from usage_rollup where account_id = ? and unit = ? and at >= ? and at < ? and ${labelCondition(query)}${where === "" ? "" : ` and ${where}`}
-    group by 1, 2`;
-  const labelParams = filter.label === undefined ? [] : [filter.label];
-  for (let { from } = present; from < present.to; from += STATEMENT_MS[range.unit]) {
-    const to = Math.min(from + STATEMENT_MS[range.unit], present.to);
-    const rows = await reader.all(sql, [
-      accountId,
-      range.unit,
-      from,
-      to,
-      ...labelParams,
-      ...params,
-    ]);
+  const { buckets, dimension } = grouping;
+  // Hours of a local day are summed by the statement: rows of single hours would cost more than their sums.
+  const isLocalDay = buckets?.unit === "day" && range.unit === "hour";
+  const time = buckets === undefined || isLocalDay ? "min(at)" : "at";
+  const groups = [
+    ...(time === "at" ? ["at"] : []),
+    dimension === undefined ? "account_id" : DIMENSION_COLUMNS[dimension],
+  ];
+  const { where, params } = joinConditions([
+    { sql: "account_id = ?", values: [accountId] },
+    { sql: "unit = ?", values: [range.unit] },
+    labelCondition(query),
+    ...dimensionConditions(filter),
+  ]);
+  const sql = `select ${time} as at, ${groups.at(-1)} as grouped, ${SUMS}
+    from usage_rollup where ${where} and at >= ? and at < ? group by ${groups.join(", ")}`;
+  for (let { from } = present; from < present.to;) {
+    const end = isLocalDay
+      ? endOfDay(buckets.timeZone, from)
+      : from + (buckets === undefined ? TOTAL_MS : BUCKETS_MS)[range.unit];
+    const to = Math.min(end, present.to);
+    const rows = await reader.all(sql, [...params, from, to]);
     for (const row of rows) {
-      const slice = { at: integer(row, "at"), group: text(row, "grouped") };
-      addSlice(slices, query, slice, sumsOf(row));
+      const group = dimension === undefined ? "" : text(row, "grouped");
+      addSlice(slices, query, { at: integer(row, "at"), group }, sumsOf(row));
     }
+    from = to;
     await pause(reader);
   }
 }
 
-const SUMS = SUM_COLUMNS.map((column) => `cast(sum(${column}) as bigint) as ${column}`).join(", ");
+export const SUMS = SUM_COLUMNS.map((column) => `cast(sum(${column}) as bigint) as ${column}`).join(
+  ", ",
+);
 
 /** The part of a range that has roll-ups. */
 async function presentRange(
@@ -177,12 +188,12 @@ async function presentRange(
   return { from: first, to: last + 1 };
 }
 
-function labelCondition({ filter, grouping }: SumQuery): string {
-  if (filter.label !== undefined) return "label = ?";
-  return grouping.dimension === "label" ? "label <> ''" : "label = ''";
+function labelCondition({ filter, grouping }: SumQuery): Condition {
+  if (filter.label !== undefined) return { sql: "label = ?", values: [filter.label] };
+  return { sql: grouping.dimension === "label" ? "label <> ''" : "label = ''", values: [] };
 }
 
-function sumsOf(row: Row): RollupSums {
+export function sumsOf(row: Row): RollupSums {
   const numbers = (columns: readonly string[]): number[] =>
     columns.map((column) => integer(row, column));
   return {
@@ -280,6 +291,6 @@ function addSlice(
 }
 
 /** Lets other requests run. */
-async function pause({ kind }: Reader): Promise<void> {
+export async function pause({ kind }: Reader): Promise<void> {
   if (kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
 }

@@ -60,6 +60,10 @@ export function emptySums(): RollupSums {
   };
 }
 
+export function countOf(sums: RollupSums, column: (typeof COUNT_COLUMNS)[number]): number {
+  return sums.counts[COUNT_COLUMNS.indexOf(column)] ?? 0;
+}
+
 export function addSums(total: RollupSums, more: RollupSums): void {
   addAll(total.counts, more.counts);
   total.cost += more.cost;

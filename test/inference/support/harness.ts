@@ -2,7 +2,7 @@
 
 import { expect } from "bun:test";
 import { grant } from "../../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../../src/ledger/verify.ts";
+import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { type Db, type Row, integer } from "../../../src/store/db.ts";
 import type { TestAccount, Gateway } from "../../support/gateway.ts";
 

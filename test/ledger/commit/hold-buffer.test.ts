@@ -7,7 +7,7 @@ import type { HoldRequest, SettleRequest } from "../../../src/ledger/decide.ts";
 import { adjust } from "../../../src/ledger/payments/adjustments.ts";
 import { deposit, getWallet, type Ledger } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../../src/ledger/verify.ts";
+import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { type BufferedDb, bufferHolds } from "../../../src/ledger/commit/hold-buffer.ts";
 import { type Db, type Reader, text, UNAVAILABLE, integer } from "../../../src/store/db.ts";
 import type { UsageRecord } from "../../../src/usage/usage.ts";

@@ -3,7 +3,7 @@
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { HOUR_MS } from "../../../src/base/time.ts";
 import { deposit, getWallet } from "../../../src/ledger/ledger.ts";
-import { verifyLedger } from "../../../src/ledger/verify.ts";
+import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { startFaultyProxy } from "../../support/faulty-proxy.ts";

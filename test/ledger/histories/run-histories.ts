@@ -5,7 +5,7 @@ import { getBudgets, setBudgets } from "../../../src/ledger/budgets.ts";
 import type { HoldOutcome } from "../../../src/ledger/decide.ts";
 import { deposit, heartbeat } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
-import { verifyLedger } from "../../../src/ledger/verify.ts";
+import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
 import type { Db, Tx } from "../../../src/store/db.ts";
 import {
   type AdminPlan,

@@ -1,26 +1,13 @@
-// Verifies the ledger: recomputes every balance from its transfers and reports mismatches. All checks read one
-// snapshot, so it can run during live traffic. Sums are selected as text, because they may exceed a safe integer.
+// The checks of the ledger, in SQL. Sums are selected as text, because they may exceed a safe integer.
 
-import { type Db, type Reader, integer } from "../store/db.ts";
-import { SYSTEM_ACCOUNTS } from "./rows.ts";
+import { SYSTEM_ACCOUNTS } from "../rows.ts";
 
-const PROBLEMS_MAX = 100;
-
-export interface Verification {
-  /** Numbers of checked rows. */
-  readonly checked: Readonly<Record<CheckedKind, number>>;
-  /** At most 100, each with its row and the expected values. */
-  readonly problems: readonly string[];
-  /** The number of all problems. */
-  readonly problemCount: number;
-}
-
-type CheckedKind = "wallets" | "keys" | "holds" | "transfers" | "usageRecords";
-
-interface Check {
+export interface Check {
   readonly problem: string;
   /** Selects the wrong rows; all columns are text or counts. */
   readonly sql: string;
+  /** True if the check compares accounts with each other, so that it must read all of them at once. */
+  readonly isGlobal?: true;
 }
 
 /** The balance of every ledger account. */
@@ -63,7 +50,7 @@ const since = (start: string): string =>
   `sum(case when transfer.at >= ${start} then transfer.amount else 0 end)`;
 const HAS_BUDGET = "(wallet.day_budget is not null or wallet.month_budget is not null)";
 
-const CHECKS: readonly Check[] = [
+export const CHECKS: readonly Check[] = [
   {
     problem: "a wallet's balance does not match its transfers",
     sql: `with ${SUMS_CTE}
@@ -100,6 +87,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     problem: "a transfer id is used by several accounts",
+    isGlobal: true,
     sql: `select id, cast(count(*) as text) as accounts from transfer group by id having count(*) > 1`,
   },
   {
@@ -257,43 +245,3 @@ const CHECKS: readonly Check[] = [
       where kind = 'grant' and id like 'start.%' group by account_id having count(*) > 1`,
   },
 ];
-
-export function verifyLedger(db: Db): Promise<Verification> {
-  return db.snapshot(async (reader) => {
-    const problems: string[] = [];
-    let problemCount = 0;
-    for (const check of CHECKS) {
-      const { count, messages } = await runCheck(reader, check);
-      problemCount += count;
-      problems.push(...messages.slice(0, PROBLEMS_MAX - problems.length));
-    }
-    const countRows = async (table: string): Promise<number> => {
-      const row = await reader.get(`select count(*) as count from ${table}`);
-      return row === undefined ? 0 : integer(row, "count");
-    };
-    const checked = {
-      wallets: await countRows("wallet"),
-      keys: await countRows("spender"),
-      holds: await countRows("hold"),
-      transfers: await countRows("transfer"),
-      usageRecords: await countRows("usage_record"),
-    };
-    return { checked, problems, problemCount };
-  });
-}
-
-async function runCheck(
-  reader: Reader,
-  check: Check,
-): Promise<{ readonly messages: readonly string[]; readonly count: number }> {
-  const rows = await reader.all(`${check.sql} limit ${PROBLEMS_MAX + 1}`);
-  const messages = rows.map(
-    (row) =>
-      `${check.problem}: ${Object.entries(row)
-        .map(([column, value]) => `${column} ${String(value)}`)
-        .join(", ")}`,
-  );
-  if (rows.length <= PROBLEMS_MAX) return { messages, count: rows.length };
-  const all = await reader.get(`select count(*) as count from (${check.sql}) as problem`);
-  return { messages, count: all === undefined ? rows.length : integer(all, "count") };
-}

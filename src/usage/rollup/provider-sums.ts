@@ -1,0 +1,123 @@
+// Sums of all accounts by provider, model and whose provider key was used, for the operator's report.
+
+import { type Reader, type Row, text, integer } from "../../store/db.ts";
+import { toUsageRecord } from "../usage.ts";
+import { joinConditions, recordConditions } from "../usage-filter.ts";
+import { readPending } from "./pending.ts";
+import { pause, type RollupRange, splitPeriod, SUMS, sumsOf, type TimeRange } from "./read-sums.ts";
+import {
+  addSums,
+  emptySums,
+  type RollupDelta,
+  type RollupKey,
+  rollupDeltas,
+  type RollupSums,
+} from "./rollup-delta.ts";
+
+const ACCOUNTS_PER_STATEMENT = 200;
+const RECORDS_PER_STATEMENT = 500;
+
+export interface ProviderSums {
+  readonly provider: string;
+  readonly model: string;
+  readonly byok: boolean;
+  readonly sums: RollupSums;
+}
+
+type SumsByProvider = Map<string, ProviderSums>;
+
+/** The reader must be a snapshot if the roll-up job runs at the same time. */
+export async function readProviderSums(
+  reader: Reader,
+  period: TimeRange,
+): Promise<readonly ProviderSums[]> {
+  const sums: SumsByProvider = new Map();
+  const { rollups, records } = splitPeriod(period, {});
+  for (const range of rollups) await addRollups(reader, range, sums);
+  for (const range of records) await addRecords(reader, range, sums);
+  const [first, last] = [rollups[0], rollups.at(-1)];
+  if (first !== undefined && last !== undefined)
+    for await (const deltas of readPending(reader))
+      addDeltas(
+        sums,
+        deltas.filter(({ key }) => key.at >= first.from && key.at < last.to),
+      );
+  return [...sums.values()];
+}
+
+/** On SQLite in parts, because it answers on the main thread; on PostgreSQL in one statement, which plans better. */
+async function addRollups(
+  reader: Reader,
+  { unit, from, to }: RollupRange,
+  sums: SumsByProvider,
+): Promise<void> {
+  const select = `select provider, model, byok, ${SUMS} from`;
+  const where = "unit = ? and at >= ? and at < ? and label = ''";
+  const group = "group by provider, model, byok";
+  if (reader.kind === "postgres") {
+    addRows(
+      sums,
+      await reader.all(`${select} usage_rollup where ${where} ${group}`, [unit, from, to]),
+    );
+    return;
+  }
+  for (let after = ""; ;) {
+    const accounts = await reader.all(
+      "select account_id from wallet where account_id > ? order by account_id limit ?",
+      [after, ACCOUNTS_PER_STATEMENT],
+    );
+    const last = accounts.at(-1);
+    if (last === undefined) return;
+    const upTo = text(last, "account_id");
+    const rows = await reader.all(
+      `${select} (select account_id as owner from wallet where account_id > ? and account_id <= ?) as owners
+       cross join usage_rollup on account_id = owner where ${where} ${group}`,
+      [after, upTo, unit, from, to],
+    );
+    addRows(sums, rows);
+    after = upTo;
+    await pause(reader);
+  }
+}
+
+function addRows(sums: SumsByProvider, rows: readonly Row[]): void {
+  for (const row of rows) {
+    const byok = integer(row, "byok") === 1 ? 1 : 0;
+    addTo(sums, { provider: text(row, "provider"), model: text(row, "model"), byok }, sumsOf(row));
+  }
+}
+
+/** The ids of an account's calls are in the order of time, so each account has one short range. */
+async function addRecords(reader: Reader, range: TimeRange, sums: SumsByProvider): Promise<void> {
+  const { where, params } = joinConditions(recordConditions(range));
+  for (let [accountId, id] = ["", ""]; ;) {
+    const rows = await reader.all(
+      `select usage_record.* from (select account_id as owner from wallet) as owners
+       ${reader.kind === "sqlite" ? "cross join" : "join"} usage_record on account_id = owner
+       where owner >= ? and (account_id, id) > (?, ?) and ${where} order by owner, id limit ?`,
+      [accountId, accountId, id, ...params, RECORDS_PER_STATEMENT],
+    );
+    const records = rows.map(toUsageRecord);
+    addDeltas(sums, rollupDeltas(records));
+    const last = records.at(-1);
+    if (last === undefined || records.length < RECORDS_PER_STATEMENT) return;
+    [accountId, id] = [last.accountId, last.id];
+    await pause(reader);
+  }
+}
+
+function addDeltas(sums: SumsByProvider, deltas: readonly RollupDelta[]): void {
+  for (const delta of deltas) if (delta.key.label === "") addTo(sums, delta.key, delta);
+}
+
+function addTo(
+  sums: SumsByProvider,
+  { provider, model, byok }: Pick<RollupKey, "provider" | "model" | "byok">,
+  more: RollupSums,
+): void {
+  const id = `${provider} ${model} ${byok}`;
+  let total = sums.get(id);
+  if (total === undefined)
+    sums.set(id, (total = { provider, model, byok: byok === 1, sums: emptySums() }));
+  addSums(total.sums, more);
+}
