@@ -32,6 +32,12 @@ import {
   usdAmount,
 } from "./schema.ts";
 import {
+  RETENTION_ENVIRONMENT,
+  RETENTION_SETTINGS,
+  retentionConfigFrom,
+  type UsageRetention,
+} from "./retention.ts";
+import {
   TELEMETRY_ENVIRONMENT,
   TELEMETRY_SETTINGS,
   type TelemetryConfig,
@@ -89,6 +95,7 @@ export interface Config {
   readonly securityContact?: string;
   /** The bearer token of /metrics. Without one /metrics is served in development only. */
   readonly metricsToken?: Secret;
+  readonly usageRetention?: UsageRetention;
   /** Absent where telemetry is off. */
   readonly telemetry?: TelemetryConfig;
   readonly providers: Readonly<Record<string, ProviderSetting>>;
@@ -197,6 +204,7 @@ export const SETTINGS: Readonly<
     defaultValue: "30",
     description: "How long requests in flight may take to finish after SIGTERM.",
   },
+  ...RETENTION_SETTINGS,
   ...OPERATOR_SETTINGS,
   ...BILLING_SETTINGS,
   ...X402_SETTINGS,
@@ -276,6 +284,7 @@ const EnvironmentSchema = z.object({
     .regex(/^[\x21-\x7e]{16,}$/, "must have at least 16 characters, without spaces")
     .optional(),
   POSTERN_DRAIN_SECONDS: integer(0, 3_600).default(30),
+  ...RETENTION_ENVIRONMENT,
   ...OPERATOR_ENVIRONMENT,
   ...BILLING_ENVIRONMENT,
   ...X402_ENVIRONMENT,
@@ -377,6 +386,7 @@ function buildConfig(
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     billing: billingConfigFrom(env),
     operators: env.POSTERN_OPERATORS,
+    ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),
     ...x402ConfigFrom(env),
     ...parseTelemetryConfig(env),
     providers,

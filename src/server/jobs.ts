@@ -5,6 +5,7 @@ import type { Log } from "../base/log.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
+import type { UsageRetention } from "../config/retention.ts";
 import {
   CALL_START_GRACE_MS,
   deleteExpiredResponses,
@@ -16,6 +17,7 @@ import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
 import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
+import { archiveUsage } from "../usage/archive/archive-usage.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
 import type { Job } from "./scheduler.ts";
 import type { ServerOptions } from "./server-options.ts";
@@ -27,13 +29,17 @@ export const RESPONSE_START_GRACE_MS = MINUTE_MS;
 type Schedule = readonly [name: string, intervalMs: number, run: () => Promise<unknown>];
 
 export function createJobs(
-  { processName }: Config,
+  { processName, usageRetention }: Config,
   options: Pick<ServerOptions, "log" | "now" | "onFatal">,
   { core, modelCalls, deliveryWorker, billing, x402 }: Services,
 ): readonly Job[] {
   const { db, epoch, keys, catalog } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
+  const archiveJob =
+    ({ days, folder }: UsageRetention) =>
+    () =>
+      archiveUsage({ db, log, folder, retentionDays: days }, now());
   const jobs: readonly Schedule[] = [
     ["heartbeat", 5 * SECOND_MS, () => beat({ db, epoch, now, onFatal }, processName)],
     ["sweep holds", 10 * SECOND_MS, createSweeper({ db, process: processName, now })],
@@ -56,6 +62,9 @@ export function createJobs(
     ["delete old webhook deliveries", HOUR_MS, deliveryWorker.sweep],
     ["reconcile payments", MINUTE_MS, billing.reconcile],
     ["process auto top-ups", SECOND_MS, billing.processTopUps],
+    ...(usageRetention === undefined
+      ? []
+      : [["archive usage records", HOUR_MS, archiveJob(usageRetention)] as const]),
     ...(x402 === undefined
       ? []
       : [["reconcile x402 payments", 10 * SECOND_MS, x402.poll] as const]),

@@ -26,7 +26,7 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   keys: ["api_key"],
   accounts: ["account", "account_creation", "membership", "invitation"],
   audit: ["audit"],
-  usage: ["usage_record", "usage_pending", "usage_rollup"],
+  usage: ["usage_record", "usage_pending", "usage_rollup", "usage_archive"],
   people: ["person", "session"],
   claims: ["claim_attempt", "claim_count", "human_grant"],
   "provider-keys": ["provider_key"],

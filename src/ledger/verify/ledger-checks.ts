@@ -127,9 +127,11 @@ export const CHECKS: readonly Check[] = [
         select usage_record.key_id, sum(usage_sums.charged) as total
         from usage_sums join usage_record on ${JOIN_USAGE_RECORD} group by usage_record.key_id
       )
-      select spender.key_id, cast(spender.total_spent as text) as total_spent, cast(coalesce(spent.total, 0) as text) as charged
+      select spender.key_id, cast(spender.total_spent as text) as total_spent, cast(coalesce(spent.total, 0) as text) as charged,
+        cast(coalesce(usage_archive.charged_nano, 0) as text) as archived
       from spender left join spent on spent.key_id = spender.key_id
-      where spender.total_spent <> coalesce(spent.total, 0)`,
+      left join usage_archive on usage_archive.key_id = spender.key_id
+      where spender.total_spent <> coalesce(spent.total, 0) + coalesce(usage_archive.charged_nano, 0)`,
   },
   {
     problem: "a key's spend in a window exceeds its spend in a longer one",
@@ -152,8 +154,10 @@ export const CHECKS: readonly Check[] = [
         cast(spender.week_spent as text) as week, cast(coalesce(spent.week, 0) as text) as week_charged,
         cast(spender.month_spent as text) as month, cast(coalesce(spent.month, 0) as text) as month_charged
       from spender left join spent on spent.key_id = spender.key_id
-      where spender.day_spent <> coalesce(spent.day, 0) or spender.week_spent <> coalesce(spent.week, 0)
-        or spender.month_spent <> coalesce(spent.month, 0)`,
+      left join usage_archive on usage_archive.key_id = spender.key_id
+      where (usage_archive.last_at is null or (usage_archive.last_at < spender.week_start and usage_archive.last_at < spender.month_start))
+        and (spender.day_spent <> coalesce(spent.day, 0) or spender.week_spent <> coalesce(spent.week, 0)
+        or spender.month_spent <> coalesce(spent.month, 0))`,
   },
   {
     problem: "a budget's spend does not match the usage charged since its window started",
@@ -186,7 +190,26 @@ export const CHECKS: readonly Check[] = [
     problem: "a usage transfer has no usage record",
     sql: `with ${USAGE_CTE}
       select usage_sums.account_id, usage_sums.ref, cast(usage_sums.total as text) as transfers
-      from usage_sums left join usage_record on ${JOIN_USAGE_RECORD} where usage_record.id is null`,
+      from usage_sums left join usage_record on ${JOIN_USAGE_RECORD}
+      left join (select account_id, max(through_id) as through_id from usage_archive group by account_id) as archived
+        on archived.account_id = usage_sums.account_id
+      where usage_record.id is null and (archived.through_id is null or usage_sums.ref > archived.through_id)`,
+  },
+  {
+    problem: "the cost of archived usage records does not match their transfers",
+    sql: `with archived as (
+        select account_id, max(through_id) as through_id, sum(cost_nano) as cost, sum(charged_nano) as charged
+        from usage_archive group by account_id
+      ), moved as (
+        select archived.account_id, sum(transfer.amount) as total,
+          sum(case when transfer.from_account = '${SYSTEM_ACCOUNTS.overrunExpense}' then 0 else transfer.amount end) as charged
+        from archived join transfer on transfer.account_id = archived.account_id
+        where transfer.kind = 'usage' and transfer.ref <= archived.through_id group by archived.account_id
+      )
+      select archived.account_id, cast(archived.cost as text) as cost, cast(coalesce(moved.total, 0) as text) as transfers,
+        cast(archived.charged as text) as charged, cast(coalesce(moved.charged, 0) as text) as charged_transfers
+      from archived left join moved on moved.account_id = archived.account_id
+      where archived.cost <> coalesce(moved.total, 0) or archived.charged <> coalesce(moved.charged, 0)`,
   },
   {
     problem: "an account's debt does not match its transfers",

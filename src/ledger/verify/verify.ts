@@ -7,8 +7,8 @@ import { type Check, CHECKS } from "./ledger-checks.ts";
 const PROBLEMS_MAX = 100;
 /** SQLite joins the sums of a check row by row, so the time grows with the square of the accounts in one statement. */
 const ACCOUNTS_PER_RANGE = 100;
-/** PostgreSQL sorts and hashes what fits into this in memory, and the rest on disk at a tenth of the speed. */
-const WORK_MEMORY = "256MB";
+/** Both stores sort what fits into this in memory, and the rest on disk at a fraction of the speed. */
+const SORT_MEMORY_MIB = 256;
 
 export interface Verification {
   /** Numbers of checked rows. */
@@ -23,8 +23,7 @@ type CheckedKind = "wallets" | "keys" | "holds" | "transfers" | "usageRecords";
 
 export function verifyLedger(db: Db): Promise<Verification> {
   return db.snapshot(async (reader) => {
-    if (reader.kind === "postgres")
-      await reader.get("select set_config('work_mem', ?, true)", [WORK_MEMORY]);
+    await enlargeSortMemory(reader);
     const problems: string[] = [];
     let problemCount = 0;
     const run = async (check: Check, range: AccountRange): Promise<void> => {
@@ -48,6 +47,16 @@ export function verifyLedger(db: Db): Promise<Verification> {
     };
     return { checked, problems, problemCount };
   });
+}
+
+/** For this snapshot only. */
+async function enlargeSortMemory(reader: Reader): Promise<void> {
+  if (reader.kind === "postgres") {
+    await reader.get("select set_config('work_mem', ?, true)", [`${SORT_MEMORY_MIB}MB`]);
+    return;
+  }
+  await reader.all(`pragma cache_size = ${-SORT_MEMORY_MIB * 1_024}`);
+  await reader.all("pragma temp_store = memory");
 }
 
 /** `after` is exclusive, `upTo` inclusive; undefined without a bound. */
@@ -78,7 +87,7 @@ async function* accountRanges(reader: Reader): AsyncGenerator<AccountRange> {
 }
 
 const TABLE =
-  /\b(from|join) (transfer|usage_record|wallet|hold|swept_hold|spender|payment|invoice|top_up|account)\b/g;
+  /\b(from|join) (transfer|usage_record|usage_archive|wallet|hold|swept_hold|spender|payment|invoice|top_up|account)\b/g;
 
 /** Replaces each table by its rows of these accounts. */
 function restrict(

@@ -61,6 +61,21 @@ async function addRollups(
     );
     return;
   }
+  for await (const { after, upTo } of accountRanges(reader)) {
+    const rows = await reader.all(
+      `${select} (${OWNERS}) as owners cross join usage_rollup on account_id = owner where ${where} ${group}`,
+      [after, upTo, unit, from, to],
+    );
+    addRows(sums, rows);
+    await pause(reader);
+  }
+}
+
+const OWNERS = "select account_id as owner from wallet where account_id > ? and account_id <= ?";
+
+async function* accountRanges(
+  reader: Reader,
+): AsyncGenerator<{ readonly after: string; readonly upTo: string }> {
   for (let after = ""; ;) {
     const accounts = await reader.all(
       "select account_id from wallet where account_id > ? order by account_id limit ?",
@@ -69,14 +84,8 @@ async function addRollups(
     const last = accounts.at(-1);
     if (last === undefined) return;
     const upTo = text(last, "account_id");
-    const rows = await reader.all(
-      `${select} (select account_id as owner from wallet where account_id > ? and account_id <= ?) as owners
-       cross join usage_rollup on account_id = owner where ${where} ${group}`,
-      [after, upTo, unit, from, to],
-    );
-    addRows(sums, rows);
+    yield { after, upTo };
     after = upTo;
-    await pause(reader);
   }
 }
 
@@ -90,20 +99,21 @@ function addRows(sums: SumsByProvider, rows: readonly Row[]): void {
 /** The ids of an account's calls are in the order of time, so each account has one short range. */
 async function addRecords(reader: Reader, range: TimeRange, sums: SumsByProvider): Promise<void> {
   const { where, params } = joinConditions(recordConditions(range));
-  for (let [accountId, id] = ["", ""]; ;) {
-    const rows = await reader.all(
-      `select usage_record.* from (select account_id as owner from wallet) as owners
-       ${reader.kind === "sqlite" ? "cross join" : "join"} usage_record on account_id = owner
-       where owner >= ? and (account_id, id) > (?, ?) and ${where} order by owner, id limit ?`,
-      [accountId, accountId, id, ...params, RECORDS_PER_STATEMENT],
-    );
-    const records = rows.map(toUsageRecord);
-    addDeltas(sums, rollupDeltas(records));
-    const last = records.at(-1);
-    if (last === undefined || records.length < RECORDS_PER_STATEMENT) return;
-    [accountId, id] = [last.accountId, last.id];
-    await pause(reader);
-  }
+  const join = reader.kind === "sqlite" ? "cross join" : "join";
+  for await (const { after, upTo } of accountRanges(reader))
+    for (let [accountId, id] = [after, "~"]; ;) {
+      const rows = await reader.all(
+        `select usage_record.* from (${OWNERS}) as owners ${join} usage_record on account_id = owner
+         where (account_id, id) > (?, ?) and ${where} order by owner, id limit ?`,
+        [after, upTo, accountId, id, ...params, RECORDS_PER_STATEMENT],
+      );
+      const records = rows.map(toUsageRecord);
+      addDeltas(sums, rollupDeltas(records));
+      await pause(reader);
+      const last = records.at(-1);
+      if (last === undefined || records.length < RECORDS_PER_STATEMENT) break;
+      [accountId, id] = [last.accountId, last.id];
+    }
 }
 
 function addDeltas(sums: SumsByProvider, deltas: readonly RollupDelta[]): void {

@@ -1,0 +1,153 @@
+// Moves usage records beyond their retention to files. It owns the table usage_archive: the sums of the records that
+// were moved, by which verify-ledger proves the transfers that stay in the store.
+
+import { minIdAt } from "../../base/id.ts";
+import type { Log } from "../../base/log.ts";
+import { type Nano, toNano } from "../../base/money.ts";
+import { DAY_MS } from "../../base/time.ts";
+import { type Db, type Reader, text, integer } from "../../store/db.ts";
+import { toUsageRecord, type UsageRecord } from "../usage.ts";
+import { appendToArchive } from "./archive-file.ts";
+
+const ACCOUNTS_PER_STATEMENT = 200;
+const RECORDS_PER_TRANSACTION = 500;
+
+export interface ArchiveDeps {
+  readonly db: Db;
+  readonly log: Log;
+  readonly folder: string;
+  readonly retentionDays: number;
+}
+
+/** What the ledger charged for a call. */
+interface Charge {
+  readonly total: Nano;
+  /** Without the part that the gateway bore. */
+  readonly charged: Nano;
+  readonly at: number;
+}
+
+/**
+ * Returns the number of records that were archived. A file is on disk before its records are deleted, so a crash in
+ * between repeats records in the files and loses none.
+ */
+export async function archiveUsage(deps: ArchiveDeps, now: number): Promise<number> {
+  const before = minIdAt("req", now - deps.retentionDays * DAY_MS);
+  // What is not in the roll-ups yet must stay; a migrated store may take a while.
+  const pending = await deps.db.get("select id from usage_pending where id < ? limit 1", [before]);
+  if (pending !== undefined) return 0;
+  let archived = 0;
+  for await (const accountId of accountsWithUsage(deps.db, before))
+    for (;;) {
+      const done = await archiveSome(deps, accountId, before);
+      archived += done;
+      if (done < RECORDS_PER_TRANSACTION) break;
+    }
+  if (archived > 0) deps.log.info("archived usage records", { records: archived });
+  return archived;
+}
+
+async function* accountsWithUsage(reader: Reader, before: string): AsyncGenerator<string> {
+  for (let after = ""; ;) {
+    const accounts = await reader.all(
+      `select account_id, (select min(id) from usage_record
+         where usage_record.account_id = wallet.account_id and usage_record.id < ?) as oldest
+       from wallet where account_id > ? order by account_id limit ?`,
+      [before, after, ACCOUNTS_PER_STATEMENT],
+    );
+    for (const row of accounts) if (row["oldest"] !== null) yield text(row, "account_id");
+    const last = accounts.at(-1);
+    if (last === undefined || accounts.length < ACCOUNTS_PER_STATEMENT) return;
+    after = text(last, "account_id");
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+async function archiveSome(
+  { db, log, folder }: ArchiveDeps,
+  accountId: string,
+  before: string,
+): Promise<number> {
+  const rows = await db.all(
+    "select * from usage_record where account_id = ? and id < ? order by id limit ?",
+    [accountId, before, RECORDS_PER_TRANSACTION],
+  );
+  const records = rows.map(toUsageRecord);
+  const [first, last] = [records[0], records.at(-1)];
+  if (first === undefined || last === undefined) return 0;
+  const charges = await readCharges(db, accountId, first.id, last.id);
+  const wrong = records.find(({ id, cost }) => (charges.get(id)?.total ?? 0n) !== cost);
+  if (wrong !== undefined) {
+    log.error("usage record does not match its transfers; its account is not archived", {
+      request_id: wrong.id,
+      account_id: accountId,
+    });
+    return 0;
+  }
+  appendToArchive(folder, records);
+  await db.write(async (tx) => {
+    const deleted = await tx.run(
+      "delete from usage_record where account_id = ? and id >= ? and id <= ?",
+      [accountId, first.id, last.id],
+    );
+    if (deleted !== records.length)
+      throw new Error("another process archived the same usage records");
+    for (const sum of sumsByKey(records, charges))
+      await tx.run(
+        `insert into usage_archive (account_id, key_id, calls, cost_nano, charged_nano, last_at, through_id)
+         values (?, ?, ?, ?, ?, ?, ?)
+         on conflict (account_id, key_id) do update set calls = usage_archive.calls + excluded.calls,
+           cost_nano = usage_archive.cost_nano + excluded.cost_nano,
+           charged_nano = usage_archive.charged_nano + excluded.charged_nano,
+           last_at = case when excluded.last_at > usage_archive.last_at then excluded.last_at else usage_archive.last_at end, through_id = excluded.through_id`,
+        [accountId, sum.keyId, sum.calls, sum.cost, sum.charged, sum.lastAt, last.id],
+      );
+  });
+  return records.length;
+}
+
+async function readCharges(
+  reader: Reader,
+  accountId: string,
+  firstId: string,
+  lastId: string,
+): Promise<ReadonlyMap<string, Charge>> {
+  // The ids of a call's transfers begin with its own.
+  const rows = await reader.all(
+    `select ref, cast(sum(amount) as text) as total, max(at) as at,
+       cast(sum(case when from_account like 'system:%' then 0 else amount end) as text) as charged
+     from transfer where account_id = ? and id >= ? and id <= ? and kind = 'usage' group by ref`,
+    [accountId, firstId, `${lastId}.z`],
+  );
+  return new Map(
+    rows.map((row) => [
+      text(row, "ref"),
+      { total: toNano(row["total"]), charged: toNano(row["charged"]), at: integer(row, "at") },
+    ]),
+  );
+}
+
+interface KeySum {
+  readonly keyId: string;
+  calls: number;
+  cost: Nano;
+  charged: Nano;
+  lastAt: number;
+}
+
+function sumsByKey(
+  records: readonly UsageRecord[],
+  charges: ReadonlyMap<string, Charge>,
+): readonly KeySum[] {
+  const sums = new Map<string, KeySum>();
+  for (const { id, keyId, cost } of records) {
+    const sum = sums.get(keyId) ?? { keyId, calls: 0, cost: 0n, charged: 0n, lastAt: 0 };
+    const charge = charges.get(id);
+    sum.calls += 1;
+    sum.cost += cost;
+    sum.charged += charge?.charged ?? 0n;
+    sum.lastAt = Math.max(sum.lastAt, charge?.at ?? 0);
+    sums.set(keyId, sum);
+  }
+  return [...sums.values()];
+}
