@@ -15,10 +15,10 @@ import operator from "./migrations/0010-operator.sql" with { type: "text" };
 import x402 from "./migrations/0011-x402.sql" with { type: "text" };
 import looseEnds from "./migrations/0012-loose-ends.sql" with { type: "text" };
 import keyScopes from "./migrations/0013-key-scopes.sql" with { type: "text" };
-import usageArchive from "./migrations/0016-usage-archive.sql" with { type: "text" };
 import usageRollup from "./migrations/0014-usage-rollup.sql" with { type: "text" };
 import keyPolicy from "./migrations/0015-key-policy.sql" with { type: "text" };
 import responseStorage from "./migrations/0016-response-storage.sql" with { type: "text" };
+import usageArchive from "./migrations/0017-usage-archive.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -37,7 +37,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0014-usage-rollup", usageRollup],
   ["0015-key-policy", keyPolicy],
   ["0016-response-storage", responseStorage],
-  ["0016-usage-archive", usageArchive],
+  ["0017-usage-archive", usageArchive],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

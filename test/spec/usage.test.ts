@@ -276,6 +276,105 @@ describe.each(STORE_KINDS)("usage records on %s", (store) => {
     });
   });
 
+  describe("labels, filters and traces", () => {
+    const labeled = (labels: string, headers = {}) =>
+      call(gateway, "POST /v1/chat/completions", {
+        key: labelKey,
+        body: { model: "sim/echo", messages: [{ role: "user", content: "hello" }] },
+        headers: { "x-postern-labels": labels, ...headers },
+      });
+    let labelKey = "";
+    const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    beforeAll(async () => {
+      labelKey = (await registerAccount(gateway)).key;
+      const traceparent = `00-${traceId}-00f067aa0ba902b7-01`;
+      for (const response of [
+        await labeled("team=search, job=nightly", { traceparent }),
+        await labeled("team=ads"),
+        await labeled(""),
+      ])
+        expect(response.status).toBe(200);
+      const failed = await call(gateway, "POST /v1/chat/completions", {
+        key: labelKey,
+        body: {
+          model: "sim/echo",
+          messages: [{ role: "user", content: "hello [[sim: status=500]]" }],
+        },
+      });
+      expect(failed.status).toBeGreaterThan(499);
+    });
+
+    test("records labels and the trace id of a call", async () => {
+      const response = await usage("?label=job=nightly", labelKey);
+      const [record, ...others] = listAt(response.body, "data");
+      expect(others).toEqual([]);
+      expect(record).toMatchObject({
+        labels: { job: "nightly", team: "search" },
+        trace_id: traceId,
+        dropped: [],
+      });
+    });
+
+    test("filters by outcome, status, provider, API and request id", async () => {
+      const count = async (query: string): Promise<number> =>
+        listAt((await usage(query, labelKey)).body, "data").length;
+      expect(await count("")).toBe(4);
+      expect(await count("?outcome=failed")).toBe(1);
+      expect(await count("?status=200")).toBe(3);
+      expect(await count("?provider=sim&api=chat")).toBe(4);
+      expect(await count("?api=messages")).toBe(0);
+      const [first] = listAt((await usage("", labelKey)).body, "data");
+      expect(await count(`?request_id=${String(first?.["id"])}`)).toBe(1);
+      expectError(await usage("?outcome=lost", labelKey), { status: 400, code: "invalid_request" });
+    });
+
+    test("sums by label, with totals, errors and the period before", async () => {
+      const { body } = await call(gateway, "GET /v1/usage/summary?group_by=label", {
+        key: labelKey,
+      });
+      expect(listAt(body, "data").map(({ label, calls }) => [label, calls])).toEqual([
+        ["team=search", 1],
+        ["team=ads", 1],
+        ["job=nightly", 1],
+      ]);
+      expect(body).toMatchObject({ totals: { calls: 4, errors: 1 }, previous_totals: null });
+      const from = new Date(clock.now() - HOUR_MS).toISOString();
+      const recent = await call(gateway, `GET /v1/usage/summary?from=${from}`, { key: labelKey });
+      expect(recent.body).toMatchObject({ previous_totals: { calls: 0, latency_ms: null } });
+    });
+
+    test("exports sums as CSV", async () => {
+      const response = await call(gateway, "GET /v1/usage/summary?group_by=model", {
+        key: labelKey,
+        headers: { accept: "text/csv" },
+      });
+      const [head, ...lines] = response.text.trim().split("\r\n");
+      expect(head).toStartWith("model,calls,errors,client_aborted,input_tokens");
+      expect(lines.map((line) => line.split(",").slice(0, 3))).toContainEqual([
+        "sim/echo",
+        "4",
+        "1",
+      ]);
+    });
+
+    test.each([
+      ["a=1,b=2,c=3,d=4,e=5,f=6", "more than 5 labels"],
+      ["team", "invalid label"],
+      ["Team=search", "invalid label"],
+      ["team=", "invalid label"],
+      ["team=a b", "invalid label"],
+      [`team=${"x".repeat(65)}`, "invalid label"],
+      ["team=a,team=b", "twice"],
+      ["team=a,", "invalid label"],
+      ["a=1,".repeat(200), "longer than"],
+    ])("rejects the labels %s", async (labels, problem) => {
+      const response = await labeled(labels);
+      expectError(response, { status: 400, code: "invalid_request", param: "x-postern-labels" });
+      expect(response.text).toContain(problem);
+    });
+  });
+
   describe("GET /v1/usage/summary", () => {
     const summary = (query: string): Promise<ApiResponse> =>
       call(gateway, `GET /v1/usage/summary${query}`, { key: account.key });

@@ -42,6 +42,7 @@ import simulator from "../../../docs/site/simulator.md" with { type: "text" };
 import status from "../../../docs/site/status.md" with { type: "text" };
 import translation from "../../../docs/site/translation.md" with { type: "text" };
 import upgrading from "../../../docs/site/upgrading.md" with { type: "text" };
+import usage from "../../../docs/site/usage.md" with { type: "text" };
 import vercelAiSdk from "../../../docs/site/guides/vercel-ai-sdk.md" with { type: "text" };
 import webhooks from "../../../docs/site/webhooks.md" with { type: "text" };
 import x402 from "../../../docs/site/x402.md" with { type: "text" };
@@ -80,6 +81,7 @@ export const WRITTEN_SECTIONS: readonly WrittenSection[] = [
       page("keys", keys),
       page("budgets", budgets),
       page("credits", credits),
+      page("usage", usage),
       page("routing", routing),
       page("translation", translation),
       page("caching", caching),

@@ -8,6 +8,7 @@ import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
 import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
 import type { QuoteDeps } from "../lifecycle/quote.ts";
+import { LABELS_HEADER } from "../../usage/labels.ts";
 import type { Api } from "../request/parse-request.ts";
 import { CALL_ROUTE, callInputOf, type ModelInput } from "./call-route.ts";
 import { quoteRoute } from "./quote-route.ts";
@@ -69,7 +70,15 @@ function documentPayment(route: Route): Route {
   };
 }
 
-const BILLED_ROUTE = { ...CALL_ROUTE, recheckedByHold: true, idempotent: true } as const;
+const BILLED_ROUTE = {
+  ...CALL_ROUTE,
+  recheckedByHold: true,
+  idempotent: true,
+  requestHeaders: {
+    [LABELS_HEADER]:
+      "Up to five labels such as `team=search, job=nightly`, to filter and group usage by.",
+  },
+} as const;
 
 const RESPONSE_HEADERS = {
   "x-postern-cost-usd":
