@@ -62,6 +62,7 @@ const EXPECTED: readonly (readonly [id: string, abilities: Abilities])[] = [
   ],
   ["vertex/claude-opus-4-7", { sampling: false, urlSources: false }],
   ["mistral/magistral-medium-latest", { callIdFormat: "alphanumeric9", streamOptions: false }],
+  ["mistral/mistral-small-latest", { reasoning: "effort", efforts: ["none", "high"] }],
   ["deepseek/deepseek-v4-pro", { jsonSchema: false, reasoningField: "reasoning_content" }],
   ["groq/openai/gpt-oss-120b", { reasoningField: "reasoning", efforts: ["low", "medium", "high"] }],
   ["xai/grok-4-0709", { reasoning: "none", openaiFields: false }],

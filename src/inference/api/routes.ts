@@ -86,7 +86,7 @@ const RESPONSE_HEADERS = {
   "x-postern-max-tokens":
     "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
   "x-postern-dropped":
-    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See docs/site/translation.md.",
+    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). With the request header `x-postern-strict: true`, a request field that would be dropped gets a 400. A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See docs/site/translation.md.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
   "x-postern-provider": "The provider that replied.",
   "x-postern-model":
@@ -186,7 +186,10 @@ function messagesRoute(deps: InferenceRouteDeps): Route {
           })
           .meta({ id: "Message" }),
         example: EXAMPLES.messages.reply,
-        headers: RESPONSE_HEADERS,
+        headers: {
+          ...RESPONSE_HEADERS,
+          "request-id": "The id of the request, the same as `x-request-id`.",
+        },
         alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.messages.stream }],
       },
     },

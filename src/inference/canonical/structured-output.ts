@@ -3,6 +3,7 @@
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { addFieldLoss, addToleratedLoss, fieldPath, type Loss } from "./loss.ts";
 import type { CanonicalRequest, OutputFormat, ToolChoice } from "./request.ts";
+import { reduceSchema, type SchemaRules } from "./reduced-schema.ts";
 import type { SchemaEmulation } from "./wire.ts";
 
 const DEFAULT_TOOL_NAME = "structured_output";
@@ -30,6 +31,23 @@ export function emulateByTool(
   let outputTool = outputToolName(output.name);
   while (usedNames.has(outputTool)) outputTool += "_";
   return { outputTool };
+}
+
+/** The schema in the provider's part of JSON Schema; undefined if it has to be emulated by a tool. The caller is told. */
+export function reduceOutput(
+  output: SchemaFormat,
+  request: CanonicalRequest,
+  rules: SchemaRules,
+  losses: Loss[],
+): JsonObject | undefined {
+  const reduced = reduceSchema(output.schema, rules);
+  if (reduced?.isChanged === true)
+    addToleratedLoss(
+      losses,
+      `${fieldPath(request, "output")}.schema`,
+      "This provider supports only a part of JSON Schema; other keywords are in the description.",
+    );
+  return reduced?.schema;
 }
 
 function outputToolName(name: string | undefined): string {

@@ -124,6 +124,12 @@ const COMPATIBLE_RULES: readonly AbilityRule[] = [
       efforts: ["none", "high"],
     },
   },
+  // Mistral Small 4 and later reason on request; the catalog's list of abilities is older.
+  {
+    providers: ["mistral"],
+    match: /^mistral-small-(latest|2[6-9])/,
+    abilities: { reasoning: "effort" },
+  },
   { providers: ["perplexity"], match: /./, abilities: { streamOptions: false } },
   // JSON mode without schemas. A required tool call is rejected by their reasoning models, and by some models always.
   {

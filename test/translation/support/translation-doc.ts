@@ -89,6 +89,9 @@ const RULES = `## Rules
   \`stop\`. If the model does not support required tool calls either (DeepSeek, Moonshot, Z.ai), Postern turns on JSON mode and adds
   the schema to the instructions. Both also apply on the model's own API. In these cases the provider does not enforce the
   schema, so \`strict\` is listed as dropped.
+- **Parts of JSON Schema**: Claude and Gemini take fewer keywords. Others, such as \`maxLength\`, move into the description of their
+  schema, and objects get \`additionalProperties: false\` for Claude; the schema is then listed as dropped (\`….schema\`). A schema
+  that is recursive, or has an object with any names, becomes a required tool call for Claude.
 - **JSON objects** (\`json_object\`) become an instruction if the provider supports JSON only with a schema (Messages, Converse) or
   not together with functions (Gemini before 3). The field is then listed as dropped.
 - **Efforts and thinking budgets** are converted into each other and clamped to what the model supports. A clamped value is listed

@@ -17,6 +17,9 @@ import type {
 } from "../../../src/inference/canonical/request.ts";
 import { replyToEvents } from "../reply-to-events.ts";
 
+/** A schema that every provider takes as it is. */
+const CLOSED_SCHEMA = { type: "object", properties: {}, additionalProperties: false };
+
 export type TestedWire = "chat" | "messages";
 
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 3 });
@@ -224,7 +227,7 @@ function fields(wire: TestedWire): fc.Arbitrary<Partial<CanonicalRequest>> {
       topK: maybe(fc.integer({ min: 1, max: 99 })),
       cache,
       output: maybe(
-        jsonObject.map(() => ({ type: "json_schema" as const, schema: { type: "object" } })),
+        jsonObject.map(() => ({ type: "json_schema" as const, schema: CLOSED_SCHEMA })),
       ),
     });
   }
@@ -254,7 +257,7 @@ function fields(wire: TestedWire): fc.Arbitrary<Partial<CanonicalRequest>> {
         fc.record({
           type: fc.constant("json_schema" as const),
           name,
-          schema: fc.constant({ type: "object" }),
+          schema: fc.constant(CLOSED_SCHEMA),
           strict: maybe(fc.boolean()),
         }),
       ),

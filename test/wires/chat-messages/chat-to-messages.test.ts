@@ -223,12 +223,13 @@ describe("chat → messages", () => {
   });
 
   test("writes a JSON schema to output_config, or as a forced tool whose call is the output", () => {
+    const schema = { type: "object", properties: {}, additionalProperties: false };
     const response_format = {
       type: "json_schema",
-      json_schema: { name: "person", schema: { type: "object" }, strict: true },
+      json_schema: { name: "person", schema, strict: true },
     };
     expect(toMessages({ response_format }).body["output_config"]).toEqual({
-      format: { type: "json_schema", schema: { type: "object" } },
+      format: { type: "json_schema", schema },
     });
     const { body, emulation } = toMessages({ response_format }, { jsonSchema: false });
     expect([body["tool_choice"], getAt(body, "tools", 0, "name"), emulation]).toEqual([

@@ -393,11 +393,12 @@ describe("requests to Converse", () => {
   });
 
   test("write a JSON schema natively or as a tool", () => {
-    const output = { type: "json_schema", schema: { properties: { a: {} } }, name: "out" } as const;
+    const schema = { properties: { a: {} }, additionalProperties: false };
+    const output = { type: "json_schema", schema, name: "out" } as const;
     expect(writeForTarget(requestWith({ output })).body.outputConfig).toEqual({
       textFormat: {
         type: "json_schema",
-        structure: { jsonSchema: { schema: '{"properties":{"a":{}}}', name: "out" } },
+        structure: { jsonSchema: { schema: JSON.stringify(schema), name: "out" } },
       },
     });
     const old = { ...CLAUDE, abilities: { jsonSchema: false } };

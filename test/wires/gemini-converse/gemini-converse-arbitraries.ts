@@ -226,7 +226,8 @@ function fields(wire: OutboundName): fc.Arbitrary<Partial<CanonicalRequest>> {
     stop: maybe(fc.array(name, { minLength: 1, maxLength: 4 })),
     serviceTier: maybe(fc.constantFrom("flex", "priority")),
   };
-  const schema = fc.constant({ type: "object", properties: { a: { type: "string" } } });
+  const properties = { a: { type: "string" } };
+  const schema = fc.constant({ type: "object", properties, additionalProperties: false });
   if (wire === "converse")
     return fc.record({
       ...common,

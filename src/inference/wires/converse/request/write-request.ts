@@ -1,7 +1,12 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import { addFieldLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
-import { addJsonInstruction, emulateByTool } from "../../../canonical/structured-output.ts";
+import { CLAUDE_SCHEMA } from "../../../canonical/reduced-schema.ts";
+import {
+  addJsonInstruction,
+  emulateByTool,
+  reduceOutput,
+} from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { effectiveToolChoice, requiresToolCall } from "../../tool-checks.ts";
 import { familyOf } from "./model-family.ts";
@@ -39,7 +44,8 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
   addUnsupportedLosses(original, losses);
   const request =
     original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
-  const emulation = emulate(request, target, losses);
+  const schema = writeSchema(request, target, losses);
+  const emulation = schema === undefined ? emulate(request, losses) : undefined;
   const native: JsonObject = takeNativeFields(request.native, "converse", "", losses) ?? {};
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens;
   const isToolRequired = requiresToolCall(effectiveToolChoice(request, emulation));
@@ -60,7 +66,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
     }),
     additionalModelResponseFieldPaths:
       request.stop !== undefined && familyOf(target) === "claude" ? ["/stop_sequence"] : undefined,
-    outputConfig: emulation === undefined ? writeOutput(request) : undefined,
+    outputConfig: schema === undefined ? undefined : writeOutput(request, schema),
     requestMetadata: request.metadata,
     serviceTier: writeTier(request, losses),
   };
@@ -87,20 +93,26 @@ function isThinkingEnabled(fields: JsonObject | undefined): boolean {
   );
 }
 
-function emulate(
+/** The schema for the model's own field; undefined without a schema, or if it has to be emulated. */
+function writeSchema(
   request: CanonicalRequest,
   target: Target,
   losses: Loss[],
-): SchemaEmulation | undefined {
+): JsonObject | undefined {
   const { output } = request;
-  return output?.type === "json_schema" && target.abilities?.jsonSchema === false
-    ? emulateByTool(request, output, losses)
-    : undefined;
+  return output?.type !== "json_schema" || target.abilities?.jsonSchema === false
+    ? undefined
+    : reduceOutput(output, request, CLAUDE_SCHEMA, losses);
 }
 
-function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
+function emulate(request: CanonicalRequest, losses: Loss[]): SchemaEmulation | undefined {
+  const { output } = request;
+  return output?.type === "json_schema" ? emulateByTool(request, output, losses) : undefined;
+}
+
+function writeOutput({ output }: CanonicalRequest, schema: JsonObject): JsonObject | undefined {
   if (output?.type !== "json_schema") return undefined;
-  const { schema, name, description } = output;
+  const { name, description } = output;
   const jsonSchema: JsonObject = { schema: JSON.stringify(schema), name, description };
   return { textFormat: { type: "json_schema", structure: { jsonSchema } } };
 }

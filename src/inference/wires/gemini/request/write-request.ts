@@ -1,7 +1,12 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import { addFieldLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { CanonicalRequest, RequestField } from "../../../canonical/request.ts";
-import { addJsonInstruction, emulateByTool } from "../../../canonical/structured-output.ts";
+import { GEMINI_SCHEMA } from "../../../canonical/reduced-schema.ts";
+import {
+  addJsonInstruction,
+  emulateByTool,
+  reduceOutput,
+} from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 import { operationPath } from "./operation-path.ts";
@@ -53,7 +58,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
     generationConfig: omitIfEmpty({
       ...(typeof config === "object" ? config : undefined),
       ...writeSampling(request, target, losses),
-      ...(emulation === undefined ? writeOutput(request) : undefined),
+      ...(emulation === undefined ? writeOutput(request, losses) : undefined),
       thinkingConfig: writeThinking(request, target, losses),
     }),
     serviceTier: writeTier(request, losses),
@@ -110,14 +115,19 @@ function writeRandomness(request: CanonicalRequest, target: Target, losses: Loss
   return {};
 }
 
-function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
+function writeOutput(request: CanonicalRequest, losses: Loss[]): JsonObject | undefined {
+  const { output } = request;
   if (output === undefined || output.type === "text") return undefined;
   const responseMimeType = "application/json";
   if (output.type === "json_object") return { responseMimeType };
-  const { schema, description } = output;
+  const { description } = output;
+  const isGoogle = isGoogleSchema(output.schema);
+  const schema = isGoogle
+    ? output.schema
+    : (reduceOutput(output, request, GEMINI_SCHEMA, losses) ?? output.schema);
   return {
     responseMimeType,
-    [isGoogleSchema(schema) ? "responseSchema" : "responseJsonSchema"]:
+    [isGoogle ? "responseSchema" : "responseJsonSchema"]:
       description === undefined || schema["description"] !== undefined
         ? schema
         : { ...schema, description },

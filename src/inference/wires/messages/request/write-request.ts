@@ -16,7 +16,9 @@ import {
   addJsonInstruction,
   emulateByTool,
   outputToolDefinition,
+  reduceOutput,
 } from "../../../canonical/structured-output.ts";
+import { CLAUDE_SCHEMA } from "../../../canonical/reduced-schema.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../../canonical/wire.ts";
 import { clampTemperature, dropSecondSampling } from "../../claude-sampling.ts";
 import {
@@ -53,7 +55,8 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
   const request =
     original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? FALLBACK_MAX_TOKENS;
-  const emulation = emulate(request, target, losses);
+  const schema = writeSchema(request, target, losses);
+  const emulation = schema === undefined ? emulate(request, losses) : undefined;
   const choice = effectiveToolChoice(request, emulation);
   const tools = writeTools(request, target, emulation, losses);
   const { thinking, effort } = writeThinking(
@@ -63,10 +66,7 @@ export function writeRequest(original: CanonicalRequest, target: Target): Writte
     losses,
   );
   const native: JsonObject = takeNativeFields(request.native, "messages", "", losses) ?? {};
-  const format =
-    request.output?.type === "json_schema" && emulation === undefined
-      ? { type: "json_schema", schema: request.output.schema }
-      : undefined;
+  const format = schema === undefined ? undefined : { type: "json_schema", schema };
   const body: JsonObject = {
     ...native,
     model: target.model,
@@ -113,15 +113,21 @@ function mergeObjects(one: unknown, other: JsonObject | undefined): unknown {
   return typeof one === "object" ? { ...one, ...other } : other;
 }
 
-function emulate(
+/** The schema for the model's own field; undefined without a schema, or if it has to be emulated. */
+function writeSchema(
   request: CanonicalRequest,
   target: Target,
   losses: Loss[],
-): SchemaEmulation | undefined {
+): JsonObject | undefined {
   const { output } = request;
-  return output?.type === "json_schema" && target.abilities?.jsonSchema === false
-    ? emulateByTool(request, output, losses)
-    : undefined;
+  return output?.type !== "json_schema" || target.abilities?.jsonSchema === false
+    ? undefined
+    : reduceOutput(output, request, CLAUDE_SCHEMA, losses);
+}
+
+function emulate(request: CanonicalRequest, losses: Loss[]): SchemaEmulation | undefined {
+  const { output } = request;
+  return output?.type === "json_schema" ? emulateByTool(request, output, losses) : undefined;
 }
 
 function writeSampling(

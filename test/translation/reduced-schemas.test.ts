@@ -1,0 +1,115 @@
+// JSON schemas for providers that support only a part of JSON Schema.
+
+import { describe, expect, test } from "bun:test";
+import type { JsonObject } from "../../src/base/json.ts";
+import {
+  CLAUDE_SCHEMA,
+  GEMINI_SCHEMA,
+  reduceSchema,
+} from "../../src/inference/canonical/reduced-schema.ts";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wires/wires.ts";
+
+const closed = (properties: JsonObject): JsonObject => ({
+  type: "object",
+  properties,
+  additionalProperties: false,
+});
+
+describe("a schema for Claude", () => {
+  test("is unchanged if Claude supports all of it", () => {
+    const schema = closed({
+      day: { type: "string", format: "date" },
+      tags: { type: "array", items: { type: "string" }, minItems: 1 },
+    });
+    const reduced = reduceSchema(schema, CLAUDE_SCHEMA);
+    expect([reduced?.schema, reduced?.isChanged]).toEqual([schema, false]);
+  });
+
+  test("has other keywords in the description, and closed objects", () => {
+    const schema = {
+      type: "object",
+      properties: {
+        age: { type: "integer", description: "In years.", minimum: 0, maximum: 150 },
+        id: { type: "string", format: "int64" },
+        minimum: { type: "array", items: { type: "string", maxLength: 3 }, maxItems: 2 },
+      },
+    };
+    expect(reduceSchema(schema, CLAUDE_SCHEMA)?.schema).toEqual(
+      closed({
+        age: {
+          type: "integer",
+          description: 'In years.\n\nConstraints: {"minimum":0,"maximum":150}',
+        },
+        id: { type: "string", description: 'Constraints: {"format":"int64"}' },
+        minimum: {
+          type: "array",
+          description: 'Constraints: {"maxItems":2}',
+          items: { type: "string", description: 'Constraints: {"maxLength":3}' },
+        },
+      }),
+    );
+  });
+
+  test("is emulated by a tool if it is recursive or a map", () => {
+    const node = closed({ next: { $ref: "#/$defs/node" } });
+    const recursive = { ...closed({ root: { $ref: "#/$defs/node" } }), $defs: { node } };
+    const mutual = {
+      ...closed({ a: { $ref: "#/$defs/a" } }),
+      $defs: { a: { $ref: "#/$defs/b" }, b: { anyOf: [{ $ref: "#/$defs/a" }, { type: "null" }] } },
+    };
+    const map = closed({ scores: { type: "object", additionalProperties: { type: "number" } } });
+    const unusable: readonly JsonObject[] = [recursive, mutual, map];
+    for (const schema of unusable) {
+      expect(reduceSchema(schema, CLAUDE_SCHEMA)).toBeUndefined();
+      const request = INBOUND_WIRES.chat.readRequest({
+        model: "m",
+        messages: [{ role: "user", content: "hi" }],
+        response_format: { type: "json_schema", json_schema: { name: "n", schema } },
+      });
+      for (const wire of ["messages", "converse"] as const) {
+        const target = { provider: "p", model: "anthropic.claude-sonnet-4-6" };
+        const written = OUTBOUND_WIRES[wire].writeRequest(request, target);
+        expect(written.emulation).toEqual({ outputTool: "n" });
+        expect(JSON.stringify(written.body)).toContain(JSON.stringify(schema["properties"]));
+      }
+    }
+    const shared = {
+      ...closed({ a: { $ref: "#/$defs/t" }, b: { $ref: "#/$defs/t" } }),
+      $defs: { t: { type: "string" } },
+    };
+    expect(reduceSchema(shared, CLAUDE_SCHEMA)?.isChanged).toBe(false);
+  });
+});
+
+test("a schema for Gemini keeps bounds, and describes lengths and patterns", () => {
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string", pattern: "^a", minLength: 1 }, age: { minimum: 0 } },
+  };
+  expect(reduceSchema(schema, GEMINI_SCHEMA)?.schema).toEqual({
+    type: "object",
+    properties: {
+      name: { type: "string", description: 'Constraints: {"pattern":"^a","minLength":1}' },
+      age: { minimum: 0 },
+    },
+  });
+});
+
+test("the caller is told of a changed schema", () => {
+  const request = INBOUND_WIRES.chat.readRequest({
+    model: "m",
+    messages: [{ role: "user", content: "hi" }],
+    response_format: {
+      type: "json_schema",
+      json_schema: {
+        name: "n",
+        schema: closed({ a: { type: "integer", minimum: 1, multipleOf: 2 } }),
+      },
+    },
+  });
+  for (const wire of ["messages", "converse", "gemini"] as const) {
+    const target = { provider: "p", model: "claude-sonnet-4-6 gemini-3-flash" };
+    const { losses } = OUTBOUND_WIRES[wire].writeRequest(request, target);
+    expect([wire, losses.map(({ path }) => path)]).toEqual([wire, ["response_format.schema"]]);
+  }
+});
