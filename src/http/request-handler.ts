@@ -125,6 +125,7 @@ async function handleRequest(
   validateTarget(request, path, context.query);
   if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflightResponse(request);
   const found = requireRoute(
+    request,
     match(request.method, path),
     () => deps.unsupportedEndpointFault?.(path),
     () => notFoundFault(request.method, path, { routes: deps.routes, match }),
@@ -181,6 +182,7 @@ function bodyQuotaCaller(
 }
 
 function requireRoute(
+  request: Request,
   found: RouteMatch,
   unsupportedEndpointFault: () => Fault | undefined,
   unknownPathFault: () => Fault,
@@ -189,9 +191,15 @@ function requireRoute(
   const fault = unsupportedEndpointFault();
   if (fault !== undefined) throw fault;
   if (found.kind === "none") throw unknownPathFault();
-  throw new Fault("method_not_allowed", "no such method here", {
-    headers: { allow: found.allow.join(", ") },
-  });
+  const allow = found.allow.join(", ");
+  // Codex continues over HTTP after this status alone: it repeats an upgrade that was rejected with another one.
+  if (request.headers.get("upgrade")?.toLowerCase() === "websocket")
+    throw new Fault("method_not_allowed", "WebSockets are not supported", {
+      status: 426,
+      message: `This endpoint does not accept WebSockets. Send ${allow} requests over HTTP.`,
+      headers: { allow, upgrade: "HTTP/1.1" },
+    });
+  throw new Fault("method_not_allowed", "no such method here", { headers: { allow } });
 }
 
 function parseInput(
