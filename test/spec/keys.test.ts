@@ -38,6 +38,13 @@ const FIELDS = [
   "limit_window",
   "spent_usd",
   "scopes",
+  "allowed_models",
+  "allowed_providers",
+  "requests_per_minute",
+  "tokens_per_minute",
+  "max_concurrent_calls",
+  "max_price_per_million_usd",
+  "alert_percents",
   "created_by",
 ];
 

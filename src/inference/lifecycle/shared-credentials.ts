@@ -41,7 +41,7 @@ export function keptContainerFault({ containers }: ParsedRequest): Fault | undef
   const large = containers.find(({ gigabytes = 0 }) => gigabytes > 1);
   return (
     large &&
-    unboundedCostFault({ path: large.param, alternative: 'Use "1g", or leave out `store`' })
+    unboundedCostFault({ path: large.param, alternative: 'Use "1g", or set `store` to false' })
   );
 }
 

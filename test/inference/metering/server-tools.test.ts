@@ -49,6 +49,7 @@ const send = (tools: readonly Json[], more: Json = {}): Promise<Response> =>
       model: "openai/gpt-4.1",
       input: "hi",
       max_output_tokens: 100,
+      store: false,
       tools,
       ...more,
     }),
@@ -112,7 +113,7 @@ test("holds 20 minutes of a container", async () => {
 test.each([
   ["128g", {}, "must be one of 1g, 4g, 16g, 64g"],
   [7, {}, "must be one of 1g, 4g, 16g, 64g"],
-  ["4g", { store: true }, 'Use "1g", or leave out `store`'],
+  ["4g", { store: true }, 'Use "1g", or set `store` to false'],
 ])("refuses a container of memory %p with %p", async (memory_limit, more, message) => {
   await open();
   const tool = { type: "code_interpreter", container: { type: "auto", memory_limit } };
