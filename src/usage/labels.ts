@@ -25,10 +25,6 @@ export function parseLabels(header: string | null): readonly string[] {
   return labels.sort();
 }
 
-export function isLabel(text: string): boolean {
-  return LABEL.test(text);
-}
-
 function invalidLabels(problem: string): Error {
   return invalid(
     LABELS_HEADER,
