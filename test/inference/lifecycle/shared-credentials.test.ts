@@ -69,7 +69,7 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
   ["responses", "conversation", { conversation: "conv_1" }],
   ["responses", "conversation", { conversation: { id: "conv_1" } }],
   ["responses", "prompt", { prompt: { id: "pmpt_1" } }],
-  ["responses", "background", { background: true }],
+  ["responses", "background", { background: true, store: false }],
   ["responses", "input[0]", { input: [{ type: "item_reference", id: "msg_1" }] }],
   ["responses", "input[0].content[0].file_id", input([{ type: "input_file", file_id: "file-1" }])],
   [
