@@ -1,7 +1,7 @@
 // Creates the billing service: the payment processor from the settings, the callbacks, and the periodic work.
 
+import type { MasterSecret } from "../base/encryption.ts";
 import type { Log } from "../base/log.ts";
-import type { Secret } from "../base/secret.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { clampDueTimes, type DueTable } from "../store/clamp-due.ts";
 import type { Db } from "../store/db.ts";
@@ -27,7 +27,7 @@ const DUE_TABLES: readonly DueTable[] = [
 
 export interface BillingOptions {
   readonly db: Db;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly log: Log;
   readonly now: () => number;
   readonly baseUrl: string;

@@ -68,9 +68,12 @@ export async function readAttempt(reader: Reader, id: string): Promise<ClaimAtte
 
 export async function readAttemptByToken(
   reader: Reader,
-  tokenHash: string,
+  tokenHashes: readonly string[],
 ): Promise<ClaimAttempt | undefined> {
-  return toAttempt(await reader.get(`${SELECT} where claim_attempt.token_hash = ?`, [tokenHash]));
+  const places = tokenHashes.map(() => "?").join(", ");
+  return toAttempt(
+    await reader.get(`${SELECT} where claim_attempt.token_hash in (${places})`, tokenHashes),
+  );
 }
 
 /** The attempts of an account that a new start may supersede. */

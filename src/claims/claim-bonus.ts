@@ -15,8 +15,8 @@ export const CLAIM_BONUS: Nano = NANO_PER_USD;
 export interface BonusRecipient {
   readonly issuer: string;
   readonly subject: string;
-  /** A fingerprint of the canonical mailbox. */
-  readonly mailbox: string;
+  /** Fingerprints of the canonical mailbox: by the current and the previous master secret. */
+  readonly mailboxes: readonly string[];
 }
 
 export type BonusState = "available" | "already_granted" | "daily_budget_spent";
@@ -33,8 +33,9 @@ export async function bonusStateOf(
   { bonusPerDay, now }: BonusLimits & { readonly now: number },
 ): Promise<BonusState> {
   const row = await reader.get(
-    "select id from human_grant where (issuer = ? and subject = ?) or mailbox = ?",
-    [recipient.issuer, recipient.subject, recipient.mailbox],
+    `select id from human_grant where (issuer = ? and subject = ?)
+     or mailbox in (${recipient.mailboxes.map(() => "?").join(", ")})`,
+    [recipient.issuer, recipient.subject, ...recipient.mailboxes],
   );
   if (row !== undefined) return "already_granted";
   const isAvailable =
@@ -53,11 +54,14 @@ export async function grantBonus(
   }: BonusLimits & { readonly accountId: string; readonly now: number },
 ): Promise<Nano> {
   const id = newId("tr", now);
+  const [mailbox = "", ...previousMailboxes] = recipient.mailboxes;
+  for (const previous of previousMailboxes)
+    await tx.run("update human_grant set mailbox = ? where mailbox = ?", [mailbox, previous]);
   // Of two concurrent claims the second waits here for the first, then conflicts with its row.
   const inserted = await tx.run(
     `insert into human_grant (id, issuer, subject, mailbox, account_id, amount, granted_at)
      values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
-    [id, recipient.issuer, recipient.subject, recipient.mailbox, accountId, CLAIM_BONUS, now],
+    [id, recipient.issuer, recipient.subject, mailbox, accountId, CLAIM_BONUS, now],
   );
   if (inserted === 0) return 0n;
   if (bonusPerDay > 0n && !(await incrementUpTo(tx, { ...dailyLimit(bonusPerDay), now }))) {

@@ -2,8 +2,13 @@
 // in histories, previews and logs.
 
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
-import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
-import type { Secret } from "../base/secret.ts";
+import {
+  deriveKey,
+  encrypt,
+  decrypt,
+  type MasterSecret,
+  type DerivedKey,
+} from "../base/encryption.ts";
 
 export const CLAIM_PATH = "/claim";
 
@@ -24,7 +29,7 @@ export interface LinkCookie {
   readonly read: (cookies: string | null) => LinkState | undefined;
 }
 
-export function createLinkCookie(master: Secret, baseUrl: string): LinkCookie {
+export function createLinkCookie(master: MasterSecret, baseUrl: string): LinkCookie {
   const key = deriveKey(master, "claim-link/v1");
   const cookies = createCookieBuilder(baseUrl);
   return {
@@ -51,7 +56,7 @@ export function isUserCode(text: string | undefined): text is string {
   return text !== undefined && /^\d{6}$/.test(text);
 }
 
-function tryDecrypt(key: Uint8Array, sealed: string): string | undefined {
+function tryDecrypt(key: DerivedKey, sealed: string): string | undefined {
   try {
     return decrypt(key, COOKIE, sealed);
   } catch {

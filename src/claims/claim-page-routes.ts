@@ -1,9 +1,9 @@
 // The claim pages: GET changes nothing, POST takes only the forms of these pages.
 
 import { z } from "zod";
+import type { MasterSecret } from "../base/encryption.ts";
 import { roleOf } from "../accounts/members.ts";
 import { Fault, type FaultOptions } from "../base/fault.ts";
-import type { Secret } from "../base/secret.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
 import { sessionRoute, type Route, type SessionUser, optionalSessionRoute } from "../http/route.ts";
@@ -38,7 +38,7 @@ import { reviewPage, type ReviewPageProps } from "./claim-review-page.tsx";
 export interface ClaimPageDeps {
   readonly db: Db;
   readonly claims: Claims;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly baseUrl: string;
   /** Linked from the page after a claim; absent without a console. */
   readonly consolePath?: string;

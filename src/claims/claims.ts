@@ -12,8 +12,8 @@ import { emailError, foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Nano } from "../base/money.ts";
-import { deriveKey, fingerprint } from "../base/encryption.ts";
-import { randomBase62, randomDigits, timingSafeEqualText, type Secret } from "../base/secret.ts";
+import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
+import { randomBase62, randomDigits, timingSafeEqualText } from "../base/secret.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import {
@@ -83,7 +83,7 @@ export type ClaimEvent =
     };
 
 export interface ClaimsDeps {
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly limits: ClaimLimits;
   readonly onEvent?: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
 }
@@ -170,6 +170,7 @@ interface ClaimDeps {
   readonly onEvent: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
   readonly hashToken: (token: string) => string;
   readonly hashCode: (attemptId: string, userCode: string) => string;
+  readonly isCode: (attempt: ClaimAttempt, userCode: string) => boolean;
   readonly recipientOf: (claimer: Claimer) => BonusRecipient;
 }
 
@@ -182,10 +183,14 @@ export function createClaims({ master, limits, onEvent }: ClaimsDeps): Claims {
     onEvent: onEvent ?? (async () => {}),
     hashToken: (token) => fingerprint(tokenKey, token),
     hashCode: (attemptId, userCode) => fingerprint(codeKey, `${attemptId} ${userCode}`),
+    isCode: ({ id, codeHash }, userCode) =>
+      fingerprints(codeKey, `${id} ${userCode}`).some((hash) =>
+        timingSafeEqualText(codeHash, hash),
+      ),
     recipientOf: ({ issuer, subject, email }) => ({
       issuer,
       subject,
-      mailbox: fingerprint(mailboxKey, canonicalMailbox(email)),
+      mailboxes: fingerprints(mailboxKey, canonicalMailbox(email)),
     }),
   };
   return {
@@ -193,7 +198,7 @@ export function createClaims({ master, limits, onEvent }: ClaimsDeps): Claims {
     poll,
     confirm: (tx, request) => confirm(tx, request, deps),
     decline: (tx, request) => decline(tx, request, deps),
-    findByToken: (reader, token) => readAttemptByToken(reader, deps.hashToken(token)),
+    findByToken: (reader, token) => readAttemptByToken(reader, fingerprints(tokenKey, token)),
     findByCode: (tx, claimer, userCode, now) => findByCode(tx, claimer, { userCode, now }, deps),
     bonusStateOf: (reader, claimer, now) =>
       bonusStateOf(reader, deps.recipientOf(claimer), { ...limits, now }),
@@ -268,10 +273,7 @@ async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<
   const attempt = await lockAttempt(tx, request.attemptId);
   if (!isNamedEmail(attempt, claimer.email)) return { status: "wrong_account" };
   const state = claimStateOf(attempt, now);
-  const isCodeCorrect = timingSafeEqualText(
-    attempt.codeHash,
-    deps.hashCode(attempt.id, request.userCode),
-  );
+  const isCodeCorrect = deps.isCode(attempt, request.userCode);
   const { confirm, wrong_code: wrongCode } = TRANSITIONS[state];
   if (confirm === "repeat") return repeatedConfirm(attempt, claimer);
   if (!isCodeCorrect && wrongCode === "count") {
@@ -360,8 +362,7 @@ async function findByCode(
       retryAfterSeconds: msUntilNextWindow(GUESS_WINDOW_MS, now) / 1_000,
     });
   const hasCode = (attempt: ClaimAttempt): boolean =>
-    claimStateOf(attempt, now) === "initiated" &&
-    timingSafeEqualText(attempt.codeHash, deps.hashCode(attempt.id, userCode));
+    claimStateOf(attempt, now) === "initiated" && deps.isCode(attempt, userCode);
   const found: ClaimAttempt[] = [];
   const filter = { emailFolded: foldEmail(claimer.email), now, limit: CODE_SEARCH_PAGE_SIZE };
   let before: string | undefined;

@@ -18,6 +18,7 @@ import {
   type OidcConfig,
   oidcConfigFrom,
 } from "./identity.ts";
+import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorConfigErrors } from "./operator.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
@@ -61,6 +62,7 @@ export interface Config {
   readonly development: boolean;
   readonly store: { readonly databaseUrl?: Secret; readonly dataDir: string };
   readonly secret?: Secret;
+  readonly previousSecret?: Secret;
   readonly keyPrefix: string;
   readonly vendor: string;
   /** Absent in development, which has a bundled provider, and where sign-in is off. */
@@ -133,11 +135,7 @@ export const SETTINGS: Readonly<
     defaultValue: "",
     description: "A `postgres://` URL. Uses PostgreSQL instead of SQLite.",
   },
-  POSTERN_SECRET: {
-    defaultValue: "generated in the data folder in development",
-    description:
-      "The master secret, at least 32 characters. If you lose it, every API key stops working.",
-  },
+  ...SECRET_SETTINGS,
   POSTERN_KEY_PREFIX: { defaultValue: "pst", description: "The prefix of API keys." },
   POSTERN_VENDOR: {
     defaultValue: "postern",
@@ -211,8 +209,6 @@ export const SETTINGS: Readonly<
   ...TELEMETRY_SETTINGS,
 };
 
-const MASTER_SECRET_MIN_CHARACTERS = 32;
-
 const EnvironmentSchema = z.object({
   POSTERN_PORT: integer(0, 65_535).default(8_787),
   POSTERN_HOST: z.string().default("127.0.0.1"),
@@ -232,13 +228,7 @@ const EnvironmentSchema = z.object({
       "must be a URL such as postgres://user:password@host:5432/database; write # / ? @ in user and password as %23 %2F %3F %40",
     )
     .optional(),
-  POSTERN_SECRET: z
-    .string()
-    .min(
-      MASTER_SECRET_MIN_CHARACTERS,
-      `must have at least ${MASTER_SECRET_MIN_CHARACTERS} characters; generate one with: openssl rand -base64 33`,
-    )
-    .optional(),
+  ...SECRET_ENVIRONMENT,
   POSTERN_KEY_PREFIX: z
     .string()
     .regex(/^[a-z][a-z0-9]{1,9}$/, "must be 2 to 10 lowercase letters and digits")
@@ -320,6 +310,8 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
       `POSTERN_SECRET must be set if POSTERN_BASE_URL is not a loopback address; generate one with: openssl rand -base64 33`,
     );
   }
+  if (config.previousSecret !== undefined && config.secret === undefined)
+    errors.push("POSTERN_SECRET_PREVIOUS needs POSTERN_SECRET, the new secret");
   if (config.development && !isLoopbackHost(config.host))
     errors.push(
       `POSTERN_HOST must be 127.0.0.1 in development mode, where anybody can sign in as anybody and limits are off; set POSTERN_BASE_URL to the public https:// URL to listen on ${config.host}`,
@@ -351,6 +343,9 @@ function buildConfig(
       ...(env.DATABASE_URL === undefined ? {} : { databaseUrl: secret(env.DATABASE_URL) }),
     },
     ...(env.POSTERN_SECRET === undefined ? {} : { secret: secret(env.POSTERN_SECRET) }),
+    ...(env.POSTERN_SECRET_PREVIOUS === undefined
+      ? {}
+      : { previousSecret: secret(env.POSTERN_SECRET_PREVIOUS) }),
     keyPrefix: env.POSTERN_KEY_PREFIX,
     vendor: env.POSTERN_VENDOR,
     ...oidcConfigFrom(env),

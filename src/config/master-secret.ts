@@ -13,14 +13,49 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
+import { z } from "zod";
+import type { MasterSecret } from "../base/encryption.ts";
 import { randomBase62, type Secret, secret } from "../base/secret.ts";
 
 const SECRET_CHARACTERS = 43;
 const MIN_CHARACTERS = 32;
 
+export const SECRET_SETTINGS = {
+  POSTERN_SECRET: {
+    defaultValue: "generated in the data folder in development",
+    description:
+      "The master secret, at least 32 characters. If you lose it, every API key stops working.",
+  },
+  POSTERN_SECRET_PREVIOUS: {
+    defaultValue: "",
+    description:
+      "The previous master secret while you rotate it, see `docs/site/operations.md`. Both are accepted until you remove it.",
+  },
+} as const;
+
+const masterSecret = z
+  .string()
+  .min(
+    MIN_CHARACTERS,
+    `must have at least ${MIN_CHARACTERS} characters; generate one with: openssl rand -base64 33`,
+  )
+  .optional();
+
+export const SECRET_ENVIRONMENT = {
+  POSTERN_SECRET: masterSecret,
+  POSTERN_SECRET_PREVIOUS: masterSecret,
+};
+
+export interface ConfiguredSecrets {
+  readonly secret?: Secret | undefined;
+  /** Set while the secret is rotated. */
+  readonly previousSecret?: Secret | undefined;
+}
+
 /** In development it is generated on the first start and kept in the data folder. */
-export function loadMasterSecret(configured: Secret | undefined, dataDir: string): Secret {
-  if (configured !== undefined) return configured;
+export function loadMasterSecret(configured: ConfiguredSecrets, dataDir: string): MasterSecret {
+  const { secret: current, previousSecret: previous } = configured;
+  if (current !== undefined) return { ...current, previous };
   const file = path.join(dataDir, "secret");
   if (!existsSync(file)) {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });

@@ -3,7 +3,15 @@
 // is stored: the store alone cannot decrypt it.
 
 import { Fault } from "../base/fault.ts";
-import { deriveKey, fingerprint, encrypt, decrypt } from "../base/encryption.ts";
+import {
+  decrypt,
+  type DerivedKey,
+  deriveKey,
+  encrypt,
+  fingerprint,
+  fingerprints,
+  type MasterSecret,
+} from "../base/encryption.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
@@ -43,21 +51,13 @@ export interface Idempotency {
   readonly release: (tx: Tx, request: IdempotentRequest) => Promise<void>;
 }
 
-export function createIdempotency(master: Secret): Idempotency {
-  const pepper = deriveKey(master, "idempotency/v1");
-  const idOf = (request: IdempotentRequest): string =>
-    fingerprint(pepper, `${request.scope}\n${request.key}`);
-  const bodyFingerprintOf = (request: IdempotentRequest): string =>
-    fingerprint(pepper, `body\n${request.body}`);
-  // Decryption needs the master secret and the idempotency key, which only the client has.
-  const encryptionKeyOf = (request: IdempotentRequest): Uint8Array =>
-    deriveKey(
-      secret(`${master.reveal()}\n${request.scope}\n${request.key}`),
-      "idempotent-answer/v1",
-    );
+export function createIdempotency(master: MasterSecret): Idempotency {
+  const sealing = createSealing(master);
+  const { idOf, bodyFingerprintOf, encryptionKeyOf } = sealing;
 
   return {
     begin: async (tx, request) => {
+      await moveToCurrentSecret(tx, request, sealing);
       const id = idOf(request);
       await tx.run("delete from idempotent_answer where id = ? and expires_at <= ?", [
         id,
@@ -78,13 +78,7 @@ export function createIdempotency(master: Secret): Idempotency {
       if (inserted === 1) return undefined;
       const row = await tx.get("select * from idempotent_answer where id = ?", [id]);
       if (row === undefined) throw stillRunningFault();
-      if (text(row, "fingerprint") !== bodyFingerprintOf(request)) {
-        throw new Fault("conflict", "idempotency key reused", {
-          message:
-            "This `Idempotency-Key` was used with another request. Use a new key for a new request.",
-          param: "idempotency-key",
-        });
-      }
+      if (text(row, "fingerprint") !== bodyFingerprintOf(request)) throw keyReusedFault();
       if (text(row, "state") !== "done") {
         if (!(await takeOverAbandoned(tx, row, request))) throw stillRunningFault();
         return undefined;
@@ -113,6 +107,59 @@ export function createIdempotency(master: Secret): Idempotency {
       ]);
     },
   };
+}
+
+/** How a request finds, compares and encrypts its record. */
+interface Sealing {
+  readonly idOf: (request: IdempotentRequest) => string;
+  /** The id by the previous master secret, while it is rotated. */
+  readonly previousIdOf: (request: IdempotentRequest) => string | undefined;
+  readonly bodyFingerprintOf: (request: IdempotentRequest) => string;
+  readonly isBody: (request: IdempotentRequest, bodyFingerprint: string) => boolean;
+  readonly encryptionKeyOf: (request: IdempotentRequest) => DerivedKey;
+}
+
+function createSealing(master: MasterSecret): Sealing {
+  const pepper = deriveKey(master, "idempotency/v1");
+  const name = ({ scope, key }: IdempotentRequest): string => `${scope}\n${key}`;
+  return {
+    idOf: (request) => fingerprint(pepper, name(request)),
+    previousIdOf: (request) => fingerprints(pepper, name(request))[1],
+    bodyFingerprintOf: ({ body }) => fingerprint(pepper, `body\n${body}`),
+    isBody: ({ body }, bodyFingerprint) =>
+      fingerprints(pepper, `body\n${body}`).includes(bodyFingerprint),
+    // Decryption needs the master secret and the idempotency key, which only the client has.
+    encryptionKeyOf: (request) => {
+      const bind = (part: Secret): Secret => secret(`${part.reveal()}\n${name(request)}`);
+      const previous = master.previous && bind(master.previous);
+      return deriveKey({ ...bind(master), previous }, "idempotent-answer/v1");
+    },
+  };
+}
+
+// While the master secret is rotated, a key may have been used under the previous secret.
+async function moveToCurrentSecret(
+  tx: Tx,
+  request: IdempotentRequest,
+  { idOf, previousIdOf, bodyFingerprintOf, isBody, encryptionKeyOf }: Sealing,
+): Promise<void> {
+  const previousId = previousIdOf(request);
+  if (previousId === undefined) return;
+  const row = await tx.get("select * from idempotent_answer where id = ? and expires_at > ?", [
+    previousId,
+    request.now,
+  ]);
+  if (row === undefined) return;
+  if (!isBody(request, text(row, "fingerprint"))) throw keyReusedFault();
+  if (text(row, "state") !== "done") throw stillRunningFault();
+  const key = encryptionKeyOf(request);
+  const id = idOf(request);
+  await tx.run("update idempotent_answer set id = ?, fingerprint = ?, sealed = ? where id = ?", [
+    id,
+    bodyFingerprintOf(request),
+    encrypt(key, id, decrypt(key, previousId, text(row, "sealed"))),
+    previousId,
+  ]);
 }
 
 /** Takes over the record of a call that died with its process; of concurrent requests, one succeeds. */
@@ -147,6 +194,14 @@ export async function releaseAbandonedKeys(db: Db, startedBefore: number): Promi
 
 export async function deleteExpiredResponses(db: Db, now: number): Promise<void> {
   await db.write((tx) => tx.run("delete from idempotent_answer where expires_at <= ?", [now]));
+}
+
+function keyReusedFault(): Fault {
+  return new Fault("conflict", "idempotency key reused", {
+    message:
+      "This `Idempotency-Key` was used with another request. Use a new key for a new request.",
+    param: "idempotency-key",
+  });
 }
 
 function stillRunningFault(): Fault {

@@ -5,8 +5,7 @@ import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Nano, toNano } from "../base/money.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import { deriveKey, fingerprint } from "../base/encryption.ts";
-import type { Secret } from "../base/secret.ts";
+import type { MasterSecret } from "../base/encryption.ts";
 import { type LimitWindow, rollWindows, toLimitWindow } from "../base/spend-window.ts";
 import {
   type Db,
@@ -21,8 +20,9 @@ import {
 } from "../store/db.ts";
 import { type KeyPolicy, parsePolicy, policyText } from "../http/key-policy.ts";
 import type { Scope } from "../http/scopes.ts";
+import { createKeyHashes, type KeyHash } from "./key-hashes.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
-import { type LiveKey, readLiveKeyByHash, toScopes } from "./live-keys.ts";
+import { type LiveKey, toScopes } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
 const PREFIX_SHOWN_CHARACTERS = 12;
@@ -76,7 +76,7 @@ export interface Keys {
 
 export interface KeysDeps {
   readonly db: Db;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly prefix: string;
   /** Inserts the ledger's spend counters of a new key. */
   readonly createKeySpend: (tx: Tx, keyId: string, accountId: string, now: number) => Promise<void>;
@@ -91,7 +91,7 @@ function isExpired({ expiresAt }: CachedKey, now: number): boolean {
 }
 
 export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Keys {
-  const pepper = deriveKey(master, "api-key/v1");
+  const hashes = createKeyHashes(master);
   // Keyed by the raw key, so that cached keys need no HMAC. Cleared with every flush of the last uses, so that no raw
   // key stays in memory for long after its last call.
   const cache = new Map<string, CachedKey>();
@@ -106,7 +106,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
   };
   const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
     if (!isRawKey(prefix, raw)) return undefined;
-    const found = await readLiveKeyByHash(db, fingerprint(pepper, raw), now);
+    const found = await hashes.findLiveKey(db, raw, now);
     if (found === undefined) {
       cache.delete(raw);
       return undefined;
@@ -132,7 +132,7 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
     validateSettings(settings, now);
     const raw = newRawKey(prefix);
     const id = newId("key", now);
-    await insertKey(tx, { id, accountId, raw, hash: fingerprint(pepper, raw) }, settings, now);
+    await insertKey(tx, { id, accountId, raw, ...hashes.of(raw) }, settings, now);
     await createKeySpend(tx, id, accountId, now);
     return { key: await getKey(tx, accountId, id, now), raw };
   };
@@ -152,26 +152,26 @@ export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Ke
   return { create, find, flushLastUsed };
 }
 
-interface NewKeyRow {
+interface NewKeyRow extends KeyHash {
   readonly id: string;
   readonly accountId: string;
   readonly raw: string;
-  readonly hash: string;
 }
 
 async function insertKey(
   tx: Tx,
-  { id, accountId, raw, hash }: NewKeyRow,
+  { id, accountId, raw, hash, secretId }: NewKeyRow,
   settings: NewKey,
   now: number,
 ): Promise<void> {
   await tx.run(
-    `insert into api_key (id, account_id, hash, name, prefix, last4, created_at, expires_at, limit_nano, limit_window, scopes, created_by,
-     policy, alert_percents) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into api_key (id, account_id, hash, secret_id, name, prefix, last4, created_at, expires_at, limit_nano, limit_window, scopes, created_by,
+     policy, alert_percents) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
       id,
       accountId,
       hash,
+      secretId,
       settings.name ?? null,
       raw.slice(0, PREFIX_SHOWN_CHARACTERS),
       raw.slice(-4),

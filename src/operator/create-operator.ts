@@ -1,10 +1,10 @@
 // Creates what the operator's pages need: their own sign-in, sessions and rate limit.
 
+import type { MasterSecret } from "../base/encryption.ts";
 import { createRateLimiter } from "../http/guards/rate-limiter.ts";
 import { createSignIn, type IdentitySettings, OPERATOR_CALLBACK_PATH } from "../people/sign-in.ts";
 import type { OperatorContext } from "./page-context.ts";
 import { createOperatorSessions, OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
-import type { Secret } from "../base/secret.ts";
 
 const SIGN_IN_ENDPOINT = {
   callbackPath: OPERATOR_CALLBACK_PATH,
@@ -19,7 +19,7 @@ export interface OperatorOptions extends Pick<
   "db" | "idempotency" | "baseUrl" | "onBalanceThresholds" | "chain"
 > {
   readonly db: OperatorContext["db"];
-  readonly master: Secret;
+  readonly master: MasterSecret;
   /** Verified email addresses of the operators. */
   readonly operators: readonly string[];
   /** The identity provider; undefined where sign-in is off. */

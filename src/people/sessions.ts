@@ -4,8 +4,8 @@
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { deriveKey, fingerprint } from "../base/encryption.ts";
-import { randomBase62, type Secret } from "../base/secret.ts";
+import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
+import { randomBase62 } from "../base/secret.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { type Db, type Reader, text, type Tx, integer } from "../store/db.ts";
 
@@ -54,7 +54,7 @@ export interface Sessions {
 
 export interface SessionsDeps {
   readonly db: Db;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly baseUrl: string;
 }
 
@@ -62,16 +62,13 @@ export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions 
   const hashKey = deriveKey(master, "session/v1");
   const csrfKey = deriveKey(master, "form-token/v1");
   const cookie = createCookieBuilder(baseUrl);
-  const sessionHash = (cookies: string | null): string | undefined => {
+  const sessionHashes = (cookies: string | null): readonly string[] => {
     const token = readCookie(cookies, cookie.name(COOKIE));
-    return token !== undefined && token.length === TOKEN_CHARACTERS
-      ? fingerprint(hashKey, token)
-      : undefined;
+    return token?.length === TOKEN_CHARACTERS ? fingerprints(hashKey, token) : [];
   };
   return {
     begin: async (tx, { personId, network, browser, cookies, now }) => {
-      const previousHash = sessionHash(cookies);
-      if (previousHash !== undefined)
+      for (const previousHash of sessionHashes(cookies))
         await tx.run("update session set ended_at = ? where hash = ? and ended_at is null", [
           now,
           previousHash,
@@ -94,13 +91,13 @@ export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions 
       return cookie.set(COOKIE, token, LIFETIME_MS / 1_000);
     },
     find: async (cookies, now) => {
-      const hash = sessionHash(cookies);
-      if (hash === undefined) return undefined;
+      const [hash, formerHash = hash] = sessionHashes(cookies);
+      if (hash === undefined || formerHash === undefined) return undefined;
       const row = await db.get(
         `select session.*, person.issuer, person.subject, person.email from session
          join person on person.id = session.person_id
-         where hash = ? and ended_at is null and expires_at > ? and seen_at > ?`,
-        [hash, now, now - IDLE_MS],
+         where hash in (?, ?) and ended_at is null and expires_at > ? and seen_at > ?`,
+        [hash, formerHash, now, now - IDLE_MS],
       );
       if (row === undefined) return undefined;
       const sessionId = text(row, "id");

@@ -4,7 +4,13 @@
 import * as oidc from "openid-client";
 import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { Fault } from "../base/fault.ts";
-import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
+import {
+  deriveKey,
+  encrypt,
+  decrypt,
+  type MasterSecret,
+  type DerivedKey,
+} from "../base/encryption.ts";
 import type { Secret } from "../base/secret.ts";
 import { HOUR_MS } from "../base/time.ts";
 import type { Identity } from "./people.ts";
@@ -60,7 +66,7 @@ export interface SignIn {
 export interface SignInDeps {
   readonly settings: IdentitySettings;
   readonly baseUrl: string;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   /** Operators have their own callback path and cookie: a sign-in cannot be completed at the other endpoint. */
   readonly endpoint?: SignInEndpoint;
 }
@@ -229,7 +235,7 @@ function signInFault(cause: unknown): Fault {
 }
 
 function decryptPending(
-  key: Uint8Array,
+  key: DerivedKey,
   cookie: string,
   sealed: string | undefined,
 ): PendingSignIn | undefined {

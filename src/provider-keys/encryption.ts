@@ -2,7 +2,13 @@
 // associated data binds both to the record, so they cannot be decrypted for another account or provider.
 
 import { randomBytes } from "node:crypto";
-import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
+import {
+  decrypt,
+  type DerivedKey,
+  deriveKey,
+  encrypt,
+  type MasterSecret,
+} from "../base/encryption.ts";
 import { type Secret, secret } from "../base/secret.ts";
 
 const DATA_KEY_BYTES = 32;
@@ -21,34 +27,35 @@ export interface EncryptedKey {
   readonly dataKey: string;
 }
 
-export function deriveKek(master: Secret): Uint8Array {
+export function deriveKek(master: MasterSecret): DerivedKey {
   return deriveKey(master, `provider-key/v${KEK_VERSION}`);
 }
 
 export function encryptKey(
-  kek: Uint8Array,
+  kek: DerivedKey,
   binding: EncryptionBinding,
   apiKey: Secret,
 ): EncryptedKey {
   const dataKey = randomBytes(DATA_KEY_BYTES);
   const data = associatedData(binding);
   return {
-    sealed: encrypt(dataKey, data, apiKey.reveal()),
+    sealed: encrypt([dataKey], data, apiKey.reveal()),
     dataKey: encrypt(kek, data, dataKey.toString("base64")),
   };
 }
 
 /** Throws if the key was modified, belongs to another record, or was encrypted with another master secret. */
 export function decryptKey(
-  kek: Uint8Array,
+  kek: DerivedKey,
   binding: EncryptionBinding,
   encrypted: EncryptedKey,
 ): Secret {
   const data = associatedData(binding);
   const dataKey = Buffer.from(decrypt(kek, data, encrypted.dataKey), "base64");
-  return secret(decrypt(dataKey, data, encrypted.sealed));
+  return secret(decrypt([dataKey], data, encrypted.sealed));
 }
 
-function associatedData({ id, accountId, provider }: EncryptionBinding): string {
+/** What the data key of a provider key is bound to. */
+export function associatedData({ id, accountId, provider }: EncryptionBinding): string {
   return `provider-key/v${KEK_VERSION}|${accountId}|${id}|${provider}`;
 }

@@ -1,6 +1,7 @@
 // Callers' own API keys at model providers (BYOK). Owns the table provider_key. A raw key is received once and sent only to
 // its provider.
 
+import type { MasterSecret, DerivedKey } from "../base/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { lazy } from "../base/lazy.ts";
@@ -86,7 +87,7 @@ export interface ProviderKeys {
 
 export interface ProviderKeysDeps {
   readonly db: Db;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly providers: ProviderKeys["providers"];
   readonly check: CheckKey;
 }
@@ -256,7 +257,7 @@ async function getProviderKey(reader: Reader, accountId: string, id: string): Pr
 /** Newest first. Each is decrypted when it is first used. */
 async function readStoredKeys(
   reader: Reader,
-  kek: Uint8Array,
+  kek: DerivedKey,
   accountId: string,
   provider: string,
 ): Promise<readonly StoredKey[]> {
@@ -271,7 +272,7 @@ async function readStoredKeys(
   }));
 }
 
-function decryptRow(row: Row, kek: Uint8Array, accountId: string, provider: string): DecryptedKey {
+function decryptRow(row: Row, kek: DerivedKey, accountId: string, provider: string): DecryptedKey {
   const id = text(row, "id");
   try {
     const encrypted = { sealed: text(row, "sealed"), dataKey: text(row, "data_key") };

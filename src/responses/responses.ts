@@ -1,6 +1,7 @@
 // Stored responses, which let a conversation continue by id with any provider. Owns the tables response_storage,
 // stored_response, stored_item and stored_stream. Responses are encrypted and belong to an account; providers store none.
 
+import type { MasterSecret, DerivedKey } from "../base/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import {
   type ResponseStorage,
@@ -9,7 +10,6 @@ import {
 } from "../base/response-storage.ts";
 import { isId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
-import type { Secret } from "../base/secret.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
@@ -79,7 +79,7 @@ export interface Responses {
 
 export interface ResponsesDeps {
   readonly db: Db;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly log: Log;
   readonly now: () => number;
   /** The operator's setting; that of an account comes with its caller. */
@@ -173,8 +173,8 @@ async function readPastItems(
 
 interface StatefulCallDeps {
   readonly db: Db;
-  readonly kek: Uint8Array;
-  readonly compactionKey: Uint8Array;
+  readonly kek: DerivedKey;
+  readonly compactionKey: DerivedKey;
   readonly background: Background;
   readonly storage: ResponseStorage;
   readonly limit: StorageLimit;

@@ -1,6 +1,7 @@
 // A call that stores or continues responses: the request with its history, the request for each candidate, and the record
 // that is written in the transaction of the settlement.
 
+import type { DerivedKey } from "../base/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { lazy } from "../base/lazy.ts";
@@ -40,7 +41,7 @@ export interface StoredCallOptions {
   readonly history: History | undefined;
   /** The request's own items with references resolved; undefined if there were none. */
   readonly resolvedItems: readonly PastItem[] | undefined;
-  readonly kek: Uint8Array;
+  readonly kek: DerivedKey;
   readonly shouldStore: boolean;
   readonly retentionDays: number;
   readonly isBackground: boolean;

@@ -1,7 +1,7 @@
 // Opens the store and creates what rests on it alone: ledger, keys, idempotency, catalog.
 
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
-import type { Secret } from "../base/secret.ts";
+import type { MasterSecret } from "../base/encryption.ts";
 import type { Config } from "../config/config.ts";
 import { loadMasterSecret } from "../config/master-secret.ts";
 import { emitBudgetEvents, emitKeyAlerts } from "../events/producers.ts";
@@ -32,7 +32,7 @@ import type { ServerOptions } from "./server-options.ts";
 export interface Core {
   readonly db: Db;
   readonly epoch: number;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly idempotency: Idempotency;
   readonly ledger: Ledger<SettledCall>;
   readonly keys: Keys;
@@ -53,7 +53,7 @@ export async function openCore(
   const released = await sweepHolds(db, now());
   if (released > 0) log.info("released holds of a previous process", { holds: released });
   await releaseAbandonedKeys(db, db.kind === "sqlite" ? now() : now() - CALL_START_GRACE_MS);
-  const master = loadMasterSecret(config.secret, config.store.dataDir);
+  const master = loadMasterSecret(config, config.store.dataDir);
   const idempotency = createIdempotency(master);
   const ledger = createLedger<SettledCall>({
     db,

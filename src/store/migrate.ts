@@ -19,6 +19,7 @@ import usageRollup from "./migrations/0014-usage-rollup.sql" with { type: "text"
 import keyPolicy from "./migrations/0015-key-policy.sql" with { type: "text" };
 import responseStorage from "./migrations/0016-response-storage.sql" with { type: "text" };
 import usageArchive from "./migrations/0017-usage-archive.sql" with { type: "text" };
+import secretRotation from "./migrations/0018-secret-rotation.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -38,6 +39,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0015-key-policy", keyPolicy],
   ["0016-response-storage", responseStorage],
   ["0017-usage-archive", usageArchive],
+  ["0018-secret-rotation", secretRotation],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

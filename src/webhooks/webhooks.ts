@@ -4,7 +4,7 @@
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
-import { deriveKey, encrypt, decrypt } from "../base/encryption.ts";
+import { deriveKey, encrypt, decrypt, type MasterSecret } from "../base/encryption.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import { DAY_MS } from "../base/time.ts";
 import {
@@ -81,15 +81,20 @@ export interface Webhooks {
 }
 
 export interface WebhooksDeps {
-  readonly master: Secret;
+  readonly master: MasterSecret;
   /** In development, a webhook may point to the gateway's own machine, without TLS. */
   readonly allowLoopback: boolean;
 }
 
+export const SECRET_PURPOSE = "webhook-secret/v1";
+
+/** What an encrypted signing secret is bound to. */
+export function secretBinding(accountId: string, id: string): string {
+  return `${SECRET_PURPOSE}|${accountId}|${id}`;
+}
+
 export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhooks {
-  const key = deriveKey(master, "webhook-secret/v1");
-  const associatedData = (accountId: string, id: string): string =>
-    `webhook-secret/v1|${accountId}|${id}`;
+  const key = deriveKey(master, SECRET_PURPOSE);
   const validUrl = (input: string): string => {
     const endpoint = parseEndpoint(input, allowLoopback);
     if (typeof endpoint === "string") throw invalid("url", `\`url\` ${endpoint}.`);
@@ -111,7 +116,7 @@ export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhook
           serializeEventTypes(settings.events),
           settings.description ?? null,
           "active",
-          encrypt(key, associatedData(accountId, id), newSecret.reveal()),
+          encrypt(key, secretBinding(accountId, id), newSecret.reveal()),
           now,
         ],
       );
@@ -143,12 +148,12 @@ export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhook
       const newSecret = newSigningSecret();
       await tx.run(
         "update webhook set former_sealed = sealed, former_until = ?, sealed = ? where id = ?",
-        [now + ROTATION_MS, encrypt(key, associatedData(accountId, id), newSecret.reveal()), id],
+        [now + ROTATION_MS, encrypt(key, secretBinding(accountId, id), newSecret.reveal()), id],
       );
       return { webhook: await getWebhook(tx, accountId, id), secret: newSecret };
     },
     secretsOf: (row, now) => {
-      const bound = associatedData(text(row, "account_id"), text(row, "id"));
+      const bound = secretBinding(text(row, "account_id"), text(row, "id"));
       const former = integer(row, "former_until") > now ? textOrNull(row, "former_sealed") : null;
       return [textOrNull(row, "sealed"), former].flatMap((sealed) =>
         sealed === null ? [] : [secret(decrypt(key, bound, sealed))],

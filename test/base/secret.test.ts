@@ -1,7 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { inspect } from "node:util";
 import { createLog } from "../../src/base/log.ts";
-import { deriveKey, fingerprint, encrypt, decrypt } from "../../src/base/encryption.ts";
+import {
+  decrypt,
+  deriveKey,
+  encrypt,
+  fingerprint,
+  fingerprints,
+  reencrypt,
+} from "../../src/base/encryption.ts";
 import {
   toBase62,
   randomBase62,
@@ -121,6 +128,20 @@ describe("encrypt and decrypt", () => {
     }
     for (const short of ["", "AA==", encrypted.slice(0, 20)])
       expect(() => decrypt(key, "record", short)).toThrow();
+  });
+
+  test("accept the previous master secret, and move to the current one", () => {
+    const old = deriveKey(secret("old"), "one");
+    const both = deriveKey({ ...secret("new"), previous: secret("old") }, "one");
+    const current = deriveKey(secret("new"), "one");
+    const encrypted = encrypt(old, "record", CANARY);
+    expect(decrypt(both, "record", encrypted)).toBe(CANARY);
+    expect(() => decrypt(current, "record", encrypted)).toThrow();
+    const moved = reencrypt(both, "record", encrypted) ?? "not moved";
+    expect(decrypt(current, "record", moved)).toBe(CANARY);
+    expect(reencrypt(both, "record", moved)).toBeUndefined();
+    expect(() => reencrypt(both, "other record", encrypted)).toThrow();
+    expect(fingerprints(both, "a")).toEqual([fingerprint(current, "a"), fingerprint(old, "a")]);
   });
 
   test("fingerprints differ by text and by key", () => {

@@ -28,7 +28,7 @@ export interface PageResponse {
 export async function createUser(gateway: Gateway, name: string): Promise<TestUser> {
   const { db } = gateway.server;
   const { secret, store } = gateway.config;
-  const master = loadMasterSecret(secret, store.dataDir);
+  const master = loadMasterSecret({ secret }, store.dataDir);
   const sessions = createSessions({ db, master, baseUrl: gateway.config.baseUrl });
   const now = Date.now();
   const email = `${name}@example.com`;

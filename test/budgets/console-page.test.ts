@@ -60,7 +60,7 @@ afterAll(async () => {
 
 async function signIn(name: string): Promise<SignedInPerson> {
   const { db } = gateway.server;
-  const master = loadMasterSecret(gateway.config.secret, gateway.config.store.dataDir);
+  const master = loadMasterSecret(gateway.config, gateway.config.store.dataDir);
   const sessions = createSessions({ db, master, baseUrl: gateway.url });
   const now = Date.now();
   const identity = {

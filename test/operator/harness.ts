@@ -48,7 +48,7 @@ export async function signInOperator(
   const { secret, store } = gateway.config;
   const sessions = createOperatorSessions({
     db,
-    master: loadMasterSecret(secret, store.dataDir),
+    master: loadMasterSecret({ secret }, store.dataDir),
     baseUrl: gateway.url,
     operators: [email],
   });

@@ -316,7 +316,7 @@ describeEachStore((kind) => {
     test("cannot be a customer session, even in the operator cookie", async () => {
       const { db } = harness.gateway.server;
       const { secret, store } = harness.gateway.config;
-      const master = loadMasterSecret(secret, store.dataDir);
+      const master = loadMasterSecret({ secret }, store.dataDir);
       const sessions = createSessions({ db, master, baseUrl: harness.gateway.url });
       const set = await db.write(async (tx) => {
         const identity = {

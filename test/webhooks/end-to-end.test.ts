@@ -80,7 +80,7 @@ test("sends events of changes that people make in the console, and audits them",
   const now = Date.now();
   const sessions = createSessions({
     db,
-    master: loadMasterSecret(gateway.config.secret, gateway.config.store.dataDir),
+    master: loadMasterSecret(gateway.config, gateway.config.store.dataDir),
     baseUrl: gateway.url,
   });
   const people = await db.write(async (tx) => {

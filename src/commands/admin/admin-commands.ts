@@ -17,6 +17,7 @@ import {
   type CliEnv,
 } from "../command.ts";
 import { withStore } from "../with-store.ts";
+import { rotateSecretCommand } from "./rotate-secret.ts";
 
 export const adminCommands: Readonly<Record<string, Command>> = {
   "admin grant": {
@@ -50,6 +51,7 @@ export const adminCommands: Readonly<Record<string, Command>> = {
     flags: {},
     run: (args, cli) => withStore(cli, (db) => backupCommand(db, args, cli)),
   },
+  "admin rotate-secret": rotateSecretCommand,
 };
 
 async function grantCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {

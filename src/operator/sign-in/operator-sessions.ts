@@ -4,8 +4,8 @@
 import { createCookieBuilder, readCookie } from "../../base/cookie.ts";
 import { foldEmail } from "../../base/email.ts";
 import { newId } from "../../base/id.ts";
-import { deriveKey, fingerprint } from "../../base/encryption.ts";
-import { randomBase62, type Secret } from "../../base/secret.ts";
+import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../../base/encryption.ts";
+import { randomBase62 } from "../../base/secret.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { type Db, text, type Tx, integer } from "../../store/db.ts";
 
@@ -45,7 +45,7 @@ export interface OperatorSessions {
 
 export interface OperatorSessionsDeps {
   readonly db: Db;
-  readonly master: Secret;
+  readonly master: MasterSecret;
   readonly baseUrl: string;
   /** The operators' email addresses, folded for comparison. */
   readonly operators: readonly string[];
@@ -85,10 +85,10 @@ export function createOperatorSessions({
     find: async (cookies, now) => {
       const token = readCookie(cookies, cookieBuilder.name(COOKIE_NAME));
       if (token?.length !== TOKEN_LENGTH) return undefined;
-      const hash = fingerprint(hashKey, token);
+      const [hash = "", formerHash = hash] = fingerprints(hashKey, token);
       const row = await db.get(
-        `select * from operator_session where hash = ? and ended_at is null and expires_at > ? and seen_at > ?`,
-        [hash, now, now - IDLE_MS],
+        `select * from operator_session where hash in (?, ?) and ended_at is null and expires_at > ? and seen_at > ?`,
+        [hash, formerHash, now, now - IDLE_MS],
       );
       if (row === undefined || !isOperator(text(row, "email"))) return undefined;
       const sessionId = text(row, "id");

@@ -1,5 +1,6 @@
 // The events of a background response that runs in another process, or has ended: read from the store.
 
+import type { DerivedKey } from "../../base/encryption.ts";
 import { parseObject } from "../../base/json.ts";
 import type { Reader } from "../../store/db.ts";
 import { toResponseRecord } from "../api-record.ts";
@@ -15,7 +16,7 @@ const LAST_POLLS = 4;
 
 export interface StoredEventsOptions {
   readonly db: Reader;
-  readonly kek: Uint8Array;
+  readonly kek: DerivedKey;
   readonly stored: StoredResponse;
   readonly now: () => number;
 }

@@ -1,6 +1,7 @@
 // The events of streamed background responses in the store, so that every process can serve them, also after the end. A part
 // holds the events of some time, encrypted with the response's own key.
 
+import type { DerivedKey } from "../../base/encryption.ts";
 import { integer, integerOrNull, type Reader, text, type Tx } from "../../store/db.ts";
 import { decryptEvents, type EncryptedResponse } from "../storage/encryption.ts";
 
@@ -31,7 +32,7 @@ export async function isStreamed(reader: Reader, responseId: string): Promise<bo
 /** The last stored event, as JSON text; undefined if there is none. */
 export async function readLastEvent(
   reader: Reader,
-  kek: Uint8Array,
+  kek: DerivedKey,
   stored: EncryptedResponse,
 ): Promise<string | undefined> {
   const row = await reader.get(
@@ -48,7 +49,7 @@ const PARTS_PER_READ = 20;
 /** The stored events with a sequence number of at least `from`, as JSON text. Some, not necessarily all. */
 export async function readStreamEvents(
   reader: Reader,
-  kek: Uint8Array,
+  kek: DerivedKey,
   stored: EncryptedResponse,
   from: number,
 ): Promise<readonly string[]> {

@@ -1,6 +1,7 @@
 // Compacts a conversation: its model writes a summary, which the reply returns encrypted. The call is held, priced and settled
 // like every other one.
 
+import type { DerivedKey } from "../../base/encryption.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
@@ -33,7 +34,7 @@ const KEPT_FIELDS = [
 ] as const;
 
 export interface CompactDeps {
-  readonly key: Uint8Array;
+  readonly key: DerivedKey;
   readonly infer: (input: CallInput) => Promise<Response>;
   /** The user messages of a stored conversation. */
   readonly readPastItems: (input: CallInput, previousId: string) => Promise<readonly JsonObject[]>;

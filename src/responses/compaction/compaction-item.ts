@@ -1,10 +1,15 @@
 // Compaction items: the summary of a conversation, encrypted for one account. Any model can continue from them, because the
 // gateway opens them before it sends a request.
 
-import { deriveKey, decrypt, encrypt } from "../../base/encryption.ts";
+import {
+  deriveKey,
+  decrypt,
+  encrypt,
+  type DerivedKey,
+  type MasterSecret,
+} from "../../base/encryption.ts";
 import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
-import type { Secret } from "../../base/secret.ts";
 
 /** Items of providers do not begin like this. */
 const PREFIX = "pst-compaction-1.";
@@ -12,11 +17,11 @@ const PREFIX = "pst-compaction-1.";
 const SUMMARY_PREFIX =
   "The earlier part of this conversation was replaced by the following summary. Continue from it.";
 
-export function deriveCompactionKey(master: Secret): Uint8Array {
+export function deriveCompactionKey(master: MasterSecret): DerivedKey {
   return deriveKey(master, "compaction/v1");
 }
 
-export function sealSummary(key: Uint8Array, accountId: string, summary: string): string {
+export function sealSummary(key: DerivedKey, accountId: string, summary: string): string {
   return PREFIX + encrypt(key, associatedData(accountId), summary);
 }
 
@@ -28,7 +33,7 @@ export function isSealedCompaction(item: unknown): item is JsonObject {
 
 /** The input with each compaction item replaced by a message with its summary; undefined if there is none. */
 export function openCompactions(
-  key: Uint8Array,
+  key: DerivedKey,
   accountId: string,
   input: unknown,
 ): readonly unknown[] | undefined {
@@ -39,7 +44,7 @@ export function openCompactions(
 }
 
 function openItem(
-  key: Uint8Array,
+  key: DerivedKey,
   accountId: string,
   { item, index }: { readonly item: JsonObject; readonly index: number },
 ): JsonObject {

@@ -2,8 +2,13 @@
 // associated data binds key, input and response to their account, id and kind.
 
 import { randomBytes } from "node:crypto";
-import { deriveKey, encrypt, decrypt } from "../../base/encryption.ts";
-import type { Secret } from "../../base/secret.ts";
+import {
+  decrypt,
+  type DerivedKey,
+  deriveKey,
+  encrypt,
+  type MasterSecret,
+} from "../../base/encryption.ts";
 
 const DATA_KEY_BYTES = 32;
 
@@ -23,15 +28,15 @@ export interface Envelope {
   readonly encrypt: (part: EncryptedPart, text: string) => string;
 }
 
-export function deriveKek(master: Secret): Uint8Array {
+export function deriveKek(master: MasterSecret): DerivedKey {
   return deriveKey(master, `stored-response/v${KEK_VERSION}`);
 }
 
-export function newEnvelope(kek: Uint8Array, binding: EncryptionBinding): Envelope {
+export function newEnvelope(kek: DerivedKey, binding: EncryptionBinding): Envelope {
   const dataKey = randomBytes(DATA_KEY_BYTES);
   return {
     dataKey: encrypt(kek, associatedData(binding, "key"), dataKey.toString("base64")),
-    encrypt: (part, text) => encrypt(dataKey, associatedData(binding, part), text),
+    encrypt: (part, text) => encrypt([dataKey], associatedData(binding, part), text),
   };
 }
 
@@ -43,7 +48,7 @@ export interface EncryptedResponse extends EncryptionBinding {
 
 /** Throws if the record was modified, belongs to another account or id, or was encrypted with another master secret. */
 export function decryptPart(
-  kek: Uint8Array,
+  kek: DerivedKey,
   encrypted: EncryptedResponse,
   part: "input" | "response",
 ): string {
@@ -52,7 +57,7 @@ export function decryptPart(
 
 /** The events of one part of a stream, as JSON text. */
 export function decryptEvents(
-  kek: Uint8Array,
+  kek: DerivedKey,
   encrypted: EncryptedResponse,
   part: number,
   sealedEvents: string,
@@ -62,10 +67,14 @@ export function decryptEvents(
   return text === "" ? [] : text.split("\n");
 }
 
-function dataKeyOf(kek: Uint8Array, encrypted: EncryptedResponse): Uint8Array {
-  return Buffer.from(decrypt(kek, associatedData(encrypted, "key"), encrypted.dataKey), "base64");
+function dataKeyOf(kek: DerivedKey, encrypted: EncryptedResponse): DerivedKey {
+  return [Buffer.from(decrypt(kek, associatedData(encrypted, "key"), encrypted.dataKey), "base64")];
 }
 
-function associatedData({ id, accountId }: EncryptionBinding, part: EncryptedPart | "key"): string {
+/** What the data key or a part of a stored response is bound to. */
+export function associatedData(
+  { id, accountId }: EncryptionBinding,
+  part: EncryptedPart | "key",
+): string {
   return `stored-response/v${KEK_VERSION}|${accountId}|${id}|${part}`;
 }

@@ -1,6 +1,7 @@
 // Reads the history that a request refers to: the chain of `previous_response_id` and the stored items referenced in its
 // input, both limited to the caller's account.
 
+import type { DerivedKey } from "../../base/encryption.ts";
 import { Fault, invalid, type NextStep } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import type { Reader } from "../../store/db.ts";
@@ -25,7 +26,7 @@ export interface DecryptedResponse {
 }
 
 /** The parts of a record, decrypted on access. */
-export function decryptStored(kek: Uint8Array, stored: StoredResponse): DecryptedResponse {
+export function decryptStored(kek: DerivedKey, stored: StoredResponse): DecryptedResponse {
   const decrypt = (part: "input" | "response"): unknown => {
     try {
       return JSON.parse(decryptPart(kek, stored, part));
@@ -55,7 +56,7 @@ export interface History {
 
 export interface HistoryContext {
   readonly reader: Reader;
-  readonly kek: Uint8Array;
+  readonly kek: DerivedKey;
   readonly accountId: string;
   readonly now: number;
 }
@@ -163,7 +164,7 @@ export async function resolveReferences(
   });
 }
 
-function itemsOfStored(kek: Uint8Array, owner: StoredResponse): readonly PastItem[] {
+function itemsOfStored(kek: DerivedKey, owner: StoredResponse): readonly PastItem[] {
   const { input, response } = decryptStored(kek, owner);
   return pastItems(owner, publicItems(input(), owner.id), outputItems(response()));
 }

@@ -1,0 +1,59 @@
+// `postern admin rotate-secret`: moves stored data from the previous master secret to the current one.
+
+import type { MasterSecret } from "../../base/encryption.ts";
+import type { Config } from "../../config/config.ts";
+import { loadMasterSecret } from "../../config/master-secret.ts";
+import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
+import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-keys.ts";
+import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
+import type { Db } from "../../store/db.ts";
+import type { ReencryptedRows } from "../../store/reencrypt-rows.ts";
+import { reencryptWebhooks } from "../../webhooks/reencrypt-webhooks.ts";
+import { type CliEnv, type Command, EXIT_FAILURE, EXIT_USAGE } from "../command.ts";
+import { withStore } from "../with-store.ts";
+
+const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<ReencryptedRows>>> =
+  {
+    "provider keys": reencryptProviderKeys,
+    "webhook secrets": reencryptWebhooks,
+    "stored responses": reencryptResponses,
+  };
+
+export const rotateSecretCommand: Command = {
+  summary: "Move stored data from POSTERN_SECRET_PREVIOUS to POSTERN_SECRET",
+  details:
+    "Runs while the gateway serves. API keys move on their next use; the output says how many have not. Safe to repeat.\nExit code 1 if something cannot be decrypted with either secret.",
+  positionals: [],
+  flags: {},
+  run: (_line, cli) => withStore(cli, (db, config) => rotateSecret(db, config, cli)),
+};
+
+async function rotateSecret(db: Db, config: Config, cli: CliEnv): Promise<number> {
+  if (config.previousSecret === undefined) {
+    cli.printError(
+      "POSTERN_SECRET_PREVIOUS is not set. Set it to the old secret and POSTERN_SECRET to the new one, for the gateway and for this command.",
+    );
+    return EXIT_USAGE;
+  }
+  const master = loadMasterSecret(config, config.store.dataDir);
+  let hasUnreadable = false;
+  for (const [name, reencryptTable] of Object.entries(TABLES)) {
+    const { read, moved, unreadable } = await reencryptTable(db, master);
+    cli.print(`Re-encrypted ${moved} of ${read} ${name}.`);
+    if (unreadable.length === 0) continue;
+    hasUnreadable = true;
+    cli.printError(
+      `${unreadable.length} ${name} cannot be decrypted with either secret: ${unreadable.slice(0, 5).join(", ")}`,
+    );
+  }
+  const { live, waiting, oldest } = await countKeysByPreviousSecret(db, master, cli.now());
+  if (waiting === 0)
+    cli.print(
+      `All ${live} live API keys moved. Remove POSTERN_SECRET_PREVIOUS 24 hours after the rotation began, when sessions, claims and stored replies of idempotent requests have moved too.`,
+    );
+  else
+    cli.print(
+      `${waiting} of ${live} live API keys still need the previous secret. A key moves when it is used. Without POSTERN_SECRET_PREVIOUS these keys stop working, such as: ${oldest.map(({ id, accountId }) => `${id} of ${accountId}`).join(", ")}`,
+    );
+  return hasUnreadable ? EXIT_FAILURE : 0;
+}

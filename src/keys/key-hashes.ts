@@ -1,0 +1,82 @@
+// The stored hashes of API keys (HMAC with a key derived from the master secret). While the secret is rotated, a key that is
+// known by the previous secret moves to the current one when it is used.
+
+import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
+import { type Db, integer, type Reader, type Row, text } from "../store/db.ts";
+import { type LiveKey, readLiveKeyByHash } from "./live-keys.ts";
+
+const SECRET_ID_CHARACTERS = 12;
+
+/** The hash of a key, and which master secret made it. */
+export interface KeyHash {
+  readonly hash: string;
+  readonly secretId: string;
+}
+
+export interface KeyHashes {
+  readonly of: (raw: string) => KeyHash;
+  readonly findLiveKey: (db: Db, raw: string, now: number) => Promise<LiveKey | undefined>;
+}
+
+export function createKeyHashes(master: MasterSecret): KeyHashes {
+  const pepper = deriveKey(master, "api-key/v1");
+  const secretId = secretIdOf(master);
+  return {
+    of: (raw) => ({ hash: fingerprint(pepper, raw), secretId }),
+    findLiveKey: async (db, raw, now) => {
+      const [hash = "", ...previous] = fingerprints(pepper, raw);
+      const found = await readLiveKeyByHash(db, hash, now);
+      if (found !== undefined) return found;
+      for (const previousHash of previous) {
+        const key = await readLiveKeyByHash(db, previousHash, now);
+        if (key === undefined) continue;
+        await db.write((tx) =>
+          tx.run("update api_key set hash = ?, secret_id = ? where id = ? and hash = ?", [
+            hash,
+            secretId,
+            key.keyId,
+            previousHash,
+          ]),
+        );
+        return key;
+      }
+      return undefined;
+    },
+  };
+}
+
+// Names a master secret without telling anything about it.
+function secretIdOf(master: MasterSecret): string {
+  return fingerprint(deriveKey(master, "secret-id/v1"), "").slice(0, SECRET_ID_CHARACTERS);
+}
+
+export interface KeysByPreviousSecret {
+  readonly live: number;
+  /** Live keys that have not been used since the rotation began. */
+  readonly waiting: number;
+  readonly oldest: readonly { readonly id: string; readonly accountId: string }[];
+}
+
+/** How many live keys are still known by the previous secret only. */
+export async function countKeysByPreviousSecret(
+  reader: Reader,
+  master: MasterSecret,
+  now: number,
+): Promise<KeysByPreviousSecret> {
+  const live = "revoked_at is null and (expires_at is null or expires_at > ?)";
+  const waiting = `${live} and (secret_id is null or secret_id <> ?)`;
+  const count = async (where: string, values: readonly (string | number)[]): Promise<number> => {
+    const row = await reader.get(`select count(*) as count from api_key where ${where}`, values);
+    return row === undefined ? 0 : integer(row, "count");
+  };
+  const secretId = secretIdOf(master);
+  const oldest = await reader.all(
+    `select id, account_id from api_key where ${waiting} order by id limit 20`,
+    [now, secretId],
+  );
+  return {
+    live: await count(live, [now]),
+    waiting: await count(waiting, [now, secretId]),
+    oldest: oldest.map((row: Row) => ({ id: text(row, "id"), accountId: text(row, "account_id") })),
+  };
+}

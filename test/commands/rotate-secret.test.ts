@@ -1,0 +1,131 @@
+// Rotation of the master secret: what the previous secret made goes on working, moves to the current one, and then works
+// without the previous one.
+
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
+import { testPostgres } from "../support/stores/postgres.ts";
+import { STORE_KINDS } from "../support/stores/stores.ts";
+import {
+  createTempFolder,
+  runPostern,
+  type Settings,
+  startPostern,
+  stopAll,
+  stopPostern,
+} from "./run-postern.ts";
+
+const OLD = "o".repeat(40);
+const NEW = "n".repeat(40);
+const tempFolder = createTempFolder();
+afterEach(stopAll);
+afterAll(tempFolder.remove);
+
+describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
+  test("moves keys, webhooks, stored responses and idempotent replies without a break", async () => {
+    const settings = await settingsOf(kind);
+    const before = await startPostern([], { ...settings, POSTERN_SECRET: OLD });
+    const { api_key: used = "" } = await createAccount(before.url);
+    const { api_key: unused = "" } = await createAccount(before.url);
+    const client = clientOf(used);
+    await client(before.url, "POST /v1/webhooks", { url: "http://127.0.0.1:9/", events: ["*"] });
+    const stored = await client(before.url, "POST /v1/responses", {
+      model: "sim/echo",
+      input: "Remember this.",
+      store: true,
+    });
+    const repeated = { name: "repeated" };
+    const created = await client(before.url, "POST /v1/keys", repeated, "idempotency-key-1");
+    await stopPostern(before);
+
+    const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
+    const during = await startPostern([], both);
+    expect((await client(during.url, "GET /v1/account")).status).toBe(200);
+    const replayed = await client(during.url, "POST /v1/keys", repeated, "idempotency-key-1");
+    expect(replayed.body).toEqual(created.body);
+    const conflict = await client(during.url, "POST /v1/keys", { name: "x" }, "idempotency-key-1");
+    expect(conflict.status).toBe(409);
+    const first = await runPostern(["admin", "rotate-secret"], both);
+    expect([first.code, first.stderr]).toEqual([0, ""]);
+    expect(first.stdout).toContain("Re-encrypted 1 of 1 webhook secrets.");
+    expect(first.stdout).toContain("Re-encrypted 1 of 1 stored responses.");
+    expect(first.stdout).toContain("2 of 3 live API keys still need the previous secret");
+    await clientOf(unused)(during.url, "GET /v1/account");
+    await clientOf(String(created.body["api_key"]))(during.url, "GET /v1/account");
+    const second = await runPostern(["admin", "rotate-secret"], both);
+    expect(second.stdout).toContain("Re-encrypted 0 of 1 webhook secrets.");
+    expect(second.stdout).toContain("All 3 live API keys moved.");
+    await stopPostern(during);
+
+    const after = await startPostern([], { ...settings, POSTERN_SECRET: NEW });
+    for (const key of [used, unused])
+      expect((await clientOf(key)(after.url, "GET /v1/account")).status).toBe(200);
+    const read = await client(after.url, `GET /v1/responses/${String(stored.body["id"])}`);
+    expect(JSON.stringify(read.body)).toContain("Remember this.");
+    await stopPostern(after);
+  });
+
+  test("keys that were not used stop working without the previous secret", async () => {
+    const settings = await settingsOf(kind);
+    const before = await startPostern([], { ...settings, POSTERN_SECRET: OLD });
+    const { api_key: key = "" } = await createAccount(before.url);
+    await stopPostern(before);
+    const after = await startPostern([], { ...settings, POSTERN_SECRET: NEW });
+    expect((await clientOf(key)(after.url, "GET /v1/account")).status).toBe(401);
+    await stopPostern(after);
+  });
+});
+
+describe("postern admin rotate-secret", () => {
+  test("says which settings it needs", async () => {
+    const settings = { POSTERN_DATA_DIR: `${tempFolder.folder}/plain`, POSTERN_SECRET: NEW };
+    await runPostern(["migrate"], settings);
+    const { code, stderr } = await runPostern(["admin", "rotate-secret"], settings);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining("POSTERN_SECRET_PREVIOUS is not set"),
+    ]);
+    const alone = await runPostern(["doctor"], { POSTERN_SECRET_PREVIOUS: OLD });
+    expect(alone.stdout).toContain("POSTERN_SECRET_PREVIOUS needs POSTERN_SECRET, the new secret");
+  });
+});
+
+let folders = 0;
+
+async function settingsOf(kind: string): Promise<Settings> {
+  const place: Settings =
+    kind === "postgres"
+      ? { DATABASE_URL: await testPostgres() }
+      : { POSTERN_DATA_DIR: `${tempFolder.folder}/${(folders += 1)}` };
+  return { ...tempFolder.settings, ...place };
+}
+
+async function createAccount(url: string): Promise<Record<string, string>> {
+  const { body } = await clientOf("")(url, "POST /v1/accounts", {});
+  return { api_key: String(body["api_key"]) };
+}
+
+interface Reply {
+  readonly status: number;
+  readonly body: Record<string, unknown>;
+}
+
+function clientOf(key: string) {
+  return async (
+    url: string,
+    line: string,
+    body?: unknown,
+    idempotencyKey?: string,
+  ): Promise<Reply> => {
+    const [method = "", target = ""] = line.split(" ");
+    const response = await fetch(url + target, {
+      method,
+      headers: {
+        "content-type": "application/json",
+        ...(key === "" ? {} : { authorization: `Bearer ${key}` }),
+        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const json: unknown = await response.json();
+    return { status: response.status, body: Object.fromEntries(Object.entries(json ?? {})) };
+  };
+}
