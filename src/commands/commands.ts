@@ -18,7 +18,9 @@ import {
 import { doctor } from "./doctor/doctor.ts";
 import { healthcheck } from "./healthcheck.ts";
 import { commandHelp, helpIndex } from "./help.ts";
+import { connect } from "./client/connect.ts";
 import { mcp } from "./client/mcp.ts";
+import { status } from "./client/status.ts";
 import { migrateStore } from "./migrate.ts";
 import { serve } from "./serve.ts";
 import { simulate } from "./simulate.ts";
@@ -30,6 +32,8 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   migrate: migrateStore,
   doctor,
   mcp,
+  connect,
+  status,
   healthcheck,
   ...adminCommands,
   ...adminAccountCommands,

@@ -6,31 +6,29 @@ import { quote, type QuoteDeps } from "../lifecycle/quote.ts";
 import { callInputOf, MODEL_ROUTE } from "./call-route.ts";
 import { ChatRequest, EXAMPLES } from "./schemas.ts";
 
-const QuoteRecord = z
-  .object({
-    object: z.literal("quote"),
-    model: z.string().meta({ description: "The model that would be tried first." }),
-    provider: z.string(),
-    byok: z
-      .boolean()
-      .meta({ description: "True if the call would use your own provider key and cost nothing." }),
-    input_tokens_max: z.int().meta({ description: "Upper bound of the input tokens." }),
-    output_tokens_max: z.int().meta({
-      description: "The output limit of the request, or the model's own limit if it has none.",
-    }),
-    input_usd_max: z.string().meta({ description: "Upper bound of the cost of the input alone." }),
-    cost_usd_max: z.string().meta({ description: "The most that the call can cost." }),
-    hold_credits: z.int().meta({
-      description:
-        "Credits that the call would hold. Without an output limit, a call holds less if the balance does not cover this.",
-    }),
-    available_credits: z.int().meta({ description: "Balance without what running calls hold." }),
-    affordable_output_tokens: z.int().meta({
-      description:
-        "The largest output limit that the available credits cover, up to `output_tokens_max`.",
-    }),
-  })
-  .meta({ id: "Quote" });
+const QuoteRecord = z.object({
+  object: z.literal("quote"),
+  model: z.string().meta({ description: "The model that would be tried first." }),
+  provider: z.string(),
+  byok: z
+    .boolean()
+    .meta({ description: "True if the call would use your own provider key and cost nothing." }),
+  input_tokens_max: z.int().meta({ description: "Upper bound of the input tokens." }),
+  output_tokens_max: z.int().meta({
+    description: "The output limit of the request, or the model's own limit if it has none.",
+  }),
+  input_usd_max: z.string().meta({ description: "Upper bound of the cost of the input alone." }),
+  cost_usd_max: z.string().meta({ description: "The most that the call can cost." }),
+  hold_credits: z.int().meta({
+    description:
+      "Credits that the call would hold. Without an output limit, a call holds less if the balance does not cover this.",
+  }),
+  available_credits: z.int().meta({ description: "Balance without what running calls hold." }),
+  affordable_output_tokens: z.int().meta({
+    description:
+      "The largest output limit that the available credits cover, up to `output_tokens_max`.",
+  }),
+});
 
 export function quoteRoute(deps: QuoteDeps): Route {
   return keyRoute({

@@ -1,0 +1,206 @@
+// `postern connect`: writes the configuration of a coding agent for a gateway. Without --yes it only shows what it would write.
+
+import { createHash } from "node:crypto";
+import { rmSync } from "node:fs";
+import path from "node:path";
+import { invalid } from "../../base/fault.ts";
+import { arrayIn, objectIn, parseObject, stringIn } from "../../base/json.ts";
+import type { CliEnv, Command, ParsedArgs } from "../command.ts";
+import {
+  CLIENT_CONFIGS,
+  type ClientModel,
+  type ClientTarget,
+  type FileChange,
+} from "./client-configs.ts";
+import { listCallableModels, request } from "./gateway-client.ts";
+import { gatewayUrl, URL_FLAG } from "./gateway-url.ts";
+import { keyFolder, readKey, readText, saveKey, writePrivate } from "./key-file.ts";
+
+const ENV_CLIENT = "env";
+const CLIENT_NAMES = [...Object.keys(CLIENT_CONFIGS), ENV_CLIENT];
+/** Stands for the key of an account that is not open yet. */
+const KEY_PLACEHOLDER = "<new key>";
+const MASK = "••••";
+
+export const connect: Command = {
+  summary: "Configure a coding agent to use a gateway",
+  details: `Clients: ${CLIENT_NAMES.join(", ")}. Opens an account if there is no key in ~/.postern. Without --yes, nothing is\nopened or written: the changes are only shown.`,
+  positionals: ["client"],
+  flags: {
+    url: URL_FLAG,
+    model: {
+      type: "string",
+      placeholder: "<id>",
+      description: "The model. Default: the first that the gateway can call.",
+    },
+    yes: { type: "boolean", description: "Write the changes." },
+    undo: { type: "boolean", description: "Restore the files as they were before." },
+    claim: {
+      type: "string",
+      placeholder: "<email>",
+      description: "Start handing the account to this person.",
+    },
+  },
+  run: async (args, cli) => {
+    const [client = ""] = args.positionals;
+    if (!CLIENT_NAMES.includes(client))
+      throw invalid(
+        "client",
+        `"${client}" is not a known client. Use one of ${CLIENT_NAMES.join(", ")}.`,
+      );
+    if (args.has("undo")) undo(client, cli);
+    else await connectClient(client, args, cli);
+    return 0;
+  },
+};
+
+async function connectClient(client: string, args: ParsedArgs, cli: CliEnv): Promise<void> {
+  const url = gatewayUrl(args, cli);
+  const home = cli.client.homeFolder;
+  const models = await listCallableModels(url);
+  const model = chooseModel(models, args.value("model"), client);
+  const isWriting = args.has("yes");
+  const found = readKey(home, url) ?? cli.client.apiKey;
+  const key = found ?? (isWriting ? await openAccount(url, cli) : KEY_PLACEHOLDER);
+  if (client === ENV_CLIENT) printEnvironment(url, key, cli);
+  else {
+    const sorted = [model, ...models.filter(({ id }) => id !== model.id)];
+    configure(client, { home, url, key, model, models: sorted }, isWriting, cli);
+  }
+  const email = args.value("claim");
+  if (!isWriting && key === KEY_PLACEHOLDER) cli.print("Add --yes to open an account.");
+  if (email !== undefined && isWriting) await startClaim(url, key, email, cli);
+}
+
+function configure(
+  client: string,
+  target: ClientTarget,
+  isWriting: boolean,
+  { print }: CliEnv,
+): void {
+  const config = CLIENT_CONFIGS[client]?.(target);
+  const changes = (config?.files ?? []).map(({ file, next }): FileChange => ({
+    file,
+    text: changedText(file, next),
+  }));
+  for (const change of changes) print(difference(change, target.key));
+  if (!isWriting) {
+    print("Nothing was written. Add --yes to write it.");
+    return;
+  }
+  writeAll(client, changes, target.home);
+  print(`Done. Start it with: ${config?.start ?? client}`);
+  print(`Undo with: postern connect ${client} --undo`);
+}
+
+/** Claude Code knows its own models best. */
+function chooseModel(
+  models: readonly ClientModel[],
+  wanted: string | undefined,
+  client: string,
+): ClientModel {
+  const preferred =
+    client === "claude" ? models.find(({ id }) => id.includes("claude")) : undefined;
+  const model =
+    wanted === undefined ? (preferred ?? models[0]) : models.find(({ id }) => id === wanted);
+  if (model !== undefined) return model;
+  throw invalid(
+    "--model",
+    wanted === undefined
+      ? "The gateway can call no model now. Ask its operator to set a provider key."
+      : `The gateway cannot call "${wanted}". See GET /v1/models?available=true.`,
+  );
+}
+
+async function openAccount(url: string, cli: CliEnv): Promise<string> {
+  const created = await request(url, "POST /v1/accounts", { body: {} });
+  const key = stringIn(created["api_key"]);
+  if (key === undefined) throw new Error("The gateway opened an account without a key.");
+  cli.print(`Opened an account. Its key is in ${saveKey(cli.client.homeFolder, url, created)}`);
+  return key;
+}
+
+function changedText(file: string, next: (current: string | undefined) => string): string {
+  try {
+    return next(readText(file));
+  } catch (cause) {
+    throw new Error(`${file}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+  }
+}
+
+/** Removed and added lines, with the key masked. */
+function difference({ file, text }: FileChange, key: string): string {
+  const before = (readText(file) ?? "").split("\n");
+  const after = text.split("\n");
+  const removed = before.filter((line) => line !== "" && !after.includes(line));
+  const added = after.filter((line) => line !== "" && !before.includes(line));
+  return [file, ...removed.map((line) => `- ${line}`), ...added.map((line) => `+ ${line}`)]
+    .join("\n")
+    .replaceAll(key, key === KEY_PLACEHOLDER ? key : `${key.slice(0, 12)}${MASK}`);
+}
+
+function undoFile(client: string, home: string): string {
+  return path.join(keyFolder(home), `undo-${client}.json`);
+}
+
+function writeAll(client: string, changes: readonly FileChange[], home: string): void {
+  const record = undoFile(client, home);
+  // A second run must not replace the state before the first.
+  if (readText(record) === undefined)
+    writePrivate(
+      record,
+      JSON.stringify({
+        files: changes.map(({ file }) => ({ file, before: readText(file) ?? null })),
+      }),
+    );
+  const { files } = parseObject(readText(record) ?? "") ?? {};
+  for (const { file, text } of changes) writePrivate(file, text);
+  const written = Object.fromEntries(changes.map(({ file, text }) => [file, digest(text)]));
+  writePrivate(record, JSON.stringify({ files, written }));
+}
+
+function undo(client: string, { client: { homeFolder }, print }: CliEnv): void {
+  const record = undoFile(client, homeFolder);
+  const { files, written } = parseObject(readText(record) ?? "") ?? {};
+  if (files === undefined) throw new Error(`There is nothing to undo for ${client}.`);
+  const entries = arrayIn(files).map((entry) => objectIn(entry) ?? {});
+  for (const { file } of entries) {
+    const name = stringIn(file) ?? "";
+    const text = readText(name);
+    if (text !== undefined && digest(text) !== objectIn(written)?.[name])
+      throw new Error(
+        `${name} was changed since. Edit it by hand; the state before is in ${record}.`,
+      );
+  }
+  for (const { file, before } of entries) {
+    const name = stringIn(file) ?? "";
+    if (typeof before === "string") writePrivate(name, before);
+    else rmSync(name, { force: true });
+    print(`Restored ${name}`);
+  }
+  rmSync(record);
+}
+
+function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+function printEnvironment(url: string, key: string, { print }: CliEnv): void {
+  print(`export POSTERN_API_KEY=${key}`);
+  print(`export OPENAI_BASE_URL=${url}/v1 OPENAI_API_KEY=${key}`);
+  print(`export ANTHROPIC_BASE_URL=${url} ANTHROPIC_AUTH_TOKEN=${key}`);
+}
+
+async function startClaim(
+  url: string,
+  key: string,
+  email: string,
+  { print }: CliEnv,
+): Promise<void> {
+  const started = await request(url, "POST /agent/identity/claim", { key, body: { email } });
+  const attempt = objectIn(started["claim_attempt"]) ?? {};
+  print(`Open ${stringIn(attempt["verification_uri_complete"]) ?? ""}`);
+  print(`Compare the code: ${stringIn(attempt["user_code"]) ?? ""}`);
+}

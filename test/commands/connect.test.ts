@@ -1,0 +1,206 @@
+// `postern connect` and `postern status` against a real gateway, in a home folder of their own.
+
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { spawnSync } from "node:child_process";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+import { runInProcess } from "../support/run-command.ts";
+import { skipUnless } from "../support/skip.ts";
+import { call, chat, textAt, valueAt } from "../spec/api-client.ts";
+import type { ExitResult } from "./run-postern.ts";
+
+setDefaultTimeout(60_000);
+
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+afterAll(() => gateway.stop());
+
+let home: string;
+beforeEach(() => {
+  home = mkdtempSync(path.join(tmpdir(), "postern-connect-"));
+});
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+const run = (...args: readonly string[]): Promise<ExitResult> =>
+  runInProcess([...args, "--url", gateway.url], { HOME: home });
+const read = (file: string): string => readFileSync(path.join(home, file), "utf8");
+const savedKey = (): string =>
+  textAt(
+    JSON.parse(read(`.postern/${new URL(gateway.url).host.replace(":", "-")}.json`)),
+    "api_key",
+  );
+
+const CLIENTS = [
+  ["claude", ".claude/settings.json"],
+  ["codex", ".codex/config.toml"],
+  ["opencode", ".config/opencode/opencode.json"],
+  ["aider", ".aider.conf.yml"],
+  ["pi", ".pi/agent/models.json"],
+  ["cursor", ".cursor/mcp.json"],
+] as const;
+
+describe.each(CLIENTS)("postern connect %s", (client, file) => {
+  test("shows the changes and writes nothing without --yes", async () => {
+    const { code, stdout } = await run("connect", client);
+    expect(code).toBe(0);
+    expect(stdout).toContain(file);
+    expect(stdout).toContain("+ ");
+    expect(stdout).toContain("Nothing was written. Add --yes");
+    expect(existsSync(path.join(home, file))).toBe(false);
+    expect(existsSync(path.join(home, ".postern"))).toBe(false);
+  });
+
+  test("opens an account, writes private files, and undoes all of it", async () => {
+    const { code, stdout } = await run("connect", client, "--yes", "--model", "sim/echo");
+    expect(code).toBe(0);
+    const key = savedKey();
+    expect(stdout).not.toContain(key);
+    expect(stdout).toContain("Start it with:");
+    expect(read(file)).toContain(gateway.url);
+    expect(statSync(path.join(home, file)).mode & 0o777).toBe(0o600);
+    const account = await call(gateway, "GET /v1/account", { key });
+    expect(valueAt(account.body, "balance.credits")).toBe(50_000);
+
+    await run("connect", client, "--yes", "--model", "sim/echo");
+    expect(savedKey()).toBe(key);
+    const undone = await run("connect", client, "--undo");
+    expect(undone.code).toBe(0);
+    expect(existsSync(path.join(home, file))).toBe(false);
+    expect(savedKey()).toBe(key);
+  });
+});
+
+describe("files that exist", () => {
+  const write = (file: string, text: string): void => {
+    mkdirSync(path.dirname(path.join(home, file)), { recursive: true });
+    writeFileSync(path.join(home, file), text);
+  };
+
+  test("keep what is not about the gateway, and are restored byte for byte", async () => {
+    const settings = '{ "permissions": {"allow": ["Bash"]},\n  "env": {"OTHER": "1"} }';
+    const toml = 'model = "o3"\napproval_policy = "never"\n\n[tui]\nmodel = "kept"\n';
+    write(".claude/settings.json", settings);
+    write(".codex/config.toml", toml);
+    await run("connect", "claude", "--yes");
+    await run("connect", "codex", "--yes", "--model", "sim/echo");
+    expect(JSON.parse(read(".claude/settings.json"))).toMatchObject({
+      permissions: { allow: ["Bash"] },
+      env: { OTHER: "1", ANTHROPIC_BASE_URL: gateway.url, ANTHROPIC_AUTH_TOKEN: savedKey() },
+    });
+    const config = Bun.TOML.parse(read(".codex/config.toml"));
+    expect(config).toMatchObject({
+      model: "sim/echo",
+      model_provider: "postern",
+      approval_policy: "never",
+      tui: { model: "kept" },
+      model_providers: {
+        postern: { base_url: `${gateway.url}/v1`, supports_websockets: false },
+      },
+    });
+    await run("connect", "codex", "--yes", "--model", "sim/echo");
+    expect(Bun.TOML.parse(read(".codex/config.toml"))).toEqual(config);
+    await run("connect", "claude", "--undo");
+    await run("connect", "codex", "--undo");
+    expect(read(".claude/settings.json")).toBe(settings);
+    expect(read(".codex/config.toml")).toBe(toml);
+  });
+
+  test("that are not JSON, or changed since, are left alone", async () => {
+    write(".claude/settings.json", "// my settings\n{}");
+    const refused = await run("connect", "claude", "--yes");
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toContain("settings.json: The file is not JSON");
+    expect(read(".claude/settings.json")).toBe("// my settings\n{}");
+    await run("connect", "pi", "--yes");
+    write(".pi/agent/models.json", "{}");
+    const undone = await run("connect", "pi", "--undo");
+    expect(undone.stderr).toContain("was changed since");
+    expect(read(".pi/agent/models.json")).toBe("{}");
+  });
+});
+
+describe("arguments", () => {
+  test("an unknown client, model or URL is an error that names the choices", async () => {
+    expect((await run("connect", "emacs")).stderr).toContain("Use one of claude, codex, opencode");
+    expect((await run("connect", "pi", "--model", "no/such")).stderr).toContain("cannot call");
+    expect((await run("connect", "pi", "--undo")).stderr).toContain("nothing to undo");
+    const away = await runInProcess(["connect", "pi", "--url", "http://127.0.0.1:1"], {
+      HOME: home,
+    });
+    expect(away.stderr).toContain("cannot be reached");
+  });
+
+  test("env prints the variables, and --claim starts a claim", async () => {
+    const { stdout } = await run("connect", "env", "--yes", "--claim", "human@example.com");
+    expect(stdout).toContain(
+      `export ANTHROPIC_BASE_URL=${gateway.url} ANTHROPIC_AUTH_TOKEN=${savedKey()}`,
+    );
+    expect(stdout).toMatch(/Open http.*\/claim\?token=/);
+    expect(stdout).toMatch(/Compare the code: \d{6}/);
+  });
+});
+
+describe("postern status", () => {
+  test("shows the balance and the last calls", async () => {
+    await run("connect", "env", "--yes");
+    await chat(gateway, savedKey());
+    const { code, stdout } = await run("status");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/balance {2}0\.0499\d+ USD/);
+    expect(stdout).toMatch(/sim\/echo {2}completed {2}0\.0000/);
+  });
+
+  test("without a key says where it looked", async () => {
+    expect((await run("status")).stderr).toContain(".postern/127.0.0.1-");
+  });
+});
+
+/** The clients themselves, where they are installed. */
+const REAL_CLIENTS = [
+  ["claude", ["claude", "-p", "Say hello."]],
+  ["codex", ["codex", "exec", "--skip-git-repo-check", "Say hello."]],
+  ["opencode", ["opencode", "run", "-m", "postern/sim/echo", "Say hello."]],
+] as const;
+
+describe("real clients", () => {
+  for (const [client, command] of REAL_CLIENTS) {
+    const isInstalled = spawnSync(client, ["--version"], { stdio: "ignore" }).error === undefined;
+    test.skipIf(skipUnless(isInstalled, `${client} is not installed; put it on the PATH`))(
+      `${client} does a small job through the gateway`,
+      async () => {
+        await run("connect", client, "--yes", "--model", "sim/echo");
+        const [name = "", ...args] = command;
+        const child = Bun.spawn([name, ...args], {
+          cwd: home,
+          env: { PATH: process.env["PATH"] ?? "", HOME: home },
+          stdin: "ignore",
+          stdout: "pipe",
+        });
+        expect(await new Response(child.stdout).text()).toContain("hello");
+        const usage = await call(gateway, "GET /v1/usage", { key: savedKey() });
+        expect(valueAt(usage.body, "data.0.outcome")).toBe("completed");
+      },
+    );
+  }
+});
