@@ -92,7 +92,11 @@ export function estimateCost(
     quirk?.hasUnboundedReasoning === true ||
     // xAI does not count reasoning towards the caller's output limit.
     (!provider.outputLimitCoversReasoning && model.supported.includes("reasoning"));
-  const { outputTokens, hiddenTokens } = outputBound(request, limits.output, hasUnboundedReasoning);
+  const { outputTokens, hiddenTokens } = outputBound(
+    { ...request, outputMax: sentOutputMax(request, model) },
+    limits.output,
+    hasUnboundedReasoning,
+  );
   const advisorCost = advisorCostBound(request, model, inputTokens, context);
   const bound = priceUpperBoundByOutput(bounds, cards);
   const costAt = (tokens: number): Nano => bound(tokens) + advisorCost;
@@ -118,6 +122,16 @@ function billableRequest(
 ): ParsedRequest {
   if (includesSearch(request, card)) return { ...request, fees: NO_FEES, toolTokens: 0 };
   return terms === undefined ? request : { ...request, fees: heldFees(request.fees, terms) };
+}
+
+/** OpenAI's smallest output limit on Responses, to which a translated one is raised. */
+const RESPONSES_OUTPUT_MIN = 16;
+
+function sentOutputMax({ api, outputMax }: ParsedRequest, { wires }: Model): number | undefined {
+  const canBeRaised = api !== "embeddings" && wires.includes("responses") && !wires.includes(api);
+  return outputMax === undefined || !canBeRaised
+    ? outputMax
+    : Math.max(outputMax, RESPONSES_OUTPUT_MIN);
 }
 
 /** Reasoning bound for a model whose reasoning no limit covers, if the caller set no output limit. */
