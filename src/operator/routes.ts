@@ -9,6 +9,7 @@ import { accountsPage } from "./accounts/accounts-page.tsx";
 import { auditPage } from "./audit/audit-page.tsx";
 import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
 import { type OperatorContext, emptyAsUndefined, pageRoute } from "./page-context.ts";
+import { readDailyFigures } from "./report/daily-figures.ts";
 import { parsePeriod } from "./report/report-period.ts";
 import { readReport } from "./report/report.ts";
 import { reportPage } from "./report/report-page.tsx";
@@ -66,8 +67,11 @@ function reportRoute({ db, ...context }: OperatorContext): Route {
         const periodQuery = { from: query.from ?? "", to: query.to ?? "" };
         try {
           const period = parsePeriod(query, now);
-          const report = await db.snapshot((reader) => readReport(reader, period));
-          return pageResponse(reportPage(operator, { periodQuery, report }));
+          const page = await db.snapshot(async (reader) => ({
+            report: await readReport(reader, period),
+            figures: await readDailyFigures(reader, period),
+          }));
+          return pageResponse(reportPage(operator, { periodQuery, ...page }));
         } catch (error) {
           return pageResponse(
             reportPage(operator, { periodQuery, errorMessage: userErrorMessage(error) }),

@@ -1,5 +1,6 @@
 // The operator pages: what they show, and what their forms do, once, and reject.
 
+import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
 import { newId } from "../../src/base/id.ts";
@@ -393,6 +394,18 @@ describeEachStore((kind) => {
     });
 
     describe("report, payments and audit log", () => {
+      test("show income, charges, providers and creating networks by day", async () => {
+        await rollUpUsage(harness.gateway.server.db);
+        const text = (await page("/operator/report")).text.replaceAll(/<[^>]+>/g, " ");
+        const compact = text.replaceAll(/\s+/g, " ");
+        expect(compact).toContain("Charges by provider and day sim");
+        expect(compact).toMatch(/Income and charged usage by day .*promotional usage/);
+        expect(compact).toMatch(/Provider Calls Failed Charged sim \d+ 0% \$0\.\d+/);
+        expect(compact).toMatch(/Network Accounts Claimed 127\.0\.0\.1\/32 \d+/);
+        const old = (await page("/operator/report?from=2020-01-01&to=2020-02-01")).text;
+        expect(old).toContain("Nothing in this period.");
+      });
+
       test("the report shows the requested period", async () => {
         const { text } = await page("/operator/report");
         for (const heading of ["Income", "Grants", "Liabilities", "Provider cost", "Losses"])

@@ -9,6 +9,8 @@ import { operatorPage } from "../operator-layout.tsx";
 import { DefinitionList } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { DailyCharts } from "./daily-charts.tsx";
+import type { DailyFigures } from "./daily-figures.ts";
 import type { ProviderCost } from "./provider-costs.ts";
 import type { Report } from "./report.ts";
 import { PROCESSOR_COLUMNS, reportFigures, totalCost } from "./report-output.ts";
@@ -19,12 +21,13 @@ const PATH = `${OPERATOR_PATH}/report`;
 export interface ReportPageProps {
   readonly periodQuery: { readonly from: string; readonly to: string };
   readonly report?: Report;
+  readonly figures?: DailyFigures;
   readonly errorMessage?: string;
 }
 
 export function reportPage(
   operator: Operator,
-  { periodQuery, report, errorMessage }: ReportPageProps,
+  { periodQuery, report, figures, errorMessage }: ReportPageProps,
 ): PageLayout {
   const from = report === undefined ? periodQuery.from : utcDay(report.period.from);
   return operatorPage({
@@ -45,6 +48,7 @@ export function reportPage(
           <button type="submit">Show report</button>
         </form>
         <ErrorMessage message={errorMessage} />
+        {figures === undefined ? null : <DailyCharts figures={figures} />}
         {report === undefined ? null : <ReportSections report={report} />}
       </>
     ),

@@ -59,13 +59,13 @@ export async function readReport(reader: Reader, period: Period): Promise<Report
 }
 
 /** A condition on the primary key of transfers. */
-interface TransferRange {
+export interface TransferRange {
   readonly where: string;
   readonly params: readonly string[];
 }
 
 /** PostgreSQL reads all in one statement: with ranges, it may plan to read the whole table for each of them. */
-async function* transferRanges(reader: Reader): AsyncGenerator<TransferRange> {
+export async function* transferRanges(reader: Reader): AsyncGenerator<TransferRange> {
   if (reader.kind === "postgres") {
     yield { where: "true", params: [] };
     return;

@@ -73,7 +73,8 @@ async function addRollups(
 
 const OWNERS = "select account_id as owner from wallet where account_id > ? and account_id <= ?";
 
-async function* accountRanges(
+/** Batches of accounts, in the order of their ids. */
+export async function* accountRanges(
   reader: Reader,
 ): AsyncGenerator<{ readonly after: string; readonly upTo: string }> {
   for (let after = ""; ;) {

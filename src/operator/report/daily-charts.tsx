@@ -1,0 +1,116 @@
+/** @jsxImportSource hono/jsx */
+// Charts of the report: income and provider cost by day, providers, and the networks that created accounts.
+
+import type { Child } from "hono/jsx";
+import { formatInteger, formatPercent, formatUsd, formatUsdShort } from "../../base/format.ts";
+import { NANO_PER_USD, type Nano } from "../../base/money.ts";
+import { Card, Tag } from "../../http/pages/components/content.tsx";
+import { Legend, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import type { DailyFigures, ProviderFigures } from "./daily-figures.ts";
+
+const ERROR_SHARE_WARN = 0.05;
+
+export function DailyCharts({ figures }: { readonly figures: DailyFigures }): Child {
+  const { days, income, cost, providers, networks } = figures;
+  return (
+    <>
+      <DayChart
+        id="income-by-day"
+        title="Income and charged usage by day"
+        days={days}
+        series={income}
+      />
+      <DayChart id="cost-by-day" title="Charges by provider and day" days={days} series={cost} />
+      <div class="side-by-side">
+        <Card id="providers" title="Providers">
+          <ProviderTable providers={providers} />
+        </Card>
+        <Card id="networks" title="New accounts by network">
+          <Table
+            label="Networks that created most accounts"
+            columns={[
+              { name: "Network" },
+              { name: "Accounts", isNumber: true },
+              { name: "Claimed", isNumber: true },
+            ]}
+            rows={networks.map(({ network, accounts, claimed }) => [
+              <code>{network}</code>,
+              formatInteger(accounts),
+              formatPercent(claimed / Math.max(1, accounts)),
+            ])}
+          />
+        </Card>
+      </div>
+    </>
+  );
+}
+
+interface DayChartProps {
+  readonly id: string;
+  readonly title: string;
+  readonly days: readonly string[];
+  readonly series: ReadonlyMap<string, readonly Nano[]>;
+}
+
+function DayChart({ id, title, days, series }: DayChartProps): Child {
+  const shown = [...series].map(([label, amounts]) => ({
+    label,
+    amounts,
+    values: amounts.map((amount) => Number(amount) / Number(NANO_PER_USD)),
+  }));
+  return (
+    <Card id={id} title={title} aside={<Legend series={shown} />}>
+      {shown.length === 0 ? (
+        <p class="muted">Nothing in this period.</p>
+      ) : (
+        <>
+          <StackedBars
+            label={`${title}. The table below has the same numbers.`}
+            bars={days.map((day) => day.slice("2026-".length))}
+            series={shown}
+            format={formatUsdShort}
+          />
+          <details class="chart-table">
+            <summary>Show as table</summary>
+            <Table
+              label={`${title} as a table`}
+              columns={[
+                { name: "Day", isDate: true },
+                ...shown.map(({ label }) => ({ name: label, isNumber: true })),
+              ]}
+              rows={days.map((day, index) => [
+                day,
+                ...shown.map(({ amounts }) => formatUsd(amounts[index] ?? 0n)),
+              ])}
+              isTall
+            />
+          </details>
+        </>
+      )}
+    </Card>
+  );
+}
+
+function ProviderTable({ providers }: { readonly providers: readonly ProviderFigures[] }): Child {
+  return (
+    <Table
+      label="Providers in this period"
+      columns={[
+        { name: "Provider" },
+        { name: "Calls", isNumber: true },
+        { name: "Failed", isNumber: true },
+        { name: "Charged", isNumber: true },
+      ]}
+      rows={providers.map(({ provider, calls, errors, cost }) => {
+        const share = errors / Math.max(1, calls);
+        return [
+          provider,
+          formatInteger(calls),
+          <Tag tone={share > ERROR_SHARE_WARN ? "danger" : "good"}>{formatPercent(share)}</Tag>,
+          formatUsd(cost),
+        ];
+      })}
+    />
+  );
+}

@@ -1,0 +1,149 @@
+// Figures of the report by day: purchases, charged usage, and the calls and cost of each provider, from the roll-ups. Also the
+// networks that created most accounts.
+
+import { minIdAt } from "../../base/id.ts";
+import { type Nano, toNano } from "../../base/money.ts";
+import { DAY_MS, utcDay } from "../../base/time.ts";
+import { type Reader, type Row, text, integer } from "../../store/db.ts";
+import { accountRanges } from "../../usage/rollup/provider-sums.ts";
+import type { Period } from "./provider-costs.ts";
+import { type TransferRange, transferRanges } from "./report.ts";
+
+/** More bars would be too thin to point at. */
+const DAYS_MAX = 92;
+const NETWORKS_MAX = 20;
+
+export interface DailyFigures {
+  /** `2026-11-21`, oldest first. */
+  readonly days: readonly string[];
+  /** Amounts by series and day. */
+  readonly income: ReadonlyMap<IncomeSeries, readonly Nano[]>;
+  readonly cost: ReadonlyMap<string, readonly Nano[]>;
+  readonly providers: readonly ProviderFigures[];
+  readonly networks: readonly NetworkFigures[];
+}
+
+export const INCOME_SERIES = ["purchases", "paid usage", "promotional usage"] as const;
+export type IncomeSeries = (typeof INCOME_SERIES)[number];
+
+export interface ProviderFigures {
+  readonly provider: string;
+  readonly calls: number;
+  readonly errors: number;
+  readonly cost: Nano;
+}
+
+export interface NetworkFigures {
+  readonly network: string;
+  readonly accounts: number;
+  readonly claimed: number;
+}
+
+interface Sums {
+  readonly income: Map<IncomeSeries, Map<string, Nano>>;
+  readonly cost: Map<string, Map<string, Nano>>;
+  readonly providers: Map<string, ProviderFigures>;
+}
+
+export async function readDailyFigures(reader: Reader, period: Period): Promise<DailyFigures> {
+  const first = Math.max(period.from, period.to - DAYS_MAX * DAY_MS);
+  const from = first - (first % DAY_MS);
+  const sums: Sums = { income: new Map(), cost: new Map(), providers: new Map() };
+  const dates = { from, to: period.to };
+  for await (const range of transferRanges(reader)) await addIncome(reader, range, dates, sums);
+  await addProviders(reader, dates, sums);
+  const days: string[] = [];
+  for (let at = from; at < period.to; at += DAY_MS) days.push(utcDay(at));
+  const byDay = <T>(series: ReadonlyMap<T, ReadonlyMap<string, Nano>>) =>
+    new Map(
+      [...series].map(([name, amounts]) => [name, days.map((day) => amounts.get(day) ?? 0n)]),
+    );
+  return {
+    days,
+    income: byDay(sums.income),
+    cost: byDay(sums.cost),
+    providers: [...sums.providers.values()].sort((one, other) => other.calls - one.calls),
+    networks: await readNetworks(reader, period),
+  };
+}
+
+async function addIncome(
+  reader: Reader,
+  range: TransferRange,
+  { from, to }: Period,
+  { income }: Sums,
+): Promise<void> {
+  const rows = await reader.all(
+    `select at - at % ${DAY_MS} as day, cast(sum(amount) as text) as amount,
+       case when kind = 'purchase' then 'purchases'
+         when from_account like '%:paid' then 'paid usage' else 'promotional usage' end as series
+     from transfer where ${range.where} and at >= ? and at < ?
+       and ((kind = 'purchase' and to_account like '%:paid')
+         or (kind = 'usage' and (from_account like '%:paid' or from_account like '%:promo')))
+     group by 1, 3`,
+    [...range.params, from, to],
+  );
+  for (const row of rows) {
+    const series = INCOME_SERIES.find((name) => name === text(row, "series"));
+    if (series !== undefined)
+      addAmount(income, series, utcDay(integer(row, "day")), toNano(row["amount"]));
+  }
+}
+
+/** On SQLite in batches of accounts, because it answers on the main thread. */
+async function addProviders(reader: Reader, { from, to }: Period, sums: Sums): Promise<void> {
+  const select =
+    "select at, provider, cast(sum(cost_nano) as text) as cost, sum(calls) as calls, sum(errors) as errors from";
+  const where = "unit = 'day' and at >= ? and at < ? and label = '' group by at, provider";
+  if (reader.kind === "postgres") {
+    addProviderRows(await reader.all(`${select} usage_rollup where ${where}`, [from, to]), sums);
+    return;
+  }
+  for await (const { after, upTo } of accountRanges(reader)) {
+    const rows = await reader.all(
+      `${select} (select account_id as owner from wallet where account_id > ? and account_id <= ?)
+       as owners cross join usage_rollup on account_id = owner where ${where}`,
+      [after, upTo, from, to],
+    );
+    addProviderRows(rows, sums);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+function addProviderRows(rows: readonly Row[], { cost, providers }: Sums): void {
+  for (const row of rows) {
+    const provider = text(row, "provider");
+    const amount = toNano(row["cost"]);
+    const before = providers.get(provider);
+    addAmount(cost, provider, utcDay(integer(row, "at")), amount);
+    providers.set(provider, {
+      provider,
+      calls: (before?.calls ?? 0) + Number(row["calls"]),
+      errors: (before?.errors ?? 0) + Number(row["errors"]),
+      cost: (before?.cost ?? 0n) + amount,
+    });
+  }
+}
+
+function addAmount<T>(sums: Map<T, Map<string, Nano>>, name: T, day: string, amount: Nano): void {
+  const byDay = sums.get(name) ?? new Map<string, Nano>();
+  sums.set(name, byDay);
+  byDay.set(day, (byDay.get(day) ?? 0n) + amount);
+}
+
+async function readNetworks(
+  reader: Reader,
+  { from, to }: Period,
+): Promise<readonly NetworkFigures[]> {
+  const rows = await reader.all(
+    `select created_from, count(*) as accounts, count(claimed_at) as claimed from account
+     where id >= ? and created_at >= ? and created_at < ?
+     group by created_from order by 2 desc, 1 limit ?`,
+    [minIdAt("acct", from), from, to, NETWORKS_MAX],
+  );
+  return rows.map((row) => ({
+    network: text(row, "created_from"),
+    accounts: Number(row["accounts"]),
+    claimed: Number(row["claimed"]),
+  }));
+}
