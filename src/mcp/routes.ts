@@ -7,9 +7,8 @@ import { lazy } from "../base/lazy.ts";
 import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import type { Peer } from "../http/request-context.ts";
+import type { McpConnection } from "./mcp-server.ts";
 import { publicRoute, type Route } from "../http/route.ts";
-import { loadMcpDeps, serveMcp } from "./mcp-server.ts";
-import { createTools } from "./tools.ts";
 
 export interface McpRouteDeps {
   /** The gateway's request handler. */
@@ -40,8 +39,13 @@ const Reply = z.looseObject({
 /** `routes` returns the routes of all modules, the documents included. */
 export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): readonly Route[] {
   const { baseUrl } = deps;
-  const tools = lazy(() => createTools(routes(), baseUrl));
-  const load = lazy(() => loadMcpDeps(routes(), tools(), deps));
+  // Loaded on the first request, to keep startup fast.
+  const load = lazy(async () => {
+    const { createTools } = await import("./tools.ts");
+    const { loadMcpDeps, serveMcp } = await import("./mcp-server.ts");
+    const mcpDeps = await loadMcpDeps(routes(), createTools(routes(), baseUrl), deps);
+    return (connection: McpConnection, message: Request) => serveMcp(mcpDeps, connection, message);
+  });
   return [
     publicRoute({
       method: "POST",
@@ -87,7 +91,8 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
           apiKey,
           send: (inner: Request) => deps.handle(inner, peer),
         };
-        return serveMcp(await load(), connection, message);
+        const serve = await load();
+        return serve(connection, message);
       },
     }),
   ];
