@@ -15,6 +15,7 @@ import { workspacesPage } from "./overview/workspaces-page.tsx";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-routes.ts";
 import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-routes.ts";
+import { playgroundRoutes } from "./playground/playground-routes.ts";
 import { webhookPageRoutes } from "./webhooks/webhook-routes.ts";
 import { overviewPage } from "./overview/overview-page.tsx";
 import {
@@ -50,6 +51,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     overviewRoute(deps),
     ...usagePageRoutes(deps),
     ...logPageRoutes(deps),
+    ...playgroundRoutes(deps),
     ...keyPageRoutes(deps),
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),

@@ -50,6 +50,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "",
     "/usage",
     "/logs",
+    "/playground",
     "/keys",
     "/provider-keys",
     "/budgets",
@@ -162,4 +163,56 @@ describe("search", () => {
     await page.waitForURL(/\/logs\?key=key_/);
     await close();
   });
+});
+
+describe("the playground", () => {
+  test.each(["chat", "responses", "messages"])(
+    "streams a reply with cost through %s",
+    async (api) => {
+      const { page, close, problems } = await openPage(
+        `/console/${fixture.account.id}/playground`,
+        DESKTOP,
+      );
+      await page.getByLabel("API", { exact: true }).selectOption(api);
+      await page.getByLabel("System prompt").fill("Be brief.");
+      await page.getByLabel("Message").fill("Repeat these words.");
+      await page.getByRole("button", { name: "Run" }).click();
+      await page
+        .locator("[data-figure=cost]")
+        .getByText(/^\$0\.0/)
+        .waitFor();
+      expect(await page.locator("[data-reply]").textContent()).toContain("Repeat these words.");
+      expect(await page.locator("[data-figure=first]").textContent()).toMatch(/^\d+ ms$/);
+      await page.getByText("Raw events").click();
+      expect(await page.locator("[data-events]").textContent()).toContain("{");
+      await page.getByText("View code").click();
+      for (const language of ["curl", "Python", "TypeScript"]) {
+        await page.getByLabel("Language").selectOption(language);
+        expect(await page.locator("[data-code]").textContent()).toContain("sim/echo");
+      }
+      // Chromium sometimes reports a stream that was read to its end as aborted.
+      expect(problems.filter((problem) => !/^failed: .*\/v1\//.test(problem))).toEqual([]);
+      await close();
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "says what is wrong with a request",
+    async () => {
+      const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
+      await page.getByLabel("Model", { exact: true }).fill("no/such-model");
+      await page.getByRole("button", { name: "Run" }).click();
+      await page
+        .getByText(/No model has the id/)
+        .first()
+        .waitFor();
+      await page.getByText("Image and tools").click();
+      await page.getByLabel("Tools").fill("not JSON");
+      await page.getByRole("button", { name: "Run" }).click();
+      await page.getByText(/JSON/).nth(1).waitFor();
+      await close();
+    },
+    START_TIMEOUT_MS,
+  );
 });

@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import design from "./design.css" with { type: "text" };
 import { APP_SCRIPT_SOURCE } from "./scripts/app-script.ts";
+import { PLAYGROUND_SCRIPT_SOURCE } from "./scripts/playground-script.ts";
 
 export interface Asset {
   readonly path: string;
@@ -23,7 +24,9 @@ export const STYLESHEET = styleAsset(design);
 /** The script of the console and operator pages. */
 export const APP_SCRIPT = scriptAsset(APP_SCRIPT_SOURCE);
 
-export const ASSETS: readonly Asset[] = [STYLESHEET, APP_SCRIPT];
+export const PLAYGROUND_SCRIPT = scriptAsset(PLAYGROUND_SCRIPT_SOURCE);
+
+export const ASSETS: readonly Asset[] = [STYLESHEET, APP_SCRIPT, PLAYGROUND_SCRIPT];
 
 function asset(body: string, extension: string, contentType: string): Asset {
   const name = createHash("sha256").update(body).digest("hex").slice(0, 16);

@@ -1,0 +1,161 @@
+/** @jsxImportSource hono/jsx */
+// The playground: sends a message to any model with one of the three APIs. The script of the page does the calls.
+
+import type { Child } from "hono/jsx";
+import { Figures } from "../../http/pages/components/content.tsx";
+import { PLAYGROUND_SCRIPT } from "../../http/pages/assets.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+
+export interface PlaygroundView {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly snippets: { readonly baseUrl: string; readonly model: string };
+}
+
+const APIS = [
+  ["chat", "Chat Completions"],
+  ["responses", "Responses"],
+  ["messages", "Messages"],
+] as const;
+
+const RESULT_FIGURES = [
+  ["cost", "Cost"],
+  ["tokens", "Tokens in / out"],
+  ["first", "First token"],
+  ["latency", "Total time"],
+] as const;
+
+const CODE_LANGUAGES = ["curl", "Python", "TypeScript"] as const;
+
+export function playgroundPage({ user, workspace, snippets }: PlaygroundView): PageLayout {
+  const { accountId } = workspace;
+  return {
+    ...consolePage({
+      title: "Playground",
+      workspace,
+      user,
+      page: "/playground",
+      main: (
+        <form
+          class="playground"
+          data-key-url={workspacePath(accountId, "/playground")}
+          data-csrf={user.csrf}
+          data-base-url={snippets.baseUrl}
+        >
+          <noscript>
+            <p class="notice warn">
+              The playground needs scripts. <a href="/docs/quick-start">Call a model with curl</a>{" "}
+              instead.
+            </p>
+          </noscript>
+          <RequestFields model={snippets.model} />
+          <Result />
+        </form>
+      ),
+    }),
+    scripts: [PLAYGROUND_SCRIPT],
+  };
+}
+
+function RequestFields({ model }: { readonly model: string }): Child {
+  return (
+    <div class="card playground-request">
+      <label for="model">Model</label>
+      <input id="model" name="model" list="models" value={model} required autocomplete="off" />
+      <datalist id="models" />
+      <label for="api">API</label>
+      <select id="api" name="api">
+        {APIS.map(([value, label]) => (
+          <option value={value}>{label}</option>
+        ))}
+      </select>
+      <label for="system">System prompt</label>
+      <textarea id="system" name="system" rows={2} />
+      <label for="message">Message</label>
+      <textarea id="message" name="message" rows={4} required>
+        Hello. What can you do?
+      </textarea>
+      <div class="row">
+        <div>
+          <label for="max-tokens">Output limit (tokens)</label>
+          <input id="max-tokens" name="maxTokens" type="number" min="1" value="500" required />
+        </div>
+        <div>
+          <label for="temperature">Temperature</label>
+          <input id="temperature" name="temperature" type="number" min="0" max="2" step="0.1" />
+        </div>
+      </div>
+      <details>
+        <summary>Image and tools</summary>
+        <label for="image">Image</label>
+        <input
+          id="image"
+          name="image"
+          type="file"
+          accept="image/png,image/jpeg,image/webp,image/gif"
+        />
+        <label for="tools">Tools (JSON array, in the format of the API)</label>
+        <textarea id="tools" name="tools" rows={5} spellcheck={false} class="code" />
+      </details>
+      <div class="row">
+        <button type="submit">Run</button>
+        <button type="button" class="secondary" name="stop" hidden>
+          Stop
+        </button>
+      </div>
+      <p class="note">
+        Calls use a key of this workspace named Playground. It can spend at most $1.00 and expires
+        after an hour. Its calls are in Logs.
+      </p>
+    </div>
+  );
+}
+
+function Result(): Child {
+  return (
+    <div class="playground-result">
+      <p class="error" role="alert" data-error hidden />
+      <div class="card">
+        <h2 id="reply-title">Reply</h2>
+        <div
+          class="playground-reply"
+          role="region"
+          aria-labelledby="reply-title"
+          tabindex={0}
+          data-reply
+        >
+          <p class="muted">The reply appears here while it streams.</p>
+        </div>
+      </div>
+      <Figures
+        figures={RESULT_FIGURES.map(([name, label]) => ({
+          label,
+          value: <span data-figure={name}>–</span>,
+        }))}
+      />
+      <details class="card">
+        <summary>Raw events</summary>
+        <pre tabindex={0}>
+          <code data-events>Run a request to see its events.</code>
+        </pre>
+      </details>
+      <details class="card">
+        <summary>View code</summary>
+        <label for="language">Language</label>
+        <select id="language" name="language">
+          {CODE_LANGUAGES.map((language) => (
+            <option value={language}>{language}</option>
+          ))}
+        </select>
+        <div class="code-block" data-copy="">
+          <pre tabindex={0}>
+            <code data-code />
+          </pre>
+        </div>
+      </details>
+    </div>
+  );
+}

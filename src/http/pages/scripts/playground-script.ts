@@ -1,0 +1,253 @@
+// The script of the playground: builds the request of each API, streams the reply, and shows cost, tokens, times and code.
+
+import { browserScript } from "./browser-script.ts";
+
+export const PLAYGROUND_SCRIPT_SOURCE = browserScript([
+  pathOf,
+  readImage,
+  requestBody,
+  textOf,
+  readEvents,
+  codeFor,
+  playgroundKey,
+  showUsage,
+  runPlayground,
+  startPlayground,
+]);
+
+interface PlaygroundRequest {
+  readonly api: string;
+  readonly body: Record<string, unknown>;
+}
+
+function pathOf(api: string): string {
+  return api === "chat" ? "/v1/chat/completions" : `/v1/${api}`;
+}
+
+/** The chosen image as a data URL, or nothing. */
+function readImage(form: HTMLFormElement): Promise<string | undefined> {
+  const file = form.querySelector<HTMLInputElement>("#image")?.files?.[0];
+  if (file === undefined) return Promise.resolve(undefined);
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.addEventListener("load", () =>
+      resolve(typeof reader.result === "string" ? reader.result : undefined),
+    );
+    reader.addEventListener("error", () => reject(new Error("The image cannot be read.")));
+    reader.readAsDataURL(file);
+  });
+}
+
+async function requestBody(form: HTMLFormElement): Promise<PlaygroundRequest> {
+  const value = (id: string): string =>
+    form.querySelector<HTMLInputElement | HTMLTextAreaElement>(`#${id}`)?.value.trim() ?? "";
+  const api = value("api");
+  const [text, system, limit] = [value("message"), value("system"), Number(value("max-tokens"))];
+  const image = await readImage(form);
+  const common = {
+    model: value("model"),
+    stream: true,
+    ...(value("temperature") === "" ? {} : { temperature: Number(value("temperature")) }),
+    ...(value("tools") === "" ? {} : { tools: JSON.parse(value("tools")) }),
+  };
+  if (api === "responses") {
+    const parts = [{ type: "input_text", text }];
+    const content =
+      image === undefined ? text : [...parts, { type: "input_image", image_url: image }];
+    const instructions = system === "" ? {} : { instructions: system };
+    const input = [{ role: "user", content }];
+    return {
+      api,
+      body: { ...common, ...instructions, max_output_tokens: limit, input, store: false },
+    };
+  }
+  if (api === "messages") {
+    const [, type, data] = /^data:([^;]+);base64,(.*)$/.exec(image ?? "") ?? [];
+    const source = { type: "base64", media_type: type, data };
+    const content =
+      image === undefined
+        ? text
+        : [
+            { type: "image", source },
+            { type: "text", text },
+          ];
+    const messages = [{ role: "user", content }];
+    return {
+      api,
+      body: { ...common, ...(system === "" ? {} : { system }), max_tokens: limit, messages },
+    };
+  }
+  const parts = [
+    { type: "text", text },
+    { type: "image_url", image_url: { url: image } },
+  ];
+  const messages = [
+    ...(system === "" ? [] : [{ role: "system", content: system }]),
+    { role: "user", content: image === undefined ? text : parts },
+  ];
+  return { api, body: { ...common, max_tokens: limit, messages } };
+}
+
+/** The fields of the three APIs' stream events that carry text, tool calls and errors. */
+interface StreamEvent {
+  readonly type?: string;
+  readonly delta?: string | StreamDelta;
+  readonly choices?: readonly { readonly delta?: StreamDelta }[];
+  readonly error?: { readonly message?: string };
+}
+
+interface StreamDelta {
+  readonly content?: string | null;
+  readonly text?: string;
+  readonly partial_json?: string;
+  readonly tool_calls?: readonly { readonly function?: { readonly arguments?: string } }[];
+}
+
+/** The text that an event adds to the reply; a tool call is shown as JSON. */
+function textOf({ type = "", delta, choices = [] }: StreamEvent): string {
+  if (typeof delta === "string")
+    return /output_text\.delta$|function_call_arguments\.delta$/.test(type) ? delta : "";
+  const added = delta ?? choices[0]?.delta ?? {};
+  const calls = (added.tool_calls ?? []).map((call) => call.function?.arguments ?? "");
+  return [added.content, added.text, added.partial_json, ...calls].join("");
+}
+
+async function readEvents(
+  response: Response,
+  onEvent: (data: string, event: StreamEvent) => void,
+): Promise<void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  const reader = response.body?.getReader();
+  for (;;) {
+    const { value: chunk, done = true } = (await reader?.read()) ?? {};
+    if (done) return;
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const data = /^data: ?(.+?)\r?$/.exec(line)?.[1];
+      if (data !== undefined && data !== "[DONE]") onEvent(data, JSON.parse(data));
+    }
+  }
+}
+
+/** Code that sends the same request, without streaming. */
+function codeFor(language: string, baseUrl: string, request: PlaygroundRequest): string {
+  const { stream: _stream, ...body } = request.body;
+  const json = JSON.stringify(body, null, 2);
+  const method = { chat: "chat.completions", responses: "responses", messages: "messages" }[
+    request.api
+  ];
+  const isMessages = request.api === "messages";
+  const [client, url] = isMessages ? ["Anthropic", baseUrl] : ["OpenAI", `${baseUrl}/v1`];
+  if (language === "curl")
+    return `curl -sS ${baseUrl}${pathOf(request.api)} \\\n  -H "authorization: Bearer $POSTERN_API_KEY" \\\n  -H 'content-type: application/json' \\\n  -d '${json.replaceAll("'", "'\\''")}'`;
+  if (language === "Python")
+    return `import json\nimport os\n\nfrom ${client.toLowerCase()} import ${client}\n\nclient = ${client}(base_url="${url}", api_key=os.environ["POSTERN_API_KEY"])\nbody = json.loads(r'''\n${json}\n''')\nprint(client.${method}.create(**body))`;
+  const module = isMessages ? "@anthropic-ai/sdk" : "openai";
+  const environment = ["process", "env", "POSTERN_API_KEY"].join(".");
+  return `import ${client} from "${module}";\n\nconst client = new ${client}({ baseURL: "${url}", apiKey: ${environment} });\nconst reply = await client.${method}.create(${json});\nconsole.log(reply);`;
+}
+
+/** The key of this tab, or a new one. */
+async function playgroundKey(form: HTMLFormElement): Promise<string> {
+  const { keyUrl = "", csrf = "" } = form.dataset;
+  const stored = JSON.parse(sessionStorage.getItem(keyUrl) ?? "{}");
+  if (Number(stored.expires_at) > Date.now() + 60_000) return stored.api_key;
+  const response = await fetch(keyUrl, { method: "POST", body: new URLSearchParams({ csrf }) });
+  const created = await response.json();
+  if (!response.ok) throw new Error(created.error ?? "No key could be created.");
+  sessionStorage.setItem(keyUrl, JSON.stringify(created));
+  return created.api_key;
+}
+
+async function showUsage(form: HTMLFormElement, requestId: string, key: string): Promise<void> {
+  const response = await fetch(`/v1/usage/${requestId}`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  if (!response.ok) return;
+  const { cost_usd: cost, usage } = await response.json();
+  const figure = (name: string, text: string): void => {
+    form.querySelector(`[data-figure=${name}]`)?.replaceChildren(text);
+  };
+  figure("cost", `$${cost}`);
+  figure("tokens", `${usage.input_tokens} / ${usage.output_tokens}`);
+}
+
+async function runPlayground(form: HTMLFormElement, signal: AbortSignal): Promise<void> {
+  const reply = form.querySelector("[data-reply]");
+  const events = form.querySelector("[data-events]");
+  const figure = (name: string, text: string): void => {
+    form.querySelector(`[data-figure=${name}]`)?.replaceChildren(text);
+  };
+  for (const name of ["cost", "tokens", "first", "latency"]) figure(name, "–");
+  reply?.replaceChildren("");
+  events?.replaceChildren("");
+  const { api, body } = await requestBody(form);
+  const key = await playgroundKey(form);
+  const startedAt = performance.now();
+  const response = await fetch(pathOf(api), {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+    credentials: "omit",
+    signal,
+  });
+  if (!response.ok) {
+    const text = await response.text();
+    events?.append(text);
+    if (response.status === 401) sessionStorage.removeItem(form.dataset["keyUrl"] ?? "");
+    throw new Error(JSON.parse(text).error?.message ?? `Status ${response.status}`);
+  }
+  let failure = "";
+  let isFirst = true;
+  await readEvents(response, (data, event) => {
+    const text = textOf(event);
+    if (isFirst && text !== "") figure("first", `${Math.round(performance.now() - startedAt)} ms`);
+    if (text !== "") isFirst = false;
+    failure ||= event.error?.message ?? "";
+    reply?.append(text);
+    events?.append(`${data}\n`);
+  });
+  figure("latency", `${Math.round(performance.now() - startedAt)} ms`);
+  await showUsage(form, response.headers.get("x-request-id") ?? "", key);
+  if (failure !== "") throw new Error(failure);
+}
+
+function startPlayground(): void {
+  const form = document.querySelector<HTMLFormElement>("form.playground");
+  const error = form?.querySelector<HTMLElement>("[data-error]");
+  const stop = form?.querySelector<HTMLButtonElement>("button[name=stop]");
+  if (!form || !error || !stop) return;
+  const showCode = async (): Promise<void> => {
+    const language = form.querySelector<HTMLSelectElement>("#language")?.value ?? "curl";
+    const request = await requestBody(form).catch(() => undefined);
+    if (request === undefined) return;
+    const code = codeFor(language, form.dataset["baseUrl"] ?? "", request);
+    form.querySelector("[data-code]")?.replaceChildren(code);
+  };
+  form.addEventListener("input", () => void showCode());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const controller = new AbortController();
+    error.hidden = true;
+    stop.hidden = false;
+    stop.onclick = () => controller.abort();
+    runPlayground(form, controller.signal)
+      .catch((cause: unknown) => {
+        if (controller.signal.aborted) return;
+        error.textContent = cause instanceof Error ? cause.message : "The request failed.";
+        error.hidden = false;
+      })
+      .finally(() => {
+        stop.hidden = true;
+      });
+  });
+  void showCode();
+  void fetch("/v1/models")
+    .then((response) => response.json())
+    .then(({ data }: { data: { id: string }[] }) => {
+      const options = data.map(({ id }) => new Option(id, id));
+      form.querySelector("datalist")?.replaceChildren(...options);
+    });
+}
