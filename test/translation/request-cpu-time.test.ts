@@ -84,8 +84,8 @@ const BODIES: Readonly<Record<Api, Readonly<Record<string, BodyOf>>>> = {
     "documents, then cached documents": (count) =>
       messagesContent([
         TEXT,
-        ...times(count, () => PDF_DOCUMENT),
-        ...times(count, () => ({ ...PDF_DOCUMENT, ...EPHEMERAL })),
+        ...times(count / 2, () => PDF_DOCUMENT),
+        ...times(count / 2, () => ({ ...PDF_DOCUMENT, ...EPHEMERAL })),
       ]),
     "parallel calls": (count) =>
       messages([
