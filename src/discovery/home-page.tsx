@@ -6,8 +6,9 @@ import { REGISTER_ROUTE } from "./route-keys.ts";
 import type { DocContext } from "./doc-context.ts";
 import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
 
-export const SITE_LINKS: readonly NavLink[] = [
-  { href: "/docs", label: "API reference" },
+const SITE_LINKS: readonly NavLink[] = [
+  { href: "/docs", label: "Docs" },
+  { href: "/models", label: "Models" },
   { href: "/auth.md", label: "For agents" },
   { href: "/openapi.yaml", label: "OpenAPI" },
 ];

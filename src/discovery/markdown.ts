@@ -35,11 +35,6 @@ export function renderMarkdown(source: string): RenderedMarkdown {
   return { html, headings };
 }
 
-/** One line of text: code, emphasis and links, without a paragraph. */
-export function renderInline(source: string): string {
-  return Bun.markdown.render(source, { ...callbacks([], []), paragraph: (children) => children });
-}
-
 type Callbacks = NonNullable<Parameters<typeof Bun.markdown.render>[1]>;
 
 function callbacks(headings: Heading[], tabs: readonly string[]): Callbacks {
@@ -104,6 +99,6 @@ function tabsHtml(labels: readonly string[], blocks: string, index: number): str
   return `<fieldset class="tabs"><legend class="visually-hidden">Example in</legend>${tabs.join("")}</fieldset>\n`;
 }
 
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"]/g, (character) => ENTITIES[character] ?? character);
 }
