@@ -20,7 +20,7 @@ describe("an unknown path or method", () => {
     ["/claim/code", 405],
     ["/pay/a/b/c/d", 404],
     ["/nope", 404],
-    ["/docs/nope", 404],
+    ["/docs-nope", 404],
     ["/v1beta", 404],
   ])("returns HTML to a browser and JSON to a program: %s", async (path, status) => {
     const request = (accept: string) => fetch(fixture.gateway.url + path, { headers: { accept } });

@@ -31,7 +31,7 @@ const ListQuery = z.object({
   page: z.coerce.number().int().min(1).max(1_000).optional(),
 });
 
-const COMMON = { method: "GET", tag: "Models", dialect: "page", hidden: true } as const;
+const COMMON = { method: "GET", tag: "Discovery", dialect: "page", hidden: true } as const;
 const HTML = { 200: { description: "The page.", contentType: "text/html" } };
 const PAGE_HEADERS = { "cache-control": "no-cache" };
 
