@@ -100,6 +100,11 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
     tests: ["test/responses/storage-settings.test.ts"],
   },
   {
+    reason: "the documentation and the public model pages",
+    matches: ({ path }) => /^\/(docs|models)\b/.test(path),
+    tests: ["test/discovery/docs-site.test.ts", "test/discovery/model-pages.test.ts"],
+  },
+  {
     reason: "the catalog",
     matches: ({ path }) => path.startsWith("/v1/models"),
     tests: ["test/models/routes.test.ts"],

@@ -69,7 +69,9 @@ function errorPage(code: FaultCode, routes: readonly Route[]): SitePage {
     label: code,
     markdown: joinParagraphs([
       `# \`${code}\``,
-      `HTTP status ${status}. ${message}`,
+      `HTTP status ${status}.`,
+      "## Cause",
+      message,
       "## Fix",
       next,
       "## Retry",
