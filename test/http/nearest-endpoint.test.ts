@@ -35,7 +35,7 @@ const NEAREST: readonly (readonly [method: string, path: string, nearest: string
   ["POST", "/openai/deployments/gpt-5/chat/completions", "POST /v1/chat/completions"],
   ["POST", "/api/v1/chat/completions", "POST /v1/chat/completions"],
   ["POST", "/v1/chat/completion", "POST /v1/chat/completions"],
-  ["GET", "/models", "GET /v1/models"],
+  ["GET", "/v1/model", "GET /v1/models"],
   ["GET", "/v1/models/", "GET /v1/models"],
   ["GET", "/v1/chat/completion", "POST /v1/chat/completions"],
   ["GET", "/v1/acount", "GET /v1/account"],

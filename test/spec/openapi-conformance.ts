@@ -14,7 +14,7 @@ export interface ApiDescription {
 
 /** Standard HTTP headers, which are not documented. */
 const STANDARD_HEADERS =
-  /^(access-control-.*|cache-control|connection|content-(encoding|length|type)|date|etag|keep-alive|pragma|transfer-encoding|vary|x-(accel-buffering|content-type-options))$/;
+  /^(access-control-.*|cache-control|connection|content-(encoding|length|type)|date|etag|keep-alive|request-id|pragma|transfer-encoding|vary|x-(accel-buffering|content-type-options))$/;
 
 export async function readApiDescription(gateway: Pick<Gateway, "url">): Promise<ApiDescription> {
   const { body: document } = await call(gateway, "GET /openapi.json");
