@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { pricePerMillion } from "../../src/discovery/model-pages/model-list.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
 
 let gateway: Gateway;
 beforeAll(async () => {
@@ -36,7 +37,7 @@ test("/models searches, filters, sorts and pages", async () => {
   const largest = await (await fetch(`${gateway.url}/v1/models/${first}`)).json();
   expect(largest).toMatchObject({ context_length: expect.any(Number) });
   expect(listed(await text("/models?all=true&page=2"))).toHaveLength(100);
-  expect((await fetch(`${gateway.url}/models?sort=nonsense`)).status).toBe(400);
+  expectStatus("getModelsPage", 400, await fetch(`${gateway.url}/models?sort=nonsense`));
 });
 
 test("the page of a model has prices, providers and code that names it", async () => {
@@ -70,4 +71,15 @@ test("prices are shown per million tokens", () => {
   expect(
     ["0.0000025", "0", "0.000000001", undefined].map((price) => pricePerMillion(price)),
   ).toEqual(["$2.50", "free", "$0.001", "–"]);
+});
+
+test("pages of unknown models, documents and images are 404, and malformed paths 400", async () => {
+  const get = (path: string) => fetch(gateway.url + path);
+  expectStatus("getModelPage", 404, await get("/models/nobody/nothing"));
+  expectStatus("getModelPage", 400, await get("/models/sim%00"));
+  expectStatus("getDocsPage", 404, await get("/docs/nothing"));
+  expectStatus("getDocsPage", 400, await get("/docs/%00"));
+  expectStatus("getDocsImage", 404, await get("/docs/images/nothing.png"));
+  expectStatus("getDocsImage", 400, await get("/docs/images/%00"));
+  expectStatus("searchDocs", 400, await get(`/docs/search?q=${"x".repeat(1_000)}`));
 });
