@@ -22,6 +22,7 @@ import { connect } from "./client/connect.ts";
 import { mcp } from "./client/mcp.ts";
 import { status } from "./client/status.ts";
 import { migrateStore } from "./migrate.ts";
+import { moveCommand } from "./move.ts";
 import { serve } from "./serve.ts";
 import { simulate } from "./simulate.ts";
 import { errorMessage } from "./with-store.ts";
@@ -30,6 +31,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   serve,
   simulate,
   migrate: migrateStore,
+  move: moveCommand,
   doctor,
   mcp,
   connect,

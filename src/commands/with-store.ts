@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { Fault } from "../base/fault.ts";
 import type { Config } from "../config/config.ts";
-import { openStore } from "../store/open.ts";
+import { openStore, type StoreSettings } from "../store/open.ts";
 import type { Db } from "../store/db.ts";
 import { missingMigrations } from "../store/migrate.ts";
 import { EXIT_FAILURE, EXIT_USAGE, type CliEnv } from "./command.ts";
@@ -26,11 +26,9 @@ export function withStore(
   run: (db: Db, config: Config) => Promise<number>,
 ): Promise<number> {
   return withConfig(cli, async (config) => {
-    const { databaseUrl, dataDir } = config.store;
-    if (databaseUrl === undefined && !existsSync(path.join(dataDir, "postern.db"))) {
-      cli.printError(
-        `There is no store in ${path.resolve(dataDir)}: set POSTERN_DATA_DIR to the gateway's data folder. postern migrate and the first start create a new store.`,
-      );
+    const absent = describeMissingStore(config.store);
+    if (absent !== undefined) {
+      cli.printError(absent);
       return EXIT_FAILURE;
     }
     const db = await openStore(config.store, false);
@@ -45,6 +43,12 @@ export function withStore(
       await db.close();
     }
   });
+}
+
+/** Undefined if there is a file, or the store is PostgreSQL. */
+export function describeMissingStore({ databaseUrl, dataDir }: StoreSettings): string | undefined {
+  if (databaseUrl !== undefined || existsSync(path.join(dataDir, "postern.db"))) return undefined;
+  return `There is no store in ${path.resolve(dataDir)}: set POSTERN_DATA_DIR to the gateway's data folder. postern migrate and the first start create a new store.`;
 }
 
 function describeConfigErrors(errors: readonly string[]): string {

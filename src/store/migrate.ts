@@ -85,8 +85,15 @@ async function appliedMigrations(db: Db): Promise<ReadonlySet<string>> {
   return new Set((await db.all("select name from migration")).map((row) => String(row["name"])));
 }
 
+/** An entry among the migrations of a store whose move from another store is not finished. */
+export const UNFINISHED_MOVE = "unfinished-move";
+
 // A newer version may have changed the meaning of columns, so an older one must not read or write them.
 function assertKnownMigrations(applied: ReadonlySet<string>): void {
+  if (applied.has(UNFINISHED_MOVE))
+    throw new Error(
+      "the store is the target of an unfinished move: run the same postern move again to finish it",
+    );
   const known = new Set(MIGRATIONS.map(([name]) => name));
   const unknown = [...applied].find((name) => !known.has(name));
   if (unknown !== undefined)

@@ -1,0 +1,182 @@
+// `postern move`: copies the store of the settings to the other kind of store and proves that the copy is complete.
+
+import { secret } from "../base/secret.ts";
+import { isPostgresUrl } from "../config/schema.ts";
+import type { Config } from "../config/config.ts";
+import { verifyLedger, type Verification } from "../ledger/verify/verify.ts";
+import { type Db, integer, text } from "../store/db.ts";
+import { missingMigrations } from "../store/migrate.ts";
+import { discardMove, finishMove, moveStore } from "../store/move/move-store.ts";
+import { openStore, type StoreSettings } from "../store/open.ts";
+import { type CliEnv, type Command, EXIT_FAILURE, EXIT_USAGE, type ParsedArgs } from "./command.ts";
+import { describeMissingStore, withConfig } from "./with-store.ts";
+
+/** A gateway writes its heartbeat every five seconds. */
+const RUNNING_WITHIN_MS = 60_000;
+const PROGRESS_STEP_ROWS = 10_000;
+
+export const moveCommand: Command = {
+  summary: "Copy the store to PostgreSQL or SQLite, and verify the copy",
+  details:
+    "Stop the gateway first. The target must be empty. All rows are compared, and the ledger is verified on both sides. The\nsource is not changed. If the command is interrupted, run it again: it continues.\nExit code 1 if the copy is not complete or differs.",
+  positionals: [],
+  flags: {
+    to: {
+      type: "string",
+      placeholder: "<target>",
+      description: "A postgres:// URL, or a folder for SQLite.",
+      required: true,
+    },
+    "start-over": {
+      type: "boolean",
+      description: "Delete the unfinished copy in the target, and begin again.",
+    },
+  },
+  run: (args, cli) => withConfig(cli, (config) => moveCommandWith(config, args, cli)),
+};
+
+async function moveCommandWith(config: Config, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const settings = targetSettings(args.value("to") ?? "");
+  const isFromSqlite = config.store.databaseUrl === undefined;
+  if (typeof settings === "string" || isFromSqlite === (settings.databaseUrl === undefined)) {
+    cli.printError(
+      typeof settings === "string"
+        ? settings
+        : isFromSqlite
+          ? "The source is SQLite, the store of the settings, so --to must be a postgres:// URL. To copy SQLite to SQLite, use postern admin backup."
+          : "The source is PostgreSQL, the store of the settings, so --to must be a folder. Unset DATABASE_URL to move from SQLite; to copy PostgreSQL, use pg_dump.",
+    );
+    return EXIT_USAGE;
+  }
+  const absent = describeMissingStore(config.store);
+  if (absent !== undefined) {
+    cli.printError(absent);
+    return EXIT_FAILURE;
+  }
+  return await withStores(config.store, settings, (source, target) =>
+    copyAndVerify({ source, target, config, startOver: args.has("start-over") }, cli),
+  );
+}
+
+function targetSettings(target: string): StoreSettings | string {
+  if (!/^[a-z]+:\/\//i.test(target))
+    return target === "" ? "--to must be a postgres:// URL or a folder." : { dataDir: target };
+  return /^postgres(ql)?:\/\//.test(target) && isPostgresUrl(target)
+    ? { databaseUrl: secret(target), dataDir: "" }
+    : "--to must be a URL such as postgres://user:password@host:5432/database, or a folder.";
+}
+
+// SQLite folders are locked, so that no gateway uses them.
+async function withStores(
+  from: StoreSettings,
+  to: StoreSettings,
+  run: (source: Db, target: Db) => Promise<number>,
+): Promise<number> {
+  const source = await openStore(from, true);
+  try {
+    const target = await openStore(to, true);
+    try {
+      return await run(source, target);
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+interface MoveContext {
+  readonly source: Db;
+  readonly target: Db;
+  readonly config: Config;
+  readonly startOver: boolean;
+}
+
+async function copyAndVerify(context: MoveContext, cli: CliEnv): Promise<number> {
+  const { source, target, config, startOver } = context;
+  const problem = await sourceProblem(source, cli.now());
+  if (problem !== undefined) {
+    cli.printError(problem);
+    return EXIT_FAILURE;
+  }
+  if (startOver) await discardMove(target);
+  const tables = await moveStore({
+    source,
+    target,
+    sourceName: describeSource(config.store),
+    now: cli.now(),
+    onProgress: printProgress(cli),
+  });
+  const rows = tables.reduce((sum, table) => sum + table.rows, 0);
+  cli.print(`Compared ${tables.length} tables with ${rows} rows: all are equal.`);
+  const [before, after] = [await verifyLedger(source), await verifyLedger(target)];
+  const [moneyBefore, moneyAfter] = [await sumMoney(source), await sumMoney(target)];
+  if (summaryOf(before) !== summaryOf(after) || moneyBefore !== moneyAfter) {
+    cli.printError(
+      `The ledgers differ.\n  source  ${moneyBefore}; ${summaryOf(before)}\n  target  ${moneyAfter}; ${summaryOf(after)}`,
+    );
+    return EXIT_FAILURE;
+  }
+  await finishMove(target);
+  cli.print(`Ledger of both stores: ${moneyAfter}; ${summaryOf(after)}`);
+  if (after.problemCount > 0)
+    cli.printError("The source had these differences before: see postern admin verify-ledger.");
+  cli.print(nextSteps(target.kind));
+  return 0;
+}
+
+async function sourceProblem(source: Db, now: number): Promise<string | undefined> {
+  const missing = await missingMigrations(source);
+  if (missing.length > 0)
+    return `Migrations are not applied to the source: ${missing.join(", ")}. Run postern migrate first.`;
+  if (source.kind === "sqlite") return undefined;
+  const running = await source.all("select name, seen_at from process where seen_at > ?", [
+    now - RUNNING_WITHIN_MS,
+  ]);
+  const [first] = running;
+  if (first === undefined) return undefined;
+  const seconds = Math.max(0, Math.round((now - integer(first, "seen_at")) / 1_000));
+  return `The gateway ${text(first, "name")} used the source ${seconds} seconds ago. Stop all gateways, wait a minute, and run the command again.`;
+}
+
+/** Without user and password. */
+function describeSource({ databaseUrl, dataDir }: StoreSettings): string {
+  if (databaseUrl === undefined) return `SQLite in ${dataDir}`;
+  const { host, pathname } = new URL(databaseUrl.reveal());
+  return `PostgreSQL at ${host}${pathname}`;
+}
+
+function printProgress(cli: CliEnv): (table: string, copied: number, total: number) => void {
+  let printed = { table: "", copied: 0 };
+  return (table, copied, total) => {
+    const since = printed.table === table ? printed.copied : 0;
+    if (copied < total && copied - since < PROGRESS_STEP_ROWS) return;
+    printed = { table, copied };
+    cli.print(`${table.padEnd(20)} ${copied} of ${total}`);
+  };
+}
+
+function summaryOf({ checked, problems, problemCount }: Verification): string {
+  const counts = Object.entries(checked).map(([name, count]) => `${name} ${count}`);
+  const lines = problems.toSorted().map((line) => `\n    ${line}`);
+  return `${counts.join(", ")}, differences ${problemCount}${lines.join("")}`;
+}
+
+async function sumMoney(db: Db): Promise<string> {
+  const wallets = await db.get(
+    "select cast(coalesce(sum(promo + paid), 0) as text) as balances, cast(coalesce(sum(held), 0) as text) as held, cast(coalesce(sum(owed), 0) as text) as owed from wallet",
+  );
+  const transfers = await db.get(
+    "select cast(coalesce(sum(amount), 0) as text) as amount from transfer",
+  );
+  if (wallets === undefined || transfers === undefined) throw new Error("a sum returned no row");
+  return `balances ${text(wallets, "balances")}, held ${text(wallets, "held")}, owed ${text(wallets, "owed")}, transferred ${text(transfers, "amount")} nano-dollars`;
+}
+
+function nextSteps(kind: Db["kind"]): string {
+  const setting =
+    kind === "postgres"
+      ? "Set DATABASE_URL to the target"
+      : "Unset DATABASE_URL and set POSTERN_DATA_DIR to the target";
+  return `The move is complete. ${setting}, keep POSTERN_SECRET, and start the gateway. Do not start a gateway on the source again: its balances would be spent twice.`;
+}
