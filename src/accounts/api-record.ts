@@ -7,17 +7,19 @@ import type { Account } from "./accounts.ts";
 export const AccountRecord = z
   .object({
     id: z.string().meta({ description: "Begins with `acct_`." }),
+    name: z.string().nullable().meta({ description: "null if the account has no name." }),
     email: z.string().nullable().meta({ description: "null if none was given." }),
     created_at: z.string(),
     claimed_at: z.string().nullable().meta({
       description: "When a person claimed the account; null if unclaimed.",
     }),
-    origin: z.literal("agent"),
+    origin: z.enum(["agent", "person"]).meta({ description: "Who created the account." }),
   })
   .meta({ id: "Account" });
 
 export const ACCOUNT_EXAMPLE = {
   id: "acct_01kah5t3mq7d2c9w4e6r8t0yax",
+  name: null,
   email: null,
   created_at: "2026-11-21T09:30:00.000Z",
   claimed_at: null,
@@ -27,9 +29,10 @@ export const ACCOUNT_EXAMPLE = {
 export function toAccountRecord(account: Account): z.infer<typeof AccountRecord> {
   return {
     id: account.id,
+    name: account.name,
     email: account.email,
     created_at: timestamp(account.createdAt),
     claimed_at: timestampOrNull(account.claimedAt),
-    origin: "agent",
+    origin: account.createdBy === null ? "agent" : "person",
   };
 }

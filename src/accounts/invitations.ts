@@ -5,7 +5,7 @@ import { emailError, foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { DAY_MS } from "../base/time.ts";
-import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
+import { type Reader, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 import { addDeveloper, lockWorkspace, type Role, roleOf } from "./members.ts";
 
 const LIFETIME_MS = 14 * DAY_MS;
@@ -14,6 +14,8 @@ const OPEN_MAX = 50;
 export interface Invitation {
   readonly id: string;
   readonly accountId: string;
+  /** null if the workspace has no name. */
+  readonly workspaceName: string | null;
   readonly email: string;
   readonly invitedBy: string;
   readonly createdAt: number;
@@ -49,7 +51,9 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
     "insert into invitation (id, account_id, email, invited_by, created_at, expires_at) values (?, ?, ?, ?, ?, ?)",
     [id, accountId, email, invitedBy, now, now + LIFETIME_MS],
   );
-  return { id, accountId, email, invitedBy, createdAt: now, expiresAt: now + LIFETIME_MS };
+  const created = await tx.get(`${SELECT_INVITATION} where invitation.id = ?`, [id]);
+  if (created === undefined) throw new Error("the invitation was not inserted");
+  return toInvitation(created);
 }
 
 /** Returns the invited email address; undefined if the invitation does not exist. */
@@ -71,7 +75,7 @@ export async function listInvitations(
   now: number,
 ): Promise<readonly Invitation[]> {
   const rows = await reader.all(
-    "select * from invitation where account_id = ? and expires_at > ? order by id desc",
+    `${SELECT_INVITATION} where account_id = ? and expires_at > ? order by invitation.id desc`,
     [accountId, now],
   );
   return rows.map(toInvitation);
@@ -84,7 +88,7 @@ export async function listInvitationsForEmail(
   now: number,
 ): Promise<readonly Invitation[]> {
   const rows = await reader.all(
-    "select * from invitation where email = ? and expires_at > ? order by id desc",
+    `${SELECT_INVITATION} where invitation.email = ? and expires_at > ? order by invitation.id desc`,
     [foldEmail(email), now],
   );
   return rows.map(toInvitation);
@@ -111,7 +115,7 @@ export async function respondToInvitation(
 ): Promise<InvitationResult> {
   const { id, accept, personId, email, now } = response;
   const row = await tx.get(
-    "select * from invitation where id = ? and email = ? and expires_at > ?",
+    `${SELECT_INVITATION} where invitation.id = ? and invitation.email = ? and expires_at > ?`,
     [id, foldEmail(email), now],
   );
   if (row === undefined) throw invitationNotFound();
@@ -134,10 +138,14 @@ function invitationNotFound(): Fault {
   });
 }
 
+const SELECT_INVITATION =
+  "select invitation.*, account.name as workspace_name from invitation join account on account.id = invitation.account_id";
+
 function toInvitation(row: Row): Invitation {
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
+    workspaceName: textOrNull(row, "workspace_name"),
     email: text(row, "email"),
     invitedBy: text(row, "invited_by"),
     createdAt: integer(row, "created_at"),

@@ -79,6 +79,8 @@ export interface Member {
 
 export interface Membership {
   readonly accountId: string;
+  /** The name of the workspace; null if it has none. */
+  readonly name: string | null;
   readonly role: Role;
   readonly addedAt: number;
 }
@@ -216,11 +218,13 @@ export async function listMemberships(
   personId: string,
 ): Promise<readonly Membership[]> {
   const rows = await reader.all(
-    "select * from membership where person_id = ? order by added_at, account_id",
+    `select membership.*, account.name from membership join account on account.id = membership.account_id
+     where person_id = ? order by added_at, account_id`,
     [personId],
   );
   return rows.map((row) => ({
     accountId: text(row, "account_id"),
+    name: textOrNull(row, "name"),
     role: toRole(row),
     addedAt: integer(row, "added_at"),
   }));

@@ -7,14 +7,21 @@ import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/api-
 import { networksOf } from "../http/request/client-ip.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { NextStepSchema, timestamp } from "../http/schemas.ts";
-import { keyRoute, publicWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, publicWriteRoute, type Route } from "../http/route.ts";
 import { getKey, type Key, type Keys } from "../keys/keys.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/api-record.ts";
 import { getBudgets } from "../ledger/budgets.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { ROLES } from "./members.ts";
-import { type Account, type AccountDeps, createAccount, getAccount } from "./accounts.ts";
+import {
+  type Account,
+  type AccountDeps,
+  createAccount,
+  getAccount,
+  parseAccountName,
+  renameAccount,
+} from "./accounts.ts";
 import { admitCreation, type CreationLimits } from "./creation-limits.ts";
 import { fundingSteps } from "./funding-steps.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./api-record.ts";
@@ -68,6 +75,16 @@ export interface AccountRouteDeps extends AccountDeps {
   readonly requiresSameOrigin?: boolean;
   /** Called in the transaction of the creation. */
   readonly onAccountCreated?: (tx: Tx, created: AccountCreated) => Promise<void>;
+  /** Called in the transaction of the change. */
+  readonly onAccountRenamed?: (tx: Tx, renamed: AccountRenamed) => Promise<void>;
+}
+
+export interface AccountRenamed {
+  readonly accountId: string;
+  readonly name: string | null;
+  readonly actor: { readonly type: "key" | "person"; readonly id: string };
+  readonly clientIp: string;
+  readonly now: number;
 }
 
 export interface AccountCreated {
@@ -78,7 +95,7 @@ export interface AccountCreated {
 }
 
 export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {
-  return [createRoute(deps), readRoute(deps)];
+  return [createRoute(deps), readRoute(deps), renameRoute(deps)];
 }
 
 function createRoute(deps: AccountRouteDeps): Route {
@@ -215,6 +232,44 @@ function readRoute(deps: AccountRouteDeps): Route {
           members,
         },
       };
+    },
+  });
+}
+
+function renameRoute({ onAccountRenamed }: AccountRouteDeps): Route {
+  return keyWriteRoute({
+    method: "PATCH",
+    path: "/v1/account",
+    id: "renameAccount",
+    scope: "account:write",
+    tag: "Accounts",
+    summary: "Set the name of the account",
+    description:
+      "The name is shown to people in the console, on claim pages and in emails. It does not have to be unique.",
+    dialect: "openai",
+    body: z
+      .strictObject({
+        name: z.string().nullable().meta({
+          description: "One line of at most 80 characters; null or empty to remove the name.",
+        }),
+      })
+      .meta({ id: "AccountChange" }),
+    requestExample: { name: "Acme production" },
+    responses: {
+      200: {
+        description: "The account.",
+        schema: AccountRecord,
+        example: { ...ACCOUNT_EXAMPLE, name: "Acme production" },
+      },
+    },
+    faults: [],
+    run: async (tx, { caller, body, clientIp, now }) => {
+      const { accountId } = caller;
+      const name = parseAccountName(body.name ?? "");
+      const actor = { type: "key", id: caller.keyId } as const;
+      if (await renameAccount(tx, accountId, name))
+        await onAccountRenamed?.(tx, { accountId, name, actor, clientIp, now });
+      return { status: 200, body: toAccountRecord(await getAccount(tx, accountId)) };
     },
   });
 }

@@ -23,7 +23,8 @@ export interface Actor {
 
 /** Actions with their descriptions for the documentation. */
 export const AUDIT_ACTIONS = {
-  "account.created": "An agent created the account.",
+  "account.created": "An agent or a person created the account.",
+  "account.renamed": "The name of the account was changed.",
   "account.claimed": "A person claimed the account.",
   "account.credited": "An operator granted credit.",
   "account.adjusted": "An operator adjusted the balance.",

@@ -162,6 +162,8 @@ export interface Claims {
     userCode: string,
     now: number,
   ) => Promise<ClaimAttempt | undefined>;
+  /** Returns the granted amount: zero if this human already had the bonus. */
+  readonly grantBonus: (tx: Tx, claimer: Claimer, accountId: string, now: number) => Promise<Nano>;
   readonly bonusStateOf: (reader: Reader, claimer: Claimer, now: number) => Promise<BonusState>;
 }
 
@@ -200,6 +202,8 @@ export function createClaims({ master, limits, onEvent }: ClaimsDeps): Claims {
     decline: (tx, request) => decline(tx, request, deps),
     findByToken: (reader, token) => readAttemptByToken(reader, fingerprints(tokenKey, token)),
     findByCode: (tx, claimer, userCode, now) => findByCode(tx, claimer, { userCode, now }, deps),
+    grantBonus: (tx, claimer, accountId, now) =>
+      grantBonus(tx, deps.recipientOf(claimer), { ...limits, accountId, now }),
     bonusStateOf: (reader, claimer, now) =>
       bonusStateOf(reader, deps.recipientOf(claimer), { ...limits, now }),
   };

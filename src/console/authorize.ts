@@ -23,6 +23,8 @@ export interface Balance {
 /** The workspace of a page, and the role of the signed-in person in it. */
 export interface WorkspaceContext {
   readonly accountId: string;
+  /** null if the workspace has no name. */
+  readonly name: string | null;
   readonly role: Role;
   readonly createdAt: number;
   /** All workspaces of the person, for the switcher. */
@@ -42,11 +44,11 @@ export async function requireAccess(
   permission: Permission,
 ): Promise<WorkspaceContext> {
   const role = await requirePermission(deps.db, accountId, personId, permission);
-  const [{ createdAt }, memberships] = await Promise.all([
+  const [{ name, createdAt }, memberships] = await Promise.all([
     getAccount(deps.db, accountId),
     listMemberships(deps.db, personId),
   ]);
-  return { accountId, role, createdAt, memberships };
+  return { accountId, name, role, createdAt, memberships };
 }
 
 /** Checks the role again under a lock, so that it cannot change before the transaction ends. */

@@ -38,7 +38,13 @@ const PAGE_GROUPS = [
       { path: "/audit", label: "Audit log", permission: "audit.read" },
     ],
   },
-  { label: "Billing", pages: [{ path: "/billing", label: "Billing" }] },
+  {
+    label: "Billing",
+    pages: [
+      { path: "/billing", label: "Billing" },
+      { path: "/settings", label: "Settings" },
+    ],
+  },
 ] as const satisfies readonly {
   readonly label: string | undefined;
   readonly pages: readonly ConsolePage[];
@@ -123,13 +129,15 @@ export function navGroups({ accountId, role }: WorkspaceContext): readonly NavGr
 }
 
 function WorkspaceSwitcher({ workspace }: { readonly workspace: WorkspaceContext }): Child {
-  const { accountId, role, memberships } = workspace;
+  const { accountId, name, role, memberships } = workspace;
   return (
     <details class="switcher">
       <summary>
         <span>
           <span class="visually-hidden">Workspace</span>
-          <b title={accountId}>{accountId}</b>
+          <b title={accountId}>
+            <bdi>{name ?? accountId}</bdi>
+          </b>
           <span>Your role: {role}</span>
         </span>
       </summary>
@@ -138,11 +146,13 @@ function WorkspaceSwitcher({ workspace }: { readonly workspace: WorkspaceContext
           .filter((other) => other.accountId !== accountId)
           .map((other) => (
             <li>
-              <a href={workspacePath(other.accountId, "")}>{other.accountId}</a>
+              <a href={workspacePath(other.accountId, "")} title={other.accountId}>
+                <bdi>{other.name ?? other.accountId}</bdi>
+              </a>
             </li>
           ))}
         <li>
-          <a href="/console">All workspaces</a>
+          <a href="/console?all=true">All workspaces</a>
         </li>
       </ul>
     </details>

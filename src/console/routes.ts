@@ -1,8 +1,8 @@
 // The routes of the console. Each page requires a permission; `accounts/members.ts` defines the permissions of each role.
 
 import { z } from "zod";
-import { respondToInvitation, listInvitationsForEmail } from "../accounts/invitations.ts";
-import { workspaceJoinedVia, listMemberships } from "../accounts/members.ts";
+import { respondToInvitation } from "../accounts/invitations.ts";
+import { workspaceJoinedVia } from "../accounts/members.ts";
 import { sessionRoute, type Route } from "../http/route.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import { pageResponse, redirect } from "../http/pages/page-response.ts";
@@ -11,7 +11,8 @@ import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-route
 import { budgetPageRoutes } from "./budgets/budget-routes.ts";
 import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
 import { workspacePath } from "./console-layout.tsx";
-import { workspacesPage } from "./overview/workspaces-page.tsx";
+import { settingsPageRoutes, type SettingsPageDeps } from "./settings/settings-routes.ts";
+import { startRoutes, type StartPageDeps } from "./start/start-routes.ts";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-routes.ts";
 import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-routes.ts";
@@ -37,6 +38,8 @@ export interface ConsoleRouteDeps
     MemberPageDeps,
     ProviderKeyPageDeps,
     ResponsePageDeps,
+    SettingsPageDeps,
+    StartPageDeps,
     UsagePageDeps,
     SearchDeps {
   readonly webhooks: Webhooks;
@@ -46,7 +49,7 @@ export interface ConsoleRouteDeps
 
 export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
   return [
-    workspacesRoute(deps),
+    ...startRoutes(deps),
     invitationRoute(deps),
     overviewRoute(deps),
     ...usagePageRoutes(deps),
@@ -60,6 +63,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...responsePageRoutes(deps),
     ...webhookPageRoutes(deps),
     auditRoute(deps),
+    ...settingsPageRoutes(deps),
     searchRoute(deps),
     ...(deps.isDevelopment ? [componentsRoute()] : []),
   ];
@@ -73,26 +77,6 @@ function componentsRoute(): Route {
     id: "showComponents",
     summary: "Show all components of the pages",
     run: ({ caller, now }) => pageResponse(componentsPage(caller, now)),
-  });
-}
-
-function workspacesRoute({ db }: ConsoleRouteDeps): Route {
-  return sessionRoute({
-    ...PAGE_DEFAULTS,
-    method: "GET",
-    path: "/console",
-    id: "showWorkspaces",
-    summary: "List your workspaces",
-    run: async ({ caller, now }) => {
-      const [workspaces, invitations] = await Promise.all([
-        listMemberships(db, caller.personId),
-        listInvitationsForEmail(db, caller.email, now),
-      ]);
-      const [only, ...others] = workspaces;
-      if (only !== undefined && others.length === 0 && invitations.length === 0)
-        return redirect(workspacePath(only.accountId, ""));
-      return pageResponse(workspacesPage({ user: caller, workspaces, invitations }));
-    },
   });
 }
 

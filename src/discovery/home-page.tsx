@@ -13,16 +13,19 @@ const SITE_LINKS: readonly NavLink[] = [
   { href: "/openapi.yaml", label: "OpenAPI" },
 ];
 
+const SIGN_IN_LINK: NavLink = { href: "/console", label: "Sign in" };
+
 export const TAGLINE = "An AI gateway that AI agents can sign up for on their own";
 export const PRODUCT_SUMMARY = `${TAGLINE}. One request opens an account with starting credits, and every model works with the OpenAI and Anthropic APIs.`;
 
 export function homePage(context: DocContext): string {
   const { settings } = context;
   const hasSeparateDocs = !settings.docsUrl.startsWith(settings.baseUrl);
+  const canSignIn = settings.isSignInDisabled !== true;
   return renderPage({
     title: `${PRODUCT_NAME}: ${TAGLINE}`,
     description: PRODUCT_SUMMARY,
-    nav: SITE_LINKS,
+    nav: canSignIn ? [...SITE_LINKS, SIGN_IN_LINK] : SITE_LINKS,
     main: (
       <>
         <h1>{TAGLINE}</h1>
@@ -38,10 +41,15 @@ export function homePage(context: DocContext): string {
         {context.isMounted(REGISTER_ROUTE) ? <RegisterExample context={context} /> : null}
         <h2>For people</h2>
         <p>
-          Give an agent this address, or use the gateway yourself: set the base URL of an OpenAI SDK
-          to <code>{settings.baseUrl}/v1</code>, or of an Anthropic SDK to{" "}
-          <code>{settings.baseUrl}</code>. The <a href="/docs">API reference</a> lists every
-          endpoint.
+          Give an agent this address, or use the gateway yourself:{" "}
+          {canSignIn ? (
+            <>
+              <a href="/console">sign in</a>, create a workspace and copy its key. Then{" "}
+            </>
+          ) : null}
+          set the base URL of an OpenAI SDK to <code>{settings.baseUrl}/v1</code>, or of an
+          Anthropic SDK to <code>{settings.baseUrl}</code>. The <a href="/docs">API reference</a>{" "}
+          lists every endpoint.
           {hasSeparateDocs ? (
             <>
               {" "}

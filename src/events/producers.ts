@@ -2,7 +2,7 @@
 // transaction of the change.
 
 import type { MemberChange } from "../accounts/members.ts";
-import type { AccountCreated } from "../accounts/routes.ts";
+import type { AccountCreated, AccountRenamed } from "../accounts/routes.ts";
 import { type Actor, record } from "../audit/audit.ts";
 import { creditsOf, usdOf, usdText } from "../base/money.ts";
 import type { ClaimEvent } from "../claims/claims.ts";
@@ -21,19 +21,34 @@ import { type NewEvent, emitEvent } from "./events.ts";
 /** A new account and its first key. It cannot have a webhook yet, so no event is emitted. */
 export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise<void> {
   const { account, key, clientIp, now } = created;
-  const { id: accountId, email } = account;
-  const common = { accountId, actor: { type: "key", id: key.id }, now } as const;
+  const { id: accountId, name, email, createdBy } = account;
+  const actor: Actor =
+    createdBy === null ? { type: "key", id: key.id } : { type: "person", id: createdBy };
+  const common = { accountId, actor, now };
   const network = coarseNetwork(clientIp);
   await record(tx, {
     ...common,
     action: "account.created",
     target: accountId,
-    detail: email === null ? {} : { email },
+    detail: { ...(email !== null && { email }), ...(name !== null && { name }) },
     network,
   });
-  const { name, last4 } = key;
-  const detail = { name, last4, limit_usd: null, limit_window: null, expires_at: null };
+  const { last4 } = key;
+  const detail = { name: key.name, last4, limit_usd: null, limit_window: null, expires_at: null };
   await record(tx, { ...common, action: "key.created", target: key.id, detail, network });
+}
+
+export async function onAccountRenamed(tx: Tx, renamed: AccountRenamed): Promise<void> {
+  const { accountId, name, actor, clientIp, now } = renamed;
+  await record(tx, {
+    accountId,
+    actor,
+    action: "account.renamed",
+    target: accountId,
+    detail: { name },
+    network: coarseNetwork(clientIp),
+    now,
+  });
 }
 
 export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {

@@ -5,6 +5,7 @@ export const SCOPES = {
   "models:read": "read stored responses",
   "models:write": "call models, read and delete stored responses",
   "usage:read": "read the account, its balance and its usage",
+  "account:write": "rename the account",
   "keys:read": "list keys",
   "keys:write": "list, create, change and revoke keys",
   "billing:read": "read invoices, budgets, alerts and auto top-up",

@@ -5,9 +5,11 @@ import { listAllMembers } from "../accounts/members.ts";
 import type { Log } from "../base/log.ts";
 import { usdText } from "../base/money.ts";
 import { handleMemberChange } from "../billing/event-handlers.ts";
+import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
 import {
   onAccountCreated,
+  onAccountRenamed,
   onKeyChange,
   onProviderKeyChange,
   onSessionsEnded,
@@ -16,6 +18,7 @@ import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import type { McpRouteDeps } from "../mcp/routes.ts";
 import { getWallet, grant, heartbeat, openWallet } from "../ledger/ledger.ts";
+import { networksOf } from "../http/request/client-ip.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
@@ -68,6 +71,8 @@ export function createRouteDeps(
       onKeyChange,
       onProviderKeyChange,
       onMemberChange: handleMemberChange,
+      onAccountRenamed,
+      createWorkspace: workspaceCreation(services),
       ...consoleSettings(config, services),
     },
     operator: { operatorContext },
@@ -85,6 +90,19 @@ export function createRouteDeps(
       isKeyLive: async (raw, at) => (await keys.find(raw, at, true)) !== undefined,
     },
     discovery: discoverySettings(config, version, isSignInDisabled),
+  };
+}
+
+function workspaceCreation({
+  claims,
+  core: { keys },
+}: Services): RouteDeps["console"]["createWorkspace"] {
+  return async (tx, { owner, name, clientIp, now }) => {
+    const [network] = networksOf(clientIp);
+    const request = { owner, name, network, now };
+    const { account, key, raw, bonus } = await createWorkspace(tx, request, { claims, keys });
+    await onAccountCreated(tx, { account, key, clientIp, now });
+    return { accountId: account.id, raw, bonus };
   };
 }
 
@@ -195,5 +213,6 @@ function accountRouteDeps(
       (await listAllMembers(reader, accountId)).map(({ email, role }) => ({ email, role })),
     requiresSameOrigin: development,
     onAccountCreated,
+    onAccountRenamed,
   };
 }

@@ -20,6 +20,7 @@ import keyPolicy from "./migrations/0015-key-policy.sql" with { type: "text" };
 import responseStorage from "./migrations/0016-response-storage.sql" with { type: "text" };
 import usageArchive from "./migrations/0017-usage-archive.sql" with { type: "text" };
 import secretRotation from "./migrations/0018-secret-rotation.sql" with { type: "text" };
+import workspaceNames from "./migrations/0019-workspace-names.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -40,6 +41,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0016-response-storage", responseStorage],
   ["0017-usage-archive", usageArchive],
   ["0018-secret-rotation", secretRotation],
+  ["0019-workspace-names", workspaceNames],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -136,8 +136,8 @@ describeEachStore((kind, open) => {
         claimWorkspace(tx, { accountId: other, personId: developer, via: "t", now: NOW + 1 }),
       );
       expect(await listMemberships(store.db, developer)).toEqual([
-        { accountId, role: "developer", addedAt: NOW },
-        { accountId: other, role: "owner", addedAt: NOW + 1 },
+        { accountId, name: null, role: "developer", addedAt: NOW },
+        { accountId: other, name: null, role: "owner", addedAt: NOW + 1 },
       ]);
       expect(await roleOf(store.db, other, owner)).toBeUndefined();
     });

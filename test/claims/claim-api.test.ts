@@ -234,6 +234,7 @@ describeEachStore((kind, open) => {
           status: "claimed",
           account: {
             id: agent.accountId,
+            name: null,
             email: null,
             created_at: "2026-11-21T09:30:00.000Z",
             claimed_at: "2026-11-21T09:30:10.000Z",

@@ -53,7 +53,7 @@ describeEachStore((store) => {
       expect((await visitPage(gateway, "/console", owner)).location).toBe(`/console/${account.id}`);
       const newcomer = await createUser(gateway, "newcomer");
       const empty = await visitPage(gateway, "/console", newcomer);
-      expect(empty.text).toContain("You have no workspaces yet");
+      expect(empty.text).toContain("Create your workspace");
     });
   });
 });

@@ -188,15 +188,33 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
       expect(valueAt(response.body, "members")).toEqual([]);
     });
 
-    test("returns only id, email, created_at, claimed_at and origin of the account", async () => {
+    test("returns only id, name, email, created_at, claimed_at and origin of the account", async () => {
       const { body } = await call(gateway, "GET /v1/account", { key: account.key });
       expect(Object.keys(valueAt(body, "account") as object)).toEqual([
         "id",
+        "name",
         "email",
         "created_at",
         "claimed_at",
         "origin",
       ]);
+    });
+
+    test("sets and removes the name of the account", async () => {
+      for (const [name, expected] of [
+        [" Acme ", "Acme"],
+        ["", null],
+        [null, null],
+      ] as const) {
+        const renamed = await call(gateway, "PATCH /v1/account", {
+          key: account.key,
+          body: { name },
+        });
+        expectStatus("renameAccount", 200, renamed);
+        expect(valueAt(renamed.body, "name")).toBe(expected);
+        const read = await call(gateway, "GET /v1/account", { key: account.key });
+        expect(valueAt(read.body, "account.name")).toBe(expected);
+      }
     });
 
     test("returns the calling key", async () => {

@@ -27,7 +27,7 @@ export function CallSnippets({ snippets }: { readonly snippets: SnippetSettings 
   -d '{"model": "${model}", "max_tokens": 100, "messages": [{"role": "user", "content": "Hello"}]}'`,
         },
         {
-          label: "Python",
+          label: "OpenAI SDK (Python)",
           code: `import os
 from openai import OpenAI
 
@@ -38,7 +38,7 @@ reply = client.chat.completions.create(
 print(reply.choices[0].message.content)`,
         },
         {
-          label: "TypeScript",
+          label: "OpenAI SDK (TypeScript)",
           code: `import OpenAI from "openai";
 
 const client = new OpenAI({ baseURL: "${baseUrl}/v1", apiKey: ${NODE_ENVIRONMENT}.POSTERN_API_KEY });
@@ -50,11 +50,35 @@ const reply = await client.chat.completions.create({
 console.log(reply.choices[0].message.content);`,
         },
         {
+          label: "Anthropic SDK",
+          code: `import os
+from anthropic import Anthropic
+
+client = Anthropic(base_url="${baseUrl}", api_key=os.environ["POSTERN_API_KEY"])
+message = client.messages.create(
+    model="${model}", max_tokens=100, messages=[{"role": "user", "content": "Hello"}]
+)
+print(message.content[0].text)`,
+        },
+        {
           label: "Claude Code",
           code: `export ANTHROPIC_BASE_URL=${baseUrl}
 export ANTHROPIC_AUTH_TOKEN=$POSTERN_API_KEY
 export ANTHROPIC_MODEL=${model}
 claude`,
+        },
+        {
+          label: "Codex",
+          code: `# ~/.codex/config.toml
+model = "${model}"
+model_provider = "postern"
+web_search = "disabled"
+
+[model_providers.postern]
+name = "Postern"
+base_url = "${baseUrl}/v1"
+env_key = "POSTERN_API_KEY"
+wire_api = "responses"`,
         },
       ]}
     />

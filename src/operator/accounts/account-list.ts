@@ -18,6 +18,7 @@ export type AccountState = (typeof ACCOUNT_STATES)[number];
 
 export interface AccountSummary {
   readonly id: string;
+  readonly name: string | null;
   readonly email: string | null;
   readonly createdAt: number;
   readonly claimedAt: number | null;
@@ -104,6 +105,7 @@ function toAccountSummary(row: Row): AccountSummary {
   const owed = toNano(row["owed"]);
   return {
     id: text(row, "id"),
+    name: textOrNull(row, "name"),
     email: textOrNull(row, "email"),
     createdAt: integer(row, "created_at"),
     claimedAt: integerOrNull(row, "claimed_at"),

@@ -66,6 +66,11 @@ function accountRow(account: AccountSummary): readonly Child[] {
       <a href={accountPath(account.id)}>
         <code>{account.id}</code>
       </a>
+      {account.name === null ? null : (
+        <span class="type">
+          <bdi>{account.name}</bdi>
+        </span>
+      )}
       {account.email === null ? null : <span class="type">{account.email}</span>}
     </>,
     <AccountStateBadge state={account.state} />,

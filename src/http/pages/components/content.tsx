@@ -129,7 +129,7 @@ export function EmptyState({
 }
 
 /** Code with a copy button, which the app script adds. */
-function CodeBlock({ code }: { readonly code: string }): Child {
+export function CodeBlock({ code }: { readonly code: string }): Child {
   return (
     <div class="code-block" data-copy="">
       <pre tabindex={0}>

@@ -37,6 +37,58 @@ export function FilterSelect({
   );
 }
 
+interface FieldProps {
+  readonly id: string;
+  readonly name: string;
+  readonly label: string;
+  readonly value?: string | undefined;
+  readonly type?: string;
+  readonly hint?: Child;
+  /** What is wrong with the value; shown below the field. */
+  readonly error?: string | undefined;
+  readonly isRequired?: boolean;
+  readonly maxLength?: number;
+  readonly inputMode?: "decimal" | "numeric";
+  readonly autoComplete?: string;
+  readonly placeholder?: string;
+}
+
+/** A labeled input with a hint and its own error message. */
+export function Field(props: FieldProps): Child {
+  const { id, name, label, value, type = "text", hint, error } = props;
+  const hintId = hint === undefined ? undefined : `${id}-hint`;
+  const errorId = error === undefined ? undefined : `${id}-error`;
+  const describedBy = [errorId, hintId].filter((part) => part !== undefined).join(" ");
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        name={name}
+        type={type}
+        value={value}
+        required={props.isRequired}
+        maxlength={props.maxLength}
+        inputmode={props.inputMode}
+        autocomplete={props.autoComplete}
+        placeholder={props.placeholder}
+        aria-invalid={error === undefined ? undefined : "true"}
+        aria-describedby={describedBy || undefined}
+      />
+      {error === undefined ? null : (
+        <p id={errorId} class="field-error" role="alert">
+          {error}
+        </p>
+      )}
+      {hint === undefined ? null : (
+        <p id={hintId} class="hint">
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
 export function ErrorMessage({ message }: { readonly message: string | undefined }): Child {
   return message === undefined ? null : (
     <p class="error" role="alert">

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The workspaces of a person, and their pending invitations.
+// The workspaces of a person, their pending invitations, and the form that creates a workspace.
 
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
@@ -7,12 +7,22 @@ import type { Invitation } from "../../accounts/invitations.ts";
 import type { Membership } from "../../accounts/members.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
+import { Field } from "../../http/pages/components/form.tsx";
 import { HiddenFields, workspacePath, SignedInFooter } from "../console-layout.tsx";
 
 export interface WorkspacesPageProps {
   readonly user: SessionUser;
   readonly workspaces: readonly Membership[];
   readonly invitations: readonly Invitation[];
+  readonly form: WorkspaceForm;
+}
+
+/** The form that creates a workspace. */
+export interface WorkspaceForm {
+  /** Makes a double click one workspace. */
+  readonly token: string;
+  readonly name?: string;
+  readonly nameError?: string;
 }
 
 export function workspacesPage(props: WorkspacesPageProps): PageLayout {
@@ -25,24 +35,51 @@ export function workspacesPage(props: WorkspacesPageProps): PageLayout {
         {props.invitations.map((invitation) => (
           <InvitationCard invitation={invitation} user={props.user} />
         ))}
-        {props.workspaces.length === 0 ? (
-          <NoWorkspaces />
-        ) : (
-          <WorkspaceList workspaces={props.workspaces} />
-        )}
+        {props.workspaces.length === 0 ? null : <WorkspaceList workspaces={props.workspaces} />}
+        <CreateForm user={props.user} form={props.form} isFirst={props.workspaces.length === 0} />
       </>
     ),
     footer: <SignedInFooter user={props.user} />,
   };
 }
 
-function NoWorkspaces(): Child {
+function CreateForm({
+  user,
+  form: { token, name, nameError },
+  isFirst,
+}: {
+  readonly user: SessionUser;
+  readonly form: WorkspaceForm;
+  readonly isFirst: boolean;
+}): Child {
   return (
-    <p class="notice">
-      You have no workspaces yet. You get one by claiming an account that an agent has opened: the
-      agent sends you a link. To get started, give an agent the address of{" "}
-      <a href="/auth.md">auth.md</a>.
-    </p>
+    <section class="card" aria-labelledby="create">
+      <h2 id="create">{isFirst ? "Create your workspace" : "Create another workspace"}</h2>
+      <p>
+        A workspace has its own keys, balance and members. You get its first key on the next page.
+      </p>
+      <form method="post" action="/console/workspaces">
+        <HiddenFields user={user} fields={{ once: token }} />
+        <Field
+          id="name"
+          name="name"
+          label="Name (optional)"
+          value={name}
+          error={nameError}
+          maxLength={80}
+          autoComplete="organization"
+        />
+        <div class="actions">
+          <button type="submit">Create workspace</button>
+        </div>
+      </form>
+      {isFirst ? (
+        <p class="hint">
+          If an agent opened an account for you, open the claim link that it sent you instead. To
+          let an agent open one, give it the address of <a href="/auth.md">auth.md</a>.
+        </p>
+      ) : null}
+    </section>
   );
 }
 
@@ -61,7 +98,10 @@ function WorkspaceList({ workspaces }: { readonly workspaces: readonly Membershi
           {workspaces.map((workspace) => (
             <tr>
               <th scope="row">
-                <a href={workspacePath(workspace.accountId, "")}>{workspace.accountId}</a>
+                <a href={workspacePath(workspace.accountId, "")}>
+                  <bdi>{workspace.name ?? workspace.accountId}</bdi>
+                </a>
+                {workspace.name === null ? null : <span class="type">{workspace.accountId}</span>}
               </th>
               <td>{workspace.role}</td>
               <td>{utcDay(workspace.addedAt)}</td>
@@ -84,9 +124,16 @@ function InvitationCard({
     <section class="card" aria-labelledby={invitation.id}>
       <h2 id={invitation.id}>Invitation from {invitation.invitedBy}</h2>
       <p>
-        You are invited to join the workspace <code>{invitation.accountId}</code> as a developer.
-        Developers can see its usage and create keys that spend its balance. The invitation expires
-        on {utcDay(invitation.expiresAt)}.
+        You are invited to join the workspace{" "}
+        {invitation.workspaceName === null ? (
+          <code>{invitation.accountId}</code>
+        ) : (
+          <b title={invitation.accountId}>
+            <bdi>{invitation.workspaceName}</bdi>
+          </b>
+        )}{" "}
+        as a developer. Developers can see its usage and create keys that spend its balance. The
+        invitation expires on {utcDay(invitation.expiresAt)}.
       </p>
       <form method="post" action="/console/invitations">
         <HiddenFields user={user} fields={{ invitation: invitation.id }} />

@@ -1,0 +1,68 @@
+/** @jsxImportSource hono/jsx */
+// The settings of a workspace.
+
+import type { Child } from "hono/jsx";
+import { hasPermission } from "../../accounts/members.ts";
+import { Card, CopyText, DefinitionList, Notice } from "../../http/pages/components/content.tsx";
+import { Field } from "../../http/pages/components/form.tsx";
+import { utcDay } from "../../base/time.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+
+export interface SettingsPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly isSaved?: boolean;
+  /** The values of the rejected form. */
+  readonly form?: { readonly name: string; readonly nameError: string };
+}
+
+export function settingsPage(props: SettingsPageProps): PageLayout {
+  const { user, workspace, isSaved = false } = props;
+  const { accountId, createdAt } = workspace;
+  return consolePage({
+    title: "Settings",
+    workspace,
+    user,
+    page: "/settings",
+    main: (
+      <>
+        {isSaved ? <Notice>Saved.</Notice> : null}
+        {hasPermission(workspace.role, "workspace.rename") ? <NameForm {...props} /> : null}
+        <Card id="about" title="About this workspace">
+          <DefinitionList
+            items={[
+              ["Account id", <CopyText text={accountId} />],
+              ["Created", utcDay(createdAt)],
+              ["Your role", workspace.role],
+            ]}
+          />
+        </Card>
+      </>
+    ),
+  });
+}
+
+function NameForm({ user, workspace, form }: SettingsPageProps): Child {
+  return (
+    <Card id="name-title" title="Name">
+      <form method="post" action={workspacePath(workspace.accountId, "/settings")}>
+        <HiddenFields user={user} fields={{}} />
+        <Field
+          id="name"
+          name="name"
+          label="Workspace name"
+          value={form?.name ?? workspace.name ?? ""}
+          error={form?.nameError}
+          maxLength={80}
+          hint="Shown in the console, in invitations and in emails. Leave it empty to show the account id."
+        />
+        <div class="actions">
+          <button type="submit">Save name</button>
+        </div>
+      </form>
+    </Card>
+  );
+}

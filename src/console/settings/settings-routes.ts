@@ -1,0 +1,75 @@
+// The settings page of a workspace: its name.
+
+import { z } from "zod";
+import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
+import type { AccountRenamed } from "../../accounts/routes.ts";
+import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { sessionRoute, type Route } from "../../http/route.ts";
+import type { Tx } from "../../store/db.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
+import { workspacePath } from "../console-layout.tsx";
+import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
+import { settingsPage } from "./settings-page.tsx";
+
+export interface SettingsPageDeps extends ConsoleReadDeps {
+  /** Called in the transaction of the change. */
+  readonly onAccountRenamed?: (tx: Tx, renamed: AccountRenamed) => Promise<void>;
+}
+
+export function settingsPageRoutes(deps: SettingsPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+function showRoute(deps: SettingsPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/settings",
+    id: "showWorkspaceSettings",
+    summary: "Show the settings of a workspace",
+    params: AccountPath,
+    query: z.object({ saved: z.literal("true").optional() }),
+    run: async ({ caller, params, query }) => {
+      const workspace = await requireAccess(
+        deps,
+        params.account,
+        caller.personId,
+        "workspace.read",
+      );
+      const isSaved = query.saved !== undefined;
+      return pageResponse(settingsPage({ user: caller, workspace, isSaved }));
+    },
+  });
+}
+
+function changeRoute(deps: SettingsPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/{account}/settings",
+    id: "renameWorkspace",
+    summary: "Rename a workspace",
+    params: AccountPath,
+    body: z.object({ name: z.string() }),
+    requestExample: { name: "Acme production" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account: accountId } = params;
+      const { personId } = caller;
+      const permission = "workspace.rename";
+      const workspace = await requireAccess(deps, accountId, personId, permission);
+      try {
+        const name = parseAccountName(body.name);
+        await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, accountId, personId, permission);
+          const actor = { type: "person", id: personId } as const;
+          if (await renameAccount(tx, accountId, name))
+            await deps.onAccountRenamed?.(tx, { accountId, name, actor, clientIp, now });
+        });
+      } catch (error) {
+        const form = { name: body.name, nameError: userErrorMessage(error) };
+        return pageResponse(settingsPage({ user: caller, workspace, form }), { status: 400 });
+      }
+      return redirect(`${workspacePath(accountId, "/settings")}?saved=true`);
+    },
+  });
+}
