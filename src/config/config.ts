@@ -24,20 +24,14 @@ import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorConfigErrors } from ".
 import type { ResponseStorage } from "../base/response-storage.ts";
 import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./response-storage.ts";
 import { hasProxyVariable, readProviderSettings, type ProviderSettingsSpec } from "./providers.ts";
-import {
-  integer,
-  httpUrl,
-  isIpOrCidr,
-  isPostgresUrl,
-  commaSeparated,
-  usdAmount,
-} from "./schema.ts";
+import { integer, httpUrl, isIpOrCidr, commaSeparated, usdAmount } from "./schema.ts";
 import {
   RETENTION_ENVIRONMENT,
   RETENTION_SETTINGS,
   retentionConfigFrom,
   type UsageRetention,
 } from "./retention.ts";
+import { parsePostgresUrl } from "../store/postgres-url.ts";
 import {
   TELEMETRY_ENVIRONMENT,
   TELEMETRY_SETTINGS,
@@ -133,7 +127,8 @@ export const SETTINGS: Readonly<
   POSTERN_DATA_DIR: { defaultValue: "./data", description: "The folder of the SQLite file." },
   DATABASE_URL: {
     defaultValue: "",
-    description: "A `postgres://` URL. Uses PostgreSQL instead of SQLite.",
+    description:
+      "A `postgres://` URL, with one host or several (`host1:5432,host2:5432`). Uses PostgreSQL instead of SQLite. Add `?pgbouncer=true` behind PgBouncer in transaction mode.",
   },
   ...SECRET_SETTINGS,
   POSTERN_KEY_PREFIX: { defaultValue: "pst", description: "The prefix of API keys." },
@@ -222,11 +217,13 @@ const EnvironmentSchema = z.object({
   POSTERN_DATA_DIR: z.string().default("./data"),
   DATABASE_URL: z
     .string()
-    .regex(/^postgres(ql)?:\/\//, { error: "must begin with postgres://", abort: true })
-    .refine(
-      isPostgresUrl,
-      "must be a URL such as postgres://user:password@host:5432/database; write # / ? @ in user and password as %23 %2F %3F %40",
-    )
+    .superRefine((url, context) => {
+      try {
+        parsePostgresUrl(url);
+      } catch (error) {
+        context.addIssue(error instanceof Error ? error.message : String(error));
+      }
+    })
     .optional(),
   ...SECRET_ENVIRONMENT,
   POSTERN_KEY_PREFIX: z

@@ -31,17 +31,6 @@ export function commaSeparated(list: string): readonly string[] {
     .filter((entry) => entry !== "");
 }
 
-export function isPostgresUrl(text: string): boolean {
-  try {
-    const { username, password, pathname } = new URL(text);
-    return [username, password, pathname].every(
-      (part) => typeof decodeURIComponent(part) === "string",
-    );
-  } catch {
-    return false;
-  }
-}
-
 /** `10.0.0.1` or `10.0.0.0/8`. */
 export function isIpOrCidr(entry: string): boolean {
   const [address = "", bits, rest] = entry.split("/");

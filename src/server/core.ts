@@ -24,6 +24,7 @@ import {
   readPriceTable,
 } from "../models/live-catalog.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { findDurabilityRisks } from "../store/durability.ts";
 import { migrate } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
 import { insertUsage } from "../usage/insert-usage.ts";
@@ -49,6 +50,7 @@ export async function openCore(
   const holdBuffer = store.kind === "sqlite" ? bufferHolds(store) : undefined;
   const db = holdBuffer ?? store;
   await migrate(db, now());
+  for (const { message, hint } of await findDurabilityRisks(db)) log.warn(message, { hint });
   const epoch = await startEpoch(db, config.processName, now());
   const released = await sweepHolds(db, now());
   if (released > 0) log.info("released holds of a previous process", { holds: released });

@@ -3,6 +3,8 @@
 import type { Secret } from "../base/secret.ts";
 import type { Db } from "./db.ts";
 import { openPostgres } from "./postgres.ts";
+import { sharesServerConnections } from "./postgres-pool.ts";
+import { parsePostgresUrl } from "./postgres-url.ts";
 import { openSqlite } from "./sqlite.ts";
 
 export interface StoreSettings {
@@ -36,7 +38,11 @@ function describeFolderError(folder: string, code: string): string {
 
 // The client connects on the first query.
 async function connectPostgres(url: string): Promise<Db> {
-  const db = openPostgres(url);
+  const target = parsePostgresUrl(url);
+  const db = openPostgres(url, {
+    usesPreparedStatements:
+      target.usesPreparedStatements && !(await sharesServerConnections(target)),
+  });
   try {
     await db.get("select 1 as one");
     return db;
@@ -51,8 +57,8 @@ async function connectPostgres(url: string): Promise<Db> {
 
 /** Without the user name and password of the URL. */
 function hostSuffix(url: string): string {
-  const { host } = new URL(url);
-  return host === "" ? "" : ` at ${host}`;
+  const hosts = parsePostgresUrl(url).hosts.join(",");
+  return hosts === "" ? "" : ` at ${hosts}`;
 }
 
 function hintFor(cause: unknown): string {

@@ -14,12 +14,16 @@ import {
   UNAVAILABLE,
   type Values,
 } from "./db.ts";
+import {
+  createPoolSource,
+  type Pool,
+  type PoolFailure,
+  trackInFlight,
+  withoutStallCheck,
+} from "./postgres-pool.ts";
+import { parsePostgresUrl } from "./postgres-url.ts";
 
-const CONNECTIONS_MAX = 10;
-const CONNECT_TIMEOUT_SECONDS = 5;
-/** A statement counts as stalled after this many checks: longer than the ledger's `FROZEN_MS`. */
 const STALL_CHECK_MS = 5_000;
-const STALL_CHECKS_MAX = 9;
 /** Statements of migrations have no time limit. */
 const IS_DDL = /^(create|alter) /;
 const ATTEMPTS_MAX = 4;
@@ -28,14 +32,18 @@ const RETRY_BASE_MS = 5;
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000;
 /** Short, because the waiting transaction holds locks and a connection itself. */
 const LOCK_TIMEOUT_MS = 2_000;
+// A database, a role or the server may have `synchronous_commit=off`, which acknowledges charges that a crash loses.
 const beginWrite = (lockTimeoutMs: number): string =>
-  `begin; set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS}; set local lock_timeout = ${lockTimeoutMs}`;
+  `begin; set local synchronous_commit = on; set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS}; set local lock_timeout = ${lockTimeoutMs}`;
 const DISABLE_LOCK_TIMEOUT = "set local lock_timeout = 0";
 const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialization failure and deadlock: PostgreSQL guarantees that nothing was changed. */
 const RETRYABLE_STATES = new Set(["40001", "40P01"]);
 const STALE_PLAN = /cached plan must not change result type/;
 const LOCK_NOT_AVAILABLE = "55P03";
+const READ_ONLY = "25006";
+/** The connection is lost, or the server shuts down. */
+const LOST_STATES = /^(08|57P)/;
 /** Connection, resources, operator intervention, a server that has become read-only. */
 const UNAVAILABLE_STATES = /^(08|53|57|25006|25P03)/;
 
@@ -49,35 +57,39 @@ interface Runner {
 }
 
 export interface PostgresOptions {
+  /** By default as the URL says. */
+  readonly usesPreparedStatements?: boolean;
   /** For tests. */
   readonly stallCheckMs?: number;
   /** For tests. */
   readonly lockTimeoutMs?: number;
 }
 
-export function openPostgres(
-  url: string,
-  { stallCheckMs = STALL_CHECK_MS, lockTimeoutMs = LOCK_TIMEOUT_MS }: PostgresOptions = {},
-): Db {
-  let pool = openPool(url);
+export function openPostgres(url: string, options: PostgresOptions = {}): Db {
+  const { stallCheckMs = STALL_CHECK_MS, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
+  const target = parsePostgresUrl(url);
+  const { usesPreparedStatements = target.usesPreparedStatements } = options;
+  const source = createPoolSource({ ...target, usesPreparedStatements }, stallCheckMs);
   const begin = beginWrite(lockTimeoutMs);
-  // A server whose machine died does not close its connections, and the kernel keeps them for 15 minutes. Closing the
-  // pool fails its pending statements as unavailable; the next statement uses a new pool.
-  const stallTimer = setInterval(() => {
-    if (!isAnyStalled(pool)) return;
-    const stalledPool = pool;
-    pool = openPool(url);
-    stalledPool.client.close({ timeout: 0 }).catch(() => {});
-  }, stallCheckMs);
-  stallTimer.unref();
+  const onPool = <T>(work: (pool: Pool) => Promise<T>): Promise<T> =>
+    withRetry(async () => {
+      const pool = await source.current();
+      try {
+        return await work(pool);
+      } catch (error) {
+        const failure = poolFailureOf(error);
+        if (failure !== undefined) source.reportFailure(pool, failure);
+        throw error;
+      }
+    });
   return {
     ...readerOn({
-      unsafe: (sql, params) => withRetry(() => send(pool.client, sql, params)),
+      unsafe: (sql, params) => onPool(({ client }) => send(client, sql, params)),
     }),
     write: (work) =>
-      withRetry(() => inTransaction(pool, begin, (runner) => work(transactionOn(runner)))),
+      onPool((pool) => inTransaction(pool, begin, (runner) => work(transactionOn(runner)))),
     snapshot: (work) =>
-      withRetry(() =>
+      onPool((pool) =>
         inTransaction(withoutStallCheck(pool), BEGIN_SNAPSHOT, (runner) => work(readerOn(runner))),
       ),
     backup: async () => {
@@ -85,51 +97,8 @@ export function openPostgres(
         "Postern cannot back up a PostgreSQL store: use pg_dump or the backups of your database service",
       );
     },
-    close: () => {
-      clearInterval(stallTimer);
-      return pool.client.close({ timeout: 5 });
-    },
+    close: source.close,
   };
-}
-
-/** The connections and the statements that wait for a reply on them. */
-interface Pool {
-  readonly client: Bun.SQL;
-  readonly inFlight: Set<{ checks: number }>;
-}
-
-function openPool(url: string): Pool {
-  // The global loads the client on first use; importing it would cost 50 ms at every start, also with SQLite.
-  const client = new Bun.SQL(url, {
-    max: CONNECTIONS_MAX,
-    idleTimeout: 0,
-    connectionTimeout: CONNECT_TIMEOUT_SECONDS,
-    bigint: true,
-    connection: { application_name: "postern" },
-  });
-  return { client, inFlight: new Set() };
-}
-
-/** For snapshots, which may take long and block nothing. */
-function withoutStallCheck({ client }: Pool): Pool {
-  return { client, inFlight: new Set() };
-}
-
-// Counts checks instead of time: a process that was suspended has replies waiting that it has not read yet.
-function isAnyStalled({ inFlight }: Pool): boolean {
-  let isStalled = false;
-  for (const statement of inFlight) {
-    statement.checks += 1;
-    isStalled ||= statement.checks > STALL_CHECKS_MAX;
-  }
-  return isStalled;
-}
-
-function trackInFlight<T>({ inFlight }: Pool, reply: Promise<T>, sql = ""): Promise<T> {
-  if (IS_DDL.test(sql)) return reply;
-  const statement = { checks: 0 };
-  inFlight.add(statement);
-  return reply.finally(() => inFlight.delete(statement));
 }
 
 async function withRetry<T>(work: () => Promise<T>): Promise<T> {
@@ -186,7 +155,8 @@ async function inTransaction<T>(
     unsafe: async (sql, params) => {
       if (failure !== undefined) throw failure.cause;
       if (IS_DDL.test(sql)) void send(connection, DISABLE_LOCK_TIMEOUT).catch(fail);
-      return trackInFlight(pool, send(connection, sql, params), sql).catch(fail);
+      const reply = send(connection, sql, params);
+      return (IS_DDL.test(sql) ? reply : trackInFlight(pool, reply)).catch(fail);
     },
   };
   try {
@@ -220,11 +190,23 @@ function tagError(error: unknown): unknown {
   const state = sqlState(error);
   if (state === "23505") Object.assign(error, { [DUPLICATE]: true });
   if (state === LOCK_NOT_AVAILABLE) Object.assign(error, { [LOCKED]: true, [UNAVAILABLE]: true });
-  const isConnectionLost =
-    "code" in error && /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(String(error.code));
-  if (isConnectionLost || UNAVAILABLE_STATES.test(state))
+  if (isConnectionLost(error) || UNAVAILABLE_STATES.test(state))
     Object.assign(error, { [UNAVAILABLE]: true });
   return error;
+}
+
+function isConnectionLost(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    "code" in error &&
+    /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(String(error.code))
+  );
+}
+
+function poolFailureOf(error: unknown): PoolFailure | undefined {
+  const state = sqlState(error);
+  if (state === READ_ONLY) return "read_only";
+  return isConnectionLost(error) || LOST_STATES.test(state) ? "connection_lost" : undefined;
 }
 
 function sqlState(error: unknown): string {

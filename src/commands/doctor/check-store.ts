@@ -7,6 +7,7 @@ import type { Config } from "../../config/config.ts";
 import { openStore } from "../../store/open.ts";
 import { heartbeat } from "../../ledger/ledger.ts";
 import type { Db } from "../../store/db.ts";
+import { findDurabilityRisks } from "../../store/durability.ts";
 import { missingMigrations } from "../../store/migrate.ts";
 import type { Finding } from "./finding.ts";
 import { errorMessage } from "../with-store.ts";
@@ -32,7 +33,7 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
     return [
       ...findings,
       ...(isSound && config.x402 === undefined ? await checkOpenX402Payments(db) : []),
-      ...(isSqlite ? checkFreeSpace(dataDir) : []),
+      ...(isSqlite ? checkFreeSpace(dataDir) : await checkDurability(db)),
     ];
   } catch (error) {
     return [
@@ -69,6 +70,11 @@ async function checkSchema(db: Db, where: string, now: number): Promise<readonly
       message: `${where} is readable and writable, and its schema is current`,
     },
   ];
+}
+
+async function checkDurability(db: Db): Promise<readonly Finding[]> {
+  const risks = await findDurabilityRisks(db);
+  return risks.map((risk) => ({ status: "warn", check: "durability", ...risk }));
 }
 
 // With x402 off, open payments are not reconciled.

@@ -68,7 +68,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   ],
   discovery: ["base", "http", "models"],
   mcp: ["base", "http", "discovery"],
-  config: ["base", "billing", "inference"],
+  config: ["base", "store", "billing", "inference"],
   server: [
     "base",
     "store",

@@ -1,0 +1,180 @@
+// Connections to PostgreSQL: a pool on the host that accepts writes, replaced when that host stops responding, becomes
+// read-only, or when another host has taken over.
+
+import { UNAVAILABLE } from "./db.ts";
+import type { PostgresTarget } from "./postgres-url.ts";
+
+const CONNECTIONS_MAX = 10;
+const CONNECT_TIMEOUT_SECONDS = 5;
+/** A statement counts as stalled after this many checks: longer than the ledger counts a silent process as alive. */
+const STALL_CHECKS_MAX = 9;
+/** Between two searches for a host, so that a failing database is not asked at every request. */
+const SEARCH_PAUSE_MS = 250;
+
+/** A busy pooler may give two connections the same server connection only at times. */
+const POOLER_CHECKS = 5;
+
+/** The connections and the statements that wait for a reply on them. */
+export interface Pool {
+  readonly url: string;
+  readonly client: Bun.SQL;
+  readonly inFlight: Set<{ checks: number }>;
+}
+
+/** What an error says about the pool. */
+export type PoolFailure = "connection_lost" | "read_only";
+
+export interface PoolSource {
+  /** A promise while the host that accepts writes is searched. */
+  readonly current: () => Pool | Promise<Pool>;
+  readonly reportFailure: (pool: Pool, failure: PoolFailure) => void;
+  readonly close: () => Promise<void>;
+}
+
+export function createPoolSource(target: PostgresTarget, stallCheckMs: number): PoolSource {
+  const { urls } = target;
+  const [onlyUrl = ""] = urls;
+  const hasOneHost = urls.length === 1;
+  let pool = hasOneHost ? openPool(onlyUrl, target) : undefined;
+  let search: Promise<Pool> | undefined;
+  const replaceWith = (url: string): Pool => {
+    const previous = pool;
+    pool = openPool(url, target);
+    // Fails the pending statements as unavailable.
+    previous?.client.close({ timeout: 0 }).catch(() => {});
+    return pool;
+  };
+  const findHost = (isReplaced: boolean): Promise<Pool> => {
+    search ??= findWritableUrl(target)
+      .then((url) =>
+        pool !== undefined && pool.url === url && !isReplaced ? pool : replaceWith(url),
+      )
+      .finally(() => {
+        search = undefined;
+      });
+    return search;
+  };
+  // A server whose machine died does not close its connections, and the kernel keeps them for 15 minutes.
+  const stallTimer = setInterval(() => {
+    if (pool === undefined || !isAnyStalled(pool)) return;
+    if (hasOneHost) replaceWith(onlyUrl);
+    else findHost(true).catch(() => {});
+  }, stallCheckMs);
+  stallTimer.unref();
+  return {
+    current: () => search ?? pool ?? findHost(false),
+    reportFailure: (failed, failure) => {
+      if (failed !== pool) return;
+      // A name may lead to another machine by now, so a read-only server is connected to again.
+      if (hasOneHost) {
+        if (failure === "read_only") replaceWith(onlyUrl);
+      } else findHost(failure === "read_only").catch(() => {});
+    },
+    close: async () => {
+      clearInterval(stallTimer);
+      await search?.catch(() => {});
+      await pool?.client.close({ timeout: 5 });
+    },
+  };
+}
+
+/** For snapshots, which may take long and block nothing. */
+export function withoutStallCheck({ url, client }: Pool): Pool {
+  return { url, client, inFlight: new Set() };
+}
+
+export function trackInFlight<T>({ inFlight }: Pool, reply: Promise<T>): Promise<T> {
+  const statement = { checks: 0 };
+  inFlight.add(statement);
+  return reply.finally(() => inFlight.delete(statement));
+}
+
+function openPool(
+  url: string,
+  { usesPreparedStatements }: Pick<PostgresTarget, "usesPreparedStatements">,
+  connectionsMax = CONNECTIONS_MAX,
+): Pool {
+  // The global loads the client on first use; importing it would cost 50 ms at every start, also with SQLite.
+  const client = new Bun.SQL(url, {
+    max: connectionsMax,
+    idleTimeout: 0,
+    connectionTimeout: CONNECT_TIMEOUT_SECONDS,
+    bigint: true,
+    prepare: usesPreparedStatements,
+    connection: { application_name: "postern" },
+  });
+  return { url, client, inFlight: new Set() };
+}
+
+// All hosts are asked at once: one that is down must not delay the one that has taken over.
+async function findWritableUrl(target: PostgresTarget): Promise<string> {
+  try {
+    return await Promise.any(
+      target.urls.map(async (url) => {
+        await assertWritable(url, target);
+        return url;
+      }),
+    );
+  } catch (cause) {
+    await new Promise((resolve) => setTimeout(resolve, SEARCH_PAUSE_MS));
+    const reasons = cause instanceof AggregateError ? cause.errors : [cause];
+    const detail = target.hosts.map((host, index) => `${host}: ${reasonOf(reasons[index])}`);
+    throw Object.assign(
+      new Error(`none of the hosts accepts writes (${detail.join("; ")})`, { cause }),
+      { [UNAVAILABLE]: true },
+    );
+  }
+}
+
+async function assertWritable(url: string, target: PostgresTarget): Promise<void> {
+  const { client } = openPool(url, target, 1);
+  try {
+    const [row] = await client.unsafe("show transaction_read_only");
+    if (row?.transaction_read_only !== "off") throw new Error("read-only, such as a standby");
+  } finally {
+    client.close({ timeout: 0 }).catch(() => {});
+  }
+}
+
+/**
+ * Whether connections that are open at the same time are served by one server connection: behind a pooler in transaction
+ * mode, such as PgBouncer, where a prepared statement may meet another connection's statement of the same name.
+ * An unreachable server shares none.
+ */
+export async function sharesServerConnections(target: PostgresTarget): Promise<boolean> {
+  const unprepared = { ...target, usesPreparedStatements: false };
+  const clients: Bun.SQL[] = [];
+  try {
+    const url = await findWritableUrl(unprepared);
+    for (let index = 0; index < 2; index++) {
+      const { client } = openPool(url, unprepared, 1);
+      clients.push(client);
+      await client.unsafe("select 1");
+    }
+    for (let round = 0; round < POOLER_CHECKS; round++) {
+      const pids: unknown[] = [];
+      for (const client of clients)
+        pids.push((await client.unsafe("select pg_backend_pid() as pid"))[0]?.pid);
+      if (pids[0] === pids[1]) return true;
+    }
+    return false;
+  } catch {
+    return false;
+  } finally {
+    for (const client of clients) client.close({ timeout: 0 }).catch(() => {});
+  }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+// Counts checks instead of time: a process that was suspended has replies waiting that it has not read yet.
+function isAnyStalled({ inFlight }: Pool): boolean {
+  let isStalled = false;
+  for (const statement of inFlight) {
+    statement.checks += 1;
+    isStalled ||= statement.checks > STALL_CHECKS_MAX;
+  }
+  return isStalled;
+}
