@@ -11,6 +11,7 @@ import {
   columnName,
   type Db,
   DUPLICATE,
+  isUnavailable,
   type Reader,
   type Row,
   type Tx,
@@ -74,11 +75,20 @@ export function openSqlite(options: SqliteOptions): Db {
     close: async () => {
       await lastWrite;
       reader.close();
-      writer.run("pragma wal_checkpoint(truncate)");
+      checkpointAtClose(writer);
       writer.close();
       unlock();
     },
   };
+}
+
+// The next start repeats a checkpoint that fails, such as in a read-only folder.
+function checkpointAtClose(writer: Database): void {
+  try {
+    writer.run("pragma wal_checkpoint(truncate)");
+  } catch (error) {
+    if (!isUnavailable(tagError(error))) throw error;
+  }
 }
 
 // SQLite creates world-readable files; its WAL and shared-memory files copy the mode of the main file.

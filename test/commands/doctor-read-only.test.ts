@@ -1,0 +1,48 @@
+// `postern doctor` in a data folder that it may not write, such as one of another user.
+
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { spawnSync } from "node:child_process";
+import { chmodSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { skipUnless } from "../support/skip.ts";
+
+setDefaultTimeout(60_000);
+
+const MAIN = path.resolve(import.meta.dir, "../../src/main.ts");
+const isRoot = process.getuid?.() === 0;
+/** Root may write everything. */
+const asOtherUser = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+const canRun = !isRoot || spawnSync("setpriv", ["--version"]).status === 0;
+
+test.skipIf(skipUnless(canRun, "setpriv is missing: install util-linux"))(
+  "reports a read-only store as a finding",
+  async () => {
+    const source = mkdtempSync(path.join(tmpdir(), "postern-doctor-"));
+    const folder = mkdtempSync(path.join(tmpdir(), "postern-doctor-"));
+    const db = openSqlite({ folder: source, lock: false });
+    await migrate(db, 1);
+    // With the write-ahead log of a process that was killed.
+    cpSync(source, folder, { recursive: true });
+    await db.close();
+    for (const file of readdirSync(folder)) chmodSync(path.join(folder, file), 0o444);
+    chmodSync(folder, 0o555);
+    const [program = "", ...args] = [
+      ...(isRoot ? asOtherUser : []),
+      process.execPath,
+      MAIN,
+      "doctor",
+    ];
+    const { stdout, stderr } = spawnSync(program, args, {
+      env: { PATH: process.env["PATH"], HOME: tmpdir(), POSTERN_DATA_DIR: folder },
+      encoding: "utf8",
+    });
+    expect(stderr).toBe("");
+    expect(stdout).toMatch(/fail {2}store .*readonly database/);
+    expect(stdout).toContain("problem to fix");
+    chmodSync(folder, 0o755);
+    for (const created of [source, folder]) rmSync(created, { recursive: true, force: true });
+  },
+);
