@@ -1,13 +1,13 @@
 // `postern move`: copies the store of the settings to the other kind of store and proves that the copy is complete.
 
 import { secret } from "../base/secret.ts";
-import { isPostgresUrl } from "../config/schema.ts";
 import type { Config } from "../config/config.ts";
 import { verifyLedger, type Verification } from "../ledger/verify/verify.ts";
 import { type Db, integer, text } from "../store/db.ts";
 import { missingMigrations } from "../store/migrate.ts";
 import { discardMove, finishMove, moveStore } from "../store/move/move-store.ts";
 import { openStore, type StoreSettings } from "../store/open.ts";
+import { isPostgresUrl } from "../store/postgres-url.ts";
 import { type CliEnv, type Command, EXIT_FAILURE, EXIT_USAGE, type ParsedArgs } from "./command.ts";
 import { describeMissingStore, withConfig } from "./with-store.ts";
 
@@ -61,7 +61,7 @@ async function moveCommandWith(config: Config, args: ParsedArgs, cli: CliEnv): P
 function targetSettings(target: string): StoreSettings | string {
   if (!/^[a-z]+:\/\//i.test(target))
     return target === "" ? "--to must be a postgres:// URL or a folder." : { dataDir: target };
-  return /^postgres(ql)?:\/\//.test(target) && isPostgresUrl(target)
+  return isPostgresUrl(target)
     ? { databaseUrl: secret(target), dataDir: "" }
     : "--to must be a URL such as postgres://user:password@host:5432/database, or a folder.";
 }

@@ -39,6 +39,14 @@ export function parsePostgresUrl(text: string): PostgresTarget {
   };
 }
 
+export function isPostgresUrl(text: string): boolean {
+  try {
+    return parsePostgresUrl(text).urls.length > 0;
+  } catch {
+    return false;
+  }
+}
+
 function parseHost(text: string): URL {
   const advice =
     "must be a URL such as postgres://user:password@host:5432/database, also with several hosts as host1:5432,host2:5432; write # / ? @ in user and password as %23 %2F %3F %40";
