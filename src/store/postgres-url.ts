@@ -10,7 +10,7 @@ export interface PostgresTarget {
 }
 
 /** Modes of libpq that can select a server which accepts writes. */
-const TARGET_MODES = ["any", "read-write", "primary"];
+const TARGET_MODES: ReadonlySet<string> = new Set(["any", "read-write", "primary"]);
 const URL_PARTS = /^(postgres(?:ql)?:\/\/)((?:[^@/?#]*@)?)([^/?#]*)(.*)$/s;
 
 /** Throws an error that says which part is wrong. */
@@ -28,7 +28,7 @@ export function parsePostgresUrl(text: string): PostgresTarget {
     parameters.delete("pgbouncer");
     return url;
   });
-  if (!TARGET_MODES.includes(mode))
+  if (!TARGET_MODES.has(mode))
     throw new Error(
       `has target_session_attrs=${mode}, but Postern writes: use read-write, or leave it out`,
     );

@@ -29,13 +29,9 @@ test.skipIf(skipUnless(canRun, "setpriv is missing: install util-linux"))(
     await db.close();
     for (const file of readdirSync(folder)) chmodSync(path.join(folder, file), 0o444);
     chmodSync(folder, 0o555);
-    const [program = "", ...args] = [
-      ...(isRoot ? asOtherUser : []),
-      process.execPath,
-      MAIN,
-      "doctor",
-    ];
-    const { stdout, stderr } = spawnSync(program, args, {
+    const [program, ...prefix] = isRoot ? asOtherUser : ["env"];
+    const args = [...prefix, process.execPath, MAIN, "doctor"];
+    const { stdout, stderr } = spawnSync(program ?? "env", args, {
       env: { PATH: process.env["PATH"], HOME: tmpdir(), POSTERN_DATA_DIR: folder },
       encoding: "utf8",
     });

@@ -74,7 +74,7 @@ async function checkSchema(db: Db, where: string, now: number): Promise<readonly
 
 async function checkDurability(db: Db): Promise<readonly Finding[]> {
   const risks = await findDurabilityRisks(db);
-  return risks.map((risk) => ({ status: "warn", check: "durability", ...risk }));
+  return risks.map(({ message, hint }) => ({ status: "warn", check: "durability", message, hint }));
 }
 
 // With x402 off, open payments are not reconciled.
