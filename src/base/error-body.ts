@@ -1,5 +1,6 @@
 // The JSON of an error, in the form of the API that was called. Responses and events within a stream both use it.
 
+import { lookUp } from "./look-up.ts";
 import { type Fault, type FaultCode, FAULTS, NEXT_STEPS, type NextStep } from "./fault.ts";
 import type { JsonObject } from "./json.ts";
 
@@ -115,7 +116,7 @@ export function responsesErrorFields(error: JsonObject): JsonObject {
  * limit.
  */
 export function failedResponseError(error: JsonObject): JsonObject {
-  return { ...error, code: RESPONSE_ERROR_CODES[String(error["code"])] ?? "server_error" };
+  return { ...error, code: lookUp(RESPONSE_ERROR_CODES, String(error["code"])) ?? "server_error" };
 }
 
 const RESPONSE_ERROR_CODES: Readonly<Record<string, string>> = {

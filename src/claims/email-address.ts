@@ -1,5 +1,6 @@
 // Email addresses of claims: which spellings are one mailbox, and how an address is masked.
 
+import { lookUp } from "../base/look-up.ts";
 import { foldEmail } from "../base/email.ts";
 
 interface MailboxRules {
@@ -36,7 +37,7 @@ export function canonicalMailbox(address: string): string {
   const at = folded.lastIndexOf("@");
   const local = folded.slice(0, at);
   const domain = folded.slice(at + 1);
-  const rules = MAILBOX_RULES[domain];
+  const rules = lookUp(MAILBOX_RULES, domain);
   if (rules === undefined) return folded;
   const name = local.replace(/\+.*$/, "");
   return `${rules.ignoresDots === true ? name.replaceAll(".", "") : name}@${rules.domain}`;

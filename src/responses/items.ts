@@ -1,5 +1,6 @@
 // The items of a conversation: their ids, their API form, and the form in which they are sent back to a provider.
 
+import { lookUp } from "../base/look-up.ts";
 import type { Candidate } from "../inference/routing/candidates.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { decodeBlob } from "../inference/canonical/reasoning.ts";
@@ -137,5 +138,5 @@ export function responseIdOf(itemId: string): string | undefined {
 
 // Stable across reads, and as hard to guess as the response id.
 function deriveItemId(type: string, responseId: string, index: number): string {
-  return `${ID_PREFIXES[type] ?? "item"}_${responseId.slice(responseId.indexOf("_") + 1)}in${index}`;
+  return `${lookUp(ID_PREFIXES, type) ?? "item"}_${responseId.slice(responseId.indexOf("_") + 1)}in${index}`;
 }

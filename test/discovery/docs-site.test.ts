@@ -33,6 +33,12 @@ async function get(url: string, headers: Readonly<Record<string, string>> = HTML
   return fetch(`${gateway.url}${url}`, { headers });
 }
 
+describe("images", () => {
+  test.each(["none.png", "toString", "constructor", "__proto__"])("%s is a 404", async (name) => {
+    expect((await get(`/docs/images/${name}`)).status).toBe(404);
+  });
+});
+
 describe("pages", () => {
   test("are all in the sidebar, with the day of their last change", () => {
     const files = filesUnder("docs/site", /\.md$/).map(({ path: file }) =>

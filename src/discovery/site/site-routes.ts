@@ -1,5 +1,6 @@
 // The routes of the documentation: pages as HTML or Markdown, search, images. A page is built on its first request.
 
+import { lookUp } from "../../base/look-up.ts";
 import { readFileSync } from "node:fs";
 import { lazy } from "../../base/lazy.ts";
 import { z } from "zod";
@@ -145,7 +146,7 @@ function imageRoute(): Route {
     responses: { 200: { description: "The image.", contentType: "image/png" } },
     faults: ["not_found"],
     run: ({ params }) => {
-      const file = SITE_IMAGES[params.name];
+      const file = lookUp(SITE_IMAGES, params.name);
       if (file === undefined) throw new Fault("not_found", `no image ${params.name}`);
       return new Response(new Uint8Array(readFileSync(file)), {
         headers: { "content-type": "image/png", "cache-control": "public, max-age=300" },

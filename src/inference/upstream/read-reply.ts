@@ -1,6 +1,7 @@
 // Reads the beginning of a provider's reply: all of it where it is not streamed, otherwise up to its first event. Providers
 // also send errors with status 200, and those must be found before anything reaches the caller.
 
+import { lookUp } from "../../base/look-up.ts";
 import { startDeadline } from "../../base/deadline.ts";
 import { type JsonObject, parseObject } from "../../base/json.ts";
 import { createSseParser, readSse, type SseMessage } from "../../base/streams/sse.ts";
@@ -142,7 +143,7 @@ async function readStreamStart(
 }
 
 function streamErrorStatus(message: SseMessage | undefined, error: string): number {
-  return BEDROCK_EXCEPTION_STATUSES[message?.name ?? ""] ?? statusInError(error);
+  return lookUp(BEDROCK_EXCEPTION_STATUSES, message?.name ?? "") ?? statusInError(error);
 }
 
 function providerError(

@@ -1,4 +1,5 @@
 // Reads the errors of OpenAI's two APIs, from OpenAI and from compatible servers.
+import { lookUp } from "../../base/look-up.ts";
 import type { ResponseError } from "openai/resources/responses/responses";
 import type { FaultCode } from "../../base/fault.ts";
 import { isObject, objectIn, stringIn } from "../../base/json.ts";
@@ -88,7 +89,7 @@ function faultCodeOf(nativeCode: string | undefined, message = ""): FaultCode | 
     if (/^incorrect api key/i.test(message)) return "provider_not_configured";
     if (/^model not found/i.test(message)) return "model_not_found";
   }
-  return nativeCode === undefined ? undefined : CODE_BY_PROVIDER_CODE[nativeCode];
+  return nativeCode === undefined ? undefined : lookUp(CODE_BY_PROVIDER_CODE, nativeCode);
 }
 
 function nonNumericString(value: unknown): string | undefined {

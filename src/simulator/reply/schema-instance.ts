@@ -1,5 +1,6 @@
 // Generates a value that is valid against a JSON schema, always the same one for the same schema.
 
+import { lookUp } from "../../base/look-up.ts";
 import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
 import { stringOrEmpty, stringsOf } from "../json.ts";
 
@@ -208,7 +209,7 @@ function makeArray(schema: JsonObject, context: GenerationContext): unknown[] {
 }
 
 function makeString(schema: JsonObject, context: GenerationContext): string {
-  const format = FORMATS[stringOrEmpty(schema["format"])];
+  const format = lookUp(FORMATS, stringOrEmpty(schema["format"]));
   const minLength = numberIn(schema["minLength"]) ?? 0;
   const maxLength = numberIn(schema["maxLength"]) ?? Infinity;
   if (format !== undefined && format.length >= minLength && format.length <= maxLength)

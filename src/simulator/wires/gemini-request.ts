@@ -1,5 +1,6 @@
 // Parses requests to Gemini's generateContent and countTokens.
 
+import { lookUp } from "../../base/look-up.ts";
 import {
   addMedia,
   addText,
@@ -107,7 +108,7 @@ function readSettings(request: NormalizedRequest, body: JsonObject, config: Json
 }
 
 function readThinking(config: JsonObject): number | undefined {
-  const level = LEVEL_TOKENS[stringOrEmpty(config["thinkingLevel"]).toLowerCase()];
+  const level = lookUp(LEVEL_TOKENS, stringOrEmpty(config["thinkingLevel"]).toLowerCase());
   const budget = numberIn(config["thinkingBudget"]);
   if (budget === undefined) return level;
   return budget < 0 ? MAX_THINKING_TOKENS : Math.min(MAX_THINKING_TOKENS, budget);

@@ -1,5 +1,6 @@
 // Parses requests to Anthropic's Messages and its token count.
 
+import { lookUp } from "../../base/look-up.ts";
 import {
   addMedia,
   addText,
@@ -131,7 +132,7 @@ function readSettings(request: NormalizedRequest, body: JsonObject): void {
   request.stopSequences = stringsOf(body["stop_sequences"]);
   request.reasoningTokens = readThinking(
     objectOrEmpty(body["thinking"]),
-    EFFORT_TOKENS[stringOrEmpty(output["effort"])],
+    lookUp(EFFORT_TOKENS, stringOrEmpty(output["effort"])),
   );
   request.serviceTier = "standard";
 }

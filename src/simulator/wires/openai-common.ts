@@ -1,5 +1,6 @@
 // Errors, headers and request settings that OpenAI's two wires share.
 
+import { lookUp } from "../../base/look-up.ts";
 import {
   invalidRequest,
   type NormalizedRequest,
@@ -154,7 +155,7 @@ const EFFORT_TOKENS: Readonly<Record<string, number>> = {
 };
 
 export function effortTokens(effort: unknown): number | undefined {
-  return EFFORT_TOKENS[stringOrEmpty(effort)];
+  return lookUp(EFFORT_TOKENS, stringOrEmpty(effort));
 }
 
 /** The TTL of a part's cache breakpoint: OpenAI's own, or Anthropic's as OpenRouter accepts it. */

@@ -1,5 +1,6 @@
 // Reads counts of charged tool uses from a usage object. The field names differ by provider, so one table serves all.
 
+import { lookUp } from "../../../base/look-up.ts";
 import type { FeeMeter } from "../../../base/usage-meters.ts";
 import { readCount, ownMember, type ReadNotes } from "./read-numbers.ts";
 
@@ -31,7 +32,7 @@ export function readFeeCounts(notes: ReadNotes, usage: unknown): Fees {
   for (const field in FEE_COUNT_FIELDS) {
     const counts = ownMember(usage, field);
     if (counts === undefined) continue;
-    for (const [name, meter] of FEE_COUNT_FIELDS[field] ?? []) {
+    for (const [name, meter] of lookUp(FEE_COUNT_FIELDS, field) ?? []) {
       const amount = readCount(notes, ownMember(counts, name));
       if (amount > 0) addFee(fees, meter, amount);
     }

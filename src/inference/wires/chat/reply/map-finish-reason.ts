@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import type { ChatCompletion } from "openai/resources/chat/completions";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
@@ -53,7 +54,7 @@ export function readFinish(
   contents: ReplyContents,
 ): Finish {
   let reason: FinishReason =
-    providerReason === undefined ? "stop" : (FROM_PROVIDERS[providerReason] ?? "stop");
+    providerReason === undefined ? "stop" : (lookUp(FROM_PROVIDERS, providerReason) ?? "stop");
   if (reason === "stop" && contents.hasToolCalls) reason = "tool_calls";
   else if (reason === "tool_calls" && !contents.hasToolCalls) reason = "stop";
   else if (reason === "stop" && contents.hasRefusal) reason = "refusal";

@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import type { FaultCode } from "../../../../base/fault.ts";
 import { isObject, objectIn, stringIn } from "../../../../base/json.ts";
 import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
@@ -52,7 +53,7 @@ export function readException(
   status?: number,
 ): CanonicalError {
   const name = type === undefined ? undefined : (/([A-Za-z]+)(?::.*)?$/.exec(type)?.[1] ?? type);
-  const known = name === undefined ? undefined : CODE_BY_EXCEPTION[name.toLowerCase()];
+  const known = name === undefined ? undefined : lookUp(CODE_BY_EXCEPTION, name.toLowerCase());
   return toCanonicalError({
     status: status ?? known?.[1] ?? UPSTREAM_ERROR,
     message: message?.replaceAll(ARN, "the resource"),

@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
 /** The values of Converse's StopReason. */
@@ -32,7 +33,8 @@ export function readFinish(
   hasToolCalls: boolean,
 ): Finish {
   let reason: FinishReason =
-    (nativeReason === undefined ? undefined : FINISH_REASON_BY_NAME[nativeReason]) ?? "stop";
+    (nativeReason === undefined ? undefined : lookUp(FINISH_REASON_BY_NAME, nativeReason)) ??
+    "stop";
   if (reason === "tool_calls" && !hasToolCalls) reason = "stop";
   else if (hasToolCalls && (reason === "stop" || reason === "bad_tool_call")) reason = "tool_calls";
   return { reason, nativeReason, stopSequence, detail };

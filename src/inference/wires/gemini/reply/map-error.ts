@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import type { FaultCode } from "../../../../base/fault.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../../../base/json.ts";
 import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
@@ -39,7 +40,7 @@ export function readError(status: number, input: unknown): CanonicalError {
       ? "provider_not_configured"
       : rpcStatus === undefined
         ? undefined
-        : CODE_BY_STATUS[rpcStatus];
+        : lookUp(CODE_BY_STATUS, rpcStatus);
   return {
     ...toCanonicalError({
       status: errorStatus,

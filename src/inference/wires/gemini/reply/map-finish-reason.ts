@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import type { BlockedReason, FinishReason as SdkFinish } from "@google/genai";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
@@ -52,7 +53,8 @@ export function readFinish(
   hasToolCalls: boolean,
 ): Finish {
   let reason: FinishReason =
-    (nativeReason === undefined ? undefined : FINISH_REASON_BY_NAME[nativeReason]) ?? "stop";
+    (nativeReason === undefined ? undefined : lookUp(FINISH_REASON_BY_NAME, nativeReason)) ??
+    "stop";
   if (hasToolCalls && (reason === "stop" || reason === "bad_tool_call")) reason = "tool_calls";
   return { reason, nativeReason, detail: reason === "tool_calls" ? undefined : detail };
 }
@@ -60,7 +62,7 @@ export function readFinish(
 /** A reply to a blocked prompt has no candidates. */
 export function readBlockReason(blockReason: string, detail: string | undefined): Finish {
   return {
-    reason: BLOCK_REASON_BY_NAME[blockReason] ?? "content_filter",
+    reason: lookUp(BLOCK_REASON_BY_NAME, blockReason) ?? "content_filter",
     nativeReason: blockReason,
     detail,
   };

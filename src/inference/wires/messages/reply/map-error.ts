@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import type { FaultCode } from "../../../../base/fault.ts";
 import { isObject, objectIn, stringIn } from "../../../../base/json.ts";
 import { type CanonicalError, toCanonicalError } from "../../../canonical/error.ts";
@@ -21,7 +22,7 @@ export function readError(status: number, input: unknown): CanonicalError {
   if (!isObject(body)) return toCanonicalError({ status, message: stringIn(body)?.trim() });
   const error = objectIn(body["error"]) ?? body;
   const type = stringIn(error["type"]) ?? stringIn(error["status"]);
-  const known = type === undefined ? undefined : CODE_BY_TYPE[type];
+  const known = type === undefined ? undefined : lookUp(CODE_BY_TYPE, type);
   return toCanonicalError({
     status: status >= 400 ? status : (known?.[1] ?? 502),
     message: stringIn(error["message"]) ?? stringIn(body["message"]) ?? stringIn(body["error"]),

@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import type { StopReason } from "@anthropic-ai/sdk/resources/messages/messages";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
 
@@ -34,7 +35,7 @@ export function readFinish(
   calls: boolean,
 ): Finish {
   let reason: FinishReason =
-    (stopReason === undefined ? undefined : FINISH_REASON_BY_NAME[stopReason]) ?? "stop";
+    (stopReason === undefined ? undefined : lookUp(FINISH_REASON_BY_NAME, stopReason)) ?? "stop";
   if (reason === "tool_calls" && !calls) reason = "stop";
   else if (reason === "stop" && calls) reason = "tool_calls";
   return { reason, nativeReason: stopReason, stopSequence, detail };

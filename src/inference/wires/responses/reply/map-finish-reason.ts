@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import type { Response, ResponseStatus } from "openai/resources/responses/responses";
 import { type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 import type { Finish, FinishReason } from "../../../canonical/reply.ts";
@@ -46,7 +47,9 @@ export function readFinish(response: JsonObject, contents: ReplyContents): Finis
   const cut = stringIn(objectIn(response["incomplete_details"])?.["reason"]);
   const stopSequence = stringIn(response["stop_reason"]);
   let reason: FinishReason =
-    (cut === undefined ? FROM_STATUS[status] : (FROM_INCOMPLETE[cut] ?? "length")) ?? "stop";
+    (cut === undefined
+      ? lookUp(FROM_STATUS, status)
+      : (lookUp(FROM_INCOMPLETE, cut) ?? "length")) ?? "stop";
   if (reason === "stop" && contents.hasToolCalls) reason = "tool_calls";
   else if (reason === "stop" && contents.hasRefusal) reason = "refusal";
   else if (reason === "stop" && stopSequence !== undefined) reason = "stop_sequence";

@@ -1,3 +1,4 @@
+import { lookUp } from "../../../../base/look-up.ts";
 import { arrayIn, type JsonObject, objectIn, stringIn } from "../../../../base/json.ts";
 import { truncatedStreamError } from "../../../canonical/error.ts";
 import type { CanonicalEvent } from "../../../canonical/events.ts";
@@ -85,8 +86,8 @@ const ITEM_HANDLERS: Readonly<Record<string, (items: ItemsState, event: JsonObje
 
 function readEvent(state: ReaderState, type: string, event: JsonObject): void {
   const { items } = state;
-  const slot = SLOT_BY_EVENT[type];
-  const onItem = ITEM_HANDLERS[type];
+  const slot = lookUp(SLOT_BY_EVENT, type);
+  const onItem = lookUp(ITEM_HANDLERS, type);
   if (slot !== undefined || onItem !== undefined) start(state, {});
   if (slot === undefined) onItem?.(items, event);
   else if (type.endsWith(".delta")) addDelta(items, event, slot);
