@@ -22,6 +22,8 @@ export interface GatewayOptions {
   readonly abandonedCallsPerMinute?: number;
   readonly now?: () => number;
   readonly requireKey?: string;
+  /** `debug` by default. */
+  readonly logLevel?: "debug" | "warn";
 }
 
 export interface Gateway {
@@ -36,7 +38,7 @@ export interface Gateway {
 
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-test-"));
-  const simulator = startSimulator(options.requireKey);
+  const simulator = startSimulator(options);
   const databaseUrl =
     options.databaseUrl ?? (options.store === "postgres" ? await migratedPostgres() : undefined);
   // Listens first, because the port is part of the base URL in the configuration.
@@ -57,7 +59,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   });
   server = await createServer(config, {
     log: createLog({
-      level: "debug",
+      level: options.logLevel ?? "debug",
       isPretty: false,
       now: Date.now,
       write: (line) => logLines.push(line),
@@ -84,7 +86,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   };
 }
 
-function startSimulator(requireKey: string | undefined): {
+function startSimulator({ requireKey }: GatewayOptions): {
   readonly url: string;
   readonly stop: () => Promise<void>;
 } {
