@@ -17,6 +17,13 @@ export function formatUsd(amount: Nano): string {
   return `$${BigInt(whole).toLocaleString("en-US")}.${fraction.padEnd(2, "0")}`;
 }
 
+/** `$26.76`, `$0.0378`, `$0.000018`: for columns of amounts, whose exact value is a click away. */
+export function formatCost(amount: Nano): string {
+  if (amount === 0n || amount >= NANO_PER_USD) return formatUsd(amount);
+  const usd = Number(amount) / Number(NANO_PER_USD);
+  return usd >= 0.0001 ? `$${usd.toFixed(4)}` : formatUsdShort(Number(usd.toPrecision(2)));
+}
+
 /** `2026-11-21 14:05 UTC`. */
 export function formatDateTime(at: number): string {
   return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;

@@ -4,6 +4,7 @@ import {
   formatDateTime,
   formatDuration,
   formatInteger,
+  formatCost,
   formatUsd,
   pluralize,
 } from "../../src/base/format.ts";
@@ -56,4 +57,14 @@ test("groups thousands and counts nouns", () => {
   expect(pluralize(1, "key")).toBe("1 key");
   expect(pluralize(0, "key")).toBe("0 keys");
   expect(pluralize(1_200, "key")).toBe("1,200 keys");
+});
+
+test.each([
+  [0n, "$0.00"],
+  [18_000n, "$0.000018"],
+  [669_870n, "$0.0007"],
+  [37_845_000n, "$0.0378"],
+  [26_760_000_000n, "$26.76"],
+])("formatCost shortens %p to %p", (amount, text) => {
+  expect(formatCost(amount)).toBe(text);
 });

@@ -49,6 +49,29 @@ describeEachStore((store) => {
       expect(textOf(none)).toContain("No calls match these filters");
     });
 
+    test("links to the failed calls, and says on the page of one why it failed", async () => {
+      const logs = await visit("/logs?range=90d");
+      const failed = /href="([^"]*outcome=failed[^"]*)"/.exec(logs.text)?.[1] ?? "";
+      const list = await visitPage(fixture.gateway, failed.replaceAll("&amp;", "&"), fixture.owner);
+      expect(list.text).toContain('aria-current="true">Failed');
+      const call = /href="([^"]*\/logs\/req_[^"]*)"/.exec(list.text)?.[1] ?? "";
+      const page = await visitPage(fixture.gateway, call, fixture.owner);
+      expect(textOf(page)).toMatch(/\w+ failed with status 502\. Retry later\. +It cost nothing\./);
+      expect(page.text.indexOf("Attempts</h2>")).toBeLessThan(page.text.indexOf("Price</h2>"));
+    });
+
+    test("shows the usage of yesterday and of one day by the hour", async () => {
+      const yesterday = await visit("/usage?range=yesterday");
+      expect(yesterday.text).toContain('aria-current="true">Yesterday');
+      expect(textOf(yesterday)).toContain("Spend, yesterday $");
+      const month = await visit("/usage");
+      const day = /<a href="([^"]*from=(\d{4}-\d\d-\d\d)&amp;to=\2)"/.exec(month.text)?.[1] ?? "";
+      const page = await visitPage(fixture.gateway, day.replaceAll("&amp;", "&"), fixture.owner);
+      expect(page.status).toBe(200);
+      expect(textOf(page)).toContain("Hour");
+      expect(page.text).toContain("/logs?from=");
+    });
+
     test("shows the price of a call line by line, its attempts, trace and losses", async () => {
       const text = textOf(await visit(`/logs/${history.callId}`));
       expect(text).toMatch(/input 1,866 0\.000002 2 0\.003732 /);

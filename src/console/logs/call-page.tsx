@@ -2,7 +2,13 @@
 // One call: what it cost line by line, its attempts, its headers and what a translation dropped.
 
 import type { Child } from "hono/jsx";
-import { formatDateTime, formatInteger, formatMilliseconds, formatUsd } from "../../base/format.ts";
+import {
+  formatDateTime,
+  formatInteger,
+  formatMilliseconds,
+  formatUsd,
+  pluralize,
+} from "../../base/format.ts";
 import { usdText } from "../../base/money.ts";
 import {
   Card,
@@ -20,6 +26,7 @@ import type { PricedLine, UsageRecord } from "../../usage/usage.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { pageWith } from "../usage/filter-form.tsx";
+import { FailureNotice } from "./failure-notice.tsx";
 import { outcomeName, OutcomeTag } from "./logs-page.tsx";
 
 export interface CallPageProps {
@@ -31,6 +38,7 @@ export interface CallPageProps {
 
 export function callPage({ user, workspace, call, keyName }: CallPageProps): PageLayout {
   const logs = workspacePath(workspace.accountId, "/logs");
+  const isFailed = call.outcome !== "completed" && call.outcome !== "client_aborted";
   return consolePage({
     title: `Call ${call.id}`,
     heading: <>Call to {call.model}</>,
@@ -50,9 +58,11 @@ export function callPage({ user, workspace, call, keyName }: CallPageProps): Pag
             The provider reported no usage for this call, so the tokens are estimated.
           </Notice>
         )}
+        <FailureNotice call={call} workspace={workspace} />
         <Figures figures={callFigures(call)} />
+        {isFailed ? <AttemptCard call={call} /> : null}
         <PriceCard call={call} />
-        <AttemptCard call={call} />
+        {isFailed ? null : <AttemptCard call={call} />}
         <div class="side-by-side">
           <RequestCard call={call} keyName={keyName} logs={logs} />
           <HeaderCard call={call} />
@@ -165,7 +175,10 @@ function AttemptCard({ call }: { readonly call: UsageRecord }): Child {
       title="Attempts"
       aside={
         attempts.length > 1 ? (
-          <span class="note">{attempts.length - 1} failed before the last one</span>
+          <span class="note">
+            {pluralize(attempts.filter(({ status }) => !isSuccess(status)).length, "attempt")}{" "}
+            failed
+          </span>
         ) : null
       }
     >
@@ -185,7 +198,7 @@ function AttemptCard({ call }: { readonly call: UsageRecord }): Child {
             index + 1,
             provider,
             model,
-            <Tag tone={status >= 200 && status < 400 ? "good" : "danger"}>
+            <Tag tone={isSuccess(status) ? "good" : "danger"}>
               {status === 0 ? "no reply" : status}
             </Tag>,
             formatMilliseconds(ms),
@@ -194,6 +207,10 @@ function AttemptCard({ call }: { readonly call: UsageRecord }): Child {
       )}
     </Card>
   );
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 400;
 }
 
 function RequestCard({

@@ -3,8 +3,14 @@
 
 import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
-import { formatInteger, formatMilliseconds, formatUsd } from "../../base/format.ts";
-import { Card, EmptyState, RelativeTime, Tag } from "../../http/pages/components/content.tsx";
+import { formatCost, formatInteger, formatMilliseconds } from "../../base/format.ts";
+import {
+  Card,
+  EmptyState,
+  RelativeTime,
+  Segments,
+  Tag,
+} from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { type Column, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -63,7 +69,7 @@ export function logsPage(props: LogsPageProps): PageLayout {
         {calls.data.length === 0 ? (
           <NoCalls {...props} path={path} />
         ) : (
-          <Card id="calls" title="Calls" aside={<span class="note">Newest first</span>}>
+          <Card id="calls" title="Calls" aside={<OutcomeLinks path={path} query={query} />}>
             <CallTable
               calls={calls.data}
               keyNames={props.keyNames}
@@ -75,12 +81,27 @@ export function logsPage(props: LogsPageProps): PageLayout {
           </Card>
         )}
         <p class="note">
-          Prompts and replies are neither logged nor shown. A record has what was measured and what
-          it cost.
+          Newest first. Prompts and replies are neither logged nor shown: a record has what was
+          measured and what it cost. A request that was rejected before a provider was called, such
+          as for a missing balance, has no record: its <a href="/docs/errors">error</a> names the
+          cause.
         </p>
       </>
     ),
   });
+}
+
+function OutcomeLinks({ path, query }: Pick<WithPath, "path" | "query">): Child {
+  return (
+    <Segments
+      label="Outcome"
+      links={[undefined, "failed" as const].map((outcome) => ({
+        href: pageWith(path, query, { outcome, cursor: undefined }),
+        label: outcome === undefined ? "All" : OUTCOME_NAMES[outcome],
+        isCurrent: query.outcome === outcome,
+      }))}
+    />
+  );
 }
 
 type WithPath = LogsPageProps & { readonly path: string };
@@ -230,7 +251,7 @@ function callCells(
     count(call.outputTokens),
     count(call.reasoningTokens),
     <>
-      {formatUsd(call.cost)}
+      {formatCost(call.cost)}
       {call.byok ? <span class="type">own key</span> : null}
     </>,
     formatMilliseconds(call.latencyMs),

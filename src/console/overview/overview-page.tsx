@@ -25,7 +25,7 @@ import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { CallTable } from "../logs/logs-page.tsx";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
-import { pageWith, RangeLinks } from "../usage/filter-form.tsx";
+import { dayLink, pageWith, RangeLinks } from "../usage/filter-form.tsx";
 import { keyName } from "../usage/read-usage.ts";
 import { SpendChart } from "../usage/spend-chart.tsx";
 import { changeText, groupNamer } from "../usage/usage-page.tsx";
@@ -74,13 +74,14 @@ export function overviewPage(props: OverviewPageProps): PageLayout {
         <Figures figures={overviewFigures(overview, period)} />
         {usage.totals.calls === 0 ? null : (
           <>
-            <DimensionLinks path={path} query={query} dimension={dimension} />
             <SpendChart
               title={`Spend by ${dimension}`}
               points={usage.points}
               period={period}
               now={now}
               groupName={groupNamer(dimension, usage.keyNames)}
+              choice={<DimensionLinks path={path} query={query} dimension={dimension} />}
+              dayHref={dayLink(workspacePath(workspace.accountId, "/usage"), query)}
             />
           </>
         )}
@@ -88,7 +89,15 @@ export function overviewPage(props: OverviewPageProps): PageLayout {
           <LatestCalls workspace={workspace} overview={overview} />
           <Keys workspace={workspace} overview={overview} />
         </div>
-        <Card id="snippets" title="Call a model">
+        <Card
+          id="snippets"
+          title="Call a model"
+          aside={<a href={workspacePath(workspace.accountId, "/playground")}>Try it here</a>}
+        >
+          <p class="note">
+            <code>POSTERN_API_KEY</code> is a key of this workspace.{" "}
+            <a href={workspacePath(workspace.accountId, "/keys")}>Create a key</a>
+          </p>
           <CallSnippets snippets={snippets} />
         </Card>
       </>
@@ -106,23 +115,21 @@ function DimensionLinks({
   readonly dimension: "model" | "key";
 }): Child {
   return (
-    <p>
-      <Segments
-        label="Group the chart by"
-        links={[
-          {
-            href: pageWith(path, query, { by: undefined }),
-            label: "By model",
-            isCurrent: dimension === "model",
-          },
-          {
-            href: pageWith(path, query, { by: "key" }),
-            label: "By key",
-            isCurrent: dimension === "key",
-          },
-        ]}
-      />
-    </p>
+    <Segments
+      label="Group the chart by"
+      links={[
+        {
+          href: pageWith(path, query, { by: undefined }),
+          label: "Model",
+          isCurrent: dimension === "model",
+        },
+        {
+          href: pageWith(path, query, { by: "key" }),
+          label: "Key",
+          isCurrent: dimension === "key",
+        },
+      ]}
+    />
   );
 }
 
@@ -144,7 +151,8 @@ function overviewFigures(overview: Overview, period: Period): readonly Figure[] 
     {
       label: "Calls",
       value: formatInteger(totals.calls),
-      remark: `${formatPercent(totals.errors / Math.max(1, totals.calls))} failed`,
+      remark:
+        totals.calls === 0 ? "none yet" : `${formatPercent(totals.errors / totals.calls)} failed`,
     },
     {
       label: "Latency, p50",
@@ -225,7 +233,11 @@ function Keys({ workspace, overview }: PanelProps): Child {
     >
       <Table
         label="Keys by spend"
-        columns={[{ name: "Name" }, { name: "Limit" }, { name: "Spend", isNumber: true }]}
+        columns={[
+          { name: "Name" },
+          { name: "Limit", isExtra: true },
+          { name: "Spend", isNumber: true },
+        ]}
         rows={keys.slice(0, KEYS_SHOWN).map((key) => [
           <bdi class="line" title={key.id}>
             {keyName(key)}

@@ -51,7 +51,7 @@ export function playgroundPage({ user, workspace, snippets }: PlaygroundView): P
               instead.
             </p>
           </noscript>
-          <RequestFields model={snippets.model} />
+          <RequestFields model={snippets.model} logsPath={workspacePath(accountId, "/logs")} />
           <Result />
         </form>
       ),
@@ -60,7 +60,13 @@ export function playgroundPage({ user, workspace, snippets }: PlaygroundView): P
   };
 }
 
-function RequestFields({ model }: { readonly model: string }): Child {
+function RequestFields({
+  model,
+  logsPath,
+}: {
+  readonly model: string;
+  readonly logsPath: string;
+}): Child {
   return (
     <div class="card playground-request">
       <label for="model">Model</label>
@@ -85,7 +91,15 @@ function RequestFields({ model }: { readonly model: string }): Child {
         </div>
         <div>
           <label for="temperature">Temperature</label>
-          <input id="temperature" name="temperature" type="number" min="0" max="2" step="0.1" />
+          <input
+            id="temperature"
+            name="temperature"
+            type="number"
+            min="0"
+            max="2"
+            step="0.1"
+            placeholder="default"
+          />
         </div>
       </div>
       <details>
@@ -108,7 +122,7 @@ function RequestFields({ model }: { readonly model: string }): Child {
       </div>
       <p class="note">
         Calls use a key of this workspace named Playground. It can spend at most $1.00 and expires
-        after an hour. Its calls are in Logs.
+        after an hour. Its calls are in <a href={logsPath}>Logs</a>.
       </p>
     </div>
   );

@@ -33,11 +33,16 @@ export function RangeLinks({ path, query, period }: FilterProps): Child {
       label="Period"
       links={RANGE_NAMES.map((range) => ({
         href: pageWith(path, query, { range, from: undefined, to: undefined, cursor: undefined }),
-        label: range,
+        label: range === "yesterday" ? "Yesterday" : range,
         isCurrent: period.range === range,
       }))}
     />
   );
+}
+
+/** The usage of one day. */
+export function dayLink(path: string, query: Query): (day: string) => string {
+  return (day) => pageWith(path, query, { range: undefined, from: day, to: day });
 }
 
 /** A switch between UTC and the time zone of the browser, which only a script knows. */

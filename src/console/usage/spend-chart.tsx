@@ -2,7 +2,7 @@
 // A stacked chart of spend by group, with the same numbers as a table.
 
 import type { Child } from "hono/jsx";
-import { formatUsd, formatUsdShort } from "../../base/format.ts";
+import { formatCost, formatUsdShort } from "../../base/format.ts";
 import { NANO_PER_USD } from "../../base/money.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { Legend, SERIES_MAX, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
@@ -16,6 +16,10 @@ interface SpendChartProps {
   readonly period: Period;
   readonly now: number;
   readonly groupName: (group: string) => string;
+  /** The choice of the groups, beside the title. */
+  readonly choice: Child;
+  /** The page of one day. */
+  readonly dayHref: (day: string) => string;
 }
 
 interface GroupSeries {
@@ -23,7 +27,8 @@ interface GroupSeries {
   readonly costs: readonly bigint[];
 }
 
-export function SpendChart({ title, points, period, now, groupName }: SpendChartProps): Child {
+export function SpendChart(props: SpendChartProps): Child {
+  const { title, points, period, now, groupName, choice, dayHref } = props;
   const buckets = bucketsOf(period, now);
   const groups = groupSeries(points, buckets, groupName);
   const labels = buckets.map((bucket) => bucketLabel(period, bucket));
@@ -31,25 +36,28 @@ export function SpendChart({ title, points, period, now, groupName }: SpendChart
     label,
     values: costs.map((cost) => Number(cost) / Number(NANO_PER_USD)),
   }));
+  const isDaily = period.buckets.unit === "day";
   return (
-    <Card id="spend-chart" title={title} aside={<Legend series={series} />}>
+    <Card id="spend-chart" title={title} aside={choice}>
+      <Legend series={series} />
       <StackedBars
         label={`${title}, ${periodText(period)}. The table below has the same numbers.`}
         bars={labels}
         series={series}
         format={formatUsdShort}
+        hrefs={isDaily ? buckets.map(dayHref) : undefined}
       />
       <details class="chart-table">
         <summary>Show as table</summary>
         <Table
           label={`${title} as a table`}
           columns={[
-            { name: period.buckets.unit === "hour" ? "Hour" : "Day", isDate: true },
+            { name: isDaily ? "Day" : "Hour", isDate: true },
             ...groups.map(({ label }) => ({ name: label, isNumber: true })),
           ]}
           rows={labels.map((label, index) => [
-            label,
-            ...groups.map(({ costs }) => formatUsd(costs[index] ?? 0n)),
+            isDaily ? <a href={dayHref(buckets[index] ?? "")}>{label}</a> : label,
+            ...groups.map(({ costs }) => formatCost(costs[index] ?? 0n)),
           ])}
           isTall={labels.length > 14}
         />

@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import {
+  formatCost,
   formatInteger,
   formatMilliseconds,
   formatPercent,
@@ -25,7 +26,7 @@ import { cacheHitShare, type UsageSum } from "../../usage/usage-stats.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { type SnippetSettings, CallSnippets } from "./call-snippets.tsx";
-import { FilterForm, pageWith, RangeLinks, TimeZoneLink } from "./filter-form.tsx";
+import { dayLink, FilterForm, pageWith, RangeLinks, TimeZoneLink } from "./filter-form.tsx";
 import type { KeyNames, UsageView } from "./read-usage.ts";
 import { SpendChart } from "./spend-chart.tsx";
 import { type Period, periodText, type UsageQuery } from "./usage-query.ts";
@@ -75,22 +76,30 @@ export function usagePage(props: UsagePageProps): PageLayout {
         ) : (
           <>
             <Figures figures={totalFigures(view.totals, view.previous, period)} />
-            <GroupLinks path={path} query={query} dimension={dimension} />
             <SpendChart
               title={`Spend by ${dimension === "api" ? "API" : dimension}`}
               points={view.points}
               period={period}
               now={now}
               groupName={name}
+              choice={<GroupLinks path={path} query={query} dimension={dimension} />}
+              dayHref={dayLink(path, query)}
             />
             <GroupTable view={view} dimension={dimension} name={name} />
           </>
         )}
-        <TimeZoneLink path={path} query={query} />
+        <div class="row">
+          <TimeZoneLink path={path} query={query} />
+          <a href={pageWith(workspacePath(workspace.accountId, "/logs"), query, NO_GROUPS)}>
+            Calls of this period
+          </a>
+        </div>
       </>
     ),
   });
 }
+
+const NO_GROUPS = { by: undefined, unit: undefined };
 
 export function groupNamer(dimension: Dimension, keyNames: KeyNames): (group: string) => string {
   return (group) => (dimension === "key" ? (keyNames.get(group) ?? group) : group);
@@ -127,16 +136,14 @@ function GroupLinks({
   readonly dimension: Dimension;
 }): Child {
   return (
-    <p>
-      <Segments
-        label="Group by"
-        links={DIMENSIONS.map((by) => ({
-          href: pageWith(path, query, { by }),
-          label: DIMENSION_NAMES[by],
-          isCurrent: by === dimension,
-        }))}
-      />
-    </p>
+    <Segments
+      label="Group by"
+      links={DIMENSIONS.map((by) => ({
+        href: pageWith(path, query, { by }),
+        label: DIMENSION_NAMES[by],
+        isCurrent: by === dimension,
+      }))}
+    />
   );
 }
 
@@ -235,7 +242,7 @@ function GroupTable({
           formatInteger(sum.outputTokens),
           sum.latencyMs === undefined ? "–" : formatMilliseconds(sum.latencyMs.p50),
           formatUsdShort(Number(sum.cost) / Number(NANO_PER_USD) / Math.max(1, sum.calls)),
-          formatUsd(sum.cost),
+          formatCost(sum.cost),
           share(sum),
         ])}
       />

@@ -6,7 +6,7 @@ import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/
 import { DIMENSIONS, type UsageFilter } from "../../usage/usage-filter.ts";
 import { OUTCOMES, USAGE_APIS } from "../../usage/usage.ts";
 
-export const RANGES = { "24h": 1, "7d": 7, "30d": 30, "90d": 90 } as const;
+export const RANGES = { "24h": 1, yesterday: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
 export type Range = keyof typeof RANGES;
 // Safe because these are the keys of `RANGES`.
 export const RANGE_NAMES = Object.keys(RANGES) as Range[];
@@ -22,7 +22,7 @@ const Text = optional(z.string().max(200));
 const Day = optional(z.iso.date());
 
 export const UsageQuery = z.object({
-  range: optional(z.enum(["24h", "7d", "30d", "90d"])),
+  range: optional(z.enum(["24h", "yesterday", "7d", "30d", "90d"])),
   /** The first and the last day; they replace `range`. */
   from: Day,
   to: Day,
@@ -62,7 +62,7 @@ export function periodOf(query: UsageQuery, now: number, defaultRange: Range = "
   const [from, to] =
     range === undefined
       ? customDays(query, timeZone, now)
-      : [rangeStart(range, timeZone, now), undefined];
+      : [rangeStart(range, timeZone, now), rangeEnd(range, timeZone, now)];
   const days = Math.max(1, Math.round(((to ?? now) - from) / DAY_MS));
   const isHourly = days <= 1 || (query.unit === "hour" && days <= HOURLY_DAYS_MAX);
   return { from, to, buckets: { unit: isHourly ? "hour" : "day", timeZone }, range, days };
@@ -70,7 +70,12 @@ export function periodOf(query: UsageQuery, now: number, defaultRange: Range = "
 
 function rangeStart(range: Range, timeZone: string, now: number): number {
   if (range === "24h") return now - (now % HOUR_MS) - 23 * HOUR_MS;
+  if (range === "yesterday") return startOfDay(timeZone, startOfDay(timeZone, now) - 1);
   return startOfDay(timeZone, now - (RANGES[range] - 1) * DAY_MS);
+}
+
+function rangeEnd(range: Range, timeZone: string, now: number): number | undefined {
+  return range === "yesterday" ? startOfDay(timeZone, now) : undefined;
 }
 
 function customDays(
@@ -128,7 +133,9 @@ const DAY_FORMAT = new Intl.DateTimeFormat("en-US", {
 
 export function periodText({ range, from, to, buckets }: Period): string {
   if (range === "24h") return "24 hours";
+  if (range === "yesterday") return range;
   if (range !== undefined) return `${RANGES[range]} days`;
   const day = (at: number): string => bucketOf({ ...buckets, unit: "day" }, at);
-  return to === undefined ? `since ${day(from)}` : `${day(from)} to ${day(to - 1)}`;
+  if (to === undefined) return `since ${day(from)}`;
+  return day(from) === day(to - 1) ? day(from) : `${day(from)} to ${day(to - 1)}`;
 }

@@ -55,6 +55,13 @@ export function pricePerMillion(price: unknown): string {
   return amount === 0 ? "free" : `$${amount < 0.01 ? String(amount) : amount.toFixed(2)}`;
 }
 
+/** `1M`, `128K`. */
+export function tokensShort(tokens: number | null): string {
+  return tokens === null
+    ? "–"
+    : tokens.toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 1 });
+}
+
 export function tokensText(tokens: number | null): string {
   return tokens === null ? "–" : tokens.toLocaleString("en-US");
 }

@@ -11,6 +11,7 @@ import {
   pricePerMillion,
   selectModels,
   SORT_ORDERS,
+  tokensShort,
   tokensText,
 } from "./model-list.ts";
 
@@ -22,6 +23,15 @@ const ABILITIES = [
   "web_search",
   "audio",
 ] as const;
+/** What models differ in. The page of a model has all. */
+const LISTED_ABILITIES: ReadonlySet<string> = new Set([
+  "tools",
+  "reasoning",
+  "vision",
+  "web_search",
+  "audio",
+  "video",
+]);
 const SORT_LABELS = {
   name: "Name",
   input: "Input price",
@@ -162,11 +172,19 @@ function ModelTable({ models, showsAll }: ModelTableProps): Child {
                 <code>{model.id}</code>
               </th>
               <td>{model.owned_by}</td>
-              <td class="number">{tokensText(model.context_length)}</td>
+              <td class="number" title={`${tokensText(model.context_length)} tokens`}>
+                {tokensShort(model.context_length)}
+              </td>
               <td class="number">{pricePerMillion(model.pricing["prompt"])}</td>
               <td class="number">{pricePerMillion(model.pricing["input_cache_read"])}</td>
               <td class="number">{pricePerMillion(model.pricing["completion"])}</td>
-              <td>{abilitiesOf(model).join(", ")}</td>
+              <td class="abilities">
+                {abilitiesOf(model)
+                  .filter((ability) => LISTED_ABILITIES.has(ability))
+                  .map((ability) => (
+                    <span class="tag">{ability.replaceAll("_", " ")}</span>
+                  ))}
+              </td>
               {showsAll ? <td>{model.available ? "yes" : "with your key"}</td> : null}
             </tr>
           ))}

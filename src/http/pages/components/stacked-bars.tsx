@@ -16,6 +16,8 @@ interface StackedBarsProps {
   readonly bars: readonly string[];
   readonly series: readonly Series[];
   readonly format: (value: number) => string;
+  /** What a click on each bar opens. The table of the chart has the same links, because an image has no links for keyboards. */
+  readonly hrefs?: readonly string[] | undefined;
 }
 
 /** Series beyond this share one color; the stylesheet has this many. */
@@ -26,7 +28,7 @@ const BAR_GAP = 2;
 const AXIS_LABELS_MAX = 7;
 const GRID_LINES = 4;
 
-export function StackedBars({ label, bars, series, format }: StackedBarsProps): Child {
+export function StackedBars({ label, bars, series, format, hrefs }: StackedBarsProps): Child {
   const totals = bars.map((_, bar) => sum(series.map(({ values }) => values[bar] ?? 0)));
   const top = niceMaximum(Math.max(...totals, 0));
   const width = Math.max(1, bars.length) * BAR_WIDTH;
@@ -54,6 +56,7 @@ export function StackedBars({ label, bars, series, format }: StackedBarsProps): 
             x={index * BAR_WIDTH}
             top={top}
             values={series.map(({ values }) => values[index] ?? 0)}
+            href={hrefs?.[index]}
             title={barTitle(bar, totals[index] ?? 0, { series, index, format })}
           />
         ))}
@@ -71,11 +74,13 @@ function Bar({
   x,
   top,
   values,
+  href,
   title,
 }: {
   readonly x: number;
   readonly top: number;
   readonly values: readonly number[];
+  readonly href: string | undefined;
   readonly title: string;
 }): Child {
   let y = HEIGHT;
@@ -94,7 +99,7 @@ function Bar({
           />
         );
       })}
-      <rect class="hit" x={x} width={BAR_WIDTH} y="0" height={HEIGHT}>
+      <rect class="hit" x={x} width={BAR_WIDTH} y="0" height={HEIGHT} data-href={href}>
         <title>{title}</title>
       </rect>
     </g>
@@ -130,11 +135,13 @@ function barTitle(bar: string, total: number, { series, index, format }: TitleCo
   return [`${bar}: ${format(total)}`, ...(parts.length > 1 ? parts : [])].join("\n");
 }
 
-/** The next of 1, 2, 4, 8 times a power of ten, so that the quarters are short numbers. */
+/** The next of these times a power of ten, so that the quarters are short numbers and the tallest bar fills the chart. */
+const CHART_TOPS = [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10];
+
 function niceMaximum(value: number): number {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return ([1, 2, 4, 8, 10].find((step) => step * power >= value) ?? 10) * power;
+  return (CHART_TOPS.find((step) => step * power >= value) ?? 10) * power;
 }
 
 function sum(values: readonly number[]): number {

@@ -75,6 +75,8 @@ function addChartTips(): void {
       bar.addEventListener("pointerleave", () => {
         tip.hidden = true;
       });
+      const { href } = bar.dataset;
+      if (href !== undefined) bar.addEventListener("click", () => location.assign(href));
     }
   }
 }

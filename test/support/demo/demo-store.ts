@@ -1,0 +1,165 @@
+// Fills a gateway with what a small company has after two months: keys, members, budgets, purchases, webhooks and calls.
+// For screenshots and for trying pages by hand.
+
+import { createLog } from "../../../src/base/log.ts";
+import { DAY_MS } from "../../../src/base/time.ts";
+import { createInvoice } from "../../../src/billing/invoices/invoices.ts";
+import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
+import { bucketAccount, insertTransfers, SYSTEM_ACCOUNTS } from "../../../src/ledger/rows.ts";
+import { insertUsage } from "../../../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../../../src/usage/usage.ts";
+import { rollUpUsage } from "../../../src/usage/rollup/roll-up.ts";
+import {
+  createUser,
+  makeDeveloper,
+  makeMember,
+  makeOwner,
+  type TestUser,
+} from "../../billing/console-user.ts";
+import { type Gateway, registerAccount, type TestAccount } from "../gateway.ts";
+import { demoUsage, detailedCall } from "./demo-usage.ts";
+
+export interface Demo {
+  readonly account: TestAccount;
+  /** A workspace that has no calls yet. */
+  readonly emptyAccount: TestAccount;
+  readonly owner: TestUser;
+  readonly callId: string;
+  readonly failedCallId: string;
+}
+
+const KEYS = [
+  { name: "production" },
+  { name: "nightly-eval", limit_usd: 40, limit_window: "month" },
+  { name: "ci-bot", limit_usd: 5, allowed_models: ["openai/gpt-5.4-mini"] },
+  { name: "laptop of Olga", limit_usd: 10, limit_window: "week" },
+] as const;
+const PURCHASES_CENTS = [5_000, 10_000, 10_000, 25_000];
+const RECORDS_PER_BATCH = 200;
+
+export async function fillDemo(gateway: Gateway): Promise<Demo> {
+  const now = Date.now();
+  const account = await registerAccount(gateway);
+  const emptyAccount = await registerAccount(gateway);
+  const keyIds = await createResources(gateway, account);
+  const owner = await createUser(gateway, "olga.lind");
+  await buyCredits(gateway, account.id, now);
+  const usage = { accountId: account.id, keyIds, now, seed: 7, volume: 1 };
+  const detailed = detailedCall(usage);
+  const records = [...demoUsage(usage), detailed];
+  await insertCalls(gateway, records);
+  await createOtherAccounts(gateway, now);
+  await rollUpUsage(gateway.server.db);
+  await makeOwner(gateway, account.id, owner);
+  await makeOwner(gateway, emptyAccount.id, owner);
+  await makeDeveloper(gateway, account.id, await createUser(gateway, "dev.patel"));
+  await makeMember(gateway, account.id, await createUser(gateway, "finance"), "billing");
+  await makeMember(gateway, account.id, await createUser(gateway, "rosa.diaz"), "admin");
+  const failed = records.findLast(({ outcome }) => outcome === "upstream_error");
+  return { account, emptyAccount, owner, callId: detailed.id, failedCallId: failed?.id ?? "" };
+}
+
+/** Keys, a budget, a provider key and webhooks, made by the agent before a person claims the account. */
+async function createResources(gateway: Gateway, account: TestAccount): Promise<readonly string[]> {
+  const send = async (method: string, path: string, body: object): Promise<{ id?: string }> => {
+    const response = await fetch(gateway.url + path, {
+      method,
+      headers: account.headers,
+      body: JSON.stringify(body),
+    });
+    if (!response.ok) throw new Error(`${method} ${path}: ${await response.text()}`);
+    // Safe because only the id is read, and checked for.
+    return (await response.json()) as { id?: string };
+  };
+  const keyIds: string[] = [];
+  for (const key of KEYS) keyIds.push((await send("POST", "/v1/keys", key)).id ?? "");
+  await send("PATCH", "/v1/account/budgets", { daily_usd: 25, monthly_usd: 400 });
+  await send("POST", "/v1/provider-keys", {
+    provider: "anthropic",
+    api_key: "sk-ant-api03-demonstration-only-0000000000",
+  });
+  await send("POST", "/v1/webhooks", {
+    url: "http://127.0.0.1:9/hooks/postern",
+    description: "Alerts to the on-call channel",
+  });
+  return keyIds;
+}
+
+async function buyCredits(gateway: Gateway, accountId: string, now: number): Promise<void> {
+  const { db } = gateway.server;
+  const log = createLog({ level: "error", isPretty: false, now: Date.now, write: () => {} });
+  for (const [index, amountCents] of PURCHASES_CENTS.entries()) {
+    const at = now - (PURCHASES_CENTS.length - index) * 14 * DAY_MS;
+    const { id } = await db.write((tx) => createInvoice(tx, { accountId, amountCents, now: at }));
+    const reference = `transfer ${accountId} ${index}`;
+    await markPaid({ db, log }, { invoiceId: id, reference, now: at });
+  }
+  await db.write((tx) => createInvoice(tx, { accountId, amountCents: 25_000, now }));
+}
+
+/** Inserts finished calls, and charges them to the paid balance and to their keys. */
+async function insertCalls(gateway: Gateway, records: readonly UsageRecord[]): Promise<void> {
+  const { db } = gateway.server;
+  for (let start = 0; start < records.length; start += RECORDS_PER_BATCH) {
+    const batch = records.slice(start, start + RECORDS_PER_BATCH);
+    await db.write(async (tx) => {
+      await insertUsage(tx, batch);
+      await insertTransfers(
+        tx,
+        batch
+          .filter(({ cost }) => cost > 0n)
+          .map((record) => ({
+            id: `usage.${record.id}`,
+            accountId: record.accountId,
+            from: bucketAccount(record.accountId, "paid"),
+            to: SYSTEM_ACCOUNTS.usageRevenue,
+            amount: record.cost,
+            kind: "usage",
+            ref: record.id,
+            at: record.createdAt,
+          })),
+      );
+      const total = batch.reduce((sum, { cost }) => sum + cost, 0n);
+      const [first] = batch;
+      if (first !== undefined)
+        await tx.run("update wallet set paid = paid - ? where account_id = ?", [
+          total,
+          first.accountId,
+        ]);
+    });
+  }
+  for (const keyId of new Set(records.map((record) => record.keyId))) {
+    const own = records.filter((record) => record.keyId === keyId);
+    await chargeKey(gateway, keyId, own);
+  }
+}
+
+async function chargeKey(
+  gateway: Gateway,
+  keyId: string,
+  records: readonly UsageRecord[],
+): Promise<void> {
+  const now = new Date();
+  const month = Date.UTC(now.getUTCFullYear(), now.getUTCMonth());
+  const spent = (from: number): bigint =>
+    records.reduce((sum, { createdAt, cost }) => (createdAt >= from ? sum + cost : sum), 0n);
+  await gateway.server.db.write((tx) =>
+    tx.run(
+      "update spender set month_start = ?, month_spent = ?, total_spent = ? where key_id = ?",
+      [month, spent(month), spent(0), keyId],
+    ),
+  );
+}
+
+/** For the operator's lists and charts. */
+async function createOtherAccounts(gateway: Gateway, now: number): Promise<void> {
+  for (let index = 0; index < 5; index++) {
+    const { id } = await registerAccount(gateway);
+    await buyCredits(gateway, id, now - index * 3 * DAY_MS);
+    const volume = 0.2 + index * 0.1;
+    await insertCalls(
+      gateway,
+      demoUsage({ accountId: id, keyIds: [`key_${index}`], now, seed: 20 + index, volume }),
+    );
+  }
+}
