@@ -40,8 +40,10 @@ export function encrypt([key]: DerivedKey, associatedData: string, text: string)
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, iv);
   cipher.setAAD(Buffer.from(associatedData));
-  const ciphertext = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
-  return Buffer.concat([iv, cipher.getAuthTag(), ciphertext]).toString("base64");
+  const ciphertext = cipher.update(text, "utf8");
+  // GCM is a stream mode: `final` returns no bytes, but must come before the tag.
+  const rest = cipher.final();
+  return Buffer.concat([iv, cipher.getAuthTag(), ciphertext, rest]).toString("base64");
 }
 
 /** Throws if every key or the associated data differ, or if the ciphertext was changed. */

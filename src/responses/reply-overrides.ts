@@ -17,6 +17,8 @@ export interface ReplyOverrides {
 export interface CapturedResult {
   /** The final response, as sent to the caller. */
   response: JsonObject | undefined;
+  /** The same as text, if the reply consists of it. */
+  text: string | undefined;
   /** The error of a failed stream's last event. */
   failure: JsonObject | undefined;
 }
@@ -43,8 +45,12 @@ export function withReplyOverrides(
       if (!isObject(json)) return written;
       const { text, dropped } = written;
       const response = applyOverrides(json, overrides, text.length);
-      if (response["store"] === true) captured.response = response;
-      return { text: JSON.stringify(response), dropped };
+      const overridden = JSON.stringify(response);
+      if (response["store"] === true) {
+        captured.response = response;
+        captured.text = overridden;
+      }
+      return { text: overridden, dropped };
     },
     createStreamTransform: (costUsd) =>
       transformWithOverrides(plan.createStreamTransform(costUsd), overrides, captured),

@@ -25,7 +25,7 @@ import {
 import { createEventStreams } from "./background/event-streams.ts";
 import { storedEvents } from "./background/stored-events.ts";
 import { isStreamed } from "./background/stream-rows.ts";
-import { deriveKek } from "./storage/encryption.ts";
+import { createEnvelopes, deriveKek, type Envelopes } from "./storage/encryption.ts";
 import {
   decryptStored,
   type HistoryContext,
@@ -91,6 +91,7 @@ export interface ResponsesDeps {
 export function createResponses(deps: ResponsesDeps): Responses {
   const { db } = deps;
   const kek = deriveKek(deps.master);
+  const envelopes = createEnvelopes(kek);
   const compactionKey = deriveCompactionKey(deps.master);
   const compactDeps = {
     key: compactionKey,
@@ -112,7 +113,7 @@ export function createResponses(deps: ResponsesDeps): Responses {
   return {
     prepareCall: (request, input) =>
       prepareCall(
-        { db, kek, compactionKey, background, limit, storage: deps.storage },
+        { db, kek, envelopes, compactionKey, background, limit, storage: deps.storage },
         request,
         input,
       ),
@@ -174,6 +175,7 @@ async function readPastItems(
 interface StatefulCallDeps {
   readonly db: Db;
   readonly kek: DerivedKey;
+  readonly envelopes: Envelopes;
   readonly compactionKey: DerivedKey;
   readonly background: Background;
   readonly storage: ResponseStorage;
@@ -195,7 +197,7 @@ function prepareCall(
   const options = {
     request,
     input,
-    kek: deps.kek,
+    envelopes: deps.envelopes,
     shouldStore,
     retentionDays,
     isBackground: shouldStore && json["background"] === true,

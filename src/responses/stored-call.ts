@@ -1,7 +1,6 @@
 // A call that stores or continues responses: the request with its history, the request for each candidate, and the record
 // that is written in the transaction of the settlement.
 
-import type { DerivedKey } from "../base/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { lazy } from "../base/lazy.ts";
@@ -16,7 +15,7 @@ import {
   keptContainerFault,
   sharedCredentialsFault as findSharedFault,
 } from "../inference/lifecycle/shared-credentials.ts";
-import { type Envelope, newEnvelope } from "./storage/encryption.ts";
+import { type Envelope, type Envelopes, KEK_VERSION, toRecordText } from "./storage/encryption.ts";
 import type { History } from "./storage/history.ts";
 import {
   itemIds,
@@ -41,7 +40,7 @@ export interface StoredCallOptions {
   readonly history: History | undefined;
   /** The request's own items with references resolved; undefined if there were none. */
   readonly resolvedItems: readonly PastItem[] | undefined;
-  readonly kek: DerivedKey;
+  readonly envelopes: Envelopes;
   readonly shouldStore: boolean;
   readonly retentionDays: number;
   readonly isBackground: boolean;
@@ -57,8 +56,12 @@ export interface StoredCall {
   readonly requestJson: JsonObject;
   readonly createdAt: number;
   readonly previousId: string | undefined;
-  /** The record with this status and response. */
-  readonly toRecord: (status: StoredResponse["status"], response: JsonObject) => StoredResponse;
+  /** The record with this status and response; `text` is the response, if it was serialized already. */
+  readonly toRecord: (
+    status: StoredResponse["status"],
+    response: JsonObject,
+    text?: string,
+  ) => StoredResponse;
   readonly encrypt: Envelope["encrypt"];
 }
 
@@ -73,13 +76,13 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     members,
   });
   const inputText = shouldStore ? inputTextOf(options) : "";
-  const captured: CapturedResult = { response: undefined, failure: undefined };
+  const captured: CapturedResult = { response: undefined, text: undefined, failure: undefined };
   let origin: string | null = null;
   const { toRecord, encrypt } = recordWriter(options, { id, inputText, originOf: () => origin });
   const storeReply: StatefulCall["storeReply"] = () => {
-    const { response } = captured;
+    const { response, text } = captured;
     if (!shouldStore || response === undefined) return undefined;
-    const record = toRecord(storedStatus(response), response);
+    const record = toRecord(storedStatus(response), response, text);
     options.onStored(accountId, record.bytes);
     const ids = itemIds([...newInputItems(request.json), ...outputItems(response)]);
     return responseWrite({ response: record, itemIds: ids });
@@ -124,19 +127,22 @@ interface RecordSource {
 
 // Encrypts on first use: a call that fails is not stored.
 function recordWriter(
-  { input, history, kek, retentionDays, isBackground }: StoredCallOptions,
+  { input, history, envelopes, retentionDays, isBackground }: StoredCallOptions,
   { id, inputText, originOf: readOrigin }: RecordSource,
 ): Pick<StoredCall, "toRecord" | "encrypt"> {
   const { accountId } = input.caller;
-  const sealed = lazy(() => {
-    const envelope = newEnvelope(kek, { id, accountId });
-    return { envelope, sealedInput: envelope.encrypt("input", inputText) };
-  });
+  const envelope = lazy(() => envelopes({ id, accountId }));
+  const sealedParts = (text: string): Pick<StoredResponse, "input" | "response"> =>
+    // The input of a background response is written before its result.
+    isBackground
+      ? {
+          input: envelope().encrypt("input", inputText),
+          response: envelope().encrypt("response", text),
+        }
+      : { input: "", response: envelope().encrypt("record", toRecordText(inputText, text)) };
   return {
-    encrypt: (part, text) => sealed().envelope.encrypt(part, text),
-    toRecord: (status, response) => {
-      const text = JSON.stringify(response);
-      const { envelope, sealedInput } = sealed();
+    encrypt: (part, text) => envelope().encrypt(part, text),
+    toRecord: (status, response, text = JSON.stringify(response)) => {
       return {
         id,
         accountId,
@@ -146,9 +152,9 @@ function recordWriter(
         holdId: input.requestId,
         origin: readOrigin(),
         bytes: inputText.length + text.length,
-        input: sealedInput,
-        response: envelope.encrypt("response", text),
-        dataKey: envelope.dataKey,
+        ...sealedParts(text),
+        dataKey: envelope().dataKey,
+        kekVersion: KEK_VERSION,
         createdAt: input.now,
         expiresAt: input.now + retentionDays * DAY_MS,
       };

@@ -21,6 +21,7 @@ import responseStorage from "./migrations/0016-response-storage.sql" with { type
 import usageArchive from "./migrations/0017-usage-archive.sql" with { type: "text" };
 import secretRotation from "./migrations/0018-secret-rotation.sql" with { type: "text" };
 import workspaceNames from "./migrations/0019-workspace-names.sql" with { type: "text" };
+import responseInProgress from "./migrations/0020-response-in-progress.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -42,6 +43,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0017-usage-archive", usageArchive],
   ["0018-secret-rotation", secretRotation],
   ["0019-workspace-names", workspaceNames],
+  ["0020-response-in-progress", responseInProgress],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -1,5 +1,6 @@
-// Envelope encryption of stored responses: each has its own data key, wrapped by a key derived from the master secret. The
-// associated data binds key, input and response to their account, id and kind.
+// Envelope encryption of stored responses. A data key, wrapped by a key derived from the master secret, encrypts the records of
+// one process for a while: wrapping one for each record costs more than encrypting it. The associated data binds each
+// ciphertext to its account, id and kind.
 
 import { randomBytes } from "node:crypto";
 import {
@@ -11,16 +12,20 @@ import {
 } from "../../base/encryption.ts";
 
 const DATA_KEY_BYTES = 32;
+/** Far below the 2^32 random nonces that NIST SP 800-38D allows for a key. */
+const DATA_KEY_USES_MAX = 1_000_000;
 
-/** Incremented when the wrapping key or the associated data changes. */
-export const KEK_VERSION = 1;
+/** 1: a data key for each record, bound to it. 2: a data key for many records. */
+export const KEK_VERSION = 2;
+type KekVersion = 1 | typeof KEK_VERSION;
 
 export interface EncryptionBinding {
   readonly id: string;
   readonly accountId: string;
 }
 
-export type EncryptedPart = "input" | "response" | `events/${number}`;
+/** "record" is input and response in one ciphertext. */
+export type EncryptedPart = "record" | "input" | "response" | `events/${number}`;
 
 /** Encrypts the parts of one record. */
 export interface Envelope {
@@ -28,22 +33,49 @@ export interface Envelope {
   readonly encrypt: (part: EncryptedPart, text: string) => string;
 }
 
+/** Encrypts records with a data key that it replaces from time to time. */
+export type Envelopes = (binding: EncryptionBinding) => Envelope;
+
 export function deriveKek(master: MasterSecret): DerivedKey {
-  return deriveKey(master, `stored-response/v${KEK_VERSION}`);
+  return deriveKey(master, "stored-response/v1");
 }
 
-export function newEnvelope(kek: DerivedKey, binding: EncryptionBinding): Envelope {
-  const dataKey = randomBytes(DATA_KEY_BYTES);
-  return {
-    dataKey: encrypt(kek, associatedData(binding, "key"), dataKey.toString("base64")),
-    encrypt: (part, text) => encrypt([dataKey], associatedData(binding, part), text),
+export function createEnvelopes(kek: DerivedKey, usesMax = DATA_KEY_USES_MAX): Envelopes {
+  let key: DerivedKey = [randomBytes(DATA_KEY_BYTES)];
+  let dataKey = wrap(kek, key);
+  let uses = 0;
+  return (binding) => {
+    if (uses >= usesMax) {
+      key = [randomBytes(DATA_KEY_BYTES)];
+      dataKey = wrap(kek, key);
+      uses = 0;
+    }
+    const current = key;
+    return {
+      dataKey,
+      encrypt: (part, text) => {
+        uses += 1;
+        return encrypt(current, associatedData(binding, part), text);
+      },
+    };
   };
+}
+
+function wrap(kek: DerivedKey, [dataKey]: DerivedKey): string {
+  return encrypt(kek, SHARED_KEY_DATA, Buffer.from(dataKey).toString("base64"));
 }
 
 export interface EncryptedResponse extends EncryptionBinding {
   readonly dataKey: string;
+  readonly kekVersion: KekVersion;
+  /** Empty if `response` contains the whole record. */
   readonly input: string;
   readonly response: string;
+}
+
+/** The text of a record: both parts in one ciphertext cost half of two. */
+export function toRecordText(input: string, response: string): string {
+  return `${input.length}:${input}${response}`;
 }
 
 /** Throws if the record was modified, belongs to another account or id, or was encrypted with another master secret. */
@@ -52,7 +84,12 @@ export function decryptPart(
   encrypted: EncryptedResponse,
   part: "input" | "response",
 ): string {
-  return decrypt(dataKeyOf(kek, encrypted), associatedData(encrypted, part), encrypted[part]);
+  const key = dataKeyOf(kek, encrypted);
+  if (encrypted.input !== "") return decrypt(key, associatedData(encrypted, part), encrypted[part]);
+  const text = decrypt(key, associatedData(encrypted, "record"), encrypted.response);
+  const inputStart = text.indexOf(":") + 1;
+  const inputEnd = inputStart + Number(text.slice(0, inputStart - 1));
+  return part === "input" ? text.slice(inputStart, inputEnd) : text.slice(inputEnd);
 }
 
 /** The events of one part of a stream, as JSON text. */
@@ -68,13 +105,25 @@ export function decryptEvents(
 }
 
 function dataKeyOf(kek: DerivedKey, encrypted: EncryptedResponse): DerivedKey {
-  return [Buffer.from(decrypt(kek, associatedData(encrypted, "key"), encrypted.dataKey), "base64")];
+  const data = dataKeyBinding(encrypted, encrypted.kekVersion);
+  return [Buffer.from(decrypt(kek, data, encrypted.dataKey), "base64")];
 }
 
-/** What the data key or a part of a stored response is bound to. */
-export function associatedData(
+const SHARED_KEY_DATA = "stored-response/v2|key";
+
+/** What the data key of a record is bound to. */
+export function dataKeyBinding(
   { id, accountId }: EncryptionBinding,
-  part: EncryptedPart | "key",
+  kekVersion: KekVersion,
 ): string {
-  return `stored-response/v${KEK_VERSION}|${accountId}|${id}|${part}`;
+  return kekVersion === 1 ? `stored-response/v1|${accountId}|${id}|key` : SHARED_KEY_DATA;
+}
+
+export function toKekVersion(value: number): KekVersion {
+  if (value === 1 || value === KEK_VERSION) return value;
+  throw new Error(`stored response with key version ${value}, which this version does not know`);
+}
+
+function associatedData({ id, accountId }: EncryptionBinding, part: EncryptedPart): string {
+  return `stored-response/v1|${accountId}|${id}|${part}`;
 }

@@ -1,15 +1,15 @@
 // Rotation of the master secret: the data keys of stored responses.
 
 import type { MasterSecret } from "../../base/encryption.ts";
-import { type Db, text } from "../../store/db.ts";
+import { type Db, integer, text } from "../../store/db.ts";
 import { type ReencryptedRows, reencryptRows } from "../../store/reencrypt-rows.ts";
-import { associatedData, deriveKek } from "./encryption.ts";
+import { dataKeyBinding, deriveKek, toKekVersion } from "./encryption.ts";
 
 export function reencryptResponses(db: Db, master: MasterSecret): Promise<ReencryptedRows> {
   return reencryptRows(db, deriveKek(master), {
     page: async (reader, after, limit) => {
       const rows = await reader.all(
-        "select id, account_id, data_key from stored_response where id > ? order by id limit ?",
+        "select id, account_id, data_key, kek_version from stored_response where id > ? order by id limit ?",
         [after, limit],
       );
       return rows.map((row) => {
@@ -18,7 +18,7 @@ export function reencryptResponses(db: Db, master: MasterSecret): Promise<Reencr
         return {
           id,
           encrypted: text(row, "data_key"),
-          associatedData: associatedData(binding, "key"),
+          associatedData: dataKeyBinding(binding, toKekVersion(integer(row, "kek_version"))),
         };
       });
     },

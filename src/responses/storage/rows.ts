@@ -13,7 +13,7 @@ import {
   type Value,
   integer,
 } from "../../store/db.ts";
-import { KEK_VERSION, type EncryptedResponse } from "./encryption.ts";
+import { type EncryptedResponse, toKekVersion } from "./encryption.ts";
 
 export const RESPONSE_STATUSES = [
   "in_progress",
@@ -71,7 +71,7 @@ function toValues(record: StoredResponse): readonly Value[] {
     record.input,
     record.response,
     record.dataKey,
-    KEK_VERSION,
+    record.kekVersion,
     record.createdAt,
     record.expiresAt,
   ];
@@ -130,7 +130,7 @@ export async function insertItems(tx: Tx, items: readonly StoredItem[]): Promise
 }
 
 const COLUMNS =
-  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_input, sealed_response, data_key, created_at, expires_at";
+  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_input, sealed_response, data_key, kek_version, created_at, expires_at";
 
 export async function findResponse(
   reader: Reader,
@@ -332,6 +332,7 @@ function toStoredResponse(row: Row): StoredResponse {
     input: text(row, "sealed_input"),
     response: text(row, "sealed_response"),
     dataKey: text(row, "data_key"),
+    kekVersion: toKekVersion(integer(row, "kek_version")),
     createdAt: integer(row, "created_at"),
     expiresAt: integer(row, "expires_at"),
   };
