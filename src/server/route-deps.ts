@@ -1,5 +1,6 @@
 // What each module's routes are given, one object per module.
 
+import { createExports } from "../account-data/export-stream.ts";
 import { fundingSteps } from "../accounts/funding-steps.ts";
 import { listAllMembers } from "../accounts/members.ts";
 import type { Log } from "../base/log.ts";
@@ -49,6 +50,7 @@ export function createRouteDeps(
   return {
     db,
     accounts: accountRouteDeps(config, log, services),
+    accountData: { db, startExport: createExports(log), payUrl: billing.links.urlFor },
     inference: inferenceRouteDeps(now, services),
     responses: { responses, db, storage: config.responseStorage },
     models: modelRouteDeps(services),

@@ -1,5 +1,6 @@
 // The route table: every route of the API and the pages.
 
+import { type AccountDataDeps, accountDataRoutes } from "../account-data/routes.ts";
 import { type AccountRouteDeps, accountRoutes } from "../accounts/routes.ts";
 import { auditRoutes } from "../audit/routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
@@ -31,6 +32,7 @@ import { usageRoutes } from "../usage/routes.ts";
 export interface RouteDeps {
   readonly db: Db;
   readonly accounts: AccountRouteDeps;
+  readonly accountData: AccountDataDeps;
   readonly inference: InferenceRouteDeps;
   readonly responses: ResponsesRouteDeps;
   readonly models: ModelRoutesDeps;
@@ -53,6 +55,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
   const { db } = deps;
   const routes = [
     ...accountRoutes(deps.accounts),
+    ...accountDataRoutes(deps.accountData),
     ...budgetRoutes({ db }),
     ...inferenceRoutes(deps.inference),
     ...responsesRoutes(deps.responses),

@@ -1,0 +1,153 @@
+// The export of an account: all its records, one JSON object a line, read page by page while it is sent.
+
+import { listInvitations } from "../accounts/invitations.ts";
+import { getAccount } from "../accounts/accounts.ts";
+import { toAccountRecord } from "../accounts/api-record.ts";
+import { listMembers, memberCursor } from "../accounts/members.ts";
+import { toAuditEntryRecord } from "../audit/api-record.ts";
+import { listAuditEntries } from "../audit/audit.ts";
+import { usdText } from "../base/money.ts";
+import type { PageRequest } from "../base/pagination.ts";
+import { toInvoiceRecord } from "../billing/invoices/invoice-record.ts";
+import { listInvoices } from "../billing/invoices/invoices.ts";
+import { toBudgetsRecord } from "../budgets/api-record.ts";
+import { toEventRecord } from "../events/event-record.ts";
+import { listEvents } from "../events/events.ts";
+import { timestamp } from "../http/schemas.ts";
+import { toKeyRecord } from "../keys/api-record.ts";
+import { listKeys } from "../keys/keys.ts";
+import { getBudgets } from "../ledger/budgets.ts";
+import { listTransfers } from "../ledger/transfers.ts";
+import { getWallet } from "../ledger/ledger.ts";
+import { toProviderKeyRecord } from "../provider-keys/api-record.ts";
+import { listProviderKeys } from "../provider-keys/provider-keys.ts";
+import type { Reader } from "../store/db.ts";
+import { toUsageRecord } from "../usage/api-record.ts";
+import { listUsage } from "../usage/usage-list.ts";
+import { toWebhookRecord } from "../webhooks/webhook-record.ts";
+import { listWebhooks } from "../webhooks/webhooks.ts";
+
+const PAGE_ROWS = 200;
+
+export interface ExportContext {
+  readonly db: Reader;
+  readonly accountId: string;
+  readonly now: number;
+  readonly payUrl: (invoiceId: string) => string;
+}
+
+/** Records of one kind; `next` is undefined after the last page. */
+interface SectionPage {
+  readonly records: readonly unknown[];
+  readonly next: string | undefined;
+}
+
+type Section = (context: ExportContext, page: PageRequest) => Promise<SectionPage>;
+
+/** In the order of the export. A record has the form of its endpoint. */
+const SECTIONS: Readonly<Record<string, Section>> = {
+  account: async (context) => onePage([await accountRecord(context)]),
+  member: async ({ db, accountId }, { limit, cursor }) => {
+    const members = await listMembers(db, accountId, { limit: limit + 1, from: cursor });
+    const next = members[limit];
+    return {
+      records: members.slice(0, limit).map(({ personId, email, role, addedAt }) => ({
+        id: personId,
+        email,
+        role,
+        added_at: timestamp(addedAt),
+      })),
+      next: next && memberCursor(next),
+    };
+  },
+  invitation: async ({ db, accountId, now }) =>
+    onePage(
+      (await listInvitations(db, accountId, now)).map(({ id, email, expiresAt }) => ({
+        id,
+        email,
+        expires_at: timestamp(expiresAt),
+      })),
+    ),
+  key: async ({ db, accountId, now }, page) =>
+    toSection(await listKeys(db, accountId, page, now), toKeyRecord),
+  provider_key: async ({ db, accountId }, page) =>
+    toSection(await listProviderKeys(db, accountId, page), toProviderKeyRecord),
+  webhook: async ({ db, accountId }, page) =>
+    toSection(await listWebhooks(db, accountId, page), toWebhookRecord),
+  invoice: async ({ db, accountId, payUrl }, page) =>
+    toSection(await listInvoices(db, accountId, page), (invoice) =>
+      toInvoiceRecord(invoice, payUrl(invoice.id)),
+    ),
+  transfer: async ({ db, accountId }, page) => {
+    const { transfers, next } = await listTransfers(db, accountId, page);
+    return {
+      records: transfers.map(({ id, from, to, amount, kind, ref, at, memo }) => ({
+        id,
+        from,
+        to,
+        amount_usd: usdText(amount),
+        kind,
+        ref,
+        at: timestamp(at),
+        memo: memo ?? null,
+      })),
+      next,
+    };
+  },
+  usage: async ({ db, accountId }, page) =>
+    toSection(await listUsage(db, accountId, {}, page), toUsageRecord),
+  event: async ({ db, accountId }, page) =>
+    toSection(await listEvents(db, accountId, page), toEventRecord),
+  audit_entry: async ({ db, accountId }, page) =>
+    toSection(await listAuditEntries(db, accountId, page), toAuditEntryRecord),
+};
+
+export const EXPORTED_TYPES: readonly string[] = Object.keys(SECTIONS);
+
+/** Yields the lines page by page. The last line has the number of records, so that a cut-off export is noticed. */
+export async function* exportLines(context: ExportContext): AsyncGenerator<string> {
+  let count = 0;
+  for (const [type, section] of Object.entries(SECTIONS)) {
+    for (let cursor: string | undefined; ;) {
+      const { records, next } = await section(context, { limit: PAGE_ROWS, cursor });
+      count += records.length;
+      if (records.length > 0)
+        yield records.map((data) => `${JSON.stringify({ type, data })}\n`).join("");
+      if (next === undefined) break;
+      cursor = next;
+      // Reads of SQLite are synchronous: other requests run between two pages.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  yield `${JSON.stringify({ type: "end", data: { records: count } })}\n`;
+}
+
+async function accountRecord({ db, accountId, now }: ExportContext): Promise<unknown> {
+  const [account, { promo, paid, held, owed = 0n }, budgets] = await Promise.all([
+    getAccount(db, accountId),
+    getWallet(db, accountId),
+    getBudgets(db, accountId, now),
+  ]);
+  return {
+    ...toAccountRecord(account),
+    exported_at: timestamp(now),
+    balance: {
+      promotional_usd: usdText(promo),
+      purchased_usd: usdText(paid),
+      held_usd: usdText(held),
+      owed_usd: usdText(owed),
+    },
+    budgets: toBudgetsRecord(budgets),
+  };
+}
+
+function onePage(records: readonly unknown[]): SectionPage {
+  return { records, next: undefined };
+}
+
+function toSection<T>(
+  page: { readonly data: readonly T[]; readonly next_cursor: string | null },
+  toRecord: (record: T) => unknown,
+): SectionPage {
+  return { records: page.data.map(toRecord), next: page.next_cursor ?? undefined };
+}
