@@ -28,6 +28,7 @@ const CODERS = ["owner", "admin", "developer"] as const;
 export const ROLE_PERMISSIONS = {
   "workspace.read": ROLES,
   "workspace.rename": MANAGERS,
+  "workspace.export": MANAGERS,
   "workspace.leave": MEMBER_ROLES,
   "workspace.transfer": ["owner"],
   "usage.read": ROLES,

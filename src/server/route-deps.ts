@@ -47,10 +47,11 @@ export function createRouteDeps(
   const { providerKeys, responses, metrics } = services.modelCalls;
   const billing = services.billing.deps;
   const x402 = services.x402?.deps;
+  const accountData = { db, startExport: createExports(log), payUrl: billing.links.urlFor };
   return {
     db,
     accounts: accountRouteDeps(config, log, services),
-    accountData: { db, startExport: createExports(log), payUrl: billing.links.urlFor },
+    accountData,
     inference: inferenceRouteDeps(now, services),
     responses: { responses, db, storage: config.responseStorage },
     models: modelRouteDeps(services),
@@ -63,6 +64,7 @@ export function createRouteDeps(
     people: { db, sessions, signIn, baseUrl, onSessionsEnded },
     console: {
       db,
+      accountData,
       keys,
       providerKeys,
       webhooks,

@@ -33,6 +33,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspaceProviderKeys: "provider_keys.read",
   showWorkspaceWebhooks: "webhooks.read",
   showWorkspaceAudit: "audit.read",
+  downloadWorkspaceExport: "workspace.export",
 };
 
 /** The permission of each form, with form fields that change nothing. */

@@ -40,9 +40,28 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
             ]}
           />
         </Card>
+        {hasPermission(workspace.role, "workspace.export") ? (
+          <ExportCard accountId={accountId} />
+        ) : null}
       </>
     ),
   });
+}
+
+function ExportCard({ accountId }: { readonly accountId: string }): Child {
+  return (
+    <Card id="export" title="Export data">
+      <p>
+        All records of the workspace as newline-delimited JSON: members, keys, webhooks, invoices,
+        transfers, usage, events and the audit log. Secrets are not included.
+      </p>
+      <div class="actions">
+        <a class="button secondary" href={`/console/${accountId}/export`} download>
+          Download export
+        </a>
+      </div>
+    </Card>
+  );
 }
 
 function NameForm({ user, workspace, form }: SettingsPageProps): Child {

@@ -1,6 +1,7 @@
 // The settings page of a workspace: its name.
 
 import { z } from "zod";
+import type { AccountDataDeps } from "../../account-data/routes.ts";
 import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
 import type { AccountRenamed } from "../../accounts/routes.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
@@ -12,12 +13,13 @@ import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { settingsPage } from "./settings-page.tsx";
 
 export interface SettingsPageDeps extends ConsoleReadDeps {
+  readonly accountData: AccountDataDeps;
   /** Called in the transaction of the change. */
   readonly onAccountRenamed?: (tx: Tx, renamed: AccountRenamed) => Promise<void>;
 }
 
 export function settingsPageRoutes(deps: SettingsPageDeps): readonly Route[] {
-  return [showRoute(deps), changeRoute(deps)];
+  return [showRoute(deps), changeRoute(deps), exportRoute(deps)];
 }
 
 function showRoute(deps: SettingsPageDeps): Route {
@@ -70,6 +72,25 @@ function changeRoute(deps: SettingsPageDeps): Route {
         return pageResponse(settingsPage({ user: caller, workspace, form }), { status: 400 });
       }
       return redirect(`${workspacePath(accountId, "/settings")}?saved=true`);
+    },
+  });
+}
+
+function exportRoute(deps: SettingsPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/export",
+    id: "downloadWorkspaceExport",
+    summary: "Download all data of a workspace",
+    params: AccountPath,
+    isLongRunning: true,
+    responses: { 200: { description: "The records.", contentType: "application/x-ndjson" } },
+    run: async ({ caller, params, now }) => {
+      const { account: accountId } = params;
+      await requireAccess(deps, accountId, caller.personId, "workspace.export");
+      const { db, startExport, payUrl } = deps.accountData;
+      return startExport({ db, accountId, now, payUrl });
     },
   });
 }
