@@ -33,11 +33,15 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspaceProviderKeys: "provider_keys.read",
   showWorkspaceWebhooks: "webhooks.read",
   showWorkspaceAudit: "audit.read",
+  showWorkspaceSettings: "workspace.read",
+  showPlayground: "keys.create",
   downloadWorkspaceExport: "workspace.export",
 };
 
 /** The permission of each form, with form fields that change nothing. */
 const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, Form])[]>> = {
+  renameWorkspace: [["workspace.rename", { name: "x".repeat(200) }]],
+  createPlaygroundKey: [["keys.create", {}]],
   changeWorkspaceKeys: [
     ["keys.create", { do: "mint", limit_usd: "1" }],
     ["keys.change", { do: "limit", key: "key_none" }],
