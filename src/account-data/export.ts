@@ -89,7 +89,7 @@ const SECTIONS: Readonly<Record<string, Section>> = {
         kind,
         ref,
         at: timestamp(at),
-        memo: memo ?? null,
+        memo,
       })),
       next,
     };

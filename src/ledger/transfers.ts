@@ -6,10 +6,12 @@ import { integer, type Reader, text, textOrNull } from "../store/db.ts";
 import type { Transfer } from "./rows.ts";
 
 export interface TransferPage {
-  readonly transfers: readonly Transfer[];
+  readonly transfers: readonly ListedTransfer[];
   /** The cursor of the next page. */
   readonly next: string | undefined;
 }
+
+export type ListedTransfer = Omit<Transfer, "memo"> & { readonly memo: string | null };
 
 /** By id, because transfers have no index by time. */
 export async function listTransfers(
@@ -22,19 +24,16 @@ export async function listTransfers(
      where account_id = ? and id > ? order by id limit ?`,
     [accountId, cursor ?? "", limit],
   );
-  const transfers = rows.map((row): Transfer => {
-    const memo = textOrNull(row, "memo");
-    return {
-      id: text(row, "id"),
-      accountId,
-      from: text(row, "from_account"),
-      to: text(row, "to_account"),
-      amount: toNano(row["amount"]),
-      kind: text(row, "kind"),
-      ref: text(row, "ref"),
-      at: integer(row, "at"),
-      ...(memo === null ? {} : { memo }),
-    };
-  });
+  const transfers = rows.map((row): ListedTransfer => ({
+    id: text(row, "id"),
+    accountId,
+    from: text(row, "from_account"),
+    to: text(row, "to_account"),
+    amount: toNano(row["amount"]),
+    kind: text(row, "kind"),
+    ref: text(row, "ref"),
+    at: integer(row, "at"),
+    memo: textOrNull(row, "memo"),
+  }));
   return { transfers, next: transfers.length < limit ? undefined : transfers.at(-1)?.id };
 }
