@@ -24,6 +24,7 @@ import {
 } from "./accounts.ts";
 import { admitCreation, type CreationLimits } from "./creation-limits.ts";
 import { fundingSteps } from "./funding-steps.ts";
+import { PROOF_HEADER, type ProofOfWork } from "./proof-of-work.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./api-record.ts";
 
 const EMAIL_MAX = 254;
@@ -57,6 +58,8 @@ export interface AccountRouteDeps extends AccountDeps {
   readonly db: Db;
   readonly keys: Keys;
   readonly limits: CreationLimits;
+  /** Required of each new account, if it is on. */
+  readonly proofOfWork?: ProofOfWork | undefined;
   /** How an account without starting credit can be funded. */
   readonly fundingSteps: readonly NextStep[];
   /** Called once for each warning threshold of the day's starting credit. */
@@ -135,11 +138,16 @@ function createRoute(deps: AccountRouteDeps): Route {
         },
       },
     },
-    faults: ["rate_limited", "conflict", "forbidden"],
+    faults: ["rate_limited", "conflict", "forbidden", "proof_of_work_required"],
+    requestHeaders: {
+      [PROOF_HEADER]:
+        "Only where the gateway asks for it with `403 proof_of_work_required`: the challenge of that error, `.` and a number.",
+    },
     before: async ({ headers }) => {
       if (deps.requiresSameOrigin === true) requireLocalOrigin(headers);
     },
-    run: async (tx, { body, clientIp, now }) => {
+    run: async (tx, { body, clientIp, headers, now }) => {
+      await deps.proofOfWork?.require(tx, { headers, clientIp, now });
       const { startingCredit, reachedPercents } = await admitCreation(
         tx,
         { clientIp, now },

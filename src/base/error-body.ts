@@ -23,6 +23,7 @@ const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   insufficient_credits: "billing_error",
   payment_required: "billing_error",
   forbidden: "permission_error",
+  proof_of_work_required: "permission_error",
   key_limit_reached: "permission_error",
   workspace_budget_reached: "permission_error",
   workspace_frozen: "billing_error",

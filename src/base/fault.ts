@@ -19,6 +19,10 @@ export const FAULTS = {
     "Payment is required. Sign the x402 payment described in the `PAYMENT-REQUIRED` header and retry with `PAYMENT-SIGNATURE`.",
   ],
   forbidden: [403, "This API key is not allowed to do this. Use another key."],
+  proof_of_work_required: [
+    403,
+    "A new account needs a proof of work. Solve the challenge in `proof_of_work` and send it in the header `proof-of-work`.",
+  ],
   key_limit_reached: [
     403,
     "This key has reached its spending limit. Use another key, or raise the limit: in the console if a person owns the account, otherwise with PATCH /v1/keys/{id}.",

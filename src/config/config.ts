@@ -70,6 +70,7 @@ export interface Config {
     readonly accountsPerHour: number;
     readonly grantPerDay: Nano;
     readonly whenGrantsExhausted: "create" | "refuse";
+    readonly proofOfWorkBits: number;
     readonly requestsPerMinute: number;
     readonly openCallsPerKey: number;
     readonly claimsPerHour: number;
@@ -355,6 +356,7 @@ function buildConfig(
       accountsPerHour: outsideDevelopment(env.POSTERN_ACCOUNTS_PER_HOUR, 20, 0),
       grantPerDay: outsideDevelopment(env.POSTERN_GRANT_USD_PER_DAY, 5_000_000_000n, 0n),
       whenGrantsExhausted: env.POSTERN_GRANT_EXHAUSTED,
+      proofOfWorkBits: env.POSTERN_PROOF_OF_WORK_BITS,
       requestsPerMinute: outsideDevelopment(env.POSTERN_REQUESTS_PER_MINUTE, 600, 0),
       openCallsPerKey: outsideDevelopment(env.POSTERN_OPEN_CALLS_PER_KEY, 100, 0),
       claimsPerHour: outsideDevelopment(env.POSTERN_CLAIMS_PER_HOUR, 20, 0),

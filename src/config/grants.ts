@@ -1,7 +1,10 @@
 // Settings of the starting credit of new accounts.
 
 import { z } from "zod";
-import { usdAmount } from "./schema.ts";
+import { integer, usdAmount } from "./schema.ts";
+
+/** Minutes on one core. */
+const PROOF_OF_WORK_BITS_MAX = 28;
 
 export const GRANT_SETTINGS = {
   POSTERN_GRANT_USD_PER_DAY: {
@@ -14,6 +17,11 @@ export const GRANT_SETTINGS = {
     description:
       "When the starting credit of the day is used up: `create` accounts with a balance of 0, or `refuse` them with 429.",
   },
+  POSTERN_PROOF_OF_WORK_BITS: {
+    defaultValue: "0",
+    description:
+      "Zero bits of the proof of work that a new account needs; 0 for none. 20 takes an agent about a second, and each further bit twice as long.",
+  },
 } as const;
 
 export const GRANT_ENVIRONMENT = {
@@ -21,4 +29,5 @@ export const GRANT_ENVIRONMENT = {
   POSTERN_GRANT_EXHAUSTED: z
     .enum(["create", "refuse"], { error: "must be create or refuse" })
     .default("create"),
+  POSTERN_PROOF_OF_WORK_BITS: integer(0, PROOF_OF_WORK_BITS_MAX).default(0),
 };

@@ -27,6 +27,8 @@ export interface DiscoverySettings {
   readonly accountsPerHour?: number;
   /** An email address or URL for reports of vulnerabilities. */
   readonly securityContact?: string | undefined;
+  /** The zero bits of the proof of work that a new account needs; zero for none. */
+  readonly proofOfWorkBits?: number;
   /** Absent without a daily budget of starting credit. */
   readonly grants?: GrantSettings;
   /** How a call can pay for itself; empty or absent where only the balance pays. */

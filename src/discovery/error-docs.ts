@@ -34,6 +34,10 @@ export const ERROR_ADVICE = {
     retry: "no",
     next: "Use a key that is allowed to do this, or ask the workspace's owner to do it.",
   },
+  proof_of_work_required: {
+    retry: "no",
+    next: "Append `.` and a number to `proof_of_work.challenge`, so that the SHA-256 of the whole text begins with `proof_of_work.bits` zero bits. Send the text in the header `proof-of-work`, from the same network, before `proof_of_work.expires_at`.",
+  },
   key_limit_reached: {
     retry: "no",
     next: "Wait until the limit resets, or use another key. The account may still have credits. To raise the limit: if a human owns the account, the owner does so in the console; otherwise use `PATCH /v1/keys/{id}`.",

@@ -241,7 +241,7 @@ function includeFor({ model }: Candidate, { json }: ParsedRequest): string | und
   if (abilitiesOf(model).reasoning === "none") return undefined;
   const requested = json["include"] ?? [];
   if (!Array.isArray(requested) || requested.includes(ENCRYPTED_REASONING)) return undefined;
-  return JSON.stringify([...requested.map(String), ENCRYPTED_REASONING]);
+  return JSON.stringify([...requested, ENCRYPTED_REASONING]);
 }
 
 function inputTextOf({ request, resolvedItems }: StoredCallOptions): string {

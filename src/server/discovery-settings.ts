@@ -47,6 +47,7 @@ export function discoverySettings(
     requestsPerMinute: config.limits.requestsPerMinute,
     concurrentCalls: config.limits.openCallsPerKey,
     accountsPerHour: config.limits.accountsPerHour,
+    proofOfWorkBits: config.limits.proofOfWorkBits,
     ...grantSettings(config),
     ...(config.x402 === undefined
       ? {}

@@ -1,6 +1,7 @@
 // All background jobs of a server.
 
 import { sweepCreationCounts } from "../accounts/creation-limits.ts";
+import { sweepSolvedChallenges } from "../accounts/proof-of-work.ts";
 import type { Log } from "../base/log.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";
@@ -112,6 +113,7 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await deleteExpiredResponses(db, now);
   await releaseAbandonedKeys(db, now - CALL_START_GRACE_MS);
   await db.write((tx) => sweepCreationCounts(tx, now));
+  await db.write((tx) => sweepSolvedChallenges(tx, now));
   await db.write((tx) => sweepSessions(tx, now));
   await db.write((tx) => sweepRateCounters(tx, now));
   await db.write((tx) => sweepOperatorSessions(tx, now));

@@ -1,6 +1,7 @@
 // What each module's routes are given, one object per module.
 
 import { createExports } from "../account-data/export-stream.ts";
+import { createProofOfWork } from "../accounts/proof-of-work.ts";
 import { fundingSteps } from "../accounts/funding-steps.ts";
 import { listAllMembers } from "../accounts/members.ts";
 import type { Log } from "../base/log.ts";
@@ -189,8 +190,9 @@ const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {
 function accountRouteDeps(
   { limits, development }: Config,
   log: Log,
-  { core: { db, keys }, x402, isSignInDisabled }: Services,
+  { core: { db, keys, master }, x402, isSignInDisabled }: Services,
 ): RouteDeps["accounts"] {
+  const { proofOfWorkBits } = limits;
   return {
     db,
     keys,
@@ -199,6 +201,7 @@ function accountRouteDeps(
       grantPerDay: limits.grantPerDay,
       whenExhausted: limits.whenGrantsExhausted,
     },
+    proofOfWork: proofOfWorkBits === 0 ? undefined : createProofOfWork(master, proofOfWorkBits),
     fundingSteps: fundingSteps({ acceptsX402: x402 !== undefined, isSignInDisabled }),
     onGrantBudgetReached: (percent) =>
       log.warn("used up a part of the day's starting credit", {

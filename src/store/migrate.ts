@@ -22,6 +22,7 @@ import usageArchive from "./migrations/0017-usage-archive.sql" with { type: "tex
 import secretRotation from "./migrations/0018-secret-rotation.sql" with { type: "text" };
 import workspaceNames from "./migrations/0019-workspace-names.sql" with { type: "text" };
 import responseInProgress from "./migrations/0020-response-in-progress.sql" with { type: "text" };
+import solvedChallenges from "./migrations/0021-solved-challenges.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -44,6 +45,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0018-secret-rotation", secretRotation],
   ["0019-workspace-names", workspaceNames],
   ["0020-response-in-progress", responseInProgress],
+  ["0021-solved-challenges", solvedChallenges],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

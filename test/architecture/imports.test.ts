@@ -25,7 +25,7 @@ const ENVIRONMENT_FILES = new Set(["src/main.ts", "src/config/config.ts"]);
 const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
   keys: ["api_key"],
-  accounts: ["account", "account_creation", "membership", "invitation"],
+  accounts: ["account", "account_creation", "solved_challenge", "membership", "invitation"],
   audit: ["audit"],
   usage: ["usage_record", "usage_pending", "usage_rollup", "usage_archive"],
   people: ["person", "session"],

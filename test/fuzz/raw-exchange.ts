@@ -47,7 +47,10 @@ export function exchangeRaw(port: number, bytes: string): Promise<RawOutput> {
  * `content-length` of one value (RFC 9110 §8.6 allows both readings).
  */
 const KNOWN_DIFFERENCES =
-  /^[A-Z]+ [^\r\n]*[\x80-\xff]|content-length:([^\r\n]*)\r?\n(?:[^\r\n]+\r?\n)*?content-length:\1/m;
+  /^[A-Z]+ [^\r\n]*[\x80-\xff]|content-length:[ \t]*(\d+)[ \t]*\r?\n(?:[^\r\n]+\r?\n)*?content-length:[ \t]*\1/m;
+
+/** Node stops parsing after an upgrade, and Bun ignores it. */
+const UPGRADE = /^upgrade:/m;
 
 export async function startParserPair(): Promise<ParserPair> {
   const bun = listen({ host: "127.0.0.1", port: 0 }, async (request) => {
@@ -74,7 +77,9 @@ export async function startParserPair(): Promise<ParserPair> {
       );
       const at = bunRead.findIndex((read, index) => read !== nodeRead[index]);
       const isKnown =
-        nodeRead[at] === undefined && (KNOWN_DIFFERENCES.test(bytes) || isBodyUnread(bunRead, at));
+        UPGRADE.test(bytes) ||
+        (nodeRead[at] === undefined &&
+          (KNOWN_DIFFERENCES.test(bytes) || isBodyUnread(bunRead, at)));
       return at === -1 || isKnown
         ? undefined
         : `Bun reads ${bunRead[at]} as request ${at + 1}, Node ${nodeRead[at] ?? "nothing"}`;

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { invalid } from "../../base/fault.ts";
-import { arrayIn, objectIn, parseObject, stringIn } from "../../base/json.ts";
+import { arrayIn, type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
 import type { CliEnv, Command, ParsedArgs } from "../command.ts";
 import {
   CLIENT_CONFIGS,
@@ -15,6 +15,7 @@ import {
 import { listCallableModels, request } from "./gateway-client.ts";
 import { gatewayUrl, URL_FLAG } from "./gateway-url.ts";
 import { keyFolder, readKey, readText, saveKey, writePrivate } from "./key-file.ts";
+import { challengeIn, solveProof } from "./solve-proof.ts";
 
 const ENV_CLIENT = "env";
 const CLIENT_NAMES = [...Object.keys(CLIENT_CONFIGS), ENV_CLIENT];
@@ -113,11 +114,23 @@ function chooseModel(
 }
 
 async function openAccount(url: string, cli: CliEnv): Promise<string> {
-  const created = await request(url, "POST /v1/accounts", { body: {} });
+  const created = await createAccount(url, cli);
   const key = stringIn(created["api_key"]);
   if (key === undefined) throw new Error("The gateway opened an account without a key.");
   cli.print(`Opened an account. Its key is in ${saveKey(cli.client.homeFolder, url, created)}`);
   return key;
+}
+
+async function createAccount(url: string, cli: CliEnv): Promise<JsonObject> {
+  try {
+    return await request(url, "POST /v1/accounts", { body: {} });
+  } catch (error) {
+    const challenge = challengeIn(error instanceof Error ? error.cause : undefined);
+    if (challenge === undefined) throw error;
+    cli.print("The gateway asks for a proof of work. Solving it …");
+    const headers = { "proof-of-work": solveProof(challenge) };
+    return request(url, "POST /v1/accounts", { body: {}, headers });
+  }
 }
 
 function changedText(file: string, next: (current: string | undefined) => string): string {

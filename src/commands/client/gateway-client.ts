@@ -12,10 +12,17 @@ import {
 import type { ClientModel } from "./client-configs.ts";
 import { unreachable } from "./gateway-url.ts";
 
+interface RequestOptions {
+  readonly key?: string | undefined;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** An error response becomes an error whose cause is the response's error object. */
 export async function request(
   url: string,
   line: string,
-  { key, body }: { readonly key?: string | undefined; readonly body?: unknown } = {},
+  { key, body, headers }: RequestOptions = {},
 ): Promise<JsonObject> {
   const [method = "GET", path = "/"] = line.split(" ");
   const response = await fetch(`${url}${path}`, {
@@ -23,6 +30,7 @@ export async function request(
     headers: {
       ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
       ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...headers,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   }).catch((error: unknown) => {
@@ -34,7 +42,10 @@ export async function request(
   const message = isObject(error)
     ? stringIn(error["message"])
     : stringIn(reply?.["error_description"]);
-  throw new Error(`${line} failed with status ${response.status}: ${message ?? "no reason given"}`);
+  throw new Error(
+    `${line} failed with status ${response.status}: ${message ?? "no reason given"}`,
+    { cause: error },
+  );
 }
 
 const DEFAULT_CONTEXT_TOKENS = 128_000;

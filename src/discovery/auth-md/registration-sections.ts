@@ -49,10 +49,28 @@ export function registerSection(context: DocContext): Section | undefined {
       context.responseExample(REGISTER_ROUTE),
       "Request fields:",
       context.bodyFields(REGISTER_ROUTE),
+      ...proofParagraphs(context),
       ...grantParagraphs(context),
       "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again from the same address: the same `idempotency-key` returns the first response instead of opening a second account.",
     ]),
   };
+}
+
+const SOLVER = `python3 -c 'import hashlib, itertools, sys
+challenge = sys.argv[1]
+bits = int(challenge.split(".")[0])
+print(next(text for text in (f"{challenge}.{n}" for n in itertools.count())
+    if int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") >> (256 - bits) == 0))' "$CHALLENGE"`;
+
+/** Empty unless new accounts need a proof of work. */
+function proofParagraphs({ settings }: DocContext): readonly string[] {
+  const { proofOfWorkBits = 0 } = settings;
+  if (proofOfWorkBits === 0) return [];
+  return [
+    `**This gateway asks for a proof of work.** The first request gets \`403 proof_of_work_required\` with \`proof_of_work.challenge\`. Append \`.\` and a number to the challenge, so that the SHA-256 of the whole text begins with ${proofOfWorkBits} zero bits. This program prints such a text:`,
+    codeBlock("sh", SOLVER),
+    'Then run the same commands again with `-H "proof-of-work: <the text>"`, from the same network, within ten minutes. Each challenge works once.',
+  ];
 }
 
 /** Empty unless the starting credit of a day is limited. */

@@ -2,7 +2,7 @@
 // Some tools have a field that limits them; for the others a fixed number is held, and the provider's usage decides the charge.
 
 import type { FeeMeter } from "../../base/usage-meters.ts";
-import { isObject, type JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject, stringIn } from "../../base/json.ts";
 
 /** For a tool without a limit in the request. */
 const DEFAULT_TOOL_CALLS = 10;
@@ -131,7 +131,7 @@ function advisorsOf({ tools }: JsonObject): readonly Advisor[] {
     const calls = isCount(tool["max_uses"])
       ? Math.min(tool["max_uses"], MAX_TOOL_CALLS)
       : DEFAULT_ADVISOR_CALLS;
-    return [{ model: String(tool["model"]), calls, param: `tools[${index}].model` }];
+    return [{ model: stringIn(tool["model"]) ?? "", calls, param: `tools[${index}].model` }];
   });
 }
 
