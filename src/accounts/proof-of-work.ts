@@ -10,7 +10,11 @@ import { networksOf } from "../http/request/client-ip.ts";
 import { timestamp } from "../http/schemas.ts";
 import type { Tx } from "../store/db.ts";
 
-export const PROOF_HEADER = "proof-of-work";
+const PROOF_HEADER = "proof-of-work";
+export const PROOF_HEADER_DOC = {
+  [PROOF_HEADER]:
+    "Only where the gateway asks for it with `403 proof_of_work_required`: the challenge of that error, `.` and a number.",
+} as const;
 
 /** Long enough to solve the hardest challenge on one slow core. */
 export const CHALLENGE_LIFETIME_MS = 10 * MINUTE_MS;

@@ -24,7 +24,7 @@ import {
 } from "./accounts.ts";
 import { admitCreation, type CreationLimits } from "./creation-limits.ts";
 import { fundingSteps } from "./funding-steps.ts";
-import { PROOF_HEADER, type ProofOfWork } from "./proof-of-work.ts";
+import { PROOF_HEADER_DOC, type ProofOfWork } from "./proof-of-work.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./api-record.ts";
 
 const EMAIL_MAX = 254;
@@ -139,10 +139,7 @@ function createRoute(deps: AccountRouteDeps): Route {
       },
     },
     faults: ["rate_limited", "conflict", "forbidden", "proof_of_work_required"],
-    requestHeaders: {
-      [PROOF_HEADER]:
-        "Only where the gateway asks for it with `403 proof_of_work_required`: the challenge of that error, `.` and a number.",
-    },
+    requestHeaders: PROOF_HEADER_DOC,
     before: async ({ headers }) => {
       if (deps.requiresSameOrigin === true) requireLocalOrigin(headers);
     },

@@ -68,7 +68,8 @@ describe.each(STORE_KINDS)("a new account with proof of work, on %s", (store) =>
     expect(textAt(refused.body, "error.next.0.url")).toBe("/v1/accounts");
     const proof = solve(textAt(refused.body, "error.proof_of_work.challenge"));
     const races = await Promise.all([register(proof), register(proof), register(proof)]);
-    expect(races.map(({ status }) => status).toSorted()).toEqual([201, 403, 403]);
+    expect(races.filter(({ status }) => status === 201)).toHaveLength(1);
+    expect(races.filter(({ status }) => status === 403)).toHaveLength(2);
     expectDemand(await register(proof), "used before");
   });
 
@@ -93,7 +94,7 @@ describe.each(STORE_KINDS)("a new account with proof of work, on %s", (store) =>
       (text) => !hash(text).startsWith("00"),
     );
     expectDemand(await register(wrong), "8 zero bits");
-    for (const proof of ["", "a", "8.1.a.b.c", `${"9".repeat(5_000)}`])
+    for (const proof of ["", "a", "8.1.a.b.c", "9".repeat(5_000)])
       expectDemand(await register(proof));
     const late = solve(await challenge());
     clock.advance(CHALLENGE_LIFETIME_MS);
