@@ -24,6 +24,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { runInProcess } from "../support/run-command.ts";
+import { grantCredits, USD } from "../inference/support/harness.ts";
 import { skipUnless } from "../support/skip.ts";
 import { call, chat, textAt, valueAt } from "../spec/api-client.ts";
 import type { ExitResult } from "./run-postern.ts";
@@ -76,6 +77,7 @@ describe.each(CLIENTS)("postern connect %s", (client, file) => {
     expect(code).toBe(0);
     const key = savedKey();
     expect(stdout).not.toContain(key);
+    expect(stdout).toContain("Its balance is 0.05 USD. Each call reserves");
     expect(stdout).toContain("Start it with:");
     expect(read(file)).toContain(gateway.url);
     expect(statSync(path.join(home, file)).mode & 0o777).toBe(0o600);
@@ -183,6 +185,8 @@ const REAL_CLIENTS = [
   ["opencode", ["opencode", "run", "-m", "postern/sim/echo", "Say hello."]],
 ] as const;
 
+const CLIENT_TIMEOUT_MS = 120_000;
+
 describe("real clients", () => {
   for (const [client, command] of REAL_CLIENTS) {
     const isInstalled = spawnSync(client, ["--version"], { stdio: "ignore" }).error === undefined;
@@ -190,6 +194,9 @@ describe("real clients", () => {
       `${client} does a small job through the gateway`,
       async () => {
         await run("connect", client, "--yes", "--model", "sim/echo");
+        const { body: state } = await call(gateway, "GET /v1/account", { key: savedKey() });
+        // The hold of a coding agent's request is above the starting credit: its output has no small limit.
+        await grantCredits(gateway, { id: textAt(state, "account.id") }, 10n * USD);
         const [name = "", ...args] = command;
         const child = Bun.spawn([name, ...args], {
           cwd: home,
@@ -201,6 +208,7 @@ describe("real clients", () => {
         const usage = await call(gateway, "GET /v1/usage", { key: savedKey() });
         expect(valueAt(usage.body, "data.0.outcome")).toBe("completed");
       },
+      CLIENT_TIMEOUT_MS,
     );
   }
 });

@@ -109,7 +109,7 @@ function chooseModel(
     "--model",
     wanted === undefined
       ? "The gateway can call no model now. Ask its operator to set a provider key."
-      : `The gateway cannot call "${wanted}". See GET /v1/models?available=true.`,
+      : `The gateway cannot call "${wanted}". See GET /v1/models.`,
   );
 }
 
@@ -118,6 +118,10 @@ async function openAccount(url: string, cli: CliEnv): Promise<string> {
   const key = stringIn(created["api_key"]);
   if (key === undefined) throw new Error("The gateway opened an account without a key.");
   cli.print(`Opened an account. Its key is in ${saveKey(cli.client.homeFolder, url, created)}`);
+  const usd = objectIn(created["balance"])?.["usd"];
+  cli.print(
+    `Its balance is ${String(usd)} USD. Each call reserves the cost of its longest possible reply, and gets a 402 if the balance is lower: ask a human to claim the account (--claim <email>), or buy credits.`,
+  );
   return key;
 }
 

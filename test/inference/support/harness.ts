@@ -94,7 +94,7 @@ let grants = 0;
 /** `amount` in nano-USD. */
 export async function grantCredits(
   gateway: Gateway,
-  account: TestAccount,
+  account: Pick<TestAccount, "id">,
   amount: bigint,
 ): Promise<void> {
   grants += 1;
