@@ -1,12 +1,27 @@
 // Invitations to a workspace. It owns the table invitation. An invitation is bound to an email address, which the
-// invited person must have verified. No email is sent: the invitation is shown after sign-in.
+// invited person must have verified. It is shown after sign-in, and sent by email where an SMTP server is set.
 
 import { emailError, foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { DAY_MS } from "../base/time.ts";
-import { type Reader, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
-import { addDeveloper, lockWorkspace, type Role, roleOf } from "./members.ts";
+import {
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  integer,
+} from "../store/db.ts";
+import {
+  addMember,
+  lockWorkspace,
+  MEMBER_ROLES,
+  type MemberRole,
+  type Role,
+  roleOf,
+} from "./members.ts";
 
 const LIFETIME_MS = 14 * DAY_MS;
 const OPEN_MAX = 50;
@@ -17,6 +32,7 @@ export interface Invitation {
   /** null if the workspace has no name. */
   readonly workspaceName: string | null;
   readonly email: string;
+  readonly role: MemberRole;
   readonly invitedBy: string;
   readonly createdAt: number;
   readonly expiresAt: number;
@@ -25,6 +41,8 @@ export interface Invitation {
 export interface NewInvitation {
   readonly accountId: string;
   readonly email: string;
+  /** `developer` if absent. */
+  readonly role?: MemberRole;
   /** The email address of the inviting person, which the invited one sees. */
   readonly invitedBy: string;
   readonly now: number;
@@ -32,7 +50,7 @@ export interface NewInvitation {
 
 /** A second invitation of the same address replaces the first. */
 export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation> {
-  const { accountId, invitedBy, now } = request;
+  const { accountId, role = "developer", invitedBy, now } = request;
   const trimmed = request.email.trim();
   const error = emailError(trimmed);
   if (error !== undefined) throw invalid("email", `\`email\` ${error}.`);
@@ -48,8 +66,9 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
     });
   const id = newId("inst", now);
   await tx.run(
-    "insert into invitation (id, account_id, email, invited_by, created_at, expires_at) values (?, ?, ?, ?, ?, ?)",
-    [id, accountId, email, invitedBy, now, now + LIFETIME_MS],
+    `insert into invitation (id, account_id, email, role, invited_by, created_at, expires_at)
+     values (?, ?, ?, ?, ?, ?, ?)`,
+    [id, accountId, email, role, invitedBy, now, now + LIFETIME_MS],
   );
   const created = await tx.get(`${SELECT_INVITATION} where invitation.id = ?`, [id]);
   if (created === undefined) throw new Error("the invitation was not inserted");
@@ -102,7 +121,7 @@ export interface InvitationResult {
   readonly hasJoined: boolean;
 }
 
-/** Ends an invitation; on acceptance, the person becomes a developer. */
+/** Ends an invitation; on acceptance, the person becomes a member with its role. */
 export async function respondToInvitation(
   tx: Tx,
   response: {
@@ -119,7 +138,7 @@ export async function respondToInvitation(
     [id, foldEmail(email), now],
   );
   if (row === undefined) throw invitationNotFound();
-  const { accountId } = toInvitation(row);
+  const { accountId, role } = toInvitation(row);
   // A concurrent withdrawal or response may have been first.
   if ((await tx.run("delete from invitation where id = ?", [id])) !== 1) throw invitationNotFound();
   if (!accept) return { accountId, role: undefined, hasJoined: false };
@@ -127,7 +146,7 @@ export async function respondToInvitation(
   const hasJoined = (await roleOf(tx, accountId, personId)) === undefined;
   return {
     accountId,
-    role: await addDeveloper(tx, { accountId, personId, via: id, now }),
+    role: await addMember(tx, { accountId, personId, role, via: id, now }),
     hasJoined,
   };
 }
@@ -147,6 +166,7 @@ function toInvitation(row: Row): Invitation {
     accountId: text(row, "account_id"),
     workspaceName: textOrNull(row, "workspace_name"),
     email: text(row, "email"),
+    role: enumValue(row, "role", MEMBER_ROLES),
     invitedBy: text(row, "invited_by"),
     createdAt: integer(row, "created_at"),
     expiresAt: integer(row, "expires_at"),

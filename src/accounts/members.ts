@@ -134,12 +134,19 @@ export async function claimWorkspace(tx: Tx, member: Omit<NewMember, "role">): P
   await insertMember(tx, { ...member, role: "owner" });
 }
 
-/** Adds a developer and returns the role; a member keeps the role they have. */
-export async function addDeveloper(tx: Tx, member: Omit<NewMember, "role">): Promise<Role> {
+/** Adds a member and returns the role; a member keeps the role they have. */
+export async function addMember(
+  tx: Tx,
+  member: NewMember & { readonly role: MemberRole },
+): Promise<Role> {
   const role = await roleOf(tx, member.accountId, member.personId);
   if (role !== undefined) return role;
-  await insertMember(tx, { ...member, role: "developer" });
-  return "developer";
+  await insertMember(tx, member);
+  return member.role;
+}
+
+export async function addDeveloper(tx: Tx, member: Omit<NewMember, "role">): Promise<Role> {
+  return await addMember(tx, { ...member, role: "developer" });
 }
 
 export async function roleOf(

@@ -11,6 +11,7 @@ import {
   type BillingConfig,
   billingConfigFrom,
 } from "./billing.ts";
+import * as email from "./email.ts";
 import { GRANT_ENVIRONMENT, GRANT_SETTINGS } from "./grants.ts";
 import {
   IDENTITY_ENVIRONMENT,
@@ -83,6 +84,8 @@ export interface Config {
     readonly form: "auto" | "json" | "text";
   };
   readonly drainSeconds: number;
+  /** Absent where no SMTP server is set. */
+  readonly email?: email.EmailConfig;
   readonly billing: BillingConfig;
   /** Folded email addresses of the operators; empty turns the operator pages off. */
   readonly operators: readonly string[];
@@ -200,6 +203,7 @@ export const SETTINGS: Readonly<
   },
   ...RETENTION_SETTINGS,
   ...OPERATOR_SETTINGS,
+  ...email.EMAIL_SETTINGS,
   ...BILLING_SETTINGS,
   ...X402_SETTINGS,
   ...TELEMETRY_SETTINGS,
@@ -274,6 +278,7 @@ const EnvironmentSchema = z.object({
   POSTERN_DRAIN_SECONDS: integer(0, 3_600).default(30),
   ...RETENTION_ENVIRONMENT,
   ...OPERATOR_ENVIRONMENT,
+  ...email.EMAIL_ENVIRONMENT,
   ...BILLING_ENVIRONMENT,
   ...X402_ENVIRONMENT,
   ...TELEMETRY_ENVIRONMENT,
@@ -317,7 +322,7 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
   if ((config.identity === undefined) !== (parsed.data.OIDC_ISSUER === undefined))
     errors.push("OIDC_ISSUER and OIDC_CLIENT_ID must be set together");
   errors.push(...operatorConfigErrors(config.operators, config));
-  errors.push(...x402ConfigErrors(parsed.data));
+  errors.push(...x402ConfigErrors(parsed.data), ...email.emailConfigErrors(parsed.data));
   return errors.length === 0 ? { ok: true, config } : { ok: false, errors };
 }
 
@@ -380,6 +385,7 @@ function buildConfig(
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     billing: billingConfigFrom(env),
     operators: env.POSTERN_OPERATORS,
+    ...email.emailConfigFrom(env),
     ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),
     ...x402ConfigFrom(env),
     ...parseTelemetryConfig(env),

@@ -92,6 +92,7 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
       email: user.email,
       accountLinks: [
         { href: "/docs", label: "Docs" },
+        { href: "/emails", label: "Your emails" },
         { href: "/sessions", label: "Your sessions" },
       ],
       signOut: { action: "/signout", csrf: user.csrf },

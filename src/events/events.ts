@@ -1,5 +1,6 @@
-// Transactional outbox: an event and its webhook deliveries are inserted in the transaction of the change that they
-// report, so a crash or a rollback cannot leave one without the other. webhooks/delivery-worker.ts sends them later.
+// Transactional outbox: an event, its webhook deliveries and its emails are inserted in the transaction of the change that
+// they report, so a crash or a rollback cannot leave one without the other. webhooks/delivery-worker.ts and
+// email/email-worker.ts send them later.
 
 import { newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
@@ -7,6 +8,7 @@ import { DAY_MS } from "../base/time.ts";
 import type { BudgetWindow } from "../ledger/budget-rules.ts";
 import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
 import { queueDeliveries } from "./deliveries.ts";
+import { queueEventEmails } from "./emails.ts";
 
 export const EVENT_TYPES = [
   "claim.completed",
@@ -21,6 +23,8 @@ export const EVENT_TYPES = [
   "top_up.failed",
   "top_up.stopped",
   "top_up.ceiling_reached",
+  "key.expiring",
+  "webhook.disabled",
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
@@ -93,6 +97,17 @@ interface EventData {
     readonly bought_this_month_usd: number;
     readonly resumes_at: string;
   };
+  readonly "key.expiring": {
+    readonly key_id: string;
+    readonly name: string | null;
+    readonly last4: string;
+    readonly expires_at: string;
+  };
+  readonly "webhook.disabled": {
+    readonly webhook_id: string;
+    readonly host: string;
+    readonly reason: string;
+  };
 }
 
 export type NewEvent = {
@@ -126,6 +141,7 @@ export async function emitEvent(tx: Tx, event: NewEvent): Promise<void> {
       : [];
   });
   await insertEvent(tx, { type, accountId, data: { ...data }, now }, webhookIds);
+  await queueEventEmails(tx, event);
 }
 
 export const TEST_EVENT_TYPE = "webhook.test";

@@ -8,6 +8,7 @@ import { creditsOf, usdOf, usdText } from "../base/money.ts";
 import type { ClaimEvent } from "../claims/claims.ts";
 import { policyText } from "../http/key-policy.ts";
 import { networksOf } from "../http/request/client-ip.ts";
+import { takeExpiringKeys } from "../keys/expiring-keys.ts";
 import { getKey, type Key } from "../keys/keys.ts";
 import type { KeyChange } from "../keys/routes.ts";
 import type { BudgetThresholdCrossing } from "../ledger/budget-rules.ts";
@@ -16,6 +17,7 @@ import type { ThresholdCrossing } from "../ledger/balance-thresholds.ts";
 import type { SessionsEnded } from "../people/routes.ts";
 import type { ProviderKeyChange } from "../provider-keys/routes.ts";
 import type { Tx } from "../store/db.ts";
+import { queueAddressEmail } from "./emails.ts";
 import { type NewEvent, emitEvent } from "./events.ts";
 
 /** A new account and its first key. It cannot have a webhook yet, so no event is emitted. */
@@ -101,6 +103,10 @@ export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void
     network: coarseNetwork(clientIp),
     now,
   });
+  if (kind === "member.invited" && email !== undefined) {
+    const data = { by: actor.email, role };
+    await queueAddressEmail(tx, { type: kind, accountId, address: email, data, now });
+  }
   if (kind !== "member.added" || email === undefined || role === undefined) return;
   const data = { claim_attempt_id: null, email, role };
   await emitEvent(tx, { type: kind, accountId, data, now });
@@ -131,6 +137,7 @@ export async function onClaimEvent(tx: Tx, event: ClaimEvent, now: number): Prom
         network: attempt.network,
         detail: { email, invitation: attempt.invitation },
       });
+      await queueAddressEmail(tx, { type: kind, accountId, address: email, data: {}, now });
       return;
     case "claim.declined":
     case "claim.locked":
@@ -188,6 +195,14 @@ export async function emitKeyAlerts(tx: Tx, alerts: readonly KeyAlert[]): Promis
       resets_at: endsAt === null ? null : new Date(endsAt).toISOString(),
     };
     await emitEvent(tx, { type: "key.limit_reached", accountId, data, now });
+  }
+}
+
+/** Emits an event for each key that expires soon, once per expiry. */
+export async function emitExpiringKeys(tx: Tx, now: number): Promise<void> {
+  for (const { id, accountId, name, last4, expiresAt } of await takeExpiringKeys(tx, now)) {
+    const data = { key_id: id, name, last4, expires_at: new Date(expiresAt).toISOString() };
+    await emitEvent(tx, { type: "key.expiring", accountId, data, now });
   }
 }
 

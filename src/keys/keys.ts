@@ -336,6 +336,21 @@ export async function revokeKey(tx: Tx, accountId: string, id: string, now: numb
   return getKey(tx, accountId, id, now);
 }
 
+/** Revokes the keys that a person created, and returns those that were not revoked before. */
+export async function revokeKeysBy(
+  tx: Tx,
+  accountId: string,
+  createdBy: string,
+  now: number,
+): Promise<readonly Key[]> {
+  const rows = await tx.all(
+    `update api_key set revoked_at = ? where account_id = ? and created_by = ? and revoked_at is null
+     returning id`,
+    [now, accountId, createdBy],
+  );
+  return await Promise.all(rows.map((row) => getKey(tx, accountId, text(row, "id"), now)));
+}
+
 const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, spender.day_spent, spender.week_start,
   spender.week_spent, spender.month_start, spender.month_spent from api_key join spender on spender.key_id = api_key.id`;
 

@@ -7,6 +7,7 @@ import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { sweepRateCounters } from "../claims/rate-counters.ts";
 import type { Config } from "../config/config.ts";
 import type { UsageRetention } from "../config/retention.ts";
+import { emitExpiringKeys } from "../events/producers.ts";
 import {
   CALL_START_GRACE_MS,
   deleteExpiredResponses,
@@ -32,7 +33,7 @@ type Schedule = readonly [name: string, intervalMs: number, run: () => Promise<u
 export function createJobs(
   { processName, usageRetention }: Config,
   options: Pick<ServerOptions, "log" | "now" | "onFatal">,
-  { core, modelCalls, deliveryWorker, billing, x402 }: Services,
+  { core, modelCalls, deliveryWorker, emailWorker, billing, x402 }: Services,
 ): readonly Job[] {
   const { db, epoch, keys, catalog } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
@@ -61,6 +62,9 @@ export function createJobs(
     ["export telemetry", 5 * SECOND_MS, async () => void telemetry?.flush()],
     ["deliver webhooks", SECOND_MS, deliveryWorker.tick],
     ["delete old webhook deliveries", HOUR_MS, deliveryWorker.sweep],
+    ["send emails", SECOND_MS, emailWorker.tick],
+    ["delete old emails", HOUR_MS, emailWorker.sweep],
+    ["report expiring keys", HOUR_MS, () => db.write((tx) => emitExpiringKeys(tx, now()))],
     ["reconcile payments", MINUTE_MS, billing.reconcile],
     ["process auto top-ups", SECOND_MS, billing.processTopUps],
     ...(usageRetention === undefined

@@ -63,6 +63,12 @@ export function createRouteDeps(
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
     people: { db, sessions, signIn, baseUrl, onSessionsEnded },
+    emails: {
+      db,
+      baseUrl,
+      isDevelopment: config.development,
+      isSmtpSet: config.email !== undefined,
+    },
     console: {
       db,
       accountData,

@@ -13,6 +13,7 @@ import { type ConsoleRouteDeps, consoleRoutes } from "../console/routes.ts";
 import { modelPageRoutes } from "../discovery/model-pages/routes.ts";
 import { discoveryRoutes } from "../discovery/routes.tsx";
 import type { DiscoverySettings } from "../discovery/discovery-settings.ts";
+import { type EmailRouteDeps, emailRoutes } from "../email/routes.ts";
 import { eventRoutes } from "../events/routes.ts";
 import { type WebhookRouteDeps, webhookRoutes } from "../webhooks/routes.ts";
 import type { Route } from "../http/route.ts";
@@ -43,6 +44,7 @@ export interface RouteDeps {
   readonly claims: ClaimRouteDeps;
   readonly claimPages: ClaimPageDeps;
   readonly people: PeopleRouteDeps;
+  readonly emails: EmailRouteDeps;
   readonly console: ConsoleRouteDeps;
   readonly operator: OperatorRouteDeps;
   readonly operations: OperationsDeps;
@@ -72,6 +74,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...claimRoutes(deps.claims),
     ...claimPageRoutes(deps.claimPages),
     ...peopleRoutes(deps.people),
+    ...emailRoutes(deps.emails),
     ...consoleRoutes(deps.console),
     ...operatorRoutes(deps.operator),
     ...operationsRoutes(deps.operations),

@@ -9,6 +9,8 @@ import {
 } from "../billing/x402/create-x402.ts";
 import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
+import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
+import { createSmtpSender } from "../email/smtp.ts";
 import { onClaimEvent } from "../events/producers.ts";
 import { createOperatorContext } from "../operator/create-operator.ts";
 import type { OperatorContext } from "../operator/page-context.ts";
@@ -25,6 +27,7 @@ export interface Services {
   readonly modelCalls: ModelCalls;
   readonly webhooks: Webhooks;
   readonly deliveryWorker: DeliveryWorker;
+  readonly emailWorker: EmailWorker;
   readonly sessions: Sessions;
   /** Undefined where no identity provider is set. */
   readonly signIn: SignIn | undefined;
@@ -55,6 +58,8 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     webhooks,
     allowLoopback: development,
   });
+  const send = config.email && createSmtpSender(config.email, baseUrl);
+  const emailWorker = createEmailWorker({ db, log, now, baseUrl, send });
   const sessions = createSessions({ db, master, baseUrl });
   const signIn =
     identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master });
@@ -78,6 +83,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     modelCalls,
     webhooks,
     deliveryWorker,
+    emailWorker,
     sessions,
     signIn,
     claims,

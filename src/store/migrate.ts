@@ -23,6 +23,8 @@ import secretRotation from "./migrations/0018-secret-rotation.sql" with { type: 
 import workspaceNames from "./migrations/0019-workspace-names.sql" with { type: "text" };
 import responseInProgress from "./migrations/0020-response-in-progress.sql" with { type: "text" };
 import solvedChallenges from "./migrations/0021-solved-challenges.sql" with { type: "text" };
+import emails from "./migrations/0022-emails.sql" with { type: "text" };
+import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -46,6 +48,8 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0019-workspace-names", workspaceNames],
   ["0020-response-in-progress", responseInProgress],
   ["0021-solved-challenges", solvedChallenges],
+  ["0022-emails", emails],
+  ["0023-invitation-roles", invitationRoles],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -18,7 +18,7 @@ import {
   type AttemptOutcome,
 } from "../events/deliveries.ts";
 import { parseEndpoint, type ResolveHost } from "./endpoint.ts";
-import { sweepEvents, toStoredEvent } from "../events/events.ts";
+import { emitEvent, sweepEvents, toStoredEvent } from "../events/events.ts";
 import { retryDelayMs, ATTEMPTS_MAX } from "./backoff.ts";
 import { resolveHost, send, type SendResult } from "./send.ts";
 import { signatureHeaders } from "./signature.ts";
@@ -231,6 +231,9 @@ async function recordOutcome(
     network: null,
     now: at,
   });
+  const { host } = new URL(text(delivery.webhook, "url"));
+  const data = { webhook_id: id, host, reason };
+  await emitEvent(tx, { type: "webhook.disabled", accountId, data, now: at });
   return reason;
 }
 

@@ -33,7 +33,7 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   "provider-keys": ["provider_key"],
   responses: ["response_storage", "stored_response", "stored_item", "stored_stream"],
   idempotency: ["idempotent_answer"],
-  events: ["event", "webhook_delivery"],
+  events: ["event", "webhook_delivery", "email", "email_opt_out"],
   webhooks: ["webhook"],
   billing: [
     "invoice",

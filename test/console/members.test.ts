@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { addDeveloper } from "../../src/accounts/members.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import { createUser, makeDeveloper, textOf, visitPage } from "../billing/console-user.ts";
+import {
+  createUser,
+  makeDeveloper,
+  makeMember,
+  textOf,
+  visitPage,
+} from "../billing/console-user.ts";
 import { launchBrowser } from "../support/browser/chromium.ts";
 import { startWorkspaceHarness, type WorkspaceHarness } from "./workspace-harness.ts";
 
@@ -83,7 +89,7 @@ test("irreversible actions need a confirmation", async () => {
       ["keys", keyId, /^Revoke the key that ends in/, "Revoke key"],
       ["webhooks", webhookId, /^Delete http:/, "Delete webhook"],
       ["members", heir.personId, /^Transfer ownership to heir@/, undefined],
-      ["members", heir.personId, /^Remove heir@/, "Remove member"],
+      ["members", heir.personId, /^Remove heir@/, "Remove member and revoke keys"],
     ] as const) {
       await page.goto(`${gateway.url}${path}/${pageName}`);
       const card = page.locator(`section[aria-labelledby=${id}]`);
@@ -103,4 +109,58 @@ test("irreversible actions need a confirmation", async () => {
   } finally {
     await browser.close();
   }
+});
+
+test("removing a member revokes the keys that they created, and only those", async () => {
+  const { gateway, owner } = harness;
+  const { account, path, claim } = await harness.newWorkspace();
+  await claim();
+  const admin = await createUser(gateway, "leaving-admin");
+  await makeMember(gateway, account.id, admin, "admin");
+  const created = await visitPage(gateway, `${path}/keys`, admin, { do: "mint", name: "theirs" });
+  const raw = /pst-rt-[0-9A-Za-z]{49}/.exec(created.text)?.[0] ?? "";
+  const statusOf = async (key: string): Promise<number> => {
+    const headers = { authorization: `Bearer ${key}` };
+    return (await fetch(`${gateway.url}/v1/account`, { headers })).status;
+  };
+  expect(await statusOf(raw)).toBe(200);
+  const form = { do: "remove", person: admin.personId };
+  expect((await visitPage(gateway, `${path}/members`, owner, form)).status).toBe(303);
+  expect([await statusOf(raw), await statusOf(account.key)]).toEqual([401, 200]);
+  const audit = await visitPage(gateway, `${path}/audit`, owner);
+  expect(audit.text).toContain("key.revoked");
+});
+
+test("an invitation gives the chosen role; only the owner invites admins", async () => {
+  const { gateway, owner } = harness;
+  const { account, path, claim } = await harness.newWorkspace();
+  await claim();
+  const [admin, guest] = [
+    await createUser(gateway, "inviting"),
+    await createUser(gateway, "guest"),
+  ];
+  await makeMember(gateway, account.id, admin, "admin");
+  const invite = (by: typeof owner, role: string) =>
+    visitPage(gateway, `${path}/members`, by, { do: "invite", email: guest.email, role });
+  expect((await invite(admin, "admin")).status).toBe(403);
+  expect((await invite(owner, "owner")).status).toBe(400);
+  expect((await invite(owner, "viewer")).status).toBe(303);
+  const start = await visitPage(gateway, "/console", guest);
+  expect(textOf(start)).toContain("with the role viewer");
+  const invitation = /name="invitation" value="([^"]+)"/.exec(start.text)?.[1] ?? "";
+  await visitPage(gateway, "/console/invitations", guest, { invitation, answer: "accept" });
+  const members = await visitPage(gateway, `${path}/members`, owner);
+  expect(textOf(members)).toContain("guest@example.com Viewer since");
+});
+
+test("a rejected invitation keeps its values and says beside the field what is wrong", async () => {
+  const { gateway, owner } = harness;
+  const { path, claim } = await harness.newWorkspace();
+  await claim();
+  const form = { do: "invite", email: "no address", role: "billing" };
+  const page = await visitPage(gateway, `${path}/members`, owner, form);
+  expect(page.status).toBe(400);
+  expect(page.text).toContain('value="no address"');
+  expect(page.text).toMatch(/aria-invalid="true" aria-describedby="invite-email-error"/);
+  expect(page.text).toMatch(/<option value="billing" selected/);
 });

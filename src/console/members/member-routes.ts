@@ -13,6 +13,8 @@ import {
 } from "../../accounts/members.ts";
 import { Fault } from "../../base/fault.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
+import { revokeKeysBy } from "../../keys/keys.ts";
+import type { KeyChange } from "../../keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
@@ -23,6 +25,8 @@ import { readMembers } from "./read-members.ts";
 
 export interface MemberPageDeps extends ConsoleReadDeps {
   readonly db: Db;
+  /** Called in the transaction of the change. */
+  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
   /** Called in the transaction of the change. */
   readonly onMemberChange?: (tx: Tx, change: MemberChange) => Promise<void>;
 }
@@ -59,7 +63,11 @@ function showRoute(deps: MemberPageDeps): Route {
 }
 
 const MemberForm = z.discriminatedUnion("do", [
-  z.object({ do: z.literal("invite"), email: z.string() }),
+  z.object({
+    do: z.literal("invite"),
+    email: z.string(),
+    role: z.enum(MEMBER_ROLES).default("developer"),
+  }),
   z.object({ do: z.literal("withdraw"), invitation: z.string() }),
   z.object({ do: z.literal("remove"), person: z.string(), from: MemberCursor }),
   z.object({
@@ -113,15 +121,19 @@ function changeRoute(deps: MemberPageDeps): Route {
             if (change === undefined) return;
             const common = { accountId: account, actor: caller, clientIp, now };
             await deps.onMemberChange?.(tx, { ...common, ...change });
+            if (body.do !== "remove") return;
+            const actor = { type: "person", id: caller.personId } as const;
+            for (const key of await revokeKeysBy(tx, account, body.person, now))
+              await deps.onKeyChange?.(tx, { kind: "key.revoked", key, actor, clientIp, now });
           });
         } catch (error) {
           const errorMessage = userErrorMessage(error);
           const listing = await readMembers(deps, account, now, from);
-          const emailValue = body.do === "invite" ? body.email : undefined;
-          return pageResponse(
-            membersPage({ user: caller, workspace, listing, errorMessage, emailValue }),
-            { status: 400 },
-          );
+          const inviteForm = body.do === "invite" ? { ...body, error: errorMessage } : undefined;
+          const shown = inviteForm === undefined ? { errorMessage } : { inviteForm };
+          return pageResponse(membersPage({ user: caller, workspace, listing, ...shown }), {
+            status: 400,
+          });
         }
         return redirectDone();
       } catch (error) {
@@ -157,9 +169,18 @@ async function changeMembers(
 ): Promise<Pick<MemberChange, "kind" | "target" | "email" | "role" | "allowance"> | undefined> {
   switch (form.do) {
     case "invite": {
-      const request = { accountId, email: form.email, invitedBy: user.email, now };
-      const { id, email } = await invite(tx, request);
-      return { kind: "member.invited", target: id, email };
+      const { role } = form;
+      // An admin manages the roles below their own, as with removal.
+      if (role === "admin")
+        await assertIsOwner(tx, accountId, user, "Only the owner can invite an admin.");
+      const { id, email } = await invite(tx, {
+        accountId,
+        email: form.email,
+        role,
+        invitedBy: user.email,
+        now,
+      });
+      return { kind: "member.invited", target: id, email, role };
     }
     case "withdraw": {
       const email = await withdrawInvitation(tx, accountId, form.invitation);
@@ -196,12 +217,19 @@ async function changeMembers(
 async function assertMayRemove(
   tx: Tx,
   accountId: string,
-  { personId }: SessionUser,
+  user: SessionUser,
   target: string,
 ): Promise<void> {
-  const isAdmin = (await roleOf(tx, accountId, target)) === "admin";
-  if (isAdmin && (await roleOf(tx, accountId, personId)) !== "owner")
-    throw new Fault("forbidden", "an admin cannot remove an admin", {
-      message: "Only the owner can remove an admin.",
-    });
+  if ((await roleOf(tx, accountId, target)) === "admin")
+    await assertIsOwner(tx, accountId, user, "Only the owner can remove an admin.");
+}
+
+async function assertIsOwner(
+  tx: Tx,
+  accountId: string,
+  { personId }: SessionUser,
+  message: string,
+): Promise<void> {
+  if ((await roleOf(tx, accountId, personId)) !== "owner")
+    throw new Fault("forbidden", "an admin cannot manage admins", { message });
 }

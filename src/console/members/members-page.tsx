@@ -4,12 +4,19 @@
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import type { Invitation } from "../../accounts/invitations.ts";
-import { type Member, hasPermission, MEMBER_ROLES, type Role } from "../../accounts/members.ts";
+import {
+  type Member,
+  type MemberRole,
+  hasPermission,
+  MEMBER_ROLES,
+  type Role,
+} from "../../accounts/members.ts";
 import { formatUsd } from "../../base/format.ts";
 import { usdText } from "../../base/money.ts";
 import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
+import { Field } from "../../http/pages/components/form.tsx";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
@@ -30,8 +37,14 @@ export interface MembersPageProps {
   readonly listing: MemberListing;
   readonly confirm?: ConfirmQuery;
   readonly errorMessage?: string;
-  /** The email address of a rejected invitation. */
-  readonly emailValue?: string | undefined;
+  /** A rejected invitation. */
+  readonly inviteForm?: InviteFormValues | undefined;
+}
+
+export interface InviteFormValues {
+  readonly email: string;
+  readonly role: MemberRole;
+  readonly error: string;
 }
 
 /** The path of the page that begins with the given member and asks for the given confirmation. */
@@ -135,6 +148,13 @@ const ROLE_LABELS: Readonly<Record<Role, string>> = {
   viewer: "Viewer",
 };
 
+const ROLE_TEXTS: Readonly<Record<MemberRole, string>> = {
+  admin: "manages keys, members, budgets and webhooks",
+  developer: "creates keys within an allowance",
+  billing: "buys credits and sets budgets",
+  viewer: "sees everything, changes nothing",
+};
+
 function canRemove(role: Role, removed: Role): boolean {
   return role === "owner" || (hasPermission(role, "members.remove") && MANAGED.has(removed));
 }
@@ -215,10 +235,10 @@ function ConfirmMemberAction({ member, page }: MemberCardProps): Child {
     <Confirm
       {...common}
       fields={{ do: "remove", person: personId, ...(from === undefined ? {} : { from }) }}
-      confirmLabel="Remove member"
+      confirmLabel="Remove member and revoke keys"
     >
       Remove {email} from this workspace? They lose access immediately and need an invitation to
-      come back. Keys that they created keep working; revoke those that should not.
+      come back. The keys that they created are revoked.
     </Confirm>
   );
 }
@@ -252,19 +272,36 @@ function LeaveWorkspaceCard({ user, workspace, listing, confirm }: MembersPagePr
   );
 }
 
-function InviteForm({ user, workspace, listing, emailValue }: MembersPageProps): Child {
+function InviteForm({ user, workspace, listing, inviteForm }: MembersPageProps): Child {
   const action = workspacePath(workspace.accountId, "/members");
   return (
     <section class="card" aria-labelledby="invite">
-      <h2 id="invite">Invite a developer</h2>
+      <h2 id="invite">Invite a person</h2>
       <p>
-        Postern sends no email. Tell the person to sign in at <code>/console</code> with this
-        address; the invitation is shown there.
+        The person signs in at <code>/console</code> with this address and finds the invitation
+        there. They also get an email, if this gateway sends emails.
       </p>
       <form method="post" action={action}>
         <HiddenFields user={user} fields={{ do: "invite" }} />
-        <label for="invite-email">Email address</label>
-        <input id="invite-email" name="email" type="email" required value={emailValue} />
+        <Field
+          id="invite-email"
+          name="email"
+          type="email"
+          label="Email address"
+          value={inviteForm?.email}
+          error={inviteForm?.error}
+          isRequired
+        />
+        <label for="invite-role">Role</label>
+        <select id="invite-role" name="role">
+          {MEMBER_ROLES.filter((role) => role !== "admin" || workspace.role === "owner").map(
+            (role) => (
+              <option value={role} selected={role === (inviteForm?.role ?? "developer")}>
+                {ROLE_LABELS[role]}: {ROLE_TEXTS[role]}
+              </option>
+            ),
+          )}
+        </select>
         <div class="actions">
           <button type="submit">Invite</button>
         </div>
@@ -287,7 +324,7 @@ function InvitationRow({ invitation, action, user }: InvitationRowProps): Child 
     <form method="post" action={action}>
       <HiddenFields user={user} fields={{ do: "withdraw", invitation: invitation.id }} />
       <p>
-        {invitation.email} · Expires {utcDay(invitation.expiresAt)}{" "}
+        {invitation.email} · {ROLE_LABELS[invitation.role]} · Expires {utcDay(invitation.expiresAt)}{" "}
         <button type="submit" class="secondary">
           Withdraw <span class="visually-hidden">the invitation of {invitation.email}</span>
         </button>

@@ -31,6 +31,11 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
       <>
         {isSaved ? <Notice>Saved.</Notice> : null}
         {hasPermission(workspace.role, "workspace.rename") ? <NameForm {...props} /> : null}
+        <Card id="emails" title="Emails">
+          <p>
+            You choose for all your workspaces <a href="/emails">which emails you get</a>.
+          </p>
+        </Card>
         <Card id="about" title="About this workspace">
           <DefinitionList
             items={[

@@ -132,8 +132,7 @@ function InvitationCard({
             <bdi>{invitation.workspaceName}</bdi>
           </b>
         )}{" "}
-        as a developer. Developers can see its usage and create keys that spend its balance. The
-        invitation expires on {utcDay(invitation.expiresAt)}.
+        with the role {invitation.role}. The invitation expires on {utcDay(invitation.expiresAt)}.
       </p>
       <form method="post" action="/console/invitations">
         <HiddenFields user={user} fields={{ invitation: invitation.id }} />

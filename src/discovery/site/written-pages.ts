@@ -5,6 +5,7 @@ import aider from "../../../docs/site/guides/aider.md" with { type: "text" };
 import anthropicSdk from "../../../docs/site/guides/anthropic-sdk.md" with { type: "text" };
 import billing from "../../../docs/site/billing.md" with { type: "text" };
 import budgets from "../../../docs/site/budgets.md" with { type: "text" };
+import emails from "../../../docs/site/emails.md" with { type: "text" };
 import byok from "../../../docs/site/byok.md" with { type: "text" };
 import caching from "../../../docs/site/caching.md" with { type: "text" };
 import changelog from "../../../CHANGELOG.md" with { type: "text" };
@@ -80,6 +81,7 @@ export const WRITTEN_SECTIONS: readonly WrittenSection[] = [
       page("claim", claim, "Accounts and claims"),
       page("keys", keys),
       page("budgets", budgets),
+      page("emails", emails),
       page("credits", credits),
       page("usage", usage),
       page("routing", routing),

@@ -1,0 +1,54 @@
+// Settings of emails: the SMTP server and the sender.
+
+import { z } from "zod";
+import { emailError } from "../base/email.ts";
+import { type Secret, secret } from "../base/secret.ts";
+
+export interface EmailConfig {
+  readonly url: Secret;
+  readonly from: string;
+}
+
+export const EMAIL_SETTINGS = {
+  POSTERN_SMTP_URL: {
+    defaultValue: "",
+    description:
+      "The SMTP server that sends emails: `smtp://user:password@host:587` or `smtps://…:465`, see `docs/site/emails.md`. Not set: no emails.",
+  },
+  POSTERN_EMAIL_FROM: {
+    defaultValue: "",
+    description: "The sender's address: `postern@example.com` or `Postern <postern@example.com>`.",
+  },
+} as const;
+
+export const EMAIL_ENVIRONMENT = {
+  POSTERN_SMTP_URL: z
+    .string()
+    .refine(
+      (url) => URL.canParse(url) && /^smtps?:\/\/[^/?#]+\/?$/.test(url),
+      "must be smtp://user:password@host:port or smtps://…; write @ : / in user and password as %40 %3A %2F",
+    )
+    .optional(),
+  POSTERN_EMAIL_FROM: z
+    .string()
+    .refine(
+      (from) => emailError(/<([^<>]+)>$/.exec(from)?.[1] ?? from) === undefined,
+      "must be an email address, or a name with an address in angle brackets",
+    )
+    .optional(),
+};
+
+const EmailEnv = z.object(EMAIL_ENVIRONMENT);
+type EmailEnv = z.infer<typeof EmailEnv>;
+
+export function emailConfigFrom({ POSTERN_SMTP_URL: url, POSTERN_EMAIL_FROM: from }: EmailEnv): {
+  readonly email?: EmailConfig;
+} {
+  return url === undefined || from === undefined ? {} : { email: { url: secret(url), from } };
+}
+
+export function emailConfigErrors(env: EmailEnv): readonly string[] {
+  return (env.POSTERN_SMTP_URL === undefined) === (env.POSTERN_EMAIL_FROM === undefined)
+    ? []
+    : ["POSTERN_SMTP_URL and POSTERN_EMAIL_FROM must be set together"];
+}

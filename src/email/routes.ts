@@ -1,0 +1,87 @@
+// The page on which a person chooses which emails they get, and the page that lists the emails in development mode.
+
+import { z } from "zod";
+import { EMAIL_CATEGORY_NAMES } from "../events/email-types.ts";
+import { listEmails, listOptOuts, setOptOuts } from "../events/emails.ts";
+import { pageResponse, redirect } from "../http/pages/page-response.ts";
+import { sessionRoute, type Route } from "../http/route.ts";
+import type { Db } from "../store/db.ts";
+import { emailMessage } from "./email-message.ts";
+import { emailSettingsPage, sentEmailsPage } from "./email-pages.tsx";
+
+const SETTINGS_PATH = "/emails";
+const LISTED_MAX = 50;
+
+export interface EmailRouteDeps {
+  readonly db: Db;
+  readonly baseUrl: string;
+  /** Lists the emails of all people. */
+  readonly isDevelopment: boolean;
+  readonly isSmtpSet: boolean;
+}
+
+const PAGE_DOC = {
+  tag: "People",
+  dialect: "page",
+  hidden: true,
+  faults: [],
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
+} as const;
+
+export function emailRoutes(deps: EmailRouteDeps): readonly Route[] {
+  return [
+    showSettingsRoute(deps),
+    changeSettingsRoute(deps),
+    ...(deps.isDevelopment ? [listRoute(deps)] : []),
+  ];
+}
+
+function showSettingsRoute({ db, isSmtpSet }: EmailRouteDeps): Route {
+  return sessionRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: SETTINGS_PATH,
+    id: "showEmailSettings",
+    summary: "Show which emails you get",
+    query: z.object({ saved: z.literal("true").optional() }),
+    run: async ({ caller, query }) => {
+      const optOuts = await listOptOuts(db, caller.personId);
+      const isSaved = query.saved !== undefined;
+      return pageResponse(emailSettingsPage({ user: caller, optOuts, isSaved, isSmtpSet }));
+    },
+  });
+}
+
+function changeSettingsRoute({ db }: EmailRouteDeps): Route {
+  return sessionRoute({
+    ...PAGE_DOC,
+    method: "POST",
+    path: SETTINGS_PATH,
+    id: "changeEmailSettings",
+    summary: "Choose which emails you get",
+    body: z.object(
+      Object.fromEntries(EMAIL_CATEGORY_NAMES.map((name) => [name, z.literal("on").optional()])),
+    ),
+    requestExample: { balance: "on" },
+    run: async ({ caller, body }) => {
+      const off = EMAIL_CATEGORY_NAMES.filter((name) => body[name] === undefined);
+      await db.write((tx) => setOptOuts(tx, caller.personId, off));
+      return redirect(`${SETTINGS_PATH}?saved=true`);
+    },
+  });
+}
+
+function listRoute({ db, baseUrl, isSmtpSet }: EmailRouteDeps): Route {
+  return sessionRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: "/emails/_sent",
+    id: "listEmails",
+    summary: "List the emails of this gateway",
+    run: async ({ caller }) => {
+      const emails = await listEmails(db, LISTED_MAX);
+      const listed = emails.map((email) => ({ email, message: emailMessage(email, baseUrl) }));
+      return pageResponse(sentEmailsPage({ user: caller, listed, isSmtpSet }));
+    },
+  });
+}

@@ -1,0 +1,76 @@
+// Sends one message over SMTP with nodemailer, which is loaded with the first email.
+
+import { lazy } from "../base/lazy.ts";
+import type { Secret } from "../base/secret.ts";
+import { SECOND_MS } from "../base/time.ts";
+
+const TIMEOUT_MS = 20 * SECOND_MS;
+/** SMTP replies from 500 on are permanent, RFC 5321 section 4.2.1. */
+const PERMANENT_FROM = 500;
+/** The server does not accept the credentials, which the operator can correct. */
+const AUTHENTICATION_REPLIES: ReadonlySet<number> = new Set([530, 534, 535, 538]);
+
+export interface SmtpSettings {
+  /** `smtp://` or `smtps://`, with user and password. */
+  readonly url: Secret;
+  readonly from: string;
+}
+
+export interface OutgoingEmail {
+  readonly id: string;
+  readonly to: string;
+  readonly subject: string;
+  readonly text: string;
+}
+
+type SendResult =
+  | { readonly isSent: true }
+  | { readonly isSent: false; readonly isPermanent: boolean; readonly error: string };
+
+export type SendEmail = (email: OutgoingEmail) => Promise<SendResult>;
+
+export function createSmtpSender({ url, from }: SmtpSettings, baseUrl: string): SendEmail {
+  const { hostname } = new URL(baseUrl);
+  const transport = lazy(async () => {
+    const { createTransport } = await import("nodemailer");
+    return createTransport({
+      url: url.reveal(),
+      connectionTimeout: TIMEOUT_MS,
+      greetingTimeout: TIMEOUT_MS,
+      socketTimeout: TIMEOUT_MS,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
+  });
+  return async ({ id, to, subject, text }) => {
+    try {
+      const sender = await transport();
+      await sender.sendMail({
+        from,
+        // As an object, so that the address cannot name further recipients.
+        to: { name: "", address: to },
+        subject,
+        text,
+        messageId: `<${id}@${hostname}>`,
+        headers: { "auto-submitted": "auto-generated" },
+      });
+      return { isSent: true };
+    } catch (error) {
+      return { isSent: false, isPermanent: isPermanent(error), error: messageOf(error) };
+    }
+  };
+}
+
+function isPermanent(error: unknown): boolean {
+  if (typeof error !== "object" || error === null || !("responseCode" in error)) return false;
+  const { responseCode } = error;
+  return (
+    typeof responseCode === "number" &&
+    responseCode >= PERMANENT_FROM &&
+    !AUTHENTICATION_REPLIES.has(responseCode)
+  );
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

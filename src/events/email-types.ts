@@ -1,0 +1,53 @@
+// Which events are also sent by email, to which members, and the categories in which a person can turn emails off.
+
+import type { Role } from "../accounts/members.ts";
+
+/** Categories with their labels on the page of email settings. */
+export const EMAIL_CATEGORIES = {
+  claims: "An agent asks you to claim or join an account",
+  invitations: "A person invites you to a workspace",
+  balance: "The balance of a workspace is low or used up",
+  budgets: "A budget or the limit of a key reaches a threshold",
+  top_ups: "An automatic purchase fails or stops",
+  keys: "A key expires soon",
+  webhooks: "A webhook is disabled because its endpoint keeps failing",
+  members: "A person joins a workspace",
+} as const;
+export type EmailCategory = keyof typeof EMAIL_CATEGORIES;
+
+// Safe because it has exactly the keys of EMAIL_CATEGORIES.
+export const EMAIL_CATEGORY_NAMES = Object.keys(EMAIL_CATEGORIES) as EmailCategory[];
+
+const OWNERS_AND_ADMINS: readonly Role[] = ["owner", "admin"];
+const PAYERS: readonly Role[] = ["owner", "admin", "billing"];
+
+interface EventEmail {
+  readonly category: EmailCategory;
+  readonly roles: readonly Role[];
+}
+
+/** The events that are sent to members. */
+export const EVENT_EMAILS = {
+  "balance.low": { category: "balance", roles: PAYERS },
+  "balance.empty": { category: "balance", roles: PAYERS },
+  "budget.reached": { category: "budgets", roles: PAYERS },
+  "key.limit_reached": { category: "budgets", roles: OWNERS_AND_ADMINS },
+  "key.expiring": { category: "keys", roles: OWNERS_AND_ADMINS },
+  "top_up.failed": { category: "top_ups", roles: PAYERS },
+  "top_up.stopped": { category: "top_ups", roles: PAYERS },
+  "top_up.ceiling_reached": { category: "top_ups", roles: PAYERS },
+  "webhook.disabled": { category: "webhooks", roles: OWNERS_AND_ADMINS },
+  "member.added": { category: "members", roles: OWNERS_AND_ADMINS },
+} as const satisfies Record<string, EventEmail>;
+
+/** Emails to an address whose owner may never have signed in. */
+export const ADDRESS_EMAILS = {
+  "claim.started": "claims",
+  "member.invited": "invitations",
+} as const satisfies Record<string, EmailCategory>;
+
+export type EmailType = keyof typeof EVENT_EMAILS | keyof typeof ADDRESS_EMAILS;
+
+export function eventEmailOf(type: string): EventEmail | undefined {
+  return Object.entries(EVENT_EMAILS).find(([name]) => name === type)?.[1];
+}

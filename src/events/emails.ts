@@ -1,0 +1,248 @@
+// The queue of emails: one row per recipient, inserted in the transaction of the change that it reports. It owns the tables
+// email and email_opt_out. email/email-worker.ts sends them. A worker leases a due email by moving `due_at` ahead.
+
+import { foldEmail } from "../base/email.ts";
+import { newId } from "../base/id.ts";
+import { DAY_MS, MINUTE_MS } from "../base/time.ts";
+import type { DueTable } from "../store/clamp-due.ts";
+import {
+  type Column,
+  enumValue,
+  integer,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+} from "../store/db.ts";
+import {
+  ADDRESS_EMAILS,
+  EMAIL_CATEGORY_NAMES,
+  type EmailCategory,
+  eventEmailOf,
+} from "./email-types.ts";
+
+/** Longer than any attempt takes. */
+const LEASE_MS = 2 * MINUTE_MS;
+/** Anyone can name an address in a claim or an invitation, so each address gets only a few of these a day. */
+const UNSOLICITED_PER_DAY_MAX = 5;
+/** Sent and failed emails are kept for the page that lists them in development. */
+const RETENTION_MS = 7 * DAY_MS;
+
+export const EMAIL_DUE_TABLE: DueTable = {
+  table: "email",
+  where: "status = 'pending'",
+  maxAheadMs: DAY_MS,
+};
+
+const EMAIL_STATUSES = ["pending", "sent", "failed"] as const;
+type EmailStatus = (typeof EMAIL_STATUSES)[number];
+
+export interface Email {
+  readonly id: string;
+  readonly accountId: string;
+  readonly type: string;
+  readonly address: string;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly status: EmailStatus;
+  readonly tries: number;
+  readonly error: string | null;
+  readonly createdAt: number;
+  /** null if the workspace has no name. */
+  readonly workspaceName: string | null;
+}
+
+export interface LeasedEmail extends Email {
+  readonly lease: string;
+}
+
+interface EmailSource {
+  readonly type: string;
+  readonly accountId: string;
+  readonly data: object;
+  readonly now: number;
+}
+
+interface Recipient {
+  readonly address: string;
+  readonly personId: string | null;
+}
+
+const INSERT_COLUMNS: readonly Column[] = [
+  "id:text",
+  "account_id:text",
+  "type:text",
+  "address:text",
+  "person_id:text",
+  "data:text",
+  "status:text",
+  "tries:bigint",
+  "due_at:bigint",
+  "created_at:bigint",
+];
+
+/** Queues the emails of an event to the members whose role receives them and who did not turn them off. */
+export async function queueEventEmails(tx: Tx, source: EmailSource): Promise<void> {
+  const { type, accountId, data } = source;
+  const email = eventEmailOf(type);
+  if (email === undefined) return;
+  const rows = await tx.all(
+    `select person.id, person.email from membership join person on person.id = membership.person_id
+     where account_id = ? and role in (${email.roles.map(() => "?").join(", ")})
+       and not exists (select 1 from email_opt_out where email_opt_out.person_id = person.id and category = ?)
+     order by person.id`,
+    [accountId, ...email.roles, email.category],
+  );
+  const subject = "email" in data ? data.email : undefined;
+  const recipients = rows
+    .map((row) => ({ address: text(row, "email"), personId: text(row, "id") }))
+    // The person who joined needs no email about it.
+    .filter(({ address }) => type !== "member.added" || address !== subject);
+  await insertEmails(tx, source, recipients);
+}
+
+/** Queues an email to an address, unless its owner turned the category off or it got several today. */
+export async function queueAddressEmail(
+  tx: Tx,
+  source: EmailSource & { readonly type: keyof typeof ADDRESS_EMAILS; readonly address: string },
+): Promise<void> {
+  const { type, address, now } = source;
+  const types = Object.keys(ADDRESS_EMAILS);
+  const folded = foldEmail(address);
+  const recent = await tx.get(
+    `select count(*) as count from email where address = ? and created_at > ?
+     and type in (${types.map(() => "?").join(", ")})`,
+    [folded, now - DAY_MS, ...types],
+  );
+  if (recent !== undefined && integer(recent, "count") >= UNSOLICITED_PER_DAY_MAX) return;
+  const optOut = await tx.get(
+    `select person_id from email_opt_out join person on person.id = person_id
+     where person.email in (?, ?) and category = ?`,
+    [address, folded, ADDRESS_EMAILS[type]],
+  );
+  if (optOut === undefined) await insertEmails(tx, source, [{ address: folded, personId: null }]);
+}
+
+async function insertEmails(
+  tx: Tx,
+  { type, accountId, data, now }: EmailSource,
+  recipients: readonly Recipient[],
+): Promise<void> {
+  if (recipients.length === 0) return;
+  const json = JSON.stringify(data);
+  await tx.insertMany(
+    "email",
+    INSERT_COLUMNS,
+    recipients.map(({ address, personId }) => [
+      newId("eml", now),
+      accountId,
+      type,
+      address,
+      personId,
+      json,
+      "pending",
+      0,
+      now,
+      now,
+    ]),
+  );
+}
+
+export async function hasDueEmail(reader: Reader, now: number): Promise<boolean> {
+  const row = await reader.get(
+    "select id from email where status = 'pending' and due_at <= ? limit 1",
+    [now],
+  );
+  return row !== undefined;
+}
+
+/** Leases the oldest due emails. Two workers never lease the same email. */
+export async function leaseEmails(
+  tx: Tx,
+  { now, limit, lease }: { readonly now: number; readonly limit: number; readonly lease: string },
+): Promise<readonly LeasedEmail[]> {
+  const leased = await tx.all(
+    `update email set due_at = ?, tries = tries + 1, lease = ? where status = 'pending' and due_at <= ?
+     and id in (select id from email where status = 'pending' and due_at <= ? order by due_at, id limit ?)
+     returning id`,
+    [now + LEASE_MS, lease, now, now, limit],
+  );
+  const ids = leased.map((row) => text(row, "id"));
+  if (ids.length === 0) return [];
+  const rows = await tx.all(
+    `${SELECT_EMAIL} where email.id in (${ids.map(() => "?").join(", ")}) order by email.id`,
+    ids,
+  );
+  return rows.map((row) => Object.assign(toEmail(row), { lease }));
+}
+
+export interface EmailOutcome {
+  readonly status: EmailStatus;
+  readonly dueAt: number;
+  readonly error: string | null;
+  readonly now: number;
+}
+
+/** Does nothing if another worker took the email over. */
+export async function recordEmailAttempt(
+  tx: Tx,
+  { id, lease }: LeasedEmail,
+  { status, dueAt, error, now }: EmailOutcome,
+): Promise<void> {
+  await tx.run(
+    "update email set status = ?, due_at = ?, error = ?, lease = null, ended_at = ? where id = ? and lease = ?",
+    [status, dueAt, error, status === "pending" ? null : now, id, lease],
+  );
+}
+
+/** The newest first. */
+export async function listEmails(reader: Reader, limit: number): Promise<readonly Email[]> {
+  const rows = await reader.all(`${SELECT_EMAIL} order by email.id desc limit ?`, [limit]);
+  return rows.map(toEmail);
+}
+
+export async function sweepEmails(tx: Tx, now: number): Promise<void> {
+  await tx.run("delete from email where created_at < ?", [now - RETENTION_MS]);
+}
+
+export async function listOptOuts(
+  reader: Reader,
+  personId: string,
+): Promise<ReadonlySet<EmailCategory>> {
+  const rows = await reader.all("select category from email_opt_out where person_id = ?", [
+    personId,
+  ]);
+  return new Set(rows.map((row) => enumValue(row, "category", EMAIL_CATEGORY_NAMES)));
+}
+
+export async function setOptOuts(
+  tx: Tx,
+  personId: string,
+  categories: readonly EmailCategory[],
+): Promise<void> {
+  await tx.run("delete from email_opt_out where person_id = ?", [personId]);
+  for (const category of categories)
+    await tx.run(
+      "insert into email_opt_out (person_id, category) values (?, ?) on conflict do nothing",
+      [personId, category],
+    );
+}
+
+const SELECT_EMAIL =
+  "select email.*, account.name as workspace_name from email join account on account.id = email.account_id";
+
+function toEmail(row: Row): Email {
+  const data: unknown = JSON.parse(text(row, "data"));
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    type: text(row, "type"),
+    address: text(row, "address"),
+    data: typeof data === "object" && data !== null ? { ...data } : {},
+    status: enumValue(row, "status", EMAIL_STATUSES),
+    tries: integer(row, "tries"),
+    error: textOrNull(row, "error"),
+    createdAt: integer(row, "created_at"),
+    workspaceName: textOrNull(row, "workspace_name"),
+  };
+}

@@ -1,0 +1,35 @@
+// Finds keys that expire soon, so that their owners can be told in time.
+
+import { DAY_MS } from "../base/time.ts";
+import { integer, text, textOrNull, type Tx } from "../store/db.ts";
+
+/** A key that was created for a shorter time is not reported. */
+const NOTICE_MS = 7 * DAY_MS;
+const BATCH_MAX = 100;
+
+export interface ExpiringKey {
+  readonly id: string;
+  readonly accountId: string;
+  readonly name: string | null;
+  readonly last4: string;
+  readonly expiresAt: number;
+}
+
+/** Returns each key once per expiry, also to concurrent callers. */
+export async function takeExpiringKeys(tx: Tx, now: number): Promise<readonly ExpiringKey[]> {
+  const isDue = `expires_at > ? and expires_at <= ? and expires_at - created_at > ?
+    and revoked_at is null and coalesce(expiry_event_for, 0) <> expires_at`;
+  const window = [now, now + NOTICE_MS, NOTICE_MS];
+  const rows = await tx.all(
+    `update api_key set expiry_event_for = expires_at where ${isDue}
+     and id in (select id from api_key where ${isDue} order by id limit ?) returning *`,
+    [...window, ...window, BATCH_MAX],
+  );
+  return rows.map((row) => ({
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    name: textOrNull(row, "name"),
+    last4: text(row, "last4"),
+    expiresAt: integer(row, "expires_at"),
+  }));
+}

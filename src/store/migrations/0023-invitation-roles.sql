@@ -1,0 +1,1 @@
+alter table invitation add column role text not null default 'developer';
