@@ -7,7 +7,13 @@ import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/api-
 import { networksOf } from "../http/request/client-ip.ts";
 import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { NextStepSchema, timestamp } from "../http/schemas.ts";
-import { keyRoute, keyWriteRoute, publicWriteRoute, type Route } from "../http/route.ts";
+import {
+  keyRoute,
+  type RouteResponse,
+  keyWriteRoute,
+  publicWriteRoute,
+  type Route,
+} from "../http/route.ts";
 import { getKey, type Key, type Keys } from "../keys/keys.ts";
 import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/api-record.ts";
 import { getBudgets } from "../ledger/budgets.ts";
@@ -127,7 +133,9 @@ function createRoute(deps: AccountRouteDeps): Route {
               .meta({
                 description:
                   "Only if the balance is 0, because today's starting credit is used up: how to fund the account.",
-                examples: [fundingSteps({ acceptsX402: false, isSignInDisabled: false })],
+                examples: [
+                  fundingSteps({ acceptsX402: false, acceptsMpp: false, isSignInDisabled: false }),
+                ],
               }),
           })
           .meta({ id: "NewAccount" }),
@@ -143,33 +151,46 @@ function createRoute(deps: AccountRouteDeps): Route {
     before: async ({ headers }) => {
       if (deps.requiresSameOrigin === true) requireLocalOrigin(headers);
     },
-    run: async (tx, { body, clientIp, headers, now }) => {
-      await deps.proofOfWork?.require(tx, { headers, clientIp, now });
-      const { startingCredit, reachedPercents } = await admitCreation(
-        tx,
-        { clientIp, now },
-        deps.limits,
-      );
-      const [network] = networksOf(clientIp);
-      const email = body.email ?? null;
-      const account = await createAccount(tx, { email, network, startingCredit, now }, deps);
-      const { key, raw } = await deps.keys.create(tx, account.id, {}, now);
-      await deps.onAccountCreated?.(tx, { account, key, clientIp, now });
-      const wallet = await deps.getWallet(tx, account.id);
-      return {
-        status: 201,
-        body: {
-          account: toAccountRecord(account),
-          api_key: raw,
-          balance: toBalanceRecord(wallet),
-          ...(startingCredit === 0n ? { next: deps.fundingSteps } : {}),
-        },
-        afterCommit: () => {
-          for (const percent of reachedPercents) deps.onGrantBudgetReached?.(percent);
-        },
-      };
-    },
+    run: (tx, input) => openNewAccount(tx, deps, input),
   });
+}
+
+interface CreationInput {
+  readonly body: z.infer<typeof NewAccount>;
+  readonly clientIp: string;
+  readonly headers: Headers;
+  readonly now: number;
+}
+
+async function openNewAccount(
+  tx: Tx,
+  deps: AccountRouteDeps,
+  { body, clientIp, headers, now }: CreationInput,
+): Promise<RouteResponse> {
+  await deps.proofOfWork?.require(tx, { headers, clientIp, now });
+  const { startingCredit, reachedPercents } = await admitCreation(
+    tx,
+    { clientIp, now },
+    deps.limits,
+  );
+  const [network] = networksOf(clientIp);
+  const email = body.email ?? null;
+  const account = await createAccount(tx, { email, network, startingCredit, now }, deps);
+  const { key, raw } = await deps.keys.create(tx, account.id, {}, now);
+  await deps.onAccountCreated?.(tx, { account, key, clientIp, now });
+  const wallet = await deps.getWallet(tx, account.id);
+  return {
+    status: 201,
+    body: {
+      account: toAccountRecord(account),
+      api_key: raw,
+      balance: toBalanceRecord(wallet),
+      ...(startingCredit === 0n ? { next: deps.fundingSteps } : {}),
+    },
+    afterCommit: () => {
+      for (const percent of reachedPercents) deps.onGrantBudgetReached?.(percent);
+    },
+  };
 }
 
 function readRoute(deps: AccountRouteDeps): Route {

@@ -16,7 +16,7 @@ export const FAULTS = {
   ],
   payment_required: [
     402,
-    "Payment is required. Sign the x402 payment described in the `PAYMENT-REQUIRED` header and retry with `PAYMENT-SIGNATURE`.",
+    "Payment is required. Pay as the header `PAYMENT-REQUIRED` (x402) or the `Payment` challenges of `WWW-Authenticate` say, and repeat the request.",
   ],
   forbidden: [403, "This API key is not allowed to do this. Use another key."],
   proof_of_work_required: [

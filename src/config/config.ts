@@ -89,6 +89,8 @@ export interface Config {
   readonly billing: BillingConfig;
   /** Folded email addresses of the operators; empty turns the operator pages off. */
   readonly operators: readonly string[];
+  /** The least that a call which pays for itself buys. */
+  readonly agentTopUpCents: number;
   /** Absent where x402 is off. */
   readonly x402?: X402Config;
   /** An email address or URL for reports of vulnerabilities, published in security.txt. */
@@ -387,6 +389,7 @@ function buildConfig(
     operators: env.POSTERN_OPERATORS,
     ...email.emailConfigFrom(env),
     ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),
+    agentTopUpCents: env.X402_TOP_UP_USD,
     ...x402ConfigFrom(env),
     ...parseTelemetryConfig(env),
     providers,

@@ -97,7 +97,6 @@ export interface X402Config {
   readonly token: Token;
   readonly facilitatorUrl: string;
   readonly facilitatorKey?: Secret;
-  readonly topUpCents: number;
   /** Secret, because hosted nodes have their key in the URL. */
   readonly rpcUrl?: Secret;
 }
@@ -113,7 +112,6 @@ export function x402ConfigFrom(env: X402Env): { readonly x402?: X402Config } {
       network,
       token,
       facilitatorUrl,
-      topUpCents: env.X402_TOP_UP_USD,
       ...(key === undefined ? {} : { facilitatorKey: secret(key) }),
       ...(rpcUrl === undefined ? {} : { rpcUrl: secret(rpcUrl) }),
     },

@@ -49,10 +49,14 @@ export function discoverySettings(
     accountsPerHour: config.limits.accountsPerHour,
     proofOfWorkBits: config.limits.proofOfWorkBits,
     ...grantSettings(config),
-    ...(config.x402 === undefined
-      ? {}
-      : { paymentMethods: [{ method: "x402", currency: config.x402.token.name }] }),
+    paymentMethods: paymentMethods(config),
   };
+}
+
+function paymentMethods({ x402 }: Config): NonNullable<DiscoverySettings["paymentMethods"]> {
+  return x402 === undefined
+    ? []
+    : ["x402", "evm"].map((method) => ({ method, currency: x402.token.name }));
 }
 
 function grantSettings({ limits }: Config): Pick<DiscoverySettings, "grants"> {

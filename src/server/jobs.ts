@@ -33,7 +33,7 @@ type Schedule = readonly [name: string, intervalMs: number, run: () => Promise<u
 export function createJobs(
   { processName, usageRetention }: Config,
   options: Pick<ServerOptions, "log" | "now" | "onFatal">,
-  { core, modelCalls, deliveryWorker, emailWorker, billing, x402 }: Services,
+  { core, modelCalls, deliveryWorker, emailWorker, billing, agentPayments: { x402 } }: Services,
 ): readonly Job[] {
   const { db, epoch, keys, catalog } = core;
   const { providerKeys, responses, telemetry } = modelCalls;

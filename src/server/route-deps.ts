@@ -47,7 +47,7 @@ export function createRouteDeps(
   const { db, epoch, master, idempotency, keys } = services.core;
   const { providerKeys, responses, metrics } = services.modelCalls;
   const billing = services.billing.deps;
-  const x402 = services.x402?.deps;
+  const { x402, mpp } = services.agentPayments;
   const accountData = { db, startExport: createExports(log), payUrl: billing.links.urlFor };
   return {
     db,
@@ -59,7 +59,7 @@ export function createRouteDeps(
     keys: { db, keys, onKeyChange },
     providerKeys: { db, providerKeys, onProviderKeyChange },
     webhooks: { db, webhooks },
-    billing: { billing, x402 },
+    billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
     people: { db, sessions, signIn, baseUrl, onSessionsEnded },
@@ -147,8 +147,9 @@ function consoleSettings(
 
 function inferenceRouteDeps(
   now: () => number,
-  { core: { db, idempotency }, modelCalls: { inference }, x402 }: Services,
+  { core: { db, idempotency }, modelCalls: { inference }, agentPayments }: Services,
 ): RouteDeps["inference"] {
+  const { withPayment } = agentPayments;
   return {
     infer: inference.infer,
     countTokens: inference.countTokens,
@@ -160,7 +161,7 @@ function inferenceRouteDeps(
       begin: idempotency.begin,
       release: idempotency.release,
     },
-    payment: x402 && { payAndRun: x402.withPayment, trackCall: inference.trackCall },
+    payment: withPayment && { payAndRun: withPayment, trackCall: inference.trackCall },
   };
 }
 
@@ -196,7 +197,7 @@ const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {
 function accountRouteDeps(
   { limits, development }: Config,
   log: Log,
-  { core: { db, keys, master }, x402, isSignInDisabled }: Services,
+  { core: { db, keys, master }, agentPayments: { x402, mpp }, isSignInDisabled }: Services,
 ): RouteDeps["accounts"] {
   const { proofOfWorkBits } = limits;
   return {
@@ -208,7 +209,11 @@ function accountRouteDeps(
       whenExhausted: limits.whenGrantsExhausted,
     },
     proofOfWork: proofOfWorkBits === 0 ? undefined : createProofOfWork(master, proofOfWorkBits),
-    fundingSteps: fundingSteps({ acceptsX402: x402 !== undefined, isSignInDisabled }),
+    fundingSteps: fundingSteps({
+      acceptsX402: x402 !== undefined,
+      acceptsMpp: mpp !== undefined,
+      isSignInDisabled,
+    }),
     onGrantBudgetReached: (percent) =>
       log.warn("used up a part of the day's starting credit", {
         percent,

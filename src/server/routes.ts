@@ -6,6 +6,7 @@ import { auditRoutes } from "../audit/routes.ts";
 import { payPageRoutes } from "../billing/invoices/pay-page-routes.ts";
 import { type BillingRouteDeps, billingRoutes } from "../billing/invoices/routes.ts";
 import { budgetRoutes } from "../budgets/routes.ts";
+import { mppRoutes } from "../billing/mpp/routes.ts";
 import { x402Routes } from "../billing/x402/routes.ts";
 import { type ClaimPageDeps, claimPageRoutes } from "../claims/claim-page-routes.ts";
 import { type ClaimRouteDeps, claimRoutes } from "../claims/routes.ts";
@@ -70,6 +71,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...auditRoutes({ db }),
     ...billingRoutes(deps.billing),
     ...x402Routes(deps.billing),
+    ...mppRoutes(deps.billing),
     ...payPageRoutes(deps.billing),
     ...claimRoutes(deps.claims),
     ...claimPageRoutes(deps.claimPages),

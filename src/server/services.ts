@@ -2,11 +2,7 @@
 
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
-import {
-  createOptionalChainClient,
-  createX402,
-  type X402Service,
-} from "../billing/x402/create-x402.ts";
+import { createOptionalChainClient } from "../billing/x402/create-x402.ts";
 import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
@@ -18,6 +14,7 @@ import { createSessions, type Sessions } from "../people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
+import { type AgentPayments, createAgentPayments } from "./agent-payments.ts";
 import { type Core, openCore } from "./core.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
 import type { ServerOptions } from "./server-options.ts";
@@ -35,8 +32,7 @@ export interface Services {
   /** True where no human can sign in, so an account cannot be claimed either. */
   readonly isSignInDisabled: boolean;
   readonly billing: Billing;
-  /** Undefined where x402 is off. */
-  readonly x402: X402Service | undefined;
+  readonly agentPayments: AgentPayments;
   /** Undefined where the settings name no operator. */
   readonly operatorContext: OperatorContext | undefined;
 }
@@ -77,7 +73,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     baseUrl,
     development,
   });
-  const x402 = config.x402 && createX402(config.x402, { billing: billing.deps, now, baseUrl });
+  const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
   return {
     core,
     modelCalls,
@@ -89,7 +85,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     claims,
     isSignInDisabled,
     billing,
-    x402,
+    agentPayments,
     operatorContext: createOperator(config, core, identity),
   };
 }

@@ -36,7 +36,7 @@ test("no network gets the whole budget, and a wider one never less than a narrow
 
 test("a new account without credit gets a next step for each way to fund it", () => {
   const urls = (acceptsX402: boolean, isSignInDisabled: boolean): readonly string[] =>
-    fundingSteps({ acceptsX402, isSignInDisabled }).map(({ url }) => url);
+    fundingSteps({ acceptsX402, acceptsMpp: false, isSignInDisabled }).map(({ url }) => url);
   const [invoice, x402, claim] = [
     "/v1/billing/invoice",
     "/v1/billing/invoice/{id}/x402",

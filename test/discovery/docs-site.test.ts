@@ -134,7 +134,7 @@ const EXAMPLES: readonly Example[] = PAGES.flatMap(({ file, text }) =>
 /** Sections whose examples use only the API; those of operators start or change servers. */
 const RUN_SECTIONS = new Set(["Get started", "Concepts", "Guides", "Resources"]);
 /** Examples that need a chain, a provider or a person, and have tests of their own. */
-const TESTED_ELSEWHERE = new Set(["x402.md", "byok.md", "claim.md"]);
+const TESTED_ELSEWHERE = new Set(["x402.md", "mpp.md", "byok.md", "claim.md"]);
 
 describe("examples", () => {
   test.each(["json", "toml", "sh", "console", "ts"])("in %s are well-formed", (language) => {

@@ -118,6 +118,13 @@ const READINESS_CHECKS: Readonly<Record<string, () => Promise<void>>> = {
       x402Version: 2,
     });
   },
+  mpp: async () => {
+    const { key } = await registerAccount(gateway);
+    const messages = [{ role: "user", content: "x".repeat(150_000) }];
+    const { status, headers } = await chat(gateway, key, { messages, max_tokens: 100 });
+    expect(status).toBe(402);
+    expect(headers.get("www-authenticate")).toMatch(/^Payment id="[\w-]+", realm="/);
+  },
 };
 
 const LIGHTHOUSE_AUDITS: Readonly<Record<string, () => Promise<void>>> = {
@@ -150,7 +157,6 @@ const NOT_APPLICABLE = [
   "webBotAuth",
   "a2aAgentCard",
   "webMcp",
-  "mpp",
   "ucp",
   "acp",
   "ap2",

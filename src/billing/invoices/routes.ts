@@ -22,6 +22,7 @@ import {
   voidInvoice,
 } from "./invoices.ts";
 import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "./invoice-record.ts";
+import type { PaymentProtocol } from "../payments/payment-protocol.ts";
 import { autoTopUpRoutes } from "../top-up/routes.ts";
 import {
   cancelOpenCheckout,
@@ -37,6 +38,7 @@ const AMOUNT_TEXT_MAX = 20;
 export interface BillingRouteDeps {
   readonly billing: BillingDeps;
   readonly x402?: X402Deps | undefined;
+  readonly mpp?: PaymentProtocol | undefined;
 }
 
 const INVOICE_PATH = z.object({

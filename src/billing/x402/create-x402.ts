@@ -4,12 +4,10 @@ import type { Secret } from "../../base/secret.ts";
 import type { BillingDeps } from "../billing-deps.ts";
 import { type ChainClient, createChainClient } from "./chain-client.ts";
 import { createFacilitatorClient } from "./facilitator-client.ts";
-import { createWithPayment, type WithPayment } from "./paid-calls.ts";
 import type { PaymentTerms } from "./protocol.ts";
 import { pollX402, type X402Deps } from "./x402-payments.ts";
 
 export interface X402Options extends PaymentTerms {
-  readonly topUpCents: number;
   readonly facilitatorUrl: string;
   readonly facilitatorKey?: Secret | undefined;
   /** An RPC node of the chain, to look up payments that the facilitator lost. */
@@ -24,26 +22,23 @@ interface X402ServiceDeps {
 
 export interface X402Service {
   readonly deps: X402Deps;
-  /** Runs a model call and lets it pay for itself where the balance does not cover it. */
-  readonly withPayment: WithPayment;
   readonly poll: () => Promise<unknown>;
 }
 
 export function createX402(
-  { network, token, payTo, topUpCents, ...options }: X402Options,
+  { network, token, payTo, ...options }: X402Options,
   { billing, now, baseUrl }: X402ServiceDeps,
 ): X402Service {
   const { facilitatorUrl: url, facilitatorKey: key, rpcUrl } = options;
   const deps: X402Deps = {
     billing,
     paymentTerms: { network, token, payTo },
-    topUpCents,
     baseUrl,
     facilitator: createFacilitatorClient({ url, ...(key === undefined ? {} : { key }) }),
     chain: createOptionalChainClient(rpcUrl),
     now,
   };
-  return { deps, withPayment: createWithPayment(deps), poll: () => pollX402(deps) };
+  return { deps, poll: () => pollX402(deps) };
 }
 
 export function createOptionalChainClient(rpcUrl: Secret | undefined): ChainClient | undefined {

@@ -48,23 +48,26 @@ const address = z
   .regex(/^0x[0-9a-fA-F]{40}$/)
   .transform((text) => text.toLowerCase());
 
+/** An EIP-3009 transfer with its signature. */
+export const SignedTransfer = z.object({
+  signature: z.string().regex(new RegExp(`^0x[0-9a-fA-F]{130,${SIGNATURE_DIGITS_MAX}}$`)),
+  authorization: z.object({
+    from: address,
+    to: address,
+    value: digits,
+    validAfter: digits,
+    validBefore: digits,
+    nonce: z
+      .string()
+      .regex(/^0x[0-9a-fA-F]{64}$/)
+      .transform((text) => text.toLowerCase()),
+  }),
+});
+
 const SignedPayment = z.object({
   x402Version: z.literal(X402_VERSION),
   accepted: PaymentRequirements,
-  payload: z.object({
-    signature: z.string().regex(new RegExp(`^0x[0-9a-fA-F]{130,${SIGNATURE_DIGITS_MAX}}$`)),
-    authorization: z.object({
-      from: address,
-      to: address,
-      value: digits,
-      validAfter: digits,
-      validBefore: digits,
-      nonce: z
-        .string()
-        .regex(/^0x[0-9a-fA-F]{64}$/)
-        .transform((text) => text.toLowerCase()),
-    }),
-  }),
+  payload: SignedTransfer,
 });
 /** The signed part of a payment. Other fields of the header are dropped. */
 export type SignedPayment = Readonly<z.infer<typeof SignedPayment>>;

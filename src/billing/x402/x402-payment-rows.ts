@@ -11,7 +11,7 @@ import {
   integer,
   integerOrNull,
 } from "../../store/db.ts";
-import type { AuditSource } from "../../audit/audit.ts";
+import type { InvoiceDraft } from "../payments/payment-protocol.ts";
 import { createInvoice, findInvoice, setVoid } from "../invoices/invoices.ts";
 import { expiresAtOf, transferIdOf, type SignedPayment } from "./protocol.ts";
 
@@ -39,11 +39,6 @@ export interface X402Payment {
   readonly expiresAt: number;
   /** When the payment is resumed next. Moving it is the lease. */
   readonly dueAt: number | null;
-}
-
-export interface InvoiceDraft {
-  readonly amountCents: number;
-  readonly source?: AuditSource | undefined;
 }
 
 export interface NewX402Payment {

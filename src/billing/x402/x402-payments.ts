@@ -4,8 +4,9 @@
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { type Invoice, lockInvoice } from "../invoices/invoices.ts";
-import { feeOf, formatCents } from "../invoices/cents.ts";
+import { formatCents } from "../invoices/cents.ts";
 import { ingestFacts, hasOpenCheckout } from "../payments/checkouts.ts";
+import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
 import { cancelOpenCheckout, type BillingDeps } from "../billing-deps.ts";
 import type { ChainClient, ChainLookup } from "./chain-client.ts";
 import type { FacilitatorClient, SettlementOutcome } from "./facilitator-client.ts";
@@ -17,7 +18,6 @@ import {
   findActiveX402Payment,
   lockX402Payment,
   updateX402Payment,
-  type InvoiceDraft,
   type X402Payment,
 } from "./x402-payment-rows.ts";
 import {
@@ -50,7 +50,6 @@ const POLL_FAILURES_MAX = 5;
 export interface X402Deps {
   readonly billing: BillingDeps;
   readonly paymentTerms: PaymentTerms;
-  readonly topUpCents: number;
   readonly baseUrl: string;
   readonly facilitator: FacilitatorClient;
   readonly chain: ChainClient | undefined;
@@ -59,26 +58,19 @@ export interface X402Deps {
   readonly outcomePollsMax?: number;
 }
 
-/** What a payment buys: an existing invoice, or a draft that is created once the payment is verified. */
-export interface Payable {
-  readonly accountId: string;
-  readonly invoice: Invoice | InvoiceDraft;
-}
-
 export type PaymentResult =
-  | { readonly kind: "paid"; readonly settleResponse: SettleResponse }
+  | {
+      readonly kind: "paid";
+      readonly settleResponse: SettleResponse;
+      /** When the payment was accepted. */
+      readonly at: number;
+    }
   /** No money was moved. `settleResponse` is set if a settlement was attempted. */
   | {
       readonly kind: "refused";
       readonly reason: string;
       readonly settleResponse?: SettleResponse;
     };
-
-export function totalCentsOf({ invoice }: Payable): number {
-  return "id" in invoice
-    ? invoice.amountCents + invoice.feeCents
-    : invoice.amountCents + feeOf(invoice.amountCents);
-}
 
 /** The header `PAYMENT-REQUIRED` of an open invoice. */
 export function paymentRequiredForInvoice(x402: X402Deps, invoice: Invoice, error: string): string {
@@ -93,17 +85,30 @@ export function paymentRequiredForInvoice(x402: X402Deps, invoice: Invoice, erro
   );
 }
 
-/** Idempotent: a signed payment is settled and credited once. Throws while its outcome is unknown. */
-export async function acceptPayment(
+/** Accepts the payment of a header `PAYMENT-SIGNATURE`. */
+export function acceptPayment(
   x402: X402Deps,
   payable: Payable,
   header: string,
 ): Promise<PaymentResult> {
-  const signed = parsePaymentHeader(header);
+  return acceptSignedPayment(x402, payable, parsePaymentHeader(header));
+}
+
+/**
+ * Idempotent: a signed payment is settled and credited once. Throws while its outcome is unknown. `refusal` is why a payment
+ * that was not sent before is refused.
+ */
+export async function acceptSignedPayment(
+  x402: X402Deps,
+  payable: Payable,
+  signed: SignedPayment,
+  refusal?: string,
+): Promise<PaymentResult> {
   const existing = await findX402Payment(x402.billing.db, transferIdOf(signed));
   if (existing !== undefined) return await awaitOutcome(x402, payable, existing);
   const requirements = paymentRequirementsFor(x402.paymentTerms, totalCentsOf(payable));
   const reason =
+    refusal ??
     mismatchReason(signed, requirements, x402.now()) ??
     (await x402.facilitator.verify(signed, requirements));
   if (reason !== undefined) return { kind: "refused", reason };
@@ -302,7 +307,7 @@ async function paymentResultOf(x402: X402Deps, payment: X402Payment): Promise<Pa
   switch (state) {
     case "paid":
       if (payment.dueAt !== null) await creditPayment(x402, payment, payment);
-      return { kind: "paid", settleResponse: settleResponseOf(payment) };
+      return { kind: "paid", settleResponse: settleResponseOf(payment), at: payment.createdAt };
     case "refused":
       return {
         kind: "refused",

@@ -96,6 +96,7 @@ export function buyCreditsSection(context: DocContext): Section | undefined {
       context.isMounted("GET /v1/billing/invoice/{id}") ? "Check whether it is paid:" : "",
       context.curl("GET /v1/billing/invoice/{id}", { params: { id: "INVOICE_ID" } }),
       ...x402Paragraphs(context),
+      ...mppParagraphs(context),
     ]),
   };
 }
@@ -114,6 +115,26 @@ function x402Paragraphs(context: DocContext): readonly string[] {
       "- `503` means that it is not known yet whether the payment was taken. Send the same `PAYMENT-SIGNATURE` again; do not sign another one.",
     ].join("\n"),
     "To buy a different amount, create an invoice and pay it at its own URL in the same way:",
+    context.curl(routeKey, { params: { id: "INVOICE_ID" } }),
+  ];
+}
+
+/** Empty unless a method of Machine Payments is enabled. */
+function mppParagraphs(context: DocContext): readonly string[] {
+  const routeKey = "POST /v1/billing/invoice/{id}/mpp";
+  if (!context.isMounted(routeKey)) return [];
+  const methods = (context.settings.paymentMethods ?? [])
+    .map(({ method }) => method)
+    .filter((method) => method !== "x402");
+  return [
+    "### Pay with Machine Payments (MPP)",
+    `An MPP client, such as \`mppx\`, pays a model call in the same way, with the method ${methods.map((method) => `\`${method}\``).join(" or ")}:`,
+    [
+      "- Send your API key in `x-api-key`, because the payment is in `authorization`.",
+      "- A `402` response has `Payment` challenges in `WWW-Authenticate`. Fulfill one within five minutes, and send the same request again with `Authorization: Payment <credential>`. `Payment-Receipt` on a successful response is the receipt.",
+      "- The payment buys credits as above. A credential is charged once, however often you send it. After a `503` send the same credential again; do not make another one.",
+    ].join("\n"),
+    "Pay an invoice of any amount in the same way:",
     context.curl(routeKey, { params: { id: "INVOICE_ID" } }),
   ];
 }

@@ -36,8 +36,13 @@ export const RESPONSE_HEADERS: Readonly<Record<string, HeaderObject>> = {
     description: "The authentication challenge, with the URL of the protected resource metadata.",
     schema: { type: "string" },
   },
+  PaymentChallenge: {
+    description:
+      "`Payment` challenges (Machine Payments), where a method is enabled. Each has one method, and a `request` with amount and recipient.",
+    schema: { type: "string" },
+  },
   PaymentRequired: {
-    description: "The x402 payment requirements, as base64-encoded JSON.",
+    description: "The x402 payment requirements where x402 is enabled, as base64-encoded JSON.",
     schema: { type: "string" },
   },
   Allow: {
@@ -177,8 +182,10 @@ function errorHeaders(codes: readonly FaultCode[]): Readonly<Record<string, Refe
     headers["retry-after"] = RETRY_AFTER;
   if (codes.includes("invalid_api_key"))
     headers["www-authenticate"] = { $ref: "#/components/headers/Challenge" };
-  if (codes.includes("payment_required"))
+  if (codes.includes("payment_required")) {
     headers["payment-required"] = { $ref: "#/components/headers/PaymentRequired" };
+    headers["www-authenticate"] = { $ref: "#/components/headers/PaymentChallenge" };
+  }
   return headers;
 }
 

@@ -99,7 +99,7 @@ function pathsOf(
 
 /** Only headers that some response refers to: the linter rejects unused components. */
 function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["headers"] {
-  const { Replayed, Challenge, PaymentRequired, ...always } = RESPONSE_HEADERS;
+  const { Replayed, Challenge, PaymentRequired, PaymentChallenge, ...always } = RESPONSE_HEADERS;
   return {
     ...always,
     ...(Challenge !== undefined && routes.some((route) => route.auth === "key")
@@ -107,8 +107,9 @@ function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["h
       : {}),
     ...(Replayed !== undefined && routes.some(acceptsIdempotencyKey) ? { Replayed } : {}),
     ...(PaymentRequired !== undefined &&
+    PaymentChallenge !== undefined &&
     routes.some((route) => route.faults.includes("payment_required"))
-      ? { PaymentRequired }
+      ? { PaymentRequired, PaymentChallenge }
       : {}),
   };
 }

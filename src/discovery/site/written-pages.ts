@@ -30,6 +30,7 @@ import models from "../../../docs/site/models.md" with { type: "text" };
 import openaiAgents from "../../../docs/site/guides/openai-agents.md" with { type: "text" };
 import openaiSdk from "../../../docs/site/guides/openai-sdk.md" with { type: "text" };
 import opencode from "../../../docs/site/guides/opencode.md" with { type: "text" };
+import mpp from "../../../docs/site/mpp.md" with { type: "text" };
 import operations from "../../../docs/site/operations.md" with { type: "text" };
 import operator from "../../../docs/site/operator.md" with { type: "text" };
 import privacy from "../../../docs/site/privacy.md" with { type: "text" };
@@ -108,6 +109,7 @@ export const WRITTEN_SECTIONS: readonly WrittenSection[] = [
       page("guides/mcp", mcp),
       page("webhooks", webhooks, "Webhooks"),
       page("x402", x402, "x402 payments"),
+      page("mpp", mpp, "Machine Payments"),
       page("byok", byok, "Your own provider keys"),
     ],
   },

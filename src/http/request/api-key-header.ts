@@ -12,6 +12,7 @@ export function readApiKey(headers: Headers, dialect: Dialect): string | undefin
     throw invalid("x-api-key", "Send the `x-api-key` header once, with one API key.");
   if (bearer === null || (apiKeyHeader !== undefined && /^bearer$/i.test(bearer.trim())))
     return apiKeyHeader;
+  if (isPaymentCredential(bearer)) return apiKeyHeader ?? missingBesidesPayment();
   const match = /^bearer +([^\s,]+)$/i.exec(bearer.trim());
   if (match?.[1] === undefined) throw notBearer(bearer, dialect);
   if (apiKeyHeader !== undefined && apiKeyHeader !== match[1])
@@ -27,4 +28,15 @@ function notBearer(header: string, dialect: Dialect): Fault {
   const message = "Send the `authorization` header once, as `Bearer <API_KEY>`.";
   if (header.includes(",") && dialect !== "oauth") return invalid("authorization", message);
   return new Fault("invalid_api_key", "not a bearer key", { message });
+}
+
+/** `Authorization: Payment` pays for a request, whose key is in `x-api-key`. */
+export function isPaymentCredential(authorization: string | null): boolean {
+  return authorization !== null && /^payment(\s|$)/i.test(authorization.trim());
+}
+
+function missingBesidesPayment(): never {
+  throw new Fault("invalid_api_key", "payment without a key", {
+    message: "The API key is missing. Send it as `x-api-key` beside `authorization: Payment`.",
+  });
 }

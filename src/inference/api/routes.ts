@@ -1,6 +1,7 @@
 // The model endpoints: Chat Completions, Responses, Messages, token counting, embeddings and quotes.
 
 import { z } from "zod";
+import { isPaymentCredential } from "../../http/request/api-key-header.ts";
 import { type IdempotentCall, readIdempotencyKey } from "../../http/request/idempotent-call.ts";
 import { keyRoute, type Route } from "../../http/route.ts";
 import { countTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
@@ -27,7 +28,7 @@ export interface InferenceRouteDeps {
   readonly countTokens: CountTokensDeps;
   readonly quote: QuoteDeps;
   readonly idempotency: IdempotencyDeps;
-  /** Undefined where the gateway takes no x402 payments. */
+  /** Undefined where a call cannot pay for itself. */
   readonly payment: PaymentDeps | undefined;
 }
 
@@ -56,13 +57,14 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
   return deps.payment === undefined ? routes : routes.map(documentPayment);
 }
 
-/** Documents x402 on the routes that hold credits. */
+/** Documents payments on the routes that hold credits. */
 function documentPayment(route: Route): Route {
   const { 200: ok, ...others } = route.responses;
   if (route.recheckedByHold !== true || ok === undefined) return route;
-  const description = `${route.description ?? ""} A \`402\` response has the header \`PAYMENT-REQUIRED\` (x402, version 2). Repeat the request with the header \`PAYMENT-SIGNATURE\` to buy credits and run it.`;
+  const description = `${route.description ?? ""} A \`402\` response says how to buy credits with the same request: the header \`PAYMENT-REQUIRED\` for x402 (version 2), paid with \`PAYMENT-SIGNATURE\`, and \`Payment\` challenges in \`WWW-Authenticate\` for Machine Payments, paid with \`Authorization: Payment\` and the API key in \`x-api-key\`.`;
   const paymentHeader = "The settlement of the x402 payment: base64-encoded JSON.";
-  const headers = { ...ok.headers, "payment-response": paymentHeader };
+  const receipt = "The receipt of a Machine Payment: base64url-encoded JSON.";
+  const headers = { ...ok.headers, "payment-response": paymentHeader, "payment-receipt": receipt };
   return {
     ...route,
     description: description.trim(),
@@ -270,7 +272,7 @@ function callHandler(
   return (routeInput) => {
     const { headers, request } = routeInput;
     const idempotent = idempotentCallOf(api, routeInput, idempotency.now());
-    const hasPayment = payment !== undefined && headers.has("payment-signature");
+    const hasPayment = payment !== undefined && containsPayment(headers);
     const input = { ...callInputOf(api, routeInput), idempotent, hasPayment };
     const run = (): Promise<Response> => infer(inferDeps, input);
     const runPaid = payment && (() => withPayment(payment, input, request.url, run));
@@ -278,6 +280,10 @@ function callHandler(
       return withIdempotency(idempotency, input, idempotent, runPaid ?? run);
     return runPaid === undefined ? infer(inferDeps, input) : runPaid();
   };
+}
+
+function containsPayment(headers: Headers): boolean {
+  return headers.has("payment-signature") || isPaymentCredential(headers.get("authorization"));
 }
 
 // `now` is after the body, which may arrive minutes after the request: the key's age counts from there.

@@ -27,7 +27,7 @@ export interface CallInput {
   /** From the header `x-postern-labels`. */
   readonly labels: readonly string[];
   readonly idempotent: IdempotentCall | undefined;
-  /** Whether the request carries an x402 payment: then a lack of credits is an error at once. */
+  /** Whether the request carries a payment: then a lack of credits is an error at once. */
   readonly hasPayment?: boolean;
   /** Set for a call that runs in the background, which has been prepared already. */
   readonly statefulCall?: StatefulCall;

@@ -1,4 +1,4 @@
-// Lets a model call that the balance does not cover be paid for with x402.
+// Lets a model call that the balance does not cover pay for itself.
 
 import { splitTarget } from "../../http/request/request-target.ts";
 import type { Caller } from "../../http/route.ts";

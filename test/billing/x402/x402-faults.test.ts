@@ -2,10 +2,10 @@
 // settled payment is credited once, an unsettled one is not, and the agent is not asked to pay twice.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Payable } from "../../../src/billing/payments/payment-protocol.ts";
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import { Fault } from "../../../src/base/fault.ts";
 import {
-  type Payable,
   type X402Deps,
   pollX402,
   type PaymentResult,

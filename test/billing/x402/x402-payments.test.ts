@@ -316,8 +316,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         const { error } = rejected.body;
         expect(error.code).toBe("insufficient_credits");
         expect(error.next?.[0]?.url).toBe("/v1/billing/invoice");
-        expect(error.next?.at(-1)?.url).toBe(CALLS[name][0]);
-        expect(error.next?.at(-1)?.why).toContain("PAYMENT-SIGNATURE");
+        expect(error.next?.at(-2)?.url).toBe(CALLS[name][0]);
+        expect(error.next?.at(-2)?.why).toContain("PAYMENT-SIGNATURE");
         expect(facilitator.calls).toEqual([]);
       });
 

@@ -2,12 +2,8 @@
 // equal what the operator received on the chain, to the cent.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import {
-  type Payable,
-  type X402Deps,
-  pollX402,
-  acceptPayment,
-} from "../../../src/billing/x402/x402-payments.ts";
+import type { Payable } from "../../../src/billing/payments/payment-protocol.ts";
+import { type X402Deps, pollX402, acceptPayment } from "../../../src/billing/x402/x402-payments.ts";
 import { findX402Payment } from "../../../src/billing/x402/x402-payment-rows.ts";
 import {
   transferIdOf,

@@ -1,25 +1,29 @@
-// Pays for model calls with x402. If the balance does not cover a call, the payment in its header buys credits and the
-// call runs on them; without a payment, the 402 says how to pay. The credits stay if the call fails.
+// Pays for model calls with the payment in a request. If the balance does not cover a call, that payment buys credits and
+// the call runs on them; without a payment, the 402 says how to pay. The credits stay if the call fails.
 
 import type { AuditSource } from "../../audit/audit.ts";
-import { Fault, type NextStep } from "../../base/fault.ts";
+import { Fault, invalid } from "../../base/fault.ts";
 import { NANO_PER_CREDIT } from "../../base/money.ts";
+import type { BillingDeps } from "../billing-deps.ts";
 import { formatCents, nanoOfCents } from "../invoices/cents.ts";
 import {
   type Payable,
-  type X402Deps,
-  type PaymentResult,
-  acceptPayment,
+  type PaymentProtocol,
+  type ProtocolResult,
+  type ResponseHeaders,
   totalCentsOf,
-} from "./x402-payments.ts";
-import {
-  paymentRequiredHeader,
-  paymentResponseHeader,
-  paymentRequirementsFor,
-} from "./protocol.ts";
+} from "./payment-protocol.ts";
 
 /** How long a call waits for other payments of its account. */
 const QUEUE_TIMEOUT_MS = 15_000;
+
+export interface PaidCallDeps {
+  readonly billing: BillingDeps;
+  /** The least that a payment buys. */
+  readonly topUpCents: number;
+  readonly protocols: readonly PaymentProtocol[];
+  readonly now: () => number;
+}
 
 export interface PaidCall {
   readonly accountId: string;
@@ -32,32 +36,28 @@ export interface PaidCall {
 
 export type WithPayment = (call: PaidCall, work: () => Promise<Response>) => Promise<Response>;
 
-export function createWithPayment(x402: X402Deps): WithPayment {
+export function createWithPayment(deps: PaidCallDeps): WithPayment {
   // One payment per account at a time: the credits that one call buys may also cover the others.
   const inFlight = new Map<string, Promise<unknown>>();
   return async (call, work) => {
     for (;;) {
       const outcome = await responseOrShortfall(work);
       if (outcome instanceof Response) return outcome;
-      const payable = payableFor(x402, call, shortfallOf(outcome) ?? outcome);
+      const payable = payableFor(deps, call, shortfallOf(outcome) ?? outcome);
       if (payable === undefined) throw outcome;
-      const header = call.headers.get("payment-signature");
-      if (header === null) throw paymentRequired(x402, call, { payable, shortfall: outcome });
+      const sent = sentPayment(deps.protocols, call.headers);
+      if (sent === undefined) throw paymentRequired(deps, call, { payable, shortfall: outcome });
       if (!isShortfall(outcome)) throw outcome;
       const others = inFlight.get(call.accountId);
       if (others === undefined) {
-        const accepting = acceptPayment(x402, payable, header);
+        const accepting = sent.protocol.accept(payable, sent.payment);
         const finished = accepting.then(release, release);
         inFlight.set(call.accountId, finished);
-        return await runPaidCall(x402, call, {
-          payable,
-          shortfall: outcome,
-          paymentResult: await accepting,
-          work,
-        });
+        const result = await accepting;
+        return await runPaidCall(deps, call, { payable, shortfall: outcome, result }, work);
       }
       await others;
-      if (x402.now() - call.now > QUEUE_TIMEOUT_MS) throw tooManyPayments();
+      if (deps.now() - call.now > QUEUE_TIMEOUT_MS) throw tooManyPayments();
     }
 
     function release(): void {
@@ -66,35 +66,50 @@ export function createWithPayment(x402: X402Deps): WithPayment {
   };
 }
 
+interface SentPayment {
+  readonly protocol: PaymentProtocol;
+  readonly payment: string;
+}
+
+function sentPayment(
+  protocols: readonly PaymentProtocol[],
+  headers: Headers,
+): SentPayment | undefined {
+  const [sent, second] = protocols.flatMap((protocol) => {
+    const payment = protocol.paymentIn(headers);
+    return payment === undefined ? [] : [{ protocol, payment }];
+  });
+  if (second !== undefined)
+    throw invalid(
+      "payment-signature",
+      "The request contains two payments. Send either `PAYMENT-SIGNATURE` or `Authorization: Payment`.",
+    );
+  return sent;
+}
+
 interface UnpaidCall {
   readonly payable: Payable;
   readonly shortfall: Fault;
+  readonly result?: ProtocolResult;
 }
 
 async function runPaidCall(
-  x402: X402Deps,
+  deps: PaidCallDeps,
   call: PaidCall,
-  {
-    payable,
-    shortfall,
-    paymentResult,
-    work,
-  }: UnpaidCall & { readonly paymentResult: PaymentResult; work: () => Promise<Response> },
+  { payable, shortfall, result }: UnpaidCall & { readonly result: ProtocolResult },
+  work: () => Promise<Response>,
 ): Promise<Response> {
-  if (paymentResult.kind === "refused")
-    throw paymentRequired(x402, call, { payable, shortfall, paymentResult });
-  const responseHeaders = {
-    "payment-response": paymentResponseHeader(paymentResult.settleResponse),
-  };
+  if (result.kind === "refused") throw paymentRequired(deps, call, { payable, shortfall, result });
   try {
     const response = await work();
-    for (const [name, value] of Object.entries(responseHeaders)) response.headers.set(name, value);
+    const headers = { ...result.headers, ...(response.ok ? result.successHeaders : {}) };
+    for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
     return response;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (isShortfall(error))
-      throw paymentRequired(x402, call, { payable, shortfall: error, paymentResult });
-    throw withHeaders(error, responseHeaders);
+      throw paymentRequired(deps, call, { payable, shortfall: error, result });
+    throw withHeaders(error, result.headers);
   }
 }
 
@@ -121,7 +136,7 @@ function shortfallOf(fault: Fault): Fault | undefined {
  * amount in a 402 is the amount that the same request is paid with.
  */
 function payableFor(
-  { billing, topUpCents }: X402Deps,
+  { billing, topUpCents }: PaidCallDeps,
   { accountId, keyId }: PaidCall,
   shortfall: Fault,
 ): Payable | undefined {
@@ -136,26 +151,21 @@ function payableFor(
   return amountCents > billing.limits.maxCents ? undefined : { accountId, invoice };
 }
 
-/** The original fault, usually a 402, with the x402 challenge added. */
+/** The original fault, usually a 402, with the challenges added. */
 function paymentRequired(
-  x402: X402Deps,
+  { protocols }: PaidCallDeps,
   { path }: PaidCall,
-  { payable, shortfall, paymentResult }: UnpaidCall & { readonly paymentResult?: PaymentResult },
+  { payable, shortfall, result }: UnpaidCall,
 ): Fault {
   const { options, publicMessage } = shortfall;
-  const refused = paymentResult?.kind === "refused" ? paymentResult.reason : undefined;
+  const refused = result?.kind === "refused" ? result.reason : undefined;
+  const error = refused ?? (result === undefined ? undefined : "already used");
   const credits = formatCents(payable.invoice.amountCents);
   const description = `${credits} of credits for ${formatCents(totalCentsOf(payable))} including the fee; the call uses them.`;
-  const pay: NextStep = {
-    method: "POST",
-    url: path,
-    why: `Or pay with x402: sign the payment in the PAYMENT-REQUIRED header and repeat this request with the PAYMENT-SIGNATURE header. This buys ${description}`,
-  };
-  const error =
-    refused ??
-    (paymentResult === undefined ? "PAYMENT-SIGNATURE header is required" : "already used");
-  const requirement = paymentRequirementsFor(x402.paymentTerms, totalCentsOf(payable));
-  const resource = { url: x402.baseUrl + path, description };
+  const offers = protocols.flatMap((protocol) => {
+    const headers = protocol.challenge(payable, { path, description }, error);
+    return headers === undefined ? [] : [{ headers, step: protocol.nextStep(path, description) }];
+  });
   return new Fault(shortfall.code, shortfall.message, {
     ...options,
     status: shortfall.status,
@@ -164,18 +174,17 @@ function paymentRequired(
         ? publicMessage
         : `The payment was rejected: ${refused}. ${publicMessage}`,
     fields: { ...options.fields, ...(refused === undefined ? {} : { payment_error: refused }) },
-    next: [...(options.next ?? []), pay],
-    headers: {
-      ...options.headers,
-      "payment-required": paymentRequiredHeader(requirement, resource, error),
-      ...(paymentResult?.settleResponse === undefined
-        ? {}
-        : { "payment-response": paymentResponseHeader(paymentResult.settleResponse) }),
-    },
+    next: [...(options.next ?? []), ...offers.map(({ step }) => step)],
+    headers: Object.assign(
+      {},
+      options.headers,
+      ...offers.map(({ headers }) => headers),
+      result?.headers,
+    ),
   });
 }
 
-function withHeaders(fault: Fault, headers: Readonly<Record<string, string>>): Fault {
+function withHeaders(fault: Fault, headers: ResponseHeaders): Fault {
   const { options } = fault;
   return new Fault(fault.code, fault.message, {
     ...options,

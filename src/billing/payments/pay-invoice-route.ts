@@ -1,0 +1,119 @@
+// POST /v1/billing/invoice/{id}/<protocol>: pays an invoice in one of the protocols in which an agent pays by itself.
+
+import { z } from "zod";
+import { Fault } from "../../base/fault.ts";
+import { keyRoute, type Route } from "../../http/route.ts";
+import { type BillingDeps, tryReconcileInvoice } from "../billing-deps.ts";
+import { formatCents } from "../invoices/cents.ts";
+import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "../invoices/invoice-record.ts";
+import { getInvoice, type Invoice } from "../invoices/invoices.ts";
+import {
+  type PaymentProtocol,
+  type PaymentResource,
+  type ProtocolResult,
+  type ResponseHeaders,
+  totalCentsOf,
+} from "./payment-protocol.ts";
+
+const INVOICE_PATH = z.object({
+  id: z.string().meta({ description: "The invoice's id.", example: INVOICE_EXAMPLE.id }),
+});
+
+export interface PayInvoiceRouteSpec {
+  readonly path: string;
+  readonly id: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly responseHeaders: Readonly<Record<string, string>>;
+  /** The request header that contains the payment. */
+  readonly header: string;
+}
+
+export function payInvoiceRoute(
+  billing: BillingDeps,
+  protocol: PaymentProtocol,
+  { path, id, summary, description, responseHeaders, header }: PayInvoiceRouteSpec,
+): Route {
+  return keyRoute({
+    tag: "Billing",
+    dialect: "openai",
+    method: "POST",
+    path,
+    id,
+    scope: "billing:write",
+    summary,
+    description,
+    params: INVOICE_PATH,
+    responses: {
+      200: {
+        description: "The paid invoice. Its credits are in the balance.",
+        schema: InvoiceRecord,
+        example: { ...INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
+        headers: responseHeaders,
+      },
+    },
+    faults: ["payment_required", "not_found", "conflict", "overloaded"],
+    run: async ({ caller, params, headers, now }) => {
+      const stored = await getInvoice(billing.db, params.id, caller.accountId);
+      const payment = protocol.paymentIn(headers);
+      const invoice = await tryReconcileInvoice(billing, stored, now);
+      if (payment === undefined && invoice.status === "paid")
+        return invoiceResponse(billing, invoice);
+      const resource = { path: path.replace("{id}", invoice.id), description: bought(invoice) };
+      const challenge = { protocol, invoice, resource, header };
+      if (payment === undefined) throw paymentRequired(challenge);
+      const payable = { accountId: caller.accountId, invoice };
+      const result = await protocol.accept(payable, payment);
+      if (result.kind === "refused") throw paymentRequired({ ...challenge, refused: result });
+      const paid = await getInvoice(billing.db, invoice.id, caller.accountId);
+      return invoiceResponse(billing, paid, { ...result.headers, ...result.successHeaders });
+    },
+  });
+}
+
+/** What the payment of an invoice buys. */
+export function bought(invoice: Invoice): string {
+  const total = totalCentsOf({ accountId: invoice.accountId, invoice });
+  return `${formatCents(invoice.amountCents)} of credits for ${formatCents(total)} including the fee.`;
+}
+
+function invoiceResponse({ links }: BillingDeps, invoice: Invoice, headers: ResponseHeaders = {}) {
+  return { status: 200, body: toInvoiceRecord(invoice, links.urlFor(invoice.id)), headers };
+}
+
+interface InvoiceChallenge {
+  readonly protocol: PaymentProtocol;
+  readonly invoice: Invoice;
+  readonly resource: PaymentResource;
+  readonly header: string;
+  readonly refused?: ProtocolResult & { readonly kind: "refused" };
+}
+
+function paymentRequired({
+  protocol,
+  invoice,
+  resource,
+  header,
+  refused,
+}: InvoiceChallenge): Fault {
+  if (invoice.status !== "open")
+    return new Fault("conflict", `invoice is ${invoice.status}`, {
+      message: `This invoice is ${invoice.status} and cannot be paid. Create another one with POST /v1/billing/invoice.`,
+    });
+  const payable = { accountId: invoice.accountId, invoice };
+  const headers = protocol.challenge(payable, resource, refused?.reason);
+  if (headers === undefined)
+    return new Fault("conflict", "no method takes this amount", {
+      message:
+        "This amount cannot be paid in this way: it is too small. Create an invoice of at least 0.50 USD, or open its `pay_url`.",
+    });
+  return new Fault("payment_required", "invoice is open", {
+    ...(refused === undefined
+      ? {}
+      : {
+          message: `The payment was rejected: ${refused.reason}. Pay as the ${header} header of this response says.`,
+          fields: { payment_error: refused.reason },
+        }),
+    headers: { ...headers, ...refused?.headers },
+  });
+}

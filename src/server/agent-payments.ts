@@ -1,0 +1,44 @@
+// The protocols in which an agent pays by itself, as the settings enable them.
+
+import { createX402, type X402Service } from "../billing/x402/create-x402.ts";
+import { createX402Protocol } from "../billing/x402/x402-protocol.ts";
+import { createChallenger } from "../billing/mpp/challenge.ts";
+import { createEvmMethod } from "../billing/mpp/evm-method.ts";
+import { createMppProtocol } from "../billing/mpp/mpp-protocol.ts";
+import type { BillingDeps } from "../billing/billing-deps.ts";
+import type { PaymentProtocol } from "../billing/payments/payment-protocol.ts";
+import { createWithPayment, type WithPayment } from "../billing/payments/paid-calls.ts";
+import type { MasterSecret } from "../base/encryption.ts";
+import type { Config } from "../config/config.ts";
+
+export interface AgentPayments {
+  /** Undefined where x402 is off. */
+  readonly x402: X402Service | undefined;
+  /** Undefined where no method of Machine Payments is enabled. */
+  readonly mpp: PaymentProtocol | undefined;
+  /** Runs a model call and lets it pay for itself where the balance does not cover it. */
+  readonly withPayment: WithPayment | undefined;
+}
+
+interface AgentPaymentDeps {
+  readonly billing: BillingDeps;
+  readonly master: MasterSecret;
+  readonly now: () => number;
+}
+
+export function createAgentPayments(
+  { x402: settings, baseUrl, agentTopUpCents: topUpCents }: Config,
+  { billing, master, now }: AgentPaymentDeps,
+): AgentPayments {
+  const x402 = settings && createX402(settings, { billing, now, baseUrl });
+  const methods = x402 === undefined ? [] : [createEvmMethod(x402.deps)];
+  const challenger = createChallenger(master, baseUrl);
+  const mpp = methods.length === 0 ? undefined : createMppProtocol({ challenger, methods, now });
+  const protocols = [
+    ...(x402 === undefined ? [] : [createX402Protocol(x402.deps)]),
+    ...(mpp === undefined ? [] : [mpp]),
+  ];
+  const withPayment =
+    protocols.length === 0 ? undefined : createWithPayment({ billing, topUpCents, protocols, now });
+  return { x402, mpp, withPayment };
+}
