@@ -1,9 +1,15 @@
 // The HTTP listener. The only file of this folder, besides response-stream.ts, that uses Bun's own API.
 
 import type { Peer } from "./request-context.ts";
+import { SWITCHING_PROTOCOLS, type WebSocketHandlers } from "./web-socket.ts";
 
 /** A connection without traffic is closed after this time. */
 const IDLE_SECONDS = 60;
+/** Larger than most contexts; incomplete messages are in memory before any quota counts them. */
+const MESSAGE_MAX_BYTES = 16_777_216;
+const WEB_SOCKET_IDLE_SECONDS = 120;
+/** A client that reads this little of what was sent is disconnected: senders wait for it long before. */
+const UNREAD_MAX_BYTES = 67_108_864;
 
 export interface Listener {
   readonly port: number;
@@ -23,7 +29,7 @@ export function listen(
   handle: (request: Request, peer: Peer) => Promise<Response>,
 ): Listener {
   const { idleSeconds = IDLE_SECONDS } = options;
-  const server = Bun.serve({
+  const server = Bun.serve<WebSocketHandlers>({
     hostname: options.host,
     port: options.port,
     idleTimeout: idleSeconds,
@@ -34,22 +40,64 @@ export function listen(
     reusePort: false,
     fetch: async (request, server) => {
       let isIdleTimeoutDisabled = false;
+      let webSocket: WebSocketHandlers | undefined;
       const response = await handle(request, {
         address: () => server.requestIP(request)?.address ?? "",
         disableIdleTimeout: () => {
           isIdleTimeoutDisabled = true;
           server.timeout(request, 0);
         },
+        acceptWebSocket: (handlers) => {
+          webSocket = handlers;
+        },
       });
+      if (webSocket !== undefined && response.status === SWITCHING_PROTOCOLS)
+        return upgrade(server, request, { response, handlers: webSocket });
       // While the response is written, a client that reads nothing is disconnected.
       if (isIdleTimeoutDisabled) server.timeout(request, idleSeconds);
       return response;
+    },
+    websocket: {
+      maxPayloadLength: MESSAGE_MAX_BYTES,
+      backpressureLimit: UNREAD_MAX_BYTES,
+      closeOnBackpressureLimit: true,
+      // Events are small, and the providers' streams are not compressed either.
+      perMessageDeflate: false,
+      // The server pings, so only a client that is gone or does not read is idle.
+      idleTimeout: WEB_SOCKET_IDLE_SECONDS,
+      open: (socket) =>
+        socket.data.onOpen({
+          send: (text) => void socket.send(text),
+          isBackpressured: () => socket.getBufferedAmount() > 0,
+          close: (code, reason) => socket.close(code, reason),
+        }),
+      message: ({ data: handlers }, message) =>
+        typeof message === "string" ? handlers.onMessage(message) : handlers.onBinary(),
+      drain: (socket) => socket.data.onDrain(),
+      close: (socket) => socket.data.onClose(),
     },
     error: () => new Response(null, { status: 500 }),
   });
   return {
     port: server.port ?? options.port,
     stop: (force) => server.stop(force),
-    openRequests: () => server.pendingRequests,
+    openRequests: () => server.pendingRequests + server.pendingWebSockets,
   };
+}
+
+interface Handshake {
+  readonly response: Response;
+  readonly handlers: WebSocketHandlers;
+}
+
+function upgrade(
+  server: Bun.Server<WebSocketHandlers>,
+  request: Request,
+  { response, handlers }: Handshake,
+): Response | undefined {
+  const { headers } = response;
+  if (server.upgrade(request, { data: handlers, headers })) return undefined;
+  // The connection was lost meanwhile.
+  handlers.onClose();
+  return new Response(null, { status: 400 });
 }

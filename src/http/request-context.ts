@@ -7,6 +7,7 @@ import type { RateLimiter } from "./guards/rate-limiter.ts";
 import type { BodyTimeouts } from "./request/body.ts";
 import type { BodyQuota, BodyQuotaCaller } from "./request/body-quota.ts";
 import type { IdempotentCall } from "./request/idempotent-call.ts";
+import type { WebSocketHandlers } from "./web-socket.ts";
 import type { AuthenticatedKey, ErrorDialect, Route, SessionUser } from "./route.ts";
 
 export interface RequestHandlerDeps {
@@ -64,6 +65,8 @@ export interface Peer {
   readonly address: () => string;
   /** Keeps the connection open without traffic for as long as the call takes. */
   readonly disableIdleTimeout: () => void;
+  /** Upgrades the connection to a WebSocket after the response; absent where the request came over none of its own. */
+  readonly acceptWebSocket?: (handlers: WebSocketHandlers) => void;
 }
 
 export interface RequestContext {

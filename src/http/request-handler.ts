@@ -231,6 +231,7 @@ function parseInput(
     headers: request.headers,
     request,
     bodyText,
+    acceptWebSocket: context.peer.acceptWebSocket,
   };
 }
 

@@ -16,13 +16,23 @@ export interface ResponseStreamHandlers {
   readonly onClientGone: () => void;
 }
 
+const handlersOf = new WeakMap<ReadableStream, ResponseStreamHandlers>();
+
+/**
+ * The handlers of a stream that nothing reads, to write it to another sink than an HTTP connection: reading it would hide
+ * from its producer how fast the client reads.
+ */
+export function takeStreamHandlers(
+  body: ReadableStream<Uint8Array>,
+): ResponseStreamHandlers | undefined {
+  return handlersOf.get(body);
+}
+
 /** Bun's smallest high-water mark: shorter chunks are buffered until they are flushed. */
 const DIRECT_WRITE_MIN_BYTES = 64;
 
-export function streamResponse({
-  onStart,
-  onClientGone,
-}: ResponseStreamHandlers): ReadableStream<Uint8Array> {
+export function streamResponse(handlers: ResponseStreamHandlers): ReadableStream<Uint8Array> {
+  const { onStart, onClientGone } = handlers;
   let hasStarted = false;
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
     type: "direct",
@@ -49,7 +59,10 @@ export function streamResponse({
     cancel: onClientGone,
   };
   // lib.dom.d.ts has no type for direct streams.
-  return new ReadableStream<Uint8Array>(source as unknown as UnderlyingDefaultSource<Uint8Array>, {
-    highWaterMark: DIRECT_WRITE_MIN_BYTES,
-  });
+  const stream = new ReadableStream<Uint8Array>(
+    source as unknown as UnderlyingDefaultSource<Uint8Array>,
+    { highWaterMark: DIRECT_WRITE_MIN_BYTES },
+  );
+  handlersOf.set(stream, handlers);
+  return stream;
 }

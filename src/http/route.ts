@@ -7,6 +7,7 @@ import type { ResponseStorage } from "../base/response-storage.ts";
 import type { Tx } from "../store/db.ts";
 import type { KeyPolicy } from "./key-policy.ts";
 import type { Scope } from "./scopes.ts";
+import type { WebSocketHandlers } from "./web-socket.ts";
 
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
@@ -76,6 +77,8 @@ export interface RouteInput<P, Q, B, C> {
   readonly request: Request;
   /** The undecoded body. */
   readonly bodyText: string;
+  /** Set if the connection can become a WebSocket. */
+  readonly acceptWebSocket?: ((handlers: WebSocketHandlers) => void) | undefined;
 }
 
 interface RouteDoc {

@@ -48,7 +48,7 @@ function inputText(
 }
 
 /** The input as JSON text of its items, without brackets. */
-export function rawItemsOf(request: ParsedRequest): string {
+export function rawItemsOf(request: Pick<ParsedRequest, "spans" | "text">): string {
   const span = request.spans.members.get("input");
   if (span === undefined) return "";
   const raw = request.text.slice(span.start, span.end);

@@ -109,6 +109,13 @@ const ID_OPTIONAL_TYPES: ReadonlySet<string> = new Set([
   "custom_tool_call_output",
 ]);
 
+/** Output items as input of the next request: without ids, which no provider has stored, and reasoning that cannot be read. */
+export function toInputItems(items: readonly JsonObject[]): readonly JsonObject[] {
+  return items
+    .filter((item) => typeOf(item) !== "reasoning" || typeof item["encrypted_content"] === "string")
+    .map(withoutId);
+}
+
 function withoutId(item: JsonObject): JsonObject {
   if (!ID_OPTIONAL_TYPES.has(typeOf(item))) return item;
   const { id: _id, status: _status, ...rest } = item;

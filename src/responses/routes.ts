@@ -12,9 +12,12 @@ import {
 import { type StorageRouteDeps, storageRoutes } from "./storage/routes.ts";
 import { compactRoute } from "./compaction/routes.ts";
 import type { Responses } from "./responses.ts";
+import { webSocketRoute } from "./websocket/routes.ts";
+import type { ResponseWebSockets } from "./websocket/web-sockets.ts";
 
 export interface ResponsesRouteDeps extends StorageRouteDeps {
   readonly responses: Responses;
+  readonly webSockets: ResponseWebSockets;
 }
 
 const ID_EXAMPLE = "resp_01kvf2q8xn3m5r7t9w1y4z6b8d";
@@ -56,8 +59,13 @@ const ITEM_EXAMPLE = {
   content: [{ type: "input_text", text: "Hello" }],
 };
 
-export function responsesRoutes({ responses, ...storage }: ResponsesRouteDeps): readonly Route[] {
+export function responsesRoutes({
+  responses,
+  webSockets,
+  ...storage
+}: ResponsesRouteDeps): readonly Route[] {
   return [
+    webSocketRoute(webSockets),
     retrieveRoute(responses),
     deleteRoute(responses),
     inputItemsRoute(responses),

@@ -34,13 +34,14 @@ import type { Services } from "./services.ts";
 export interface RequestHandling {
   readonly isDraining: () => boolean;
   readonly handle: McpRouteDeps["handle"];
+  readonly webSockets: RouteDeps["responses"]["webSockets"];
 }
 
 export function createRouteDeps(
   config: Config,
   { log, now, version }: ServerOptions,
   services: Services,
-  { isDraining, handle }: RequestHandling,
+  { isDraining, handle, webSockets }: RequestHandling,
 ): RouteDeps {
   const { baseUrl } = config;
   const { webhooks, claims, sessions, signIn, isSignInDisabled, operatorContext } = services;
@@ -54,7 +55,7 @@ export function createRouteDeps(
     accounts: accountRouteDeps(config, log, services),
     accountData,
     inference: inferenceRouteDeps(now, services),
-    responses: { responses, db, storage: config.responseStorage },
+    responses: { responses, webSockets, db, storage: config.responseStorage },
     models: modelRouteDeps(services),
     keys: { db, keys, onKeyChange },
     providerKeys: { db, providerKeys, onProviderKeyChange },

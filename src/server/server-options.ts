@@ -16,4 +16,6 @@ export interface ServerOptions {
   readonly timeouts?: Timeouts;
   /** Higher for tests that disconnect many clients. */
   readonly abandonedCallsPerMinute?: number | undefined;
+  /** Shorter for tests. */
+  readonly webSocketLifetimeMs?: number | undefined;
 }

@@ -9,6 +9,7 @@ import { createClientIpResolver } from "../http/request/client-ip.ts";
 import type { Route } from "../http/route.ts";
 import { unsupportedEndpointFault } from "../inference/api/unsupported-endpoints.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
+import { createResponseWebSockets } from "../responses/websocket/web-sockets.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Db } from "../store/db.ts";
@@ -44,10 +45,14 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   await responses.failOrphaned(db.kind === "sqlite" ? now() : now() - RESPONSE_START_GRACE_MS);
   let draining = false;
   const isDraining = (): boolean => draining;
-  const handling = {
-    isDraining,
-    handle: (request: Request, peer: Peer): Promise<Response> => handle(request, peer),
-  };
+  const handleLater: Server["handle"] = (request, peer) => handle(request, peer);
+  const webSockets = createResponseWebSockets({
+    handle: handleLater,
+    baseUrl: config.baseUrl,
+    now,
+    lifetimeMs: options.webSocketLifetimeMs,
+  });
+  const handling = { isDraining, handle: handleLater, webSockets };
   const routes = allRoutes(createRouteDeps(config, options, services, handling));
   const handle = createHandler(config, options, services, { routes, isDraining });
   const stopJobs = startJobs(log, createJobs(config, options, services));
@@ -60,6 +65,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
     startDraining: () => {
       draining = true;
       responses.startDraining();
+      webSockets.startDraining();
     },
     idle: inference.whenIdle,
     close: () => shutdown(services, stopJobs),

@@ -117,7 +117,7 @@ describe("files that exist", () => {
       approval_policy: "never",
       tui: { model: "kept" },
       model_providers: {
-        postern: { base_url: `${gateway.url}/v1`, supports_websockets: false },
+        postern: { base_url: `${gateway.url}/v1`, supports_websockets: true },
       },
     });
     await run("connect", "codex", "--yes", "--model", "sim/echo");

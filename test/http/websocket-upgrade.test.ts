@@ -1,4 +1,4 @@
-// A WebSocket handshake is answered with 426, which tells clients to continue over HTTP.
+// A WebSocket handshake is answered with 426 except on /v1/responses, which tells clients to continue over HTTP.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { request } from "node:http";
@@ -39,8 +39,8 @@ function connect(path: string): Promise<Answer> {
   return promise;
 }
 
-test("a WebSocket on /v1/responses gets 426 and the method to use", async () => {
-  const { status, allow, body } = await connect("/v1/responses");
+test("a WebSocket on an endpoint without one gets 426 and the method to use", async () => {
+  const { status, allow, body } = await connect("/v1/chat/completions");
   expect([status, allow]).toEqual([426, "POST"]);
   expect(body).toContain("Send POST requests over HTTP");
 });

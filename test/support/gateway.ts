@@ -20,6 +20,7 @@ export interface GatewayOptions {
   readonly providers?: readonly string[];
   readonly timeouts?: Partial<Timeouts>;
   readonly abandonedCallsPerMinute?: number;
+  readonly webSocketLifetimeMs?: number;
   readonly now?: () => number;
   readonly requireKey?: string;
   /** `debug` by default. */
@@ -69,6 +70,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     onFatal: (reason) => logLines.push(`fatal: ${reason}`),
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
+    webSocketLifetimeMs: options.webSocketLifetimeMs,
   });
   const startedServer = server;
   return {

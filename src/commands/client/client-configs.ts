@@ -220,7 +220,7 @@ function codexConfig(url: string, model: ClientModel): ConfigFile["next"] {
     `base_url = ${JSON.stringify(`${url}/v1`)}`,
     'env_key = "POSTERN_API_KEY"',
     'wire_api = "responses"',
-    "supports_websockets = false",
+    "supports_websockets = true",
   ];
   return (current = "") => {
     const lines = withoutTable(current.split("\n"), CODEX_TABLE);

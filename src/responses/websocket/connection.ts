@@ -1,0 +1,212 @@
+// One WebSocket on /v1/responses. Each `response.create` is a call through the request handler, so that keys, limits, holds and
+// settlement are those of POST /v1/responses. One response runs at a time; further messages wait.
+
+import { errorBody, publicError } from "../../base/error-body.ts";
+import { Fault } from "../../base/fault.ts";
+import { newId } from "../../base/id.ts";
+import type { JsonObject } from "../../base/json.ts";
+import { toFault } from "../../http/response.ts";
+import { type ResponseStreamHandlers, takeStreamHandlers } from "../../http/response-stream.ts";
+import type { WebSocketConnection, WebSocketHandlers } from "../../http/web-socket.ts";
+import { createEventSink, type EventSink } from "./event-sink.ts";
+import {
+  BINARY_FAULT,
+  type CreateFrame,
+  errorEvent,
+  LIFETIME_EVENT,
+  QUEUE_FULL_FAULT,
+  readFrame,
+} from "./frames.ts";
+import {
+  type PreviousResponse,
+  terminalResponse,
+  toPreviousResponse,
+} from "./previous-response.ts";
+
+const QUEUE_MAX = 8;
+const QUEUE_MAX_LENGTH = 16_777_216;
+
+/** Close codes of RFC 6455 §7.4 and of the IANA registry. */
+const CLOSE = { normal: 1000, policy: 1008, internalError: 1011, restart: 1012 } as const;
+
+export interface ConnectionOptions {
+  /** Sends the body to POST /v1/responses with the headers of the handshake. */
+  readonly call: (body: string, signal: AbortSignal) => Promise<Response>;
+  readonly now: () => number;
+  readonly requestId: string;
+  readonly onClosed: () => void;
+}
+
+export interface ResponseConnection {
+  readonly handlers: WebSocketHandlers;
+  /** Closes the connection, after the response in progress. */
+  readonly close: (reason: "restart" | "lifetime") => void;
+}
+
+interface Turn {
+  readonly abort: AbortController;
+  sink: EventSink | undefined;
+  stream: ResponseStreamHandlers | undefined;
+  /** Ends the wait for the stream, whose sink is not used after the client has left. */
+  end: (() => void) | undefined;
+}
+
+interface State {
+  socket: WebSocketConnection | undefined;
+  readonly queue: string[];
+  queuedLength: number;
+  turn: Turn | undefined;
+  previous: PreviousResponse | undefined;
+  closeReason: "restart" | "lifetime" | undefined;
+  isClosed: boolean;
+}
+
+export function createConnection(options: ConnectionOptions): ResponseConnection {
+  const state: State = {
+    socket: undefined,
+    queue: [],
+    queuedLength: 0,
+    turn: undefined,
+    previous: undefined,
+    closeReason: undefined,
+    isClosed: false,
+  };
+  return {
+    handlers: {
+      onOpen: (socket) => {
+        state.socket = socket;
+        closeIfDue(state);
+      },
+      onMessage: (text) => onMessage(options, state, text),
+      onBinary: () => sendFault(options, state, BINARY_FAULT),
+      onDrain: () => state.turn?.sink?.onDrain(),
+      onClose: () => {
+        if (state.isClosed) return;
+        state.isClosed = true;
+        state.queue.length = 0;
+        state.turn?.abort.abort();
+        state.turn?.stream?.onClientGone();
+        state.turn?.sink?.onDrain();
+        state.turn?.end?.();
+        options.onClosed();
+      },
+    },
+    close: (reason) => {
+      state.closeReason ??= reason;
+      closeIfDue(state);
+    },
+  };
+}
+
+function onMessage(options: ConnectionOptions, state: State, text: string): void {
+  const isFull =
+    state.queue.length >= QUEUE_MAX ||
+    (state.queue.length > 0 && state.queuedLength + text.length > QUEUE_MAX_LENGTH);
+  if (isFull) return sendFault(options, state, QUEUE_FULL_FAULT);
+  state.queue.push(text);
+  state.queuedLength += text.length;
+  if (state.turn === undefined) void runQueue(options, state);
+}
+
+async function runQueue(options: ConnectionOptions, state: State): Promise<void> {
+  for (let text = state.queue.shift(); text !== undefined; text = state.queue.shift()) {
+    state.queuedLength -= text.length;
+    const turn: Turn = {
+      abort: new AbortController(),
+      sink: undefined,
+      stream: undefined,
+      end: undefined,
+    };
+    state.turn = turn;
+    try {
+      await runTurn(options, state, { turn, text });
+    } catch (error) {
+      sendFault(options, state, toFault(error));
+    }
+    state.turn = undefined;
+    if (state.isClosed || closeIfDue(state)) return;
+  }
+}
+
+async function runTurn(
+  options: ConnectionOptions,
+  state: State,
+  { turn, text }: { readonly turn: Turn; readonly text: string },
+): Promise<void> {
+  const { socket } = state;
+  const frame = readFrame(text, state.previous);
+  if (socket === undefined || frame === undefined) return;
+  if (frame.isWarmUp) return warmUp(options, state, frame);
+  const response = await options.call(frame.body, turn.abort.signal);
+  const { body } = response;
+  const stream = body === null ? undefined : takeStreamHandlers(body);
+  if (response.status !== 200 || stream === undefined)
+    return sendError(state, response, await response.text());
+  if (state.isClosed) return stream.onClientGone();
+  const ended = Promise.withResolvers<boolean>();
+  turn.stream = stream;
+  turn.end = () => ended.resolve(true);
+  turn.sink = createEventSink({
+    connection: socket,
+    onEvent: (data) => {
+      const final = terminalResponse(data);
+      if (final !== undefined) state.previous = toPreviousResponse(frame, final) ?? state.previous;
+    },
+    onEnd: ended.resolve,
+  });
+  stream.onStart(turn.sink);
+  const isWhole = await ended.promise;
+  turn.stream = undefined;
+  // An incomplete stream closes an HTTP connection as well.
+  if (!isWhole) socket.close(CLOSE.internalError, "the stream broke off");
+}
+
+function sendError(state: State, { status, headers }: Response, body: string): void {
+  send(state, errorEvent(status, body, headers));
+  // The key was revoked or has expired, so no further message can succeed.
+  if (status === 401) state.socket?.close(CLOSE.policy, "the API key is not valid");
+}
+
+/** Keeps the input for the next request. Nothing is called or charged, so a wrong model is reported by that request. */
+function warmUp({ now }: ConnectionOptions, state: State, frame: CreateFrame): void {
+  const at = now();
+  const response = {
+    id: newId("resp", at),
+    object: "response",
+    created_at: Math.floor(at / 1_000),
+    model: frame.model,
+    output: [],
+    store: false,
+    error: null,
+  };
+  const usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0, cost: 0 };
+  const completed = { ...response, status: "completed", usage };
+  const previous = toPreviousResponse(frame, completed);
+  if (previous === undefined)
+    throw new Fault("payload_too_large", "warm-up above the limit", {
+      message: "The input is too large to be kept. Send it with the request that needs it.",
+      param: "input",
+    });
+  state.previous = previous;
+  const created = { ...response, status: "in_progress", usage: null };
+  send(state, { type: "response.created", sequence_number: 0, response: created });
+  send(state, { type: "response.completed", sequence_number: 1, response: completed });
+}
+
+function sendFault({ requestId }: ConnectionOptions, state: State, fault: Fault): void {
+  const body = JSON.stringify(errorBody("openai", publicError(fault), requestId));
+  send(state, errorEvent(fault.status, body, new Headers()));
+}
+
+function send({ socket, isClosed }: State, event: JsonObject): void {
+  if (!isClosed) socket?.send(JSON.stringify(event));
+}
+
+function closeIfDue(state: State): boolean {
+  const { socket, closeReason, turn } = state;
+  if (socket === undefined || closeReason === undefined || turn !== undefined) return false;
+  if (closeReason === "lifetime") send(state, LIFETIME_EVENT);
+  if (closeReason === "restart") socket.close(CLOSE.restart, "the gateway restarts");
+  else socket.close(CLOSE.normal, "the connection has reached its limit of 60 minutes");
+  return true;
+}

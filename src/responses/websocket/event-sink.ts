@@ -1,0 +1,42 @@
+// Writes a call's stream to a WebSocket: each event is one message. The relay waits for a client that reads slowly.
+
+import { createSseParser, readSse } from "../../base/streams/sse.ts";
+import type { ResponseSink } from "../../http/response-stream.ts";
+import type { WebSocketConnection } from "../../http/web-socket.ts";
+
+export interface EventSink extends ResponseSink {
+  /** To be called when the client has read what was sent, and when the connection has closed. */
+  readonly onDrain: () => void;
+}
+
+export interface EventSinkOptions {
+  readonly connection: WebSocketConnection;
+  /** Called with the JSON of each event, after it was sent. */
+  readonly onEvent: (data: string) => void;
+  readonly onEnd: (isWhole: boolean) => void;
+}
+
+export function createEventSink({ connection, onEvent, onEnd }: EventSinkOptions): EventSink {
+  const parser = createSseParser();
+  let drained: PromiseWithResolvers<void> | undefined;
+  return {
+    write: (bytes) => {
+      for (const event of parser.push(bytes)) {
+        const data = readSse(event)?.data;
+        // Comments keep HTTP connections alive; here the server pings. `[DONE]` is no event of this API.
+        if (data === undefined || !data.startsWith("{")) continue;
+        connection.send(data);
+        onEvent(data);
+      }
+      if (!connection.isBackpressured()) return undefined;
+      drained ??= Promise.withResolvers<void>();
+      return drained.promise;
+    },
+    end: () => onEnd(true),
+    abort: () => onEnd(false),
+    onDrain: () => {
+      drained?.resolve();
+      drained = undefined;
+    },
+  };
+}

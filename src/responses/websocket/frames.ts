@@ -1,0 +1,112 @@
+// The messages of a WebSocket on /v1/responses: `response.create` becomes the body of a call, and faults become `error` events.
+
+import { Fault, invalid } from "../../base/fault.ts";
+import { type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
+import { memberSpans, withMembers } from "../../inference/request/json-edit.ts";
+import { rawItemsOf } from "../expand-request.ts";
+import type { PreviousResponse } from "./previous-response.ts";
+
+export interface CreateFrame {
+  /** The body of POST /v1/responses. */
+  readonly body: string;
+  /** Without a call: the client only announces what its next request begins with. */
+  readonly isWarmUp: boolean;
+  readonly model: string;
+  /** The stored response that the items continue. */
+  readonly baseId: string | undefined;
+  /** The items after it, as JSON text without brackets. */
+  readonly items: string;
+}
+
+/** Codex acknowledges responses with it; there is nothing to do. */
+const IGNORED_TYPES: ReadonlySet<unknown> = new Set(["response.processed"]);
+
+/** Undefined for a message without effect. */
+export function readFrame(
+  text: string,
+  previous: PreviousResponse | undefined,
+): CreateFrame | undefined {
+  const json = parseObject(text);
+  const spans = json && memberSpans(text);
+  if (json === undefined || spans === undefined)
+    throw invalid(undefined, "The message is not a JSON object.");
+  if (IGNORED_TYPES.has(json["type"])) return undefined;
+  if (json["type"] !== "response.create")
+    throw invalid(
+      "type",
+      "Unknown message `type`. Send `response.create` with the fields of POST /v1/responses.",
+    );
+  if ((json["stream_id"] ?? undefined) !== undefined)
+    throw invalid(
+      "stream_id",
+      "`stream_id` is not supported: a connection runs one response at a time. Open a connection for each parallel conversation.",
+    );
+  const previousId = stringIn(json["previous_response_id"]);
+  const isContinued = previous !== undefined && previousId === previous.id;
+  const baseId = isContinued ? previous.baseId : previousId;
+  const earlier = isContinued ? previous.items : "";
+  const own = rawItemsOf({ spans, text });
+  const items = earlier + (earlier !== "" && own !== "" ? "," : "") + own;
+  const body = withMembers(text, spans, {
+    ...TRANSPORT_MEMBERS,
+    ...(isContinued
+      ? {
+          previous_response_id: baseId === undefined ? undefined : JSON.stringify(baseId),
+          input: `[${items}]`,
+        }
+      : {}),
+  });
+  return {
+    body,
+    isWarmUp: json["generate"] === false,
+    model: stringIn(json["model"]) ?? "",
+    baseId,
+    items,
+  };
+}
+
+/** Fields that only a connection has, and those that it decides itself. */
+const TRANSPORT_MEMBERS = {
+  type: undefined,
+  generate: undefined,
+  client_metadata: undefined,
+  background: undefined,
+  stream: "true",
+} as const;
+
+/** The `error` event for an error response. */
+export function errorEvent(status: number, body: string, headers: Headers): JsonObject {
+  const error = objectIn(parseObject(body)?.["error"]) ?? { message: body };
+  const isPrevious =
+    error["param"] === "previous_response_id" && (status === 400 || status === 404);
+  const wait = headers.get("retry-after");
+  return {
+    type: "error",
+    status,
+    // Clients send the whole conversation again after this code.
+    error: isPrevious ? { ...error, code: "previous_response_not_found" } : error,
+    ...(wait === null ? {} : { headers: { "retry-after": wait } }),
+  };
+}
+
+export const LIFETIME_EVENT: JsonObject = {
+  type: "error",
+  status: 400,
+  error: {
+    type: "invalid_request_error",
+    code: "websocket_connection_limit_reached",
+    message:
+      "The WebSocket has reached its limit of 60 minutes. Open a new connection to continue.",
+    param: null,
+  },
+};
+
+export const QUEUE_FULL_FAULT = new Fault("rate_limited", "too many messages wait on a WebSocket", {
+  message:
+    "Too many messages wait on this connection, which runs one response at a time. Send the next `response.create` after `response.completed`.",
+});
+
+export const BINARY_FAULT = invalid(
+  undefined,
+  "Binary messages are not supported. Send JSON as text.",
+);
