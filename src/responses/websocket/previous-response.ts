@@ -2,7 +2,6 @@
 
 import { type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
 import { outputItems, toInputItems } from "../items.ts";
-import type { CreateFrame } from "./frames.ts";
 
 /** Of one connection; a longer conversation must be sent again, or stored. */
 const ITEMS_MAX_LENGTH = 8_388_608;
@@ -17,7 +16,7 @@ export interface PreviousResponse {
 
 /** Undefined if the response is stored, or too large to be kept. */
 export function toPreviousResponse(
-  { baseId, items }: CreateFrame,
+  { baseId, items }: Pick<PreviousResponse, "baseId" | "items">,
   response: JsonObject,
 ): PreviousResponse | undefined {
   const id = stringIn(response["id"]);
