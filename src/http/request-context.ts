@@ -6,6 +6,7 @@ import type { Db, Reader, Tx } from "../store/db.ts";
 import type { RateLimiter } from "./guards/rate-limiter.ts";
 import type { BodyTimeouts } from "./request/body.ts";
 import type { BodyQuota, BodyQuotaCaller } from "./request/body-quota.ts";
+import type { UploadLimit } from "./request/upload-limit.ts";
 import type { IdempotentCall } from "./request/idempotent-call.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
 import type { AuthenticatedKey, ErrorDialect, Route, SessionUser } from "./route.ts";
@@ -55,6 +56,8 @@ export interface RequestHandlerDeps {
   readonly blocksForeignOrigins?: boolean;
   /** Overridden by tests. */
   readonly bodyQuota?: BodyQuota | undefined;
+  /** Overridden by tests. */
+  readonly uploadLimit?: UploadLimit | undefined;
   /** Overridden by tests. */
   readonly bodyTimeouts?: BodyTimeouts | undefined;
   readonly onResponse?: (route: Route | undefined, status: number, ms: number) => void;

@@ -12,6 +12,7 @@ import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
 import { redirectToSignIn, sessionEnded } from "./guards/session-guard.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, decodeUtf8, readBody } from "./request/body.ts";
 import { type BodyQuota, type BodyQuotaCaller, createBodyQuota } from "./request/body-quota.ts";
+import { createUploadLimit, type UploadLimit } from "./request/upload-limit.ts";
 import { networksOf } from "./request/client-ip.ts";
 import { parseBody } from "./request/parse-body.ts";
 import { parseQuery, splitTarget, validateTarget } from "./request/request-target.ts";
@@ -25,7 +26,7 @@ import {
   toFault,
 } from "./response.ts";
 import { notFoundFault } from "./nearest-endpoint.ts";
-import type { AnyRouteInput } from "./route.ts";
+import type { AnyRouteInput, Route } from "./route.ts";
 import { createRouter, type RouteMatch } from "./router.ts";
 import { runWrite } from "./run-write.ts";
 
@@ -36,7 +37,7 @@ export function createRequestHandler(
   deps: RequestHandlerDeps,
 ): (request: Request, peer: Peer) => Promise<Response> {
   const match = createRouter(deps.routes);
-  const { bodyQuota = createBodyQuota() } = deps;
+  const { bodyQuota = createBodyQuota(), uploadLimit = createUploadLimit() } = deps;
   const logFailure = createFailureLog(deps.log);
   return async (request, peer) => {
     const now = deps.now();
@@ -57,7 +58,7 @@ export function createRequestHandler(
     };
     let response: Response;
     try {
-      response = await handleRequest({ deps, match, bodyQuota }, context);
+      response = await handleRequest({ deps, match, bodyQuota, uploadLimit }, context);
     } catch (error) {
       const fault = toFault(error);
       logFault(deps, context, { fault, logFailure });
@@ -115,12 +116,11 @@ interface HandlerContext {
   readonly deps: RequestHandlerDeps;
   readonly match: (method: string, path: string) => RouteMatch;
   readonly bodyQuota: BodyQuota;
+  readonly uploadLimit: UploadLimit;
 }
 
-async function handleRequest(
-  { deps, match, bodyQuota }: HandlerContext,
-  context: RequestContext,
-): Promise<Response> {
+async function handleRequest(handler: HandlerContext, context: RequestContext): Promise<Response> {
+  const { deps, match } = handler;
   const { request, path } = context;
   validateTarget(request, path, context.query);
   if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflightResponse(request);
@@ -143,13 +143,8 @@ async function handleRequest(
     if (route.method !== "GET") throw sessionEnded();
     return redirectToSignIn(path, context.query);
   }
-  const limitBytes = route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES;
-  const onGrowth = (bytes: number): void =>
-    acquireBodyQuota({ deps, bodyQuota }, context, caller, bytes);
   const bodyText =
-    route.method === "GET"
-      ? ""
-      : decodeUtf8(await readBody(request, limitBytes, deps.bodyTimeouts, onGrowth));
+    route.method === "GET" ? "" : decodeUtf8(await receiveBody(handler, context, route, caller));
   const input = parseInput(deps, context, found, { caller, bodyText });
   if (route.write !== undefined) return await runWrite(deps, context, route, input);
   const result = await route.read?.(input);
@@ -157,16 +152,30 @@ async function handleRequest(
   return result instanceof Response ? result : jsonResponse(result);
 }
 
-function acquireBodyQuota(
-  { deps, bodyQuota }: Pick<HandlerContext, "deps" | "bodyQuota">,
+async function receiveBody(
+  { deps, bodyQuota, uploadLimit }: HandlerContext,
   context: RequestContext,
+  route: Route,
   caller: AnyRouteInput["caller"],
-  bytes: number,
-): void {
-  const quotaCaller = context.quotaCaller ?? bodyQuotaCaller(deps, context, caller);
-  bodyQuota.acquire(quotaCaller, bytes - context.quotaBytes);
-  context.quotaCaller = quotaCaller;
-  context.quotaBytes = bytes;
+): Promise<Uint8Array> {
+  const { request } = context;
+  const hasBody = request.body !== null;
+  const quotaCaller = bodyQuotaCaller(deps, context, caller);
+  if (hasBody) uploadLimit.begin(quotaCaller);
+  try {
+    return await readBody(request, {
+      limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
+      isStranger: caller === undefined,
+      timeouts: deps.bodyTimeouts,
+      onGrowth: (bytes) => {
+        bodyQuota.acquire(quotaCaller, bytes - context.quotaBytes);
+        context.quotaCaller = quotaCaller;
+        context.quotaBytes = bytes;
+      },
+    });
+  } finally {
+    if (hasBody) uploadLimit.end(quotaCaller);
+  }
 }
 
 function bodyQuotaCaller(

@@ -36,7 +36,11 @@ beforeAll(async () => {
     {},
     {
       bodyQuota,
-      bodyTimeouts: { smallBodyMs: BODY_TIMEOUT_MS, largeBodyMs: BODY_TIMEOUT_MS },
+      bodyTimeouts: {
+        smallBodyMs: BODY_TIMEOUT_MS,
+        largeBodyMs: BODY_TIMEOUT_MS,
+        strangerBodyMs: BODY_TIMEOUT_MS,
+      },
     },
   );
   accounts = await Promise.all([1, 2, 3].map(() => registerAccount(gateway)));

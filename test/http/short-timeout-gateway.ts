@@ -15,6 +15,7 @@ import { type Gateway, type GatewayOptions, startGateway } from "../support/gate
 export const IDLE_SECONDS = 8;
 const SMALL_BODY_MS = 600;
 const LARGE_BODY_MS = 900;
+const STRANGER_BODY_MS = 300;
 
 const MASTER = "a master secret of at least 32 characters";
 
@@ -48,7 +49,11 @@ export async function startShortTimeoutGateway(
     rateLimiter: undefined,
     clientIpOf: createClientIpResolver([]),
     isDraining: () => false,
-    bodyTimeouts: { smallBodyMs: SMALL_BODY_MS, largeBodyMs: LARGE_BODY_MS },
+    bodyTimeouts: {
+      smallBodyMs: SMALL_BODY_MS,
+      largeBodyMs: LARGE_BODY_MS,
+      strangerBodyMs: STRANGER_BODY_MS,
+    },
     ...overrides,
   });
   const listener = listen({ host: "127.0.0.1", port: 0, idleSeconds: IDLE_SECONDS }, handle);

@@ -30,8 +30,8 @@ export interface BodyQuotaLimits {
   readonly totalBytes: number;
 }
 
-const CALLER_NAMES = { key: "this API key", network: "your network" } as const;
-const GROUP_NAMES = { key: "this account", network: "your wider network" } as const;
+export const BODY_CALLER_NAMES = { key: "this API key", network: "your network" } as const;
+export const BODY_GROUP_NAMES = { key: "this account", network: "your wider network" } as const;
 
 export function createBodyQuota({
   perCallerBytes = CALLER_MAX_BYTES,
@@ -48,9 +48,9 @@ export function createBodyQuota({
   return {
     acquire: ({ id, groupId, kind }, bytes) => {
       const callerTotal = (usedBytes.get(id) ?? 0) + bytes;
-      if (callerTotal > perCallerBytes) throw overLimit(CALLER_NAMES[kind], perCallerBytes);
+      if (callerTotal > perCallerBytes) throw overLimit(BODY_CALLER_NAMES[kind], perCallerBytes);
       const groupTotal = (usedBytes.get(groupId) ?? 0) + bytes;
-      if (groupTotal > perGroupBytes) throw overLimit(GROUP_NAMES[kind], perGroupBytes);
+      if (groupTotal > perGroupBytes) throw overLimit(BODY_GROUP_NAMES[kind], perGroupBytes);
       if (total + bytes > totalBytes)
         throw new Fault("overloaded", "request bodies above the limit", {
           message:

@@ -18,20 +18,27 @@ export const BODY_LIMIT_DEFAULT_BYTES = SMALL_BODY_BYTES;
 export interface BodyTimeouts {
   readonly smallBodyMs: number;
   readonly largeBodyMs: number;
+  /** Of callers without a valid key or session. */
+  readonly strangerBodyMs: number;
 }
 
-const BODY_TIMEOUTS: BodyTimeouts = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
+const BODY_TIMEOUTS: BodyTimeouts = {
+  smallBodyMs: 30_000,
+  largeBodyMs: 120_000,
+  strangerBodyMs: 10_000,
+};
 
-/**
- * Not `async`: every call reads a body, and each promise costs. `onGrowth` is called with the bytes that the body takes so
- * far, and may throw.
- */
-export function readBody(
-  request: Request,
-  limitBytes: number,
-  timeouts: BodyTimeouts = BODY_TIMEOUTS,
-  onGrowth: (bytes: number) => void = () => {},
-): Promise<Uint8Array> {
+export interface BodyOptions {
+  readonly limitBytes: number;
+  readonly isStranger: boolean;
+  readonly timeouts?: BodyTimeouts | undefined;
+  /** Called with the bytes that the body takes so far. It may throw. */
+  readonly onGrowth?: (bytes: number) => void;
+}
+
+/** Not `async`: every call reads a body, and each promise costs. */
+export function readBody(request: Request, options: BodyOptions): Promise<Uint8Array> {
+  const { limitBytes, onGrowth = () => {} } = options;
   const { headers } = request;
   rejectContentEncoding(headers.get("content-encoding"));
   const contentLength = headers.get("content-length");
@@ -39,7 +46,7 @@ export function readBody(
   if (contentLength !== null && !/^\d{1,15}$/.test(contentLength))
     throw invalid("content-length", "Send the `content-length` header once, as a decimal number.");
   if (contentLength !== null && Number(contentLength) > limitBytes) throw tooLarge(limitBytes);
-  const timeoutMs = limitBytes > SMALL_BODY_BYTES ? timeouts.largeBodyMs : timeouts.smallBodyMs;
+  const timeoutMs = timeoutOf(options);
   if (request.body === null) return Promise.resolve(new Uint8Array());
   const knownLength = contentLength === null ? undefined : Number(contentLength);
   // Reading a body at once takes half the CPU of reading a stream, but hides how much has arrived. So a small body counts
@@ -57,6 +64,12 @@ export function readBody(
   return withTimeout(reading, timeoutMs, () => {
     isLate = true;
   });
+}
+
+function timeoutOf({ limitBytes, isStranger, timeouts = BODY_TIMEOUTS }: BodyOptions): number {
+  const { smallBodyMs, largeBodyMs, strangerBodyMs } = timeouts;
+  if (isStranger) return Math.min(strangerBodyMs, smallBodyMs);
+  return limitBytes > SMALL_BODY_BYTES ? largeBodyMs : smallBodyMs;
 }
 
 function rejectContentEncoding(encoding: string | null): void {

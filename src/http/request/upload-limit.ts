@@ -1,0 +1,51 @@
+// Bounds the request bodies that are being received at a time: each holds a socket, whether bytes arrive or not. Bodies that
+// have arrived are bounded by their bytes, in body-quota.ts.
+
+import { Fault } from "../../base/fault.ts";
+import { BODY_CALLER_NAMES, BODY_GROUP_NAMES, type BodyQuotaCaller } from "./body-quota.ts";
+
+/** A caller without a key needs few; a proxy of a company can have many. */
+const UPLOADS_MAX = {
+  key: { perCaller: 1_024, perGroup: 2_048 },
+  network: { perCaller: 256, perGroup: 1_024 },
+} as const;
+const RETRY_SECONDS = 1;
+
+type UploadLimits = Readonly<
+  Record<BodyQuotaCaller["kind"], { readonly perCaller: number; readonly perGroup: number }>
+>;
+
+export interface UploadLimit {
+  /** Counts an upload; throws above a limit. */
+  readonly begin: (caller: BodyQuotaCaller) => void;
+  readonly end: (caller: BodyQuotaCaller) => void;
+}
+
+export function createUploadLimit(limits: UploadLimits = UPLOADS_MAX): UploadLimit {
+  const open = new Map<string, number>();
+  const add = (id: string, change: 1 | -1): void => {
+    const count = (open.get(id) ?? 0) + change;
+    if (count > 0) open.set(id, count);
+    else open.delete(id);
+  };
+  return {
+    begin: ({ id, groupId, kind }) => {
+      const { perCaller, perGroup } = limits[kind];
+      if ((open.get(id) ?? 0) >= perCaller) throw overLimit(BODY_CALLER_NAMES[kind], perCaller);
+      if ((open.get(groupId) ?? 0) >= perGroup) throw overLimit(BODY_GROUP_NAMES[kind], perGroup);
+      add(id, 1);
+      add(groupId, 1);
+    },
+    end: ({ id, groupId }) => {
+      add(id, -1);
+      add(groupId, -1);
+    },
+  };
+}
+
+function overLimit(callerName: string, max: number): Fault {
+  return new Fault("rate_limited", `uploads of ${callerName} above the limit`, {
+    message: `${callerName[0]?.toUpperCase()}${callerName.slice(1)} is sending ${max} request bodies at once, which is the limit. Complete or cancel some of them first.`,
+    retryAfterSeconds: RETRY_SECONDS,
+  });
+}
