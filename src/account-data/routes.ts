@@ -1,7 +1,13 @@
-// Routes of an account's data: its export.
+// Routes of an account's data: its export, and its end.
 
-import { keyRoute, type Route } from "../http/route.ts";
-import type { Reader } from "../store/db.ts";
+import { z } from "zod";
+import { lockWorkspace } from "../accounts/members.ts";
+import { Fault } from "../base/fault.ts";
+import { networksOf } from "../http/request/client-ip.ts";
+import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { timestamp } from "../http/schemas.ts";
+import type { Reader, Tx } from "../store/db.ts";
+import { closeAccount, type ClosingChange, GRACE_DAYS, reopenAccount } from "./closing.ts";
 import { EXPORTED_TYPES } from "./export.ts";
 import type { StartExport } from "./export-stream.ts";
 
@@ -12,7 +18,7 @@ export interface AccountDataDeps {
 }
 
 export function accountDataRoutes(deps: AccountDataDeps): readonly Route[] {
-  return [exportRoute(deps)];
+  return [exportRoute(deps), closeRoute(), reopenRoute()];
 }
 
 const EXPORT_EXAMPLE = `{"type":"key","data":{"id":"key_01kah5t3mq7d2c9w4e6r8t0yax","object":"api_key","name":"ci"}}
@@ -40,4 +46,98 @@ function exportRoute({ db, startExport, payUrl }: AccountDataDeps): Route {
     faults: [],
     run: ({ caller, now }) => startExport({ db, accountId: caller.accountId, now, payUrl }),
   });
+}
+
+const ClosingRecord = z
+  .object({
+    id: z.string(),
+    status: z.enum(["active", "closing"]),
+    closing_since: z.string().nullable(),
+    erased_from: z.string().nullable().meta({
+      description:
+        "When personal data begins to be erased; until then the account can be reopened.",
+    }),
+  })
+  .meta({ id: "AccountClosing" });
+
+const CLOSING_EXAMPLE = {
+  id: "acct_01kah5t3mq7d2c9w4e6r8t0yax",
+  status: "closing",
+  closing_since: "2026-11-21T09:30:00.000Z",
+  erased_from: "2026-12-05T09:30:00.000Z",
+};
+
+function closeRoute(): Route {
+  return keyWriteRoute({
+    method: "DELETE",
+    path: "/v1/account",
+    id: "closeAccount",
+    scope: "account:close",
+    tag: "Accounts",
+    summary: "Close the account",
+    description: `Refuses model calls and purchases at once. For ${GRACE_DAYS} days everything can be read and exported, and POST /v1/account/reopen undoes it. Then emails, names, webhooks, stored responses and provider keys are erased for good; transfers and invoices stay without them. The balance is not paid out by this request. A workspace that a person owns is closed in the console.`,
+    dialect: "openai",
+    responses: {
+      200: {
+        description: "The account is closing.",
+        schema: ClosingRecord,
+        example: CLOSING_EXAMPLE,
+      },
+    },
+    faults: ["forbidden"],
+    run: async (tx, { caller, clientIp, now }) => {
+      const { since, erasedFrom } = await closeAccount(
+        tx,
+        await keyChange(tx, caller, { clientIp, now }),
+      );
+      const times = { closing_since: timestamp(since), erased_from: timestamp(erasedFrom) };
+      return { status: 200, body: { id: caller.accountId, status: "closing", ...times } };
+    },
+  });
+}
+
+function reopenRoute(): Route {
+  return keyWriteRoute({
+    method: "POST",
+    path: "/v1/account/reopen",
+    id: "reopenAccount",
+    scope: "account:close",
+    tag: "Accounts",
+    summary: "Reopen an account that is closing",
+    dialect: "openai",
+    responses: {
+      200: {
+        description: "The account is active.",
+        schema: ClosingRecord,
+        example: { ...CLOSING_EXAMPLE, status: "active", closing_since: null, erased_from: null },
+      },
+    },
+    faults: ["forbidden", "conflict"],
+    run: async (tx, { caller, clientIp, now }) => {
+      await reopenAccount(tx, await keyChange(tx, caller, { clientIp, now }));
+      const times = { closing_since: null, erased_from: null };
+      return { status: 200, body: { id: caller.accountId, status: "active", ...times } };
+    },
+  });
+}
+
+/** A key closes only an account that no person owns. */
+async function keyChange(
+  tx: Tx,
+  { accountId, keyId }: Caller,
+  { clientIp, now }: { readonly clientIp: string; readonly now: number },
+): Promise<ClosingChange> {
+  if ((await lockWorkspace(tx, accountId)).isClaimed)
+    throw new Fault("forbidden", "a key cannot close a claimed account", {
+      message:
+        "A person owns this workspace: only its owner can close or reopen it, in the console.",
+      next: [
+        {
+          method: "GET",
+          url: `/console/${accountId}/settings`,
+          why: "Console page where the owner closes or reopens the workspace.",
+        },
+      ],
+    });
+  return { accountId, actor: { type: "key", id: keyId }, network: networksOf(clientIp)[1], now };
 }

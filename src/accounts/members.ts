@@ -29,6 +29,7 @@ export const ROLE_PERMISSIONS = {
   "workspace.read": ROLES,
   "workspace.rename": MANAGERS,
   "workspace.export": MANAGERS,
+  "workspace.close": ["owner"],
   "workspace.leave": MEMBER_ROLES,
   "workspace.transfer": ["owner"],
   "usage.read": ROLES,

@@ -193,6 +193,28 @@ async function openNewAccount(
   };
 }
 
+const AccountState = z
+  .object({
+    account: AccountRecord,
+    balance: BalanceRecord,
+    owed_usd: z.number().meta({
+      description:
+        "Debt from a disputed payment whose credits were already spent. While it is above zero, paid calls fail with `403 workspace_frozen`. Purchased credits pay the debt first.",
+    }),
+    frozen: z.object({ since: z.string(), reason: z.string() }).nullable().meta({
+      description:
+        "Set while the gateway's operator has frozen the account: model calls fail with `403 workspace_frozen`, and everything can still be read.",
+    }),
+    closing: z.object({ since: z.string() }).nullable().meta({
+      description:
+        "Set while the account is closing: model calls and purchases fail with `403 workspace_frozen`. It can be reopened for 14 days.",
+    }),
+    budgets: BudgetsRecord,
+    key: KeyRecord,
+    members: z.array(z.object({ email: z.string(), role: z.enum(ROLES) })),
+  })
+  .meta({ id: "AccountState" });
+
 function readRoute(deps: AccountRouteDeps): Route {
   return keyRoute({
     method: "GET",
@@ -205,28 +227,13 @@ function readRoute(deps: AccountRouteDeps): Route {
     responses: {
       200: {
         description: "The account of the key.",
-        schema: z
-          .object({
-            account: AccountRecord,
-            balance: BalanceRecord,
-            owed_usd: z.number().meta({
-              description:
-                "Debt from a disputed payment whose credits were already spent. While it is above zero, paid calls fail with `403 workspace_frozen`. Purchased credits pay the debt first.",
-            }),
-            frozen: z.object({ since: z.string(), reason: z.string() }).nullable().meta({
-              description:
-                "Set while the gateway's operator has frozen the account: model calls fail with `403 workspace_frozen`, and everything can still be read.",
-            }),
-            budgets: BudgetsRecord,
-            key: KeyRecord,
-            members: z.array(z.object({ email: z.string(), role: z.enum(ROLES) })),
-          })
-          .meta({ id: "AccountState" }),
+        schema: AccountState,
         example: {
           account: ACCOUNT_EXAMPLE,
           balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
           owed_usd: 0,
           frozen: null,
+          closing: null,
           budgets: BUDGETS_EXAMPLE,
           key: KEY_EXAMPLE,
           members: [],
@@ -253,6 +260,7 @@ function readRoute(deps: AccountRouteDeps): Route {
             freeze?.by === "operator"
               ? { since: timestamp(freeze.since), reason: freeze.reason }
               : null,
+          closing: freeze?.by === "closing" ? { since: timestamp(freeze.since) } : null,
           budgets: toBudgetsRecord(budgets),
           key: toKeyRecord(key),
           members,

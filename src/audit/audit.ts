@@ -1,5 +1,5 @@
 // The audit log. It owns the table audit. An entry is written in the transaction of its change, contains no secrets,
-// and is never changed or deleted.
+// and is never changed or deleted, except that closing an account erases its personal data.
 
 import { newIdAfter } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
@@ -28,6 +28,8 @@ export const AUDIT_ACTIONS = {
   "account.claimed": "A person claimed the account.",
   "account.credited": "An operator granted credit.",
   "account.adjusted": "An operator adjusted the balance.",
+  "account.closing": "The account was closed; it can be reopened for 14 days.",
+  "account.reopened": "The account was reopened.",
   "account.frozen": "An operator froze the account.",
   "account.unfrozen": "An operator unfroze the account.",
   "auto_top_up.changed": "Auto top-up was enabled, or its amounts were changed.",

@@ -4,6 +4,7 @@
 export const SCOPES = {
   "models:read": "read stored responses",
   "models:write": "call models, read and delete stored responses",
+  "account:close": "close and reopen the account",
   "account:export": "export all data of the account",
   "usage:read": "read the account, its balance and its usage",
   "account:write": "rename the account",

@@ -1,5 +1,5 @@
-// Freezes: an account cannot make calls while the operator has frozen it or while it owes a debt after a dispute. A
-// hold reads both from the locked wallet row, so no call starts after a freeze is committed.
+// Freezes: an account cannot make calls while it is closing, while the operator has frozen it, or while it owes a debt
+// after a dispute. A hold reads all of them from the locked wallet row, so no call starts after a freeze is committed.
 
 import { type Nano, toNano } from "../base/money.ts";
 import { type Reader, textOrNull, type Tx, integerOrNull } from "../store/db.ts";
@@ -11,16 +11,19 @@ export type Freeze =
       readonly reason: string;
       readonly owed: Nano;
     }
+  | { readonly by: "closing"; readonly since: number; readonly owed: Nano }
   | { readonly by: "debt"; readonly owed: Nano };
 
-/** The operator's freeze takes precedence, because a payment does not lift it. */
+/** A debt comes last, because a payment lifts it. */
 export async function findFreeze(reader: Reader, accountId: string): Promise<Freeze | undefined> {
   const row = await reader.get(
-    "select owed, frozen_at, frozen_reason from wallet where account_id = ?",
+    "select owed, frozen_at, frozen_reason, closing_at from wallet where account_id = ?",
     [accountId],
   );
   if (row === undefined) return undefined;
   const [owed, since] = [toNano(row["owed"]), integerOrNull(row, "frozen_at")];
+  const closingSince = integerOrNull(row, "closing_at");
+  if (closingSince !== null) return { by: "closing", since: closingSince, owed };
   if (since !== null)
     return { by: "operator", since, reason: textOrNull(row, "frozen_reason") ?? "", owed };
   return owed > 0n ? { by: "debt", owed } : undefined;
@@ -37,4 +40,9 @@ export async function setFreeze(
     freeze?.reason ?? null,
     accountId,
   ]);
+}
+
+/** The caller must have locked the wallet row. */
+export async function setClosing(tx: Tx, accountId: string, at: number | null): Promise<void> {
+  await tx.run("update wallet set closing_at = ? where account_id = ?", [at, accountId]);
 }

@@ -211,13 +211,13 @@ export async function insertKeySpend(
 
 export function toWallet(row: Row): Wallet {
   const owed = toNano(row["owed"]);
-  const isFrozen = (row["frozen_at"] ?? null) !== null;
+  const isFrozen = (row["frozen_at"] ?? row["closing_at"] ?? null) !== null;
   const budget = toBudget(row);
   return {
     promo: toNano(row["promo"]),
     paid: toNano(row["paid"]),
     held: toNano(row["held"]),
-    // An operator's freeze is a debt of 0, so that the same check of `decideHold` rejects both.
+    // An operator's freeze or a closing is a debt of 0, so that the same check of `decideHold` rejects both.
     ...(owed === 0n && !isFrozen ? {} : { owed }),
     ...(budget === undefined ? {} : { budget }),
   };

@@ -1,5 +1,6 @@
 // All background jobs of a server.
 
+import { eraseClosedAccounts } from "../account-data/erasure.ts";
 import { sweepCreationCounts } from "../accounts/creation-limits.ts";
 import { sweepSolvedChallenges } from "../accounts/proof-of-work.ts";
 import type { Log } from "../base/log.ts";
@@ -48,6 +49,7 @@ export function createJobs(
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
+    ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
     ["roll up usage", 2 * SECOND_MS, () => rollUpUsage(db)],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
     ["delete expired responses", 10 * MINUTE_MS, () => responses.sweep(now())],
@@ -111,6 +113,11 @@ function createCatalogReload({ catalog, log, now }: CatalogReloadDeps): () => Pr
       log.error("models file is not valid; kept the previous models", { detail: error });
     loggedError = error;
   };
+}
+
+async function eraseClosed(db: Db, log: Log, now: number): Promise<void> {
+  for (const account of await eraseClosedAccounts(db, now))
+    log.info("erased the personal data of a closed account", { account });
 }
 
 async function deleteExpired(db: Db, now: number): Promise<void> {

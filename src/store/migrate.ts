@@ -19,6 +19,7 @@ import usageRollup from "./migrations/0014-usage-rollup.sql" with { type: "text"
 import keyPolicy from "./migrations/0015-key-policy.sql" with { type: "text" };
 import responseStorage from "./migrations/0016-response-storage.sql" with { type: "text" };
 import usageArchive from "./migrations/0017-usage-archive.sql" with { type: "text" };
+import accountClosing from "./migrations/0024-account-closing.sql" with { type: "text" };
 import secretRotation from "./migrations/0018-secret-rotation.sql" with { type: "text" };
 import workspaceNames from "./migrations/0019-workspace-names.sql" with { type: "text" };
 import responseInProgress from "./migrations/0020-response-in-progress.sql" with { type: "text" };
@@ -50,6 +51,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0021-solved-challenges", solvedChallenges],
   ["0022-emails", emails],
   ["0023-invitation-roles", invitationRoles],
+  ["0024-account-closing", accountClosing],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

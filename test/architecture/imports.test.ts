@@ -164,9 +164,12 @@ describe("imports", () => {
   });
 });
 
+/** Says for every table what is erased of a closed account. */
+const ERASURE_FILE = "src/account-data/erasure.ts";
+
 describe("tables", () => {
   const writers = new Map<string, Set<string>>();
-  for (const { path: file, text } of source)
+  for (const { path: file, text } of source.filter(({ path }) => path !== ERASURE_FILE))
     for (const [, inserted, updated, many] of text.matchAll(TABLE_WRITES)) {
       const table = inserted ?? updated ?? many ?? "";
       writers.set(table, (writers.get(table) ?? new Set()).add(moduleOf(file)));

@@ -40,6 +40,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
 
 /** The permission of each form, with form fields that change nothing. */
 const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, Form])[]>> = {
+  closeWorkspace: [["workspace.close", { do: "close", confirm: "another name" }]],
   renameWorkspace: [["workspace.rename", { name: "x".repeat(200) }]],
   createPlaygroundKey: [["keys.create", {}]],
   changeWorkspaceKeys: [

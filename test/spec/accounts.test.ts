@@ -179,6 +179,7 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
         "account",
         "balance",
         "budgets",
+        "closing",
         "frozen",
         "key",
         "members",

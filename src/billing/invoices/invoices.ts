@@ -13,6 +13,7 @@ import {
   integer,
   integerOrNull,
 } from "../../store/db.ts";
+import { findFreeze } from "../../ledger/freezes.ts";
 import { centsFromUsd, feeOf, formatCents, usdOfCents } from "./cents.ts";
 
 const OPEN_INVOICES_MAX = 100;
@@ -69,6 +70,10 @@ export async function insertInvoice(
   tx: Tx,
   { accountId, amountCents, source, now }: NewInvoice,
 ): Promise<Invoice> {
+  if ((await findFreeze(tx, accountId))?.by === "closing")
+    throw new Fault("workspace_frozen", "a purchase for a closing account", {
+      message: "This workspace is closing and takes no payments. Its owner can reopen it first.",
+    });
   const id = newId("inv", now);
   await tx.run(
     `insert into invoice (id, account_id, status, amount_cents, fee_cents, tax_cents, created_at)

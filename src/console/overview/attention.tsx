@@ -42,6 +42,13 @@ export function Attention({ workspace, overview, now }: AttentionProps): Child {
 }
 
 function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
+  if (freeze.by === "closing")
+    return (
+      <p class="notice danger" role="status">
+        This workspace is closing since {formatDateTime(freeze.since)}. Calls and purchases are
+        rejected. The owner can reopen it in the settings.
+      </p>
+    );
   return (
     <p class="notice danger" role="status">
       {freeze.by === "operator"

@@ -3,6 +3,8 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
+import type { Closing } from "../../account-data/closing.ts";
+import { CloseCard } from "./close-card.tsx";
 import { Card, CopyText, DefinitionList, Notice } from "../../http/pages/components/content.tsx";
 import { Field } from "../../http/pages/components/form.tsx";
 import { utcDay } from "../../base/time.ts";
@@ -15,6 +17,9 @@ export interface SettingsPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly isSaved?: boolean;
+  readonly closing?: Closing | undefined;
+  /** Why the workspace was not closed. */
+  readonly closeError?: string;
   /** The values of the rejected form. */
   readonly form?: { readonly name: string; readonly nameError: string };
 }
@@ -48,6 +53,7 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
         {hasPermission(workspace.role, "workspace.export") ? (
           <ExportCard accountId={accountId} />
         ) : null}
+        {hasPermission(workspace.role, "workspace.close") ? <CloseCard {...props} /> : null}
       </>
     ),
   });

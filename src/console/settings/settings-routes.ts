@@ -1,6 +1,9 @@
 // The settings page of a workspace: its name.
 
 import { z } from "zod";
+import { closeAccount, findClosing, reopenAccount } from "../../account-data/closing.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import { confirmationName } from "./close-card.tsx";
 import type { AccountDataDeps } from "../../account-data/routes.ts";
 import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
 import type { AccountRenamed } from "../../accounts/routes.ts";
@@ -19,7 +22,7 @@ export interface SettingsPageDeps extends ConsoleReadDeps {
 }
 
 export function settingsPageRoutes(deps: SettingsPageDeps): readonly Route[] {
-  return [showRoute(deps), changeRoute(deps), exportRoute(deps)];
+  return [showRoute(deps), changeRoute(deps), exportRoute(deps), closingRoute(deps)];
 }
 
 function showRoute(deps: SettingsPageDeps): Route {
@@ -39,7 +42,8 @@ function showRoute(deps: SettingsPageDeps): Route {
         "workspace.read",
       );
       const isSaved = query.saved !== undefined;
-      return pageResponse(settingsPage({ user: caller, workspace, isSaved }));
+      const closing = await findClosing(deps.db, params.account);
+      return pageResponse(settingsPage({ user: caller, workspace, isSaved, closing }));
     },
   });
 }
@@ -91,6 +95,38 @@ function exportRoute(deps: SettingsPageDeps): Route {
       await requireAccess(deps, accountId, caller.personId, "workspace.export");
       const { db, startExport, payUrl } = deps.accountData;
       return startExport({ db, accountId, now, payUrl });
+    },
+  });
+}
+
+function closingRoute(deps: SettingsPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/{account}/closing",
+    id: "closeWorkspace",
+    summary: "Close or reopen a workspace",
+    params: AccountPath,
+    body: z.object({ do: z.enum(["close", "reopen"]), confirm: z.string().optional() }),
+    requestExample: { do: "close", confirm: "Acme production" },
+    run: async ({ caller, params, body, clientIp, now }) => {
+      const { account: accountId } = params;
+      const { personId } = caller;
+      const workspace = await requireAccess(deps, accountId, personId, "workspace.close");
+      const name = confirmationName(workspace);
+      if (body.do === "close" && body.confirm?.trim() !== name) {
+        const closing = await findClosing(deps.db, accountId);
+        const closeError = `Type ${name} exactly. Nothing was closed.`;
+        const page = { user: caller, workspace, closing, closeError };
+        return pageResponse(settingsPage(page), { status: 400 });
+      }
+      await deps.db.write(async (tx) => {
+        await requireAccessForUpdate(tx, accountId, personId, "workspace.close");
+        const actor = { type: "person", id: personId } as const;
+        const change = { accountId, actor, network: networksOf(clientIp)[1], now };
+        await (body.do === "close" ? closeAccount(tx, change) : reopenAccount(tx, change));
+      });
+      return redirect(workspacePath(accountId, "/settings"));
     },
   });
 }

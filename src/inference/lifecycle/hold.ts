@@ -10,7 +10,7 @@ import type { Ledger } from "../../ledger/ledger.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
 import { mostExpensive, type PricedCandidate } from "../routing/priced-candidates.ts";
 import type { CallInput, Hold, OpenCall, SettledCall } from "./call.ts";
-import { holdFault, operatorFreezeFault } from "./hold-faults.ts";
+import { holdFault, closingFault, operatorFreezeFault } from "./hold-faults.ts";
 
 export interface HoldDeps extends FreezeDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "settle">;
@@ -144,9 +144,10 @@ function lower(left: number | undefined, right: number | undefined): number | un
   return left === undefined || right === undefined ? (left ?? right) : Math.min(left, right);
 }
 
-/** A freeze by the operator; a freeze by debt stops only what costs credits. */
+/** A closing, or a freeze by the operator; a freeze by debt stops only what costs credits. */
 export async function rejectIfFrozen({ freezeOf }: FreezeDeps, accountId: string): Promise<void> {
   const freeze = await freezeOf?.(accountId);
+  if (freeze?.by === "closing") throw closingFault(freeze);
   if (freeze?.by === "operator") throw operatorFreezeFault(freeze);
 }
 

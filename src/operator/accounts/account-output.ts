@@ -104,7 +104,9 @@ export function accountJson(details: AccountDetails, now: number): unknown {
         ? null
         : freeze.by === "debt"
           ? { by: "debt" }
-          : { by: "operator", since: timestamp(freeze.since), reason: freeze.reason },
+          : freeze.by === "closing"
+            ? { by: "closing", since: timestamp(freeze.since) }
+            : { by: "operator", since: timestamp(freeze.since), reason: freeze.reason },
     ...moneyJson(details),
     keys: details.keys.map((key) => ({
       id: key.id,
@@ -146,6 +148,7 @@ export function accountJson(details: AccountDetails, now: number): unknown {
 
 function stateText({ freeze }: AccountDetails): string {
   if (freeze === undefined) return "active";
+  if (freeze.by === "closing") return `closing since ${timestamp(freeze.since)}`;
   return freeze.by === "debt"
     ? `frozen by a dispute: ${usdText(freeze.owed)} USD owed`
     : `frozen by an operator since ${timestamp(freeze.since)}: ${freeze.reason}`;

@@ -99,6 +99,12 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
 
 function FreezeNotice({ details: { freeze } }: { readonly details: AccountDetails }): Child {
   if (freeze === undefined) return null;
+  if (freeze.by === "closing")
+    return (
+      <p class="notice danger">
+        Closing since {formatDateTime(freeze.since)}: its data is erased 14 days later.
+      </p>
+    );
   return (
     <p class="notice danger">
       {freeze.by === "operator"
@@ -122,9 +128,7 @@ function Summary({ details }: { readonly details: AccountDetails }): Child {
           [
             "State",
             <AccountStateBadge
-              state={
-                freeze === undefined ? "active" : freeze.by === "operator" ? "frozen" : "owing"
-              }
+              state={freeze === undefined ? "active" : freeze.by === "debt" ? "owing" : "frozen"}
             />,
           ],
         ]}

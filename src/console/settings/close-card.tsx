@@ -1,0 +1,69 @@
+/** @jsxImportSource hono/jsx */
+// The owner's form that closes the workspace after its name was typed, or reopens it.
+
+import type { Child } from "hono/jsx";
+import { type Closing, GRACE_DAYS } from "../../account-data/closing.ts";
+import { formatDateTime } from "../../base/format.ts";
+import { Card, Notice } from "../../http/pages/components/content.tsx";
+import { Field } from "../../http/pages/components/form.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { HiddenFields } from "../console-layout.tsx";
+
+export interface CloseCardProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly closing?: Closing | undefined;
+  readonly closeError?: string;
+}
+
+/** What the owner types to confirm. */
+export function confirmationName({ name, accountId }: WorkspaceContext): string {
+  return name ?? accountId;
+}
+
+export function CloseCard({ user, workspace, closing, closeError }: CloseCardProps): Child {
+  const action = `/console/${workspace.accountId}/closing`;
+  if (closing !== undefined)
+    return (
+      <Card id="closing" title="This workspace is closing">
+        <Notice tone="danger">
+          Calls and purchases are rejected. Personal data is erased from{" "}
+          {formatDateTime(closing.erasedFrom)} on.
+        </Notice>
+        <form method="post" action={action}>
+          <HiddenFields user={user} fields={{ do: "reopen" }} />
+          <div class="actions">
+            <button type="submit">Reopen workspace</button>
+          </div>
+        </form>
+      </Card>
+    );
+  const name = confirmationName(workspace);
+  return (
+    <Card id="closing" title="Close workspace">
+      <p>
+        Calls and purchases stop at once. For {GRACE_DAYS} days you can export the data and reopen
+        the workspace. Then emails, names, webhooks, stored responses and provider keys are erased.
+        Ask for a refund of purchased credits before you close it, see{" "}
+        <a href="/docs/billing">Billing</a>.
+      </p>
+      <form method="post" action={action}>
+        <HiddenFields user={user} fields={{ do: "close" }} />
+        <Field
+          id="confirm-name"
+          name="confirm"
+          label={`Type ${name} to confirm`}
+          error={closeError}
+          autoComplete="off"
+          isRequired
+        />
+        <div class="actions">
+          <button type="submit" class="danger">
+            Close workspace
+          </button>
+        </div>
+      </form>
+    </Card>
+  );
+}
