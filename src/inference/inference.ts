@@ -49,7 +49,8 @@ export interface Inference extends ProviderAccounts {
   readonly infer: InferDeps;
   readonly countTokens: CountTokensDeps;
   readonly health: (model: Model, now: number) => ReturnType<typeof providerHealth>;
-  readonly openCircuits: () => number;
+  /** Provider, account and model of each open circuit, separated by spaces. */
+  readonly openCircuits: () => readonly string[];
   /** The returned function ends the tracking; `whenIdle` waits for it. */
   readonly trackCall: () => () => void;
   /** Resolves when no call is open. */
@@ -123,7 +124,7 @@ export function createInference(deps: InferenceDeps): Inference {
     accountAt,
     isAvailable,
     health: (model, at) => providerHealth(routing, model, at),
-    openCircuits: () => breaker.openCount(now()),
+    openCircuits: () => breaker.listOpen(now()),
     trackCall,
     whenIdle,
     forceShutdown: shutdownAbort.abort,

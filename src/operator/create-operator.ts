@@ -16,7 +16,7 @@ const SIGN_IN_RATE_LIMIT = { perMinute: 10, burst: 20 } as const;
 
 export interface OperatorOptions extends Pick<
   OperatorContext,
-  "db" | "idempotency" | "baseUrl" | "onBalanceThresholds" | "chain"
+  "db" | "idempotency" | "baseUrl" | "onBalanceThresholds" | "chain" | "system"
 > {
   readonly db: OperatorContext["db"];
   readonly master: MasterSecret;
@@ -36,6 +36,7 @@ export function createOperatorContext(options: OperatorOptions): OperatorContext
     baseUrl,
     onBalanceThresholds: options.onBalanceThresholds,
     chain: options.chain,
+    system: options.system,
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),
     signIn:
       identity === undefined

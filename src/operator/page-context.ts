@@ -14,6 +14,7 @@ import type { OnBalanceThresholds } from "../ledger/balance-thresholds.ts";
 import type { ChainClient } from "../billing/x402/chain-client.ts";
 import type { SignIn } from "../people/sign-in.ts";
 import type { Db, Tx } from "../store/db.ts";
+import type { SystemState } from "./system/system-state.ts";
 import {
   type Operator,
   OPERATOR_PATH,
@@ -33,6 +34,7 @@ export interface OperatorContext {
   /** Limits sign-in attempts per network. */
   readonly signInRateLimiter: RateLimiter;
   readonly baseUrl: string;
+  readonly system: SystemState;
 }
 
 export const OPERATOR_PAGE_DEFAULTS = {

@@ -15,6 +15,7 @@ import { readReport } from "./report/report.ts";
 import { reportPage } from "./report/report-page.tsx";
 import { accountDetailsRoutes } from "./accounts/account-routes.ts";
 import { paymentRoutes } from "./payments/payment-routes.ts";
+import { systemRoutes } from "./system/system-routes.ts";
 import { signInRoutes } from "./sign-in/sign-in-routes.ts";
 import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
 
@@ -33,6 +34,7 @@ export function operatorRoutes({ operatorContext }: OperatorRouteDeps): readonly
     ...accountDetailsRoutes(operatorContext),
     reportRoute(operatorContext),
     ...paymentRoutes(operatorContext),
+    ...systemRoutes(operatorContext),
     auditRoute(operatorContext),
   ];
 }

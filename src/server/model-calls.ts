@@ -57,7 +57,7 @@ export function createModelCalls(
   const metrics = createMetrics({
     version,
     ledgerQueueDepth: ledger.queueDepth,
-    openCircuits: () => inference.openCircuits(),
+    openCircuits: () => inference.openCircuits().length,
     spanCounts: telemetry?.counts,
   });
   const inference = createInference({

@@ -55,7 +55,10 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   const handling = { isDraining, handle: handleLater, webSockets };
   const routes = allRoutes(createRouteDeps(config, options, services, handling));
   const handle = createHandler(config, options, services, { routes, isDraining });
-  const stopJobs = startJobs(log, createJobs(config, options, services));
+  const stopJobs = startJobs(
+    { log, now, jobRuns: services.jobRuns },
+    createJobs(config, options, services),
+  );
   return {
     db,
     ledger,

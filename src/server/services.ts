@@ -3,6 +3,7 @@
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { handleBalanceThresholds } from "../billing/event-handlers.ts";
 import { createOptionalChainClient } from "../billing/x402/create-x402.ts";
+import type { JobRun } from "../base/job-run.ts";
 import { type Claims, createClaims } from "../claims/claims.ts";
 import type { Config } from "../config/config.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
@@ -18,6 +19,7 @@ import { type AgentPayments, createAgentPayments } from "./agent-payments.ts";
 import { type Core, openCore } from "./core.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
 import type { ServerOptions } from "./server-options.ts";
+import { listSettings } from "./settings-list.ts";
 
 export interface Services {
   readonly core: Core;
@@ -33,6 +35,8 @@ export interface Services {
   readonly isSignInDisabled: boolean;
   readonly billing: Billing;
   readonly agentPayments: AgentPayments;
+  /** The last run of each background job. */
+  readonly jobRuns: Map<string, JobRun>;
   /** Undefined where the settings name no operator. */
   readonly operatorContext: OperatorContext | undefined;
 }
@@ -86,16 +90,24 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     isSignInDisabled,
     billing,
     agentPayments,
-    operatorContext: createOperator(config, core, identity),
+    ...createOperator(config, { core, modelCalls }, identity),
   };
 }
 
 function createOperator(
   config: Config,
-  { db, master, idempotency }: Core,
+  { core, modelCalls }: Pick<Services, "core" | "modelCalls">,
   identity: IdentitySettings | undefined,
-): OperatorContext | undefined {
-  return createOperatorContext({
+): Pick<Services, "jobRuns" | "operatorContext"> {
+  const { db, master, idempotency } = core;
+  const jobRuns = new Map<string, JobRun>();
+  const operatorContext = createOperatorContext({
+    system: {
+      settings: listSettings(config),
+      jobRuns,
+      openCircuits: modelCalls.inference.openCircuits,
+      grantPerDay: config.limits.grantPerDay,
+    },
     db,
     master,
     idempotency,
@@ -105,4 +117,5 @@ function createOperator(
     onBalanceThresholds: handleBalanceThresholds,
     chain: createOptionalChainClient(config.x402?.rpcUrl),
   });
+  return { jobRuns, operatorContext };
 }

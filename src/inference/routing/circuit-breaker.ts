@@ -34,8 +34,8 @@ export interface CircuitBreaker {
   readonly releaseProbe: (circuit: string, account: string) => void;
   /** Whether the circuit is open for this account; without `account`, for any account. */
   readonly isOpen: (circuit: string, now: number, account?: string) => boolean;
-  /** How many circuits are open. */
-  readonly openCount: (now: number) => number;
+  /** The names of the circuits that are open for at least one account. */
+  readonly listOpen: (now: number) => readonly string[];
 }
 
 /** `account` is the label of the credential at the provider. */
@@ -74,8 +74,8 @@ export function createCircuitBreaker(): CircuitBreaker {
       if (account === undefined) return blocksAnyAccount(circuit, now);
       return appliesTo(circuit, account) && openUntil(circuit, account) > now;
     },
-    openCount: (now) =>
-      [...circuits.values()].filter((circuit) => blocksAnyAccount(circuit, now)).length,
+    listOpen: (now) =>
+      [...circuits].flatMap(([name, circuit]) => (blocksAnyAccount(circuit, now) ? [name] : [])),
   };
 }
 

@@ -92,7 +92,11 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
   );
 }
 
-function ProviderTable({ providers }: { readonly providers: readonly ProviderFigures[] }): Child {
+export function ProviderTable({
+  providers,
+}: {
+  readonly providers: readonly ProviderFigures[];
+}): Child {
   return (
     <Table
       label="Providers in this period"

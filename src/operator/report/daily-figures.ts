@@ -90,6 +90,16 @@ async function addIncome(
   }
 }
 
+/** Calls, failures and charges of each provider, the busiest first. Counts whole UTC days. */
+export async function readProviderFigures(
+  reader: Reader,
+  period: Period,
+): Promise<readonly ProviderFigures[]> {
+  const sums: Sums = { income: new Map(), cost: new Map(), providers: new Map() };
+  await addProviders(reader, period, sums);
+  return [...sums.providers.values()].sort((one, other) => other.calls - one.calls);
+}
+
 /** On SQLite in batches of accounts, because it answers on the main thread. */
 async function addProviders(reader: Reader, { from, to }: Period, sums: Sums): Promise<void> {
   const select =
@@ -131,7 +141,7 @@ function addAmount<T>(sums: Map<T, Map<string, Nano>>, name: T, day: string, amo
   byDay.set(day, (byDay.get(day) ?? 0n) + amount);
 }
 
-async function readNetworks(
+export async function readNetworks(
   reader: Reader,
   { from, to }: Period,
 ): Promise<readonly NetworkFigures[]> {

@@ -59,6 +59,8 @@ const PAGES: readonly PageTarget[] = [
   ["operator-accounts", () => "/operator"],
   ["operator-account", ({ account }) => `/operator/accounts/${account.id}`],
   ["operator-report", () => "/operator/report"],
+  ["operator-grants", () => "/operator/grants?days=30"],
+  ["operator-system", () => "/operator/system"],
   ["operator-payments", () => "/operator/payments"],
   ["operator-audit", () => "/operator/audit"],
 ];

@@ -1,0 +1,11 @@
+// What is known of a background job since the start of the process.
+
+export interface JobRun {
+  readonly intervalMs: number;
+  /** Failed runs since the start. */
+  readonly failures: number;
+  /** Undefined before the first run has ended. */
+  readonly last:
+    | { readonly startedAt: number; readonly ms: number; readonly isFailed: boolean }
+    | undefined;
+}

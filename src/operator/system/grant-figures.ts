@@ -1,0 +1,67 @@
+// Starting credit and new accounts of the day, and the networks that created most accounts.
+
+import { minIdAt } from "../../base/id.ts";
+import { type Nano, toNano } from "../../base/money.ts";
+import { DAY_MS } from "../../base/time.ts";
+import { type Reader, text } from "../../store/db.ts";
+
+const NETWORKS_MAX = 50;
+
+export interface GrantFigures {
+  readonly granted: Nano;
+  readonly accounts: number;
+  readonly claimed: number;
+  readonly frozen: number;
+}
+
+export interface NetworkUse {
+  readonly network: string;
+  readonly accounts: number;
+  readonly claimed: number;
+  readonly promo: Nano;
+  readonly paid: Nano;
+  /** The newest account. */
+  readonly latest: string;
+}
+
+/** Of the current UTC day. */
+export async function readGrantFigures(reader: Reader, now: number): Promise<GrantFigures> {
+  const from = now - (now % DAY_MS);
+  const created = await reader.get(
+    "select count(*) as accounts, count(claimed_at) as claimed from account where id >= ?",
+    [minIdAt("acct", from)],
+  );
+  const granted = await reader.get(
+    `select cast(coalesce(sum(transfer.amount), 0) as text) as granted from account
+     join transfer on transfer.id = 'start.' || account.id where account.id >= ?`,
+    [minIdAt("acct", from)],
+  );
+  const frozen = await reader.get(
+    "select count(*) as frozen from wallet where frozen_at is not null",
+    [],
+  );
+  return {
+    granted: toNano(granted?.["granted"] ?? "0"),
+    accounts: Number(created?.["accounts"] ?? 0),
+    claimed: Number(created?.["claimed"] ?? 0),
+    frozen: Number(frozen?.["frozen"] ?? 0),
+  };
+}
+
+export async function readNetworkUse(reader: Reader, from: number): Promise<readonly NetworkUse[]> {
+  const rows = await reader.all(
+    `select created_from, count(*) as accounts, count(claimed_at) as claimed, max(id) as latest,
+       cast(coalesce(sum(wallet.promo), 0) as text) as promo, cast(coalesce(sum(wallet.paid), 0) as text) as paid
+     from account left join wallet on wallet.account_id = account.id
+     where account.id >= ? group by created_from order by 2 desc, 1 limit ?`,
+    [minIdAt("acct", from), NETWORKS_MAX],
+  );
+  return rows.map((row) => ({
+    network: text(row, "created_from"),
+    accounts: Number(row["accounts"]),
+    claimed: Number(row["claimed"]),
+    promo: toNano(row["promo"]),
+    paid: toNano(row["paid"]),
+    latest: text(row, "latest"),
+  }));
+}

@@ -1,0 +1,106 @@
+/** @jsxImportSource hono/jsx */
+// Starting credit and the networks that created accounts, to see abuse.
+
+import { formatInteger, formatPercent, formatUsd } from "../../base/format.ts";
+import type { Nano } from "../../base/money.ts";
+import { Card, Figures, Notice, Segments } from "../../http/pages/components/content.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import { operatorPage } from "../operator-layout.tsx";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import type { GrantFigures, NetworkUse } from "./grant-figures.ts";
+
+export const GRANTS_PATH = `${OPERATOR_PATH}/grants`;
+export const GRANT_PERIODS = ["1", "7", "30"] as const;
+export type GrantPeriod = (typeof GRANT_PERIODS)[number];
+
+/** More new accounts than this from one network deserve a look. */
+const MANY_ACCOUNTS = 20;
+
+interface GrantsPageProps {
+  readonly days: GrantPeriod;
+  readonly figures: GrantFigures;
+  readonly networks: readonly NetworkUse[];
+  readonly grantPerDay: Nano;
+}
+
+export function grantsPage(
+  operator: Operator,
+  { days, figures, networks, grantPerDay }: GrantsPageProps,
+): PageLayout {
+  const suspicious = networks.filter(
+    ({ accounts, claimed }) => accounts >= MANY_ACCOUNTS && claimed === 0,
+  );
+  const limit = grantPerDay === 0n ? "no limit a day" : `of ${formatUsd(grantPerDay)} a day`;
+  return operatorPage({
+    title: "Grants and abuse",
+    operator,
+    path: GRANTS_PATH,
+    actions: (
+      <Segments
+        label="Period"
+        links={GRANT_PERIODS.map((period) => ({
+          href: `${GRANTS_PATH}?days=${period}`,
+          label: `${period}d`,
+          isCurrent: period === days,
+        }))}
+      />
+    ),
+    main: (
+      <>
+        {suspicious.slice(0, 3).map(({ network, accounts }) => (
+          <Notice tone="warn" link={{ href: "#networks", label: "Review network" }}>
+            {network} created {formatInteger(accounts)} accounts, and none was claimed.
+          </Notice>
+        ))}
+        <Figures
+          figures={[
+            { label: "Starting credit today", value: formatUsd(figures.granted), remark: limit },
+            { label: "Accounts today", value: formatInteger(figures.accounts) },
+            { label: "Claimed today", value: formatInteger(figures.claimed) },
+            { label: "Frozen accounts", value: formatInteger(figures.frozen) },
+          ]}
+        />
+        <Card
+          id="networks"
+          title="Accounts created by network"
+          aside={<a href="/docs/operations">Limits of new accounts</a>}
+        >
+          {networks.length === 0 ? (
+            <p class="muted">
+              No accounts were created in this period. Each network appears here with its accounts,
+              how many were claimed, and their balance.
+            </p>
+          ) : (
+            <Table
+              label="Networks that created most accounts"
+              columns={[
+                { name: "Network" },
+                { name: "Accounts", isNumber: true },
+                { name: "Claimed", isNumber: true },
+                { name: "Promotional credit left", isNumber: true, isExtra: true },
+                { name: "Paid credit left", isNumber: true, isExtra: true },
+                { name: "Latest account" },
+              ]}
+              rows={networks.map((use) => [
+                <code>{use.network}</code>,
+                formatInteger(use.accounts),
+                formatPercent(use.claimed / Math.max(1, use.accounts)),
+                formatUsd(use.promo),
+                formatUsd(use.paid),
+                <a href={`${OPERATOR_PATH}/accounts/${use.latest}`}>
+                  <span class="line">{use.latest}</span>
+                </a>,
+              ])}
+            />
+          )}
+        </Card>
+        <p class="note">
+          A network is an IPv4 address or an IPv6 /64. To stop one, lower{" "}
+          <code>POSTERN_ACCOUNTS_PER_HOUR</code> or <code>POSTERN_GRANT_USD_PER_DAY</code>, and
+          freeze its accounts.
+        </p>
+      </>
+    ),
+  });
+}

@@ -1,0 +1,36 @@
+// How much work waits in the store.
+
+import { integer, type Reader } from "../../store/db.ts";
+
+/** Counting stops here, so that the page stays fast when a queue is long. */
+export const QUEUE_COUNT_MAX = 10_000;
+
+const QUEUES = [
+  ["Open calls with a stored hold", "hold", ""],
+  ["Usage batches to roll up", "usage_pending", ""],
+  ["Webhook deliveries to send", "webhook_delivery", "where status = 'pending'"],
+  [
+    "Background responses to finish",
+    "stored_response",
+    "where status in ('queued', 'in_progress')",
+  ],
+  ["Auto top-ups to finish", "top_up", "where open_for is not null"],
+] as const;
+
+export interface Queue {
+  readonly name: string;
+  /** At most `QUEUE_COUNT_MAX`. */
+  readonly length: number;
+}
+
+export async function readQueues(reader: Reader): Promise<readonly Queue[]> {
+  const queues: Queue[] = [];
+  for (const [name, table, where] of QUEUES) {
+    const row = await reader.get(
+      `select count(*) as length from (select 1 from ${table} ${where} limit ${QUEUE_COUNT_MAX}) as waiting`,
+      [],
+    );
+    queues.push({ name, length: row === undefined ? 0 : integer(row, "length") });
+  }
+  return queues;
+}

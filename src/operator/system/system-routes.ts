@@ -1,0 +1,46 @@
+// The routes of the system page and the page of grants and abuse.
+
+import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
+import type { Route } from "../../http/route.ts";
+import { pageResponse } from "../../http/pages/page-response.ts";
+import { emptyAsUndefined, type OperatorContext, pageRoute } from "../page-context.ts";
+import { readProviderFigures } from "../report/daily-figures.ts";
+import { readGrantFigures, readNetworkUse } from "./grant-figures.ts";
+import { GRANT_PERIODS, GRANTS_PATH, grantsPage } from "./grants-page.tsx";
+import { readQueues } from "./queues.ts";
+import { SYSTEM_PATH, systemPage } from "./system-page.tsx";
+
+export function systemRoutes(context: OperatorContext): readonly Route[] {
+  const { db, system } = context;
+  return [
+    pageRoute(context, {
+      path: SYSTEM_PATH,
+      id: "showSystem",
+      summary: "Show providers, jobs, queues and settings",
+      run: async ({ now }, operator) => {
+        const today = { from: now - (now % DAY_MS), to: now + 1 };
+        const page = await db.snapshot(async (reader) => ({
+          providers: await readProviderFigures(reader, today),
+          queues: await readQueues(reader),
+        }));
+        return pageResponse(systemPage(operator, { system, ...page }));
+      },
+    }),
+    pageRoute(context, {
+      path: GRANTS_PATH,
+      id: "showGrants",
+      summary: "Show starting credit and the networks that created accounts",
+      query: z.object({ days: emptyAsUndefined(z.enum(GRANT_PERIODS)) }),
+      run: async ({ query, now }, operator) => {
+        const days = query.days ?? "7";
+        const page = await db.snapshot(async (reader) => ({
+          figures: await readGrantFigures(reader, now),
+          networks: await readNetworkUse(reader, now - Number(days) * DAY_MS),
+        }));
+        const { grantPerDay } = system;
+        return pageResponse(grantsPage(operator, { days, grantPerDay, ...page }));
+      },
+    }),
+  ];
+}

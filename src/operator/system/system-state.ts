@@ -1,0 +1,14 @@
+// What the system page and the grants page show of this process.
+
+import type { JobRun } from "../../base/job-run.ts";
+import type { Nano } from "../../base/money.ts";
+
+export interface SystemState {
+  /** Names and values, without secrets. */
+  readonly settings: readonly (readonly [name: string, value: string])[];
+  readonly jobRuns: ReadonlyMap<string, JobRun>;
+  /** Provider, account and model of each open circuit, separated by spaces. */
+  readonly openCircuits: () => readonly string[];
+  /** Starting credit for new accounts per UTC day; zero for no limit. */
+  readonly grantPerDay: Nano;
+}

@@ -1,0 +1,51 @@
+// The settings as this process read them, for the operator's pages. Each is listed by hand, and a secret only as "set", so
+// that a new setting cannot leak by being forgotten.
+
+import { usdText } from "../base/money.ts";
+import type { Config } from "../config/config.ts";
+
+type Setting = readonly [name: string, value: string];
+
+const isSet = (value: unknown): string => (value === undefined ? "not set" : "set");
+const orNone = (value: string | number): string =>
+  value === 0 || value === "" ? "none" : `${value}`;
+
+export function listSettings(config: Config): readonly Setting[] {
+  const { limits, responseStorage, usageRetention, log, store } = config;
+  return [
+    ["POSTERN_BASE_URL", config.baseUrl],
+    ["Development mode", config.development ? "on" : "off"],
+    ["POSTERN_HOST", config.host],
+    ["POSTERN_PORT", String(config.port)],
+    ["POSTERN_PROCESS_NAME", config.processName],
+    ["Store", store.databaseUrl === undefined ? `SQLite in ${store.dataDir}` : "PostgreSQL"],
+    ["POSTERN_SECRET", isSet(config.secret)],
+    ["POSTERN_SECRET_PREVIOUS", isSet(config.previousSecret)],
+    ["POSTERN_KEY_PREFIX", config.keyPrefix],
+    ["Providers with an account", orNone(Object.keys(config.providers).join(", "))],
+    ["POSTERN_MODELS_FILE", config.modelsFile ?? "not set"],
+    ["POSTERN_PRICES_FILE", config.pricesFile ?? "not set"],
+    ["POSTERN_TRUSTED_PROXIES", orNone(config.trustedProxies.join(", "))],
+    ["OIDC_ISSUER", config.identity?.issuer ?? "not set"],
+    ["POSTERN_OPERATORS", config.operators.join(", ")],
+    ["POSTERN_ACCOUNTS_PER_HOUR", orNone(limits.accountsPerHour)],
+    ["POSTERN_GRANT_USD_PER_DAY", orNone(usdText(limits.grantPerDay))],
+    ["POSTERN_GRANT_EXHAUSTED", limits.whenGrantsExhausted],
+    ["POSTERN_CLAIM_BONUS_USD_PER_DAY", orNone(usdText(limits.claimBonusPerDay))],
+    ["POSTERN_CLAIMS_PER_HOUR", orNone(limits.claimsPerHour)],
+    ["POSTERN_REQUESTS_PER_MINUTE", orNone(limits.requestsPerMinute)],
+    ["POSTERN_OPEN_CALLS_PER_KEY", orNone(limits.openCallsPerKey)],
+    ["POSTERN_STORE_RESPONSES", responseStorage.mode],
+    ["POSTERN_RESPONSE_RETENTION_DAYS", String(responseStorage.retentionDays)],
+    [
+      "Retention of usage records",
+      usageRetention === undefined ? "forever" : `${usageRetention.days} days`,
+    ],
+    ["x402 payments", config.x402 === undefined ? "off" : "on"],
+    ["Telemetry", config.telemetry === undefined ? "off" : "on"],
+    ["POSTERN_METRICS_TOKEN", isSet(config.metricsToken)],
+    ["POSTERN_LOG_LEVEL", log.level],
+    ["POSTERN_DRAIN_SECONDS", String(config.drainSeconds)],
+    ["POSTERN_SECURITY_CONTACT", config.securityContact ?? "not set"],
+  ];
+}

@@ -1,0 +1,82 @@
+// The system page and the page of grants and abuse.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
+import { textOf } from "../billing/console-user.ts";
+import { demoUsage } from "../support/demo/demo-usage.ts";
+import { eventually } from "../support/eventually.ts";
+import { registerAccount } from "../support/gateway.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
+import {
+  fetchPage,
+  type OperatorHarness,
+  type OperatorSession,
+  signInOperator,
+  startOperatorHarness,
+} from "./harness.ts";
+
+const SECRETS = {
+  POSTERN_SECRET: "a-master-secret-that-no-page-may-show-0001",
+  POSTERN_METRICS_TOKEN: "a-metrics-token-that-no-page-may-show-0002",
+  OPENAI_API_KEY: "no-page-may-show-this-provider-key-0003",
+};
+
+describeEachStore((store) => {
+  describe(`operator pages of the system on ${store}`, () => {
+    let harness: OperatorHarness;
+    let session: OperatorSession;
+    beforeAll(async () => {
+      harness = await startOperatorHarness(store, { ...SECRETS, POSTERN_GRANT_USD_PER_DAY: "5" });
+      session = await signInOperator(harness);
+    });
+    afterAll(() => harness.gateway.stop());
+    const visit = (path: string) => fetchPage(harness, path, session);
+
+    test("show jobs with their last run, queues and today's calls of each provider", async () => {
+      const { db } = harness.gateway.server;
+      const { id } = await registerAccount(harness.gateway);
+      const { now } = harness.clock;
+      const usage = { accountId: id, keyIds: ["key_1"], now, seed: 3, volume: 1 };
+      const calls = demoUsage(usage).slice(-20);
+      await db.write((tx) =>
+        insertUsage(
+          tx,
+          calls.map((call) => ({ ...call, createdAt: now })),
+        ),
+      );
+      await rollUpUsage(db);
+      await eventually(async () =>
+        /roll up usage ok/.test(textOf(await visit("/operator/system"))),
+      );
+      const text = textOf(await visit("/operator/system"));
+      expect(text).toMatch(/Providers today .*anthropic \d+ [\d.]+% \$\d/);
+      expect(text).toContain("Webhook deliveries to send 0");
+      expect(text).toContain("None. A circuit opens for 30 seconds");
+    });
+
+    test("list settings without secrets", async () => {
+      const page = await visit("/operator/system");
+      expect(textOf(page)).toContain("POSTERN_GRANT_USD_PER_DAY 5");
+      expect(textOf(page)).toContain("POSTERN_METRICS_TOKEN set");
+      for (const value of [...Object.values(SECRETS), "upstream-test-key"])
+        expect(page.text).not.toContain(value);
+    });
+
+    test("show starting credit and accounts by network", async () => {
+      harness.clock.now += 10;
+      const { id } = await registerAccount(harness.gateway);
+      const text = textOf(await visit("/operator/grants?days=1"));
+      expect(text).toMatch(/Starting credit today \$0\.\d+ of \$5\.00 a day/);
+      expect(text).toMatch(/127\.0\.0\.1\S* \d+ 0% \$0\.\d+ \$0\.00/);
+      expect(text).toContain(id);
+      expect((await visit("/operator/grants")).status).toBe(200);
+      expect((await visit("/operator/grants?days=2")).status).toBe(400);
+    });
+
+    test("need an operator session", async () => {
+      for (const path of ["/operator/system", "/operator/grants"])
+        expect((await fetchPage(harness, path)).location).toContain("/operator/signin");
+    });
+  });
+});
