@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // Starting credit and the networks that created accounts, to see abuse.
 
+import type { Child } from "hono/jsx";
 import { formatInteger, formatPercent, formatUsd } from "../../base/format.ts";
 import type { Nano } from "../../base/money.ts";
 import { Card, Figures, Notice, Segments } from "../../http/pages/components/content.tsx";
@@ -66,34 +67,7 @@ export function grantsPage(
           title="Accounts created by network"
           aside={<a href="/docs/operations">Limits of new accounts</a>}
         >
-          {networks.length === 0 ? (
-            <p class="muted">
-              No accounts were created in this period. Each network appears here with its accounts,
-              how many were claimed, and their balance.
-            </p>
-          ) : (
-            <Table
-              label="Networks that created most accounts"
-              columns={[
-                { name: "Network" },
-                { name: "Accounts", isNumber: true },
-                { name: "Claimed", isNumber: true },
-                { name: "Promotional credit left", isNumber: true, isExtra: true },
-                { name: "Paid credit left", isNumber: true, isExtra: true },
-                { name: "Latest account" },
-              ]}
-              rows={networks.map((use) => [
-                <code>{use.network}</code>,
-                formatInteger(use.accounts),
-                formatPercent(use.claimed / Math.max(1, use.accounts)),
-                formatUsd(use.promo),
-                formatUsd(use.paid),
-                <a href={`${OPERATOR_PATH}/accounts/${use.latest}`}>
-                  <span class="line">{use.latest}</span>
-                </a>,
-              ])}
-            />
-          )}
+          <NetworkTable networks={networks} />
         </Card>
         <p class="note">
           A network is an IPv4 address or an IPv6 /64. To stop one, lower{" "}
@@ -103,4 +77,37 @@ export function grantsPage(
       </>
     ),
   });
+}
+
+function NetworkTable({ networks }: Pick<GrantsPageProps, "networks">): Child {
+  if (networks.length === 0)
+    return (
+      <p class="muted">
+        No accounts were created in this period. Each network appears here with its accounts, how
+        many were claimed, and their balance.
+      </p>
+    );
+  return (
+    <Table
+      label="Networks that created most accounts"
+      columns={[
+        { name: "Network" },
+        { name: "Accounts", isNumber: true },
+        { name: "Claimed", isNumber: true },
+        { name: "Promotional credit left", isNumber: true, isExtra: true },
+        { name: "Paid credit left", isNumber: true, isExtra: true },
+        { name: "Latest account" },
+      ]}
+      rows={networks.map((use) => [
+        <code>{use.network}</code>,
+        formatInteger(use.accounts),
+        formatPercent(use.claimed / Math.max(1, use.accounts)),
+        formatUsd(use.promo),
+        formatUsd(use.paid),
+        <a href={`${OPERATOR_PATH}/accounts/${use.latest}`}>
+          <span class="line">{use.latest}</span>
+        </a>,
+      ])}
+    />
+  );
 }
