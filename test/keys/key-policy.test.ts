@@ -18,6 +18,7 @@ import {
   startGateway,
   type TestAccount,
 } from "../support/gateway.ts";
+import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
 test("matches globs without regard to letter case, in linear time", () => {
@@ -71,6 +72,19 @@ describe.each(STORE_KINDS)("the policy of a key on %s", (store) => {
       expect(valueAt(refused.body, "error.policy")).toBe(field);
       expect(textAt(refused.body, "error.message")).toContain(`\`${field}\``);
     }
+  });
+
+  test("refuses to count the tokens of a model outside of the policy", async () => {
+    const { key } = await keyWith({ allowed_models: ["sim/rea*"] });
+    const count = (model: string): Promise<ApiResponse> =>
+      call(gateway, "POST /v1/messages/count_tokens", {
+        key,
+        body: { model, messages: [{ role: "user", content: "hello" }] },
+      });
+    const refused = await count("sim/echo");
+    expectStatus("countTokens", 403, refused);
+    expect(valueAt(refused.body, "error.policy")).toBe("allowed_models");
+    expect((await count("sim/reason")).status).toBe(200);
   });
 
   test("allows a model within the policy, and a fallback within it instead of one outside", async () => {

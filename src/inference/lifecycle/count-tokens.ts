@@ -9,6 +9,7 @@ import type { Candidate } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
+import { allowedCandidates } from "./key-policy.ts";
 import { type FreezeDeps, rejectIfFrozen } from "./hold.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
@@ -22,7 +23,9 @@ export async function countTokens(deps: CountTokensDeps, input: CallInput): Prom
   const { accountId } = input.caller;
   const request = parseRequest("messages", input.text, "count");
   await rejectIfFrozen(deps, accountId);
-  const [candidate] = await findCandidates(request, "count_tokens", input.caller, deps.route);
+  const found = await findCandidates(request, "count_tokens", input.caller, deps.route);
+  // A count shows the prompt to the provider, as a call does.
+  const [candidate] = allowedCandidates(found, input.caller, input.now);
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
   if (candidate.wires[0] !== "count_tokens") return upperBoundResponse(request, candidate);

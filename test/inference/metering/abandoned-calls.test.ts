@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { integer } from "../../../src/store/db.ts";
+import { isReadToItsEnd } from "../../support/source/abandoned-calls-table.ts";
 import {
   type Gateway,
   registerAccount,
@@ -22,6 +23,7 @@ import {
   usageRecordsOf,
   waitUntil,
 } from "../support/harness.ts";
+import { withModels } from "../support/models-file.ts";
 import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
 import { openSocketClient, type SocketClient } from "../support/socket-client.ts";
 
@@ -59,7 +61,26 @@ const pdf = `data:application/pdf;base64,${"JVBERi0x".repeat(2_000)}`;
 const messagesEvent = (type: string, more: Json): string =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
 
+/** A provider that bills a stream to its end, whether it is closed or not. */
+const BILLING_ON = {
+  api: "chat",
+  inputCost: 1_450n * 2_000n,
+  fullCost: 1_450n * 2_000n + 20n * 8_000n,
+  events: chatEvents({ prompt_tokens: 1_450, completion_tokens: 20 }),
+  isDrained: true,
+} as const;
+
 const KINDS: Readonly<Record<string, Kind>> = {
+  "text at a provider that bills on": {
+    ...BILLING_ON,
+    body: chatBody("word ".repeat(1_400), { model: "billing-on/text" }),
+  },
+  "an image at a provider that bills on": {
+    ...BILLING_ON,
+    body: chatBody([{ type: "image_url", image_url: { url: "https://x.test/a.png" } }], {
+      model: "billing-on/text",
+    }),
+  },
   text: {
     api: "chat",
     body: chatBody("Dense text 31415926 ".repeat(500)),
@@ -155,6 +176,11 @@ const WAYS: Readonly<Record<string, (client: SocketClient) => Promise<void>>> = 
     await client.waitForText("FIRST");
     client.halfClose();
   },
+  "with a pipelined request": async (client) => {
+    await client.waitForText("FIRST");
+    client.send("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+    client.disconnect();
+  },
 };
 
 let gateway: Gateway;
@@ -166,6 +192,26 @@ beforeAll(async () => {
   gateway = await startGateway({
     providers: [],
     env: {
+      ...withModels(
+        [
+          {
+            id: "billing-on/text",
+            wires: ["chat"],
+            context_length: 200_000,
+            max_output_tokens: 32_000,
+            input_modalities: ["text", "image"],
+            pricing: { tokens: { input: "2", output: "8" } },
+          },
+        ],
+        [
+          {
+            id: "billing-on",
+            base_url: provider.url,
+            wires: ["chat"],
+            stops_billing_on_abort: false,
+          },
+        ],
+      ),
       OPENAI_BASE_URL: provider.url,
       OPENAI_API_KEY: "test-key-0123456789",
       ANTHROPIC_BASE_URL: provider.url,
@@ -222,6 +268,22 @@ function streamOf(events: readonly string[]): RawReply {
   const headers = { "content-type": "text/event-stream" };
   return { headers, body: pieces.join(""), cuts, pauseMs: PAUSE_MS };
 }
+
+test("the documented table says what the kinds here show", () => {
+  for (const [provider, column, kind] of [
+    ["openai", "text", "text"],
+    ["openai", "image", "image"],
+    ["openai", "PDF", "PDF"],
+    ["openai", "audio out", "audio output"],
+    ["anthropic", "tools", "web searches"],
+    ["mistral", "text", "text at a provider that bills on"],
+    ["mistral", "image", "an image at a provider that bills on"],
+  ] as const)
+    expect({ kind, isDrained: isReadToItsEnd(provider, column) }).toEqual({
+      kind,
+      isDrained: KINDS[kind]?.isDrained ?? false,
+    });
+});
 
 describe("a stream that its caller leaves", () => {
   const rows: string[] = [];

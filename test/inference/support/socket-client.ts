@@ -20,6 +20,8 @@ export interface SocketClient {
   readonly disconnect: () => void;
   /** Ends only the sending side. */
   readonly halfClose: () => void;
+  /** Sends bytes after the request, such as a pipelined one. */
+  readonly send: (bytes: string) => void;
   readonly pause: () => void;
   readonly resume: () => void;
   readonly closed: Promise<void>;
@@ -70,6 +72,7 @@ export function openSocketClient(
     bytes: () => bytes,
     disconnect: () => socket.destroy(),
     halfClose: () => void socket.end(),
+    send: (bytes) => void socket.write(bytes),
     pause: () => socket.pause(),
     resume: () => socket.resume(),
     closed,

@@ -19,6 +19,7 @@ import { SERVER_TOOLS } from "../../../src/models/tables/server-tools.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { COMMANDS } from "../../../src/commands/commands.ts";
 import { usageLine } from "../../../src/commands/help.ts";
+import { ABANDONED_KINDS, abandonedCallRows } from "./abandoned-calls-table.ts";
 import { IMPORT_LAW } from "./import-law.ts";
 import { filesUnder, readText, ROOT } from "./source-files.ts";
 
@@ -49,6 +50,10 @@ const PARTS: Readonly<
   "docs/site/models.md": ["tools", () => toolTable()],
   "docs/site/keys.md": ["access", () => scopeTable()],
   "docs/site/security.md": ["roles", () => roleTable()],
+  "docs/site/providers.md": [
+    "abandoned",
+    () => table(["Provider", ...Object.keys(ABANDONED_KINDS)], abandonedCallRows()),
+  ],
   "docs/architecture.md": ["layers", () => layerDiagram()],
 };
 

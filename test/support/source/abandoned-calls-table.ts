@@ -1,0 +1,57 @@
+// The table of abandoned calls: for each provider and kind of content, whether a call is read to its end without its caller,
+// as the code decides it.
+
+import {
+  drainMsFor,
+  type OngoingCall,
+} from "../../../src/inference/lifecycle/client-disconnect.ts";
+import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
+import { parseRequest } from "../../../src/inference/request/parse-request.ts";
+
+interface AbandonedKind {
+  readonly content: unknown;
+  readonly fields?: Readonly<Record<string, unknown>>;
+  readonly supported?: readonly string[];
+}
+
+const PDF_DATA = "data:application/pdf;base64,JVBERi0x";
+
+export const ABANDONED_KINDS: Readonly<Record<string, AbandonedKind>> = {
+  text: { content: "hi" },
+  image: { content: [{ type: "image_url", image_url: { url: "https://x.test/a.png" } }] },
+  PDF: { content: [{ type: "file", file: { file_data: PDF_DATA, filename: "a.pdf" } }] },
+  "audio in": {
+    content: [{ type: "input_audio", input_audio: { data: "UklGRg==", format: "wav" } }],
+  },
+  "audio out": {
+    content: "hi",
+    fields: { modalities: ["text", "audio"], audio: { voice: "alloy", format: "pcm16" } },
+  },
+  tools: { content: "hi", fields: { tools: [{ type: "web_search_20250305", name: "a" }] } },
+  reasoning: { content: "hi", supported: ["reasoning"] },
+  "not streamed": { content: "hi", fields: { stream: false } },
+};
+
+/** Whether the caller pays the provider's usage of the whole reply. Otherwise it pays its input and what was sent so far. */
+export function isReadToItsEnd(providerId: string, kind: string): boolean {
+  const { content, fields = {}, supported = [] } = ABANDONED_KINDS[kind] ?? { content: "" };
+  const body = { model: "a/b", stream: true, messages: [{ role: "user", content }], ...fields };
+  const request = parseRequest("chat", JSON.stringify(body));
+  const provider = PROVIDERS.find(({ id }) => id === providerId);
+  // Safe because these are the members that the decision reads.
+  const call = {
+    request,
+    candidate: { credential: { provider, byok: false }, model: { supported } },
+    plan: { wire: "chat" },
+    estimate: { bounds: { fees: request.fees } },
+  } as unknown as OngoingCall;
+  return drainMsFor(call, false) > 0;
+}
+
+export function abandonedCallRows(): readonly (readonly string[])[] {
+  const kinds = Object.keys(ABANDONED_KINDS);
+  return PROVIDERS.map(({ id }) => [
+    `\`${id}\``,
+    ...kinds.map((kind) => (isReadToItsEnd(id, kind) ? "100 %" : "so far")),
+  ]);
+}
