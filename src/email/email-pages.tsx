@@ -41,10 +41,10 @@ export function emailSettingsPage({
           <fieldset>
             <legend>Send an email to {user.email} when</legend>
             {categories.map(([name, label]) => (
-              <label class="check">
-                <input type="checkbox" name={name} checked={!optOuts.has(name)} />
-                {label}
-              </label>
+              <div class="option">
+                <input type="checkbox" id={name} name={name} checked={!optOuts.has(name)} />
+                <label for={name}>{label}</label>
+              </div>
             ))}
           </fieldset>
           <div class="actions">

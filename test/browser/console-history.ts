@@ -17,6 +17,10 @@ const DAYS = 45;
 export interface ConsoleHistory {
   /** A call with two attempts, labels, a trace and dropped fields. */
   readonly callId: string;
+  /** A key with a limit of which most is spent. */
+  readonly keyId: string;
+  /** A webhook with a delivered and a failed delivery. */
+  readonly webhookId: string;
 }
 
 export async function createConsoleHistory(fixture: ConsoleFixture): Promise<ConsoleHistory> {
@@ -42,7 +46,37 @@ export async function createConsoleHistory(fixture: ConsoleFixture): Promise<Con
     ],
   };
   await gateway.server.db.write((tx) => insertUsage(tx, [detailed]));
-  return { callId: detailed.id };
+  const webhookId = await createWebhook(fixture, now);
+  return { callId: detailed.id, keyId: keyIds[0] ?? "", webhookId };
+}
+
+async function createWebhook({ gateway, account }: ConsoleFixture, now: number): Promise<string> {
+  const response = await fetch(`${gateway.url}/v1/webhooks`, {
+    method: "POST",
+    headers: account.headers,
+    // Subscribed to an event that does not happen here, so that nothing is sent.
+    body: JSON.stringify({ url: "http://127.0.0.1:9/hook", events: ["top_up.stopped"] }),
+  });
+  const { id } = (await response.json()) as { readonly id: string };
+  await gateway.server.db.write(async (tx) => {
+    for (const [status, code, error] of [
+      ["delivered", 200, null],
+      ["failed", 503, "the endpoint answered 503"],
+    ] as const) {
+      const eventId = newId("evt", now);
+      const attempt = { at: now - HOUR_MS, durationMs: 84, status: code, error, response: "busy" };
+      await tx.run(
+        "insert into event (id, account_id, type, created_at, data) values (?, ?, 'balance.low', ?, '{}')",
+        [eventId, account.id, now],
+      );
+      await tx.run(
+        `insert into webhook_delivery (id, webhook_id, account_id, event_id, status, tries, due_at, attempts, created_at)
+         values (?, ?, ?, ?, ?, 1, ?, ?, ?)`,
+        [newId("dlv", now), id, account.id, eventId, status, now, JSON.stringify([attempt]), now],
+      );
+    }
+  });
+  return id;
 }
 
 async function createKeys({ gateway, account }: ConsoleFixture): Promise<readonly string[]> {

@@ -25,6 +25,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   exportWorkspaceLogs: "usage.read",
   searchWorkspace: "keys.read",
   showWorkspaceKeys: "keys.read",
+  showWorkspaceKey: "keys.read",
   showWorkspaceMembers: "members.read",
   showWorkspaceBudgets: "budgets.read",
   showStoredResponses: "responses.read",
@@ -32,6 +33,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showDevelopmentCards: "billing.auto_top_up",
   showWorkspaceProviderKeys: "provider_keys.read",
   showWorkspaceWebhooks: "webhooks.read",
+  showWebhookDeliveries: "webhooks.read",
   showWorkspaceAudit: "audit.read",
   showWorkspaceSettings: "workspace.read",
   showPlayground: "keys.create",
@@ -43,12 +45,12 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
   closeWorkspace: [["workspace.close", { do: "close", confirm: "another name" }]],
   renameWorkspace: [["workspace.rename", { name: "x".repeat(200) }]],
   createPlaygroundKey: [["keys.create", {}]],
-  changeWorkspaceKeys: [
-    ["keys.create", { do: "mint", limit_usd: "1" }],
-    ["keys.change", { do: "limit", key: "key_none" }],
-    ["keys.change", { do: "expiry", key: "key_none" }],
-    ["keys.revoke", { do: "revoke", key: "key_none" }],
+  createWorkspaceKey: [["keys.create", { do: "mint", limit_usd: "1" }]],
+  changeWorkspaceKey: [
+    ["keys.change", { do: "change", limit_usd: "1" }],
+    ["keys.revoke", { do: "revoke" }],
   ],
+  replayWebhookDeliveryFromConsole: [["webhooks.change", { delivery: "dlv_none" }]],
   changeWorkspaceMembers: [
     ["members.invite", { do: "invite", email: "not an address" }],
     ["members.invite", { do: "withdraw", invitation: "inst_none" }],
@@ -113,8 +115,8 @@ describeEachStore((store) => {
       const { gateway, account, owner, otherOwner } = fixture;
       for (const [page, form] of [
         ["/keys", { do: "mint" }],
-        ["/keys", { do: "revoke", key: "key_x" }],
-        ["/keys", { do: "limit", key: "key_x" }],
+        ["/keys/key_x", { do: "revoke" }],
+        ["/keys/key_x", { do: "change", limit_usd: "1" }],
         ["/members", { do: "invite", email: "x@example.com" }],
         ["/members", { do: "withdraw", invitation: "inst_x" }],
         ["/members", { do: "remove", person: owner.personId }],
@@ -212,9 +214,9 @@ describeEachStore((store) => {
       const response = await fetch(`${gateway.url}/v1/keys`, { headers });
       // Safe because the list of keys has this shape.
       const { data } = (await response.json()) as { data: { id: string }[] };
-      const form = { do: "revoke", key: data[0]?.id ?? "" };
-      const path = `/console/${account.id}/keys`;
-      expect((await visitPage(gateway, path, owner, form)).status).toBe(404);
+      const path = `/console/${account.id}/keys/${data[0]?.id}`;
+      expect((await visitPage(gateway, path, owner)).status).toBe(404);
+      expect((await visitPage(gateway, path, owner, { do: "revoke" })).status).toBe(404);
       expect((await fetch(`${gateway.url}/v1/account`, { headers })).status).toBe(200);
     });
 

@@ -11,6 +11,7 @@ interface ApiKey {
   readonly limit_usd: number | null;
   readonly limit_window: string | null;
   readonly expires_at: string | null;
+  readonly allowed_models: readonly string[] | null;
 }
 
 const secretOf = ({ text }: PageResponse): string => /pst-rt-[0-9A-Za-z]{49}/.exec(text)?.[0] ?? "";
@@ -28,6 +29,10 @@ describeEachStore((store) => {
     const open = (form?: Form): Promise<PageResponse> => {
       const { gateway, account, owner } = fixture;
       return visitPage(gateway, `/console/${account.id}/keys`, owner, form);
+    };
+    const openKey = (id: string, form?: Form): Promise<PageResponse> => {
+      const { gateway, account, owner } = fixture;
+      return visitPage(gateway, `/console/${account.id}/keys/${id}`, owner, form);
     };
     const readAccount = (secret: string): Promise<Response> =>
       fetch(`${fixture.gateway.url}/v1/account`, {
@@ -55,10 +60,12 @@ describeEachStore((store) => {
       expect(key).toMatchObject({ name: "night", limit_usd: 2.5, limit_window: "day" });
       const page = await open();
       expect(page.text).not.toContain(secret);
-      expect(textOf(page)).toContain("Limit $2.50 per day");
-      const rejected = await open({ do: "limit", key: key.id, limit_usd: "x" });
+      expect(textOf(page)).toContain("of $2.50 a day");
+      expect(textOf(page)).toContain(fixture.owner.email);
+      const rejected = await openKey(key.id, { do: "change", limit_usd: "x" });
       expect(rejected.text).toContain("must be an amount");
-      expect((await open({ do: "revoke", key: key.id })).status).toBe(303);
+      expect((await openKey(key.id, { do: "revoke" })).status).toBe(303);
+      expect(textOf(await openKey(key.id))).toContain("Revoked");
       expect((await readAccount(secret)).status).toBe(401);
     });
 
@@ -80,21 +87,87 @@ describeEachStore((store) => {
         });
         expect(patched.status).toBe(403);
       }
-      expect((await open({ do: "limit", key: id, limit_usd: "2" })).status).toBe(303);
-      expect((await open({ do: "expiry", key: id, last_day: "2030-06-30" })).status).toBe(303);
+      expect((await openKey(id, { do: "change", limit_usd: "2" })).status).toBe(303);
+      expect((await openKey(id, { do: "change", last_day: "2030-06-30" })).status).toBe(303);
       expect(await readKey(secret)).toMatchObject({
         expires_at: "2030-07-01T00:00:00.000Z",
         limit_usd: 2,
       });
-      const page = await open();
+      const page = await openKey(id);
       expect(page.text).toContain('value="2030-06-30"');
       expect(textOf(page)).toContain("Expires 2030-07-01 00:00 UTC");
       for (const last_day of ["2020-01-01", "tomorrow", "2030-13-45"]) {
-        const rejected = await open({ do: "expiry", key: id, last_day });
+        const rejected = await openKey(id, { do: "change", last_day });
         expect([last_day, rejected.status]).toEqual([last_day, 400]);
       }
-      expect((await open({ do: "expiry", key: id, last_day: "" })).status).toBe(303);
+      expect((await openKey(id, { do: "change", last_day: "" })).status).toBe(303);
       expect(await readKey(secret)).toMatchObject({ expires_at: null, limit_usd: 2 });
+    });
+
+    test("creates, changes and duplicates a key with models, rates, price and alerts", async () => {
+      const restrictions = {
+        limit_usd: "10",
+        allowed_models: "openai/*\nanthropic/*",
+        allowed_providers: "sim",
+        requests_per_minute: "60",
+        tokens_per_minute: "100000",
+        max_concurrent_calls: "4",
+        max_price_per_million_usd: "2.5",
+        alert_percents: "80, 100",
+      };
+      const created = await open({ do: "mint", name: "narrow", ...restrictions });
+      const key = await readKey(secretOf(created));
+      expect(key).toMatchObject({
+        allowed_models: ["openai/*", "anthropic/*"],
+        allowed_providers: ["sim"],
+        requests_per_minute: 60,
+        tokens_per_minute: 100_000,
+        max_concurrent_calls: 4,
+        max_price_per_million_usd: 2.5,
+        alert_percents: [80, 100],
+      });
+      const change = { do: "change", name: "renamed", requests_per_minute: "", access: "models" };
+      expect((await openKey(key.id, { ...restrictions, ...change })).status).toBe(303);
+      expect(await readKey(secretOf(created))).toMatchObject({
+        name: "renamed",
+        requests_per_minute: null,
+        tokens_per_minute: 100_000,
+        scopes: expect.arrayContaining(["models:write", "usage:read", "claim:read"]),
+      });
+      const { gateway, account, owner } = fixture;
+      const copyPath = `/console/${account.id}/keys?copy=${key.id}`;
+      const copy = await visitPage(gateway, copyPath, owner);
+      expect(copy.text).toContain('value="renamed"');
+      expect(copy.text).toContain("openai/*\nanthropic/*");
+      expect((await visitPage(gateway, `${copyPath}x`, owner)).status).toBe(404);
+    });
+
+    test("names the field of each invalid restriction", async () => {
+      for (const [field, value, id] of [
+        ["requests_per_minute", "0", "mint-requests_per_minute"],
+        ["requests_per_minute", "1.5", "mint-requests_per_minute"],
+        ["max_concurrent_calls", "many", "mint-max_concurrent_calls"],
+        ["max_price_per_million_usd", "-1", "mint-price"],
+        ["alert_percents", "80, 120", "mint-alerts"],
+        ["allowed_models", "x".repeat(300), "mint-models"],
+        ["alert_percents", "80", ""],
+      ] as const) {
+        const rejected = await open({ do: "mint", [field]: value });
+        expect([field, rejected.status]).toEqual([field, 400]);
+        if (id !== "") expect(rejected.text).toContain(`id="${id}-error"`);
+        expect(rejected.text).toContain(value);
+      }
+    });
+
+    test("a developer changes the name of an own key whose limit stays, and raises nothing", async () => {
+      const { gateway, account, developer } = fixture;
+      const send = (path: string, form: Form) =>
+        visitPage(gateway, `/console/${account.id}/keys${path}`, developer, form);
+      const created = await send("", { do: "mint", limit_usd: "1", last_day: "2030-01-01" });
+      const { id } = await readKey(secretOf(created));
+      const same = { do: "change", limit_usd: "1", last_day: "2030-01-01" };
+      expect((await send(`/${id}`, { ...same, name: "mine" })).status).toBe(303);
+      expect((await send(`/${id}`, { ...same, limit_usd: "2" })).status).toBe(403);
     });
 
     test("creates one key if a form is sent twice", async () => {
@@ -132,7 +205,7 @@ describeEachStore((store) => {
     });
 
     test("rejects an unknown key without mentioning the API", async () => {
-      const { text } = await open({ do: "revoke", key: "key_none" });
+      const { text } = await openKey("key_none", { do: "revoke" });
       expect(text).toContain("key");
       expect(text).not.toContain("/v1/");
     });

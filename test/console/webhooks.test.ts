@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type PageResponse, visitPage } from "../billing/console-user.ts";
+import { type PageResponse, textOf, visitPage } from "../billing/console-user.ts";
+import { eventually } from "../support/eventually.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
 
@@ -30,6 +31,41 @@ describeEachStore((store) => {
       const log = await visitPage(gateway, `/console/${account.id}/audit`, owner);
       expect(log.text).toContain("webhook.created");
       expect(log.text).toContain("webhook.deleted");
+    });
+
+    test("lists the deliveries of a webhook and replays one", async () => {
+      let status = 500;
+      const received: string[] = [];
+      const endpoint = Bun.serve({
+        port: 0,
+        fetch: (request) => {
+          received.push(request.headers.get("webhook-id") ?? "");
+          return new Response("try later", { status });
+        },
+      });
+      const url = `http://127.0.0.1:${endpoint.port}/log`;
+      const added = await open({ do: "add", url });
+      const webhook =
+        [...added.text.matchAll(/<h2 id="(whk_\w+)">([^<]*)</g)].find(
+          ([, , shown]) => shown === url,
+        )?.[1] ?? "";
+      const { gateway, account, owner, otherAccount, otherOwner } = fixture;
+      const path = `/console/${account.id}/webhooks/${webhook}`;
+      const openLog = (form?: Readonly<Record<string, string>>) =>
+        visitPage(gateway, path, owner, form);
+      expect(textOf(await openLog())).toContain("No deliveries yet");
+      await open({ do: "test", webhook });
+      await eventually(async () => textOf(await openLog()).includes("the endpoint answered 500"));
+      status = 200;
+      const delivery = /name="delivery" value="([^"]+)"/.exec((await openLog()).text)?.[1] ?? "";
+      const replayed = await openLog({ delivery });
+      expect(replayed.location).toBe(`${path}?replayed=${delivery}`);
+      await eventually(async () => textOf(await openLog()).includes(" delivered "));
+      expect(new Set(received).size).toBe(1);
+      expect((await openLog({ delivery: "dlv_none" })).status).toBe(404);
+      const foreign = `/console/${otherAccount.id}/webhooks/${webhook}`;
+      expect((await visitPage(gateway, foreign, otherOwner)).status).toBe(404);
+      await endpoint.stop(true);
     });
 
     test("adds one webhook if a form is sent twice", async () => {

@@ -2,96 +2,141 @@
 // The audit log of a workspace, newest first.
 
 import type { Child } from "hono/jsx";
-import type { AuditEntry } from "../../audit/audit.ts";
+import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/audit.ts";
 import { publicActor } from "../../audit/api-record.ts";
-import { utcDay } from "../../base/time.ts";
-import type { Page } from "../../base/pagination.ts";
-import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
-import { consolePage, workspacePath } from "../console-layout.tsx";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
 import { formatDateTime } from "../../base/format.ts";
+import type { Page } from "../../base/pagination.ts";
+import { EmptyState } from "../../http/pages/components/content.tsx";
+import { FilterSelect } from "../../http/pages/components/form.tsx";
+import { OlderLink, Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import type { ActorNames } from "../actor-names.ts";
 import type { WorkspaceContext } from "../authorize.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 
 export const AUDIT_ENTRIES_PER_PAGE = 50;
 
-export function auditPage(
-  user: SessionUser,
-  workspace: WorkspaceContext,
-  page: Page<AuditEntry>,
-): PageLayout {
-  const entries = page.data;
+export interface ActorOption {
+  readonly value: string;
+  readonly label: string;
+}
+
+export interface AuditPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly entries: Page<AuditEntry>;
+  readonly filter: AuditFilter;
+  readonly actors: readonly ActorOption[];
+  readonly names: ActorNames;
+}
+
+export function auditPage(props: AuditPageProps): PageLayout {
+  const { user, workspace, entries, filter, names } = props;
+  const path = workspacePath(workspace.accountId, "/audit");
   return consolePage({
     title: "Audit log",
     workspace,
     user,
     page: "/audit",
-    main:
-      entries.length === 0 ? (
-        <p>No entries yet.</p>
-      ) : (
-        <>
-          <div class="scroll" role="region" aria-label="Entries" tabindex={0}>
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col" class="date">
-                    Time
-                  </th>
-                  <th scope="col">Actor</th>
-                  <th scope="col">Action and target</th>
-                </tr>
-              </thead>
-              <tbody>
-                {entries.map((entry) => (
-                  <tr>
-                    <th scope="row" class="date">
-                      {utcDay(entry.at)}
-                      <span class="type">
-                        {formatDateTime(entry.at).slice("YYYY-MM-DD ".length)}
-                      </span>
-                    </th>
-                    <td>
-                      <ActorCell actor={publicActor(entry.actor)} />
-                    </td>
-                    <td>
-                      {entry.action}
-                      {entry.target === null ? null : (
-                        <>
-                          <br />
-                          <code>{entry.target}</code>
-                        </>
-                      )}
-                      <span class="type">
-                        <bdi>{formatAuditDetail(entry.detail)}</bdi>
-                      </span>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-          {page.next_cursor === null ? null : (
-            <p>
-              <a
-                href={`${workspacePath(workspace.accountId, "/audit")}?cursor=${page.next_cursor}`}
-              >
-                Older entries
-              </a>
-            </p>
-          )}
-        </>
-      ),
+    main: (
+      <>
+        <FilterForm path={path} {...props} />
+        {entries.data.length === 0 ? (
+          <EmptyState title="No entries">
+            <p class="muted">Changes of keys, members, billing and webhooks appear here.</p>
+          </EmptyState>
+        ) : (
+          <Table
+            label="Entries"
+            columns={[
+              { name: "Time (UTC)", isDate: true },
+              { name: "Actor" },
+              { name: "Action" },
+              { name: "Target" },
+            ]}
+            rows={entries.data.map((entry) => [
+              formatDateTime(entry.at),
+              <ActorCell actor={publicActor(entry.actor)} names={names} />,
+              <>
+                <span title={actionText(entry.action)}>{entry.action}</span>
+                <span class="type">
+                  <bdi>{formatAuditDetail(entry.detail)}</bdi>
+                </span>
+              </>,
+              <Named id={entry.target} names={names} />,
+            ])}
+          />
+        )}
+        <OlderLink path={path} query={{ ...filter }} cursor={entries.next_cursor} />
+      </>
+    ),
   });
 }
 
-function ActorCell({ actor: { type, id } }: { readonly actor: AuditEntry["actor"] }): Child {
+function FilterForm({ path, filter, actors }: AuditPageProps & { readonly path: string }): Child {
+  return (
+    <form class="inline filters" method="get" action={path}>
+      <FilterSelect
+        name="action"
+        label="Action"
+        allLabel="All actions"
+        options={Object.keys(AUDIT_ACTIONS)}
+        selected={filter.action}
+      />
+      <FilterSelect
+        name="actor"
+        label="Actor"
+        allLabel="All people and keys"
+        options={actors}
+        selected={filter.actor}
+      />
+      <div>
+        <label for="target">Target id</label>
+        <input id="target" name="target" value={filter.target} maxlength={60} />
+      </div>
+      <button type="submit" class="secondary">
+        Apply
+      </button>
+      {Object.values(filter).every((value) => value === undefined) ? null : (
+        <a class="button secondary" href={path}>
+          Clear
+        </a>
+      )}
+    </form>
+  );
+}
+
+function actionText(action: string): string | undefined {
+  return Object.entries(AUDIT_ACTIONS).find(([name]) => name === action)?.[1];
+}
+
+function ActorCell({
+  actor: { type, id },
+  names,
+}: {
+  readonly actor: AuditEntry["actor"];
+  readonly names: ActorNames;
+}): Child {
   if (type === id) return type;
   return (
     <>
-      {type}
-      <br />
-      <code>{id}</code>
+      <Named id={id} names={names} />
+      <span class="type">{type}</span>
     </>
+  );
+}
+
+/** The name of a person or key with its id as title; other ids as they are. */
+function Named({ id, names }: { readonly id: string | null; readonly names: ActorNames }): Child {
+  if (id === null) return null;
+  const name = names.get(id);
+  return name === undefined ? (
+    <code class="line" title={id}>
+      {id}
+    </code>
+  ) : (
+    <bdi title={id}>{name}</bdi>
   );
 }

@@ -1,25 +1,29 @@
-// The routes of the keys page. All members see the keys; creating, changing and revoking need permissions.
+// The routes of the keys pages. All members see the keys; creating, changing and revoking need permissions.
 
 import { z } from "zod";
 import { assertMayChangeKey, createKeyForMember } from "../../accounts/member-keys.ts";
-import type { Permission } from "../../accounts/members.ts";
-import { DAY_MS, utcDay } from "../../base/time.ts";
-import { invalid } from "../../base/fault.ts";
-import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
-import type { KeySettings } from "../../keys/key-settings.ts";
-import { changeKey, type Keys, lockKey, revokeKey } from "../../keys/keys.ts";
+import { changeKey, getKey, type Keys, lockKey, revokeKey } from "../../keys/keys.ts";
 import type { KeyChange } from "../../keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
-import { keysPage, keysPath, type KeyFormValues } from "./keys-page.tsx";
-import { parseLimit } from "./limit-form.ts";
+import { readActorNames } from "../actor-names.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
-import { readKeys } from "./read-keys.ts";
+import {
+  KEY_FIELDS,
+  keyFormError,
+  keyFormValues,
+  type KeyFormValues,
+  parseKeyForm,
+} from "./key-form.ts";
+import { keyPage } from "./key-page.tsx";
+import { keyPath } from "./key-path.ts";
+import { keysPage, keysPath } from "./keys-page.tsx";
+import { type KeyCursors, readKeys } from "./read-keys.ts";
 
 export interface KeyPageDeps extends ConsoleReadDeps {
   readonly db: Db;
@@ -30,10 +34,22 @@ export interface KeyPageDeps extends ConsoleReadDeps {
 }
 
 export function keyPageRoutes(deps: KeyPageDeps): readonly Route[] {
-  return [showRoute(deps), changeRoute(deps)];
+  return [listRoute(deps), createRoute(deps), showRoute(deps), changeRoute(deps)];
 }
 
-function showRoute(deps: KeyPageDeps): Route {
+async function readKeysPage(
+  deps: KeyPageDeps,
+  accountId: string,
+  now: number,
+  cursors: KeyCursors,
+) {
+  const keyLists = await readKeys(deps, accountId, now, cursors);
+  const creatorIds = keyLists.live.map(({ createdBy }) => createdBy);
+  const creators = await readActorNames(deps.db, accountId, creatorIds);
+  return { keyLists, creators, now };
+}
+
+function listRoute(deps: KeyPageDeps): Route {
   return sessionRoute({
     ...PAGE_DEFAULTS,
     method: "GET",
@@ -44,176 +60,183 @@ function showRoute(deps: KeyPageDeps): Route {
     query: z.object({
       from: cursorSchema("key"),
       revoked: cursorSchema("key"),
-      revoke: z.string().optional(),
+      copy: z.string().optional(),
     }),
-    run: async ({ caller, params, query, now }) => {
-      const { revoke: revokeKeyId, ...cursors } = query;
-      const workspace = await requireAccess(deps, params.account, caller.personId, "keys.read");
-      const keyLists = await readKeys(deps, params.account, now, cursors);
-      return pageResponse(keysPage({ user: caller, workspace, keyLists, revokeKeyId }));
+    run: async ({ caller, params: { account }, query, now }) => {
+      const { copy, ...cursors } = query;
+      const workspace = await requireAccess(deps, account, caller.personId, "keys.read");
+      const lists = await readKeysPage(deps, account, now, cursors);
+      const copied = copy === undefined ? undefined : await getKey(deps.db, account, copy, now);
+      const formValues = copied === undefined ? undefined : keyFormValues(copied);
+      return pageResponse(keysPage({ user: caller, workspace, ...lists, formValues }));
     },
   });
 }
 
-/** The first key of the page that contains the form. */
-const KeyCursor = cursorSchema("key");
-
-const KeyForm = z.discriminatedUnion("do", [
-  z.object({
-    do: z.literal("mint"),
-    name: z.string().optional(),
-    limit_usd: z.string().optional(),
-    limit_window: z.string().optional(),
-    last_day: z.string().optional(),
-    /** Absent if the form was not rendered by this page. */
-    once: z.string().regex(FORM_TOKEN).optional(),
-  }),
-  z.object({
-    do: z.literal("limit"),
-    key: z.string(),
-    limit_usd: z.string().optional(),
-    limit_window: z.string().optional(),
-    from: KeyCursor,
-  }),
-  z.object({
-    do: z.literal("expiry"),
-    key: z.string(),
-    last_day: z.string().optional(),
-    from: KeyCursor,
-  }),
-  z.object({
-    do: z.literal("scopes"),
-    key: z.string(),
-    access: z.enum(["all", "models"]),
-    from: KeyCursor,
-  }),
-  z.object({ do: z.literal("revoke"), key: z.string(), from: KeyCursor }),
-]);
-type KeyForm = z.infer<typeof KeyForm>;
-
-const KEY_PERMISSIONS: Readonly<Record<KeyForm["do"], Permission>> = {
-  mint: "keys.create",
-  limit: "keys.change",
-  expiry: "keys.change",
-  scopes: "keys.change",
-  revoke: "keys.revoke",
-};
-
-function changeRoute(deps: KeyPageDeps): Route {
+function createRoute(deps: KeyPageDeps): Route {
+  const permission = "keys.create";
   return sessionRoute({
     ...PAGE_DEFAULTS,
     method: "POST",
     path: "/console/{account}/keys",
-    id: "changeWorkspaceKeys",
-    summary: "Create, change or revoke a key",
+    id: "createWorkspaceKey",
+    summary: "Create a key",
     params: AccountPath,
-    body: KeyForm,
+    body: z.object({
+      do: z.literal("mint"),
+      ...KEY_FIELDS,
+      /** Absent if the form was not rendered by this page. */
+      once: z.string().regex(FORM_TOKEN).optional(),
+    }),
     requestExample: { do: "mint", name: "ci" },
-    run: async ({ caller, params, body, clientIp, now }) => {
-      const { account } = params;
-      const workspace = await requireAccess(
-        deps,
-        account,
-        caller.personId,
-        KEY_PERMISSIONS[body.do],
-      );
-      const from = body.do === "mint" ? undefined : body.from;
-      const respond = async (extra: {
-        readonly newKey?: string;
-        readonly errorMessage?: string;
-        readonly formValues?: KeyFormValues | undefined;
-      }): Promise<Response> => {
-        const keyLists = await readKeys(deps, account, now, { from });
-        const page = keysPage({ user: caller, workspace, keyLists, ...extra });
-        return pageResponse(page, { status: extra.errorMessage === undefined ? 200 : 400 });
-      };
+    run: async ({ caller, params: { account }, body, clientIp, now }) => {
+      const { personId } = caller;
+      const workspace = await requireAccess(deps, account, personId, permission);
       try {
         const newKey = await deps.db.write(async (tx) => {
-          await requireAccessForUpdate(tx, account, caller.personId, KEY_PERMISSIONS[body.do]);
-          const actor = { type: "person", id: caller.personId } as const;
-          return changeKeys(tx, deps, account, { form: body, actor, clientIp, now });
+          await requireAccessForUpdate(tx, account, personId, permission);
+          const create = () =>
+            createKey(tx, deps, { accountId: account, personId, clientIp, now }, body);
+          const { once: token } = body;
+          if (token === undefined) return await create();
+          const scope = `${account} ${personId} console.mint`;
+          const submission = { scope, token, payload: body, now };
+          return await submitOnce(tx, deps.idempotency, submission, create);
         });
-        return newKey === undefined
-          ? redirect(keysPath(account, { from }))
-          : await respond({ newKey });
+        const lists = await readKeysPage(deps, account, now, {});
+        return pageResponse(keysPage({ user: caller, workspace, ...lists, newKey }));
       } catch (error) {
-        const formValues = body.do === "revoke" || body.do === "scopes" ? undefined : body;
-        return await respond({ errorMessage: userErrorMessage(error), formValues });
+        const rejected = { error: keyFormError(error), formValues: body };
+        const lists = await readKeysPage(deps, account, now, {});
+        const page = keysPage({ user: caller, workspace, ...lists, ...rejected });
+        return pageResponse(page, { status: 400 });
       }
     },
   });
 }
 
-/** Applies the form. Returns the raw key if it created one. */
-async function changeKeys(
+interface KeyAction {
+  readonly accountId: string;
+  readonly personId: string;
+  readonly clientIp: string;
+  readonly now: number;
+}
+
+/** Returns the raw key. */
+async function createKey(
   tx: Tx,
-  { keys, idempotency, onKeyChange }: KeyPageDeps,
-  accountId: string,
-  { form, ...common }: Omit<KeyChange, "kind" | "key"> & { readonly form: KeyForm },
-): Promise<string | undefined> {
-  const { now } = common;
-  const member = { accountId, personId: common.actor.id };
-  switch (form.do) {
-    case "mint": {
-      const create = async (): Promise<string> => {
-        const name = form.name?.trim();
-        const settings = {
-          ...parseLimit(form),
-          ...parseExpiry(form),
-          name: name === "" ? null : name,
+  { keys, onKeyChange }: KeyPageDeps,
+  { accountId, personId, clientIp, now }: KeyAction,
+  form: KeyFormValues,
+): Promise<string> {
+  const creation = { accountId, personId, settings: parseKeyForm(form), now };
+  const { key, raw, loweredCaller } = await createKeyForMember(tx, keys, creation);
+  const common = { actor: { type: "person", id: personId }, clientIp, now } as const;
+  await onKeyChange?.(tx, { kind: "key.created", key, ...common });
+  if (loweredCaller !== undefined)
+    await onKeyChange?.(tx, { kind: "key.changed", key: loweredCaller, ...common });
+  return raw;
+}
+
+const KeyPath = AccountPath.extend({ key: z.string() });
+
+function showRoute(deps: KeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: "/console/{account}/keys/{key}",
+    id: "showWorkspaceKey",
+    summary: "Show a key",
+    params: KeyPath,
+    query: z.object({
+      saved: z.literal("true").optional(),
+      revoke: z.literal("true").optional(),
+    }),
+    run: async ({ caller, params, query, now }) => {
+      const { account } = params;
+      const workspace = await requireAccess(deps, account, caller.personId, "keys.read");
+      const view = await readKeyPage(deps, account, params.key, now);
+      const isSaved = query.saved !== undefined;
+      const isRevoking = query.revoke !== undefined;
+      return pageResponse(keyPage({ user: caller, workspace, ...view, isSaved, isRevoking }));
+    },
+  });
+}
+
+async function readKeyPage({ db }: KeyPageDeps, accountId: string, keyId: string, now: number) {
+  const apiKey = await getKey(db, accountId, keyId, now);
+  const { createdBy } = apiKey;
+  const names = await readActorNames(db, accountId, [createdBy]);
+  return { apiKey, creator: createdBy === null ? undefined : names.get(createdBy), now };
+}
+
+const KeyForm = z.discriminatedUnion("do", [
+  z.object({ do: z.literal("change"), ...KEY_FIELDS }),
+  z.object({ do: z.literal("revoke") }),
+]);
+
+function changeRoute(deps: KeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/{account}/keys/{key}",
+    id: "changeWorkspaceKey",
+    summary: "Change or revoke a key",
+    params: KeyPath,
+    body: KeyForm,
+    requestExample: { do: "change", name: "ci", limit_usd: "5" },
+    run: async ({ caller, params: { account, key }, body, clientIp, now }) => {
+      const { personId } = caller;
+      const permission = body.do === "revoke" ? "keys.revoke" : "keys.change";
+      const workspace = await requireAccess(deps, account, personId, permission);
+      const action = { accountId: account, personId, clientIp, now };
+      try {
+        await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, account, personId, permission);
+          if (body.do === "revoke") await revoke(tx, deps, action, key);
+          else await change(tx, deps, action, { keyId: key, form: body });
+        });
+      } catch (error) {
+        const keyError = keyFormError(error);
+        const view = await readKeyPage(deps, account, key, now);
+        const form = {
+          values: body.do === "change" ? body : keyFormValues(view.apiKey),
+          error: keyError,
         };
-        const creation = { accountId, personId: common.actor.id, settings, now };
-        const { key, raw, loweredCaller } = await createKeyForMember(tx, keys, creation);
-        await onKeyChange?.(tx, { kind: "key.created", key, ...common });
-        if (loweredCaller !== undefined)
-          await onKeyChange?.(tx, { kind: "key.changed", key: loweredCaller, ...common });
-        return raw;
-      };
-      if (form.once === undefined) return await create();
-      const scope = `${accountId} ${common.actor.id} console.mint`;
-      return await submitOnce(
-        tx,
-        idempotency,
-        { scope, token: form.once, payload: form, now },
-        create,
+        return pageResponse(keyPage({ user: caller, workspace, ...view, form }), { status: 400 });
+      }
+      return redirect(
+        body.do === "revoke" ? keysPath(account, {}) : `${keyPath(account, key)}?saved=true`,
       );
-    }
-    case "limit":
-    case "scopes":
-    case "expiry": {
-      const change = parseChange(form);
-      await assertMayChangeKey(tx, member, await lockKey(tx, accountId, form.key, now), change);
-      const key = await changeKey(tx, accountId, form.key, { ...change, now });
-      await onKeyChange?.(tx, { kind: "key.changed", key, ...common });
-      return undefined;
-    }
-    case "revoke": {
-      const before = await lockKey(tx, accountId, form.key, now);
-      await assertMayChangeKey(tx, member, before);
-      const key = await revokeKey(tx, accountId, form.key, now);
-      if (before.revokedAt === null)
-        await onKeyChange?.(tx, { kind: "key.revoked", key, ...common });
-      return undefined;
-    }
-  }
+    },
+  });
 }
 
-function parseChange(form: Extract<KeyForm, { do: "limit" | "scopes" | "expiry" }>): KeySettings {
-  if (form.do === "limit") return parseLimit(form);
-  if (form.do === "expiry") return parseExpiry(form);
-  return { scopes: form.access === "all" ? null : MODEL_CALL_SCOPES };
+async function change(
+  tx: Tx,
+  { onKeyChange }: KeyPageDeps,
+  { accountId, personId, clientIp, now }: KeyAction,
+  { keyId, form }: { readonly keyId: string; readonly form: KeyFormValues },
+): Promise<void> {
+  const before = await lockKey(tx, accountId, keyId, now);
+  const settings = parseKeyForm(form, keyFormValues(before));
+  await assertMayChangeKey(tx, { accountId, personId }, before, settings);
+  if (Object.keys(settings).length === 0) return;
+  const key = await changeKey(tx, accountId, keyId, { ...settings, now });
+  const actor = { type: "person", id: personId } as const;
+  await onKeyChange?.(tx, { kind: "key.changed", key, actor, clientIp, now });
 }
 
-/** A key works until the end of its last day (UTC). */
-function parseExpiry({
-  last_day: lastDay = "",
-}: {
-  readonly last_day?: string | undefined;
-}): Pick<KeySettings, "expiresAt"> {
-  if (lastDay === "") return { expiresAt: null };
-  const startsAt = /^\d{4}-\d\d-\d\d$/.test(lastDay) ? Date.parse(lastDay) : NaN;
-  // Date.parse reads February 30 as March 2.
-  if (Number.isNaN(startsAt) || utcDay(startsAt) !== lastDay)
-    throw invalid("last_day", "Enter the expiry date as YYYY-MM-DD, such as 2027-01-31.");
-  return { expiresAt: startsAt + DAY_MS };
+async function revoke(
+  tx: Tx,
+  { onKeyChange }: KeyPageDeps,
+  { accountId, personId, clientIp, now }: KeyAction,
+  keyId: string,
+): Promise<void> {
+  const before = await lockKey(tx, accountId, keyId, now);
+  await assertMayChangeKey(tx, { accountId, personId }, before);
+  const key = await revokeKey(tx, accountId, keyId, now);
+  const actor = { type: "person", id: personId } as const;
+  if (before.revokedAt === null)
+    await onKeyChange?.(tx, { kind: "key.revoked", key, actor, clientIp, now });
 }

@@ -19,6 +19,7 @@ import type { Db, Tx } from "../../store/db.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { workspacePath } from "../console-layout.tsx";
+import { deliveryLogRoutes } from "./delivery-log-routes.ts";
 import {
   type WebhookWithDeliveries,
   webhooksPage,
@@ -35,7 +36,7 @@ export interface WebhookPageDeps extends ConsoleReadDeps {
 const DELIVERIES_PER_WEBHOOK = 5;
 
 export function webhookPageRoutes(deps: WebhookPageDeps): readonly Route[] {
-  return [webhooksRoute(deps), changeWebhooksRoute(deps)];
+  return [webhooksRoute(deps), changeWebhooksRoute(deps), ...deliveryLogRoutes(deps)];
 }
 
 function webhooksRoute(deps: WebhookPageDeps): Route {

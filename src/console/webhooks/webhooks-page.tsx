@@ -10,6 +10,7 @@ import type { SessionUser } from "../../http/route.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { formatDateTime, pluralize } from "../../base/format.ts";
+import { deliveryLogPath } from "./delivery-log-page.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
 
 export interface WebhookWithDeliveries {
@@ -100,6 +101,11 @@ function WebhookCard({ item, page }: WebhookCardProps): Child {
           ))}
         </ul>
       )}
+      <p>
+        <a href={deliveryLogPath(workspace.accountId, webhook.id)}>
+          Delivery log <span class="visually-hidden">of {webhook.url}</span>
+        </a>
+      </p>
       {deleteWebhookId === webhook.id ? (
         <Confirm
           user={user}

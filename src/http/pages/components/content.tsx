@@ -31,7 +31,13 @@ export function Card({
   );
 }
 
-export function Tag({ tone, children }: { readonly tone?: Tone; readonly children: Child }): Child {
+export function Tag({
+  tone,
+  children,
+}: {
+  readonly tone?: Tone | undefined;
+  readonly children: Child;
+}): Child {
   return <span class={tone === undefined ? "tag" : `tag ${tone}`}>{children}</span>;
 }
 

@@ -56,12 +56,8 @@ interface FieldProps {
 /** A labeled input with a hint and its own error message. */
 export function Field(props: FieldProps): Child {
   const { id, name, label, value, type = "text", hint, error } = props;
-  const hintId = hint === undefined ? undefined : `${id}-hint`;
-  const errorId = error === undefined ? undefined : `${id}-error`;
-  const describedBy = [errorId, hintId].filter((part) => part !== undefined).join(" ");
   return (
-    <div class="field">
-      <label for={id}>{label}</label>
+    <FieldFrame id={id} label={label} hint={hint} error={error}>
       <input
         id={id}
         name={name}
@@ -73,20 +69,65 @@ export function Field(props: FieldProps): Child {
         autocomplete={props.autoComplete}
         placeholder={props.placeholder}
         aria-invalid={error === undefined ? undefined : "true"}
-        aria-describedby={describedBy || undefined}
+        aria-describedby={describedBy(props)}
       />
+    </FieldFrame>
+  );
+}
+
+/** A labeled input of several lines, with a hint and its own error message. */
+export function TextField(props: Omit<FieldProps, "type" | "inputMode">): Child {
+  const { id, name, label, value, hint, error } = props;
+  return (
+    <FieldFrame id={id} label={label} hint={hint} error={error}>
+      <textarea
+        id={id}
+        name={name}
+        rows={3}
+        maxlength={props.maxLength}
+        placeholder={props.placeholder}
+        aria-invalid={error === undefined ? undefined : "true"}
+        aria-describedby={describedBy(props)}
+      >
+        {value}
+      </textarea>
+    </FieldFrame>
+  );
+}
+
+type FrameProps = Pick<FieldProps, "id" | "label" | "hint" | "error">;
+
+function FieldFrame({
+  id,
+  label,
+  hint,
+  error,
+  children,
+}: FrameProps & { readonly children: Child }): Child {
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children}
       {error === undefined ? null : (
-        <p id={errorId} class="field-error" role="alert">
+        <p id={`${id}-error`} class="field-error" role="alert">
           {error}
         </p>
       )}
       {hint === undefined ? null : (
-        <p id={hintId} class="hint">
+        <p id={`${id}-hint`} class="hint">
           {hint}
         </p>
       )}
     </div>
   );
+}
+
+function describedBy({ id, hint, error }: FrameProps): string | undefined {
+  const ids = [
+    ...(error === undefined ? [] : [`${id}-error`]),
+    ...(hint === undefined ? [] : [`${id}-hint`]),
+  ];
+  return ids.join(" ") || undefined;
 }
 
 export function ErrorMessage({ message }: { readonly message: string | undefined }): Child {

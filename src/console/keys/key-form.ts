@@ -1,0 +1,169 @@
+// The form of a key's settings: its fields as text, and the settings that they mean.
+
+import { z } from "zod";
+import { Fault, invalid } from "../../base/fault.ts";
+import { usdText } from "../../base/money.ts";
+import { DAY_MS, utcDay } from "../../base/time.ts";
+import { userErrorMessage } from "../../http/pages/page-response.ts";
+import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
+import { POLICY_SCHEMA } from "../../keys/api-record.ts";
+import type { KeySettings } from "../../keys/key-settings.ts";
+import type { Key } from "../../keys/keys.ts";
+import { parseLimit } from "./limit-form.ts";
+
+const FIELD_NAMES = [
+  "name",
+  "limit_usd",
+  "limit_window",
+  "last_day",
+  "access",
+  "allowed_models",
+  "allowed_providers",
+  "requests_per_minute",
+  "tokens_per_minute",
+  "max_concurrent_calls",
+  "max_price_per_million_usd",
+  "alert_percents",
+] as const;
+export type KeyField = (typeof FIELD_NAMES)[number];
+
+/** What was typed. */
+export type KeyFormValues = Readonly<Partial<Record<KeyField, string | undefined>>>;
+
+/** What is wrong, and with which field; without one, with the form. */
+export interface KeyFormError {
+  readonly field: KeyField | undefined;
+  readonly message: string;
+}
+
+export const KEY_FIELDS = {
+  name: z.string().optional(),
+  limit_usd: z.string().optional(),
+  limit_window: z.string().optional(),
+  last_day: z.string().optional(),
+  access: z.enum(["all", "models", "custom"]).optional(),
+  allowed_models: z.string().optional(),
+  allowed_providers: z.string().optional(),
+  requests_per_minute: z.string().optional(),
+  tokens_per_minute: z.string().optional(),
+  max_concurrent_calls: z.string().optional(),
+  max_price_per_million_usd: z.string().optional(),
+  alert_percents: z.string().optional(),
+};
+
+/** The form of a key as it is. */
+export function keyFormValues(key: Key): KeyFormValues {
+  const { policy, limit, expiresAt, scopes } = key;
+  const number = (value: number | undefined): string => (value === undefined ? "" : String(value));
+  return {
+    name: key.name ?? "",
+    limit_usd: limit === null ? "" : usdText(limit),
+    limit_window: key.limitWindow ?? "",
+    last_day: expiresAt === null ? "" : utcDay(expiresAt - 1),
+    access: scopes === null ? "all" : isModelCallsOnly(scopes) ? "models" : "custom",
+    allowed_models: policy.models?.join("\n") ?? "",
+    allowed_providers: policy.providers?.join("\n") ?? "",
+    requests_per_minute: number(policy.requestsPerMinute),
+    tokens_per_minute: number(policy.tokensPerMinute),
+    max_concurrent_calls: number(policy.concurrentCalls),
+    max_price_per_million_usd: policy.maxPriceUsd ?? "",
+    alert_percents: key.alertPercents?.join(", ") ?? "",
+  };
+}
+
+function isModelCallsOnly(scopes: readonly string[]): boolean {
+  return new Set(scopes).symmetricDifference(new Set<string>(MODEL_CALL_SCOPES)).size === 0;
+}
+
+/** The settings that differ from those of the key. A field that was not sent stays as it is. */
+export function parseKeyForm(form: KeyFormValues, before: KeyFormValues = {}): KeySettings {
+  const isChanged = (field: KeyField): boolean =>
+    form[field] !== undefined && form[field].trim() !== (before[field] ?? "");
+  const { name = "", last_day: lastDay = "", access } = form;
+  const policy = parsePolicy(form, isChanged);
+  return {
+    ...(isChanged("name") && { name: name.trim() || null }),
+    ...((isChanged("limit_usd") || isChanged("limit_window")) && parseLimit(form)),
+    ...(isChanged("last_day") && { expiresAt: parseLastDay(lastDay.trim()) }),
+    ...(isChanged("access") && access !== "custom" && { scopes: scopesOf(access) }),
+    ...(Object.keys(policy).length > 0 && { policy }),
+    ...(isChanged("alert_percents") && {
+      alertPercents: policyField(form, "alert_percents", (text) => listOf(text).map(numberOf)),
+    }),
+  };
+}
+
+function scopesOf(access: string | undefined): KeySettings["scopes"] {
+  return access === "models" ? MODEL_CALL_SCOPES : null;
+}
+
+function parsePolicy(
+  form: KeyFormValues,
+  isChanged: (field: KeyField) => boolean,
+): NonNullable<KeySettings["policy"]> {
+  const list = (field: PolicyParam) => policyField(form, field, listOf);
+  const number = (field: PolicyParam) => policyField(form, field, numberOf);
+  const price = (field: PolicyParam) => number(field)?.toString() ?? null;
+  return {
+    ...(isChanged("allowed_models") && { models: list("allowed_models") }),
+    ...(isChanged("allowed_providers") && { providers: list("allowed_providers") }),
+    ...(isChanged("requests_per_minute") && { requestsPerMinute: number("requests_per_minute") }),
+    ...(isChanged("tokens_per_minute") && { tokensPerMinute: number("tokens_per_minute") }),
+    ...(isChanged("max_concurrent_calls") && { concurrentCalls: number("max_concurrent_calls") }),
+    ...(isChanged("max_price_per_million_usd") && {
+      maxPriceUsd: price("max_price_per_million_usd"),
+    }),
+  };
+}
+
+type PolicyParam = keyof typeof POLICY_SCHEMA;
+
+/** The value by the schema of the API; null for an empty field. */
+function policyField<T>(
+  form: KeyFormValues,
+  param: PolicyParam,
+  parse: (text: string) => T,
+): T | null {
+  const text = form[param]?.trim() ?? "";
+  if (text === "") return null;
+  const value = parse(text);
+  if (!POLICY_SCHEMA[param].safeParse(value).success) throw invalid(param, FIELD_RULES[param]);
+  return value;
+}
+
+const FIELD_RULES: Readonly<Record<PolicyParam, string>> = {
+  allowed_models: "Enter at most 50 model ids, one a line. `*` stands for any characters.",
+  allowed_providers: "Enter at most 50 provider ids, one a line. `*` stands for any characters.",
+  requests_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
+  tokens_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
+  max_concurrent_calls: "Enter a whole number of at least 1, or leave the field empty.",
+  max_price_per_million_usd: "Enter an amount in US dollars, such as 2.50.",
+  alert_percents: "Enter up to five whole numbers from 1 to 100, separated by commas.",
+};
+
+function listOf(text: string): string[] {
+  return text.split(/[\s,]+/).filter((entry) => entry !== "");
+}
+
+/** Stricter than Number(), which reads `0x10` and a blank. */
+function numberOf(text: string): number {
+  return /^\d{1,12}(\.\d{1,9})?$/.test(text) ? Number(text) : NaN;
+}
+
+/** A key works until the end of its last day (UTC). */
+function parseLastDay(lastDay: string): number | null {
+  if (lastDay === "") return null;
+  const startsAt = /^\d{4}-\d\d-\d\d$/.test(lastDay) ? Date.parse(lastDay) : NaN;
+  // Date.parse reads February 30 as March 2.
+  if (Number.isNaN(startsAt) || utcDay(startsAt) !== lastDay)
+    throw invalid("last_day", "Enter the expiry date as YYYY-MM-DD, such as 2027-01-31.");
+  return startsAt + DAY_MS;
+}
+
+/** The error that the form shows beside its field. Rethrows what the user cannot correct. */
+export function keyFormError(error: unknown): KeyFormError {
+  const message = userErrorMessage(error);
+  const param = error instanceof Fault ? error.options.param : undefined;
+  const name = param === "expires_at" ? "last_day" : param;
+  return { field: FIELD_NAMES.find((field) => field === name), message };
+}

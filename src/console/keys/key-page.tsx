@@ -1,0 +1,156 @@
+/** @jsxImportSource hono/jsx */
+// One key: its state, and the form that changes it.
+
+import type { Child } from "hono/jsx";
+import { hasPermission } from "../../accounts/members.ts";
+import { formatDateTime, formatUsd } from "../../base/format.ts";
+import { utcDay } from "../../base/time.ts";
+import { Card, CopyText, Details, Notice, UsageBar } from "../../http/pages/components/content.tsx";
+import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import { describeScopes, grantedScopes } from "../../http/scopes.ts";
+import type { Key } from "../../keys/keys.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
+import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { keyName } from "../usage/read-usage.ts";
+import { KeyFields } from "./key-fields.tsx";
+import { type KeyFormError, keyFormValues, type KeyFormValues } from "./key-form.ts";
+import { keyPath } from "./key-path.ts";
+import { KeyState } from "./keys-page.tsx";
+
+export interface KeyPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly apiKey: Key;
+  /** The name of the person or key that created it. */
+  readonly creator: string | undefined;
+  readonly now: number;
+  readonly isSaved?: boolean;
+  readonly isRevoking?: boolean;
+  /** A rejected form. */
+  readonly form?: { readonly values: KeyFormValues; readonly error: KeyFormError };
+}
+
+export function keyPage(props: KeyPageProps): PageLayout {
+  const { user, workspace, apiKey: key, isSaved = false } = props;
+  const { accountId } = workspace;
+  const list = workspacePath(accountId, "/keys");
+  const isChangeable = key.revokedAt === null && mayChange(workspace, user, key);
+  return consolePage({
+    title: keyName(key),
+    heading: <bdi>{keyName(key)}</bdi>,
+    workspace,
+    user,
+    page: "/keys",
+    crumbs: [{ href: list, label: "Keys" }],
+    actions: hasPermission(workspace.role, "keys.create") ? (
+      <a class="button secondary" href={`${withQuery(list, { copy: key.id })}#create`}>
+        Duplicate
+      </a>
+    ) : undefined,
+    main: (
+      <>
+        {isSaved ? <Notice>Saved.</Notice> : null}
+        <Card id="state" title="State">
+          <KeyFacts {...props} />
+        </Card>
+        {isChangeable ? <ChangeForm {...props} /> : null}
+        {isChangeable ? <RevokeCard {...props} /> : null}
+      </>
+    ),
+  });
+}
+
+/** Developers change only their own keys. */
+export function mayChange({ role }: WorkspaceContext, user: SessionUser, key: Key): boolean {
+  return (
+    hasPermission(role, "keys.raise") ||
+    (hasPermission(role, "keys.change") && key.createdBy === user.personId)
+  );
+}
+
+function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
+  const { limit, limitWindow } = key;
+  return (
+    <>
+      <Details
+        items={[
+          ["State", <KeyState apiKey={key} now={now} />],
+          ["Key", <code>{`${key.prefix}…${key.last4}`}</code>],
+          ["Id", <CopyText text={key.id} />],
+          ["Created", `${utcDay(key.createdAt)}${creator === undefined ? "" : ` by ${creator}`}`],
+          ["Last used", key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt)],
+          ["Expires", key.expiresAt === null ? "never" : formatDateTime(key.expiresAt)],
+          [
+            "Spent",
+            limit === null
+              ? formatUsd(key.spent)
+              : `${formatUsd(key.spent)} of ${formatUsd(limit)}${limitWindow === null ? "" : ` per ${limitWindow}`}`,
+          ],
+          ["May", describeScopes(grantedScopes(key.scopes, limit !== null))],
+        ]}
+      />
+      {limit === null ? null : <UsageBar label="Limit" used={key.spent} limit={limit} />}
+    </>
+  );
+}
+
+function ChangeForm({ user, workspace, apiKey: key, form }: KeyPageProps): Child {
+  const values = form?.values ?? keyFormValues(key);
+  return (
+    <Card id="settings" title="Settings">
+      <ErrorMessage message={form?.error.field === undefined ? form?.error.message : undefined} />
+      <form method="post" action={keyPath(workspace.accountId, key.id)}>
+        <HiddenFields user={user} fields={{ do: "change" }} />
+        <KeyFields id="key" values={values} error={form?.error} />
+        <label for="key-access">Scopes</label>
+        <select id="key-access" name="access">
+          {values.access === "custom" ? (
+            <option value="custom" selected>
+              As set by the API
+            </option>
+          ) : null}
+          <option value="models" selected={values.access === "models"}>
+            Model calls and usage only
+          </option>
+          <option value="all" selected={values.access === "all"}>
+            All that its limit allows
+          </option>
+        </select>
+        <div class="actions">
+          <button type="submit">Save key</button>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+function RevokeCard({ user, workspace, apiKey: key, isRevoking = false }: KeyPageProps): Child {
+  const path = keyPath(workspace.accountId, key.id);
+  return (
+    <Card id="revoke" title="Revoke">
+      {isRevoking ? (
+        <Confirm
+          user={user}
+          action={path}
+          fields={{ do: "revoke" }}
+          confirmLabel="Revoke key"
+          cancelHref={path}
+        >
+          Revoke the key that ends in {key.last4}? Requests with it are rejected immediately. This
+          cannot be undone.
+        </Confirm>
+      ) : (
+        <div class="actions">
+          <ConfirmLink
+            href={withQuery(path, { revoke: "true" })}
+            label="Revoke"
+            subject={`the key that ends in ${key.last4}`}
+          />
+        </div>
+      )}
+    </Card>
+  );
+}
