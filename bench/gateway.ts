@@ -175,6 +175,7 @@ async function startNginx(upstream: string): Promise<ServerProcess | undefined> 
   const worker = workerOf(child.pid);
   return {
     url,
+    pid: worker,
     cpuSeconds: () => cpuSecondsOf(worker),
     rssMb: () => rssMbOf(worker),
     stop: async () => {

@@ -7,6 +7,7 @@ const TICKS_PER_SECOND = 100;
 
 export interface ServerProcess {
   readonly url: string;
+  readonly pid: number;
   readonly cpuSeconds: () => number;
   readonly rssMb: () => number;
   readonly stop: () => Promise<void>;
@@ -63,6 +64,7 @@ export async function startServer(
   await waitForServer(url);
   return {
     url,
+    pid: child.pid,
     cpuSeconds: () => cpuSecondsOf(child.pid),
     rssMb: () => rssMbOf(child.pid),
     stop: async () => {

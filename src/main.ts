@@ -1,10 +1,11 @@
 // The entry point: passes arguments, environment, streams and signals of the process to the commands.
 
-import { homedir, hostname } from "node:os";
+import { availableParallelism, homedir, hostname } from "node:os";
 import process, { argv, env } from "node:process";
 import packageJson from "../package.json" with { type: "json" };
 import type { CliEnv } from "./commands/command.ts";
 import { runCommandLine } from "./commands/commands.ts";
+import { WORKER_READY, workerStarter } from "./commands/workers/worker-process.ts";
 import { readConfig } from "./config/config.ts";
 import { PROVIDERS } from "./inference/providers/providers.ts";
 
@@ -36,6 +37,17 @@ const cli: CliEnv = {
     apiKey: env["POSTERN_API_KEY"],
     baseUrl: env["POSTERN_BASE_URL"],
     input: () => process.stdin,
+  },
+  workers: {
+    cores: availableParallelism(),
+    platform: process.platform,
+    start: workerStarter(
+      argv[1]?.startsWith(EXECUTABLE_ROOT) === true
+        ? [process.execPath]
+        : [process.execPath, ...process.execArgv, argv[1] ?? ""],
+      env,
+    ),
+    reportReady: () => process.send?.(WORKER_READY),
   },
   onSignal: (signal, then) => process.on(signal, then),
 };

@@ -2,6 +2,7 @@
 
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import type { ConfigResult } from "../config/config.ts";
+import type { StartWorker } from "./workers/worker-process.ts";
 
 export interface Flag {
   readonly type: "string" | "boolean";
@@ -19,6 +20,15 @@ export interface ClientEnv {
   readonly input: () => AsyncIterable<Uint8Array>;
 }
 
+/** For `serve --workers`. */
+export interface WorkersEnv {
+  readonly cores: number;
+  readonly platform: string;
+  readonly start: StartWorker;
+  /** In a worker: tells the supervisor that it listens. */
+  readonly reportReady: () => void;
+}
+
 /** The environment of a command. Only `main.ts` uses the process itself. */
 export interface CliEnv {
   readonly readConfig: () => ConfigResult;
@@ -31,7 +41,8 @@ export interface CliEnv {
   readonly printError: (text: string) => void;
   /** For the commands that are clients of a gateway. */
   readonly client: ClientEnv;
-  readonly onSignal: (signal: "SIGTERM" | "SIGINT", handler: () => void) => void;
+  readonly workers: WorkersEnv;
+  readonly onSignal: (signal: "SIGTERM" | "SIGINT" | "SIGHUP", handler: () => void) => void;
 }
 
 export interface ParsedArgs {

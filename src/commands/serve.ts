@@ -6,10 +6,13 @@ import type { Server } from "../server/server.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
 import { listenError } from "./listen-address.ts";
-import { type Command, EXIT_FAILURE, type CliEnv } from "./command.ts";
+import { type Command, EXIT_FAILURE, type CliEnv, type ParsedArgs } from "./command.ts";
 import { withConfig } from "./with-store.ts";
+import { serveWorkers, workerCount } from "./workers/serve-workers.ts";
 
 const DRAIN_POLL_MS = 50;
+/** How long a worker that leaves the port goes on serving its connections. */
+const LEAVE_PORT_MS = 1_000;
 /** How long calls that the drain cut off may take to be charged. */
 const SETTLE_SECONDS = 10;
 /** npm and the launcher forward one Ctrl-C several times; a second one by a person comes later. */
@@ -18,16 +21,29 @@ const SIGNAL_DEBOUNCE_MS = 1_000;
 export const serve: Command = {
   summary: "Run the gateway; the default command",
   details:
-    "SIGTERM and SIGINT drain: /readyz answers 503, requests in flight finish within POSTERN_DRAIN_SECONDS, calls are\nsettled, and the exit code is 0. A second signal stops without waiting.",
+    "SIGTERM and SIGINT drain: /readyz answers 503, requests in flight finish within POSTERN_DRAIN_SECONDS, calls are\nsettled, and the exit code is 0. A second signal stops without waiting. With --workers, SIGHUP restarts the\nworkers one after another, see docs/site/scale.md.",
   positionals: [],
-  flags: {},
-  run: (_line, cli) => withConfig(cli, (config) => serveUntilStopped(config, cli)),
+  flags: {
+    workers: {
+      type: "string",
+      placeholder: "<n|auto>",
+      description: "Run n processes on the port, or one per core; needs PostgreSQL",
+    },
+    worker: {
+      type: "string",
+      placeholder: "<n>",
+      description: "Run as this worker; --workers sets it",
+    },
+  },
+  run: (args, cli) => withConfig(cli, (config) => serveUntilStopped(config, cli, args)),
 };
 
-async function serveUntilStopped(config: Config, cli: CliEnv): Promise<number> {
+async function serveUntilStopped(config: Config, cli: CliEnv, args: ParsedArgs): Promise<number> {
+  const count = workerCount(args.value("workers"), config, cli.workers);
   const devIdentity = await startDevIdentityIfNeeded(config, cli);
   try {
-    return await serveWith(devIdentity, config, cli);
+    if (count !== undefined) return await serveWorkers(count, config, cli, devIdentity);
+    return await serveWith(devIdentity, config, cli, args.value("worker"));
   } finally {
     await devIdentity?.close();
   }
@@ -37,7 +53,9 @@ async function serveWith(
   devIdentity: DevIdentity | undefined,
   config: Config,
   cli: CliEnv,
+  worker: string | undefined,
 ): Promise<number> {
+  const isWorker = worker !== undefined;
   const isPretty = config.log.form === "text" || (config.log.form === "auto" && cli.isTerminal);
   const { now, version } = cli;
   const log = createLog({ level: config.log.level, isPretty, now, write: cli.print });
@@ -54,13 +72,19 @@ async function serveWith(
       exit.resolve(EXIT_FAILURE);
     },
   });
-  const listener = await listenOrClose(config, server);
+  const listener = await listenOrClose(config, server, isWorker);
+  const ownListener = listenAlone(config, server, worker);
+  const drain = (): void => {
+    server.startDraining();
+    void drainRequests(server, listener, config.drainSeconds).then(() => exit.resolve(0));
+  };
+  if (isWorker)
+    cli.onSignal("SIGHUP", () => {
+      void leavePort(listener).then(drain);
+    });
   stopOnSignal(cli, {
     log,
-    drain: () => {
-      server.startDraining();
-      void drainRequests(server, listener, config.drainSeconds).then(() => exit.resolve(0));
-    },
+    drain,
     stopNow: () => exit.resolve(0),
   });
   log.info("listening", {
@@ -70,9 +94,10 @@ async function serveWith(
     store: server.db.kind,
     version,
   });
-  if (isPretty) cli.print(startupBanner(config, server, devIdentity));
+  if (isPretty && !isWorker) cli.print(startupBanner(config, server, devIdentity));
+  if (isWorker) cli.workers.reportReady();
   const code = await exit.promise;
-  await listener.stop(true);
+  await Promise.all([listener.stop(true), ownListener?.stop(true)]);
   if (await resolvesWithin(server.close(), SETTLE_SECONDS)) {
     log.info("stopped", { code });
     return code;
@@ -91,13 +116,28 @@ async function startDevIdentityIfNeeded(
   return await startDevIdentity({ baseUrl, port, print: cli.print });
 }
 
-async function listenOrClose(config: Config, server: Server): Promise<Listener> {
+async function listenOrClose(config: Config, server: Server, isShared: boolean): Promise<Listener> {
   const { host, port } = config;
   try {
-    return listen({ host, port }, server.handle);
+    return listen({ host, port, isShared }, server.handle);
   } catch (cause) {
     await server.close();
     throw listenError({ host, port }, { host: "POSTERN_HOST", port: "POSTERN_PORT" }, cause);
+  }
+}
+
+/** The port of one worker, for its metrics: the kernel chooses the worker of a connection to the shared port. */
+function listenAlone(
+  { host, workerPort }: Config,
+  server: Server,
+  worker: string | undefined,
+): Listener | undefined {
+  if (worker === undefined || workerPort === undefined) return undefined;
+  const port = workerPort + Number(worker) - 1;
+  try {
+    return listen({ host, port }, server.handle);
+  } catch (cause) {
+    throw listenError({ host, port }, { host: "POSTERN_HOST", port: "POSTERN_WORKER_PORT" }, cause);
   }
 }
 
@@ -118,6 +158,14 @@ function stopOnSignal(cli: CliEnv, { log, drain, stopNow }: StopHandlers): void 
       } else if (cli.now() - firstSignalAt > SIGNAL_DEBOUNCE_MS) stopNow();
     });
   }
+}
+
+// Another worker serves what arrives later. Kept-alive connections end with their next response; the listener closes last,
+// because that ends the idle ones, on which a request may be on its way.
+async function leavePort(listener: Listener): Promise<void> {
+  listener.closeConnections();
+  await new Promise((resolve) => setTimeout(resolve, LEAVE_PORT_MS));
+  void listener.stop(false);
 }
 
 // A call can outlive its request: the client left, and the provider still counts tokens.

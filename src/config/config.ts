@@ -64,6 +64,8 @@ export interface Config {
   readonly identity?: OidcConfig;
   readonly identityPort: number;
   readonly processName: string;
+  /** The port on which the first worker also listens alone; the others use the following ones. */
+  readonly workerPort?: number;
   readonly modelsFile?: string;
   readonly pricesFile?: string;
   readonly trustedProxies: readonly string[];
@@ -156,6 +158,11 @@ export const SETTINGS: Readonly<
     description:
       "A name that is unique among the processes of one PostgreSQL and stays the same across restarts.",
   },
+  POSTERN_WORKER_PORT: {
+    defaultValue: "",
+    description:
+      "With `serve --workers`: worker 1 also listens alone on this port, worker 2 on the next one, and so on. For `/metrics` of each worker.",
+  },
   POSTERN_MODELS_FILE: {
     defaultValue: "",
     description: "A file with your own models and prices, see `docs/site/models.md`.",
@@ -245,6 +252,7 @@ const EnvironmentSchema = z.object({
   POSTERN_CLAIMS_PER_HOUR: integer(0, 1_000_000).optional(),
   POSTERN_CLAIM_BONUS_USD_PER_DAY: usdAmount,
   POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
+  POSTERN_WORKER_PORT: integer(1, 65_279).optional(),
   POSTERN_MODELS_FILE: z.string().optional(),
   POSTERN_PRICES_FILE: z.string().optional(),
   POSTERN_TRUSTED_PROXIES: z
@@ -356,6 +364,7 @@ function buildConfig(
     ...oidcConfigFrom(env),
     identityPort: env.POSTERN_IDENTITY_PORT ?? (env.POSTERN_PORT === 0 ? 0 : env.POSTERN_PORT + 1),
     processName: env.POSTERN_PROCESS_NAME ?? `${hostName}:${env.POSTERN_PORT}`,
+    ...(env.POSTERN_WORKER_PORT === undefined ? {} : { workerPort: env.POSTERN_WORKER_PORT }),
     ...(env.POSTERN_MODELS_FILE === undefined ? {} : { modelsFile: env.POSTERN_MODELS_FILE }),
     ...(env.POSTERN_PRICES_FILE === undefined ? {} : { pricesFile: env.POSTERN_PRICES_FILE }),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,

@@ -17,19 +17,24 @@ export interface Listener {
   /** Stops accepting connections; resolves when the open ones are done, or closes them if `force`. */
   readonly stop: (force: boolean) => Promise<void>;
   readonly openRequests: () => number;
+  /** From now on every response closes its connection, so that clients connect again: to another process of the port. */
+  readonly closeConnections: () => void;
 }
 
 export interface ListenOptions {
   readonly host: string;
   readonly port: number;
   readonly idleSeconds?: number;
+  /** Shares the port with other processes: the kernel spreads connections over them. */
+  readonly isShared?: boolean;
 }
 
 export function listen(
   options: ListenOptions,
   handle: (request: Request, peer: Peer) => Promise<Response>,
 ): Listener {
-  const { idleSeconds = IDLE_SECONDS } = options;
+  const { idleSeconds = IDLE_SECONDS, isShared = false } = options;
+  let isClosing = false;
   const server = Bun.serve<WebSocketHandlers>({
     hostname: options.host,
     port: options.port,
@@ -37,8 +42,8 @@ export function listen(
     // Routes have their own limits and error envelopes; an unread body takes no memory.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
-    // With it, a second process would share the port instead of failing to start.
-    reusePort: false,
+    // Off for a single process: a second one must fail to start.
+    reusePort: isShared,
     fetch: async (request, server) => {
       let isIdleTimeoutDisabled = false;
       let webSocket: WebSocketHandlers | undefined;
@@ -59,6 +64,7 @@ export function listen(
         server.timeout(request, Math.min(idleSeconds, REJECTED_IDLE_SECONDS));
       // While the response is written, a client that reads nothing is disconnected.
       else if (isIdleTimeoutDisabled) server.timeout(request, idleSeconds);
+      if (isClosing) response.headers.set("connection", "close");
       return response;
     },
     websocket: {
@@ -86,6 +92,9 @@ export function listen(
     port: server.port ?? options.port,
     stop: (force) => server.stop(force),
     openRequests: () => server.pendingRequests + server.pendingWebSockets,
+    closeConnections: () => {
+      isClosing = true;
+    },
   };
 }
 

@@ -27,6 +27,14 @@ export async function runInProcess(
       baseUrl: settings["POSTERN_BASE_URL"],
       input: async function* () {},
     },
+    workers: {
+      cores: 2,
+      platform: "linux",
+      start: () => {
+        throw new Error("a command in the process of a test starts no workers");
+      },
+      reportReady: () => {},
+    },
     onSignal: () => {},
   });
   return { code, ...text };

@@ -38,6 +38,7 @@ import providers from "../../../docs/site/providers.md" with { type: "text" };
 import pydanticAi from "../../../docs/site/guides/pydantic-ai.md" with { type: "text" };
 import quickStart from "../../../docs/site/quick-start.md" with { type: "text" };
 import routing from "../../../docs/site/routing.md" with { type: "text" };
+import scale from "../../../docs/site/scale.md" with { type: "text" };
 import security from "../../../docs/site/security.md" with { type: "text" };
 import settings from "../../../docs/site/settings.md" with { type: "text" };
 import simulator from "../../../docs/site/simulator.md" with { type: "text" };
@@ -117,6 +118,7 @@ export const WRITTEN_SECTIONS: readonly WrittenSection[] = [
     title: "Run your own",
     pages: [
       page("operations", operations),
+      page("scale", scale),
       page("deploy", deploy),
       page("upgrading", upgrading),
       page("settings", settings),

@@ -1,0 +1,182 @@
+// Benchmarks `postern serve --workers` on one PostgreSQL: JSON calls per second, and the CPU time of a call in the gateway
+// and in PostgreSQL. All processes share the machine. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
+
+import { SQL } from "bun";
+import { cpus } from "node:os";
+import { spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { generateLoad, type LoadResult } from "./load-generator.ts";
+import { cpuSecondsOf, fundedKey, type ServerProcess, startServer } from "./server-process.ts";
+
+const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
+const ROUNDS = 3;
+const CONNECTIONS = 64;
+const WORKERS = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1, 2];
+const BODY = JSON.stringify({
+  model: "sim/tiny",
+  max_tokens: 16,
+  messages: [{ role: "user", content: "x".repeat(900) }],
+});
+
+interface Row {
+  readonly workers: number;
+  readonly load: LoadResult;
+  readonly gatewayMicros: number;
+  readonly postgresMicros: number;
+  readonly callsPerCommit: number;
+}
+
+const postgres = spawn(
+  "node",
+  [
+    "test/support/stores/postgres-server.mjs",
+    "fsync=on",
+    "full_page_writes=on",
+    "log_min_messages=panic",
+  ],
+  { stdio: ["pipe", "pipe", "inherit"] },
+);
+const postgresUrl = await new Promise<string>((resolve) => {
+  postgres.stdout.setEncoding("utf8").once("data", (line: string) => resolve(line.trim()));
+});
+const simulator = await startServer(["simulate", "--port"], {});
+const rows: Row[] = [];
+const gateways = await Promise.all(WORKERS.map(startGateway));
+for (const gateway of gateways) await load(gateway, SECONDS);
+for (let round = 0; round < ROUNDS; round++)
+  for (const gateway of gateways) rows.push(await measure(gateway));
+console.log(
+  `${cpus().length} cores, Bun ${Bun.version}, medians of ${ROUNDS} rounds of ${SECONDS} s`,
+);
+console.log(
+  "\n| workers | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | calls per commit | failures |",
+);
+console.log("|---|---|---|---|---|---|---|---|");
+for (const workers of WORKERS)
+  printRow(
+    workers,
+    rows.filter((row) => row.workers === workers),
+  );
+for (const { server } of gateways) await server.stop();
+await simulator.stop();
+postgres.stdin.end();
+process.exit(0);
+
+interface Gateway {
+  readonly workers: number;
+  readonly server: ServerProcess;
+  readonly databaseUrl: string;
+  readonly key: string;
+  readonly tree: () => number;
+}
+
+async function createDatabase(workers: number): Promise<string> {
+  const admin = new SQL(postgresUrl, { max: 1 });
+  await admin.unsafe(`create database bench_${workers}`);
+  await admin.close();
+  const url = new URL(postgresUrl);
+  url.pathname = `/bench_${workers}`;
+  return url.href;
+}
+
+async function startGateway(workers: number): Promise<Gateway> {
+  const databaseUrl = await createDatabase(workers);
+  const settings = {
+    DATABASE_URL: databaseUrl,
+    SIM_BASE_URL: simulator.url,
+    POSTERN_LOG_LEVEL: "warn",
+  };
+  const server = await startServer(["serve", "--workers", String(workers)], settings);
+  await eventuallyRuns(server.pid, workers);
+  process.env["DATABASE_URL"] = databaseUrl;
+  const key = await fundedKey(server.url, "");
+  return { workers, server, databaseUrl, key, tree: () => cpuOfTree(server.pid) };
+}
+
+async function eventuallyRuns(pid: number, workers: number): Promise<void> {
+  while (childrenOf(pid).length < workers) await Bun.sleep(50);
+  await Bun.sleep(2_000);
+}
+
+function load({ server, key }: Gateway, seconds: number): Promise<LoadResult> {
+  return generateLoad({
+    url: server.url,
+    path: "/v1/chat/completions",
+    headers: { authorization: `Bearer ${key}` },
+    body: BODY,
+    connections: CONNECTIONS,
+    seconds,
+  });
+}
+
+async function measure(gateway: Gateway): Promise<Row> {
+  const admin = new SQL(gateway.databaseUrl, { max: 1 });
+  const commits = async (): Promise<number> => {
+    const found = await admin.unsafe(
+      "select xact_commit::int as count from pg_stat_database where datname = current_database()",
+    );
+    return Number(found[0]?.count);
+  };
+  const before = { gateway: gateway.tree(), postgres: cpuOfPostgres(), commits: await commits() };
+  const result = await load(gateway, SECONDS);
+  const gatewayMicros = ((gateway.tree() - before.gateway) * 1e6) / result.requests;
+  const postgresMicros = ((cpuOfPostgres() - before.postgres) * 1e6) / result.requests;
+  // PostgreSQL publishes its counters at most once a second.
+  await Bun.sleep(1_500);
+  const callsPerCommit = result.requests / ((await commits()) - before.commits);
+  await admin.close();
+  return { workers: gateway.workers, load: result, gatewayMicros, postgresMicros, callsPerCommit };
+}
+
+function printRow(workers: number, measured: readonly Row[]): void {
+  const median = (value: (row: Row) => number, digits: number): string => {
+    const sorted = measured.map(value).toSorted((a, b) => a - b);
+    return (sorted[Math.floor(sorted.length / 2)] ?? 0).toFixed(digits);
+  };
+  const columns = [
+    String(workers),
+    median((row) => row.load.perSecond, 0),
+    median((row) => row.load.p50Ms, 1),
+    median((row) => row.load.p99Ms, 1),
+    median((row) => row.gatewayMicros, 0),
+    median((row) => row.postgresMicros, 0),
+    median((row) => row.callsPerCommit, 1),
+    median((row) => row.load.failures, 0),
+  ];
+  console.log(`| ${columns.join(" | ")} |`);
+}
+
+function childrenOf(pid: number): readonly number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
+    .split(" ")
+    .filter(Boolean)
+    .map(Number);
+}
+
+function cpuOfTree(pid: number): number {
+  return childrenOf(pid).reduce((sum, child) => sum + cpuOfTree(child), cpuSecondsOf(pid));
+}
+
+/** The server of this benchmark: the descendants of this process that are called postgres. */
+function cpuOfPostgres(): number {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .reduce((sum, name) => sum + (isOwnPostgres(Number(name)) ? cpuSecondsOf(Number(name)) : 0), 0);
+}
+
+function isOwnPostgres(pid: number): boolean {
+  try {
+    return commandOf(pid) === "postgres" && ancestorsOf(pid).includes(process.pid);
+  } catch {
+    return false;
+  }
+}
+
+function commandOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
+}
+
+function ancestorsOf(pid: number): readonly number[] {
+  const parent = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+  return parent <= 1 ? [parent] : [parent, ...ancestorsOf(parent)];
+}

@@ -1,0 +1,168 @@
+// `postern serve --workers`: several processes on one port and one PostgreSQL, and their supervisor.
+
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { freePort } from "../../bench/server-process.ts";
+import { eventually } from "../support/eventually.ts";
+import { runInProcess } from "../support/run-command.ts";
+import { migratedPostgres } from "../support/stores/postgres.ts";
+import { createTempFolder, runPostern, startPostern, stopAll, stopPostern } from "./run-postern.ts";
+import type { RunningProcess, Settings } from "./run-postern.ts";
+
+const WORKERS = 2;
+const CALLERS = 8;
+const JSON_TYPE = { "content-type": "application/json" };
+const tempFolder = createTempFolder();
+let settings: Settings;
+let workerPort: number;
+
+beforeAll(async () => {
+  workerPort = await freePort();
+  settings = {
+    ...tempFolder.settings,
+    DATABASE_URL: await migratedPostgres(),
+    POSTERN_LOG_FORM: "json",
+    POSTERN_WORKER_PORT: String(workerPort),
+  };
+});
+afterEach(stopAll);
+afterAll(tempFolder.remove);
+
+describe("postern serve --workers", () => {
+  test("spreads connections over the workers, restarts a killed one, and drains", async () => {
+    const running = await startWorkers();
+    const { key } = await register(running.url);
+    for (let call = 0; call < 60; call++) expect(await callModel(running.url, key)).toBe(200);
+    const served = await Promise.all([0, 1].map(requestsServed));
+    for (const count of served) expect(count).toBeGreaterThan(0);
+    expect(served.reduce((sum, count) => sum + count)).toBe(60);
+
+    const killed = pidsOf(running).at(-1) ?? 0;
+    process.kill(killed, "SIGKILL");
+    await eventually(() => pidsOf(running).length === WORKERS + 1);
+    expect(running.output()).toContain('"event":"worker died"');
+    await eventually(async () => (await requestsServed(1)) === 0);
+    expect(await callModel(running.url, key)).toBe(200);
+
+    const { code, stdout } = await stopPostern(running);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('"event":"stopped the workers"')]);
+    expect((await runPostern(["admin", "verify-ledger"], settings)).stdout).toMatch(
+      /0 open holds.* 61 usage records/,
+    );
+  }, 60_000);
+
+  test("replaces the workers on SIGHUP without a failed call", async () => {
+    const running = await startWorkers();
+    const { key } = await register(running.url);
+    const first = pidsOf(running);
+    const outcomes = new Map<number | string, number>();
+    let isDone = false;
+    const callers = Array.from({ length: CALLERS }, async () => {
+      while (!isDone) {
+        const outcome = await callModel(running.url, key, true).catch(String);
+        outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+      }
+    });
+    running.process.kill("SIGHUP");
+    await eventually(() => running.output().includes('"event":"restarted the workers"'));
+    isDone = true;
+    await Promise.all(callers);
+    expect([...outcomes.keys()]).toEqual([200]);
+    expect(pidsOf(running)).toHaveLength(WORKERS * 2);
+    expect(first.some(isRunning)).toBe(false);
+    expect((await stopPostern(running)).code).toBe(0);
+  }, 60_000);
+
+  test("drains the workers when the supervisor is killed", async () => {
+    const running = await startWorkers();
+    running.process.kill("SIGKILL");
+    await eventually(() => !pidsOf(running).some(isRunning));
+  }, 60_000);
+
+  test("refuses SQLite, a wrong number and a port in use, and says why", async () => {
+    const onSqlite = await runInProcess(["serve", "--workers", "2"], tempFolder.settings);
+    expect([onSqlite.code, onSqlite.stderr]).toEqual([2, expect.stringContaining("DATABASE_URL")]);
+    for (const wrong of ["0", "many", "1.5", "1000"]) {
+      const { code, stderr } = await runInProcess(["serve", "--workers", wrong], settings);
+      expect([code, stderr]).toEqual([
+        2,
+        expect.stringContaining("auto or a number from 1 to 256"),
+      ]);
+    }
+    const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
+    const { code, stderr } = await runInProcess(["serve", "--workers", "2"], {
+      ...settings,
+      POSTERN_PORT: String(other.port),
+    });
+    await other.stop(true);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("is in use")]);
+  });
+
+  test("ends if a worker cannot start", async () => {
+    const taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
+    const { code, stderr } = await runPostern(["serve", "--workers", "2"], {
+      ...settings,
+      POSTERN_WORKER_PORT: String((taken.port ?? 0) - 1),
+    });
+    await taken.stop(true);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("POSTERN_WORKER_PORT")]);
+  }, 60_000);
+});
+
+async function startWorkers(): Promise<RunningProcess> {
+  const running = await startPostern(["serve", "--workers", String(WORKERS)], settings);
+  await eventually(() => running.output().includes('"event":"serving"'));
+  return running;
+}
+
+function pidsOf(running: RunningProcess): readonly number[] {
+  return [...running.output().matchAll(/"event":"worker started".*?"pid":(\d+)/g)].map((match) =>
+    Number(match[1]),
+  );
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+async function register(url: string): Promise<{ readonly key: string }> {
+  const response = await fetch(`${url}/v1/accounts`, {
+    method: "POST",
+    body: "{}",
+    headers: { ...JSON_TYPE, connection: "close" },
+  });
+  // Safe: without a key the next call fails.
+  const body = (await response.json()) as { api_key: string };
+  return { key: body.api_key };
+}
+
+async function callModel(url: string, key: string, keepsAlive = false): Promise<number> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: {
+      ...JSON_TYPE,
+      authorization: `Bearer ${key}`,
+      ...(keepsAlive ? {} : { connection: "close" }),
+    },
+    keepalive: keepsAlive,
+    body: JSON.stringify({
+      model: "sim/tiny",
+      max_tokens: 4,
+      messages: [{ role: "user", content: "hi" }],
+    }),
+  });
+  await response.text();
+  return response.status;
+}
+
+/** Model calls that a worker has served, by its own port. */
+async function requestsServed(index: number): Promise<number> {
+  const response = await fetch(`http://127.0.0.1:${workerPort + index}/metrics`);
+  const lines = (await response.text()).split("\n");
+  return lines
+    .filter((line) => /^postern_requests_total\{.*chat/i.test(line))
+    .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
