@@ -106,7 +106,8 @@ async function withRetry<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      if (attempt >= ATTEMPTS_MAX || !isRetryable(error)) throw error;
+      if (!isRetryable(error)) throw error;
+      if (attempt >= ATTEMPTS_MAX) throw tagContention(error);
       await sleep(RETRY_BASE_MS * 2 ** attempt * jitter());
     }
   }
@@ -117,6 +118,13 @@ function isRetryable(error: unknown): boolean {
     RETRYABLE_STATES.has(sqlState(error)) ||
     (error instanceof Error && STALE_PLAN.test(error.message))
   );
+}
+
+/** Rows that other transactions keep changing are like locked ones: a settlement waits for them, new work is refused. */
+function tagContention(error: unknown): unknown {
+  return error instanceof Error && RETRYABLE_STATES.has(sqlState(error))
+    ? Object.assign(error, { [LOCKED]: true, [UNAVAILABLE]: true })
+    : error;
 }
 
 // A column added by a newer version invalidates prepared statements. They are keyed by their text, so a new comment in

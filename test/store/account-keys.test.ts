@@ -1,0 +1,94 @@
+// Readiness for a distributed PostgreSQL, which places rows by their primary key: a table of an account carries the account
+// in its key, or is listed here with the reason. A new table has to take a side.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { text } from "../../src/store/db.ts";
+import { openStore, type TestStore } from "../support/stores/stores.ts";
+
+/** Tables that belong to an account and have another key. `account_id` is a column of each, so rows can be moved. */
+const OTHER_KEYS: Readonly<Record<string, string>> = {
+  api_key: "looked up by the hash of a key or by its id, before the account is known",
+  spender: "locked with its wallet by the id of the key; has one row per key",
+  hold: "locked with its wallet by the id of the call; deleted when the call is settled",
+  swept_hold: "locked like a hold; a late settlement knows only the id of the call",
+  usage_pending: "a queue in order of arrival, emptied by a job for all accounts",
+  event: "written once; its id is part of the payload that receivers see",
+  webhook: "looked up by the worker for all accounts",
+  webhook_delivery: "a queue of the worker for all accounts, in the order of due times",
+  audit: "also of operators and systems, who have no account",
+  stored_response: "looked up by its id, which names no account, and by the job that expires it",
+  claim_attempt: "looked up by the hash of its token, before the account is known",
+  human_grant: "unique per person and mailbox over all accounts",
+  provider_key: "looked up by its id in routes that check the account afterwards",
+  invitation: "looked up by the invited address, before the account is known",
+  invoice: "looked up by payment processors, which know only the invoice",
+  payment: "looked up by payment processors, which know only the payment",
+  top_up: "a queue of the worker for all accounts, in the order of due times",
+  payment_method: "looked up by payment processors, which know only the method",
+  agent_payment: "unique per signed payment over all accounts",
+};
+
+/** Tables without an account. */
+const GLOBAL_TABLES: Readonly<Record<string, string>> = {
+  account: "the account itself: its id is the key",
+  account_creation: "limits of new accounts per network",
+  claim_count: "limits of claims per network and address",
+  checkout: "belongs to an invoice",
+  idempotent_answer: "its key is a hash over account, key and request",
+  migration: "which migrations are applied",
+  operator_session: "of operators",
+  payment_fact: "what a payment processor reported, possibly of an unknown payment",
+  person: "a person can be a member of several accounts",
+  process: "the processes of the gateway",
+  session: "of a person",
+  stored_stream: "belongs to a stored response",
+};
+
+let store: TestStore;
+let keysByTable: ReadonlyMap<string, { readonly hasAccount: boolean; readonly key: string[] }>;
+
+beforeAll(async () => {
+  store = await openStore("postgres");
+  const rows = await store.db.all(`
+    select table_info.table_name as name, column_info.column_name as column_name, key_info.column_name as key_name
+    from information_schema.tables table_info
+    join information_schema.columns column_info
+      on column_info.table_schema = table_info.table_schema and column_info.table_name = table_info.table_name
+    left join information_schema.table_constraints constraint_info
+      on constraint_info.table_schema = table_info.table_schema and constraint_info.table_name = table_info.table_name
+      and constraint_info.constraint_type = 'PRIMARY KEY'
+    left join information_schema.key_column_usage key_info
+      on key_info.constraint_schema = constraint_info.constraint_schema
+      and key_info.constraint_name = constraint_info.constraint_name and key_info.column_name = column_info.column_name
+    where table_info.table_schema = current_schema() and table_info.table_type = 'BASE TABLE'
+    order by 1, 2`);
+  keysByTable = new Map(
+    [...Map.groupBy(rows, (row) => text(row, "name"))].map(([name, columns]) => [
+      name,
+      {
+        hasAccount: columns.some((row) => text(row, "column_name") === "account_id"),
+        key: columns.flatMap(({ key_name: key }) => (typeof key === "string" ? [key] : [])),
+      },
+    ]),
+  );
+});
+afterAll(() => store.close());
+
+describe("primary keys", () => {
+  test("every table has one", () => {
+    const missing = [...keysByTable].filter(([, { key }]) => key.length === 0);
+    expect(missing).toEqual([]);
+  });
+
+  test("of an account's tables contain the account, or the table is listed with a reason", () => {
+    const others = [...keysByTable].filter(
+      ([, { hasAccount, key }]) => hasAccount && !key.includes("account_id"),
+    );
+    expect(others.map(([name]) => name).toSorted()).toEqual(Object.keys(OTHER_KEYS).toSorted());
+  });
+
+  test("of tables without an account are listed with a reason", () => {
+    const global = [...keysByTable].filter(([, { hasAccount }]) => !hasAccount);
+    expect(global.map(([name]) => name).toSorted()).toEqual(Object.keys(GLOBAL_TABLES).toSorted());
+  });
+});
