@@ -8,6 +8,8 @@ export interface FaultyProxy {
   readonly cutAtCommit: (when: "before" | "after") => Promise<void>;
   /** Simulates a lost host: open connections transfer nothing and are not closed. */
   readonly silence: () => void;
+  /** Delays everything that the client sends by this time. */
+  readonly delay: (ms: number) => void;
   /** Closes all connections and stops listening. */
   readonly stop: () => void;
   /** Listens again on the same port. */
@@ -25,10 +27,22 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
   const sockets = new Set<Socket>();
   let silencedUpTo = 0;
   let openedConnections = 0;
+  let delayMs = 0;
   const server = createServer((client) => {
     const upstream = connect(port, target.hostname);
     let dropsReplies = false;
     const number = ++openedConnections;
+    let delayedChunks = 0;
+    // Later chunks wait too, so that the order is kept.
+    let lastDelayed = Promise.resolve();
+    const sendDelayed = (chunk: Buffer): void => {
+      delayedChunks += 1;
+      const waited = new Promise((resolve) => setTimeout(resolve, delayMs));
+      lastDelayed = Promise.all([lastDelayed, waited]).then(() => {
+        delayedChunks -= 1;
+        upstream.write(chunk);
+      });
+    };
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on("error", () => {});
@@ -41,7 +55,8 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
     client.on("data", (chunk: Buffer) => {
       if (number <= silencedUpTo) return;
       if (pendingCut === undefined || !chunk.includes(COMMIT)) {
-        upstream.write(chunk);
+        if (delayMs === 0 && delayedChunks === 0) upstream.write(chunk);
+        else sendDelayed(chunk);
         return;
       }
       const { when, resolve } = pendingCut;
@@ -69,6 +84,9 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
       }),
     silence: () => {
       silencedUpTo = openedConnections;
+    },
+    delay: (ms) => {
+      delayMs = ms;
     },
     stop: () => {
       for (const socket of sockets) socket.destroy();
