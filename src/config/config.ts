@@ -22,6 +22,12 @@ import {
 import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
 import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorConfigErrors } from "./operator.ts";
+import {
+  PROCESS_ENVIRONMENT,
+  PROCESS_SETTINGS,
+  type ProcessConfig,
+  processConfigFrom,
+} from "./processes.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
 import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./response-storage.ts";
 import { hasProxyVariable, readProviderSettings, type ProviderSettingsSpec } from "./providers.ts";
@@ -48,7 +54,7 @@ import {
 } from "./x402.ts";
 import { unknownVariableErrors } from "./unknown-variables.ts";
 
-export interface Config {
+export interface Config extends ProcessConfig {
   readonly host: string;
   readonly port: number;
   readonly baseUrl: string;
@@ -63,9 +69,6 @@ export interface Config {
   /** Absent in development, which has a bundled provider, and where sign-in is off. */
   readonly identity?: OidcConfig;
   readonly identityPort: number;
-  readonly processName: string;
-  /** The port on which the first worker also listens alone; the others use the following ones. */
-  readonly workerPort?: number;
   readonly modelsFile?: string;
   readonly pricesFile?: string;
   readonly trustedProxies: readonly string[];
@@ -153,16 +156,7 @@ export const SETTINGS: Readonly<
     defaultValue: "25; 0 in development",
     description: "Claim bonuses granted per UTC day, in US dollars; 0 for no limit.",
   },
-  POSTERN_PROCESS_NAME: {
-    defaultValue: "<host name>:<port>",
-    description:
-      "A name that is unique among the processes of one PostgreSQL and stays the same across restarts.",
-  },
-  POSTERN_WORKER_PORT: {
-    defaultValue: "",
-    description:
-      "With `serve --workers`: worker 1 also listens alone on this port, worker 2 on the next one, and so on. For `/metrics` of each worker.",
-  },
+  ...PROCESS_SETTINGS,
   POSTERN_MODELS_FILE: {
     defaultValue: "",
     description: "A file with your own models and prices, see `docs/site/models.md`.",
@@ -251,8 +245,7 @@ const EnvironmentSchema = z.object({
   ...IDENTITY_ENVIRONMENT,
   POSTERN_CLAIMS_PER_HOUR: integer(0, 1_000_000).optional(),
   POSTERN_CLAIM_BONUS_USD_PER_DAY: usdAmount,
-  POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
-  POSTERN_WORKER_PORT: integer(1, 65_279).optional(),
+  ...PROCESS_ENVIRONMENT,
   POSTERN_MODELS_FILE: z.string().optional(),
   POSTERN_PRICES_FILE: z.string().optional(),
   POSTERN_TRUSTED_PROXIES: z
@@ -363,8 +356,7 @@ function buildConfig(
     vendor: env.POSTERN_VENDOR,
     ...oidcConfigFrom(env),
     identityPort: env.POSTERN_IDENTITY_PORT ?? (env.POSTERN_PORT === 0 ? 0 : env.POSTERN_PORT + 1),
-    processName: env.POSTERN_PROCESS_NAME ?? `${hostName}:${env.POSTERN_PORT}`,
-    ...(env.POSTERN_WORKER_PORT === undefined ? {} : { workerPort: env.POSTERN_WORKER_PORT }),
+    ...processConfigFrom(env, `${hostName}:${env.POSTERN_PORT}`),
     ...(env.POSTERN_MODELS_FILE === undefined ? {} : { modelsFile: env.POSTERN_MODELS_FILE }),
     ...(env.POSTERN_PRICES_FILE === undefined ? {} : { pricesFile: env.POSTERN_PRICES_FILE }),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,

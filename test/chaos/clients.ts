@@ -81,7 +81,6 @@ async function call(
     ...(signal === undefined ? {} : { signal }),
   });
   const text = await response.text();
-  const kk = response.status + (response.status !== 200 ? text.slice(0, 110) : "");
   const isWhole = stream ? text.endsWith("data: [DONE]\n\n") : text.endsWith("}");
   return response.status === 200 && isWhole && !text.includes('"error"')
     ? (response.headers.get("x-request-id") ?? undefined)

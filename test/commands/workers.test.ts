@@ -55,16 +55,16 @@ describe("postern serve --workers", () => {
     const { key } = await register(running.url);
     const first = pidsOf(running);
     const outcomes = new Map<number | string, number>();
-    let isDone = false;
+    const load = { isDone: false };
     const callers = Array.from({ length: CALLERS }, async () => {
-      while (!isDone) {
+      while (!load.isDone) {
         const outcome = await callModel(running.url, key, true).catch(String);
         outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
       }
     });
     running.process.kill("SIGHUP");
     await eventually(() => running.output().includes('"event":"restarted the workers"'));
-    isDone = true;
+    load.isDone = true;
     await Promise.all(callers);
     expect([...outcomes.keys()]).toEqual([200]);
     expect(pidsOf(running)).toHaveLength(WORKERS * 2);

@@ -113,7 +113,7 @@ function newSlot(worker: number): Slot {
 }
 
 /** The delay before a restart after this many short runs; none after a long one. */
-export function backoffMs(failures: number): number {
+function backoffMs(failures: number): number {
   return failures === 0 ? 0 : Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** (failures - 1));
 }
 
