@@ -10,6 +10,7 @@ import { embed, embedGemini, isInvalidEmbedding } from "./wires/embeddings.ts";
 import { hashText } from "./reply/hash.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { stringOrEmpty } from "./json.ts";
+import { contextLimitError } from "./reply/context-limit.ts";
 import { unsupportedFeature } from "./reply/unsupported.ts";
 import {
   anthropicModel,
@@ -166,6 +167,9 @@ async function handleProviderRequest(
   if (faultResponse !== undefined) return faultResponse;
   const unsupported = unsupportedFeature(request, directives);
   if (unsupported !== undefined) return respondWithError(wire, context, unsupported);
+  const tooLong = contextLimitError(wire.name, request, directives.context);
+  if (route.kind === "generate" && tooLong !== undefined)
+    return respondWithError(wire, context, tooLong);
   return route.kind === "count"
     ? respondWithJson(context, wire, {
         directives,

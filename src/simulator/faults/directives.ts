@@ -92,6 +92,11 @@ export const DIRECTIVES = {
     ["none", "twice", "negative", "huge", "missing", "zero", "text"],
     "Breaks the usage object: omitted, sent twice in a stream, all numbers negative, implausibly high, half of the fields missing, all zero, or strings instead of numbers.",
   ),
+  context: numberDirective(
+    "context=8192",
+    1e9,
+    "Simulates a model with a context of this many tokens: a prompt and `max_tokens` beyond it get the provider's 400.",
+  ),
   "no-schema": flagDirective(
     "no-schema",
     "Simulates a model without JSON schema support: a request with a schema gets a 400.",

@@ -15,6 +15,7 @@ import {
 } from "../reply/normalized-request.ts";
 import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
 import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
+import { claudeSamplingError } from "./claude-sampling.ts";
 import type { RequestMetadata } from "./wire.ts";
 
 const MAX_THINKING_TOKENS = 64;
@@ -55,6 +56,17 @@ function readSettings(request: NormalizedRequest, body: JsonObject): InvalidRequ
       "Value at 'inferenceConfig.temperature' failed to satisfy constraint: Member must have value between 0 and 1",
     );
   }
+  const more = objectOrEmpty(body["additionalModelRequestFields"]);
+  const thinking = objectOrEmpty(more["reasoning_config"] ?? more["thinking"]);
+  const samplingError = claudeSamplingError({
+    model: request.model,
+    temperature,
+    topP: config["topP"],
+    topK: more["top_k"],
+    thinking,
+  });
+  if (samplingError !== undefined)
+    return invalidRequest(400, `The model returned the following errors: ${samplingError}`);
   request.maxTokens = numberIn(config["maxTokens"]);
   if (request.maxTokens !== undefined && request.maxTokens < 1) {
     return invalidRequest(
@@ -64,10 +76,7 @@ function readSettings(request: NormalizedRequest, body: JsonObject): InvalidRequ
   }
   request.stopSequences = stringsOf(config["stopSequences"]);
   readTools(request, objectOrEmpty(body["toolConfig"]));
-  const more = objectOrEmpty(body["additionalModelRequestFields"]);
-  request.reasoningTokens = readThinking(
-    objectOrEmpty(more["reasoning_config"] ?? more["thinking"]),
-  );
+  request.reasoningTokens = readThinking(thinking);
   const format = objectOrEmpty(
     objectOrEmpty(objectOrEmpty(body["outputConfig"])["textFormat"])["structure"],
   );

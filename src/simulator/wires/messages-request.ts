@@ -16,12 +16,11 @@ import {
 } from "../reply/normalized-request.ts";
 import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
 import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
+import { claudeSamplingError } from "./claude-sampling.ts";
 import type { RequestMetadata } from "./wire.ts";
 
 const MIN_BUDGET_TOKENS = 1_024;
 const MAX_THINKING_TOKENS = 64;
-const THINKING_TOP_P_MIN = 0.95;
-const SINGLE_SAMPLING_MODELS = /claude-(opus-4-1|(opus|sonnet|haiku)-4-[56])/;
 const MAX_CACHE_BREAKPOINTS = 4;
 const EFFORT_TOKENS: Readonly<Record<string, number>> = {
   low: 16,
@@ -75,29 +74,15 @@ function validateSettings(body: JsonObject): InvalidRequest | undefined {
   return validateSampling(body) ?? validateThinking(objectOrEmpty(body["thinking"]), maxTokens);
 }
 
-/** Claude's own rules; the simulator's models take any combination. */
 function validateSampling(body: JsonObject): InvalidRequest | undefined {
-  const model = stringOrEmpty(body["model"]);
-  const { temperature, top_p: topP } = body;
-  if (temperature !== undefined && topP !== undefined && SINGLE_SAMPLING_MODELS.test(model))
-    return invalidRequest(
-      400,
-      "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
-    );
-  const thinks = ["enabled", "adaptive"].includes(
-    stringOrEmpty(objectOrEmpty(body["thinking"])["type"]),
-  );
-  if (!thinks || !model.includes("claude")) return undefined;
-  if (temperature !== undefined && temperature !== 1)
-    return invalidRequest(400, "`temperature` may only be set to 1 when thinking is enabled.");
-  if (typeof topP === "number" && topP < THINKING_TOP_P_MIN)
-    return invalidRequest(
-      400,
-      "`top_p` must be greater than or equal to 0.95 when thinking is enabled.",
-    );
-  return body["top_k"] === undefined
-    ? undefined
-    : invalidRequest(400, "`top_k` must be unset when thinking is enabled.");
+  const message = claudeSamplingError({
+    model: stringOrEmpty(body["model"]),
+    temperature: body["temperature"],
+    topP: body["top_p"],
+    topK: body["top_k"],
+    thinking: objectOrEmpty(body["thinking"]),
+  });
+  return message === undefined ? undefined : invalidRequest(400, message);
 }
 
 function validateThinking(thinking: JsonObject, maxTokens: number): InvalidRequest | undefined {

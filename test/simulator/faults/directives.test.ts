@@ -107,6 +107,10 @@ const DIRECTIVE_TESTS: Record<DirectiveName, () => Promise<void>> = {
     expect(
       (await sendWhole("calls=3", { tools: [chatTool("f")] })).choices[0].message.tool_calls,
     ).toHaveLength(3),
+  context: async () => {
+    expect((await sendWhole("context=4")).error.code).toBe("context_length_exceeded");
+    expect(await sendWhole("context=4000")).toHaveProperty("choices");
+  },
   "no-schema": async () => {
     const format = { type: "json_schema", json_schema: { name: "a", schema: { type: "object" } } };
     expect((await sendWhole("no-schema", { response_format: format })).error.message).toContain(

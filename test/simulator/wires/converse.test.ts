@@ -209,3 +209,29 @@ test("counts tokens", async () => {
     inputTokens: 2,
   });
 });
+
+describe("Claude's rules on sampling", () => {
+  const sendAny = createClient({ acceptsAnyModel: true });
+  const thinking = { type: "enabled", budget_tokens: 1_024 };
+  const haiku = "us.anthropic.claude-haiku-4-5-20251001-v1%3A0";
+  const REJECTED: readonly (readonly [message: string, model: string, settings: object])[] = [
+    ["cannot both be specified", haiku, { inferenceConfig: { temperature: 0.5, topP: 0.9 } }],
+    [
+      "may only be set to 1",
+      haiku,
+      { inferenceConfig: { temperature: 0.5 }, additionalModelRequestFields: { thinking } },
+    ],
+    ["`top_k` must be unset", haiku, { additionalModelRequestFields: { thinking, top_k: 5 } }],
+  ];
+  test.each(REJECTED)("rejects with %j", async (message, model, settings) => {
+    const response = await sendAny(path("converse", model), body("Hello", { ...settings }));
+    expect(response.status).toBe(400);
+    expect((await json(response)).message).toContain(message);
+  });
+
+  test("do not apply to other models", async () => {
+    const settings = { inferenceConfig: { temperature: 0.5, topP: 0.9 } };
+    for (const model of ["sim%2Fecho", "amazon.nova-lite-v1%3A0"])
+      expect((await sendAny(path("converse", model), body("Hello", settings))).status).toBe(200);
+  });
+});
