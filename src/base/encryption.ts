@@ -40,7 +40,7 @@ export function encrypt([key]: DerivedKey, associatedData: string, text: string)
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, iv);
   cipher.setAAD(Buffer.from(associatedData));
-  const ciphertext = cipher.update(text, "utf8");
+  const ciphertext = cipher.update(Buffer.from(text));
   // GCM is a stream mode: `final` returns no bytes, but must come before the tag.
   const rest = cipher.final();
   return Buffer.concat([iv, cipher.getAuthTag(), ciphertext, rest]).toString("base64");

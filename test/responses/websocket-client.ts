@@ -20,7 +20,7 @@ const FINAL_TYPES = [
   "error",
 ] as const;
 
-export function isFinal({ type }: Json): boolean {
+function isFinal({ type }: Json): boolean {
   return FINAL_TYPES.some((one) => one === type);
 }
 
