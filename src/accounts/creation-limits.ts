@@ -8,6 +8,7 @@ import { DAY_MS, HOUR_MS, SECOND_MS } from "../base/time.ts";
 import { prefixOf } from "../http/request/client-ip.ts";
 import { integer, text, type Tx } from "../store/db.ts";
 import { STARTING_CREDIT } from "./accounts.ts";
+import { takeSignature, type VerifiedAgent } from "./verified-agent.ts";
 
 interface NetworkShare {
   /** The prefix length. */
@@ -93,6 +94,28 @@ export async function admitCreation(
       (percent) => isReached(percent, used) && !isReached(percent, used - 1),
     ),
   };
+}
+
+/** Counts an account of a verified agent against the agent's own quota. Networks and the day's budget do not count. */
+export async function admitVerifiedAgent(
+  tx: Tx,
+  agent: VerifiedAgent,
+  now: number,
+): Promise<Admission> {
+  await takeSignature(tx, agent);
+  const row = await tx.get(
+    `insert into account_creation (prefix, hour, created, granted) values (?, ?, 1, ?)
+     on conflict (prefix, hour) do update set created = account_creation.created + 1, granted = account_creation.granted + excluded.granted returning created`,
+    [agent.url, now - (now % HOUR_MS), agent.startingCredit],
+  );
+  if (row === undefined) throw new Error("the account count was not returned");
+  if (agent.accountsPerHour > 0 && integer(row, "created") > agent.accountsPerHour)
+    throw rateLimitedFault(
+      `too many accounts from ${agent.url}`,
+      `Too many accounts were created by agents of ${agent.url}.`,
+      msUntilNext(HOUR_MS, now),
+    );
+  return { startingCredit: agent.startingCredit, reachedPercents: [] };
 }
 
 export async function sweepCreationCounts(tx: Tx, now: number): Promise<void> {

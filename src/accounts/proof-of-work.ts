@@ -76,7 +76,7 @@ export async function sweepSolvedChallenges(tx: Tx, now: number): Promise<void> 
 }
 
 /** False if it was spent before. A second transaction with it waits for the first. */
-async function spend(tx: Tx, challenge: string, expiresAt: number): Promise<boolean> {
+export async function spend(tx: Tx, challenge: string, expiresAt: number): Promise<boolean> {
   const row = await tx.get(
     `insert into solved_challenge (challenge, expires_at) values (?, ?)
      on conflict (challenge) do nothing returning challenge`,

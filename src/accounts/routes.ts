@@ -28,7 +28,8 @@ import {
   parseAccountName,
   renameAccount,
 } from "./accounts.ts";
-import { admitCreation, type CreationLimits } from "./creation-limits.ts";
+import type { VerifiedAgent, VerifyAgent } from "./verified-agent.ts";
+import { admitCreation, admitVerifiedAgent, type CreationLimits } from "./creation-limits.ts";
 import { fundingSteps } from "./funding-steps.ts";
 import { PROOF_HEADER_DOC, type ProofOfWork } from "./proof-of-work.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./api-record.ts";
@@ -55,6 +56,11 @@ const NewAccount = z
   })
   .meta({ id: "NewAccountRequest" });
 
+const SIGNATURE_HEADERS_DOC = {
+  "signature-input":
+    "Web Bot Auth (RFC 9421, tag `web-bot-auth`), if your operator is listed by this gateway: the quota and the starting credit of your operator apply, and not those of your network. Sent with `signature` and `signature-agent`.",
+} as const;
+
 export interface MemberSummary {
   readonly email: string;
   readonly role: string;
@@ -66,6 +72,8 @@ export interface AccountRouteDeps extends AccountDeps {
   readonly limits: CreationLimits;
   /** Required of each new account, if it is on. */
   readonly proofOfWork?: ProofOfWork | undefined;
+  /** Verifies the signatures of agents that the settings list. */
+  readonly verifyAgent?: VerifyAgent | undefined;
   /** How an account without starting credit can be funded. */
   readonly fundingSteps: readonly NextStep[];
   /** Called once for each warning threshold of the day's starting credit. */
@@ -108,6 +116,8 @@ export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {
 }
 
 function createRoute(deps: AccountRouteDeps): Route {
+  // Verified before the transaction, because the keys may have to be fetched.
+  const agents = new WeakMap<Request, VerifiedAgent>();
   return publicWriteRoute({
     method: "POST",
     path: "/v1/accounts",
@@ -146,12 +156,15 @@ function createRoute(deps: AccountRouteDeps): Route {
         },
       },
     },
-    faults: ["rate_limited", "conflict", "forbidden", "proof_of_work_required"],
-    requestHeaders: PROOF_HEADER_DOC,
-    before: async ({ headers }) => {
+    faults: ["rate_limited", "conflict", "forbidden", "proof_of_work_required", "overloaded"],
+    requestHeaders: { ...PROOF_HEADER_DOC, ...SIGNATURE_HEADERS_DOC },
+    before: async ({ headers, request, now }) => {
       if (deps.requiresSameOrigin === true) requireLocalOrigin(headers);
+      const signed = { method: request.method, path: "/v1/accounts", headers };
+      const agent = await deps.verifyAgent?.(signed, now);
+      if (agent !== undefined) agents.set(request, agent);
     },
-    run: (tx, input) => openNewAccount(tx, deps, input),
+    run: (tx, input) => openNewAccount(tx, deps, input, agents.get(input.request)),
   });
 }
 
@@ -166,13 +179,13 @@ async function openNewAccount(
   tx: Tx,
   deps: AccountRouteDeps,
   { body, clientIp, headers, now }: CreationInput,
+  agent: VerifiedAgent | undefined,
 ): Promise<RouteResponse> {
-  await deps.proofOfWork?.require(tx, { headers, clientIp, now });
-  const { startingCredit, reachedPercents } = await admitCreation(
-    tx,
-    { clientIp, now },
-    deps.limits,
-  );
+  if (agent === undefined) await deps.proofOfWork?.require(tx, { headers, clientIp, now });
+  const { startingCredit, reachedPercents } =
+    agent === undefined
+      ? await admitCreation(tx, { clientIp, now }, deps.limits)
+      : await admitVerifiedAgent(tx, agent, now);
   const [network] = networksOf(clientIp);
   const email = body.email ?? null;
   const account = await createAccount(tx, { email, network, startingCredit, now }, deps);

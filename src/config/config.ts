@@ -45,6 +45,7 @@ import {
   type TelemetryConfig,
   parseTelemetryConfig,
 } from "./telemetry.ts";
+import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agents.ts";
 import {
   X402_ENVIRONMENT,
   X402_SETTINGS,
@@ -94,6 +95,7 @@ export interface Config extends ProcessConfig {
   readonly billing: BillingConfig;
   /** Folded email addresses of the operators; empty turns the operator pages off. */
   readonly operators: readonly string[];
+  readonly verifiedAgents: readonly VerifiedAgentConfig[];
   /** The least that a call which pays for itself buys. */
   readonly agentTopUpCents: number;
   /** Absent where x402 is off. */
@@ -324,7 +326,7 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
     );
   if ((config.identity === undefined) !== (parsed.data.OIDC_ISSUER === undefined))
     errors.push("OIDC_ISSUER and OIDC_CLIENT_ID must be set together");
-  errors.push(...operatorConfigErrors(config.operators, config));
+  errors.push(...verifiedAgentErrors(config), ...operatorConfigErrors(config.operators, config));
   errors.push(...x402ConfigErrors(parsed.data), ...email.emailConfigErrors(parsed.data));
   return errors.length === 0 ? { ok: true, config } : { ok: false, errors };
 }
@@ -390,7 +392,7 @@ function buildConfig(
     operators: env.POSTERN_OPERATORS,
     ...email.emailConfigFrom(env),
     ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),
-    agentTopUpCents: env.X402_TOP_UP_USD,
+    verifiedAgents: env.POSTERN_VERIFIED_AGENTS,
     ...x402ConfigFrom(env),
     ...parseTelemetryConfig(env),
     providers,

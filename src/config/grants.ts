@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { integer, usdAmount } from "./schema.ts";
+import { VERIFIED_AGENT_ENVIRONMENT, VERIFIED_AGENT_SETTINGS } from "./verified-agents.ts";
 
 /** Minutes on one core. */
 const PROOF_OF_WORK_BITS_MAX = 28;
@@ -22,6 +23,7 @@ export const GRANT_SETTINGS = {
     description:
       "Zero bits of the proof of work that a new account needs; 0 for none. 20 takes an agent about a second, and each further bit twice as long.",
   },
+  ...VERIFIED_AGENT_SETTINGS,
 } as const;
 
 export const GRANT_ENVIRONMENT = {
@@ -30,4 +32,5 @@ export const GRANT_ENVIRONMENT = {
     .enum(["create", "refuse"], { error: "must be create or refuse" })
     .default("create"),
   POSTERN_PROOF_OF_WORK_BITS: integer(0, PROOF_OF_WORK_BITS_MAX).default(0),
+  ...VERIFIED_AGENT_ENVIRONMENT,
 };

@@ -101,12 +101,18 @@ export interface X402Config {
   readonly rpcUrl?: Secret;
 }
 
-export function x402ConfigFrom(env: X402Env): { readonly x402?: X402Config } {
+export function x402ConfigFrom(env: X402Env): {
+  readonly agentTopUpCents: number;
+  readonly x402?: X402Config;
+} {
+  const { X402_TOP_UP_USD: agentTopUpCents } = env;
   const { X402_PAY_TO: payTo, X402_FACILITATOR_URL: facilitatorUrl, X402_NETWORK: network } = env;
   const token = env.X402_ASSET ?? USDC[network];
-  if (payTo === undefined || facilitatorUrl === undefined || token === undefined) return {};
+  if (payTo === undefined || facilitatorUrl === undefined || token === undefined)
+    return { agentTopUpCents };
   const { X402_FACILITATOR_KEY: key, X402_RPC_URL: rpcUrl } = env;
   return {
+    agentTopUpCents,
     x402: {
       payTo,
       network,

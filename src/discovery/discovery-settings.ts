@@ -29,6 +29,8 @@ export interface DiscoverySettings {
   readonly securityContact?: string | undefined;
   /** The zero bits of the proof of work that a new account needs; zero for none. */
   readonly proofOfWorkBits?: number;
+  /** Origins whose signed requests have their own quota. */
+  readonly verifiedAgents?: readonly string[];
   /** Absent without a daily budget of starting credit. */
   readonly grants?: GrantSettings;
   /** How a call can pay for itself; empty or absent where only the balance pays. */

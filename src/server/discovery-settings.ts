@@ -48,6 +48,7 @@ export function discoverySettings(
     concurrentCalls: config.limits.openCallsPerKey,
     accountsPerHour: config.limits.accountsPerHour,
     proofOfWorkBits: config.limits.proofOfWorkBits,
+    verifiedAgents: config.verifiedAgents.map(({ url }) => url),
     ...grantSettings(config),
     paymentMethods: paymentMethods(config),
   };

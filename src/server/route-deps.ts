@@ -6,6 +6,8 @@ import { fundingSteps } from "../accounts/funding-steps.ts";
 import { listAllMembers } from "../accounts/members.ts";
 import type { Log } from "../base/log.ts";
 import { usdText } from "../base/money.ts";
+import { createVerifyAgent } from "../verified-agents/verified-agents.ts";
+import { resolveHost } from "../webhooks/send.ts";
 import { handleMemberChange } from "../billing/event-handlers.ts";
 import { createWorkspace } from "../claims/new-workspace.ts";
 import type { Config } from "../config/config.ts";
@@ -196,7 +198,7 @@ const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {
 };
 
 function accountRouteDeps(
-  { limits, development }: Config,
+  { limits, development, verifiedAgents, baseUrl }: Config,
   log: Log,
   { core: { db, keys, master }, agentPayments: { x402, mpp }, isSignInDisabled }: Services,
 ): RouteDeps["accounts"] {
@@ -210,6 +212,12 @@ function accountRouteDeps(
       whenExhausted: limits.whenGrantsExhausted,
     },
     proofOfWork: proofOfWorkBits === 0 ? undefined : createProofOfWork(master, proofOfWorkBits),
+    verifyAgent: createVerifyAgent({
+      agents: verifiedAgents,
+      baseUrl,
+      allowLoopback: development,
+      resolve: resolveHost,
+    }),
     fundingSteps: fundingSteps({
       acceptsX402: x402 !== undefined,
       acceptsMpp: mpp !== undefined,

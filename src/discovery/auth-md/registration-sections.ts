@@ -50,6 +50,7 @@ export function registerSection(context: DocContext): Section | undefined {
       "Request fields:",
       context.bodyFields(REGISTER_ROUTE),
       ...proofParagraphs(context),
+      ...verifiedAgentParagraphs(context),
       ...grantParagraphs(context),
       "With any other status, the file contains an error; see *Errors*. If you got no response, run the same commands again from the same address: the same `idempotency-key` returns the first response instead of opening a second account.",
     ]),
@@ -70,6 +71,15 @@ function proofParagraphs({ settings }: DocContext): readonly string[] {
     `**This gateway asks for a proof of work.** The first request gets \`403 proof_of_work_required\` with \`proof_of_work.challenge\`. Append \`.\` and a number to the challenge, so that the SHA-256 of the whole text begins with ${proofOfWorkBits} zero bits. This program prints such a text:`,
     codeBlock("sh", SOLVER),
     'Then run the same commands again with `-H "proof-of-work: <the text>"`, from the same network, within ten minutes. Each challenge works once.',
+  ];
+}
+
+/** Empty unless the gateway lists operators of agents. */
+function verifiedAgentParagraphs({ settings }: DocContext): readonly string[] {
+  const { verifiedAgents = [] } = settings;
+  if (verifiedAgents.length === 0) return [];
+  return [
+    `Agents of ${verifiedAgents.join(", ")} that sign this request (Web Bot Auth) have a quota and a starting credit of their own${settings.proofOfWorkBits === 0 ? "" : ", and need no proof of work"}. A wrong signature is a \`403\`; without one, the limits of your network apply.`,
   ];
 }
 

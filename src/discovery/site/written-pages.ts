@@ -46,6 +46,7 @@ import status from "../../../docs/site/status.md" with { type: "text" };
 import translation from "../../../docs/site/translation.md" with { type: "text" };
 import upgrading from "../../../docs/site/upgrading.md" with { type: "text" };
 import usage from "../../../docs/site/usage.md" with { type: "text" };
+import verifiedAgents from "../../../docs/site/verified-agents.md" with { type: "text" };
 import vercelAiSdk from "../../../docs/site/guides/vercel-ai-sdk.md" with { type: "text" };
 import webhooks from "../../../docs/site/webhooks.md" with { type: "text" };
 import x402 from "../../../docs/site/x402.md" with { type: "text" };
@@ -126,6 +127,7 @@ export const WRITTEN_SECTIONS: readonly WrittenSection[] = [
       page("models", models, "Models file"),
       page("providers", providers),
       page("identity", identity),
+      page("verified-agents", verifiedAgents, "Verified agents"),
       page("billing", billing),
       page("operator", operator),
       page("simulator", simulator),

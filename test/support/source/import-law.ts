@@ -85,7 +85,8 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   ],
   discovery: ["base", "http", "models"],
   mcp: ["base", "http", "discovery"],
-  config: ["base", "store", "billing", "inference"],
+  "verified-agents": ["base", "accounts", "webhooks"],
+  config: ["base", "accounts", "store", "billing", "inference"],
   server: [
     "base",
     "store",
@@ -108,6 +109,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "claims",
     "events",
     "email",
+    "verified-agents",
     "webhooks",
     "billing",
     "inference",

@@ -1,0 +1,103 @@
+// Agents that sign their requests (Web Bot Auth), of operators that this gateway's settings list. A signature of another
+// operator counts as none; a wrong signature of a listed one is refused.
+
+import { createHash, createPublicKey, verify } from "node:crypto";
+import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
+import { Fault } from "../base/fault.ts";
+import type { Nano } from "../base/money.ts";
+import { DAY_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
+import { parseEndpoint, type ResolveHost } from "../webhooks/endpoint.ts";
+import { type MessageSignature, readSignature } from "./http-signature.ts";
+import { createKeyDirectory, type Ed25519Key, type KeyDirectory } from "./key-directory.ts";
+
+/** Tolerated difference between the agent's clock and this machine's. */
+const CLOCK_SKEW_MS = MINUTE_MS;
+const VALIDITY_MAX_MS = DAY_MS;
+
+export interface ListedAgent {
+  /** The origin of the agent's operator. */
+  readonly url: string;
+  readonly accountsPerHour: number;
+  readonly startingCredit: Nano;
+}
+
+export interface VerifiedAgentOptions {
+  readonly agents: readonly ListedAgent[];
+  readonly baseUrl: string;
+  /** Development only. */
+  readonly allowLoopback: boolean;
+  readonly resolve: ResolveHost;
+}
+
+interface AgentWithKeys extends ListedAgent {
+  readonly directory: KeyDirectory;
+}
+
+export function createVerifyAgent({
+  agents,
+  baseUrl,
+  allowLoopback,
+  resolve,
+}: VerifiedAgentOptions): VerifyAgent {
+  const base = new URL(baseUrl);
+  const listed = new Map<string, AgentWithKeys>();
+  for (const agent of agents) {
+    const endpoint = parseEndpoint(agent.url, allowLoopback);
+    if (typeof endpoint === "string") throw new Error(`${agent.url} ${endpoint}`);
+    const directory = createKeyDirectory(endpoint, resolve);
+    listed.set(endpoint.url.origin, { ...agent, url: endpoint.url.origin, directory });
+  }
+  return async ({ method, path, headers }, now) => {
+    if (listed.size === 0 || !headers.has("signature-input")) return undefined;
+    const scheme = base.protocol.slice(0, -1);
+    const signed = readSignature({ method, authority: base.host, scheme, path, headers });
+    if (signed === undefined) return undefined;
+    if (typeof signed === "string") throw refused(signed);
+    const agent = listed.get(originOf(signed.agent));
+    return agent === undefined ? undefined : await verifyFor(agent, signed, now);
+  };
+}
+
+async function verifyFor(
+  { directory, url, accountsPerHour, startingCredit }: AgentWithKeys,
+  signed: MessageSignature,
+  now: number,
+): Promise<VerifiedAgent> {
+  const { createdAt, expiresAt, keyId } = signed;
+  if (createdAt > now + CLOCK_SKEW_MS) throw refused("it was created in the future");
+  if (expiresAt <= now) throw refused("it has expired");
+  if (expiresAt - createdAt > VALIDITY_MAX_MS) throw refused("it is valid for more than a day");
+  const key = await directory.findKey(keyId, now);
+  if (key === undefined || !isCurrent(key, now))
+    throw refused(`${url} has no current Ed25519 key with the id ${JSON.stringify(keyId)}`);
+  if (!isSignedBy(key, signed)) throw refused("it does not match the request");
+  const signatureId = createHash("sha256").update(signed.signature).digest("base64url");
+  return { url, accountsPerHour, startingCredit, signatureId, expiresAt };
+}
+
+function isCurrent({ nbf, exp }: Ed25519Key, now: number): boolean {
+  const seconds = now / SECOND_MS;
+  return (nbf === undefined || nbf <= seconds) && (exp === undefined || exp > seconds);
+}
+
+function isSignedBy({ kty, crv, x }: Ed25519Key, { base, signature }: MessageSignature): boolean {
+  const key = createPublicKey({ key: { kty, crv, x }, format: "jwk" });
+  return verify(null, Buffer.from(base), key, signature);
+}
+
+function originOf(agent: string): string {
+  return URL.canParse(agent) ? new URL(agent).origin : "";
+}
+
+function refused(reason: string): Fault {
+  return new Fault("forbidden", `agent signature refused: ${reason}`, {
+    message: `The request's signature was refused: ${reason}. Nothing was created. Sign the request again, with \`@authority\` and \`signature-agent\`, or send it without a signature.`,
+    next: [
+      {
+        method: "POST",
+        url: "/v1/accounts",
+        why: "Without the headers Signature and Signature-Input, the limits of your network apply.",
+      },
+    ],
+  });
+}
