@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { MINUTE_MS } from "../base/time.ts";
 import { matchesEtag } from "../http/etag.ts";
+import { type KeyPolicy, matchesGlob } from "../http/key-policy.ts";
 import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
@@ -14,8 +15,14 @@ import { toAnthropicModel, toModelRecord, ModelResponse, ModelListResponse } fro
 import { modelsNamed } from "./same-model.ts";
 
 export interface ModelRoutesDeps extends EndpointRouteDeps {
-  /** The providers that the request's API key, if it is a valid one, has provider keys for. */
-  readonly callerProviders: (headers: Headers, now: number) => Promise<ReadonlySet<string>>;
+  /** What the request's API key may call; undefined without a valid key. */
+  readonly callerAccess: (headers: Headers, now: number) => Promise<CallerAccess | undefined>;
+}
+
+export interface CallerAccess {
+  /** Providers that the key has provider keys for. */
+  readonly ownProviders: ReadonlySet<string>;
+  readonly policy: Pick<KeyPolicy, "models" | "providers"> | undefined;
 }
 
 /** Every price of a list changes on a full half hour, if it changes by the clock. */
@@ -87,12 +94,12 @@ export function modelRoutes(deps: ModelRoutesDeps): Route[] {
     return snapshot;
   };
   // The more specific path first: a model id may contain slashes and would match `/endpoints` as well.
-  return [listRoute(snapshotAt, deps.callerProviders), endpointsRoute(deps), getRoute(snapshotAt)];
+  return [listRoute(snapshotAt, deps.callerAccess), endpointsRoute(deps), getRoute(snapshotAt)];
 }
 
 function listRoute(
   snapshotAt: (now: number) => CatalogSnapshot,
-  callerProviders: ModelRoutesDeps["callerProviders"],
+  callerAccess: ModelRoutesDeps["callerAccess"],
 ): Route {
   return publicRoute<undefined, ListQuery>({
     method: "GET",
@@ -101,7 +108,7 @@ function listRoute(
     requestHeaders: ANTHROPIC_VERSION,
     summary: "List models and prices",
     description:
-      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys. `all=true` lists the whole catalog. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
+      "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models` and `allowed_providers` of the key exclude. `all=true` lists the whole catalog. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
     tag: "Models",
     dialect: "openai",
     query: ListQuery,
@@ -112,13 +119,14 @@ function listRoute(
     faults: ["invalid_request"],
     run: async ({ query, headers, now }) => {
       const current = snapshotAt(now);
-      const own = await callerProviders(headers, now);
+      const { ownProviders: own, policy } = (await callerAccess(headers, now)) ?? NO_ACCESS;
       const isPlain = Object.values(query).every((value) => value === undefined);
       const anthropic = headers.has("anthropic-version");
-      if (isPlain && !anthropic && own.size === 0)
+      const isUnrestricted = policy?.models === undefined && policy?.providers === undefined;
+      if (isPlain && !anthropic && own.size === 0 && isUnrestricted)
         return cachedResponse(headers, current.callable.text, current.callable.etag);
       const entries = current.entries
-        .filter((entry) => matchesQuery(entry, query, own))
+        .filter((entry) => isAllowed(entry.model, policy) && matchesQuery(entry, query, own))
         .map((entry) => (own.has(entry.model.provider) ? asCallable(entry) : entry));
       const text = anthropic
         ? anthropicList(entries, query, isClaudeCode(headers))
@@ -126,6 +134,13 @@ function listRoute(
       return cachedResponse(headers, text, etagOf(text));
     },
   });
+}
+
+const NO_ACCESS: CallerAccess = { ownProviders: new Set(), policy: undefined };
+
+/** Calls of other models with this key would be refused. */
+function isAllowed({ id, provider }: Model, policy: CallerAccess["policy"]): boolean {
+  return matchesGlob(policy?.models, id) && matchesGlob(policy?.providers, provider);
 }
 
 /** A model that the caller's provider key makes callable. */

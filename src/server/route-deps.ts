@@ -173,15 +173,14 @@ function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDep
     catalog: core.catalog,
     isAvailable: inference.isAvailable,
     health: inference.health,
-    callerProviders: async (headers, now) => {
+    callerAccess: async (headers, now) => {
       const raw = readApiKeyOrNothing(headers);
       const key = raw === undefined ? undefined : await core.keys.find(raw, now, true);
-      return key === undefined ? NO_PROVIDERS : await listCallableProviders(core.db, key);
+      if (key === undefined) return undefined;
+      return { ownProviders: await listCallableProviders(core.db, key), policy: key.policy };
     },
   };
 }
-
-const NO_PROVIDERS: ReadonlySet<string> = new Set();
 
 /** A public endpoint ignores a header that is no API key. */
 function readApiKeyOrNothing(headers: Headers): string | undefined {

@@ -4,7 +4,7 @@ import type { Route } from "../../src/http/route.ts";
 import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
 import { createLiveCatalog } from "../../src/models/live-catalog.ts";
 import { ModelList, ModelRecord } from "../../src/models/api-record.ts";
-import { modelRoutes } from "../../src/models/routes.ts";
+import { type CallerAccess, modelRoutes } from "../../src/models/routes.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 const health = () => ({
@@ -14,14 +14,18 @@ const health = () => ({
   throughput: undefined,
   uptime: undefined,
 });
+const ACCESS: Readonly<Record<string, CallerAccess>> = {
+  "Bearer with-openai": { ownProviders: new Set(["openai"]), policy: undefined },
+  "Bearer narrow": {
+    ownProviders: new Set(["openai", "anthropic"]),
+    policy: { models: ["sim/echo", "openai/*"], providers: ["sim"] },
+  },
+};
 const routes = modelRoutes({
   catalog: createLiveCatalog({ now: NOW }),
   isAvailable: (provider) => provider === "sim",
   health,
-  callerProviders: (headers) =>
-    Promise.resolve(
-      new Set(headers.get("authorization") === "Bearer with-openai" ? ["openai"] : []),
-    ),
+  callerAccess: (headers) => Promise.resolve(ACCESS[headers.get("authorization") ?? ""]),
 });
 
 async function send(
@@ -66,6 +70,13 @@ describe("GET /v1/models", () => {
       ["none", "GET", "/v1/models/{id+}/endpoints"],
       ["none", "GET", "/v1/models/{id+}"],
     ]);
+  });
+
+  test("leaves out what the policy of the key excludes", async () => {
+    const headers = { authorization: "Bearer narrow" };
+    expect(await ids("/v1/models", headers)).toEqual(["sim/echo"]);
+    expect(await ids("/v1/models?all=true", headers)).toEqual(["sim/echo"]);
+    expect((await ids("/v1/models")).length).toBeGreaterThan(1);
   });
 
   test("lists what is callable, with the caller's own provider keys where a key is sent", async () => {
@@ -182,7 +193,7 @@ describe("GET /v1/models", () => {
       catalog: { current: () => catalog },
       isAvailable: () => true,
       health,
-      callerProviders: () => Promise.resolve(new Set()),
+      callerAccess: () => Promise.resolve(undefined),
     });
     const before = (await send("/v1/models", {}, { routes: custom })).headers.get("etag");
     catalog = catalogOf(builtInModels().filter(({ id }) => id !== "sim/tiny"));
