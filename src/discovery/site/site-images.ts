@@ -15,6 +15,17 @@ import claimReview from "../../../docs/images/claim-review.png" with { type: "fi
 import claimSuperseded from "../../../docs/images/claim-superseded.png" with { type: "file" };
 import claimWrongAccount from "../../../docs/images/claim-wrong-account.png" with { type: "file" };
 import claimWrongCode from "../../../docs/images/claim-wrong-code.png" with { type: "file" };
+import consoleBilling from "../../../docs/images/console-billing.webp" with { type: "file" };
+import consoleBudgets from "../../../docs/images/console-budgets.webp" with { type: "file" };
+import consoleCall from "../../../docs/images/console-call.webp" with { type: "file" };
+import consoleKeys from "../../../docs/images/console-keys.webp" with { type: "file" };
+import consoleLogs from "../../../docs/images/console-logs.webp" with { type: "file" };
+import consolePlayground from "../../../docs/images/console-playground.webp" with { type: "file" };
+import consoleUsage from "../../../docs/images/console-usage.webp" with { type: "file" };
+import consoleWebhooks from "../../../docs/images/console-webhooks.webp" with { type: "file" };
+import modelPageImage from "../../../docs/images/model.webp" with { type: "file" };
+import modelsPageImage from "../../../docs/images/models.webp" with { type: "file" };
+import operatorReport from "../../../docs/images/operator-report.webp" with { type: "file" };
 
 export const SITE_IMAGES: Readonly<Record<string, string>> = {
   "claim-claimed-by-other.png": claimClaimedByOther,
@@ -32,4 +43,15 @@ export const SITE_IMAGES: Readonly<Record<string, string>> = {
   "claim-superseded.png": claimSuperseded,
   "claim-wrong-account.png": claimWrongAccount,
   "claim-wrong-code.png": claimWrongCode,
+  "console-billing.webp": consoleBilling,
+  "console-budgets.webp": consoleBudgets,
+  "console-call.webp": consoleCall,
+  "console-keys.webp": consoleKeys,
+  "console-logs.webp": consoleLogs,
+  "console-playground.webp": consolePlayground,
+  "console-usage.webp": consoleUsage,
+  "console-webhooks.webp": consoleWebhooks,
+  "model.webp": modelPageImage,
+  "models.webp": modelsPageImage,
+  "operator-report.webp": operatorReport,
 };

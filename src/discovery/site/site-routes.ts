@@ -143,13 +143,14 @@ function imageRoute(): Route {
     id: "getDocsImage",
     summary: "Image of the documentation",
     params: z.object({ name: z.string() }),
-    responses: { 200: { description: "The image.", contentType: "image/png" } },
+    responses: { 200: { description: "The image.", contentType: "image/*" } },
     faults: ["not_found"],
     run: ({ params }) => {
       const file = lookUp(SITE_IMAGES, params.name);
       if (file === undefined) throw new Fault("not_found", `no image ${params.name}`);
+      const type = params.name.endsWith(".webp") ? "image/webp" : "image/png";
       return new Response(new Uint8Array(readFileSync(file)), {
-        headers: { "content-type": "image/png", "cache-control": "public, max-age=300" },
+        headers: { "content-type": type, "cache-control": "public, max-age=300" },
       });
     },
   });

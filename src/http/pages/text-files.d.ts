@@ -3,6 +3,11 @@ declare module "*.md" {
   export default text;
 }
 
+declare module "*.webp" {
+  const path: string;
+  export default path;
+}
+
 declare module "*.png" {
   const path: string;
   export default path;
