@@ -13,6 +13,8 @@ import { serveWorkers, workerCount } from "./workers/serve-workers.ts";
 const DRAIN_POLL_MS = 50;
 /** How long a worker that leaves the port goes on serving its connections. */
 const LEAVE_PORT_MS = 1_000;
+/** For the responses of calls that the end of the drain interrupted. */
+const LAST_RESPONSES_MS = 2_500;
 /** How long calls that the drain cut off may take to be charged. */
 const SETTLE_SECONDS = 10;
 /** npm and the launcher forward one Ctrl-C several times; a second one by a person comes later. */
@@ -21,7 +23,7 @@ const SIGNAL_DEBOUNCE_MS = 1_000;
 export const serve: Command = {
   summary: "Run the gateway; the default command",
   details:
-    "SIGTERM and SIGINT drain: /readyz answers 503, requests in flight finish within POSTERN_DRAIN_SECONDS, calls are\nsettled, and the exit code is 0. A second signal stops without waiting. With --workers, SIGHUP restarts the\nworkers one after another, see docs/site/scale.md.",
+    "SIGTERM and SIGINT drain: /readyz answers 503, requests are served for POSTERN_SHUTDOWN_DELAY_SECONDS and then refused,\nrequests in flight finish within POSTERN_DRAIN_SECONDS, calls are settled, and the exit code is 0. A second signal stops\nwithout waiting. With --workers, SIGHUP restarts the workers one after another, see docs/site/scale.md.",
   positionals: [],
   flags: {
     workers: {
@@ -74,9 +76,10 @@ async function serveWith(
   });
   const listener = await listenOrClose(config, server, isWorker);
   const ownListener = listenAlone(config, server, worker);
-  const drain = (): void => {
+  const drain = async (): Promise<void> => {
     server.startDraining();
-    void drainRequests(server, listener, config.drainSeconds).then(() => exit.resolve(0));
+    await drainRequests(server, listener, config.drainSeconds);
+    exit.resolve(0);
   };
   if (isWorker)
     cli.onSignal("SIGHUP", () => {
@@ -84,7 +87,11 @@ async function serveWith(
     });
   stopOnSignal(cli, {
     log,
-    drain,
+    drain: async () => {
+      server.startLeaving();
+      await sleep(config.shutdownDelaySeconds * 1_000);
+      await drain();
+    },
     stopNow: () => exit.resolve(0),
   });
   log.info("listening", {
@@ -97,6 +104,8 @@ async function serveWith(
   if (isPretty && !isWorker) cli.print(startupBanner(config, server, devIdentity));
   if (isWorker) cli.workers.reportReady();
   const code = await exit.promise;
+  server.endCalls();
+  await requestsEnd(listener, performance.now() + LAST_RESPONSES_MS);
   await Promise.all([listener.stop(true), ownListener?.stop(true)]);
   if (await resolvesWithin(server.close(), SETTLE_SECONDS)) {
     log.info("stopped", { code });
@@ -143,7 +152,7 @@ function listenAlone(
 
 interface StopHandlers {
   readonly log: Log;
-  readonly drain: () => void;
+  readonly drain: () => Promise<void>;
   readonly stopNow: () => void;
 }
 
@@ -154,7 +163,7 @@ function stopOnSignal(cli: CliEnv, { log, drain, stopNow }: StopHandlers): void 
       if (firstSignalAt === undefined) {
         firstSignalAt = cli.now();
         log.info("stopping", { signal });
-        drain();
+        void drain();
       } else if (cli.now() - firstSignalAt > SIGNAL_DEBOUNCE_MS) stopNow();
     });
   }
@@ -164,16 +173,23 @@ function stopOnSignal(cli: CliEnv, { log, drain, stopNow }: StopHandlers): void 
 // because that ends the idle ones, on which a request may be on its way.
 async function leavePort(listener: Listener): Promise<void> {
   listener.closeConnections();
-  await new Promise((resolve) => setTimeout(resolve, LEAVE_PORT_MS));
+  await sleep(LEAVE_PORT_MS);
   void listener.stop(false);
 }
 
 // A call can outlive its request: the client left, and the provider still counts tokens.
 async function drainRequests(server: Server, listener: Listener, seconds: number): Promise<void> {
   const deadline = performance.now() + seconds * 1_000;
-  while (listener.openRequests() > 0 && performance.now() < deadline)
-    await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
+  await requestsEnd(listener, deadline);
   await resolvesWithin(server.idle(), (deadline - performance.now()) / 1_000);
+}
+
+async function requestsEnd(listener: Listener, deadline: number): Promise<void> {
+  while (listener.openRequests() > 0 && performance.now() < deadline) await sleep(DRAIN_POLL_MS);
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 async function resolvesWithin(work: Promise<void>, seconds: number): Promise<boolean> {

@@ -89,6 +89,7 @@ export interface Config extends ProcessConfig {
     readonly level: "debug" | "info" | "warn" | "error";
     readonly form: "auto" | "json" | "text";
   };
+  readonly shutdownDelaySeconds: number;
   readonly drainSeconds: number;
   /** Absent where no SMTP server is set. */
   readonly email?: email.EmailConfig;
@@ -202,9 +203,14 @@ export const SETTINGS: Readonly<
     description:
       "The bearer token that Prometheus sends to `/metrics`, at least 16 characters. Without it `/metrics` is off outside development.",
   },
+  POSTERN_SHUTDOWN_DELAY_SECONDS: {
+    defaultValue: "5; 0 in development",
+    description:
+      "How long requests are still served after SIGTERM, while `/readyz` already answers 503: longer than your load balancer needs to notice.",
+  },
   POSTERN_DRAIN_SECONDS: {
     defaultValue: "30",
-    description: "How long requests in flight may take to finish after SIGTERM.",
+    description: "How long requests in flight may take to finish after the shutdown delay.",
   },
   ...RETENTION_SETTINGS,
   ...OPERATOR_SETTINGS,
@@ -280,6 +286,7 @@ const EnvironmentSchema = z.object({
     .string()
     .regex(/^[\x21-\x7e]{16,}$/, "must have at least 16 characters, without spaces")
     .optional(),
+  POSTERN_SHUTDOWN_DELAY_SECONDS: integer(0, 600).optional(),
   POSTERN_DRAIN_SECONDS: integer(0, 3_600).default(30),
   ...RETENTION_ENVIRONMENT,
   ...OPERATOR_ENVIRONMENT,
@@ -387,6 +394,7 @@ function buildConfig(
     ...(env.POSTERN_METRICS_TOKEN === undefined
       ? {}
       : { metricsToken: secret(env.POSTERN_METRICS_TOKEN) }),
+    shutdownDelaySeconds: outsideDevelopment(env.POSTERN_SHUTDOWN_DELAY_SECONDS, 5, 0),
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     billing: billingConfigFrom(env),
     operators: env.POSTERN_OPERATORS,

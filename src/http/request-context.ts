@@ -49,6 +49,8 @@ export interface RequestHandlerDeps {
   /** Counts rejected model calls; accepted ones are counted by their hold. */
   readonly refusalLimiter?: RateLimiter | undefined;
   readonly clientIpOf: (peer: string, forwarded: string | null) => string;
+  /** Whether clients should connect again, to another process: connections are closed after their response. */
+  readonly isLeaving?: (() => boolean) | undefined;
   readonly isDraining: () => boolean;
   /** A more specific 404 for endpoints of OpenAI's and Anthropic's APIs that are not supported. */
   readonly unsupportedEndpointFault?: (path: string) => Fault | undefined;

@@ -70,6 +70,7 @@ export function createRequestHandler(
       deps.refusalLimiter?.count(context.holdCountedKeyId, deps.now());
     // Model calls set these headers when they create the response: adding them here costs more than routing.
     if (!response.headers.has("x-request-id")) setCommonHeaders(response.headers, context);
+    if (deps.isLeaving?.() === true) response.headers.set("connection", "close");
     if (deps.blocksForeignOrigins === true && isForeignOrigin(request.headers))
       removeCorsHeaders(response.headers);
     // Model calls are POST requests: they are never buffered.

@@ -5,6 +5,7 @@ import { createAbort } from "../base/abort.ts";
 import type { Log } from "../base/log.ts";
 import type { Send } from "../http-client/client.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import type { Lease } from "../ledger/lease.ts";
 import type { Model } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { ABANDONED_CALLS_PER_MINUTE, createAbandonedCalls } from "./lifecycle/abandoned-calls.ts";
@@ -26,6 +27,7 @@ import { createSharedTimer } from "./streaming/shared-timer.ts";
 export interface InferenceDeps {
   readonly catalog: LiveCatalog;
   readonly ledger: Ledger<SettledCall>;
+  readonly lease: Lease;
   readonly log: Log;
   readonly now: () => number;
   readonly timeouts: Timeouts;
@@ -55,12 +57,14 @@ export interface Inference extends ProviderAccounts {
   readonly trackCall: () => () => void;
   /** Resolves when no call is open. */
   readonly whenIdle: () => Promise<void>;
+  /** Ends the calls of connected callers: a whole reply becomes a 503, a stream ends with an error. */
+  readonly endCalls: () => void;
   /** Stops waiting for providers on behalf of callers that have left: what is metered by then is charged. */
   readonly forceShutdown: () => void;
 }
 
 export function createInference(deps: InferenceDeps): Inference {
-  const { catalog, ledger, log, now, timeouts, freezeOf } = deps;
+  const { catalog, ledger, lease, log, now, timeouts, freezeOf } = deps;
   const { accountAt, isAvailable } = createProviderAccounts({
     settings: deps.settings,
     operatorProviders: () => catalog.current().providers,
@@ -72,8 +76,9 @@ export function createInference(deps: InferenceDeps): Inference {
   const routing = createRoutingState(breaker);
   const { statistics, sticky } = routing;
   const { trackCall, whenIdle } = createOpenCallCounter();
-  const shutdownAbort = createAbort();
-  const shutdownSignal = shutdownAbort.signal;
+  const drainedAbort = createAbort();
+  const forcedAbort = createAbort();
+  const shutdownSignals = { drained: drainedAbort.signal, forced: forcedAbort.signal };
   const findRoute = createRouteCache(accountAt);
   const { findProviderKey } = deps;
   const route = { catalog, routing, now, accountAt, findRoute, findProviderKey };
@@ -91,6 +96,7 @@ export function createInference(deps: InferenceDeps): Inference {
     route,
     hold: {
       ledger,
+      lease,
       now,
       lifetimeMs: holdLifetimeMs(timeouts),
       rateLimit: rateLimitOf(deps.limits),
@@ -99,13 +105,15 @@ export function createInference(deps: InferenceDeps): Inference {
       isSignInDisabled: deps.isSignInDisabled,
       freezeOf,
     },
-    plan: { pseudonymOf: deps.pseudonymOf, shutdownSignal },
+    plan: { pseudonymOf: deps.pseudonymOf, shutdownSignals },
     send: { ...send, recordAttempt: statistics.recordAttempt },
     respond: {
-      timer: createSharedTimer(now),
+      timer: createSharedTimer(monotonicNow),
       timeouts,
       now,
-      shutdownSignal,
+      monotonicNow,
+      lease,
+      shutdownSignals,
     },
     settle: {
       ledger,
@@ -127,8 +135,14 @@ export function createInference(deps: InferenceDeps): Inference {
     openCircuits: () => breaker.listOpen(now()),
     trackCall,
     whenIdle,
-    forceShutdown: shutdownAbort.abort,
+    endCalls: drainedAbort.abort,
+    forceShutdown: forcedAbort.abort,
   };
+}
+
+/** For durations: the wall clock may jump. */
+function monotonicNow(): number {
+  return performance.now();
 }
 
 const BURST_SECONDS = 10;

@@ -4,6 +4,7 @@
 import { DAY_MS } from "../base/time.ts";
 import {
   type Db,
+  integer,
   setShortLockTimeout,
   isLocked,
   type Reader,
@@ -103,10 +104,32 @@ function findDeadHolds(
   );
 }
 
+async function lockDeadProcesses(
+  tx: Tx,
+  candidates: readonly DeadProcess[],
+): Promise<readonly DeadProcess[]> {
+  if (candidates.length === 0) return [];
+  const rows = await tx.lockMany(
+    "process",
+    "name",
+    candidates.map(({ name }) => name),
+  );
+  return candidates.filter(({ name, epoch, seenAt }) =>
+    rows.some(
+      (row) =>
+        text(row, "name") === name &&
+        integer(row, "epoch") === epoch &&
+        integer(row, "seen_at") === seenAt,
+    ),
+  );
+}
+
 /** `swept` is less than `found` if settlements, or another process's sweep, released some of the holds first. */
 async function sweepBatch(tx: Tx, sweep: SweepScope): Promise<{ found: number; swept: number }> {
   const { now } = sweep;
-  const deadRows = await findDeadHolds(tx, sweep);
+  // Under the lock, a heartbeat has either been seen or waits for the end of the sweep.
+  const deadProcesses = await lockDeadProcesses(tx, sweep.deadProcesses);
+  const deadRows = await findDeadHolds(tx, { ...sweep, deadProcesses });
   if (deadRows.length === 0) return { found: 0, swept: 0 };
   const distinct = (column: string): string[] =>
     [...new Set(deadRows.map((row) => text(row, column)))].sort();

@@ -15,6 +15,7 @@ import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { createKeys, type Keys } from "../keys/keys.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
 import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
+import { createLease, type Lease } from "../ledger/lease.ts";
 import { insertKeySpend } from "../ledger/rows.ts";
 import { sweepHolds } from "../ledger/sweep.ts";
 import {
@@ -32,10 +33,10 @@ import type { ServerOptions } from "./server-options.ts";
 
 export interface Core {
   readonly db: Db;
-  readonly epoch: number;
   readonly master: MasterSecret;
   readonly idempotency: Idempotency;
   readonly ledger: Ledger<SettledCall>;
+  readonly lease: Lease;
   readonly keys: Keys;
   readonly catalog: LiveCatalog;
 }
@@ -71,7 +72,8 @@ export async function openCore(
   const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
   const prices = readPriceTable(config.pricesFile);
   const catalog = createLiveCatalog({ now: now(), prices, ...file });
-  return { db, epoch, master, idempotency, ledger, keys, catalog };
+  const lease = createLease({ db, process: config.processName, epoch, now });
+  return { db, master, idempotency, ledger, lease, keys, catalog };
 }
 
 // Runs in the transaction of the charge: keeps replayable replies and releases the idempotency keys of failed calls.

@@ -14,7 +14,7 @@ import {
   deleteExpiredResponses,
   releaseAbandonedKeys,
 } from "../idempotency/idempotency.ts";
-import { heartbeat } from "../ledger/ledger.ts";
+import type { Lease } from "../ledger/lease.ts";
 import { createSweeper } from "../ledger/sweep.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
@@ -36,7 +36,7 @@ export function createJobs(
   options: Pick<ServerOptions, "log" | "now" | "onFatal">,
   { core, modelCalls, deliveryWorker, emailWorker, billing, agentPayments: { x402 } }: Services,
 ): readonly Job[] {
-  const { db, epoch, keys, catalog } = core;
+  const { db, lease, keys, catalog } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
   const archiveJob =
@@ -44,7 +44,7 @@ export function createJobs(
     () =>
       archiveUsage({ db, log, folder, retentionDays: days }, now());
   const jobs: readonly Schedule[] = [
-    ["heartbeat", 5 * SECOND_MS, () => beat({ db, epoch, now, onFatal }, processName)],
+    ["heartbeat", 5 * SECOND_MS, () => beat({ db, lease, onFatal }, processName)],
     ["sweep holds", 10 * SECOND_MS, createSweeper({ db, process: processName, now })],
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
@@ -79,20 +79,17 @@ export function createJobs(
   return jobs.map(([name, intervalMs, run]) => ({ name, intervalMs, run }));
 }
 
-interface HeartbeatDeps extends Pick<ServerOptions, "now" | "onFatal"> {
+interface HeartbeatDeps extends Pick<ServerOptions, "onFatal"> {
   readonly db: Db;
-  readonly epoch: number;
+  readonly lease: Lease;
 }
 
-async function beat(
-  { db, epoch, now, onFatal }: HeartbeatDeps,
-  processName: string,
-): Promise<void> {
+async function beat({ db, lease, onFatal }: HeartbeatDeps, processName: string): Promise<void> {
   if (db.isFileReplaced?.() === true) {
     onFatal("the store's file was removed or replaced while it was in use");
     return;
   }
-  if (await heartbeat(db, processName, epoch, now())) return;
+  if (await lease.renew()) return;
   onFatal(
     `another process runs under the name ${processName}; give each its own POSTERN_PROCESS_NAME`,
   );

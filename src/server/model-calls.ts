@@ -34,7 +34,7 @@ export interface ModelCalls {
 export function createModelCalls(
   config: Config,
   options: ServerOptions,
-  { db, master, ledger, catalog, idempotency }: Core,
+  { db, master, ledger, lease, catalog, idempotency }: Core,
   isSignInDisabled: boolean,
 ): ModelCalls {
   const { log, now, version } = options;
@@ -63,6 +63,7 @@ export function createModelCalls(
   const inference = createInference({
     catalog,
     ledger,
+    lease,
     log,
     now,
     timeouts: options.timeouts ?? DEFAULT_TIMEOUTS,

@@ -21,7 +21,7 @@ import {
 import type { Inference } from "../inference/inference.ts";
 import { isLiveKey } from "../keys/live-keys.ts";
 import type { McpRouteDeps } from "../mcp/routes.ts";
-import { getWallet, grant, heartbeat, openWallet } from "../ledger/ledger.ts";
+import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
@@ -34,7 +34,7 @@ import type { Services } from "./services.ts";
 
 /** What the routes need of the request handler, which is created after them. */
 export interface RequestHandling {
-  readonly isDraining: () => boolean;
+  readonly isLeaving: () => boolean;
   readonly handle: McpRouteDeps["handle"];
   readonly webSockets: RouteDeps["responses"]["webSockets"];
 }
@@ -43,11 +43,11 @@ export function createRouteDeps(
   config: Config,
   { log, now, version }: ServerOptions,
   services: Services,
-  { isDraining, handle, webSockets }: RequestHandling,
+  { isLeaving, handle, webSockets }: RequestHandling,
 ): RouteDeps {
   const { baseUrl } = config;
   const { webhooks, claims, sessions, signIn, isSignInDisabled, operatorContext } = services;
-  const { db, epoch, master, idempotency, keys } = services.core;
+  const { db, lease, master, idempotency, keys } = services.core;
   const { providerKeys, responses, metrics } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
@@ -93,8 +93,8 @@ export function createRouteDeps(
     operations: {
       version,
       metrics,
-      isWritable: createReadinessCheck(() => heartbeat(db, config.processName, epoch, now())),
-      isDraining,
+      isWritable: createReadinessCheck(lease.renew),
+      isDraining: isLeaving,
       metricsAccess: config.metricsToken ?? (config.development ? "open" : "off"),
     },
     mcp: {

@@ -29,10 +29,14 @@ export interface Server {
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
   /** Lines for a person to read at the start. */
   readonly notes: readonly string[];
-  /** Refuses new work; `/readyz` answers 503. */
+  /** `/readyz` answers 503 and connections are closed after a response, while requests are still served. */
+  readonly startLeaving: () => void;
+  /** Refuses new work. */
   readonly startDraining: () => void;
   /** Resolves when no model call is open: all holds are settled. */
   readonly idle: () => Promise<void>;
+  /** Ends the calls in flight, so that each gets a response, and is recorded as shut down. */
+  readonly endCalls: () => void;
   /** Stops the jobs, writes what is still in memory, and closes the store. */
   readonly close: () => Promise<void>;
 }
@@ -43,8 +47,9 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   const { db, ledger } = services.core;
   const { inference, responses } = services.modelCalls;
   await responses.failOrphaned(db.kind === "sqlite" ? now() : now() - RESPONSE_START_GRACE_MS);
-  let draining = false;
-  const isDraining = (): boolean => draining;
+  let phase: "serving" | "leaving" | "draining" = "serving";
+  const isLeaving = (): boolean => phase !== "serving";
+  const isDraining = (): boolean => phase === "draining";
   const handleLater: Server["handle"] = (request, peer) => handle(request, peer);
   const webSockets = createResponseWebSockets({
     handle: handleLater,
@@ -52,9 +57,9 @@ export async function createServer(config: Config, options: ServerOptions): Prom
     now,
     lifetimeMs: options.webSocketLifetimeMs,
   });
-  const handling = { isDraining, handle: handleLater, webSockets };
+  const handling = { isLeaving, handle: handleLater, webSockets };
   const routes = allRoutes(createRouteDeps(config, options, services, handling));
-  const handle = createHandler(config, options, services, { routes, isDraining });
+  const handle = createHandler(config, options, services, { routes, isLeaving, isDraining });
   const stopJobs = startJobs(
     { log, now, jobRuns: services.jobRuns },
     createJobs(config, options, services),
@@ -65,12 +70,16 @@ export async function createServer(config: Config, options: ServerOptions): Prom
     routes,
     handle,
     notes: startupNotes(config),
+    startLeaving: () => {
+      phase = "leaving";
+    },
     startDraining: () => {
-      draining = true;
+      phase = "draining";
       responses.startDraining();
       webSockets.startDraining();
     },
     idle: inference.whenIdle,
+    endCalls: inference.endCalls,
     close: () => shutdown(services, stopJobs),
   };
 }
@@ -79,7 +88,11 @@ function createHandler(
   { baseUrl, development, limits, trustedProxies }: Config,
   { log, now }: ServerOptions,
   { core, modelCalls, sessions }: Services,
-  { routes, isDraining }: Pick<RequestHandlerDeps, "routes" | "isDraining">,
+  {
+    routes,
+    isLeaving,
+    isDraining,
+  }: Pick<RequestHandlerDeps, "routes" | "isLeaving" | "isDraining">,
 ): Server["handle"] {
   const { db, keys, idempotency } = core;
   const { metrics } = modelCalls;
@@ -98,6 +111,7 @@ function createHandler(
     rateLimiter: rateLimiterFor(limits.requestsPerMinute),
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
     clientIpOf: createClientIpResolver(trustedProxies),
+    isLeaving,
     isDraining,
     unsupportedEndpointFault,
     blocksForeignOrigins: development,

@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import path from "node:path";
+import { eventually } from "../support/eventually.ts";
 import {
   createTempFolder,
   type RunningProcess,
@@ -35,6 +36,62 @@ describe("the end of the drain", () => {
     expect(kept.status).toBe("failed");
     expect(kept.error.message).toStartWith("The gateway stopped while");
     await stopPostern(again);
+    tempFolder.remove();
+  }, 30_000);
+
+  test("answers a call with 503, without a charge, and ends a stream with an error", async () => {
+    const tempFolder = createTempFolder();
+    const running = await startPostern([], { ...tempFolder.settings, POSTERN_DRAIN_SECONDS: "1" });
+    const { headers, account } = await createAccount(running);
+    const slow = "[[sim: latency=30000]] go on";
+    const call = (stream: boolean): Promise<Response> =>
+      fetch(`${running.url}/v1/chat/completions`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify({
+          model: "sim/echo",
+          stream,
+          messages: [{ role: "user", content: stream ? ENDLESS : slow }],
+        }),
+      });
+    const stream = await call(true);
+    const streamed = stream.text();
+    const whole = call(false);
+    await Bun.sleep(500);
+    const { code } = await stopPostern(running);
+    expect(code).toBe(0);
+    const refused = await whole;
+    expect(refused.status).toBe(503);
+    expect(refused.headers.get("retry-after")).toBe("1");
+    expect((await refused.json()).error.message).toStartWith("The gateway shut down during");
+    expect(await streamed).toContain("The gateway shut down during the call");
+    const again = await startPostern([], tempFolder.settings);
+    const usage = await (await fetch(`${again.url}/v1/usage`, { headers })).json();
+    const records: { stream: boolean; outcome: string; cost_usd: string }[] = usage.data;
+    expect(records.map(({ outcome }) => outcome)).toEqual(["shut_down", "shut_down"]);
+    expect(Number(records.find((record) => !record.stream)?.cost_usd)).toBe(0);
+    expect(Number(records.find((record) => record.stream)?.cost_usd)).toBeGreaterThan(0);
+    await stopPostern(again);
+    const shown = (await runPostern(["admin", "show", account], tempFolder.settings)).stdout;
+    expect(shown).toContain("held       0 USD");
+    tempFolder.remove();
+  }, 30_000);
+
+  test("serves requests for the shutdown delay while /readyz already answers 503", async () => {
+    const tempFolder = createTempFolder();
+    const running = await startPostern([], {
+      ...tempFolder.settings,
+      POSTERN_SHUTDOWN_DELAY_SECONDS: "3",
+    });
+    running.process.kill("SIGTERM");
+    const ready = (): Promise<Response> => fetch(`${running.url}/readyz`);
+    await eventually(async () => (await ready()).status === 503);
+    const served = await fetch(`${running.url}/v1/models`);
+    expect(served.status).toBe(200);
+    expect(served.headers.get("connection")).toBe("close");
+    const { account } = await createAccount(running);
+    expect(account).toStartWith("acct_");
+    expect((await running.exited).code).toBe(0);
     tempFolder.remove();
   }, 30_000);
 

@@ -5,7 +5,8 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { type Listener, listen } from "../../src/http/listen.ts";
 import { createStreamMeter } from "../../src/inference/metering/usage/usage.ts";
 import { usageSoFar } from "../../src/inference/metering/usage/stream-meter.ts";
-import { relayStream, type StreamOutcome } from "../../src/inference/streaming/relay.ts";
+import { relayStream } from "../../src/inference/streaming/relay.ts";
+import type { StreamOutcome } from "../../src/inference/streaming/relay-options.ts";
 import { passthroughTransform } from "../../src/inference/translate/stream-transform.ts";
 import { createSseParser } from "../../src/base/streams/sse.ts";
 import { createBodyStream, endBodyStream, push } from "../../src/http-client/body-stream.ts";
@@ -69,6 +70,9 @@ function openRelay(options: RelayOptions = {}) {
     lacksTerminalEvent: false,
     drainMs: () => drainMs,
     shutdownSignal: { aborted: false },
+    drainedSignal: { aborted: false },
+    isHoldCertain: () => true,
+    confirmHold: async () => true,
     costUsd: () => "0.000001",
     settle: async (outcome) => {
       settled.push(outcome);

@@ -84,6 +84,8 @@ export interface Hold {
   readonly amount: Nano;
   /** False for a hold of zero, which allows only candidates on the caller's provider key. */
   readonly isPaid: boolean;
+  /** The term of the lease in which the hold was last known to exist. */
+  leaseTerm: number;
 }
 
 /** A call that has its hold, and its request to one candidate. */
@@ -92,6 +94,7 @@ export interface HeldCall extends Omit<RoutedRequest, "candidates"> {
   readonly untrack: () => void;
   readonly candidate: Candidate;
   readonly estimate: CostEstimate;
+  readonly hold: Hold;
   readonly held: Nano;
   /** The output limit, if it was lowered to what the balance affords. */
   readonly outputMax: number | undefined;

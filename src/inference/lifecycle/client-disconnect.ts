@@ -25,18 +25,26 @@ function canHangUp({ candidate, request, plan, estimate }: OngoingCall): boolean
   return !mayReason && !usesProviderTools(request, estimate) && !hasMediaOutput(request.json);
 }
 
+/** When the calls in flight end at the latest. */
+export interface ShutdownSignals {
+  /** The end of the drain: nothing is waited for on behalf of callers that are still connected. */
+  readonly drained: Pick<AbortSignalLike, "aborted">;
+  /** Later: nothing is waited for. */
+  readonly forced: Pick<AbortSignalLike, "aborted">;
+}
+
 /** Ends a request to a provider: on a shutdown, and when the caller leaves where the gateway can hang up. */
 export function cancelSignalOf(
   caller: Pick<AbortSignalLike, "aborted">,
-  shutdown: Pick<AbortSignalLike, "aborted">,
+  { drained, forced }: ShutdownSignals,
   call: OngoingCall,
 ): Pick<AbortSignalLike, "aborted"> {
   // The signal is polled, so what it costs to decide is paid once, and only if the caller leaves.
   let isCancelable: boolean | undefined;
   return {
     get aborted() {
-      if (shutdown.aborted) return true;
-      if (!caller.aborted) return false;
+      if (forced.aborted) return true;
+      if (!caller.aborted) return drained.aborted;
       isCancelable ??= canHangUp(call) && !hasUnknownMedia(call.request.json);
       return isCancelable;
     },

@@ -6,6 +6,7 @@ import { MINUTE_MS } from "../../base/time.ts";
 import type { KeyPolicy } from "../../http/key-policy.ts";
 import type { HoldRequest, KeyRateLimit } from "../../ledger/decide.ts";
 import type { Freeze } from "../../ledger/freezes.ts";
+import type { Lease } from "../../ledger/lease.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
 import { mostExpensive, type PricedCandidate } from "../routing/priced-candidates.ts";
@@ -14,6 +15,7 @@ import { holdFault, closingFault, operatorFreezeFault } from "./hold-faults.ts";
 
 export interface HoldDeps extends FreezeDeps {
   readonly ledger: Pick<Ledger<SettledCall>, "hold" | "tryHoldSync" | "settle">;
+  readonly lease: Pick<Lease, "term">;
   readonly now: () => number;
   readonly lifetimeMs: number;
   readonly rateLimit: KeyRateLimit | undefined;
@@ -112,9 +114,10 @@ async function placeHold(
   };
   // A hold of zero does not look at the wallet, where the ledger would see the freeze.
   if (estimate.amount === 0n) await rejectIfFrozen(deps, caller.accountId);
+  const leaseTerm = deps.lease.term();
   const outcome = deps.ledger.tryHoldSync(holdRequest) ?? (await deps.ledger.hold(holdRequest));
   if (outcome.status === "held") {
-    call.hold = { amount: outcome.amount, isPaid };
+    call.hold = { amount: outcome.amount, isPaid, leaseTerm };
     if (isFirst) await call.statefulCall?.onHeld?.();
     return call.hold;
   }

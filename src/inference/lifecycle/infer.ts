@@ -20,7 +20,14 @@ import type {
 import { ensureHold, type HoldDeps, releaseHold } from "./hold.ts";
 import { withShortfall } from "./hold-faults.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
-import { type RespondDeps, respondStream, respondWhole } from "./respond.ts";
+import { NO_CHARGE } from "../metering/charge.ts";
+import {
+  confirmHold,
+  type RespondDeps,
+  respondStream,
+  respondWhole,
+  suspendedFault,
+} from "./respond.ts";
 import { routeCall } from "./route-call.ts";
 import { settle, type SettleDeps, settleFailed } from "./settle.ts";
 
@@ -113,9 +120,9 @@ interface FailedCall {
 function canFallBack(
   { now, lastAttemptStartMs }: InferDeps,
   input: CallInput,
-  { fault, isClientGone }: FailedResult,
+  { fault, isClientGone, isShutDown }: FailedResult,
 ): boolean {
-  if (isClientGone || input.signal.aborted) return false;
+  if (isClientGone || isShutDown === true || input.signal.aborted) return false;
   return now() - input.now <= lastAttemptStartMs && isFallbackable(fault);
 }
 
@@ -128,6 +135,13 @@ async function respond(deps: InferDeps, call: HeldCall, reply: UpstreamReply): P
   const settleCall = (metered: MeteredReply) => settle(deps.settle, call, metered);
   if (reply.kind === "stream") return respondStream(deps.respond, call, reply, settleCall);
   const { response, metered } = respondWhole(deps.respond, call, reply);
-  await settleCall(metered);
+  // Checked before and after: the settlement of a swept hold charges only what is left.
+  if (!(await confirmHold(deps.respond, call))) {
+    const unserved = { charge: NO_CHARGE, cost: 0n, outcome: "shut_down", status: 503 } as const;
+    await settleCall(unserved);
+    throw suspendedFault();
+  }
+  const { isUncovered } = await settleCall(metered);
+  if (isUncovered) throw suspendedFault();
   return response;
 }

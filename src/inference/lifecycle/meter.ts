@@ -13,7 +13,7 @@ import {
 } from "../metering/charge.ts";
 import { estimateInputTokens } from "../metering/input-estimate.ts";
 import { type StreamMeter, usageSoFar } from "../metering/usage/stream-meter.ts";
-import type { StreamOutcome } from "../streaming/relay.ts";
+import type { StreamOutcome } from "../streaming/relay-options.ts";
 import type { HeldCall } from "./call.ts";
 
 /** The usage of a whole reply, or of a stream so far. */
@@ -32,14 +32,14 @@ export function chargeStream(
 ): UsageCharge {
   const usage = usageSoFar(meter);
   const isFinal = usage !== undefined && meter.isUsageFinal;
-  if (outcome === "client_aborted")
+  if (outcome === "client_aborted" || outcome === "shut_down")
     return isFinal ? chargeUsage(call, usage, endedAt) : chargeAbandoned(call, meter, endedAt);
   if (!isFinal || (outcome !== "completed" && isEmptyUsage(usage))) return NO_CHARGE;
   return chargeUsage(call, usage, endedAt);
 }
 
 /**
- * The client left before the final usage. The provider has the request, so its input is charged at least; `meter` is
+ * The client left, or the gateway stopped, before the final usage. The provider has the request, so its input is charged at least; `meter` is
  * undefined if no event has arrived.
  */
 export function chargeAbandoned(

@@ -1,6 +1,5 @@
 // Writes a call's request for one candidate: passed through or translated, with the output limit that its hold pays for.
 
-import type { AbortSignalLike } from "../../base/abort.ts";
 import { Fault } from "../../base/fault.ts";
 import { clampedOutputLimit } from "../metering/cost-estimate.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
@@ -8,13 +7,12 @@ import { isStrict } from "../translate/losses.ts";
 import { planFor } from "../translate/plan.ts";
 import type { AttemptRequest } from "../upstream/attempt.ts";
 import type { CreatePlan, HeldCall, Hold, OpenCall } from "./call.ts";
-import { cancelSignalOf } from "./client-disconnect.ts";
+import { cancelSignalOf, type ShutdownSignals } from "./client-disconnect.ts";
 
 export interface PlanDeps {
   /** A stable name for the account that reveals nothing about it. */
   readonly pseudonymOf: (accountId: string) => string;
-  /** Aborted when the process stops waiting for calls whose caller has left. */
-  readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
+  readonly shutdownSignals: ShutdownSignals;
 }
 
 /** The fault says what the candidate's wire cannot express. */
@@ -49,6 +47,7 @@ export function planCall(
       untrack,
       candidate,
       estimate,
+      hold,
       held,
       outputMax,
       plan,
@@ -60,7 +59,7 @@ export function planCall(
 }
 
 export function attemptRequestFor(
-  { shutdownSignal }: PlanDeps,
+  { shutdownSignals }: PlanDeps,
   call: HeldCall,
   next: PricedCandidate | undefined,
 ): AttemptRequest {
@@ -76,7 +75,7 @@ export function attemptRequestFor(
     forwardedHeaders: input.forwardedHeaders,
     callerSignal: input.signal,
     // A stream that has begun learns from its own cancellation that the caller has left.
-    cancelSignal: cancelSignalOf(input.signal, shutdownSignal, call),
+    cancelSignal: cancelSignalOf(input.signal, shutdownSignals, call),
     maxAttempts: isOtherModelNext ? 1 : undefined,
   };
 }

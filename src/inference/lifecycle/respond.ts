@@ -1,20 +1,22 @@
 // Turns a provider's reply into the response: a whole reply at once, a stream as it arrives.
 
-import type { AbortSignalLike } from "../../base/abort.ts";
 import { errorBody, errorFormat, publicError } from "../../base/error-body.ts";
 import { Fault } from "../../base/fault.ts";
 import { usdText } from "../../base/money.ts";
 import { createSseParser } from "../../base/streams/sse.ts";
+import type { Lease } from "../../ledger/lease.ts";
 import { hasInputTokens } from "../metering/charge.ts";
 import { usageSoFar } from "../metering/usage/stream-meter.ts";
 import { createStreamMeter } from "../metering/usage/usage.ts";
-import { relayStream, type StreamFailure, type StreamTimeouts } from "../streaming/relay.ts";
+import { relayStream } from "../streaming/relay.ts";
+import type { StreamFailure, StreamTimeouts } from "../streaming/relay-options.ts";
 import type { SharedTimer } from "../streaming/shared-timer.ts";
 import { createAwsFrameParser } from "../upstream/aws-frames.ts";
+import { shutDownFault } from "../upstream/failure.ts";
 import { transportFault } from "../upstream/transport-fault.ts";
 import type { UpstreamReply } from "../upstream/read-reply.ts";
 import type { HeldCall, MeteredReply } from "./call.ts";
-import { drainMsFor } from "./client-disconnect.ts";
+import { drainMsFor, type ShutdownSignals } from "./client-disconnect.ts";
 import { createReplyRecorder, toStoredReply } from "./idempotent-reply.ts";
 import { billedCost, chargeStream, chargeUsage } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
@@ -23,8 +25,9 @@ export interface RespondDeps {
   readonly timer: SharedTimer;
   readonly timeouts: StreamTimeouts;
   readonly now: () => number;
-  /** Aborted when the process stops waiting for the usage of calls whose client has left. */
-  readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
+  readonly monotonicNow: () => number;
+  readonly lease: Pick<Lease, "term" | "confirmHold">;
+  readonly shutdownSignals: ShutdownSignals;
 }
 
 export function respondWhole(
@@ -52,7 +55,7 @@ export function respondStream(
   deps: RespondDeps,
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "stream" },
-  settle: (metered: MeteredReply) => Promise<void>,
+  settle: (metered: MeteredReply) => Promise<unknown>,
 ): Response {
   const { input, request, candidate, plan } = call;
   const { wire } = plan;
@@ -80,11 +83,14 @@ export function respondStream(
     transform: plan.createStreamTransform(costUsd),
     timer: deps.timer,
     timeouts: deps.timeouts,
-    now: deps.now,
+    now: deps.monotonicNow,
     endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
     lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
     drainMs: () => drainMsFor(call, hasInputTokens(usageSoFar(meter))),
-    shutdownSignal: deps.shutdownSignal,
+    drainedSignal: deps.shutdownSignals.drained,
+    shutdownSignal: deps.shutdownSignals.forced,
+    isHoldCertain: () => isHoldCertain(deps, call),
+    confirmHold: () => confirmHold(deps, call),
     costUsd,
     settle: (outcome, isWhole) => {
       const charge = chargeStream(call, meter, { outcome, endedAt: deps.now() });
@@ -101,7 +107,33 @@ export function respondStream(
   return new Response(stream, { headers });
 }
 
+/** A hold of zero reserves nothing that others could spend. */
+function isHoldCertain({ lease }: Pick<RespondDeps, "lease">, { hold }: HeldCall): boolean {
+  return hold.amount === 0n || hold.leaseTerm === lease.term();
+}
+
+/** Whether the call's credits are still held; asks the store only after an interruption of the lease. */
+export async function confirmHold(
+  deps: Pick<RespondDeps, "lease">,
+  call: HeldCall,
+): Promise<boolean> {
+  if (isHoldCertain(deps, call)) return true;
+  const term = (await deps.lease.confirmHold(call.input.requestId)) ? deps.lease.term() : 0;
+  call.hold.leaseTerm = term;
+  return term !== 0;
+}
+
+export function suspendedFault(): Fault {
+  return new Fault("overloaded", "the gateway was suspended and lost the call's hold", {
+    message:
+      "The gateway was suspended during the call, and its credits are no longer held. Send the request again.",
+    retryAfterSeconds: 1,
+  });
+}
+
 function streamFault({ candidate }: HeldCall, failure: StreamFailure): Fault {
+  if (failure === "hold_lost") return suspendedFault();
+  if (failure === "shut_down") return shutDownFault();
   return failure === "unsettled"
     ? new Fault("internal", "the call could not be settled")
     : transportFault(failure, `stream: ${failure}`, candidate.credential);

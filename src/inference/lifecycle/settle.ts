@@ -29,24 +29,30 @@ export interface SettleDeps {
 const DROPPED_MAX = 50;
 const DROPPED_PATH_MAX_LENGTH = 200;
 
-/** A failure of the provider costs nothing. A caller that left pays for what the provider has received. */
+/** A failure of the provider, or the end of the drain, costs nothing. A caller that left pays for what the provider has received. */
 export async function settleFailed(
   deps: SettleDeps,
   call: HeldCall,
-  { fault, isClientGone, wasSent }: CandidateResult & { readonly ok: false },
+  { fault, isClientGone, isShutDown, wasSent }: CandidateResult & { readonly ok: false },
 ): Promise<void> {
   const failure = fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
-  const outcome: Outcome = isClientGone ? "client_aborted" : failure;
+  const ownFailure = isShutDown === true ? "shut_down" : failure;
+  const outcome: Outcome = isClientGone ? "client_aborted" : ownFailure;
   const charge = isClientGone && wasSent ? chargeAbandoned(call, undefined, deps.now()) : NO_CHARGE;
   const cost = billedCost(call, charge);
   await settle(deps, call, { charge, cost, outcome, status: fault.status });
+}
+
+export interface SettledReply {
+  /** The hold was swept, and others spent its credits, before the charge. */
+  readonly isUncovered: boolean;
 }
 
 export async function settle(
   deps: SettleDeps,
   call: HeldCall,
   metered: MeteredReply,
-): Promise<void> {
+): Promise<SettledReply> {
   const { ledger, log } = deps;
   const { input, statefulCall } = call;
   const now = deps.now();
@@ -69,6 +75,8 @@ export async function settle(
       log.warn("call cost exceeded the available credits", { request_id, model, overrun_usd });
     }
     deps.onSettled?.(usage, call);
+    const isUncovered = settled.status === "settled" && settled.late && settled.overrun > 0n;
+    return { isUncovered };
   } catch (cause) {
     log.error("call could not be settled", { request_id, cause });
     // The caller does not see the call complete, so its credits must at least not stay held.

@@ -1,6 +1,6 @@
 // How long a call waits for its provider.
 
-import type { StreamTimeouts } from "../streaming/relay.ts";
+import type { StreamTimeouts } from "../streaming/relay-options.ts";
 import type { ReplyTimeouts } from "../upstream/attempt.ts";
 
 export interface Timeouts extends ReplyTimeouts, StreamTimeouts {}

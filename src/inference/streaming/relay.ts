@@ -2,78 +2,21 @@
 // settlement: a client that has seen the end of its stream is in the ledger, even after a crash.
 
 import { startDeadline, onAborted } from "../../base/deadline.ts";
-import { type JsonObject, parseJson } from "../../base/json.ts";
+import { parseJson } from "../../base/json.ts";
 import { readSse, type SseEvent, type SseParser } from "../../base/streams/sse.ts";
-import type { AbortSignalLike } from "../../base/abort.ts";
 import { type ResponseSink, streamResponse } from "../../http/response-stream.ts";
 import {
   cancelBodyStream,
   pipeTo,
-  type BodyStream,
   pauseBodyStream,
   drainOrCancel,
   resumeBodyStream,
 } from "../../http-client/body-stream.ts";
-import {
-  isReplyComplete,
-  parseEvent,
-  type StreamMeter,
-  scanEvent,
-} from "../metering/usage/stream-meter.ts";
-import type { StreamTransform } from "../translate/stream-transform.ts";
-import type { SharedTimer } from "./shared-timer.ts";
-
-/** How a stream ended, as its usage record says it. */
-export type StreamOutcome = "completed" | "client_aborted" | "upstream_error" | "upstream_timeout";
-
-/** Why a stream ended without the provider saying why. */
-export type StreamFailure =
-  | "timed_out"
-  | "connection_lost"
-  | "incomplete"
-  | "malformed"
-  | "unsettled";
+import { isReplyComplete, parseEvent, scanEvent } from "../metering/usage/stream-meter.ts";
+import type { RelayOptions, StreamFailure, StreamOutcome } from "./relay-options.ts";
 
 /** `failed`: by an error event of the provider, which the caller has seen. */
 type StreamEnd = "completed" | "failed" | StreamFailure;
-
-export interface StreamTimeouts {
-  /** Between two chunks of a stream. */
-  readonly idleMs: number;
-  /** For the whole stream, from its first byte. */
-  readonly streamMs: number;
-}
-
-export interface RelayOptions {
-  /** The provider's stream, after `first`. */
-  readonly body: BodyStream;
-  /** What was read of it in search of the first event. */
-  readonly first: Uint8Array | undefined;
-  readonly parser: SseParser;
-  readonly meter: StreamMeter;
-  /** Whether every event is parsed anyway, because it is translated. */
-  readonly parsesAllEvents: boolean;
-  readonly transform: StreamTransform;
-  readonly timer: SharedTimer;
-  readonly timeouts: StreamTimeouts;
-  readonly now: () => number;
-  /** Whether closing ends this passthrough stream: then everything from the stop reason on waits for the settlement. */
-  readonly endsStreamByClosing: boolean;
-  /** Whether the provider's streams have no terminal event. */
-  readonly lacksTerminalEvent: boolean;
-  /** How long the stream is read on, for the provider's usage, after the client has left in the middle of a reply. */
-  readonly drainMs: () => number;
-  /** Aborted when a shutdown leaves no time for that. */
-  readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
-  /** The cost so far. */
-  readonly costUsd: () => string | undefined;
-  /** Called once, when the stream ends. `isWhole`: the provider's reply is complete. */
-  readonly settle: (outcome: StreamOutcome, isWhole: boolean) => Promise<void>;
-  /** The body of the error event for a stream that broke. */
-  readonly errorBody: (failure: StreamFailure) => JsonObject;
-  /** Receives what is sent, for a repetition with the same `Idempotency-Key`. */
-  readonly record?: (bytes: Uint8Array) => void;
-}
 
 const KEEP_ALIVE_MS = 15_000;
 const STREAM_MAX_BYTES = 256 * 1_048_576;
@@ -95,6 +38,10 @@ interface RelayState {
   /** Whether the last event of the provider lacks its blank line. */
   lacksBlank: boolean;
   readonly heldBack: Uint8Array[];
+  /** What arrived while it was uncertain whether the call's credits are still held. */
+  unconfirmed: Uint8Array[] | undefined;
+  /** Set if the body ended meanwhile: whether it came to its end. */
+  unconfirmedEnd: boolean | undefined;
   stopTimer: () => void;
 }
 
@@ -111,6 +58,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     hasEnded: false,
     lacksBlank: false,
     heldBack: [],
+    unconfirmed: undefined,
+    unconfirmedEnd: undefined,
     stopTimer: () => {},
   };
   state.stopTimer = options.timer.add((at) => onTick(options, state, at));
@@ -127,17 +76,42 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
 // The headers are sent with the first bytes. If the provider's are late, a keep-alive goes first.
 function start(options: RelayOptions, state: RelayState): void {
   if (options.first === undefined) send(options, state, options.transform.keepAlive);
-  else relay(options, state, options.first);
+  else relayIfHeld(options, state, options.first);
   if (state.hasEnded) return;
   pipeTo(options.body, {
     onData: (bytes) => {
       state.lastReceivedAt = options.now();
       state.bytes += bytes.length;
-      relay(options, state, bytes);
+      relayIfHeld(options, state, bytes);
     },
-    onEnd: (isWhole) => relayEnd(options, state, isWhole),
+    onEnd: (isWhole) => {
+      if (state.unconfirmed === undefined) relayEnd(options, state, isWhole);
+      else state.unconfirmedEnd = isWhole;
+    },
   });
   if (state.isBackpressured) pauseBodyStream(options.body);
+}
+
+// A process that was suspended may have lost its holds: nothing is relayed until the store has confirmed this one.
+function relayIfHeld(options: RelayOptions, state: RelayState, chunk: Uint8Array): void {
+  if (state.unconfirmed === undefined && options.isHoldCertain())
+    return relay(options, state, chunk);
+  if (state.unconfirmed !== undefined) {
+    state.unconfirmed.push(chunk);
+    return;
+  }
+  state.unconfirmed = [chunk];
+  pauseBodyStream(options.body);
+  const onConfirmed = (isHeld: boolean): void => {
+    const waiting = state.unconfirmed ?? [];
+    state.unconfirmed = undefined;
+    if (state.hasEnded || state.hasClientLeft) return;
+    if (!isHeld) return finish(options, state, "hold_lost");
+    for (const bytes of waiting) relay(options, state, bytes);
+    if (state.unconfirmedEnd !== undefined) relayEnd(options, state, state.unconfirmedEnd);
+    else if (!state.hasEnded && !state.isBackpressured) resumeBodyStream(options.body);
+  };
+  options.confirmHold().then(onConfirmed, () => onConfirmed(false));
 }
 
 function relay(options: RelayOptions, state: RelayState, chunk: Uint8Array): void {
@@ -275,6 +249,8 @@ function finish(options: RelayOptions, state: RelayState, end: StreamEnd): void 
 
 function outcomeOf(end: StreamEnd): StreamOutcome {
   if (end === "completed") return "completed";
+  // The gateway itself ended the stream.
+  if (end === "hold_lost" || end === "shut_down") return "shut_down";
   return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }
 
@@ -307,6 +283,7 @@ async function onClientGone(options: RelayOptions, state: RelayState): Promise<v
   if (state.hasEnded) return;
   if (state.sink === undefined && options.first !== undefined)
     forward(options, state, options.first);
+  for (const chunk of state.unconfirmed ?? []) forward(options, state, chunk);
   const ms = usageWaitMs(options);
   const hasClosed = ms > 0 && (await readRemaining(options, state, ms));
   const { finished, failed } = options.meter;
@@ -338,13 +315,14 @@ function isCompleteAtClose({ meter, lacksTerminalEvent }: RelayOptions): boolean
 
 function onTick(options: RelayOptions, state: RelayState, at: number): void {
   const { idleMs, streamMs } = options.timeouts;
-  const isOver = at - state.startedAt > streamMs;
+  const isOver = at - state.startedAt > streamMs || options.drainedSignal.aborted;
   // A client that stops reading, or never started, counts as gone, even if its connection is open.
   if (state.sink === undefined || state.isBackpressured) {
     if (!isOver && at - state.lastSentAt <= idleMs) return;
     void onClientGone(options, state);
     state.sink?.abort();
-  } else if (isOver || at - state.lastReceivedAt > idleMs) finish(options, state, "timed_out");
+  } else if (options.drainedSignal.aborted) finish(options, state, "shut_down");
+  else if (isOver || at - state.lastReceivedAt > idleMs) finish(options, state, "timed_out");
   else if (at - state.lastSentAt >= KEEP_ALIVE_MS)
     send(options, state, options.transform.keepAlive);
 }

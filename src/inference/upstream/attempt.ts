@@ -47,7 +47,7 @@ export interface AttemptRequest extends UpstreamRequest {
 
 export type CandidateResult =
   | { readonly ok: true; readonly reply: UpstreamReply }
-  | Pick<FailedAttempt, "ok" | "fault" | "isClientGone" | "wasSent">;
+  | Pick<FailedAttempt, "ok" | "fault" | "isClientGone" | "wasSent" | "isShutDown">;
 
 export const ATTEMPTS_PER_CANDIDATE = 2;
 const BACKOFF_MS = 250;
@@ -73,6 +73,7 @@ export async function attemptCandidate(
     for (let attempt = 1; ; attempt++) {
       if (callerSignal.aborted)
         return toFailedAttempt({ kind: "client_closed", wasSent: false }, request, credential);
+      if (cancelSignal.aborted) return toFailedAttempt({ kind: "shut_down" }, request, credential);
       const startedAt = deps.now();
       const waitMs = breaker.admit(circuit, accountId, startedAt);
       if (waitMs > 0) {
@@ -89,7 +90,8 @@ export async function attemptCandidate(
       const attempted = { provider: credential.provider.id, model: model.id, status, ms };
       attempts.push(attempted);
       // What callers' own keys run into says nothing about the gateway's accounts.
-      if (!credential.byok)
+      const isShutDown = !result.ok && result.isShutDown === true;
+      if (!credential.byok && !isShutDown)
         deps.recordAttempt?.({ ...attempted, stream: request.stream, now: deps.now() });
       if (result.ok) {
         breaker.recordSuccess(circuit);
@@ -98,7 +100,7 @@ export async function attemptCandidate(
       const { fault, canRetry, isClientGone } = result;
       // A timeout is not retried, yet it is a failure of the provider. A rate limit is not: the provider is up, and its own
       // 429 tells the caller how long to wait.
-      if (!isClientGone && status !== 429 && (canRetry || status >= 500))
+      if (!isClientGone && !isShutDown && status !== 429 && (canRetry || status >= 500))
         breaker.recordFailure(circuit, accountId, deps.now());
       else breaker.releaseProbe(circuit, accountId);
       const delayMs = retryDelayMs(result, attempt, request.maxAttempts);
@@ -169,7 +171,10 @@ async function attemptOnce(
     clearDeadline();
   }
   if (isTimedOut) failure = TIMED_OUT;
-  else if (abort.signal.aborted) failure = { kind: "client_closed", wasSent };
+  else if (abort.signal.aborted)
+    failure = request.callerSignal.aborted
+      ? { kind: "client_closed", wasSent }
+      : { kind: "shut_down" };
   return toFailedAttempt(failure, request, credential);
 }
 

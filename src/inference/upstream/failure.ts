@@ -18,7 +18,8 @@ export type AttemptFailure =
       readonly kind: "client_closed";
       /** Whether the provider has received the request. */
       readonly wasSent: boolean;
-    };
+    }
+  | { readonly kind: "shut_down" };
 
 export interface FailedAttempt {
   readonly ok: false;
@@ -29,6 +30,16 @@ export interface FailedAttempt {
   readonly isClientGone: boolean;
   /** Whether the caller left after the request was written to the provider. */
   readonly wasSent?: boolean;
+  /** Whether the gateway itself ended the attempt, at the end of its drain. */
+  readonly isShutDown?: boolean;
+}
+
+/** The call was in flight at the end of the drain. */
+export function shutDownFault(): Fault {
+  return new Fault("overloaded", "the gateway shut down during the call", {
+    message: "The gateway shut down during the call. Send the request again.",
+    retryAfterSeconds: 1,
+  });
 }
 
 /** As in nginx's log. It counts as a failure of neither side. */
@@ -50,6 +61,11 @@ export function toFailedAttempt(
       isClientGone: true,
       wasSent: failure.wasSent,
     };
+  }
+  if (failure.kind === "shut_down") {
+    const fault = shutDownFault();
+    const { status } = fault;
+    return { ok: false, fault, status, canRetry: false, isClientGone: false, isShutDown: true };
   }
   if (failure.kind === "provider_error") {
     const { status, headers, text } = failure;

@@ -59,6 +59,7 @@ function createHarness(
   const inference = createInference({
     catalog: createLiveCatalog({ now: START }),
     ledger,
+    lease: { term: () => 1, renew: async () => true, confirmHold: async () => true },
     log: createLog({ level: "error", isPretty: false, write: () => {}, now: Date.now }),
     now: () => harness.now,
     timeouts: DEFAULT_TIMEOUTS,

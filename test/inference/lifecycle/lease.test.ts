@@ -1,0 +1,101 @@
+// A gateway that was suspended for longer than its lease, on PostgreSQL: others may have spent what its calls held.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { sweepHolds } from "../../../src/ledger/sweep.ts";
+import { verifyLedger } from "../../../src/ledger/verify/verify.ts";
+import { integer, text } from "../../../src/store/db.ts";
+import { eventually } from "../../support/eventually.ts";
+import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
+import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
+import { bodyOf, countOpenHolds, postCall, usageRecordsOf } from "../support/harness.ts";
+
+// The first test starts PostgreSQL, possibly on a busy machine.
+setDefaultTimeout(60_000);
+
+const SUSPENDED_MS = 40_000;
+
+describe("a gateway that was suspended for longer than its lease", () => {
+  let gate: GatedSimulator;
+  let gateway: Gateway;
+  let aheadMs = 0;
+  beforeAll(async () => {
+    gate = startGatedSimulator();
+    gateway = await startGateway({
+      store: "postgres",
+      now: () => Date.now() + aheadMs,
+      env: { SIM_BASE_URL: gate.url },
+    });
+  });
+  afterAll(async () => {
+    await gateway.stop();
+    await gate.stop();
+  });
+
+  /** What another process does that has seen no heartbeat for 30 s. */
+  const sweepAsDead = async (): Promise<number> => {
+    const { db } = gateway.server;
+    const rows = await db.all("select name, epoch, seen_at from process");
+    const dead = rows.map((row) => ({
+      name: text(row, "name"),
+      epoch: integer(row, "epoch"),
+      seenAt: integer(row, "seen_at"),
+    }));
+    return sweepHolds(db, Date.now() + aheadMs, dead);
+  };
+  const suspend = (): void => {
+    aheadMs += SUSPENDED_MS;
+  };
+
+  test("does not serve a reply whose hold was swept, and does not charge it", async () => {
+    gate.close();
+    const account = await registerAccount(gateway);
+    const pending = postCall(gateway, account, "chat", bodyOf("chat", "[[sim: tokens=20]] once"));
+    await eventually(() => gate.waiting() === 1);
+    suspend();
+    expect(await sweepAsDead()).toBe(1);
+    gate.open();
+    const response = await pending;
+    expect(response.status).toBe(503);
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect(await response.text()).toContain("suspended during the call");
+    const { db } = gateway.server;
+    const [record] = await usageRecordsOf(db, account.id);
+    expect(record).toMatchObject({ outcome: "shut_down", status: 503n, cost_nano: 0n });
+    expect((await verifyLedger(db)).problems).toEqual([]);
+  });
+
+  test("serves a reply whose hold still exists", async () => {
+    gate.close();
+    const account = await registerAccount(gateway);
+    const pending = postCall(gateway, account, "chat", bodyOf("chat", "[[sim: tokens=20]] once"));
+    await eventually(() => gate.waiting() === 1);
+    suspend();
+    gate.open();
+    expect((await pending).status).toBe(200);
+  });
+
+  for (const isSwept of [true, false])
+    test(`${isSwept ? "ends a stream whose hold was swept" : "continues a stream whose hold exists"}`, async () => {
+      gate.open();
+      const { db } = gateway.server;
+      const account = await registerAccount(gateway);
+      const body = bodyOf("chat", "[[sim: chunks=30 pace=50 tokens=30]] go on", { stream: true });
+      const response = await postCall(gateway, account, "chat", body);
+      const reader = response.body?.getReader();
+      await reader?.read();
+      expect(await countOpenHolds(db)).toBe(1);
+      suspend();
+      if (isSwept) expect(await sweepAsDead()).toBe(1);
+      let rest = "";
+      for (;;) {
+        const part = await reader?.read();
+        if (part?.value === undefined) break;
+        rest += new TextDecoder().decode(part.value);
+      }
+      expect(rest.includes("suspended during the call")).toBe(isSwept);
+      expect(rest.includes("[DONE]")).toBe(!isSwept);
+      const [record] = await usageRecordsOf(db, account.id);
+      expect(record?.["outcome"]).toBe(isSwept ? "shut_down" : "completed");
+      expect((await verifyLedger(db)).problems).toEqual([]);
+    });
+});
