@@ -178,9 +178,10 @@ async function takeOverAbandoned(tx: Tx, row: Row, request: IdempotentRequest): 
   return updated === 1;
 }
 
-/** Marked as running, but without a hold. */
-const IS_ABANDONED = `state = 'running' and created_at < ?
-  and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)`;
+/** Marked as running, but without a hold for too long, or with a hold that was swept after the end of its process. */
+const IS_ABANDONED = `state = 'running' and (
+  (created_at < ? and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id))
+  or exists (select 1 from swept_hold where swept_hold.id = idempotent_answer.hold_id))`;
 
 // A key that was released while its call was running may belong to another call.
 const IS_OWN_RECORD = "id = ? and coalesce(hold_id, '') = ?";

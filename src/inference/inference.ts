@@ -76,9 +76,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const routing = createRoutingState(breaker);
   const { statistics, sticky } = routing;
   const { trackCall, whenIdle } = createOpenCallCounter();
-  const drainedAbort = createAbort();
-  const forcedAbort = createAbort();
-  const shutdownSignals = { drained: drainedAbort.signal, forced: forcedAbort.signal };
+  const { shutdownSignals, endCalls, forceShutdown } = createShutdownSignals();
   const findRoute = createRouteCache(accountAt);
   const { findProviderKey } = deps;
   const route = { catalog, routing, now, accountAt, findRoute, findProviderKey };
@@ -86,6 +84,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const abandonedCalls = createAbandonedCalls(
     deps.abandonedCallsPerMinute ?? ABANDONED_CALLS_PER_MINUTE,
   );
+  const timer = createSharedTimer(monotonicNow);
   const infer: InferDeps = {
     now,
     resolveStatefulCall: deps.resolveStatefulCall,
@@ -107,14 +106,7 @@ export function createInference(deps: InferenceDeps): Inference {
     },
     plan: { pseudonymOf: deps.pseudonymOf, shutdownSignals },
     send: { ...send, recordAttempt: statistics.recordAttempt },
-    respond: {
-      timer: createSharedTimer(monotonicNow),
-      timeouts,
-      now,
-      monotonicNow,
-      lease,
-      shutdownSignals,
-    },
+    respond: { timer, timeouts, now, monotonicNow, lease, shutdownSignals },
     settle: {
       ledger,
       log,
@@ -135,8 +127,18 @@ export function createInference(deps: InferenceDeps): Inference {
     openCircuits: () => breaker.listOpen(now()),
     trackCall,
     whenIdle,
-    endCalls: drainedAbort.abort,
-    forceShutdown: forcedAbort.abort,
+    endCalls,
+    forceShutdown,
+  };
+}
+
+function createShutdownSignals() {
+  const drained = createAbort();
+  const forced = createAbort();
+  return {
+    shutdownSignals: { drained: drained.signal, forced: forced.signal },
+    endCalls: drained.abort,
+    forceShutdown: forced.abort,
   };
 }
 

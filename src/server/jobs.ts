@@ -44,7 +44,8 @@ export function createJobs(
     () =>
       archiveUsage({ db, log, folder, retentionDays: days }, now());
   const jobs: readonly Schedule[] = [
-    ["heartbeat", 5 * SECOND_MS, () => beat({ db, lease, onFatal }, processName)],
+    ["heartbeat", 5 * SECOND_MS, () => beat({ lease, onFatal }, processName)],
+    ["check the files of the store", SECOND_MS, async () => checkFiles({ db, onFatal })],
     ["sweep holds", 10 * SECOND_MS, createSweeper({ db, process: processName, now })],
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
@@ -80,19 +81,24 @@ export function createJobs(
 }
 
 interface HeartbeatDeps extends Pick<ServerOptions, "onFatal"> {
-  readonly db: Db;
   readonly lease: Lease;
 }
 
-async function beat({ db, lease, onFatal }: HeartbeatDeps, processName: string): Promise<void> {
-  if (db.isFileReplaced?.() === true) {
-    onFatal("the store's file was removed or replaced while it was in use");
-    return;
-  }
+async function beat({ lease, onFatal }: HeartbeatDeps, processName: string): Promise<void> {
   if (await lease.renew()) return;
   onFatal(
     `another process runs under the name ${processName}; give each its own POSTERN_PROCESS_NAME`,
   );
+}
+
+interface FileCheckDeps extends Pick<ServerOptions, "onFatal"> {
+  readonly db: Pick<Db, "isFileReplaced">;
+}
+
+// Closing the store writes its log, which is still open, into the file.
+function checkFiles({ db, onFatal }: FileCheckDeps): void {
+  if (db.isFileReplaced?.() === true)
+    onFatal("a file of the store was removed or replaced while it was in use");
 }
 
 interface CatalogReloadDeps {

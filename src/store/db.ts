@@ -46,7 +46,7 @@ export interface Db extends Reader {
   backup(file: string): Promise<void>;
   /** SQLite only: changes when another connection has written to the store. */
   readonly dataVersion?: () => number;
-  /** SQLite only: true if the file was replaced or deleted, so that writes are lost. */
+  /** SQLite only: true if the file or its log was replaced or deleted, so that writes are lost. */
   readonly isFileReplaced?: () => boolean;
   close(): Promise<void>;
 }

@@ -23,6 +23,9 @@ import {
 const BUSY_TIMEOUT_MS = 5_000;
 /** 16 MiB. */
 const WAL_MAX_PAGES = 4_000;
+/** A long read keeps the log from being reset; afterwards it shrinks to this. */
+const WAL_KEPT_BYTES = 32 * 1_048_576;
+const LOCK_POLL_MS = 10;
 /** Twice as much is not faster, even with a thousand busy accounts: evicted pages are in the kernel's cache. */
 const CACHE_KIB = 8_000;
 /** Bun caches 20 compiled statements; a busy gateway has hundreds, and compiling one costs more than running most. */
@@ -41,6 +44,8 @@ export function openSqlite(options: SqliteOptions): Db {
   const file = path.join(options.folder, "postern.db");
   createPrivateFile(file);
   const writer = openFile(file);
+  // SQLite waits for a lock by sleeping, which would stop the event loop.
+  writer.run("pragma busy_timeout = 0");
   const reader = openFile(file);
   reader.run("pragma query_only = on");
   fsyncPath(options.folder);
@@ -71,7 +76,7 @@ export function openSqlite(options: SqliteOptions): Db {
     snapshot,
     backup: async (target) => backup(file, target),
     dataVersion: createDataVersion(writer),
-    isFileReplaced: createFileReplacedCheck(file),
+    isFileReplaced: createFileReplacedCheck([file, `${file}-wal`, `${file}-shm`]),
     close: async () => {
       await lastWrite;
       reader.close();
@@ -85,6 +90,7 @@ export function openSqlite(options: SqliteOptions): Db {
 // The next start repeats a checkpoint that fails, such as in a read-only folder.
 function checkpointAtClose(writer: Database): void {
   try {
+    writer.run(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
     writer.run("pragma wal_checkpoint(truncate)");
   } catch (error) {
     if (!isUnavailable(tagError(error))) throw error;
@@ -105,6 +111,7 @@ function openFile(file: string): Database {
   database.run(`pragma cache_size = ${-CACHE_KIB}`);
   // A checkpoint blocks everything else for a moment: rare is better, as long as the log stays small.
   database.run(`pragma wal_autocheckpoint = ${WAL_MAX_PAGES}`);
+  database.run(`pragma journal_size_limit = ${WAL_KEPT_BYTES}`);
   return database;
 }
 
@@ -119,14 +126,18 @@ function createSynchronousSwitch(database: Database): (isFull: boolean) => void 
   };
 }
 
-// An open file keeps receiving writes after its name was deleted or replaced.
-function createFileReplacedCheck(file: string): () => boolean {
-  const stat = () => statSync(file, { throwIfNoEntry: false });
-  const opened = stat();
-  return () => {
-    const current = stat();
-    return current?.ino !== opened?.ino || current?.dev !== opened?.dev;
+// An open file keeps receiving writes after its name was deleted or replaced. The log exists from the first write on.
+function createFileReplacedCheck(files: readonly string[]): () => boolean {
+  const seen = new Map<string, string>();
+  const isReplaced = (file: string): boolean => {
+    const stat = statSync(file, { throwIfNoEntry: false });
+    const current = stat && `${stat.dev}:${stat.ino}`;
+    const before = seen.get(file);
+    if (before === undefined && current !== undefined) seen.set(file, current);
+    return before !== undefined && before !== current;
   };
+  files.some(isReplaced);
+  return () => files.some(isReplaced);
 }
 
 // `data_version` does not change for the connection's own writes.
@@ -190,7 +201,7 @@ async function inTransaction<T>(database: Database, work: (tx: Tx) => Promise<T>
     }
   };
   try {
-    database.query("begin immediate").run();
+    if (!tryBegin(database)) await beginWhenUnlocked(database);
     const result = await work(transactionOn(database, guard));
     guard(() => database.query("commit").run());
     return result;
@@ -200,6 +211,30 @@ async function inTransaction<T>(database: Database, work: (tx: Tx) => Promise<T>
   } finally {
     failure ??= { cause: new Error("the transaction is over") };
   }
+}
+
+/** False while another connection has the write lock. */
+function tryBegin(database: Database): boolean {
+  try {
+    database.query("begin immediate").run();
+    return true;
+  } catch (error) {
+    if (!isBusy(error)) throw error;
+    return false;
+  }
+}
+
+async function beginWhenUnlocked(database: Database): Promise<void> {
+  const deadline = performance.now() + BUSY_TIMEOUT_MS;
+  while (performance.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, LOCK_POLL_MS));
+    if (tryBegin(database)) return;
+  }
+  database.query("begin immediate").run();
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && "code" in error && String(error.code).startsWith("SQLITE_BUSY");
 }
 
 function tagError(error: unknown): unknown {

@@ -45,7 +45,7 @@ describe("the files of the data folder", () => {
     renameSync(folder, `${folder}-elsewhere`);
     const { code, stdout } = await running.exited;
     expect(code).toBe(1);
-    expect(stdout).toContain("the store's file was removed or replaced while it was in use");
+    expect(stdout).toContain("a file of the store was removed or replaced while it was in use");
     place.remove();
   }, 20_000);
 });

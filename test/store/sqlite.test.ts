@@ -1,4 +1,5 @@
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
+import { Database } from "bun:sqlite";
 import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { integer } from "../../src/store/db.ts";
@@ -186,4 +187,74 @@ describe("dataVersion", () => {
     await db.close();
     rmSync(folder, { recursive: true });
   });
+});
+
+describe("the write-ahead log", () => {
+  const insert = "insert into thing values (?)";
+  const openThings = async (folder: string) => {
+    const db = openSqlite({ folder, lock: true });
+    await db.write((tx) => tx.run("create table thing (id text primary key)"));
+    return db;
+  };
+
+  for (const name of ["postern.db-wal", "postern.db-shm"])
+    test(`is still written into the file at the close after ${name} was deleted`, async () => {
+      const folder = scratchFolder();
+      const db = await openThings(folder);
+      expect(db.isFileReplaced?.()).toBe(false);
+      rmSync(path.join(folder, name));
+      await db.write((tx) => tx.run(insert, ["after"]));
+      expect(db.isFileReplaced?.()).toBe(true);
+      await db.close();
+      const again = openSqlite({ folder, lock: true });
+      expect(await again.get("select id from thing")).toEqual({ id: "after" });
+      await again.close();
+      rmSync(folder, { recursive: true });
+    });
+
+  test("shrinks after a long read", async () => {
+    const folder = scratchFolder();
+    const db = await openThings(folder);
+    const walBytes = (): number => statSync(path.join(folder, "postern.db-wal")).size;
+    const filler = "x".repeat(100_000);
+    await db.snapshot(async (reader) => {
+      await reader.all("select * from thing");
+      for (let round = 0; round < 60; round++)
+        await db.write(async (tx) => {
+          for (let row = 0; row < 10; row++) await tx.run(insert, [`${round} ${row} ${filler}`]);
+        });
+      expect(walBytes()).toBeGreaterThan(50_000_000);
+    });
+    for (let round = 0; round < 3; round++) await db.write((tx) => tx.run(insert, [`${round}`]));
+    expect(walBytes()).toBeLessThan(40_000_000);
+    await db.close();
+    rmSync(folder, { recursive: true });
+  });
+});
+
+test("a write lock held elsewhere delays writes, and not the event loop", async () => {
+  const folder = scratchFolder();
+  const db = openSqlite({ folder, lock: false });
+  await db.write((tx) => tx.run("create table thing (id text primary key)"));
+  const other = new Database(path.join(folder, "postern.db"));
+  other.run("begin immediate");
+  let turns = 0;
+  const timer = setInterval(() => {
+    turns += 1;
+  }, 5);
+  let isWritten = false;
+  const written = db
+    .write((tx) => tx.run("insert into thing values ('a')"))
+    .then(() => {
+      isWritten = true;
+    });
+  await eventually(() => turns > 50);
+  expect(isWritten).toBe(false);
+  expect(await db.get("select count(*) as n from thing")).toEqual({ n: 0 });
+  other.run("rollback");
+  other.close();
+  await written;
+  clearInterval(timer);
+  await db.close();
+  rmSync(folder, { recursive: true });
 });

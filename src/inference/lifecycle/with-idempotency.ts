@@ -2,7 +2,7 @@
 
 import { Fault } from "../../base/fault.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
-import type { Db, Reader, Tx } from "../../store/db.ts";
+import { type Db, isUnavailable, type Reader, type Tx } from "../../store/db.ts";
 import type { CallInput, StoredReply } from "./call.ts";
 import { replayReply } from "./idempotent-reply.ts";
 
@@ -25,17 +25,39 @@ export async function withIdempotency(
   run: () => Promise<Response>,
 ): Promise<Response> {
   const call = { ...idempotent, holdId: requestId };
-  const stored = await db.write(async (tx) => {
+  const releaseKey = (): Promise<void> => db.write((tx) => release(tx, call));
+  const claim = db.write(async (tx) => {
     if (!(await isKeyActive(tx, caller.keyId, now())))
       throw new Fault("invalid_api_key", "revoked or expired key");
     return begin(tx, call);
+  });
+  const stored = await claim.catch(async (error: unknown) => {
+    // The claim may have been committed although its reply was lost.
+    if (isUnavailable(error)) await runNowOrLater(releaseKey);
+    throw error;
   });
   if (stored !== undefined) return replayReply(stored, text);
   try {
     return await run();
   } catch (error) {
     // A failed call may be repeated under the same key.
-    await db.write((tx) => release(tx, call));
+    await runNowOrLater(releaseKey);
     throw error;
+  }
+}
+
+const RETRY_MS = 250;
+const RETRY_DOUBLINGS_MAX = 6;
+/** Together about five minutes: after that, a repetition takes the key over. */
+const RETRIES_MAX = 25;
+
+/** Resolves after the first attempt; if it fails, others follow in the background. */
+async function runNowOrLater(work: () => Promise<void>, attempt = 0): Promise<void> {
+  try {
+    await work();
+  } catch {
+    if (attempt === RETRIES_MAX) return;
+    const delayMs = RETRY_MS * 2 ** Math.min(attempt, RETRY_DOUBLINGS_MAX);
+    setTimeout(() => void runNowOrLater(work, attempt + 1), delayMs).unref();
   }
 }

@@ -71,9 +71,8 @@ export async function attemptCandidate(
   let previousFault: Fault | undefined;
   try {
     for (let attempt = 1; ; attempt++) {
-      if (callerSignal.aborted)
-        return toFailedAttempt({ kind: "client_closed", wasSent: false }, request, credential);
-      if (cancelSignal.aborted) return toFailedAttempt({ kind: "shut_down" }, request, credential);
+      if (callerSignal.aborted || cancelSignal.aborted)
+        return toFailedAttempt(abortFailure(request, false), request, credential);
       const startedAt = deps.now();
       const waitMs = breaker.admit(circuit, accountId, startedAt);
       if (waitMs > 0) {
@@ -90,18 +89,14 @@ export async function attemptCandidate(
       const attempted = { provider: credential.provider.id, model: model.id, status, ms };
       attempts.push(attempted);
       // What callers' own keys run into says nothing about the gateway's accounts.
-      const isShutDown = !result.ok && result.isShutDown === true;
-      if (!credential.byok && !isShutDown)
+      if (!credential.byok)
         deps.recordAttempt?.({ ...attempted, stream: request.stream, now: deps.now() });
       if (result.ok) {
         breaker.recordSuccess(circuit);
         return result;
       }
-      const { fault, canRetry, isClientGone } = result;
-      // A timeout is not retried, yet it is a failure of the provider. A rate limit is not: the provider is up, and its own
-      // 429 tells the caller how long to wait.
-      if (!isClientGone && !isShutDown && status !== 429 && (canRetry || status >= 500))
-        breaker.recordFailure(circuit, accountId, deps.now());
+      const { fault } = result;
+      if (isProviderFailure(result)) breaker.recordFailure(circuit, accountId, deps.now());
       else breaker.releaseProbe(circuit, accountId);
       const delayMs = retryDelayMs(result, attempt, request.maxAttempts);
       if (delayMs === undefined) return result;
@@ -171,11 +166,21 @@ async function attemptOnce(
     clearDeadline();
   }
   if (isTimedOut) failure = TIMED_OUT;
-  else if (abort.signal.aborted)
-    failure = request.callerSignal.aborted
-      ? { kind: "client_closed", wasSent }
-      : { kind: "shut_down" };
+  else if (abort.signal.aborted) failure = abortFailure(request, wasSent);
   return toFailedAttempt(failure, request, credential);
+}
+
+/** An attempt is aborted because its caller left, or at the end of the drain. */
+function abortFailure({ callerSignal }: AttemptRequest, wasSent: boolean): AttemptFailure {
+  return callerSignal.aborted ? { kind: "client_closed", wasSent } : { kind: "shut_down" };
+}
+
+// A timeout is not retried, yet it is a failure of the provider. A rate limit is not: the provider is up, and its own 429
+// tells the caller how long to wait.
+function isProviderFailure(result: FailedAttempt): boolean {
+  const { status, canRetry, isClientGone, isShutDown } = result;
+  if (isClientGone || isShutDown === true || status === 429) return false;
+  return canRetry || status >= 500;
 }
 
 const TIMED_OUT: AttemptFailure = {

@@ -75,27 +75,30 @@ describe("a gateway that was suspended for longer than its lease", () => {
   });
 
   for (const isSwept of [true, false])
-    test(`${isSwept ? "ends a stream whose hold was swept" : "continues a stream whose hold exists"}`, async () => {
-      gate.open();
-      const { db } = gateway.server;
-      const account = await registerAccount(gateway);
-      const body = bodyOf("chat", "[[sim: chunks=30 pace=50 tokens=30]] go on", { stream: true });
-      const response = await postCall(gateway, account, "chat", body);
-      const reader = response.body?.getReader();
-      await reader?.read();
-      expect(await countOpenHolds(db)).toBe(1);
-      suspend();
-      if (isSwept) expect(await sweepAsDead()).toBe(1);
-      let rest = "";
-      for (;;) {
-        const part = await reader?.read();
-        if (part?.value === undefined) break;
-        rest += new TextDecoder().decode(part.value);
-      }
-      expect(rest.includes("suspended during the call")).toBe(isSwept);
-      expect(rest.includes("[DONE]")).toBe(!isSwept);
-      const [record] = await usageRecordsOf(db, account.id);
-      expect(record?.["outcome"]).toBe(isSwept ? "shut_down" : "completed");
-      expect((await verifyLedger(db)).problems).toEqual([]);
-    });
+    test(
+      isSwept ? "ends a stream whose hold was swept" : "continues a stream whose hold exists",
+      async () => {
+        gate.open();
+        const { db } = gateway.server;
+        const account = await registerAccount(gateway);
+        const body = bodyOf("chat", "[[sim: chunks=30 pace=50 tokens=30]] go on", { stream: true });
+        const response = await postCall(gateway, account, "chat", body);
+        const reader = response.body?.getReader();
+        await reader?.read();
+        expect(await countOpenHolds(db)).toBe(1);
+        suspend();
+        if (isSwept) expect(await sweepAsDead()).toBe(1);
+        let rest = "";
+        for (;;) {
+          const part = await reader?.read();
+          if (part?.value === undefined) break;
+          rest += new TextDecoder().decode(part.value);
+        }
+        expect(rest.includes("suspended during the call")).toBe(isSwept);
+        expect(rest.includes("[DONE]")).toBe(!isSwept);
+        const [record] = await usageRecordsOf(db, account.id);
+        expect(record?.["outcome"]).toBe(isSwept ? "shut_down" : "completed");
+        expect((await verifyLedger(db)).problems).toEqual([]);
+      },
+    );
 });
