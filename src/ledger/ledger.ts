@@ -27,6 +27,8 @@ export interface Ledger<UsageRecord> {
   readonly settle: (request: SettleRequest<UsageRecord>) => Promise<SettleOutcome>;
   /** The number of operations that wait for their commit. */
   readonly queueDepth: () => number;
+  /** Whether the store was unavailable at the last commit. */
+  readonly isFailing: () => boolean;
   /** Resolves when every operation is committed or rejected. */
   readonly idle: () => Promise<void>;
 }
@@ -104,6 +106,7 @@ export function createLedger<UsageRecord>({
       return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
     },
     queueDepth: group.queueDepth,
+    isFailing: group.isFailing,
     idle: group.idle,
   };
 }

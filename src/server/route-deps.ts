@@ -24,6 +24,7 @@ import type { McpRouteDeps } from "../mcp/routes.ts";
 import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
+import { probeHoldWrite } from "../ledger/write-probe.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
 import { discoverySettings, exampleModelOf } from "./discovery-settings.ts";
@@ -47,7 +48,7 @@ export function createRouteDeps(
 ): RouteDeps {
   const { baseUrl } = config;
   const { webhooks, claims, sessions, signIn, isSignInDisabled, operatorContext } = services;
-  const { db, lease, master, idempotency, keys } = services.core;
+  const { db, ledger, lease, master, idempotency, keys } = services.core;
   const { providerKeys, responses, metrics } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
@@ -93,7 +94,10 @@ export function createRouteDeps(
     operations: {
       version,
       metrics,
-      isWritable: createReadinessCheck(lease.renew),
+      isWritable: createReadinessCheck(async () => {
+        await lease.renew();
+        if (ledger.isFailing()) await probeHoldWrite(db, now());
+      }),
       isDraining: isLeaving,
       metricsAccess: config.metricsToken ?? (config.development ? "open" : "off"),
     },

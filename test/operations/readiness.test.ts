@@ -7,7 +7,7 @@ import path from "node:path";
 import { createReadinessCheck } from "../../src/operations/readiness.ts";
 import { call } from "../spec/api-client.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS, type StoreKind } from "../support/stores/stores.ts";
 
 describe.each([...STORE_KINDS])("on %s", (store) => {
@@ -21,6 +21,28 @@ describe.each([...STORE_KINDS])("on %s", (store) => {
     await eventually(async () => (await call(gateway, "GET /readyz")).status === 200);
     await gateway.stop();
   });
+});
+
+test("/readyz is 503 while PostgreSQL's disk is full for new rows only, and recovers", async () => {
+  const gateway = await startGateway({ store: "postgres" });
+  const { headers } = await registerAccount(gateway);
+  const body = JSON.stringify({ model: "sim/echo", messages: [{ role: "user", content: "hi" }] });
+  const chat = (): Promise<Response> =>
+    fetch(`${gateway.url}/v1/chat/completions`, { method: "POST", headers, body });
+  await execute(
+    "postgres",
+    gateway,
+    REJECT_WRITES.postgres.replace("update on process", "insert on hold"),
+  );
+  expect((await chat()).status).toBe(503);
+  const unready = await call(gateway, "GET /readyz");
+  expect([unready.status, unready.body]).toEqual([503, { status: "store unavailable" }]);
+  await execute("postgres", gateway, "drop trigger full_disk on hold");
+  // Without a call that tries again: a load balancer sends none.
+  await eventually(async () => (await call(gateway, "GET /readyz")).status === 200);
+  expect((await chat()).status).toBe(200);
+  expect((await gateway.server.db.all("select id from hold")).length).toBe(0);
+  await gateway.stop();
 });
 
 test("concurrent checks share one write", async () => {

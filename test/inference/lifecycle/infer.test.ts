@@ -54,6 +54,7 @@ function createHarness(
       return { status: "settled", charged: cost, overrun: 0n, late: false };
     },
     queueDepth: () => 0,
+    isFailing: () => false,
     idle: async () => {},
   };
   const inference = createInference({

@@ -1,0 +1,34 @@
+// Whether holds can be written. A heartbeat updates its row in place, which succeeds while a full disk fails every
+// insert that needs a new page.
+
+import { randomBase62 } from "../base/secret.ts";
+import type { Db } from "../store/db.ts";
+import { insertHolds, type NewHold } from "./rows.ts";
+
+/** More than a table usually has free, so that new pages are allocated. */
+const ROWS = 64;
+/** Below the size at which PostgreSQL stores a value apart. */
+const FILLER_BYTES = 900;
+const ROLLED_BACK = Symbol("rolled back");
+
+/** Inserts rows and rolls them back; throws what the store throws. */
+export async function probeHoldWrite(db: Db, now: number): Promise<void> {
+  const holds = Array.from({ length: ROWS }, (_, index): NewHold => {
+    const id = `probe_${now}_${index}`;
+    const process = `probe ${randomBase62(FILLER_BYTES)}`;
+    return {
+      ...{ id, process, epoch: 0, accountId: "probe", keyId: "probe" },
+      amount: 0n,
+      createdAt: now,
+      expiresAt: now,
+    };
+  });
+  try {
+    await db.write(async (tx) => {
+      await insertHolds(tx, holds);
+      throw ROLLED_BACK;
+    });
+  } catch (error) {
+    if (error !== ROLLED_BACK) throw error;
+  }
+}
