@@ -38,6 +38,7 @@ import {
   retentionConfigFrom,
   type UsageRetention,
 } from "./retention.ts";
+import { SHUTDOWN_ENVIRONMENT, SHUTDOWN_SETTINGS } from "./shutdown.ts";
 import { parsePostgresUrl } from "../store/postgres-url.ts";
 import {
   TELEMETRY_ENVIRONMENT,
@@ -203,15 +204,7 @@ export const SETTINGS: Readonly<
     description:
       "The bearer token that Prometheus sends to `/metrics`, at least 16 characters. Without it `/metrics` is off outside development.",
   },
-  POSTERN_SHUTDOWN_DELAY_SECONDS: {
-    defaultValue: "5; 0 in development",
-    description:
-      "How long requests are still served after SIGTERM, while `/readyz` already answers 503: longer than your load balancer needs to notice.",
-  },
-  POSTERN_DRAIN_SECONDS: {
-    defaultValue: "30",
-    description: "How long requests in flight may take to finish after the shutdown delay.",
-  },
+  ...SHUTDOWN_SETTINGS,
   ...RETENTION_SETTINGS,
   ...OPERATOR_SETTINGS,
   ...email.EMAIL_SETTINGS,
@@ -286,8 +279,7 @@ const EnvironmentSchema = z.object({
     .string()
     .regex(/^[\x21-\x7e]{16,}$/, "must have at least 16 characters, without spaces")
     .optional(),
-  POSTERN_SHUTDOWN_DELAY_SECONDS: integer(0, 600).optional(),
-  POSTERN_DRAIN_SECONDS: integer(0, 3_600).default(30),
+  ...SHUTDOWN_ENVIRONMENT,
   ...RETENTION_ENVIRONMENT,
   ...OPERATOR_ENVIRONMENT,
   ...email.EMAIL_ENVIRONMENT,

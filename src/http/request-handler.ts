@@ -53,6 +53,7 @@ export function createRequestHandler(
       isKeySent: false,
       route: undefined,
       holdCountedKeyId: undefined,
+      leaveOpenCalls: undefined,
       quotaBytes: 0,
       quotaCaller: undefined,
     };
@@ -64,6 +65,7 @@ export function createRequestHandler(
       logFault(deps, context, { fault, logFailure });
       response = respondWithFault(deps, context, fault);
     }
+    context.leaveOpenCalls?.();
     if (context.quotaCaller !== undefined)
       bodyQuota.release(context.quotaCaller, context.quotaBytes);
     if (response.status >= 400 && context.holdCountedKeyId !== undefined)
@@ -159,12 +161,13 @@ async function receiveBody(
   route: Route,
   caller: AnyRouteInput["caller"],
 ): Promise<Uint8Array> {
-  const { request } = context;
+  const { request, holdCountedKeyId: keyId } = context;
+  if (keyId !== undefined) deps.openCalls?.rejectIfFull(keyId);
   const hasBody = request.body !== null;
   const quotaCaller = bodyQuotaCaller(deps, context, caller);
   if (hasBody) uploadLimit.begin(quotaCaller);
   try {
-    return await readBody(request, {
+    const body = await readBody(request, {
       limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
       isStranger: caller === undefined,
       timeouts: deps.bodyTimeouts,
@@ -174,6 +177,8 @@ async function receiveBody(
         context.quotaBytes = bytes;
       },
     });
+    if (keyId !== undefined) context.leaveOpenCalls = deps.openCalls?.enter(keyId);
+    return body;
   } finally {
     if (hasBody) uploadLimit.end(quotaCaller);
   }

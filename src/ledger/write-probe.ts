@@ -16,12 +16,8 @@ export async function probeHoldWrite(db: Db, now: number): Promise<void> {
   const holds = Array.from({ length: ROWS }, (_, index): NewHold => {
     const id = `probe_${now}_${index}`;
     const process = `probe ${randomBase62(FILLER_BYTES)}`;
-    return {
-      ...{ id, process, epoch: 0, accountId: "probe", keyId: "probe" },
-      amount: 0n,
-      createdAt: now,
-      expiresAt: now,
-    };
+    const owner = { accountId: "probe", keyId: "probe", process, epoch: 0 };
+    return { id, amount: 0n, createdAt: now, expiresAt: now, ...owner };
   });
   try {
     await db.write(async (tx) => {

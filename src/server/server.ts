@@ -1,6 +1,7 @@
 // Creates the server: services, route table, request handler and background jobs.
 
 import type { Config } from "../config/config.ts";
+import { openCallsFor } from "../http/guards/open-calls.ts";
 import { rateLimiterFor } from "../http/guards/rate-limiter.ts";
 import { faultPage } from "../http/pages/fault-page.tsx";
 import type { Peer, RequestHandlerDeps } from "../http/request-context.ts";
@@ -110,6 +111,7 @@ function createHandler(
     finishIdempotent: idempotency.finish,
     rateLimiter: rateLimiterFor(limits.requestsPerMinute),
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
+    openCalls: openCallsFor(limits.openCallsPerKey),
     clientIpOf: createClientIpResolver(trustedProxies),
     isLeaving,
     isDraining,

@@ -32,7 +32,11 @@ describeEachStore((kind, open) => {
       });
       const ledger = await startLedger(db, "killed", now);
       const held = await ledger.hold({
-        ...{ id: "req_1", accountId: "acct_1", keyId: "key_1", amount: 0n, now },
+        id: "req_1",
+        accountId: "acct_1",
+        keyId: "key_1",
+        amount: 0n,
+        now,
         expiresAt: now + 60_000,
       });
       expect(held.status).toBe("held");
@@ -63,8 +67,10 @@ describe("a key whose claim or release met a failing store", () => {
       },
     };
     const deps = {
-      ...{ db: failing, now: () => now, isKeyActive: async () => true },
-      ...{ begin: idempotency.begin, release: idempotency.release },
+      ...idempotency,
+      db: failing,
+      now: () => now,
+      isKeyActive: async () => true,
     };
     const attempt = (requestId: string, reply: () => Promise<Response>): Promise<unknown> => {
       // Only these members are read.
