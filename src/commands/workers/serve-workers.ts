@@ -52,7 +52,7 @@ export async function serveWorkers(
   const supervisor = createSupervisor({
     count,
     log,
-    drainMs: config.drainSeconds * 1_000,
+    drainMs: (config.shutdownDelaySeconds + config.drainSeconds) * 1_000,
     monotonicNow: () => performance.now(),
     start: (worker) =>
       cli.workers.start(
