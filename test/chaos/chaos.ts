@@ -103,6 +103,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     await Promise.all(callers);
     await stopAndCheck(run);
   } finally {
+    for (const { end } of run.processes) end();
     run.proxy.stop();
     postgres.stop();
   }

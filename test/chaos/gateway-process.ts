@@ -11,6 +11,8 @@ export interface GatewayProcess {
   readonly kill: () => Promise<void>;
   /** Drains it; resolves with its exit code. */
   readonly stop: () => Promise<number | null>;
+  /** Ends it at once, if it still runs. */
+  readonly end: () => void;
 }
 
 const MAIN = path.resolve(import.meta.dirname, "../../src/main.ts");
@@ -43,5 +45,6 @@ export async function startGatewayProcess(
       running.process.kill("SIGTERM");
       return running.exitCode;
     },
+    end: () => void running.process.kill("SIGKILL"),
   };
 }
