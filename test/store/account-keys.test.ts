@@ -26,6 +26,7 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
   top_up: "a queue of the worker for all accounts, in the order of due times",
   payment_method: "looked up by payment processors, which know only the method",
   agent_payment: "unique per signed payment over all accounts",
+  email: "a queue of the worker for all accounts, in the order of due times",
 };
 
 /** Tables without an account. */
@@ -34,6 +35,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   account_creation: "limits of new accounts per network",
   claim_count: "limits of claims per network and address",
   checkout: "belongs to an invoice",
+  email_opt_out: "of a person",
   idempotent_answer: "its key is a hash over account, key and request",
   migration: "which migrations are applied",
   operator_session: "of operators",
@@ -41,6 +43,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   person: "a person can be a member of several accounts",
   process: "the processes of the gateway",
   session: "of a person",
+  solved_challenge: "of an account that is about to be created",
   stored_stream: "belongs to a stored response",
 };
 
