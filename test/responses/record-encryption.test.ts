@@ -1,6 +1,6 @@
 // The encryption of stored responses: one data key for many records, and records with a data key of their own.
 
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { encrypt } from "../../src/base/encryption.ts";
 import { secret } from "../../src/base/secret.ts";
 import {
@@ -11,6 +11,12 @@ import {
   KEK_VERSION,
   toRecordText,
 } from "../../src/responses/storage/encryption.ts";
+import { reencryptResponses } from "../../src/responses/storage/reencrypt-responses.ts";
+import { findResponse, insertResponses } from "../../src/responses/storage/rows.ts";
+import { describeEachStore } from "../support/stores/stores.ts";
+
+// The first test of a store starts PostgreSQL.
+setDefaultTimeout(60_000);
 
 const MASTER = secret("a master secret of the tests");
 const BINDING = { id: "resp_1", accountId: "acct_1" };
@@ -24,6 +30,19 @@ function encryptRecord(
   const { dataKey, encrypt: encryptPart } = envelopes(binding);
   const response = encryptPart("record", toRecordText(INPUT, RESPONSE));
   return { ...binding, dataKey, kekVersion: KEK_VERSION, input: "", response };
+}
+
+/** A record of an earlier version. */
+function boundRecord(kek: ReturnType<typeof deriveKek>): EncryptedResponse {
+  const key = new Uint8Array(32).fill(7);
+  const bound = "stored-response/v1|acct_1|resp_1";
+  return {
+    ...BINDING,
+    kekVersion: 1,
+    dataKey: encrypt(kek, `${bound}|key`, Buffer.from(key).toString("base64")),
+    input: encrypt([key], `${bound}|input`, INPUT),
+    response: encrypt([key], `${bound}|response`, RESPONSE),
+  };
 }
 
 describe("the encryption of stored responses", () => {
@@ -54,17 +73,40 @@ describe("the encryption of stored responses", () => {
   });
 
   test("reads a record whose data key is bound to it", () => {
-    const key = new Uint8Array(32).fill(7);
-    const bound = "stored-response/v1|acct_1|resp_1";
-    const record: EncryptedResponse = {
-      ...BINDING,
-      kekVersion: 1,
-      dataKey: encrypt(kek, `${bound}|key`, Buffer.from(key).toString("base64")),
-      input: encrypt([key], `${bound}|input`, INPUT),
-      response: encrypt([key], `${bound}|response`, RESPONSE),
-    };
+    const record = boundRecord(kek);
     expect(decryptPart(kek, record, "input")).toBe(INPUT);
     expect(decryptPart(kek, record, "response")).toBe(RESPONSE);
     expect(() => decryptPart(kek, { ...record, id: "resp_2" }, "input")).toThrow();
+  });
+});
+
+describeEachStore((store, open) => {
+  test(`a rotation of the master secret moves the data keys of both kinds on ${store}`, async () => {
+    const { db, close } = await open();
+    const kek = deriveKek(MASTER);
+    const shared = encryptRecord(createEnvelopes(kek), { ...BINDING, id: "resp_2" });
+    const records = [boundRecord(kek), shared].map((record) => ({
+      ...record,
+      previousId: null,
+      status: "completed" as const,
+      background: false,
+      holdId: "req_1",
+      origin: null,
+      bytes: 1,
+      createdAt: 1,
+      expiresAt: 100,
+    }));
+    await db.write((tx) => insertResponses(tx, records));
+    const next = secret("the next master secret");
+    const moved = await reencryptResponses(db, Object.assign({ previous: MASTER }, next));
+    expect(moved).toEqual({ read: 2, moved: 2, unreadable: [] });
+    for (const { id } of records) {
+      const stored = await findResponse(db, "acct_1", id, 50);
+      if (stored === undefined) throw new Error(`no ${id}`);
+      expect(decryptPart(deriveKek(next), stored, "input")).toBe(INPUT);
+      expect(() => decryptPart(kek, stored, "input")).toThrow();
+    }
+    expect((await reencryptResponses(db, next)).moved).toBe(0);
+    await close();
   });
 });
