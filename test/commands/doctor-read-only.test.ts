@@ -14,8 +14,9 @@ setDefaultTimeout(60_000);
 const MAIN = path.resolve(import.meta.dir, "../../src/main.ts");
 const isRoot = process.getuid?.() === 0;
 /** Root may write everything. */
-const asOtherUser = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
-const canRun = !isRoot || spawnSync("setpriv", ["--version"]).status === 0;
+const SETPRIV = "setpriv";
+const asOtherUser = [SETPRIV, "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+const canRun = !isRoot || spawnSync(SETPRIV, ["--version"]).status === 0;
 
 test.skipIf(skipUnless(canRun, "setpriv is missing: install util-linux"))(
   "reports a read-only store as a finding",
