@@ -141,7 +141,7 @@ function addAmount<T>(sums: Map<T, Map<string, Nano>>, name: T, day: string, amo
   byDay.set(day, (byDay.get(day) ?? 0n) + amount);
 }
 
-export async function readNetworks(
+async function readNetworks(
   reader: Reader,
   { from, to }: Period,
 ): Promise<readonly NetworkFigures[]> {
