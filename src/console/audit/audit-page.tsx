@@ -51,7 +51,7 @@ export function auditPage(props: AuditPageProps): PageLayout {
           <Table
             label="Entries"
             columns={[
-              { name: "Time (UTC)", isDate: true },
+              { name: "Time", isDate: true },
               { name: "Actor" },
               { name: "Action" },
               { name: "Target" },

@@ -1,0 +1,155 @@
+// What a new user does, in a real browser and with the keyboard alone.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Browser, Locator, Page } from "playwright-core";
+import { createUser, type TestUser } from "../billing/console-user.ts";
+import { launchBrowser, openWindow } from "../support/browser/chromium.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+
+setDefaultTimeout(60_000);
+const TABS_MAX = 120;
+
+let gateway: Gateway;
+let browser: Browser;
+beforeAll(async () => {
+  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+});
+afterAll(async () => {
+  await browser.close();
+  await gateway.stop();
+});
+
+/** Presses Tab until the element has the focus. */
+async function tabTo(page: Page, target: Locator): Promise<void> {
+  for (let tabs = 0; tabs < TABS_MAX; tabs += 1) {
+    if (await target.evaluate((element) => element === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`not reachable with the keyboard: ${String(target)}`);
+}
+
+async function press(page: Page, target: Locator): Promise<void> {
+  await tabTo(page, target);
+  await page.keyboard.press("Enter");
+}
+
+async function type(page: Page, target: Locator, text: string): Promise<void> {
+  await tabTo(page, target);
+  await page.keyboard.press("ControlOrMeta+a");
+  await page.keyboard.type(text);
+}
+
+const button = (page: Page, name: string | RegExp): Locator =>
+  page.getByRole("main").getByRole("button", { name }).first();
+const link = (page: Page, name: string | RegExp): Locator =>
+  page.getByRole("main").getByRole("link", { name }).first();
+
+describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (screen) => {
+  let user: TestUser;
+  let page: Page;
+  let close: () => Promise<void>;
+  let accountId: string;
+  let key: string;
+  beforeAll(async () => {
+    user = await createUser(gateway, `walker-${screen}`);
+    ({ page, close } = await openWindow(browser, gateway.url, {
+      screen,
+      scheme: "light",
+    }));
+    page.setDefaultTimeout(8_000);
+    const [name = "", value = ""] = user.cookie.split("=");
+    await page.context().addCookies([{ name, value, domain: "127.0.0.1", path: "/" }]);
+  });
+  afterAll(() => close());
+
+  const open = (path: string) => page.goto(`${gateway.url}/console/${accountId}${path}`);
+
+  test("a person signs up, calls a model with the snippet and sees the call in the logs", async () => {
+    await page.goto(gateway.url);
+    await press(page, page.getByRole("navigation").getByRole("link", { name: "Sign in" }));
+    await type(page, page.getByLabel("Name (optional)"), "Walk");
+    await press(page, button(page, "Create workspace"));
+    await page.getByRole("heading", { name: "Your workspace is ready" }).waitFor();
+    key = /pst-rt-\w{49}/.exec((await page.textContent("main")) ?? "")?.[0] ?? "";
+    const snippet = (await page.locator(".tabs pre").first().textContent()) ?? "";
+    expect(snippet).toStartWith("curl ");
+    const url = /https?:\S+/.exec(snippet)?.[0] ?? "";
+    const body = /-d '([^']+)'/.exec(snippet)?.[1] ?? "";
+    const model =
+      gateway.config.providers["sim"] === undefined
+        ? body
+        : body.replace(/"model": "[^"]+"/, '"model": "sim/echo"');
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    expect((await fetch(url, { method: "POST", headers, body: model })).status).toBe(200);
+    await press(page, link(page, "Logs"));
+    await page.waitForURL(/\/logs$/);
+    accountId = /acct_\w+/.exec(page.url())?.[0] ?? "";
+    expect(await page.textContent("main")).toContain("sim/echo");
+    expect(await page.locator(".switcher b").first().textContent()).toBe("Walk");
+  });
+
+  test("limits, renames and revokes a key", async () => {
+    await open("/keys");
+    await press(page, link(page, "First key"));
+    await type(page, page.getByLabel("Limit (USD, optional)"), "2 EUR");
+    await press(page, button(page, "Save key"));
+    await page.locator("#key-limit-error").waitFor();
+    await type(page, page.getByLabel("Limit (USD, optional)"), "2.50");
+    await type(page, page.getByLabel("Name", { exact: true }), "limited");
+    await press(page, button(page, "Save key"));
+    await page.getByRole("status").filter({ hasText: "Saved." }).waitFor();
+    expect(await page.textContent("main")).toContain("of $2.50");
+    await press(page, link(page, /^Revoke the key/));
+    await page.waitForURL(/revoke=true#question$/);
+    await press(page, button(page, "Revoke key"));
+    await page.waitForURL(/\/keys$/);
+    const headers = { authorization: `Bearer ${key}` };
+    expect((await fetch(`${gateway.url}/v1/account`, { headers })).status).toBe(401);
+  });
+
+  test("invites a person with a role", async () => {
+    await open("/members");
+    await type(page, page.getByLabel("Email address"), `guest-${screen}@example.com`);
+    await tabTo(page, page.getByLabel("Role"));
+    await page.keyboard.type("View");
+    await press(page, button(page, "Invite"));
+    await page.getByText(`guest-${screen}@example.com · Viewer`).waitFor();
+  });
+
+  test("adds a webhook and replays a delivery", async () => {
+    let received = 0;
+    const endpoint = Bun.serve({
+      port: 0,
+      fetch: () => {
+        received += 1;
+        return new Response("ok");
+      },
+    });
+    await open("/webhooks");
+    await type(page, page.getByLabel("URL (https)"), `http://127.0.0.1:${endpoint.port}/hook`);
+    await press(page, button(page, "Add webhook"));
+    await page.getByRole("heading", { name: "Signing secret" }).waitFor();
+    await press(page, button(page, /^Send test event/));
+    await page.waitForURL(/\/webhooks$/);
+    await eventually(() => received === 1);
+    await press(page, link(page, /^Delivery log/));
+    await press(page, button(page, /^Replay/));
+    await page.waitForURL(/replayed=dlv_/);
+    await eventually(() => received === 2);
+    await endpoint.stop(true);
+  });
+
+  test("buys credits, which billing then shows", async () => {
+    await open("/billing");
+    await type(page, page.getByLabel("Amount (USD)"), "10");
+    await press(page, button(page, "Show price"));
+    await press(page, button(page, "Continue to payment"));
+    await page.waitForURL(/\/pay\//);
+    await press(page, button(page, /pay/i));
+    await eventually(async () => {
+      await open("/billing");
+      return ((await page.textContent("main")) ?? "").includes("$10.00 paid");
+    });
+  });
+});
