@@ -64,7 +64,7 @@ export function keyPage(props: KeyPageProps): PageLayout {
 }
 
 /** Developers change only their own keys. */
-export function mayChange({ role }: WorkspaceContext, user: SessionUser, key: Key): boolean {
+function mayChange({ role }: WorkspaceContext, user: SessionUser, key: Key): boolean {
   return (
     hasPermission(role, "keys.raise") ||
     (hasPermission(role, "keys.change") && key.createdBy === user.personId)
