@@ -21,13 +21,8 @@ import {
 } from "./identity.ts";
 import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
 import type { ProviderSetting } from "../inference/providers/provider-setting.ts";
-import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorConfigErrors } from "./operator.ts";
-import {
-  PROCESS_ENVIRONMENT,
-  PROCESS_SETTINGS,
-  type ProcessConfig,
-  processConfigFrom,
-} from "./processes.ts";
+import * as operator from "./operator.ts";
+import * as processes from "./processes.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
 import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./response-storage.ts";
 import { hasProxyVariable, readProviderSettings, type ProviderSettingsSpec } from "./providers.ts";
@@ -56,7 +51,7 @@ import {
 } from "./x402.ts";
 import { unknownVariableErrors } from "./unknown-variables.ts";
 
-export interface Config extends ProcessConfig {
+export interface Config extends processes.ProcessConfig {
   readonly host: string;
   readonly port: number;
   readonly baseUrl: string;
@@ -98,6 +93,7 @@ export interface Config extends ProcessConfig {
   /** Folded email addresses of the operators; empty turns the operator pages off. */
   readonly operators: readonly string[];
   readonly verifiedAgents: readonly VerifiedAgentConfig[];
+  readonly alerts: operator.AlertConfig;
   /** The least that a call which pays for itself buys. */
   readonly agentTopUpCents: number;
   /** Absent where x402 is off. */
@@ -160,7 +156,7 @@ export const SETTINGS: Readonly<
     defaultValue: "25; 0 in development",
     description: "Claim bonuses granted per UTC day, in US dollars; 0 for no limit.",
   },
-  ...PROCESS_SETTINGS,
+  ...processes.PROCESS_SETTINGS,
   POSTERN_MODELS_FILE: {
     defaultValue: "",
     description: "A file with your own models and prices, see `docs/site/models.md`.",
@@ -206,7 +202,7 @@ export const SETTINGS: Readonly<
   },
   ...SHUTDOWN_SETTINGS,
   ...RETENTION_SETTINGS,
-  ...OPERATOR_SETTINGS,
+  ...operator.OPERATOR_SETTINGS,
   ...email.EMAIL_SETTINGS,
   ...BILLING_SETTINGS,
   ...X402_SETTINGS,
@@ -246,7 +242,7 @@ const EnvironmentSchema = z.object({
   ...IDENTITY_ENVIRONMENT,
   POSTERN_CLAIMS_PER_HOUR: integer(0, 1_000_000).optional(),
   POSTERN_CLAIM_BONUS_USD_PER_DAY: usdAmount,
-  ...PROCESS_ENVIRONMENT,
+  ...processes.PROCESS_ENVIRONMENT,
   POSTERN_MODELS_FILE: z.string().optional(),
   POSTERN_PRICES_FILE: z.string().optional(),
   POSTERN_TRUSTED_PROXIES: z
@@ -281,7 +277,7 @@ const EnvironmentSchema = z.object({
     .optional(),
   ...SHUTDOWN_ENVIRONMENT,
   ...RETENTION_ENVIRONMENT,
-  ...OPERATOR_ENVIRONMENT,
+  ...operator.OPERATOR_ENVIRONMENT,
   ...email.EMAIL_ENVIRONMENT,
   ...BILLING_ENVIRONMENT,
   ...X402_ENVIRONMENT,
@@ -325,7 +321,8 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
     );
   if ((config.identity === undefined) !== (parsed.data.OIDC_ISSUER === undefined))
     errors.push("OIDC_ISSUER and OIDC_CLIENT_ID must be set together");
-  errors.push(...verifiedAgentErrors(config), ...operatorConfigErrors(config.operators, config));
+  errors.push(...verifiedAgentErrors(config));
+  errors.push(...operator.operatorConfigErrors(parsed.data, config));
   errors.push(...x402ConfigErrors(parsed.data), ...email.emailConfigErrors(parsed.data));
   return errors.length === 0 ? { ok: true, config } : { ok: false, errors };
 }
@@ -357,7 +354,7 @@ function buildConfig(
     vendor: env.POSTERN_VENDOR,
     ...oidcConfigFrom(env),
     identityPort: env.POSTERN_IDENTITY_PORT ?? (env.POSTERN_PORT === 0 ? 0 : env.POSTERN_PORT + 1),
-    ...processConfigFrom(env, `${hostName}:${env.POSTERN_PORT}`),
+    ...processes.processConfigFrom(env, `${hostName}:${env.POSTERN_PORT}`),
     ...(env.POSTERN_MODELS_FILE === undefined ? {} : { modelsFile: env.POSTERN_MODELS_FILE }),
     ...(env.POSTERN_PRICES_FILE === undefined ? {} : { pricesFile: env.POSTERN_PRICES_FILE }),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,
@@ -390,6 +387,7 @@ function buildConfig(
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     billing: billingConfigFrom(env),
     operators: env.POSTERN_OPERATORS,
+    alerts: operator.alertConfigFrom(env),
     ...email.emailConfigFrom(env),
     ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),
     verifiedAgents: env.POSTERN_VERIFIED_AGENTS,

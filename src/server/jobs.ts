@@ -34,8 +34,10 @@ type Schedule = readonly [name: string, intervalMs: number, run: () => Promise<u
 export function createJobs(
   { processName, usageRetention }: Config,
   options: Pick<ServerOptions, "log" | "now" | "onFatal">,
-  { core, modelCalls, deliveryWorker, emailWorker, billing, agentPayments: { x402 } }: Services,
+  services: Services,
 ): readonly Job[] {
+  const { core, modelCalls, deliveryWorker, emailWorker, billing, operatorAlerts } = services;
+  const { x402 } = services.agentPayments;
   const { db, lease, keys, catalog } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
@@ -70,6 +72,9 @@ export function createJobs(
     ["report expiring keys", HOUR_MS, () => db.write((tx) => emitExpiringKeys(tx, now()))],
     ["reconcile payments", MINUTE_MS, billing.reconcile],
     ["process auto top-ups", SECOND_MS, billing.processTopUps],
+    ...(operatorAlerts.run === undefined
+      ? []
+      : [["check for operator alerts", MINUTE_MS, operatorAlerts.run] as const]),
     ...(usageRetention === undefined
       ? []
       : [["archive usage records", HOUR_MS, archiveJob(usageRetention)] as const]),

@@ -203,9 +203,10 @@ const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {
 function accountRouteDeps(
   { limits, development, verifiedAgents, baseUrl }: Config,
   log: Log,
-  { core: { db, keys, master }, agentPayments: { x402, mpp }, isSignInDisabled }: Services,
+  { core: { db, keys, master }, agentPayments, isSignInDisabled, operatorAlerts }: Services,
 ): RouteDeps["accounts"] {
   const { proofOfWorkBits } = limits;
+  const { x402, mpp } = agentPayments;
   return {
     db,
     keys,
@@ -226,13 +227,15 @@ function accountRouteDeps(
       acceptsMpp: mpp !== undefined,
       isSignInDisabled,
     }),
-    onGrantBudgetReached: (percent) =>
+    onGrantBudgetReached: (percent) => {
       log.warn("used up a part of the day's starting credit", {
         percent,
         budget_usd: usdText(limits.grantPerDay),
         setting: "POSTERN_GRANT_USD_PER_DAY",
         ...(percent < 100 ? {} : { new_accounts: EXHAUSTED_TEXTS[limits.whenGrantsExhausted] }),
-      }),
+      });
+      if (percent >= 100) operatorAlerts.onGrantBudgetUsedUp();
+    },
     openWallet,
     getWallet,
     grantStartingCredit: async (tx, accountId, amount, now) => {

@@ -17,6 +17,7 @@ import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
 import { type AgentPayments, createAgentPayments } from "./agent-payments.ts";
 import { type Core, openCore } from "./core.ts";
+import { createOperatorAlerts, type OperatorAlerts } from "./operator-alerts.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
 import type { ServerOptions } from "./server-options.ts";
 import { listSettings } from "./settings-list.ts";
@@ -27,6 +28,7 @@ export interface Services {
   readonly webhooks: Webhooks;
   readonly deliveryWorker: DeliveryWorker;
   readonly emailWorker: EmailWorker;
+  readonly operatorAlerts: OperatorAlerts;
   readonly sessions: Sessions;
   /** Undefined where no identity provider is set. */
   readonly signIn: SignIn | undefined;
@@ -84,6 +86,12 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     webhooks,
     deliveryWorker,
     emailWorker,
+    operatorAlerts: createOperatorAlerts(config, {
+      openCircuits: modelCalls.inference.openCircuits,
+      catalog: core.catalog,
+      log,
+      now,
+    }),
     sessions,
     signIn,
     claims,

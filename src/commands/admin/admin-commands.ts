@@ -16,7 +16,9 @@ import {
   type ParsedArgs,
   type CliEnv,
 } from "../command.ts";
-import { withStore } from "../with-store.ts";
+import { errorMessage, withStore } from "../with-store.ts";
+import type { Config } from "../../config/config.ts";
+import { createAlertChannels } from "../../server/operator-alerts.ts";
 import { rotateSecretCommand } from "./rotate-secret.ts";
 
 export const adminCommands: Readonly<Record<string, Command>> = {
@@ -42,8 +44,18 @@ export const adminCommands: Readonly<Record<string, Command>> = {
     details:
       "Reads a consistent snapshot while the gateway runs. Exit code 1 if there is a difference.",
     positionals: [],
-    flags: {},
-    run: (_line, cli) => withStore(cli, (db) => verifyLedgerCommand(db, cli)),
+    flags: {
+      alert: {
+        type: "boolean",
+        description: "Send a difference to the operator's alert channels.",
+      },
+    },
+    run: (args, cli) =>
+      withStore(cli, async (db, config) => {
+        const result = await verifyLedgerCommand(db, cli);
+        if (result !== 0 && args.has("alert")) await alertLedgerProblem(config, cli);
+        return result;
+      }),
   },
   "admin backup": {
     summary: "Back up the SQLite store to a new file while it is in use",
@@ -110,6 +122,18 @@ async function backupCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<num
     `Backed up the store to ${file}. Protect it like the store; it does not contain the master secret.`,
   );
   return 0;
+}
+
+async function alertLedgerProblem(config: Config, cli: CliEnv): Promise<void> {
+  const channels = createAlertChannels(config);
+  if (channels.length === 0)
+    cli.printError("No alert was sent: set POSTERN_ALERT_WEBHOOK_URL or POSTERN_ALERT_EMAIL.");
+  const [since, message] = [cli.now(), "postern admin verify-ledger found differences."];
+  const alert = { alert: "ledger_problem", status: "problem", message, since, at: since } as const;
+  const results = await Promise.allSettled(channels.map((send) => send(alert)));
+  for (const result of results)
+    if (result.status === "rejected")
+      cli.printError(`The alert was not sent: ${errorMessage(result.reason)}`);
 }
 
 async function verifyLedgerCommand(db: Db, cli: CliEnv): Promise<number> {

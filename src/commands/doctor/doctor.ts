@@ -1,4 +1,4 @@
-// `postern doctor`: checks everything that a gateway needs, changes nothing, and says how to fix what is wrong.
+// `postern doctor`: checks everything that a gateway needs, and says how to fix what is wrong.
 
 import type { Finding } from "./finding.ts";
 import type { Config } from "../../config/config.ts";
@@ -8,6 +8,7 @@ import { checkModels } from "./check-models.ts";
 import { checkProviders } from "./check-providers.ts";
 import { checkStore } from "./check-store.ts";
 import { checkTelemetry } from "./check-telemetry.ts";
+import { fixStore } from "./fix-store.ts";
 import { checkX402 } from "./check-x402.ts";
 
 const CHECK_WIDTH = 11;
@@ -15,12 +16,20 @@ const CHECK_WIDTH = 11;
 export const doctor: Command = {
   summary: "Check settings, store, provider keys and prices",
   details:
-    "Changes nothing. Requests the model list of each provider whose key is set, which is free.\nExit code 1 if something must be fixed.",
+    "Changes nothing without --fix. Requests the model list of each provider whose key is set, which is free.\nExit code 1 if something must be fixed.",
   positionals: [],
-  flags: {},
-  run: async (_line, cli) => {
+  flags: {
+    fix: {
+      type: "boolean",
+      description:
+        "First create the data folder, make its files private, and apply migrations, where needed.",
+    },
+  },
+  run: async (args, cli) => {
     cli.print(`Postern ${cli.version}\n`);
     const settings = cli.readConfig();
+    if (args.has("fix") && settings.ok)
+      for (const fixed of await fixStore(settings.config.store, cli.now())) cli.print(`  ${fixed}`);
     const findings = settings.ok
       ? [...(await runChecks(settings.config, cli))]
       : settings.errors.map(configErrorFinding);

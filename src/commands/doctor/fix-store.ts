@@ -1,0 +1,53 @@
+// `doctor --fix`: what can be fixed without a decision of the operator. Each fix is one line of the output.
+
+import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
+import path from "node:path";
+import { migrate, missingMigrations } from "../../store/migrate.ts";
+import { openStore, type StoreSettings } from "../../store/open.ts";
+import { errorMessage } from "../with-store.ts";
+
+const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+const OTHERS = 0o077;
+const PRIVATE_FILES = ["postern.db", "postern.db-wal", "postern.db-shm", "secret"];
+
+/** Returns what was fixed, and what could not be. */
+export async function fixStore(settings: StoreSettings, now: number): Promise<readonly string[]> {
+  try {
+    const folder = settings.databaseUrl === undefined ? fixFolder(settings.dataDir) : [];
+    return [...folder, ...(await applyMigrations(settings, now))];
+  } catch (error) {
+    return [`not fixed: ${errorMessage(error)}`];
+  }
+}
+
+function fixFolder(folder: string): readonly string[] {
+  const fixed: string[] = [];
+  if (!existsSync(folder)) {
+    mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
+    fixed.push(`fixed: created the data folder ${folder}`);
+  }
+  // Windows has no such modes.
+  if (process.platform === "win32") return fixed;
+  for (const [name, mode] of [
+    ["", FOLDER_MODE] as const,
+    ...PRIVATE_FILES.map((file) => [file, FILE_MODE] as const),
+  ]) {
+    const file = path.resolve(folder, name);
+    if (!existsSync(file) || (statSync(file).mode & OTHERS) === 0) continue;
+    chmodSync(file, mode);
+    fixed.push(`fixed: made ${file} readable only by its owner`);
+  }
+  return fixed;
+}
+
+async function applyMigrations(settings: StoreSettings, now: number): Promise<readonly string[]> {
+  const db = await openStore(settings, false);
+  try {
+    if ((await missingMigrations(db)).length === 0) return [];
+    const applied = await migrate(db, now);
+    return [`fixed: applied ${applied.length} migrations`];
+  } finally {
+    await db.close();
+  }
+}
