@@ -51,8 +51,14 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
         [account.id, developer.personId, attempt],
       );
     });
-  const submit = (form: Readonly<Record<string, string>>, user = developer) =>
-    visitPage(gateway, `/console/${account.id}/keys`, user, form);
+  /** Creates a key, or changes the key of the form. */
+  const submit = ({ key, ...form }: Readonly<Record<string, string>>, user = developer) =>
+    visitPage(
+      gateway,
+      `/console/${account.id}/keys${key === undefined ? "" : `/${key}`}`,
+      user,
+      form,
+    );
   const rawIn = (text: string): string => /pst-rt-\w+/.exec(text)?.[0] ?? "";
   const setAllowance = (limit: bigint, window: "day" | null = null): Promise<string> =>
     write((tx) =>
@@ -84,18 +90,18 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
     expect((await chat(gateway, rawIn(created.text))).status).toBe(200);
 
     for (const form of [
-      { do: "limit", key: String(own?.["id"]), limit_usd: "5" },
-      { do: "limit", key: String(own?.["id"]) },
-      { do: "limit", key: id, limit_usd: "0" },
-      { do: "expiry", key: id, last_day: "2090-01-01" },
+      { do: "change", key: String(own?.["id"]), limit_usd: "5" },
+      { do: "change", key: String(own?.["id"]), limit_usd: "" },
+      { do: "change", key: id, limit_usd: "0" },
+      { do: "change", key: id, last_day: "2090-01-01" },
       { do: "revoke", key: id },
     ])
-      expect([form.do, (await submit(form)).status]).toEqual([form.do, 403]);
-    const widened = { do: "scopes", key: String(own?.["id"]), access: "all" };
+      expect([form, (await submit(form)).status]).toEqual([form, 403]);
+    const widened = { do: "change", key: String(own?.["id"]), access: "all" };
     expect((await submit(widened)).status).toBe(403);
     expect((await submit({ ...widened, access: "models" })).status).toBe(303);
     expect((await submit(widened, owner)).status).toBe(303);
-    const lowered = { do: "limit", key: String(own?.["id"]), limit_usd: "0.001" };
+    const lowered = { do: "change", key: String(own?.["id"]), limit_usd: "0.001" };
     expect((await submit(lowered)).status).toBe(303);
     expect((await submit({ do: "revoke", key: String(own?.["id"]) })).status).toBe(303);
 

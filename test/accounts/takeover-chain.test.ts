@@ -78,16 +78,16 @@ describe.each(STORE_KINDS)("a key limited to 0.01 USD on %s", (store) => {
   test("a developer raises nothing, and creates no key without an allowance", async () => {
     await makeDeveloper(gateway, account.id, attacker);
     const keys = `/console/${account.id}/keys`;
-    for (const form of [
-      { do: "mint" },
-      { do: "mint", limit_usd: "0.001" },
-      { do: "limit", key: limited.id },
-      { do: "limit", key: limited.id, limit_usd: "100" },
-      { do: "expiry", key: limited.id, last_day: "2090-01-01" },
-      { do: "scopes", key: limited.id, access: "all" },
-      { do: "revoke", key: limited.id },
-    ])
-      expect([form, (await visitPage(gateway, keys, attacker, form)).status]).toEqual([form, 403]);
+    for (const [path, form] of [
+      [keys, { do: "mint" }],
+      [keys, { do: "mint", limit_usd: "0.001" }],
+      [`${keys}/${limited.id}`, { do: "change", limit_usd: "" }],
+      [`${keys}/${limited.id}`, { do: "change", limit_usd: "100" }],
+      [`${keys}/${limited.id}`, { do: "change", last_day: "2090-01-01" }],
+      [`${keys}/${limited.id}`, { do: "change", access: "all" }],
+      [`${keys}/${limited.id}`, { do: "revoke" }],
+    ] as const)
+      expect([form, (await visitPage(gateway, path, attacker, form)).status]).toEqual([form, 403]);
     const members = `/console/${account.id}/members`;
     for (const form of [
       { do: "invite", email: "friend@example.com" },
