@@ -6,6 +6,7 @@ import type { CallToolResult, Server, ServerContext } from "@modelcontextprotoco
 import { isObject } from "../base/json.ts";
 import { HOUR_MS } from "../base/time.ts";
 import { listResources, listResourceTemplates, type Resource, resourcePath } from "./resources.ts";
+import { CREDENTIAL_META, credentialHeader } from "./machine-payments.ts";
 import type { Tool } from "./tool.ts";
 import { encodePayment, PAYMENT_META } from "./tool-result.ts";
 import type { Route } from "../http/route.ts";
@@ -130,10 +131,12 @@ async function callTool(
           })
       : undefined;
   const payment = isObject(meta) ? encodePayment(meta[PAYMENT_META]) : undefined;
+  const credential = credentialHeader(meta[CREDENTIAL_META]);
   const { content, structuredContent, isError, _meta } = await tool.call({
     ...connection,
     args,
     payment,
+    credential,
     onProgress,
     signal: mcpReq.signal,
   });

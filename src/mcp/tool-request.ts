@@ -14,7 +14,7 @@ import {
 export function requestOf(
   route: Route,
   baseUrl: string,
-  { args, apiKey, payment, signal }: ToolCall,
+  { args, apiKey, payment, credential, signal }: ToolCall,
   fixed: JsonObject = {},
 ): Request {
   const {
@@ -29,6 +29,7 @@ export function requestOf(
   if (repetition !== undefined && acceptsIdempotencyKey(route))
     headers.set("idempotency-key", repetition);
   if (payment !== undefined) headers.set("payment-signature", payment);
+  if (credential !== undefined) headers.set("authorization", credential);
   const fields = { ...rest };
   const path = route.path.replaceAll(/\{(\w+)\+?\}/g, (_braced, name: string) => {
     const value = fields[name];

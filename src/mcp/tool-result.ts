@@ -2,6 +2,7 @@
 // the tool that does the same. A required payment is returned as x402's MCP transport specifies.
 
 import { isObject, type JsonObject, parseJson, parseObject } from "../base/json.ts";
+import { paymentMeta } from "./machine-payments.ts";
 import type { ToolContext, ToolResult } from "./tool.ts";
 
 export const PAYMENT_META = "x402/payment";
@@ -17,9 +18,10 @@ export async function resultOf(
   if (!response.ok || body === undefined) return errorResult(response.headers, body, text, context);
   const settlement = decodeHeader(response.headers.get("payment-response"));
   const result = successResult(present(body));
-  return settlement === undefined
-    ? result
-    : { ...result, _meta: { [PAYMENT_RESPONSE_META]: settlement } };
+  const receipt = paymentMeta(response.headers);
+  if (settlement === undefined && receipt === undefined) return result;
+  const settled = settlement === undefined ? {} : { [PAYMENT_RESPONSE_META]: settlement };
+  return { ...result, _meta: { ...settled, ...receipt } };
 }
 
 export function successResult(structuredContent: JsonObject): ToolResult {
@@ -40,9 +42,12 @@ export function errorResult(
     text: body === undefined ? text : JSON.stringify(withTools(body, headers, context)),
   };
   const required = decodeHeader(headers.get("payment-required"));
-  if (!isObject(required)) return { isError: true, content: [error] };
+  const meta = paymentMeta(headers);
+  const challenges = meta === undefined ? {} : { _meta: meta };
+  if (!isObject(required)) return { isError: true, content: [error], ...challenges };
   return {
     isError: true,
+    ...challenges,
     structuredContent: required,
     content: [{ type: "text", text: JSON.stringify(required) }, error],
   };

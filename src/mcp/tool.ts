@@ -18,6 +18,8 @@ export interface ToolCall {
   readonly apiKey: string | undefined;
   /** The payment of the request's `_meta`, as the value of `PAYMENT-SIGNATURE`. */
   readonly payment: string | undefined;
+  /** The credential of a Machine Payment in `_meta`, as the value of `Authorization`. */
+  readonly credential?: string | undefined;
   readonly signal: AbortSignal;
   /** Sends a request through the gateway's own request handler. */
   readonly send: (request: Request) => Promise<Response>;

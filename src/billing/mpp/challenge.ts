@@ -6,6 +6,7 @@ import { z } from "zod";
 import { type DerivedKey, deriveKey, fingerprint, fingerprints } from "../../base/encryption.ts";
 import type { MasterSecret } from "../../base/encryption.ts";
 import { invalid } from "../../base/fault.ts";
+import { encodeJson } from "../../base/canonical-json.ts";
 import { isObject, parseJson } from "../../base/json.ts";
 import { timingSafeEqualText } from "../../base/secret.ts";
 import { MINUTE_MS } from "../../base/time.ts";
@@ -123,21 +124,6 @@ export function receiptHeader(method: string, reference: string, at: number): st
 function boundText(challenge: Omit<Challenge, "id">): string {
   const { realm, method, intent, request, expires, digest, opaque } = challenge;
   return [realm, method, intent, request, expires, digest, opaque].join("|");
-}
-
-/** Canonical JSON (RFC 8785) for strings, integers, arrays and objects, which clients encode again byte for byte. */
-export function encodeJson(value: unknown): string {
-  return Buffer.from(JSON.stringify(sortKeys(value))).toString("base64url");
-}
-
-function sortKeys(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sortKeys);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(
-    Object.keys(value)
-      .toSorted()
-      .map((name) => [name, sortKeys(value[name])]),
-  );
 }
 
 export function decodeJson(encoded: string): unknown {

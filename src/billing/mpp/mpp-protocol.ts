@@ -2,13 +2,13 @@
 // and `Authorization: Payment` credentials.
 
 import { isPaymentCredential } from "../../http/request/api-key-header.ts";
+import { encodeJson } from "../../base/canonical-json.ts";
 import type { PaymentProtocol, ProtocolResult } from "../payments/payment-protocol.ts";
 import {
   type Challenge,
   challengeHeader,
   type Challenger,
   createChallenge,
-  encodeJson,
   expiresAt,
   foreignReason,
   parseCredential,

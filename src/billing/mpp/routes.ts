@@ -5,7 +5,7 @@ import type { BillingDeps } from "../billing-deps.ts";
 import { payInvoiceRoute } from "../payments/pay-invoice-route.ts";
 import type { PaymentProtocol } from "../payments/payment-protocol.ts";
 
-export const MPP_PATH = "/v1/billing/invoice/{id}/mpp";
+const MPP_PATH = "/v1/billing/invoice/{id}/mpp";
 
 export interface MppRouteDeps {
   readonly billing: BillingDeps;

@@ -72,7 +72,7 @@ export function payInvoiceRoute(
 }
 
 /** What the payment of an invoice buys. */
-export function bought(invoice: Invoice): string {
+function bought(invoice: Invoice): string {
   const total = totalCentsOf({ accountId: invoice.accountId, invoice });
   return `${formatCents(invoice.amountCents)} of credits for ${formatCents(total)} including the fee.`;
 }
