@@ -122,9 +122,9 @@ test("sends events of changes that people make in the console, and audits them",
   const { body: keys } = await call("GET", "/v1/keys?limit=1");
   const [key] = keys["data"] as readonly { id: string }[];
   const minted = key?.id ?? "";
-  await post(owner, `${console}/keys`, { do: "limit", key: minted, limit_usd: "3" });
-  await post(owner, `${console}/keys`, { do: "revoke", key: minted });
-  await post(owner, `${console}/keys`, { do: "revoke", key: minted });
+  await post(owner, `${console}/keys/${minted}`, { do: "change", limit_usd: "3" });
+  await post(owner, `${console}/keys/${minted}`, { do: "revoke" });
+  await post(owner, `${console}/keys/${minted}`, { do: "revoke" });
   await post(owner, `${console}/members`, { do: "invite", email: developer.email });
   const row = await db.get("select id from invitation");
   const invitation = String(row?.["id"]);
