@@ -33,6 +33,8 @@ export interface InferenceDeps {
   readonly timeouts: Timeouts;
   /** Higher in tests that disconnect many clients. */
   readonly abandonedCallsPerMinute?: number | undefined;
+  /** For durations: the wall clock may jump. */
+  readonly monotonicNow?: (() => number) | undefined;
   readonly sendHttp: Send;
   readonly settings: Readonly<Record<string, ProviderSetting>>;
   readonly readKeyVariable: (variable: string) => string | undefined;
@@ -65,6 +67,7 @@ export interface Inference extends ProviderAccounts {
 
 export function createInference(deps: InferenceDeps): Inference {
   const { catalog, ledger, lease, log, now, timeouts, freezeOf } = deps;
+  const { monotonicNow = () => performance.now() } = deps;
   const { accountAt, isAvailable } = createProviderAccounts({
     settings: deps.settings,
     operatorProviders: () => catalog.current().providers,
@@ -140,11 +143,6 @@ function createShutdownSignals() {
     endCalls: drained.abort,
     forceShutdown: forced.abort,
   };
-}
-
-/** For durations: the wall clock may jump. */
-function monotonicNow(): number {
-  return performance.now();
 }
 
 const BURST_SECONDS = 10;

@@ -68,6 +68,7 @@ export function createModelCalls(
     now,
     timeouts: options.timeouts ?? DEFAULT_TIMEOUTS,
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
+    monotonicNow: options.monotonicNow,
     // Only the runtime's own fetch supports an outbound proxy.
     sendHttp: config.hasOutboundProxy ? sendByFetch : httpClient.send,
     settings: config.providers,

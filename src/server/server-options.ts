@@ -16,6 +16,8 @@ export interface ServerOptions {
   readonly timeouts?: Timeouts;
   /** Higher for tests that disconnect many clients. */
   readonly abandonedCallsPerMinute?: number | undefined;
+  /** For durations, which do not follow the wall clock. */
+  readonly monotonicNow?: (() => number) | undefined;
   /** Shorter for tests. */
   readonly webSocketLifetimeMs?: number | undefined;
 }

@@ -26,6 +26,8 @@ export async function startGatewayProcess(
     const started = startScript(MAIN, ["serve"], {
       ...settings,
       POSTERN_PORT: port,
+      // By default the next port, which another gateway may have.
+      POSTERN_IDENTITY_PORT: "0",
       POSTERN_PROCESS_NAME: `chaos:${port}`,
       POSTERN_LOG_LEVEL: "error",
       POSTERN_DRAIN_SECONDS: "10",

@@ -45,7 +45,8 @@ export async function call(
 
 async function read(response: Response): Promise<ApiResponse> {
   const text = await response.text();
-  const isJson = response.headers.get("content-type")?.includes("json") === true && text !== "";
+  const type = response.headers.get("content-type") ?? "";
+  const isJson = /json(?:;|$)/.test(type) && !type.includes("ndjson") && text !== "";
   return {
     status: response.status,
     headers: response.headers,

@@ -24,7 +24,10 @@ let account: TestAccount;
 let later = 0;
 
 beforeAll(async () => {
-  gateway = await startGateway({ now: () => Date.now() + later });
+  gateway = await startGateway({
+    now: () => Date.now() + later,
+    monotonicNow: () => performance.now() + later,
+  });
   account = await registerAccount(gateway);
   await grantCredits(gateway, account, 100n * USD);
 });

@@ -20,6 +20,7 @@ export interface GatewayOptions {
   readonly providers?: readonly string[];
   readonly timeouts?: Partial<Timeouts>;
   readonly abandonedCallsPerMinute?: number;
+  readonly monotonicNow?: () => number;
   readonly webSocketLifetimeMs?: number;
   readonly now?: () => number;
   readonly requireKey?: string;
@@ -70,6 +71,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     onFatal: (reason) => logLines.push(`fatal: ${reason}`),
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
+    monotonicNow: options.monotonicNow,
     webSocketLifetimeMs: options.webSocketLifetimeMs,
   });
   const startedServer = server;

@@ -130,6 +130,9 @@ describe("spans", () => {
       modelCalls: { providerKeys: unused, responses: unused, telemetry },
       deliveryWorker: unused,
       billing: unused,
+      emailWorker: unused,
+      operatorAlerts: unused,
+      agentPayments: unused,
     } as unknown as Services;
     const options = {
       log: createLog({ level: "error", isPretty: false, now: Date.now, write: () => {} }),
