@@ -12,7 +12,7 @@ import {
   launchBrowser,
   openWindow,
 } from "../support/browser/chromium.ts";
-import { DISPLAY_MODES, testPageBasics } from "../support/browser/page-checks.ts";
+import { TESTED_MODES, testPageBasics } from "../support/browser/page-checks.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
@@ -76,7 +76,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["empty-logs", () => `/console/${fixture.otherAccount.id}/logs`],
 ];
 const PAGE_MODES = PAGES.flatMap(([name, target]) =>
-  DISPLAY_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
+  TESTED_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
 );
 
 describe.each(PAGE_MODES)("console page %s on %s in %s mode", (name, screen, scheme, target) => {

@@ -28,7 +28,7 @@ import {
   type BrowserWindow,
 } from "../support/browser/chromium.ts";
 import { type TestAccount, registerAccount } from "../support/gateway.ts";
-import { DISPLAY_MODES, testPageBasics } from "../support/browser/page-checks.ts";
+import { TESTED_MODES, testPageBasics } from "../support/browser/page-checks.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
@@ -130,7 +130,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["audit", () => "/operator/audit"],
 ];
 const PAGE_MODES = PAGES.flatMap(([name, target]) =>
-  DISPLAY_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
+  TESTED_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
 );
 
 describe.each(PAGE_MODES)("operator page %s on %s in %s mode", (name, screen, scheme, target) => {

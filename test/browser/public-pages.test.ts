@@ -10,7 +10,7 @@ import {
   type BrowserWindow,
 } from "../support/browser/chromium.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
-import { DISPLAY_MODES, testPageBasics } from "../support/browser/page-checks.ts";
+import { TESTED_MODES, testPageBasics } from "../support/browser/page-checks.ts";
 
 const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
@@ -52,7 +52,7 @@ async function saveScreenshot(page: Page, name: string): Promise<void> {
 }
 
 const PAGE_MODES = PAGES.flatMap((target) =>
-  DISPLAY_MODES.map(({ screen, scheme }) => [target, screen, scheme] as const),
+  TESTED_MODES.map(({ screen, scheme }) => [target, screen, scheme] as const),
 );
 
 describe.each(PAGE_MODES)("%s on %s in %s mode", (target, screen, scheme) => {

@@ -11,6 +11,12 @@ export const DISPLAY_MODES: readonly DisplayMode[] = [
   { screen: "phone", scheme: "dark" },
 ];
 
+/** Each width and each color scheme once, which do not depend on each other; every combination with POSTERN_FULL=1. */
+export const TESTED_MODES: readonly DisplayMode[] =
+  process.env["POSTERN_FULL"] === "1"
+    ? DISPLAY_MODES
+    : DISPLAY_MODES.filter(({ screen, scheme }) => (screen === "desktop") === (scheme === "light"));
+
 const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
 /** Tests the page that a `beforeAll` of the same `describe` opens. */
