@@ -39,7 +39,7 @@ afterAll(async () => {
 
 async function openPage(target: string, mode: DisplayMode): Promise<BrowserWindow> {
   const opened = await openWindow(browser, gateway.url, mode);
-  await opened.page.goto(gateway.url + target, { waitUntil: "networkidle" });
+  await opened.page.goto(gateway.url + target, { waitUntil: "load" });
   return opened;
 }
 

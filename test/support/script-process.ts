@@ -12,6 +12,15 @@ export interface ScriptProcess {
   readonly exitCode: Promise<number | null>;
 }
 
+/** Without variables of the test run, such as POSTERN_RECORDINGS, which a gateway rejects as unknown settings. */
+function withoutSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(env).filter(
+      ([name]) => !name.startsWith("POSTERN_") || name.startsWith("POSTERN_TEST_"),
+    ),
+  );
+}
+
 export function startScript(
   script: string,
   args: readonly string[],
@@ -19,7 +28,7 @@ export function startScript(
 ): ScriptProcess {
   const child = spawn(process.execPath, [script, ...args], {
     stdio: ["pipe", "pipe", "inherit"],
-    env: { ...process.env, ...env },
+    env: { ...withoutSettings(process.env), ...env },
   });
   const lines: string[] = [];
   let nextLine = 0;
