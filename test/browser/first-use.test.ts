@@ -146,7 +146,10 @@ describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (scree
     await press(page, button(page, "Show price"));
     await press(page, button(page, "Continue to payment"));
     await page.waitForURL(/\/pay\//);
+    // Leaving the page earlier would cancel the payment.
+    const paid = page.waitForResponse((response) => response.request().method() === "POST");
     await press(page, button(page, /pay/i));
+    await paid;
     await eventually(async () => {
       await open("/billing");
       return ((await page.textContent("main")) ?? "").includes("$10.00 paid");
