@@ -1,16 +1,14 @@
-// Installs the dependencies if they are missing or older than package-lock.json. `npm start` and `npm test` run this first, so
-// that they work from a clean clone. With `--production` it installs only what the gateway needs to run. npm writes
-// node_modules/.package-lock.json, whose time is compared.
+// Installs the dependencies if a package of package-lock.json is missing or has another version. `npm start` and `npm test` run
+// this first, so that they work from a clean clone and after an update. With `--production` it installs only what the gateway
+// needs to run. npm writes node_modules/.package-lock.json, which lists what is installed.
 
 import { spawnSync } from "node:child_process";
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { argv, env } from "node:process";
 import { findBun, root } from "./bun.js";
 
 const isProduction = argv.includes("--production");
-/** Installed only with the development dependencies. */
-const DEVELOPMENT_PACKAGE = "typescript";
 
 if (!isInstalled()) {
   const args = ["ci", "--no-fund", "--no-audit", ...(isProduction ? ["--omit=dev"] : [])];
@@ -28,9 +26,20 @@ if (!isInstalled()) {
 }
 
 function isInstalled() {
-  const modules = path.join(root, "node_modules");
-  const installed = path.join(modules, ".package-lock.json");
-  if (!existsSync(installed) || findBun() === undefined) return false;
-  if (!isProduction && !existsSync(path.join(modules, DEVELOPMENT_PACKAGE))) return false;
-  return statSync(installed).mtimeMs >= statSync(path.join(root, "package-lock.json")).mtimeMs;
+  const installedFile = path.join(root, "node_modules", ".package-lock.json");
+  if (!existsSync(installedFile) || findBun() === undefined) return false;
+  const installed = readPackages(installedFile);
+  const wanted = Object.entries(readPackages(path.join(root, "package-lock.json")));
+  return wanted.every(
+    ([location, { version, optional, dev, devOptional }]) =>
+      location === "" ||
+      // npm leaves out the optional packages of other platforms.
+      optional === true ||
+      ((dev === true || devOptional === true) && isProduction) ||
+      installed[location]?.version === version,
+  );
+}
+
+function readPackages(file) {
+  return JSON.parse(readFileSync(file, "utf8")).packages;
 }

@@ -2,7 +2,15 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
@@ -70,6 +78,52 @@ describe("bin/postern.js", () => {
   test("sets a small memory size for the garbage collector by default", () => {
     expect(memoryTold({})).toBe(String(512 * 1_048_576));
     expect(memoryTold({ BUN_JSC_forceRAMSize: "4294967296" })).toBe("4294967296");
+  });
+});
+
+describe("bin/install.js", () => {
+  const lock = path.join(root, "package-lock.json");
+  const installed = path.join(modules, ".package-lock.json");
+  const write = (file: string, packages: Readonly<Record<string, object>>): void =>
+    writeFileSync(file, JSON.stringify({ packages }));
+  // Prints its arguments instead of installing.
+  const npm = path.join(root, "npm.js");
+  const npmArgs = (...args: readonly string[]): string =>
+    spawnSync("node", [path.join(root, "bin", "install.js"), ...args], {
+      encoding: "utf8",
+      env: { PATH: process.env["PATH"] ?? "", npm_execpath: npm },
+    }).stderr.split("\n")[1] ?? "";
+  beforeAll(() => {
+    writeFileSync(npm, "process.stdout.write(process.argv.slice(2).join(' '))");
+    write(lock, {
+      "": {},
+      "node_modules/a": { version: "1.0.0" },
+      "node_modules/b": { version: "2.0.0", dev: true },
+      "node_modules/c": { version: "3.0.0", optional: true },
+    });
+  });
+
+  test("installs if a package is missing or has another version, whatever the time of the files", () => {
+    const future = new Date("2100-01-01");
+    const current = { version: "1.0.0" };
+    for (const [packages, whenAll, whenProduction] of [
+      [{}, "ci --no-fund --no-audit", "ci --no-fund --no-audit --omit=dev"],
+      [
+        { "node_modules/a": { version: "0.9.0" } },
+        "ci --no-fund --no-audit",
+        "ci --no-fund --no-audit --omit=dev",
+      ],
+      [{ "node_modules/a": current }, "ci --no-fund --no-audit", ""],
+      [{ "node_modules/a": current, "node_modules/b": { version: "2.0.0" } }, "", ""],
+    ] as const) {
+      write(installed, packages);
+      utimesSync(installed, future, future);
+      expect([packages, npmArgs(), npmArgs("--production")]).toEqual([
+        packages,
+        whenAll,
+        whenProduction,
+      ]);
+    }
   });
 });
 
