@@ -1,4 +1,4 @@
-// The protocols in which an agent pays by itself, as the settings enable them.
+// The protocols of agent payments that the settings enable.
 
 import { createX402, type X402Service } from "../billing/x402/create-x402.ts";
 import { createX402Protocol } from "../billing/x402/x402-protocol.ts";

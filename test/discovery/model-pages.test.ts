@@ -75,7 +75,7 @@ test("prices are shown per million tokens", () => {
 
 test("pages of unknown models, documents and images are 404, and malformed paths 400", async () => {
   const get = (path: string) => fetch(gateway.url + path);
-  expectStatus("getModelPage", 404, await get("/models/nobody/nothing"));
+  expectStatus("getModelPage", 404, await get("/models/unknown/unknown"));
   expectStatus("getModelPage", 400, await get("/models/sim%00"));
   expectStatus("getDocsPage", 404, await get("/docs/nothing"));
   expectStatus("getDocsPage", 400, await get("/docs/%00"));

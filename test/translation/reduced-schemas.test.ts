@@ -95,7 +95,7 @@ test("a schema for Gemini keeps bounds, and describes lengths and patterns", () 
   });
 });
 
-test("the caller is told of a changed schema", () => {
+test("the response header lists a changed schema", () => {
   const request = INBOUND_WIRES.chat.readRequest({
     model: "m",
     messages: [{ role: "user", content: "hi" }],

@@ -1,4 +1,4 @@
-// POST /v1/billing/invoice/{id}/<protocol>: pays an invoice in one of the protocols in which an agent pays by itself.
+// POST /v1/billing/invoice/{id}/<protocol>: pays an invoice with one of the protocols of agent payments.
 
 import { z } from "zod";
 import { Fault } from "../../base/fault.ts";

@@ -1,4 +1,4 @@
-// The interface of the protocols in which an agent pays by itself: x402 and Machine Payments.
+// The interface of the protocols of agent payments: x402 and Machine Payments.
 
 import type { AuditSource } from "../../audit/audit.ts";
 import type { NextStep } from "../../base/fault.ts";

@@ -40,7 +40,7 @@ export function skillMd(context: DocContext): string {
     ...step(
       isMounted("POST /v1/billing/invoice"),
       "Pay",
-      "Create an invoice and give its `pay_url` to a human. If a `402` response has a `PAYMENT-REQUIRED` header, an agent with a wallet can pay by itself.",
+      "Create an invoice and give its `pay_url` to a human. If a `402` response has a `PAYMENT-REQUIRED` header, an agent with a wallet can pay without a human.",
       curl("POST /v1/billing/invoice"),
     ),
     ...step(

@@ -57,7 +57,7 @@ export function createStorageLimit(
 async function deleteBeyond(db: Db, accountId: string, limits: StorageLimits): Promise<void> {
   let { responses, bytes } = await accountStorageUsage(db, accountId);
   while (responses > limits.responses || bytes > limits.bytes) {
-    // Bytes are given up by the average size of a response.
+    // Bytes are freed at the average size of a response.
     const surplus = Math.max(
       1,
       responses - limits.responses,
