@@ -94,7 +94,9 @@ export function createGroupCommit<Operation, Outcome>(
     for (let attempt = 1; rest.length > 0; attempt++) {
       const uncommitted = await commitBatch(rest, context);
       for (const queued of uncommitted?.rest ?? []) queued.mayHaveCommitted = true;
-      isStoreFailing = uncommitted !== undefined;
+      // Releases succeed on a full disk, so only a new operation shows that the store works again.
+      if (uncommitted !== undefined) isStoreFailing = true;
+      else if (rest.some(({ admission }) => admission === "new")) isStoreFailing = false;
       if (uncommitted === undefined) break;
       if (attempt >= STORE_ATTEMPTS.new) {
         unavailableFault = overloadedFault("the store cannot be used", uncommitted.cause);

@@ -23,6 +23,26 @@ describe("group commit", () => {
     await group.idle();
   });
 
+  test("after an outage the store counts as failing until a new operation succeeds, not when a release does", async () => {
+    let isFull = true;
+    const group = createGroupCommit<string, string>(
+      async (operations) => {
+        if (isFull && operations.includes("hold")) throw unavailable();
+        return operations;
+      },
+      1,
+      { compensationFor: (operation) => (operation === "hold" ? "release" : undefined) },
+    );
+    await expect(group.submit("hold", "new")).rejects.toThrow();
+    await group.submit("release", "owed");
+    await group.idle();
+    expect(group.isFailing()).toBe(true);
+    isFull = false;
+    await group.submit("hold", "new");
+    await group.idle();
+    expect(group.isFailing()).toBe(false);
+  });
+
   test("operations submitted during a commit wait for the next one, in order and in bounded batches", async () => {
     const batches: number[][] = [];
     const gate = Promise.withResolvers<void>();
