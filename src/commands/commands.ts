@@ -7,6 +7,7 @@ import { adminCommands } from "./admin/admin-commands.ts";
 import { adminAccountCommands } from "./admin/account-commands.ts";
 import { adminBillingCommands } from "./admin/billing-commands.ts";
 import { adminPriceCommands } from "./admin/price-commands.ts";
+import { adminProviderCommands } from "./admin/provider-commands.ts";
 import { adminReportCommands } from "./admin/report-commands.ts";
 import {
   type Command,
@@ -42,6 +43,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...adminBillingCommands,
   ...adminReportCommands,
   ...adminPriceCommands,
+  ...adminProviderCommands,
 };
 
 /** Runs a command line. Resolves with the exit code. */

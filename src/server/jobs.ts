@@ -17,6 +17,7 @@ import {
 import type { Lease } from "../ledger/lease.ts";
 import { createSweeper } from "../ledger/sweep.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
+import { createCircuitWriter } from "../operator/system/open-circuits.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
 import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
@@ -45,9 +46,15 @@ export function createJobs(
     ({ days, folder }: UsageRetention) =>
     () =>
       archiveUsage({ db, log, folder, retentionDays: days }, now());
+  const writeOpenCircuits = createCircuitWriter({
+    db,
+    process: processName,
+    listOpen: modelCalls.inference.openCircuits,
+  });
   const jobs: readonly Schedule[] = [
     ["heartbeat", 5 * SECOND_MS, () => beat({ lease, onFatal }, processName)],
     ["check the files of the store", SECOND_MS, async () => checkFiles({ db, onFatal })],
+    ["write open circuits", 5 * SECOND_MS, writeOpenCircuits],
     ["sweep holds", 10 * SECOND_MS, createSweeper({ db, process: processName, now })],
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],

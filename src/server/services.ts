@@ -98,22 +98,20 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     isSignInDisabled,
     billing,
     agentPayments,
-    ...createOperator(config, { core, modelCalls }, identity),
+    ...createOperator(config, core, identity),
   };
 }
 
 function createOperator(
   config: Config,
-  { core, modelCalls }: Pick<Services, "core" | "modelCalls">,
+  { db, master, idempotency }: Core,
   identity: IdentitySettings | undefined,
 ): Pick<Services, "jobRuns" | "operatorContext"> {
-  const { db, master, idempotency } = core;
   const jobRuns = new Map<string, JobRun>();
   const operatorContext = createOperatorContext({
     system: {
       settings: listSettings(config),
       jobRuns,
-      openCircuits: modelCalls.inference.openCircuits,
       grantPerDay: config.limits.grantPerDay,
     },
     db,

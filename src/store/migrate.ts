@@ -25,6 +25,7 @@ import workspaceNames from "./migrations/0019-workspace-names.sql" with { type: 
 import responseInProgress from "./migrations/0020-response-in-progress.sql" with { type: "text" };
 import solvedChallenges from "./migrations/0021-solved-challenges.sql" with { type: "text" };
 import emails from "./migrations/0022-emails.sql" with { type: "text" };
+import openCircuits from "./migrations/0025-open-circuits.sql" with { type: "text" };
 import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
@@ -52,6 +53,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0022-emails", emails],
   ["0023-invitation-roles", invitationRoles],
   ["0024-account-closing", accountClosing],
+  ["0025-open-circuits", openCircuits],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

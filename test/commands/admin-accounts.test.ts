@@ -1,6 +1,7 @@
 // The `postern admin` commands for accounts, while a gateway runs.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { testPostgres } from "../support/stores/postgres.ts";
 import {
@@ -323,6 +324,31 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
         ["--to", "0x10"],
       ])
         expect([flags, (await admin("report", ...flags)).code]).toEqual([flags, 2]);
+    });
+  });
+
+  describe("providers", () => {
+    test("shows today's calls, and the open circuits of the running gateway", async () => {
+      const failing = {
+        model: "sim/echo",
+        max_tokens: 20,
+        messages: [{ role: "user", content: "hi [[sim: status=503]]" }],
+      };
+      const { key } = await createAccount();
+      for (let failed = 0; failed < 5; failed++)
+        await (await call("/v1/chat/completions", key, failing)).text();
+      await eventually(async () =>
+        /^Open: sim echo with account gateway, in process /m.test(
+          (await admin("providers")).stdout,
+        ),
+      );
+      expect((await admin("providers")).stdout).toMatch(
+        /^provider +set +calls +failed +USD +open circuits\nsim +yes +\d+ +\d+ +[\d.]+ +1\n/,
+      );
+      const json = await admin("providers", "--json");
+      expect(JSON.parse(json.stdout)).toMatchObject({
+        providers: [{ provider: "sim", set: true, open_circuits: [{ model: "echo" }] }],
+      });
     });
   });
 });

@@ -1,5 +1,5 @@
 /** @jsxImportSource hono/jsx */
-// The state of this process: providers, circuits, jobs, queues and settings.
+// Providers, circuits and queues of all processes; jobs and settings of this one.
 
 import type { Child } from "hono/jsx";
 import { formatInteger, formatMilliseconds, formatUsd, pluralize } from "../../base/format.ts";
@@ -18,6 +18,7 @@ import { operatorPage } from "../operator-layout.tsx";
 import { ProviderTable } from "../report/daily-charts.tsx";
 import type { ProviderFigures } from "../report/daily-figures.ts";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import type { OpenCircuit } from "./open-circuits.ts";
 import { type Queue, QUEUE_COUNT_MAX } from "./queues.ts";
 import type { SystemState } from "./system-state.ts";
 
@@ -27,15 +28,15 @@ interface SystemPageProps {
   readonly system: SystemState;
   /** Of the current UTC day. */
   readonly providers: readonly ProviderFigures[];
+  readonly circuits: readonly OpenCircuit[];
   readonly queues: readonly Queue[];
 }
 
 export function systemPage(
   operator: Operator,
-  { system, providers, queues }: SystemPageProps,
+  { system, providers, circuits, queues }: SystemPageProps,
 ): PageLayout {
   const half = Math.ceil(system.settings.length / 2);
-  const circuits = system.openCircuits();
   const failing = [...system.jobRuns.values()].filter(({ last }) => last?.isFailed).length;
   return operatorPage({
     title: "System",
@@ -50,7 +51,7 @@ export function systemPage(
         )}
         <Figures
           figures={[
-            { label: "Open circuits", value: circuits.length, remark: "in this process" },
+            { label: "Open circuits", value: circuits.length, remark: "in all processes" },
             { label: "Failing jobs", value: failing, remark: `of ${system.jobRuns.size}` },
             {
               label: "Calls today",
@@ -108,7 +109,7 @@ function queueLength({ length }: Queue): string {
     : formatInteger(length);
 }
 
-function CircuitTable({ circuits }: { readonly circuits: readonly string[] }): Child {
+function CircuitTable({ circuits }: { readonly circuits: readonly OpenCircuit[] }): Child {
   if (circuits.length === 0)
     return (
       <p class="muted">
@@ -119,11 +120,13 @@ function CircuitTable({ circuits }: { readonly circuits: readonly string[] }): C
   return (
     <Table
       label="Open circuits"
-      columns={[{ name: "Provider" }, { name: "Model" }, { name: "Account" }]}
-      rows={circuits.map((circuit) => {
-        const [provider, account, ...model] = circuit.split(" ");
-        return [provider, <code>{model.join(" ")}</code>, account];
-      })}
+      columns={[{ name: "Provider" }, { name: "Model" }, { name: "Account" }, { name: "Process" }]}
+      rows={circuits.map(({ provider, account, model, process }) => [
+        provider,
+        <code>{model}</code>,
+        account,
+        process,
+      ])}
     />
   );
 }

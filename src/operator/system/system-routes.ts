@@ -8,6 +8,7 @@ import { emptyAsUndefined, type OperatorContext, pageRoute } from "../page-conte
 import { readProviderFigures } from "../report/daily-figures.ts";
 import { readGrantFigures, readNetworkUse } from "./grant-figures.ts";
 import { GRANT_PERIODS, GRANTS_PATH, grantsPage } from "./grants-page.tsx";
+import { readOpenCircuits } from "./open-circuits.ts";
 import { readQueues } from "./queues.ts";
 import { SYSTEM_PATH, systemPage } from "./system-page.tsx";
 
@@ -22,6 +23,7 @@ export function systemRoutes(context: OperatorContext): readonly Route[] {
         const today = { from: now - (now % DAY_MS), to: now + 1 };
         const page = await db.snapshot(async (reader) => ({
           providers: await readProviderFigures(reader, today),
+          circuits: await readOpenCircuits(reader, now),
           queues: await readQueues(reader),
         }));
         return pageResponse(systemPage(operator, { system, ...page }));

@@ -7,8 +7,6 @@ export interface SystemState {
   /** Names and values, without secrets. */
   readonly settings: readonly (readonly [name: string, value: string])[];
   readonly jobRuns: ReadonlyMap<string, JobRun>;
-  /** Provider, account and model of each open circuit, separated by spaces. */
-  readonly openCircuits: () => readonly string[];
   /** Starting credit for new accounts per UTC day; zero for no limit. */
   readonly grantPerDay: Nano;
 }

@@ -1,0 +1,1 @@
+alter table process add column open_circuits text not null default '[]';
