@@ -104,6 +104,7 @@ export const KEPT: Readonly<Record<string, string>> = {
   human_grant:
     "one bonus a person: the subject of the identity provider and a keyed hash of the mailbox",
   idempotent_answer: "encrypted, deleted after 24 hours",
+  open_circuits: "no data of accounts",
   operator_session: "no data of accounts",
   solved_challenge: "no data of accounts; deleted after minutes",
 };

@@ -45,7 +45,7 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "payment_method",
     "agent_payment",
   ],
-  operator: ["operator_session"],
+  operator: ["operator_session", "open_circuits"],
   store: ["migration"],
 };
 const TABLE_WRITES =

@@ -38,6 +38,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   email_opt_out: "of a person",
   idempotent_answer: "its key is a hash over account, key and request",
   migration: "which migrations are applied",
+  open_circuits: "of the processes of the gateway",
   operator_session: "of operators",
   payment_fact: "what a payment processor reported, possibly of an unknown payment",
   person: "a person can be a member of several accounts",

@@ -1,5 +1,5 @@
-// The open circuits of all processes. A circuit breaker is in the memory of its process, so each process keeps the names of
-// its open circuits in its row.
+// The open circuits of all processes. A circuit breaker is in the memory of its process, so each process writes the names
+// of its open circuits to its row of a table.
 
 import { SECOND_MS } from "../../base/time.ts";
 import { type Db, type Reader, text } from "../../store/db.ts";
@@ -34,7 +34,10 @@ export function createCircuitWriter({
     const circuits = JSON.stringify(listOpen().slice(0, CIRCUITS_MAX));
     if (circuits === written) return;
     await db.write((tx) =>
-      tx.run("update process set open_circuits = ? where name = ?", [circuits, process]),
+      tx.run(
+        "insert into open_circuits (process, circuits) values (?, ?) on conflict (process) do update set circuits = excluded.circuits",
+        [process, circuits],
+      ),
     );
     written = circuits;
   };
@@ -45,13 +48,15 @@ export async function readOpenCircuits(
   now: number,
 ): Promise<readonly OpenCircuit[]> {
   const rows = await reader.all(
-    "select name, open_circuits from process where open_circuits <> '[]' and seen_at > ? order by name",
+    "select name, circuits from open_circuits join process on name = process where seen_at > ? order by name",
     [now - SILENCE_MAX_MS],
   );
-  return rows.flatMap((row) =>
-    (JSON.parse(text(row, "open_circuits")) as readonly string[]).map((circuit) => {
+  return rows.flatMap((row) => {
+    // Written by `createCircuitWriter`.
+    const circuits = JSON.parse(text(row, "circuits")) as readonly string[];
+    return circuits.map((circuit) => {
       const [provider = "", account = "", ...model] = circuit.split(" ");
       return { process: text(row, "name"), provider, account, model: model.join(" ") };
-    }),
-  );
+    });
+  });
 }

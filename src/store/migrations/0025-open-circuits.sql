@@ -1,1 +1,5 @@
-alter table process add column open_circuits text not null default '[]';
+create table if not exists open_circuits (
+  process text primary key,
+  -- JSON: provider, account and model of each, separated by spaces.
+  circuits text not null
+);
