@@ -22,6 +22,8 @@ export const adminProviderCommands: Readonly<Record<string, Command>> = {
   },
 };
 
+const NO_CALLS = { calls: 0, errors: 0, cost: 0n };
+
 interface ProviderState extends ProviderFigures {
   /** Whether the settings that this command reads enable it. */
   readonly isSet: boolean;
@@ -55,16 +57,17 @@ function providerStates(
     ...circuits.map(({ provider }) => provider),
     ...set.toSorted(),
   ]);
-  return [...names].map((provider) => ({
-    ...(figures.find((one) => one.provider === provider) ?? {
+  return [...names].map((provider) => {
+    const { calls, errors, cost } = figures.find((one) => one.provider === provider) ?? NO_CALLS;
+    return {
       provider,
-      calls: 0,
-      errors: 0,
-      cost: 0n,
-    }),
-    isSet: set.includes(provider),
-    circuits: circuits.filter((one) => one.provider === provider),
-  }));
+      calls,
+      errors,
+      cost,
+      isSet: set.includes(provider),
+      circuits: circuits.filter((one) => one.provider === provider),
+    };
+  });
 }
 
 function statesText(states: readonly ProviderState[]): string {

@@ -33,7 +33,8 @@ describe("group commit", () => {
       1,
       { compensationFor: (operation) => (operation === "hold" ? "release" : undefined) },
     );
-    await expect(group.submit("hold", "new")).rejects.toThrow();
+    const refused = await group.submit("hold", "new").catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(Fault);
     await group.submit("release", "owed");
     await group.idle();
     expect(group.isFailing()).toBe(true);
