@@ -121,10 +121,8 @@ export function createGroupCommit<Operation, Outcome>(
     running = undefined;
   };
   const submit = (operation: Operation, admission: Admission): Promise<Outcome> => {
-    const isNew = admission === "new";
-    if (isNew && unavailableFault !== undefined) return Promise.reject(unavailableFault);
-    if (isNew && queue.length >= QUEUE_MAX)
-      return Promise.reject(overloadedFault("the ledger's queue is full"));
+    if (admission === "new" && (unavailableFault !== undefined || queue.length >= QUEUE_MAX))
+      return Promise.reject(unavailableFault ?? overloadedFault("the ledger's queue is full"));
     const { promise: outcome, resolve, reject } = Promise.withResolvers<Outcome>();
     queue.push({ operation, admission, ...NOT_ATTEMPTED, resolve, reject });
     run();
