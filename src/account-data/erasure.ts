@@ -99,7 +99,8 @@ export const KEPT: Readonly<Record<string, string>> = {
   payment: "accounting",
   payment_fact: "accounting",
   top_up: "accounting",
-  agent_payment: "accounting; the address of a wallet is on the public chain",
+  agent_payment:
+    "accounting; the address of a wallet is on the public chain, and a payment token works once",
   claim_count: "counts per hour, deleted after a day",
   human_grant:
     "one bonus a person: the subject of the identity provider and a keyed hash of the mailbox",

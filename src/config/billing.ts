@@ -55,6 +55,11 @@ export const BILLING_SETTINGS: Readonly<Record<string, SettingDoc>> = {
     defaultValue: "false",
     description: "`true` lets Stripe calculate and add tax.",
   },
+  STRIPE_NETWORK_ID: {
+    defaultValue: "",
+    description:
+      "Your Stripe Business Network Profile, `profile_…`. Agents can then pay with shared payment tokens, see `docs/site/mpp.md`.",
+  },
 };
 
 const INVOICE_MIN_CENTS = 50;
@@ -99,6 +104,10 @@ export const BILLING_ENVIRONMENT = {
   STRIPE_AUTOMATIC_TAX: z
     .enum(["true", "false"], { error: "must be true or false" })
     .default("false"),
+  STRIPE_NETWORK_ID: z
+    .string()
+    .regex(/^\w{1,200}$/, "must be a profile id such as profile_1MqDcVKA5fEO2tZv")
+    .optional(),
 };
 
 const BillingEnv = z.object(BILLING_ENVIRONMENT);
@@ -118,11 +127,28 @@ export interface BillingConfig {
     readonly webhookSecret?: Secret;
     readonly apiBase?: string;
     readonly automaticTax: boolean;
+    readonly networkId?: string;
   };
+}
+
+/** Errors that concern several settings. */
+export function billingConfigErrors(env: z.infer<typeof BillingEnv>): readonly string[] {
+  if (env.STRIPE_NETWORK_ID === undefined) return [];
+  return [
+    ...(env.STRIPE_SECRET_KEY === undefined
+      ? ["STRIPE_SECRET_KEY must be set if STRIPE_NETWORK_ID is"]
+      : []),
+    ...(env.STRIPE_AUTOMATIC_TAX === "true"
+      ? [
+          "STRIPE_NETWORK_ID must not be set with STRIPE_AUTOMATIC_TAX=true: the tax of a shared payment token is unknown before it is charged",
+        ]
+      : []),
+  ];
 }
 
 export function billingConfigFrom(env: z.infer<typeof BillingEnv>): BillingConfig {
   const { STRIPE_SECRET_KEY: key, STRIPE_WEBHOOK_SECRET: hook, STRIPE_API_BASE: base } = env;
+  const { STRIPE_NETWORK_ID: networkId } = env;
   return {
     minCents: env.POSTERN_INVOICE_MIN_USD,
     maxCents: env.POSTERN_INVOICE_MAX_USD,
@@ -144,6 +170,7 @@ export function billingConfigFrom(env: z.infer<typeof BillingEnv>): BillingConfi
             automaticTax: env.STRIPE_AUTOMATIC_TAX === "true",
             ...(hook === undefined ? {} : { webhookSecret: secret(hook) }),
             ...(base === undefined ? {} : { apiBase: base }),
+            ...(networkId === undefined ? {} : { networkId }),
           },
         }),
   };

@@ -9,6 +9,7 @@ import {
   BILLING_ENVIRONMENT,
   BILLING_SETTINGS,
   type BillingConfig,
+  billingConfigErrors,
   billingConfigFrom,
 } from "./billing.ts";
 import * as email from "./email.ts";
@@ -323,7 +324,8 @@ export function readConfig({ env, hostName, providers }: ConfigSources): ConfigR
     errors.push("OIDC_ISSUER and OIDC_CLIENT_ID must be set together");
   errors.push(...verifiedAgentErrors(config));
   errors.push(...operator.operatorConfigErrors(parsed.data, config));
-  errors.push(...x402ConfigErrors(parsed.data), ...email.emailConfigErrors(parsed.data));
+  errors.push(...billingConfigErrors(parsed.data), ...x402ConfigErrors(parsed.data));
+  errors.push(...email.emailConfigErrors(parsed.data));
   return errors.length === 0 ? { ok: true, config } : { ok: false, errors };
 }
 

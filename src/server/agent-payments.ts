@@ -5,6 +5,11 @@ import { createX402Protocol } from "../billing/x402/x402-protocol.ts";
 import { createChallenger } from "../billing/mpp/challenge.ts";
 import { createEvmMethod } from "../billing/mpp/evm-method.ts";
 import { createMppProtocol } from "../billing/mpp/mpp-protocol.ts";
+import {
+  createStripeMethod,
+  pollSharedTokens,
+  type StripeMethodDeps,
+} from "../billing/mpp/stripe-method.ts";
 import type { BillingDeps } from "../billing/billing-deps.ts";
 import type { PaymentProtocol } from "../billing/payments/payment-protocol.ts";
 import { createWithPayment, type WithPayment } from "../billing/payments/paid-calls.ts";
@@ -16,6 +21,8 @@ export interface AgentPayments {
   readonly x402: X402Service | undefined;
   /** Undefined where no method of Machine Payments is enabled. */
   readonly mpp: PaymentProtocol | undefined;
+  /** Resumes payments with shared payment tokens. Undefined where the method `stripe` is off. */
+  readonly pollSharedTokens: (() => Promise<void>) | undefined;
   /** Runs a model call and lets it pay for itself where the balance does not cover it. */
   readonly withPayment: WithPayment | undefined;
 }
@@ -31,7 +38,11 @@ export function createAgentPayments(
   { billing, master, now }: AgentPaymentDeps,
 ): AgentPayments {
   const x402 = settings && createX402(settings, { billing, now, baseUrl });
-  const methods = x402 === undefined ? [] : [createEvmMethod(x402.deps)];
+  const stripe = stripeMethodDeps(billing, now);
+  const methods = [
+    ...(x402 === undefined ? [] : [createEvmMethod(x402.deps)]),
+    ...(stripe === undefined ? [] : [createStripeMethod(stripe)]),
+  ];
   const challenger = createChallenger(master, baseUrl);
   const mpp = methods.length === 0 ? undefined : createMppProtocol({ challenger, methods, now });
   const protocols = [
@@ -40,5 +51,13 @@ export function createAgentPayments(
   ];
   const withPayment =
     protocols.length === 0 ? undefined : createWithPayment({ billing, topUpCents, protocols, now });
-  return { x402, mpp, withPayment };
+  const pollTokens = stripe && (() => pollSharedTokens(stripe));
+  return { x402, mpp, pollSharedTokens: pollTokens, withPayment };
+}
+
+function stripeMethodDeps(billing: BillingDeps, now: () => number): StripeMethodDeps | undefined {
+  const { processor } = billing;
+  return processor.kind === "hosted" && processor.sharedTokens !== undefined
+    ? { billing, now, processor, tokens: processor.sharedTokens }
+    : undefined;
 }

@@ -54,10 +54,16 @@ export function discoverySettings(
   };
 }
 
-function paymentMethods({ x402 }: Config): NonNullable<DiscoverySettings["paymentMethods"]> {
-  return x402 === undefined
-    ? []
-    : ["x402", "evm"].map((method) => ({ method, currency: x402.token.name }));
+function paymentMethods({
+  x402,
+  billing: { stripe },
+}: Config): NonNullable<DiscoverySettings["paymentMethods"]> {
+  return [
+    ...(x402 === undefined
+      ? []
+      : ["x402", "evm"].map((method) => ({ method, currency: x402.token.name }))),
+    ...(stripe?.networkId === undefined ? [] : [{ method: "stripe", currency: "usd" }]),
+  ];
 }
 
 function grantSettings({ limits }: Config): Pick<DiscoverySettings, "grants"> {

@@ -38,7 +38,7 @@ export function createJobs(
   services: Services,
 ): readonly Job[] {
   const { core, modelCalls, deliveryWorker, emailWorker, billing, operatorAlerts } = services;
-  const { x402 } = services.agentPayments;
+  const { x402, pollSharedTokens } = services.agentPayments;
   const { db, lease, keys, catalog } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
@@ -88,6 +88,9 @@ export function createJobs(
     ...(x402 === undefined
       ? []
       : [["reconcile x402 payments", 10 * SECOND_MS, x402.poll] as const]),
+    ...(pollSharedTokens === undefined
+      ? []
+      : [["reconcile shared payment tokens", 10 * SECOND_MS, pollSharedTokens] as const]),
   ];
   return jobs.map(([name, intervalMs, run]) => ({ name, intervalMs, run }));
 }

@@ -27,6 +27,7 @@ import solvedChallenges from "./migrations/0021-solved-challenges.sql" with { ty
 import emails from "./migrations/0022-emails.sql" with { type: "text" };
 import openCircuits from "./migrations/0025-open-circuits.sql" with { type: "text" };
 import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type: "text" };
+import agentPaymentMethod from "./migrations/0026-agent-payment-method.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -54,6 +55,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0023-invitation-roles", invitationRoles],
   ["0024-account-closing", accountClosing],
   ["0025-open-circuits", openCircuits],
+  ["0026-agent-payment-method", agentPaymentMethod],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

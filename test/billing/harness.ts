@@ -188,3 +188,21 @@ export async function enableTopUp(
     enableAutoTopUp(tx, accountId, { rules: parsed, now: harness.clock.now }),
   );
 }
+
+/** A store that fails before or after one of its writes, and at all later writes, as if the process had crashed. */
+export function failAtWrite(db: Db, write: number, when: "before" | "after"): Db {
+  let writes = 0;
+  return {
+    ...db,
+    kind: db.kind,
+    all: (sql, params) => db.all(sql, params),
+    get: (sql, params) => db.get(sql, params),
+    write: async (work) => {
+      writes += 1;
+      if (writes > write || (writes === write && when === "before")) throw new Error("crashed");
+      const result = await db.write(work);
+      if (writes === write) throw new Error("crashed");
+      return result;
+    },
+  };
+}

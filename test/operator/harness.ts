@@ -1,10 +1,7 @@
 // A gateway with operators, their sessions, and readers of pages and the audit log.
 
-import {
-  insertX402Payment,
-  updateX402Payment,
-  type X402Payment,
-} from "../../src/billing/x402/x402-payment-rows.ts";
+import { updateAgentPayment } from "../../src/billing/payments/agent-payment-rows.ts";
+import { insertX402Payment, type X402Payment } from "../../src/billing/x402/x402-payment-rows.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { createOperatorSessions } from "../../src/operator/sign-in/operator-sessions.ts";
 import { type Db, textOrNull } from "../../src/store/db.ts";
@@ -147,6 +144,6 @@ export async function insertUnclearPayment(
   const payment = await db.write((tx) => insertX402Payment(tx, { ...request, dueAt: now }));
   if (payment === undefined) throw new Error("the payment exists already");
   const change = { state: "unclear", reason: "no_answer", dueAt: null, now } as const;
-  await db.write((tx) => updateX402Payment(tx, payment, change));
+  await db.write((tx) => updateAgentPayment(tx, payment, change));
   return payment;
 }

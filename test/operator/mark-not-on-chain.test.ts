@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { markPaid } from "../../src/billing/payments/manual-payments.ts";
 import { findInvoice } from "../../src/billing/invoices/invoices.ts";
 import { beginPayment } from "../../src/billing/billing-deps.ts";
-import { findX402Payment, updateX402Payment } from "../../src/billing/x402/x402-payment-rows.ts";
+import { findX402Payment } from "../../src/billing/x402/x402-payment-rows.ts";
+import { updateAgentPayment } from "../../src/billing/payments/agent-payment-rows.ts";
 import { pollX402, acceptPayment } from "../../src/billing/x402/x402-payments.ts";
 import {
   transferIdOf,
@@ -284,7 +285,7 @@ describeEachStore((kind, openStore) => {
         404,
       );
       await db().write((tx) =>
-        updateX402Payment(tx, payment, { state: "paid", dueAt: null, now: harness.clock.now }),
+        updateAgentPayment(tx, payment, { state: "paid", dueAt: null, now: harness.clock.now }),
       );
       const late = await send({ ...fields, reason: "typed before" });
       expect([late.status, late.text.includes("This payment was credited")]).toEqual([400, true]);

@@ -2,11 +2,11 @@
 
 import type { Reader } from "../../store/db.ts";
 import { findTopUpByInvoice } from "../top-up/top-up-rows.ts";
-import { findActiveX402Payment } from "../x402/x402-payment-rows.ts";
+import { findActiveAgentPayment } from "./agent-payment-rows.ts";
 
 /**
- * `method`: a saved payment method is being charged. `wallet`: an x402 payment was sent and its outcome is not known yet.
- * `unclear`: the outcome of an x402 payment could not be found out, and the operator was notified.
+ * `method`: a saved payment method is being charged. `wallet`: an agent's payment was sent and its outcome is not known yet.
+ * `unclear`: the outcome of an agent's payment could not be found out, and the operator was notified.
  */
 export type InFlightPayment = "method" | "wallet" | "unclear";
 
@@ -15,7 +15,7 @@ export async function inFlightPaymentOf(
   invoiceId: string,
 ): Promise<InFlightPayment | undefined> {
   if (await isMethodBeingCharged(reader, invoiceId)) return "method";
-  const payment = await findActiveX402Payment(reader, invoiceId);
+  const payment = await findActiveAgentPayment(reader, invoiceId);
   if (payment === undefined) return undefined;
   return payment.state === "unclear" ? "unclear" : "wallet";
 }

@@ -98,6 +98,31 @@ export interface PaymentMethods {
   readonly detach: (method: string) => Promise<void>;
 }
 
+/** A charge of a token that a payer granted for one payment. */
+export interface TokenCharge {
+  readonly id: string;
+  readonly invoiceId: string;
+  readonly totalCents: number;
+  readonly token: string;
+}
+
+export type TokenChargeResult =
+  | { readonly state: "done"; readonly ref: string; readonly facts: readonly PaymentFact[] }
+  /** Accepted, but the money has not arrived yet. */
+  | { readonly state: "processing"; readonly ref: string }
+  /** `cause` is set if it may be a mistake of the operator. */
+  | { readonly state: "refused"; readonly reason: string; readonly cause?: unknown };
+
+/** Shared payment tokens, which agents pay with. */
+export interface SharedTokens {
+  /** The seller's id, for which payers issue tokens. */
+  readonly networkId: string;
+  /** Idempotent by the charge's id. Throws if the outcome is unknown. */
+  readonly charge: (charge: TokenCharge) => Promise<TokenChargeResult>;
+  /** Finds the result of an earlier charge. A charge of the last hour may not be found yet. */
+  readonly findCharge: (id: string) => Promise<TokenChargeResult | undefined>;
+}
+
 /** A processor with its own checkout page. */
 export interface HostedProcessor {
   readonly kind: "hosted";
@@ -119,6 +144,7 @@ export interface HostedProcessor {
     now: number,
   ) => Promise<string | undefined>;
   readonly paymentMethods?: PaymentMethods;
+  readonly sharedTokens?: SharedTokens;
 }
 
 export type PaymentProcessor =

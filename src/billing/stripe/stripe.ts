@@ -27,6 +27,11 @@ import {
   fetchSetupState,
   TOP_UP_METADATA_KEY,
 } from "./stripe-payment-methods.ts";
+import {
+  chargeSharedToken,
+  findTokenCharge,
+  TOKEN_CHARGE_METADATA_KEY,
+} from "./stripe-shared-tokens.ts";
 
 const PROCESSOR = "stripe";
 const CHECKOUT_ORIGIN = "https://checkout.stripe.com";
@@ -41,6 +46,8 @@ export interface StripeSettings {
   /** Another base URL than Stripe's, such as a test server. */
   readonly apiBase?: string;
   readonly automaticTax: boolean;
+  /** The Business Network Profile that payers issue shared payment tokens for. */
+  readonly networkId?: string;
   /** Lower in tests. */
   readonly timeoutMs?: number;
   readonly retriesMax?: number;
@@ -48,7 +55,7 @@ export interface StripeSettings {
 
 export async function createStripeProcessor(settings: StripeSettings): Promise<HostedProcessor> {
   const stripe = await createClient(settings);
-  const { webhookSecret, apiBase } = settings;
+  const { webhookSecret, apiBase, networkId } = settings;
   return {
     kind: "hosted",
     id: PROCESSOR,
@@ -61,6 +68,15 @@ export async function createStripeProcessor(settings: StripeSettings): Promise<H
     fetchPage: (ref) => callStripe(() => fetchPageState(stripe, ref)),
     cancelPage: (ref) => callStripe(() => cancelPage(stripe, ref)),
     paymentMethods: createPaymentMethods(stripe, settings),
+    ...(networkId === undefined
+      ? {}
+      : {
+          sharedTokens: {
+            networkId,
+            charge: (charge) => callStripe(() => chargeSharedToken(stripe, charge)),
+            findCharge: (id) => callStripe(() => findTokenCharge(stripe, id)),
+          },
+        }),
     ...(webhookSecret === undefined
       ? {}
       : {
@@ -192,7 +208,10 @@ async function pageRefOfWebhook(
     if (session !== undefined)
       return session.metadata?.[INVOICE_METADATA_KEY] === undefined ? undefined : session.id;
     const intent = await findIntent(stripe, payment);
-    return intent?.metadata[TOP_UP_METADATA_KEY] === undefined ? undefined : intent.id;
+    const isPosternIntent = [TOP_UP_METADATA_KEY, TOKEN_CHARGE_METADATA_KEY].some(
+      (key) => intent?.metadata[key] !== undefined,
+    );
+    return isPosternIntent ? payment : undefined;
   });
 }
 

@@ -3,23 +3,25 @@
 
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
-import { type Invoice, lockInvoice } from "../invoices/invoices.ts";
+import type { Invoice } from "../invoices/invoices.ts";
 import { formatCents } from "../invoices/cents.ts";
-import { ingestFacts, hasOpenCheckout } from "../payments/checkouts.ts";
+import { type AgentPayment, updateAgentPayment } from "../payments/agent-payment-rows.ts";
+import {
+  type AgentPaymentDeps,
+  awaitOutcome,
+  pollAgentPayments,
+  recordIntent,
+  recordPaid,
+  recordRefusal,
+  recordUnknown,
+  type ResumePayment,
+  RETRY_MS,
+} from "../payments/agent-payments.ts";
+import { ingestFacts } from "../payments/checkouts.ts";
 import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
-import { cancelOpenCheckout, type BillingDeps } from "../billing-deps.ts";
 import type { ChainClient, ChainLookup } from "./chain-client.ts";
 import type { FacilitatorClient, SettlementOutcome } from "./facilitator-client.ts";
-import {
-  claimX402Payment,
-  listDueX402Payments,
-  findX402Payment,
-  insertX402Payment,
-  findActiveX402Payment,
-  lockX402Payment,
-  updateX402Payment,
-  type X402Payment,
-} from "./x402-payment-rows.ts";
+import { findX402Payment, toX402Payment, x402Row, type X402Payment } from "./x402-payment-rows.ts";
 import {
   paymentRequiredHeader,
   transferIdOf,
@@ -34,28 +36,15 @@ import {
 const PROCESSOR = "x402";
 /** The endpoint that pays an invoice. */
 export const X402_PATH = "/v1/billing/invoice/{id}/x402";
-/** After this time another process may resume a payment; longer than a settlement takes. */
-const LEASE_MS = MINUTE_MS;
-const RETRY_MS = 5_000;
 const LATE_RETRY_MS = 10 * MINUTE_MS;
 /** A payment may still appear on the chain this long after its signature has expired. */
 const EXPIRY_GRACE_MS = 120_000;
-const OUTCOME_POLL_MS = 200;
-const OUTCOME_POLLS_MAX = 50;
-/** How often a checkout page that is opened meanwhile is closed again. */
-const CANCEL_ATTEMPTS_MAX = 3;
-const POLL_BATCH_MAX = 50;
-const POLL_FAILURES_MAX = 5;
 
-export interface X402Deps {
-  readonly billing: BillingDeps;
+export interface X402Deps extends AgentPaymentDeps {
   readonly paymentTerms: PaymentTerms;
   readonly baseUrl: string;
   readonly facilitator: FacilitatorClient;
   readonly chain: ChainClient | undefined;
-  readonly now: () => number;
-  /** How often the outcome of a payment in another process is polled; lower in tests. */
-  readonly outcomePollsMax?: number;
 }
 
 export type PaymentResult =
@@ -104,135 +93,68 @@ export async function acceptSignedPayment(
   signed: SignedPayment,
   refusal?: string,
 ): Promise<PaymentResult> {
-  const existing = await findX402Payment(x402.billing.db, transferIdOf(signed));
-  if (existing !== undefined) return await awaitOutcome(x402, payable, existing);
+  const id = transferIdOf(signed);
+  const existing = await findX402Payment(x402.billing.db, id);
+  if (existing !== undefined) return await outcomeOf(x402, payable, id);
   const requirements = paymentRequirementsFor(x402.paymentTerms, totalCentsOf(payable));
   const reason =
     refusal ??
     mismatchReason(signed, requirements, x402.now()) ??
     (await x402.facilitator.verify(signed, requirements));
   if (reason !== undefined) return { kind: "refused", reason };
-  const recorded = await recordIntent(x402, payable, signed);
-  if (recorded === undefined) return await awaitOutcomeById(x402, payable, transferIdOf(signed));
-  const settlement = await x402.facilitator.settle(signed, requirements);
-  await recordOutcome(x402, recorded, settlement, settlement.kind === "refused");
-  return await awaitOutcomeById(x402, payable, recorded.id);
+  const recorded = await recordIntent(x402, payable, x402Row(signed));
+  if (recorded !== undefined) {
+    const settlement = await x402.facilitator.settle(signed, requirements);
+    await recordOutcome(x402, recorded, settlement, settlement.kind === "refused");
+  }
+  return await outcomeOf(x402, payable, id);
 }
 
 /** Resumes every due payment: after a crash, or while its outcome is unknown. */
 export async function pollX402(x402: X402Deps): Promise<void> {
-  const { db, log } = x402.billing;
-  let failures = 0;
-  for (const payment of await listDueX402Payments(db, x402.now(), POLL_BATCH_MAX)) {
-    if (failures >= POLL_FAILURES_MAX) return;
-    if (!(await claimX402Payment(db, payment, x402.now() + LEASE_MS))) continue;
-    try {
-      await resume(x402, payment);
-    } catch (cause) {
-      failures += 1;
-      log.warn("failed to resume an x402 payment", { payment: payment.id, cause });
-    }
-  }
-}
-
-async function recordIntent(
-  x402: X402Deps,
-  payable: Payable,
-  signed: SignedPayment,
-): Promise<X402Payment | undefined> {
-  const { accountId, invoice } = payable;
-  const { billing, now } = x402;
-  for (let attempts = 0; attempts < CANCEL_ATTEMPTS_MAX; attempts++) {
-    // The invoice must not be paid on a checkout page meanwhile.
-    if ("id" in invoice)
-      await cancelOpenCheckout(billing, { id: invoice.id, accountId, now: now() });
-    const recorded = await billing.db.write(async (tx) => {
-      if ("id" in invoice) {
-        const locked = await lockInvoice(tx, invoice.id);
-        if (locked?.status !== "open") throw notPayable(locked?.status ?? "deleted");
-        const other = await findActiveX402Payment(tx, invoice.id);
-        if (other !== undefined && other.id !== transferIdOf(signed))
-          throw notPayable("already being paid");
-        const { processor } = billing;
-        if (processor.kind === "hosted" && (await hasOpenCheckout(tx, processor, invoice.id)))
-          return "page";
-      }
-      const payment = { accountId, invoice, signed, totalCents: totalCentsOf(payable), now: now() };
-      return await insertX402Payment(tx, { ...payment, dueAt: now() + LEASE_MS });
-    });
-    if (recorded !== "page") return recorded;
-  }
-  throw notPayable("being paid on its page");
+  await pollAgentPayments(x402, "x402", resumeWith(x402));
 }
 
 async function recordOutcome(
   x402: X402Deps,
-  payment: X402Payment,
+  payment: AgentPayment,
   settlement: SettlementOutcome,
   isRefusalFinal: boolean,
 ): Promise<void> {
-  const { billing, chain } = x402;
-  const now = x402.now();
   if (settlement.kind === "paid") return await creditPayment(x402, payment, settlement);
   const { reason } = settlement;
-  if (isRefusalFinal) {
-    // With a node configured, the chain is checked after the signature has expired.
-    const dueAt = chain === undefined ? null : payment.expiresAt + EXPIRY_GRACE_MS;
-    await billing.db.write(async (tx) => {
-      // If the lease was lost, another process settled the payment, so this refusal may not be the first outcome.
-      const current = await lockX402Payment(tx, payment.id);
-      if (current?.dueAt === payment.dueAt)
-        await updateX402Payment(tx, payment, { state: "refused", reason, dueAt, now });
-    });
-    return;
-  }
-  billing.log.warn("outcome of an x402 payment is unknown", { payment: payment.id, reason });
-  await billing.db.write((tx) =>
-    updateX402Payment(tx, payment, { state: "open", reason, dueAt: now + RETRY_MS, now }),
-  );
+  if (!isRefusalFinal) return await recordUnknown(x402, payment, { reason });
+  // With a node configured, the chain is checked after the signature has expired.
+  const dueAt = x402.chain === undefined ? null : payment.expiresAt + EXPIRY_GRACE_MS;
+  await recordRefusal(x402, payment, { reason, dueAt });
 }
 
 async function creditPayment(
-  { billing, now }: X402Deps,
-  payment: X402Payment,
+  x402: X402Deps,
+  payment: AgentPayment,
   { transaction }: { readonly transaction: string | null },
 ): Promise<void> {
-  const at = now();
-  const state = "paid";
-  await billing.db.write((tx) =>
-    updateX402Payment(tx, payment, { state, transaction, dueAt: at + RETRY_MS, now: at }),
+  const { id, invoiceId, totalCents: amountCents } = payment;
+  const fact = { processor: PROCESSOR, ref: id, kind: "paid", payment: id, invoiceId } as const;
+  await recordPaid(x402, payment, transaction, (at) =>
+    ingestFacts(x402.billing, [{ ...fact, amountCents, taxCents: 0, currency: "usd", at }], at),
   );
-  const { id, invoiceId, totalCents } = payment;
-  await ingestFacts(
-    billing,
-    [
-      {
-        processor: PROCESSOR,
-        ref: id,
-        kind: "paid",
-        payment: id,
-        invoiceId,
-        amountCents: totalCents,
-        taxCents: 0,
-        currency: "usd",
-        at,
-      },
-    ],
-    at,
-  );
-  await billing.db.write((tx) => updateX402Payment(tx, payment, { state, dueAt: null, now: at }));
+}
+
+function resumeWith(x402: X402Deps): ResumePayment {
+  return (payment) => resume(x402, toX402Payment(payment));
 }
 
 /** A repeated settlement is trusted only if it succeeds: the first one may have moved the money. */
 async function resume(x402: X402Deps, payment: X402Payment): Promise<void> {
   const { billing, facilitator } = x402;
-  const { state, signed, reason, expiresAt } = payment;
+  const { state, proof, reason, expiresAt } = payment;
   if (state === "paid") return await creditPayment(x402, payment, payment);
   const found = await findOnChain(x402, payment);
   if (found.kind === "paid") return await creditPayment(x402, payment, found);
   const now = x402.now();
   if (state === "open" && now <= expiresAt + EXPIRY_GRACE_MS) {
-    const settlement = await facilitator.settle(signed, signed.accepted);
+    const settlement = await facilitator.settle(proof, proof.accepted);
     return await recordOutcome(x402, payment, settlement, false);
   }
   const isExpired = found.kind === "absent" && found.at > expiresAt;
@@ -241,7 +163,7 @@ async function resume(x402: X402Deps, payment: X402Payment): Promise<void> {
   const dueAt = isFinal ? null : now + LATE_RETRY_MS;
   if (nextState === "unclear") alertOperator(x402, payment);
   await billing.db.write((tx) =>
-    updateX402Payment(tx, payment, { state: nextState, reason, dueAt, now }),
+    updateAgentPayment(tx, payment, { state: nextState, reason, dueAt, now }),
   );
 }
 
@@ -258,66 +180,32 @@ function alertOperator({ billing }: X402Deps, payment: X402Payment): void {
 
 async function findOnChain(
   { chain, billing }: X402Deps,
-  { id, signed, createdAt }: X402Payment,
+  { id, proof, createdAt }: X402Payment,
 ): Promise<ChainLookup | { readonly kind: "not_configured" | "unavailable" }> {
   if (chain === undefined) return { kind: "not_configured" };
   try {
-    return await chain.findPayment(signed, createdAt);
+    return await chain.findPayment(proof, createdAt);
   } catch (cause) {
     billing.log.warn("failed to look up an x402 payment on the chain", { payment: id, cause });
     return { kind: "unavailable" };
   }
 }
 
-async function awaitOutcomeById(
-  x402: X402Deps,
-  payable: Payable,
-  id: string,
-): Promise<PaymentResult> {
-  const payment = await findX402Payment(x402.billing.db, id);
-  if (payment === undefined) throw new Error(`x402 payment ${id} not found`);
-  return await awaitOutcome(x402, payable, payment);
-}
-
-/** Waits for the outcome of a stored payment, and resumes it if its lease has expired. */
-async function awaitOutcome(
-  x402: X402Deps,
-  payable: Payable,
-  stored: X402Payment,
-): Promise<PaymentResult> {
-  const { accountId, invoice } = payable;
-  if (stored.accountId !== accountId || ("id" in invoice && stored.invoiceId !== invoice.id))
-    return { kind: "refused", reason: "already used for something else" };
-  const { outcomePollsMax = OUTCOME_POLLS_MAX } = x402;
-  let payment: X402Payment | undefined = stored;
-  for (let polls = 0; payment?.state === "open" && polls < outcomePollsMax; polls++) {
-    const isDue = payment.dueAt !== null && payment.dueAt <= x402.now();
-    if (isDue && (await claimX402Payment(x402.billing.db, payment, x402.now() + LEASE_MS)))
-      await resume(x402, payment);
-    else if (payment.reason !== null) break;
-    else await new Promise((resolve) => setTimeout(resolve, OUTCOME_POLL_MS));
-    payment = await findX402Payment(x402.billing.db, stored.id);
-  }
-  if (payment === undefined) throw new Error(`x402 payment ${stored.id} not found`);
-  return paymentResultOf(x402, payment);
-}
-
-async function paymentResultOf(x402: X402Deps, payment: X402Payment): Promise<PaymentResult> {
-  const { signed, state, reason } = payment;
+/** Throws while the outcome is unknown. */
+async function outcomeOf(x402: X402Deps, payable: Payable, id: string): Promise<PaymentResult> {
+  const payment = await awaitOutcome(x402, payable, id, resumeWith(x402));
+  if (payment === undefined) return { kind: "refused", reason: "already used for something else" };
+  const settleResponse = settleResponseOf(toX402Payment(payment));
+  const { state, reason, createdAt } = payment;
   switch (state) {
     case "paid":
-      if (payment.dueAt !== null) await creditPayment(x402, payment, payment);
-      return { kind: "paid", settleResponse: settleResponseOf(payment), at: payment.createdAt };
+      return { kind: "paid", settleResponse, at: createdAt };
     case "refused":
-      return {
-        kind: "refused",
-        reason: reason ?? "refused",
-        settleResponse: settleResponseOf(payment),
-      };
+      return { kind: "refused", reason: reason ?? "refused", settleResponse };
     case "open":
       throw outcomeUnknown();
     case "unclear":
-      throw new Fault("conflict", `outcome of ${transferIdOf(signed)} is unclear`, {
+      throw new Fault("conflict", `outcome of ${id} is unclear`, {
         message:
           "It is not known whether this payment was settled. The operator has been notified and will add the credits if it was. Do not send the payment again.",
         param: "payment-signature",
@@ -326,13 +214,13 @@ async function paymentResultOf(x402: X402Deps, payment: X402Payment): Promise<Pa
 }
 
 function settleResponseOf({
-  signed,
+  proof,
   state,
   payer,
   transaction,
   reason,
 }: X402Payment): SettleResponse {
-  const { network, amount } = signed.accepted;
+  const { network, amount } = proof.accepted;
   return state === "paid"
     ? { success: true, transaction: transaction ?? "", network, payer, amount }
     : { success: false, transaction: "", network, payer, errorReason: reason ?? "refused" };
@@ -344,11 +232,5 @@ function outcomeUnknown(): Fault {
       "The payment was sent to the x402 facilitator, but it is not known yet whether it was settled. Send the same request with the same PAYMENT-SIGNATURE header again. Do not sign another payment.",
     param: "payment-signature",
     retryAfterSeconds: RETRY_MS / 1_000,
-  });
-}
-
-function notPayable(status: string): Fault {
-  return new Fault("conflict", `invoice is ${status}`, {
-    message: `This invoice is ${status}. Nothing was charged. Get its status with GET /v1/billing/invoice/{id}.`,
   });
 }

@@ -2,7 +2,10 @@
 
 import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import path from "node:path";
-import { countOpenX402Payments } from "../../billing/x402/x402-payment-rows.ts";
+import {
+  type AgentPaymentMethod,
+  countOpenAgentPayments,
+} from "../../billing/payments/agent-payment-rows.ts";
 import type { Config } from "../../config/config.ts";
 import { openStore } from "../../store/open.ts";
 import { heartbeat } from "../../ledger/ledger.ts";
@@ -32,7 +35,7 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
     const isSound = findings.every(({ status }) => status === "ok");
     return [
       ...findings,
-      ...(isSound && config.x402 === undefined ? await checkOpenX402Payments(db) : []),
+      ...(isSound ? await checkOpenAgentPayments(db, config) : []),
       ...(isSqlite ? checkFreeSpace(dataDir) : await checkDurability(db)),
     ];
   } catch (error) {
@@ -77,18 +80,22 @@ async function checkDurability(db: Db): Promise<readonly Finding[]> {
   return risks.map(({ message, hint }) => ({ status: "warn", check: "durability", message, hint }));
 }
 
-// With x402 off, open payments are not reconciled.
-async function checkOpenX402Payments(db: Db): Promise<readonly Finding[]> {
-  const open = await countOpenX402Payments(db);
-  if (open === 0) return [];
-  return [
-    {
-      status: "warn",
-      check: "x402",
-      message: `x402 is off while ${open} x402 payments are open; they are not reconciled`,
-      hint: "Restore the X402 settings until the payments are closed; postern admin payments lists those that stay unclear.",
-    },
+// Open payments of a method that is off are not reconciled.
+async function checkOpenAgentPayments(db: Db, config: Config): Promise<readonly Finding[]> {
+  const { x402, billing } = config;
+  const methods: readonly (readonly [AgentPaymentMethod, settings: string, isOn: boolean])[] = [
+    ["x402", "the X402 settings", x402 !== undefined],
+    ["stripe", "STRIPE_NETWORK_ID", billing.stripe?.networkId !== undefined],
   ];
+  const findings: Finding[] = [];
+  for (const [method, settings, isOn] of methods) {
+    const open = isOn ? 0 : await countOpenAgentPayments(db, method);
+    if (open === 0) continue;
+    const message = `${method} is off while ${open} ${method} payments are open; they are not reconciled`;
+    const hint = `Restore ${settings} until the payments are closed; postern admin payments lists those that stay unclear.`;
+    findings.push({ status: "warn", check: method, message, hint });
+  }
+  return findings;
 }
 
 function checkNewFolder(dataDir: string): Finding {

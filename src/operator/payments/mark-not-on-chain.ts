@@ -9,11 +9,11 @@ import { nanoOfCents } from "../../billing/invoices/cents.ts";
 import { paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
 import type { ChainClient, ChainLookup } from "../../billing/x402/chain-client.ts";
 import {
-  findX402Payment,
-  lockX402Payment,
-  updateX402Payment,
-  type X402Payment,
-} from "../../billing/x402/x402-payment-rows.ts";
+  type AgentPayment,
+  lockAgentPayment,
+  updateAgentPayment,
+} from "../../billing/payments/agent-payment-rows.ts";
+import { findX402Payment, type X402Payment } from "../../billing/x402/x402-payment-rows.ts";
 import type { Db, Reader, Tx } from "../../store/db.ts";
 
 /** The reason that a client gets when it presents the payment again. */
@@ -38,11 +38,11 @@ export async function lookUpOnChain(
   chain: ChainClient | undefined,
   id: string,
 ): Promise<ChainLookupResult> {
-  const { state, signed, createdAt, expiresAt } = await requireX402Payment(db, id);
+  const { state, proof, createdAt, expiresAt } = await requireX402Payment(db, id);
   if (chain === undefined || state !== "unclear") return "not asked";
   let found: ChainLookup;
   try {
-    found = await chain.findPayment(signed, createdAt);
+    found = await chain.findPayment(proof, createdAt);
   } catch {
     return "no answer";
   }
@@ -60,7 +60,7 @@ export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promis
   const { id, now } = request;
   const { invoiceId } = await requireX402Payment(tx, id);
   await lockInvoice(tx, invoiceId);
-  const payment = await lockX402Payment(tx, id);
+  const payment = await lockAgentPayment(tx, id);
   if (payment?.state === "refused") return false;
   if (payment?.state === "open")
     throw conflictFault("This payment is still being processed. Nothing was changed.");
@@ -73,7 +73,7 @@ export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promis
     throw conflictFault(
       `The invoice of this payment was marked as paid by ${manualPayment.id}. Nothing was changed.`,
     );
-  await updateX402Payment(tx, payment, {
+  await updateAgentPayment(tx, payment, {
     state: "refused",
     reason: REFUSED_REASON,
     dueAt: null,
@@ -86,7 +86,7 @@ export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promis
 async function recordAudit(
   tx: Tx,
   { by, reason, network, now, chainResult }: NotOnChainRequest,
-  { id, accountId, invoiceId, totalCents, payer, reason: previousReason }: X402Payment,
+  { id, accountId, invoiceId, totalCents, payer, reason: previousReason }: AgentPayment,
 ): Promise<void> {
   await record(tx, {
     accountId,

@@ -90,12 +90,12 @@ export interface UnclearPayment {
 
 export async function listUnclearPayments(reader: Reader): Promise<readonly UnclearPayment[]> {
   const unclear: UnclearPayment[] = [];
-  for (const { signed, totalCents, ...payment } of await listUnclearX402Payments(
+  for (const { proof, totalCents, ...payment } of await listUnclearX402Payments(
     reader,
     UNCLEAR_MAX,
   )) {
-    const { network, asset } = signed.accepted;
-    const { to: payTo, nonce } = signed.payload.authorization;
+    const { network, asset } = proof.accepted;
+    const { to: payTo, nonce } = proof.payload.authorization;
     const invoice = await findInvoice(reader, payment.invoiceId);
     if (invoice === undefined) continue;
     unclear.push({

@@ -1,7 +1,8 @@
 // Helpers of the Machine Payments tests: the official client, and credentials made by hand.
 
 import { Challenge, Credential, Receipt } from "mppx";
-import { evm, Mppx } from "mppx/client";
+import { evm, Mppx, stripe } from "mppx/client";
+import type { FakeStripe } from "../../support/fakes/stripe.ts";
 import type { Wallet } from "../../support/fakes/x402-facilitator.ts";
 
 export type { Challenge };
@@ -18,6 +19,38 @@ export interface MppClient {
 
 /** The official client with the method `evm`. */
 export function createEvmClient(wallet: Wallet): MppClient {
+  return createClient(evm.charge({ account: wallet, authorization: AUTHORIZATION }));
+}
+
+/** The official client with the method `stripe`, which issues its tokens at the fake Stripe. */
+export function createStripeClient(
+  fake: Pick<FakeStripe, "url" | "env">,
+  paymentMethod = "pm_works",
+): MppClient {
+  return createClient(stripeMethod(fake, paymentMethod));
+}
+
+export function stripeMethod({ url, env }: Pick<FakeStripe, "url" | "env">, method = "pm_works") {
+  return stripe.charge({
+    paymentMethod: method,
+    createToken: async ({ amount, currency, expiresAt, networkId, paymentMethod }) => {
+      const response = await fetch(`${url}/v1/shared_payment/issued_tokens`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${env["STRIPE_SECRET_KEY"]}` },
+        body: new URLSearchParams({
+          payment_method: paymentMethod ?? "",
+          "usage_limits[currency]": currency,
+          "usage_limits[max_amount]": amount,
+          "usage_limits[expires_at]": String(expiresAt),
+          "seller_details[network_id]": networkId ?? "",
+        }),
+      });
+      return ((await response.json()) as { readonly id: string }).id;
+    },
+  });
+}
+
+function createClient(method: ReturnType<typeof evm.charge> | ReturnType<typeof stripeMethod>) {
   const sent: Headers[] = [];
   const recordingFetch: typeof fetch = Object.assign(
     (input: string | URL | Request, init?: RequestInit) => {
@@ -26,15 +59,11 @@ export function createEvmClient(wallet: Wallet): MppClient {
     },
     { preconnect: fetch.preconnect },
   );
-  const client = Mppx.create({
-    polyfill: false,
-    fetch: recordingFetch,
-    methods: [evm.charge({ account: wallet, authorization: AUTHORIZATION })],
-  });
+  const client = Mppx.create({ polyfill: false, fetch: recordingFetch, methods: [method] });
   return {
-    fetch: (url, init) => client.fetch(url, init),
+    fetch: (url: string, init: RequestInit) => client.fetch(url, init),
     sent,
-    credentialFor: (response) => client.createCredential(response),
+    credentialFor: (response: Response) => client.createCredential(response),
   };
 }
 

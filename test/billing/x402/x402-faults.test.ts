@@ -14,13 +14,13 @@ import {
 import { secret } from "../../../src/base/secret.ts";
 import { createChainClient } from "../../../src/billing/x402/chain-client.ts";
 import { createFacilitatorClient } from "../../../src/billing/x402/facilitator-client.ts";
-import { findX402Payment, updateX402Payment } from "../../../src/billing/x402/x402-payment-rows.ts";
+import { findX402Payment } from "../../../src/billing/x402/x402-payment-rows.ts";
+import { updateAgentPayment } from "../../../src/billing/payments/agent-payment-rows.ts";
 import {
   transferIdOf,
   parsePaymentHeader,
   paymentRequirementsFor,
 } from "../../../src/billing/x402/protocol.ts";
-import type { Db } from "../../../src/store/db.ts";
 import {
   startFacilitator,
   type TestFacilitator,
@@ -45,7 +45,7 @@ import {
   invoiceAuditEntries,
   readWallet,
 } from "../fixtures.ts";
-import { createBillingHarness, type BillingHarness } from "../harness.ts";
+import { createBillingHarness, type BillingHarness, failAtWrite } from "../harness.ts";
 import {
   challengeIn,
   createX402Deps,
@@ -330,7 +330,7 @@ describe.each(STORE_KINDS)("x402 with faults on %s", (kind) => {
     if (row === undefined) throw new Error("no payment");
     const late = { reason: "no_answer", dueAt: 1, now: harness.clock.now };
     for (const state of ["open", "refused", "unclear"] as const)
-      await store.db.write((tx) => updateX402Payment(tx, row, { ...late, state }));
+      await store.db.write((tx) => updateAgentPayment(tx, row, { ...late, state }));
     expect(await findX402Payment(store.db, buyer.id)).toEqual(row);
     expect(await invoiceStatusOf(buyer)).toBe("paid");
   });
@@ -682,24 +682,6 @@ describe("a response without end", () => {
     expect(String(error)).toBe("ResponseTooLarge: the response is larger than 8388608 bytes");
   });
 });
-
-/** A store that fails before or after one of its writes, and at all later writes, as if the process had crashed. */
-function failAtWrite(db: Db, write: number, when: "before" | "after"): Db {
-  let writes = 0;
-  return {
-    ...db,
-    kind: db.kind,
-    all: (sql, params) => db.all(sql, params),
-    get: (sql, params) => db.get(sql, params),
-    write: async (work) => {
-      writes += 1;
-      if (writes > write || (writes === write && when === "before")) throw new Error("crashed");
-      const result = await db.write(work);
-      if (writes === write) throw new Error("crashed");
-      return result;
-    },
-  };
-}
 
 describe("two gateways on one PostgreSQL", () => {
   let facilitator: TestFacilitator;

@@ -12,7 +12,7 @@ export interface SavedIntent {
   readonly customer: string;
   readonly method: string;
   declineCode: string | undefined;
-  status: "succeeded" | "processing" | "requires_payment_method" | "canceled";
+  status: "succeeded" | "processing" | "requires_payment_method" | "requires_action" | "canceled";
 }
 
 interface SavedMethod {
@@ -46,6 +46,8 @@ export interface FakePaymentMethodsDeps {
   readonly emitEvent: (type: string, object: unknown) => void;
   readonly metadataIn: (form: URLSearchParams, name: string) => Record<string, string>;
   readonly url: () => string;
+  /** Payments without a checkout page. */
+  readonly intents: Map<string, SavedIntent>;
 }
 
 export interface FakePaymentMethods {
@@ -68,11 +70,10 @@ export interface FakePaymentMethods {
 const TAX_PERCENT = 20;
 
 export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaymentMethods {
-  const { newId, nowSeconds, emitEvent, metadataIn } = deps;
+  const { newId, nowSeconds, emitEvent, metadataIn, intents } = deps;
   const customers = new Set<string>();
   const methods = new Map<string, SavedMethod>();
   const setupSessions = new Map<string, SetupSession>();
-  const intents = new Map<string, SavedIntent>();
   const taxByCalculation = new Map<string, number>();
 
   const showMethod = ({ id, customer, country, isAttached }: SavedMethod): unknown => ({
@@ -166,7 +167,7 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
     const intent = intents.get(id);
     if (intent === undefined) throw notFoundResponse("payment_intent", id);
     if (method === "GET" && verb === undefined) return savedIntentJson(intent);
-    if (intent.status !== "requires_payment_method")
+    if (intent.status !== "requires_payment_method" && intent.status !== "requires_action")
       throw declinedResponse("You cannot cancel this PaymentIntent.");
     intent.status = "canceled";
     return savedIntentJson(intent);
@@ -237,7 +238,7 @@ export function createFakePaymentMethods(deps: FakePaymentMethodsDeps): FakePaym
   };
 }
 
-function savedIntentJson(intent: SavedIntent): unknown {
+export function savedIntentJson(intent: SavedIntent): unknown {
   return {
     id: intent.id,
     object: "payment_intent",
@@ -264,7 +265,7 @@ export function stripeErrorResponse({
   return Response.json({ error: { type, message, code, ...extra } }, { status });
 }
 
-function declinedResponse(message: string): Response {
+export function declinedResponse(message: string): Response {
   return stripeErrorResponse({ status: 400, type: "invalid_request_error", message });
 }
 

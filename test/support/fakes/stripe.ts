@@ -8,6 +8,7 @@ import {
   type FakePaymentMethods,
   type SavedIntent,
 } from "./stripe-payment-methods.ts";
+import { createFakeSharedTokens, type FakeSharedTokens } from "./stripe-shared-tokens.ts";
 
 export type StripeFault = "ok" | "down" | "slow" | "reply lost";
 
@@ -65,7 +66,8 @@ export interface PaymentOutcome {
   readonly state?: PaymentIntent["status"];
 }
 
-export interface FakeStripe extends Omit<FakePaymentMethods, "route"> {
+export interface FakeStripe
+  extends Omit<FakePaymentMethods, "route">, Omit<FakeSharedTokens, "route"> {
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
   fault: StripeFault;
@@ -216,18 +218,15 @@ export function startFakeStripe(): FakeStripe {
     return sessionJson(session, false);
   };
 
-  const saved = createFakePaymentMethods({
-    newId,
-    nowSeconds,
-    emitEvent,
-    metadataIn: parseMetadata,
-    url: () => fake.url,
-  });
+  const intents = new Map<string, SavedIntent>();
+  const common = { newId, nowSeconds, emitEvent, metadataIn: parseMetadata, intents };
+  const saved = createFakePaymentMethods({ ...common, url: () => fake.url });
+  const tokens = createFakeSharedTokens(common);
   const route = (method: string, path: string, form: URLSearchParams): unknown => {
     const [, intentId] = /^\/v1\/payment_intents\/(\w+)$/.exec(path) ?? [];
     const paid = [...sessions.values()].find(({ intent }) => intent?.id === intentId)?.intent;
     if (intentId !== undefined && paid !== undefined) return intentJson(paid);
-    const response = saved.route(method, path, form);
+    const response = tokens.route(method, path, form) ?? saved.route(method, path, form);
     if (response !== undefined) return response;
     if (method === "POST" && path === "/v1/checkout/sessions") return createSession(form);
     const [, id = "", verb] = /^\/v1\/checkout\/sessions\/(\w+)(\/expire)?$/.exec(path) ?? [];
@@ -278,6 +277,11 @@ export function startFakeStripe(): FakeStripe {
     if (fake.fault === "slow") await Bun.sleep(SLOW_MS);
     if (request.headers.get("authorization") !== `Bearer ${SECRET_KEY}`)
       return errorResponse(401, "invalid_request_error", "Invalid API Key provided.");
+    if (
+      sent.includes("shared_payment_granted_token") &&
+      request.headers.get("stripe-version")?.endsWith(".preview") !== true
+    )
+      return errorResponse(400, "invalid_request_error", "Received unknown parameter.");
     const key = request.headers.get("idempotency-key");
     const stored = key === null ? undefined : idempotentReplies.get(key);
     if (stored !== undefined && stored.requestBody !== sent)
@@ -328,6 +332,7 @@ export function startFakeStripe(): FakeStripe {
 
   const fake: FakeStripe = {
     ...saved,
+    ...tokens,
     url,
     env: {
       STRIPE_SECRET_KEY: SECRET_KEY,
