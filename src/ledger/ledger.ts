@@ -19,6 +19,7 @@ import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-threshol
 import type { OnKeyAlerts } from "./key-alerts.ts";
 import { type Bucket, bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, toWallet } from "./rows.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
+import type { OwnHolds } from "./own-holds.ts";
 
 export interface Ledger<UsageRecord> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
@@ -37,6 +38,7 @@ export interface LedgerDeps<UsageRecord> {
   readonly db: Db;
   /** Buffers new holds in memory; without it, every hold is inserted immediately. */
   readonly holdBuffer?: Pick<BufferedDb, "writeBatch" | "tryHoldSync"> | undefined;
+  readonly ownHolds?: Pick<OwnHolds<UsageRecord>, "addOpen" | "addSettlement"> | undefined;
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly UsageRecord[]) => Promise<void>;
@@ -48,6 +50,7 @@ export interface LedgerDeps<UsageRecord> {
 export function createLedger<UsageRecord>({
   db,
   holdBuffer,
+  ownHolds,
   process,
   epoch,
   writeRecords,
@@ -74,6 +77,11 @@ export function createLedger<UsageRecord>({
           : await holdBuffer.writeBatch((tx, buffer) =>
               applyBatch(tx, operations, context, buffer),
             );
+      if (ownHolds !== undefined)
+        outcomes.forEach(({ status }, index) => {
+          const operation = operations[index];
+          if (status === "held" && operation !== undefined) ownHolds.addOpen(operation.request.id);
+        });
       return outcomes;
     },
     undefined,
@@ -93,15 +101,18 @@ export function createLedger<UsageRecord>({
       return group.submit({ kind: "hold", request }, "new") as Promise<HoldOutcome>;
     },
     // While commits fail, only a queued operation can find out whether the store works again.
-    tryHoldSync: (request) =>
-      isNegative(request) || group.isFailing()
-        ? undefined
-        : holdBuffer?.tryHoldSync(request, context),
+    tryHoldSync: (request) => {
+      if (isNegative(request) || group.isFailing()) return undefined;
+      const outcome = holdBuffer?.tryHoldSync(request, context);
+      if (outcome?.status === "held") ownHolds?.addOpen(request.id);
+      return outcome;
+    },
     settle: (request) => {
       if (request.cost < 0n || request.cost > MAX_NANO)
         return Promise.reject(
           new Error(`settle ${request.id} has an invalid cost: ${request.cost}`),
         );
+      ownHolds?.addSettlement(request);
       // The outcome has the kind of its operation.
       return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
     },

@@ -131,8 +131,13 @@ async function sweepBatch(tx: Tx, sweep: SweepScope): Promise<{ found: number; s
   const deadProcesses = await lockDeadProcesses(tx, sweep.deadProcesses);
   const deadRows = await findDeadHolds(tx, { ...sweep, deadProcesses });
   if (deadRows.length === 0) return { found: 0, swept: 0 };
+  return { found: deadRows.length, swept: await releaseHolds(tx, now, deadRows) };
+}
+
+/** Releases the holds of these rows that still exist; returns how many. */
+export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): Promise<number> {
   const distinct = (column: string): string[] =>
-    [...new Set(deadRows.map((row) => text(row, column)))].sort();
+    [...new Set(rows.map((row) => text(row, column)))].sort();
   const wallets = new Map(
     (await tx.lockMany("wallet", "account_id", distinct("account_id"))).map((row) => [
       text(row, "account_id"),
@@ -182,5 +187,5 @@ async function sweepBatch(tx: Tx, sweep: SweepScope): Promise<{ found: number; s
       "process gone or deadline passed",
     ]),
   );
-  return { found: deadRows.length, swept: holds.length };
+  return holds.length;
 }

@@ -16,6 +16,8 @@ import { createKeys, type Keys } from "../keys/keys.ts";
 import { bufferHolds } from "../ledger/commit/hold-buffer.ts";
 import { createLedger, type Ledger, startEpoch } from "../ledger/ledger.ts";
 import { createLease, type Lease } from "../ledger/lease.ts";
+import { createOwnHolds } from "../ledger/own-holds.ts";
+import { createHoldReconciler, type HoldReconciliation } from "../ledger/reconcile.ts";
 import { insertKeySpend } from "../ledger/rows.ts";
 import { sweepHolds } from "../ledger/sweep.ts";
 import {
@@ -37,6 +39,7 @@ export interface Core {
   readonly idempotency: Idempotency;
   readonly ledger: Ledger<SettledCall>;
   readonly lease: Lease;
+  readonly reconcileHolds: () => Promise<HoldReconciliation>;
   readonly keys: Keys;
   readonly catalog: LiveCatalog;
 }
@@ -58,9 +61,11 @@ export async function openCore(
   await releaseAbandonedKeys(db, db.kind === "sqlite" ? now() : now() - CALL_START_GRACE_MS);
   const master = loadMasterSecret(config, config.store.dataDir);
   const idempotency = createIdempotency(master);
+  const ownHolds = createOwnHolds(withoutLargeReplies);
   const ledger = createLedger<SettledCall>({
     db,
     holdBuffer,
+    ownHolds,
     process: config.processName,
     epoch,
     writeRecords: (tx, records) => writeCallRecords(tx, records, idempotency),
@@ -72,8 +77,21 @@ export async function openCore(
   const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
   const prices = readPriceTable(config.pricesFile);
   const catalog = createLiveCatalog({ now: now(), prices, ...file });
-  const lease = createLease({ db, process: config.processName, epoch, now });
-  return { db, master, idempotency, ledger, lease, keys, catalog };
+  const identity = { db, process: config.processName, epoch, now };
+  const lease = createLease(identity);
+  const reconcileHolds = createHoldReconciler({ ...identity, ledger, ownHolds });
+  return { db, master, idempotency, ledger, lease, reconcileHolds, keys, catalog };
+}
+
+const KEPT_REPLY_LENGTH_MAX = 8_000;
+
+// Without its reply, a repetition with the same `Idempotency-Key` runs again.
+function withoutLargeReplies(record: SettledCall): SettledCall {
+  const { usage, idempotent, response } = record;
+  const isLarge = (idempotent?.reply?.body.length ?? 0) > KEPT_REPLY_LENGTH_MAX;
+  if (response === undefined && !isLarge) return record;
+  if (idempotent === undefined) return { usage };
+  return { usage, idempotent: isLarge ? { ...idempotent, reply: undefined } : idempotent };
 }
 
 // Runs in the transaction of the charge: keeps replayable replies and releases the idempotency keys of failed calls.

@@ -39,7 +39,7 @@ export function createJobs(
 ): readonly Job[] {
   const { core, modelCalls, deliveryWorker, emailWorker, billing, operatorAlerts } = services;
   const { x402, pollSharedTokens } = services.agentPayments;
-  const { db, lease, keys, catalog } = core;
+  const { db, lease, keys, catalog, reconcileHolds } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
   const archiveJob =
@@ -56,6 +56,7 @@ export function createJobs(
     ["check the files of the store", SECOND_MS, async () => checkFiles({ db, onFatal })],
     ["write open circuits", 5 * SECOND_MS, writeOpenCircuits],
     ["sweep holds", 10 * SECOND_MS, createSweeper({ db, process: processName, now })],
+    ["reconcile holds", 30 * SECOND_MS, () => reconcile({ reconcileHolds, log })],
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
@@ -104,6 +105,15 @@ async function beat({ lease, onFatal }: HeartbeatDeps, processName: string): Pro
   onFatal(
     `another process runs under the name ${processName}; give each its own POSTERN_PROCESS_NAME`,
   );
+}
+
+async function reconcile({
+  reconcileHolds,
+  log,
+}: Pick<Services["core"], "reconcileHolds"> & { readonly log: Log }): Promise<void> {
+  const { settledAgain: settled, released } = await reconcileHolds();
+  if (settled + released > 0)
+    log.warn("the store had holds of calls that were settled", { settled, released });
 }
 
 interface FileCheckDeps extends Pick<ServerOptions, "onFatal"> {

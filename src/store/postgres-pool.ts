@@ -10,6 +10,8 @@ const CONNECT_TIMEOUT_SECONDS = 5;
 const STALL_CHECKS_MAX = 9;
 /** Between two searches for a host, so that a failing database is not asked at every request. */
 const SEARCH_PAUSE_MS = 250;
+/** For the other hosts, after one of several has replied that it accepts writes. */
+const TIMELINE_WAIT_MS = 500;
 
 /** A busy pooler may give two connections the same server connection only at times. */
 const POOLER_CHECKS = 5;
@@ -44,11 +46,15 @@ export function createPoolSource(target: PostgresTarget, stallCheckMs: number): 
     previous?.client.close({ timeout: 0 }).catch(() => {});
     return pool;
   };
+  let timeline = 0;
   const findHost = (isReplaced: boolean): Promise<Pool> => {
-    search ??= findWritableUrl(target)
-      .then((url) =>
-        pool !== undefined && pool.url === url && !isReplaced ? pool : replaceWith(url),
-      )
+    search ??= findWritableHost(target, timeline)
+      .then((found) => {
+        timeline = found.timeline;
+        return pool !== undefined && pool.url === found.url && !isReplaced
+          ? pool
+          : replaceWith(found.url);
+      })
       .finally(() => {
         search = undefined;
       });
@@ -106,15 +112,28 @@ function openPool(
   return { url, client, inFlight: new Set() };
 }
 
-// All hosts are asked at once: one that is down must not delay the one that has taken over.
-async function findWritableUrl(target: PostgresTarget): Promise<string> {
+interface WritableHost {
+  readonly url: string;
+  /** Increases with each promotion of a standby; 0 if there is only one host, or the server has no timelines. */
+  readonly timeline: number;
+}
+
+/**
+ * All hosts are asked at once: one that is down must not delay the one that has taken over. A former primary that was
+ * started again also accepts writes, which the cluster then discards, so the host with the latest timeline is used.
+ */
+async function findWritableHost(target: PostgresTarget, timeline: number): Promise<WritableHost> {
+  const asked = target.urls.map(async (url) => {
+    const host = { url, timeline: await getTimeline(url, target) };
+    if (host.timeline < timeline) throw new Error("a former primary, which was replaced");
+    return host;
+  });
   try {
-    return await Promise.any(
-      target.urls.map(async (url) => {
-        await assertWritable(url, target);
-        return url;
-      }),
-    );
+    await Promise.any(asked);
+    const late = new Promise<undefined>((resolve) => setTimeout(resolve, TIMELINE_WAIT_MS));
+    const answers = asked.map((one) => Promise.race([one.catch(() => undefined), late]));
+    const hosts = (await Promise.all(answers)).filter((host) => host !== undefined);
+    return hosts.reduce((latest, host) => (host.timeline > latest.timeline ? host : latest));
   } catch (cause) {
     await new Promise((resolve) => setTimeout(resolve, SEARCH_PAUSE_MS));
     const reasons = cause instanceof AggregateError ? cause.errors : [cause];
@@ -126,11 +145,18 @@ async function findWritableUrl(target: PostgresTarget): Promise<string> {
   }
 }
 
-async function assertWritable(url: string, target: PostgresTarget): Promise<void> {
+/** Throws if the host does not accept writes. */
+async function getTimeline(url: string, target: PostgresTarget): Promise<number> {
   const { client } = openPool(url, target, 1);
   try {
     const [row] = await client.unsafe("show transaction_read_only");
     if (row?.transaction_read_only !== "off") throw new Error("read-only, such as a standby");
+    if (target.urls.length === 1) return 0;
+    // The first eight digits of the name of a file of the write-ahead log.
+    const [log] = await client
+      .unsafe("select pg_walfile_name(pg_current_wal_lsn()) as name")
+      .catch(() => []);
+    return Number.parseInt(String(log?.name ?? "0").slice(0, 8), 16);
   } finally {
     client.close({ timeout: 0 }).catch(() => {});
   }
@@ -145,7 +171,7 @@ export async function sharesServerConnections(target: PostgresTarget): Promise<b
   const unprepared = { ...target, usesPreparedStatements: false };
   const clients: Bun.SQL[] = [];
   try {
-    const url = await findWritableUrl(unprepared);
+    const { url } = await findWritableHost(unprepared, 0);
     for (let index = 0; index < 2; index++) {
       const { client } = openPool(url, unprepared, 1);
       clients.push(client);

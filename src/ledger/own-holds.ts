@@ -1,0 +1,46 @@
+// What this process knows of its own holds: which are open, and how the last ones were settled. A store that lost commits,
+// such as a promoted standby that lagged, has holds again that were settled.
+
+import type { SettleRequest } from "./decide.ts";
+
+/** Some seconds of a busy process: more than a standby usually lags. */
+const SETTLEMENTS_MAX = 10_000;
+
+export interface OwnHolds<UsageRecord> {
+  readonly addOpen: (id: string) => void;
+  readonly addSettlement: (request: SettleRequest<UsageRecord>) => void;
+  readonly isOpen: (id: string) => boolean;
+  /** How a hold that is not open was settled, if it was among the last ones. */
+  readonly findSettlement: (id: string) => SettleRequest<UsageRecord> | undefined;
+  /** Forgets the older half of the settlements. */
+  readonly forgetOlder: () => void;
+}
+
+/** `shrink` leaves out parts of a record that are too large to be kept. */
+export function createOwnHolds<UsageRecord>(
+  shrink: (record: UsageRecord) => UsageRecord = (record) => record,
+): OwnHolds<UsageRecord> {
+  const open = new Set<string>();
+  // Two halves, because deleting the oldest entries of a map one by one costs more than everything else here.
+  let newer = new Map<string, SettleRequest<UsageRecord>>();
+  let older = newer;
+  const forgetOlder = (): void => {
+    older = newer;
+    newer = new Map();
+  };
+  return {
+    addOpen: (id) => {
+      open.add(id);
+    },
+    addSettlement: (request) => {
+      const { id, record } = request;
+      open.delete(id);
+      if (newer.size >= SETTLEMENTS_MAX / 2) forgetOlder();
+      const kept = record === undefined ? undefined : shrink(record);
+      newer.set(id, kept === undefined || kept === record ? request : { ...request, record: kept });
+    },
+    isOpen: (id) => open.has(id),
+    findSettlement: (id) => newer.get(id) ?? older.get(id),
+    forgetOlder,
+  };
+}

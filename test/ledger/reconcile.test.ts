@@ -1,0 +1,139 @@
+// A store that loses settlements while their process lives: a promoted standby that lagged, or a write that was given up.
+
+import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createLedger, deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
+import { createOwnHolds } from "../../src/ledger/own-holds.ts";
+import { createHoldReconciler, type HoldReconciliation } from "../../src/ledger/reconcile.ts";
+import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import type { Row, Tx, Value } from "../../src/store/db.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
+import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
+import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
+
+setDefaultTimeout(60_000);
+
+const START = Date.UTC(2026, 5, 1);
+const OWNER = { accountId: "acct_a", keyId: "key_a" };
+const TABLES = ["wallet", "spender", "hold", "transfer", "usage_record", "usage_pending"];
+
+describeEachStore((kind, open) => {
+  describe(`reconciliation of holds on ${kind}`, () => {
+    let store: TestStore;
+    let ledger: Ledger<UsageRecord>;
+    let reconcile: () => Promise<HoldReconciliation>;
+    let now = START;
+    beforeEach(async () => {
+      store = await open();
+      now = START;
+      await store.db.write(async (tx) => {
+        await openAccount(tx, OWNER.accountId, [OWNER.keyId], now);
+        await deposit(tx, promoDeposit("d1", OWNER.accountId, 1_000n, now));
+      });
+      [ledger, reconcile] = await startProcess();
+    });
+    afterEach(() => store.close());
+
+    async function startProcess(): Promise<[Ledger<UsageRecord>, typeof reconcile]> {
+      const { db } = store;
+      const identity = { db, process: "p", epoch: await startEpoch(db, "p", now) };
+      const ownHolds = createOwnHolds<UsageRecord>();
+      const started = createLedger({ ...identity, ownHolds, writeRecords: insertUsage });
+      const deps = { ...identity, ledger: started, ownHolds, now: () => now };
+      return [started, createHoldReconciler(deps)];
+    }
+
+    const hold = async (id: string): Promise<void> => {
+      const expiresAt = now + 45 * 60_000;
+      const outcome = await ledger.hold({ id, ...OWNER, amount: 100n, now, expiresAt });
+      expect(outcome.status).toBe("held");
+    };
+    const settle = (id: string, cost: bigint): Promise<{ status: string }> =>
+      ledger.settle({
+        id,
+        ...OWNER,
+        cost,
+        now,
+        record: usageRecord({ id, ...OWNER, cost, createdAt: now }),
+      });
+
+    /** Runs `work` and then puts the rows back as they were before. */
+    async function lose(work: () => Promise<unknown>): Promise<void> {
+      const saved = await Promise.all(
+        TABLES.map((table) => store.db.all(`select * from ${table}`)),
+      );
+      await work();
+      await store.db.write(async (tx) => {
+        for (const [index, table] of TABLES.entries()) {
+          await tx.run(`delete from ${table}`);
+          for (const row of saved[index] ?? []) await insertRow(tx, table, row);
+        }
+      });
+    }
+
+    const reconcileTwice = async (): Promise<HoldReconciliation> => {
+      now += 61_000;
+      expect(await reconcile()).toEqual({ settledAgain: 0, released: 0 });
+      now += 30_000;
+      return reconcile();
+    };
+    const balance = async (): Promise<unknown> => {
+      const row = await store.db.get("select promo, held from wallet");
+      return { promo: Number(row?.["promo"]), held: Number(row?.["held"]) };
+    };
+
+    test("settles a call again whose charge was lost, once", async () => {
+      await hold("c1");
+      await lose(() => settle("c1", 70n));
+      expect(await balance()).toEqual({ promo: 1_000, held: 100 });
+      expect(await reconcileTwice()).toEqual({ settledAgain: 1, released: 0 });
+      expect(await balance()).toEqual({ promo: 930, held: 0 });
+      expect(await store.db.all("select id from usage_record")).toEqual([{ id: "c1" }]);
+      expect(await reconcileTwice()).toEqual({ settledAgain: 0, released: 0 });
+      expect((await verifyLedger(store.db)).problems).toEqual([]);
+    });
+
+    test("releases a hold whose settlement is not known, and charges a late one", async () => {
+      await hold("c1");
+      await lose(() => settle("c1", 70n));
+      now += 6 * 60_000;
+      expect(await reconcile()).toEqual({ settledAgain: 0, released: 0 });
+      now += 6 * 60_000;
+      expect(await reconcile()).toEqual({ settledAgain: 0, released: 1 });
+      expect(await balance()).toEqual({ promo: 1_000, held: 0 });
+      expect(await settle("c1", 70n)).toMatchObject({ status: "settled", late: true });
+      expect((await verifyLedger(store.db)).problems).toEqual([]);
+    });
+
+    test("leaves open calls and young holds alone", async () => {
+      await hold("open");
+      await hold("again");
+      await settle("again", 0n);
+      // A fallback holds again under the same id.
+      await hold("again");
+      expect(await reconcileTwice()).toEqual({ settledAgain: 0, released: 0 });
+      await hold("young");
+      await lose(() => settle("young", 5n));
+      expect(await reconcile()).toEqual({ settledAgain: 0, released: 0 });
+      expect(await reconcile()).toEqual({ settledAgain: 0, released: 0 });
+      expect(await balance()).toEqual({ promo: 1_000, held: 300 });
+    });
+
+    test("leaves the holds of other processes and of later starts alone", async () => {
+      await hold("c1");
+      const [, reconcileLater] = await startProcess();
+      now += 61_000;
+      await reconcileLater();
+      expect(await reconcileLater()).toEqual({ settledAgain: 0, released: 0 });
+      expect(await balance()).toEqual({ promo: 1_000, held: 100 });
+    });
+  });
+});
+
+function insertRow(tx: Tx, table: string, row: Row): Promise<number> {
+  const columns = Object.keys(row);
+  const marks = columns.map(() => "?").join(", ");
+  // Safe: these are values that the store returned.
+  const values = Object.values(row) as Value[];
+  return tx.run(`insert into ${table} (${columns.join(", ")}) values (${marks})`, values);
+}
