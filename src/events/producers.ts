@@ -75,7 +75,13 @@ export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Pr
     actor,
     action: kind,
     target: key.id,
-    detail: { provider: key.provider, name: key.name, last4: key.last4 },
+    detail: {
+      provider: key.provider,
+      name: key.name,
+      last4: key.last4,
+      api_key_ids: key.apiKeyIds,
+      allow_store: key.allowStore,
+    },
     network: coarseNetwork(clientIp),
     now,
   });

@@ -13,7 +13,7 @@ export const SCOPES = {
   "billing:read": "read invoices, budgets, alerts and auto top-up",
   "billing:write": "read invoices, change budgets, alerts and auto top-up, buy credits",
   "provider_keys:read": "list own provider keys",
-  "provider_keys:write": "list, add and delete own provider keys",
+  "provider_keys:write": "list, add, change and delete own provider keys",
   "webhooks:read": "list webhooks, deliveries and events",
   "webhooks:write": "list, add and change webhooks",
   "audit:read": "read the audit log",

@@ -6,11 +6,13 @@ import type { Secret } from "../base/secret.ts";
 export interface DecryptedKey {
   readonly id: string;
   readonly apiKey: Secret;
+  /** Whether the provider may store requests and replies. */
+  readonly allowStore: boolean;
 }
 
 export interface StoredKey {
-  /** The only API key that uses it; null for all of the account. */
-  readonly keyId: string | null;
+  /** The API keys that use it; null for all of the account. */
+  readonly apiKeyIds: readonly string[] | null;
   /** Throws if the key cannot be decrypted. */
   readonly decrypt: () => DecryptedKey;
 }

@@ -1,10 +1,9 @@
 // Callers' own API keys at model providers (BYOK). Owns the table provider_key. A raw key is received once and sent only to
 // its provider.
 
-import type { MasterSecret, DerivedKey } from "../base/encryption.ts";
+import type { MasterSecret } from "../base/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { lazy } from "../base/lazy.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import type { Secret } from "../base/secret.ts";
 import {
@@ -19,13 +18,15 @@ import {
   integerOrNull,
 } from "../store/db.ts";
 import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./key-check.ts";
-import { deriveKek, KEK_VERSION, decryptKey, encryptKey } from "./encryption.ts";
+import { deriveKek, encryptKey, KEK_VERSION } from "./encryption.ts";
+import { createProviderKeyCache, type DecryptedKey } from "./provider-key-cache.ts";
 import {
-  createProviderKeyCache,
-  type DecryptedKey,
-  type ProviderKeyCache,
-  type StoredKey,
-} from "./provider-key-cache.ts";
+  cacheKeyOf,
+  createKeyFinder,
+  type KeyUser,
+  readStoredKeys,
+  toApiKeyIds,
+} from "./key-finder.ts";
 
 const KEYS_PER_ACCOUNT_MAX = 50;
 
@@ -37,27 +38,31 @@ export interface ProviderKey {
   readonly accountId: string;
   readonly provider: string;
   readonly name: string | null;
-  /** The only API key whose calls use it; null for all of the account. */
-  readonly keyId: string | null;
+  /** The API key that added it; null if a person did. */
+  readonly addedBy: string | null;
+  /** The API keys whose calls use it; null for all of the account. */
+  readonly apiKeyIds: readonly string[] | null;
+  /** Whether the provider may store requests and replies. */
+  readonly allowStore: boolean;
   readonly last4: string;
   readonly status: ProviderKeyStatus;
   readonly createdAt: number;
   readonly lastUsedAt: number | null;
 }
 
-export interface NewProviderKey {
+export interface NewProviderKey extends ProviderKeyUse {
   readonly provider: string;
   readonly apiKey: Secret;
   readonly name: string | null;
-  readonly keyId?: string | null;
+  readonly addedBy: string | null;
   readonly checkResult: KeyCheckResult;
 }
 
-/** The API key of a call. */
-export interface KeyUser {
-  readonly accountId: string;
-  readonly keyId: string;
-}
+/** Which calls use the key, and how. */
+export type ProviderKeyUse = Pick<ProviderKey, "apiKeyIds" | "allowStore">;
+
+/** Only the given fields are changed. */
+export type ProviderKeySettings = Partial<Pick<ProviderKey, "name"> & ProviderKeyUse>;
 
 export interface ProviderKeys {
   /** The providers that keys can be added for. */
@@ -70,11 +75,18 @@ export interface ProviderKeys {
     newKey: NewProviderKey,
     now: number,
   ) => Promise<ProviderKey>;
+  /** Changes a key that is not deleted. */
+  readonly change: (
+    tx: Tx,
+    before: ProviderKey,
+    settings: ProviderKeySettings,
+    now: number,
+  ) => Promise<ProviderKey>;
   /** Destroys the encrypted key and keeps the record. Idempotent. */
   readonly remove: (tx: Tx, accountId: string, id: string, now: number) => Promise<ProviderKey>;
   /**
-   * The newest key at the provider that the API key added for itself, otherwise the newest one for the whole account; cached
-   * for up to five seconds.
+   * The newest key at the provider that names the API key, otherwise the newest one for the whole account; cached for up to
+   * five seconds.
    */
   readonly findNewestKey: (
     user: KeyUser,
@@ -105,14 +117,16 @@ export function createProviderKeys({
   const add: ProviderKeys["add"] = async (tx, accountId, newKey, now) => {
     rejectInvalid(newKey, providers());
     await rejectOverLimit(tx, accountId);
-    const { provider, apiKey, name, checkResult, keyId = null } = newKey;
+    await rejectUnknownApiKeys(tx, accountId, newKey.apiKeyIds);
+    const { provider, apiKey, name, checkResult, addedBy } = newKey;
     const id = newId("pk", now);
     const encrypted = encryptKey(kek, { id, accountId, provider }, apiKey);
     const status = checkResult.kind === "accepted" ? checkResult.status : "unchecked";
     cache.block(cacheKeyOf(accountId, provider), now);
     await tx.run(
-      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at, key_id)
-       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at, key_id,
+         api_key_ids, allow_store)
+       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       [
         id,
         accountId,
@@ -124,19 +138,22 @@ export function createProviderKeys({
         encrypted.dataKey,
         KEK_VERSION,
         now,
-        keyId,
+        addedBy,
+        apiKeyIdsText(newKey.apiKeyIds),
+        newKey.allowStore ? 1 : 0,
       ],
     );
     return getProviderKey(tx, accountId, id);
   };
+  const change: ProviderKeys["change"] = async (tx, before, settings, now) => {
+    cache.block(cacheKeyOf(before.accountId, before.provider), now);
+    await updateSettings(tx, before, settings);
+    return getProviderKey(tx, before.accountId, before.id);
+  };
   const remove: ProviderKeys["remove"] = async (tx, accountId, id, now) => {
     const { provider } = await getProviderKey(tx, accountId, id);
     cache.block(cacheKeyOf(accountId, provider), now);
-    await tx.run(
-      `update provider_key set status = 'deleted', sealed = null, data_key = null, deleted_at = ?
-       where id = ? and account_id = ? and status <> 'deleted'`,
-      [now, id, accountId],
-    );
+    await destroyKey(tx, accountId, id, now);
     return getProviderKey(tx, accountId, id);
   };
   const flushLastUsed = async (): Promise<void> => {
@@ -151,45 +168,12 @@ export function createProviderKeys({
     check: async (provider, apiKey) =>
       providers().includes(provider) ? check(provider, apiKey) : UNCHECKED,
     add,
+    change,
     remove,
     findNewestKey: createKeyFinder(cache, lastUsed, (accountId, provider) =>
       readStoredKeys(db, kek, accountId, provider),
     ),
     flushLastUsed,
-  };
-}
-
-// Without a promise on a cache hit, as for most calls.
-function createKeyFinder(
-  cache: ProviderKeyCache,
-  lastUsed: Map<string, number>,
-  read: (accountId: string, provider: string) => Promise<readonly StoredKey[]>,
-): ProviderKeys["findNewestKey"] {
-  const choose = (
-    keys: readonly StoredKey[],
-    keyId: string,
-    now: number,
-  ): DecryptedKey | undefined => {
-    const stored =
-      keys.find((key) => key.keyId === keyId) ?? keys.find((key) => key.keyId === null);
-    const key = stored?.decrypt();
-    if (key !== undefined) lastUsed.set(key.id, now);
-    return key;
-  };
-  const readThrough = async (
-    { accountId, keyId }: KeyUser,
-    provider: string,
-    now: number,
-  ): Promise<DecryptedKey | undefined> => {
-    const keys = await read(accountId, provider);
-    cache.set(cacheKeyOf(accountId, provider), keys, now);
-    return choose(keys, keyId, now);
-  };
-  return (user, provider, now) => {
-    const cached = cache.get(cacheKeyOf(user.accountId, provider), now);
-    return cached === undefined
-      ? readThrough(user, provider, now)
-      : choose(cached.keys, user.keyId, now);
   };
 }
 
@@ -254,45 +238,6 @@ async function getProviderKey(reader: Reader, accountId: string, id: string): Pr
   return toProviderKey(row);
 }
 
-/** Newest first. Each is decrypted when it is first used. */
-async function readStoredKeys(
-  reader: Reader,
-  kek: DerivedKey,
-  accountId: string,
-  provider: string,
-): Promise<readonly StoredKey[]> {
-  const rows = await reader.all(
-    `select id, key_id, sealed, data_key from provider_key
-     where account_id = ? and provider = ? and status <> 'deleted' order by id desc`,
-    [accountId, provider],
-  );
-  return rows.map((row) => ({
-    keyId: textOrNull(row, "key_id"),
-    decrypt: lazy(() => decryptRow(row, kek, accountId, provider)),
-  }));
-}
-
-function decryptRow(row: Row, kek: DerivedKey, accountId: string, provider: string): DecryptedKey {
-  const id = text(row, "id");
-  try {
-    const encrypted = { sealed: text(row, "sealed"), dataKey: text(row, "data_key") };
-    return { id, apiKey: decryptKey(kek, { id, accountId, provider }, encrypted) };
-  } catch (cause) {
-    // Not charged to the gateway's account instead: the owner chose to pay the provider.
-    throw new Fault("internal", `provider key ${id} cannot be decrypted`, {
-      message: `Your provider key for ${provider} cannot be decrypted. Delete it with DELETE /v1/provider-keys/${id} and add it again.`,
-      next: [
-        {
-          method: "DELETE",
-          url: `/v1/provider-keys/${id}`,
-          why: "Delete the key, then add it again.",
-        },
-      ],
-      cause,
-    });
-  }
-}
-
 function rejectInvalid(
   { provider, checkResult }: NewProviderKey,
   supported: readonly string[],
@@ -329,8 +274,59 @@ async function rejectOverLimit(tx: Tx, accountId: string): Promise<void> {
     });
 }
 
-const SELECT_RECORD =
-  "select id, account_id, key_id, provider, name, last4, status, created_at, last_used_at from provider_key";
+async function destroyKey(tx: Tx, accountId: string, id: string, now: number): Promise<void> {
+  await tx.run(
+    `update provider_key set status = 'deleted', sealed = null, data_key = null, deleted_at = ?
+     where id = ? and account_id = ? and status <> 'deleted'`,
+    [now, id, accountId],
+  );
+}
+
+async function updateSettings(
+  tx: Tx,
+  before: ProviderKey,
+  settings: ProviderKeySettings,
+): Promise<void> {
+  if (before.status === "deleted")
+    throw new Fault("conflict", "provider key is deleted", {
+      message: "A deleted provider key cannot be changed. Add it again.",
+    });
+  if (settings.apiKeyIds !== undefined)
+    await rejectUnknownApiKeys(tx, before.accountId, settings.apiKeyIds);
+  const { id, name, apiKeyIds, allowStore } = { ...before, ...settings };
+  await tx.run("update provider_key set name = ?, api_key_ids = ?, allow_store = ? where id = ?", [
+    name,
+    apiKeyIdsText(apiKeyIds),
+    allowStore ? 1 : 0,
+    id,
+  ]);
+}
+
+async function rejectUnknownApiKeys(
+  tx: Tx,
+  accountId: string,
+  ids: ProviderKey["apiKeyIds"],
+): Promise<void> {
+  if (ids === null) return;
+  const rows = await tx.all(
+    `select id from api_key where account_id = ? and id in (${ids.map(() => "?").join(", ")})`,
+    [accountId, ...ids],
+  );
+  const known = new Set(rows.map((row) => text(row, "id")));
+  const unknown = ids.findIndex((id) => !known.has(id));
+  if (unknown !== -1)
+    throw invalid(
+      `api_key_ids[${unknown}]`,
+      "This account has no API key with this id. List its keys with GET /v1/keys.",
+    );
+}
+
+function apiKeyIdsText(ids: ProviderKey["apiKeyIds"]): string | null {
+  return ids === null ? null : [...new Set(ids)].join(" ");
+}
+
+const SELECT_RECORD = `select id, account_id, key_id, api_key_ids, allow_store, provider, name, last4, status, created_at,
+  last_used_at from provider_key`;
 
 function toProviderKey(row: Row): ProviderKey {
   return {
@@ -338,14 +334,12 @@ function toProviderKey(row: Row): ProviderKey {
     accountId: text(row, "account_id"),
     provider: text(row, "provider"),
     name: textOrNull(row, "name"),
-    keyId: textOrNull(row, "key_id"),
+    addedBy: textOrNull(row, "key_id"),
+    apiKeyIds: toApiKeyIds(row),
+    allowStore: integer(row, "allow_store") === 1,
     last4: text(row, "last4"),
     status: enumValue(row, "status", PROVIDER_KEY_STATUSES),
     createdAt: integer(row, "created_at"),
     lastUsedAt: integerOrNull(row, "last_used_at"),
   };
-}
-
-function cacheKeyOf(accountId: string, provider: string): string {
-  return `${accountId} ${provider}`;
 }

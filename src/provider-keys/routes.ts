@@ -1,11 +1,9 @@
 // Routes of /v1/provider-keys.
 
 import { z } from "zod";
-import { Fault } from "../base/fault.ts";
 import { secret } from "../base/secret.ts";
 import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
-import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { findLiveKey } from "../keys/live-keys.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type KeyCheckResult, UNCHECKED } from "./key-check.ts";
 import {
@@ -15,11 +13,19 @@ import {
   type ProviderKeys,
 } from "./provider-keys.ts";
 import {
+  ChangeProviderKeyRequest,
   NewProviderKeyRequest,
   PROVIDER_KEY_EXAMPLE,
   ProviderKeyRecord,
   toProviderKeyRecord,
+  toSettings,
 } from "./api-record.ts";
+import {
+  assertMayChange,
+  assertMayDelete,
+  lockProviderKeyAccess,
+  newProviderKeyUse,
+} from "./caller-access.ts";
 
 export interface ProviderKeyRouteDeps {
   readonly db: Db;
@@ -29,19 +35,28 @@ export interface ProviderKeyRouteDeps {
 }
 
 export interface ProviderKeyChange {
-  readonly kind: "provider_key.added" | "provider_key.deleted";
+  readonly kind: "provider_key.added" | "provider_key.changed" | "provider_key.deleted";
   readonly key: ProviderKey;
   readonly actor: { readonly type: "key" | "person"; readonly id: string };
   readonly clientIp: string;
   readonly now: number;
 }
 
+const ProviderKeyPath = z.object({
+  id: z.string().meta({ description: "The provider key's id.", example: PROVIDER_KEY_EXAMPLE.id }),
+});
+
 type OnProviderKeyChange = NonNullable<ProviderKeyRouteDeps["onProviderKeyChange"]>;
 
 export function providerKeyRoutes(deps: ProviderKeyRouteDeps): readonly Route[] {
   const { db, providerKeys } = deps;
   const onChange: OnProviderKeyChange = deps.onProviderKeyChange ?? (async () => {});
-  return [addRoute(providerKeys, onChange), listRoute(db), deleteRoute(providerKeys, onChange)];
+  return [
+    addRoute(providerKeys, onChange),
+    listRoute(db),
+    changeRoute(providerKeys, onChange),
+    deleteRoute(providerKeys, onChange),
+  ];
 }
 
 function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Route {
@@ -56,7 +71,7 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
     tag: "Provider keys",
     summary: "Add a provider key",
     description:
-      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. In an unclaimed account, a key without a limit adds it for the whole account; any other key, and any key of a claimed account, for its own calls alone. People add keys for the whole account in the console. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
+      "Calls to the provider's models are then billed to your own account at the provider and cost no credits. The key is verified at the provider first, for up to five seconds; a rejected key is not stored. Only calls with the API key that adds it use it, unless `api_key_ids` says otherwise; only an API key that acts as the owner can say so: one of an unclaimed account, without a limit and with all scopes. Owners and admins choose the API keys in the console. The provider stores no requests and replies unless `allow_store` is true. If there are several keys for a provider, the newest is used: to rotate a key, add the new one, then delete the old one.",
     dialect: "openai",
     body: NewProviderKeyRequest,
     requestExample: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
@@ -67,16 +82,18 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
         example: PROVIDER_KEY_EXAMPLE,
       },
     },
-    faults: ["conflict"],
+    faults: ["forbidden", "conflict"],
     before: async ({ body, request }) => {
       checkResults.set(request, await providerKeys.check(body.provider, secret(body.api_key)));
     },
     run: async (tx, { caller, body, request, clientIp, now }) => {
+      const access = await lockProviderKeyAccess(tx, caller, now);
       const newKey = {
         provider: body.provider,
         apiKey: secret(body.api_key),
         name: body.name ?? null,
-        keyId: (await addsForItself(tx, caller, now)) ? caller.keyId : null,
+        addedBy: caller.keyId,
+        ...newProviderKeyUse(access, toSettings(body)),
         checkResult: checkResults.get(request) ?? UNCHECKED,
       };
       const key = await providerKeys.add(tx, caller.accountId, newKey, now);
@@ -87,17 +104,39 @@ function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Ro
   });
 }
 
-/** In a claimed account, only people add provider keys that receive the prompts of other keys. */
-async function addsForItself(tx: Tx, { accountId, keyId }: Caller, now: number): Promise<boolean> {
-  if (await isRestricted(tx, keyId, now)) return true;
-  const account = await tx.get("select claimed_at from account where id = ?", [accountId]);
-  return (account?.["claimed_at"] ?? null) !== null;
-}
-
-/** Provider keys that others use are beyond a key with a spending limit. */
-async function isRestricted(tx: Tx, keyId: string, now: number): Promise<boolean> {
-  const key = await findLiveKey(tx, keyId, now);
-  return key !== undefined && key.hasLimit;
+function changeRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Route {
+  return keyWriteRoute({
+    method: "PATCH",
+    path: "/v1/provider-keys/{id}",
+    id: "changeProviderKey",
+    scope: "provider_keys:write",
+    tag: "Provider keys",
+    summary: "Change a provider key's name, API keys or storing",
+    description:
+      "Only the fields in the request are changed. If the gateway runs in several processes, calls may use the former settings for another five seconds. In a claimed account, and with a key that does not act as the owner, only the name of provider keys that the calling key added for itself can be changed, and `allow_store` set to `false`; owners and admins change the rest in the console.",
+    dialect: "openai",
+    params: ProviderKeyPath,
+    body: ChangeProviderKeyRequest,
+    requestExample: { api_key_ids: null, allow_store: true },
+    responses: {
+      200: {
+        description: "The changed record.",
+        schema: ProviderKeyRecord,
+        example: { ...PROVIDER_KEY_EXAMPLE, api_key_ids: null, allow_store: true },
+      },
+    },
+    faults: ["forbidden", "not_found", "conflict"],
+    run: async (tx, { caller, params, body, clientIp, now }) => {
+      const access = await lockProviderKeyAccess(tx, caller, now);
+      const before = await lockProviderKey(tx, caller.accountId, params.id);
+      const settings = toSettings(body);
+      assertMayChange(access, before, settings);
+      const key = await providerKeys.change(tx, before, settings, now);
+      const actor = { type: "key", id: caller.keyId } as const;
+      await onChange(tx, { kind: "provider_key.changed", key, actor, clientIp, now });
+      return { status: 200, body: toProviderKeyRecord(key) };
+    },
+  });
 }
 
 function listRoute(db: Db): Route {
@@ -142,11 +181,7 @@ function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
     description:
       "Destroys the encrypted key and keeps its record for past usage. If the gateway runs in several processes, calls may use the key for another five seconds. Later calls use your next newest key for the provider, or credits if there is none. Deleting a deleted key changes nothing.",
     dialect: "openai",
-    params: z.object({
-      id: z
-        .string()
-        .meta({ description: "The provider key's id.", example: PROVIDER_KEY_EXAMPLE.id }),
-    }),
+    params: ProviderKeyPath,
     responses: {
       200: {
         description: "The record of the deleted key.",
@@ -156,14 +191,9 @@ function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange):
     },
     faults: ["forbidden", "not_found"],
     run: async (tx, { caller, params, clientIp, now }) => {
+      const access = await lockProviderKeyAccess(tx, caller, now);
       const before = await lockProviderKey(tx, caller.accountId, params.id);
-      if (before.keyId !== caller.keyId && (await isRestricted(tx, caller.keyId, now)))
-        throw new Fault("forbidden", "provider key of others", {
-          message:
-            "A key with a spending limit deletes only the provider keys that it added. Use a key without a limit, or ask the owner of the account.",
-          param: "id",
-          next: [{ method: "GET", url: "/v1/provider-keys", why: "List the provider keys." }],
-        });
+      assertMayDelete(access, before);
       const key = await providerKeys.remove(tx, caller.accountId, params.id, now);
       const actor = { type: "key", id: caller.keyId } as const;
       if (before.status !== "deleted")

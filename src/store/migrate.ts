@@ -28,6 +28,7 @@ import emails from "./migrations/0022-emails.sql" with { type: "text" };
 import openCircuits from "./migrations/0025-open-circuits.sql" with { type: "text" };
 import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type: "text" };
 import agentPaymentMethod from "./migrations/0026-agent-payment-method.sql" with { type: "text" };
+import providerKeyUsers from "./migrations/0027-provider-key-users.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -56,6 +57,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0024-account-closing", accountClosing],
   ["0025-open-circuits", openCircuits],
   ["0026-agent-payment-method", agentPaymentMethod],
+  ["0027-provider-key-users", providerKeyUsers],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -71,7 +71,7 @@ describe.each(STORE_KINDS)("a key limited to 0.01 USD on %s", (store) => {
       });
       expect(status).toBe(201);
       const own = await call(gateway, "GET /v1/account", { key });
-      expect(valueAt(body, "api_key_id")).toBe(textAt(own.body, "key.id"));
+      expect(valueAt(body, "api_key_ids")).toEqual([textAt(own.body, "key.id")]);
     }
   });
 

@@ -91,7 +91,13 @@ describeEachStore((store) => {
       ]);
       for (const { actor, detail } of entries) {
         expect(actor).toEqual({ type: "person", id: fixture.owner.personId });
-        expect(detail).toEqual({ provider: "openai", name: "team", last4: "9fQz" });
+        expect(detail).toEqual({
+          provider: "openai",
+          name: "team",
+          last4: "9fQz",
+          api_key_ids: null,
+          allow_store: false,
+        });
       }
     });
 

@@ -94,19 +94,19 @@ describe.each(STORE_KINDS)("scopes of keys on %s", (store) => {
   test("a provider key of a limited key serves that key alone, and it deletes no other", async () => {
     const account = await registerAccount(gateway);
     const limited = await createKey(account, { limit_usd: 0.01 });
-    const add = (key: string): Promise<ApiResponse> =>
+    const add = (key: string, more: Json = {}): Promise<ApiResponse> =>
       call(gateway, "POST /v1/provider-keys", {
         key,
-        body: { provider: "sim", api_key: "sim-key-of-the-caller-0123" },
+        body: { provider: "sim", api_key: "sim-key-of-the-caller-0123", ...more },
       });
     const byok = async (key: string): Promise<string | null> =>
       (await chat(gateway, key)).headers.get("x-postern-byok");
     const own = await add(limited.key);
-    expect(own.body).toMatchObject({ api_key_id: limited.id });
+    expect(own.body).toMatchObject({ api_key_ids: [limited.id] });
     expect(await byok(limited.key)).toBe("true");
     expect(await byok(account.key)).not.toBe("true");
-    const shared = await add(account.key);
-    expect(shared.body).toMatchObject({ api_key_id: null });
+    const shared = await add(account.key, { api_key_ids: null });
+    expect(shared.body).toMatchObject({ api_key_ids: null });
     expect(await byok(account.key)).toBe("true");
     const path = "/v1/provider-keys/";
     const refused = await call(gateway, `DELETE ${path}${textAt(shared.body, "id")}`, {

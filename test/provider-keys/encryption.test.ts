@@ -64,7 +64,7 @@ describeEachStore((kind, open) => {
 
     beforeEach(async () => {
       store = await open();
-      harness = openProviderKeysHarness(store.db, provider);
+      harness = await openProviderKeysHarness(store.db, provider);
       provider.respondWith(acceptOnly(GOOD_KEY));
     });
     afterEach(() => store.close());
@@ -91,16 +91,13 @@ describeEachStore((kind, open) => {
       );
     };
 
-    const lookUpError = (accountId: string, providerId: string): Promise<string> =>
-      rejectionMessage(
-        Promise.resolve(
-          openProviderKeysHarness(store.db, provider).providerKeys.findNewestKey(
-            { accountId, keyId: "key_any" },
-            providerId,
-            START_MS,
-          ),
-        ),
+    const lookUpError = async (accountId: string, providerId: string): Promise<string> => {
+      const { providerKeys } = await openProviderKeysHarness(store.db, provider);
+      const user = { accountId, keyId: "key_any" };
+      return await rejectionMessage(
+        Promise.resolve(providerKeys.findNewestKey(user, providerId, START_MS)),
       );
+    };
 
     test("contain only the last four characters of the raw key", async () => {
       await harness.call("alice", "POST", PATH, {

@@ -34,7 +34,11 @@ export interface ProviderKeysHarness {
 }
 
 /** The callers are `alice` and `bob`, with accounts of that name; the providers are `openai` and `sim`. */
-export function openProviderKeysHarness(db: Db, provider: FakeProvider): ProviderKeysHarness {
+export async function openProviderKeysHarness(
+  db: Db,
+  provider: FakeProvider,
+): Promise<ProviderKeysHarness> {
+  await insertApiKeys(db);
   const clock = { now: START_MS };
   const logLines: string[] = [];
   const providerKeys = createProviderKeys({
@@ -91,4 +95,15 @@ export function openProviderKeysHarness(db: Db, provider: FakeProvider): Provide
     return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
   };
   return { providerKeys, logLines, clock, call };
+}
+
+async function insertApiKeys(db: Db): Promise<void> {
+  await db.write(async (tx) => {
+    for (const name of ["alice", "bob"])
+      await tx.run(
+        `insert into api_key (id, account_id, hash, prefix, last4, created_at) values (?, ?, ?, '', '', 0)
+         on conflict (id) do nothing`,
+        [`key_${name}`, `acct_${name}`, name],
+      );
+  });
 }

@@ -17,7 +17,15 @@ const ALICE_KEY = { accountId: ALICE, keyId: "key_alice" };
 const PATH = "/v1/provider-keys";
 
 function newKey(apiKey: string, providerId = "openai") {
-  return { provider: providerId, apiKey: secret(apiKey), name: null, checkResult: UNCHECKED };
+  return {
+    provider: providerId,
+    apiKey: secret(apiKey),
+    name: null,
+    addedBy: null,
+    apiKeyIds: null,
+    allowStore: false,
+    checkResult: UNCHECKED,
+  };
 }
 
 /** Counts reads. `delayNext` delays the result of the next read and returns a promise for when the row was read. */
@@ -54,7 +62,7 @@ describeEachStore((kind, open) => {
 
     beforeEach(async () => {
       store = await open();
-      harness = openProviderKeysHarness(store.db, provider);
+      harness = await openProviderKeysHarness(store.db, provider);
     });
     afterEach(() => store.close());
 
@@ -123,7 +131,7 @@ describeEachStore((kind, open) => {
 
     test("returns a key that another process deleted for at most five seconds", async () => {
       const id = await addKey(GOOD_KEY);
-      const other = openProviderKeysHarness(store.db, provider).providerKeys;
+      const other = (await openProviderKeysHarness(store.db, provider)).providerKeys;
       expect(await rawOf(other, START_MS)).toBe(GOOD_KEY);
       await harness.call("alice", "DELETE", `${PATH}/${id}`);
       expect(await rawOf()).toBeUndefined();

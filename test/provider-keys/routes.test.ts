@@ -16,7 +16,7 @@ describeEachStore((kind, open) => {
 
     beforeEach(async () => {
       store = await open();
-      harness = openProviderKeysHarness(store.db, provider);
+      harness = await openProviderKeysHarness(store.db, provider);
       provider.respondWith(acceptOnly(GOOD_KEY));
     });
     afterEach(() => store.close());
@@ -35,7 +35,8 @@ describeEachStore((kind, open) => {
         provider: "openai",
         name: "team",
         last4: "9fQz",
-        api_key_id: null,
+        api_key_ids: ["key_alice"],
+        allow_store: false,
         created_at: "2026-09-21T14:13:20.000Z",
         last_used_at: null,
         status: "active",

@@ -441,7 +441,7 @@ for (const store of STORE_KINDS) {
     test("passes provider-side references through with the caller's own key, and stores nothing", async () => {
       const owner = await fundedAccount(gateway);
       await call(gateway, owner, "POST /v1/provider-keys", {
-        body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
+        body: { provider: "openai", api_key: "sk-test-0123456789abcdef", allow_store: true },
       });
       await call(gateway, owner, "POST /v1/responses", {
         body: {
@@ -464,7 +464,7 @@ for (const store of STORE_KINDS) {
       const owner = await fundedAccount(gateway);
       for (const provider of ["openai", "anthropic"])
         await call(gateway, owner, "POST /v1/provider-keys", {
-          body: { provider, api_key: "sk-ant-api03-0123456789abcdef" },
+          body: { provider, api_key: "sk-ant-api03-0123456789abcdef", allow_store: true },
         });
       for (const fields of [{ conversation: "conv_1" }, { conversation: "conv_1", store: true }]) {
         const answer = await call(gateway, owner, "POST /v1/responses", {

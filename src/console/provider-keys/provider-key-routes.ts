@@ -8,6 +8,7 @@ import { cursorSchema } from "../../http/schemas.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
+import { listKeysFrom } from "../../keys/keys.ts";
 import {
   listDeletedProviderKeys,
   listLiveProviderKeys,
@@ -27,6 +28,7 @@ import {
   type ProviderKeyFormValues,
   providerKeysPage,
 } from "./provider-keys-page.tsx";
+import { parseUse, USE_FIELDS, useOf } from "./provider-key-use.tsx";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 
 export interface ProviderKeyPageDeps extends ConsoleReadDeps {
@@ -53,14 +55,17 @@ function showRoute(deps: ProviderKeyPageDeps): Route {
     summary: "List the provider keys of a workspace",
     params: AccountPath,
     query: z.object({ delete: z.string().optional(), deleted: cursorSchema("pk") }),
-    run: async ({ caller, params, query }) => {
+    run: async ({ caller, params, query, now }) => {
       const workspace = await requireAccess(
         deps,
         params.account,
         caller.personId,
         "provider_keys.read",
       );
-      const keys = await readProviderKeys(deps, params.account, query.deleted);
+      const keys = await readProviderKeys(deps, params.account, {
+        now,
+        from: query.deleted,
+      });
       return pageResponse(
         providerKeysPage({ user: caller, workspace, ...keys, deleteKeyId: query.delete }),
       );
@@ -71,33 +76,38 @@ function showRoute(deps: ProviderKeyPageDeps): Route {
 async function readProviderKeys(
   { db, providerKeys }: ProviderKeyPageDeps,
   accountId: string,
-  from?: string,
-): Promise<Pick<ProviderKeysPageProps, "live" | "deleted" | "providers">> {
-  const [live, deleted] = await Promise.all([
+  { now, from }: { readonly now: number; readonly from?: string | undefined },
+): Promise<Pick<ProviderKeysPageProps, "live" | "deleted" | "providers" | "apiKeys">> {
+  const [live, apiKeys, deleted] = await Promise.all([
     listLiveProviderKeys(db, accountId),
+    listKeysFrom(db, accountId, { revoked: false, now }),
     listDeletedProviderKeys(db, accountId, { from, limit: DELETED_KEYS_PER_PAGE + 1 }),
   ]);
   const keys = deleted.slice(0, DELETED_KEYS_PER_PAGE);
   return {
     live,
+    apiKeys,
     deleted: { keys, from, next: deleted[DELETED_KEYS_PER_PAGE]?.id },
     providers: providerKeys.providers(),
   };
 }
 
 const ProviderKeyForm = z.discriminatedUnion("do", [
-  z.object({
+  z.looseObject({
     do: z.literal("add"),
     provider: z.string(),
     api_key: z.string(),
     name: z.string().optional(),
     /** Absent if the form was not rendered by this page. */
     once: z.string().regex(FORM_TOKEN).optional(),
+    ...USE_FIELDS,
   }),
+  z.looseObject({ do: z.literal("change"), provider_key: z.string(), ...USE_FIELDS }),
   z.object({ do: z.literal("remove"), provider_key: z.string() }),
 ]);
 type ProviderKeyForm = z.infer<typeof ProviderKeyForm>;
 type AddProviderKeyForm = Extract<ProviderKeyForm, { do: "add" }>;
+type ChangeProviderKeyForm = Extract<ProviderKeyForm, { do: "change" }>;
 
 function changeRoute(deps: ProviderKeyPageDeps): Route {
   return sessionRoute({
@@ -105,7 +115,7 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
     method: "POST",
     path: PATH,
     id: "changeWorkspaceProviderKeys",
-    summary: "Add or delete a provider key",
+    summary: "Add, change or delete a provider key",
     params: AccountPath,
     body: ProviderKeyForm,
     requestExample: { do: "remove", provider_key: "pk_01kah5t3mq7d2c9w4e6r8t0yax" },
@@ -118,14 +128,16 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
         const operation =
           body.do === "add"
             ? addOperation(deps, account, { form: body, newKey: await validateNewKey(deps, body) })
-            : removeOperation(deps, account, body.provider_key);
+            : body.do === "change"
+              ? changeOperation(deps, account, body)
+              : removeOperation(deps, account, body.provider_key);
         await deps.db.write(async (tx) => {
           await requireAccessForUpdate(tx, account, caller.personId, CHANGE_PERMISSION);
           await operation(tx, { actor, clientIp, now });
         });
       } catch (error) {
         const errorMessage = userErrorMessage(error);
-        const keys = await readProviderKeys(deps, account);
+        const keys = await readProviderKeys(deps, account, { now });
         const formValues = nonSecretFields(body);
         return pageResponse(
           providerKeysPage({ user: caller, workspace, ...keys, errorMessage, formValues }),
@@ -139,7 +151,9 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
 
 /** The form's fields, except the key. */
 function nonSecretFields(form: ProviderKeyForm): ProviderKeyFormValues | undefined {
-  return form.do === "add" ? { provider: form.provider, name: form.name } : undefined;
+  return form.do === "add"
+    ? { provider: form.provider, name: form.name, use: useOf(form) }
+    : undefined;
 }
 
 async function validateNewKey(
@@ -147,6 +161,7 @@ async function validateNewKey(
   form: AddProviderKeyForm,
 ): Promise<NewProviderKey> {
   const { provider, name = "" } = form;
+  const use = parseUse(form);
   const request = {
     provider,
     api_key: form.api_key.trim(),
@@ -155,7 +170,7 @@ async function validateNewKey(
   const parsed = parseWithSchema(NewProviderKeyRequest, request, "body");
   const apiKey = secret(parsed.api_key);
   const checkResult = await providerKeys.check(provider, apiKey);
-  return { provider, apiKey, name: parsed.name ?? null, checkResult };
+  return { provider, apiKey, name: parsed.name ?? null, addedBy: null, ...use, checkResult };
 }
 
 type TxOperation = (
@@ -178,6 +193,18 @@ function addOperation(
     const scope = `${accountId} ${common.actor.id} console.provider_key`;
     if (form.once === undefined) await add();
     else await submitOnce(tx, idempotency, { scope, token: form.once, payload: form, now }, add);
+  };
+}
+
+function changeOperation(
+  { providerKeys, onProviderKeyChange }: ProviderKeyPageDeps,
+  accountId: string,
+  form: ChangeProviderKeyForm,
+): TxOperation {
+  return async (tx, common) => {
+    const before = await lockProviderKey(tx, accountId, form.provider_key);
+    const key = await providerKeys.change(tx, before, parseUse(form), common.now);
+    await onProviderKeyChange?.(tx, { kind: "provider_key.changed", key, ...common });
   };
 }
 

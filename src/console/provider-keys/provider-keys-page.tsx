@@ -6,23 +6,26 @@ import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
-import type { ProviderKey } from "../../provider-keys/provider-keys.ts";
+import type { ProviderKey, ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
 import { API_KEY_MAX, NAME_MAX } from "../../provider-keys/api-record.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { formatDateTime } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
+import { ChangeUseForm, type ChoosableKey, describeUse, UseFields } from "./provider-key-use.tsx";
 
 export const DELETED_KEYS_PER_PAGE = 100;
 
 export interface ProviderKeysPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
-  /** Newest first. The first key of each provider is the one in use. */
+  /** Newest first. */
   readonly live: readonly ProviderKey[];
   readonly deleted: DeletedKeys;
   /** The providers that accept keys. */
   readonly providers: readonly string[];
+  /** The API keys that can be chosen, newest first. */
+  readonly apiKeys: readonly ChoosableKey[];
   /** The key whose deletion needs confirmation. */
   readonly deleteKeyId?: string | undefined;
   readonly errorMessage?: string;
@@ -41,6 +44,7 @@ interface DeletedKeys {
 export interface ProviderKeyFormValues {
   readonly provider: string;
   readonly name?: string | undefined;
+  readonly use?: ProviderKeyUse | undefined;
 }
 
 export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
@@ -60,8 +64,8 @@ export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
         )}
         <p>
           Calls with your own provider key are billed by the provider and cost no credits. If you
-          add several keys for one provider, the newest is used. To rotate a key, add the new key,
-          then delete the old one.
+          add several keys for one provider, an API key uses the newest that names it, otherwise the
+          newest for all keys. To rotate a key, add the new key, then delete the old one.
         </p>
         {live.length === 0 ? <p class="note">No provider keys yet.</p> : null}
         {live.map((key) => (
@@ -70,7 +74,7 @@ export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
         {providers.length === 0 ? (
           <p class="note">None of this gateway's providers accepts provider keys.</p>
         ) : (
-          <AddKeyForm action={action} user={user} providers={providers} formValues={formValues} />
+          <AddKeyForm page={props} action={action} formValues={formValues} />
         )}
         {deleted.keys.length === 0 ? null : (
           <DeletedProviderKeys deleted={deleted} action={action} />
@@ -87,14 +91,14 @@ interface ProviderKeyCardProps {
 }
 
 function ProviderKeyCard({ providerKey: key, page, action }: ProviderKeyCardProps): Child {
-  const newest = page.live.find(({ provider }) => provider === key.provider);
+  const replacement = newerReplacement(key, page.live);
   return (
     <section class="card" aria-labelledby={key.id}>
       <h2 id={key.id}>
         <ProviderKeyTitle providerKey={key} />
       </h2>
       <p>
-        {newest?.id === key.id
+        {replacement === undefined
           ? `Used for ${key.provider} calls.`
           : `Not used: there is a newer ${key.provider} key.`}{" "}
         {key.status === "active"
@@ -105,6 +109,8 @@ function ProviderKeyCard({ providerKey: key, page, action }: ProviderKeyCardProp
         Added {utcDay(key.createdAt)} · Last used{" "}
         {key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt)}
       </p>
+      <p class="note">Used by: {describeUse(key, page.apiKeys)}</p>
+      <ChangeUseForm providerKey={key} apiKeys={page.apiKeys} user={page.user} action={action} />
       {page.deleteKeyId === key.id ? (
         <Confirm
           user={page.user}
@@ -129,24 +135,43 @@ function ProviderKeyCard({ providerKey: key, page, action }: ProviderKeyCardProp
   );
 }
 
+/** The newer key that all API keys of this one use instead. */
+function newerReplacement(key: ProviderKey, live: readonly ProviderKey[]): ProviderKey | undefined {
+  const newer = live.slice(
+    0,
+    live.findIndex(({ id }) => id === key.id),
+  );
+  return newer.find(({ provider, apiKeyIds }) => {
+    if (provider !== key.provider) return false;
+    if (key.apiKeyIds === null) return apiKeyIds === null;
+    return key.apiKeyIds.every((id) => apiKeyIds?.includes(id) === true);
+  });
+}
+
 /** What calls use after the key is deleted. */
-function fallbackNote({ id, provider }: ProviderKey, live: readonly ProviderKey[]): string {
-  const [used, next] = live.filter((key) => key.provider === provider);
-  if (used !== undefined && used.id !== id)
-    return `Calls to ${provider} keep using the key that ends in ${used.last4}.`;
+function fallbackNote(key: ProviderKey, live: readonly ProviderKey[]): string {
+  const replacement = newerReplacement(key, live);
+  if (replacement !== undefined)
+    return `Calls to ${key.provider} keep using the key that ends in ${replacement.last4}.`;
+  const next = live.find(
+    ({ id, provider, apiKeyIds }) =>
+      id !== key.id &&
+      provider === key.provider &&
+      (apiKeyIds === null || key.apiKeyIds?.every((user) => apiKeyIds.includes(user))),
+  );
   if (next !== undefined)
-    return `Calls to ${provider} will use the key that ends in ${next.last4}.`;
-  return `Calls to ${provider} will use the gateway's account, if it has one, and cost credits.`;
+    return `Calls to ${key.provider} will use the key that ends in ${next.last4}.`;
+  return `Calls to ${key.provider} will use the gateway's account, if it has one, and cost credits.`;
 }
 
 interface AddKeyFormProps {
+  readonly page: ProviderKeysPageProps;
   readonly action: string;
-  readonly user: SessionUser;
-  readonly providers: readonly string[];
   readonly formValues: ProviderKeyFormValues | undefined;
 }
 
-function AddKeyForm({ action, user, providers, formValues }: AddKeyFormProps): Child {
+function AddKeyForm({ page, action, formValues }: AddKeyFormProps): Child {
+  const { user, providers, apiKeys } = page;
   return (
     <section class="card" aria-labelledby="add">
       <h2 id="add">Add a provider key</h2>
@@ -177,6 +202,11 @@ function AddKeyForm({ action, user, providers, formValues }: AddKeyFormProps): C
         </p>
         <label for="add-name">Name (optional)</label>
         <input id="add-name" name="name" maxlength={NAME_MAX} value={formValues?.name} />
+        <UseFields
+          idPrefix="add"
+          use={formValues?.use ?? { apiKeyIds: null, allowStore: false }}
+          apiKeys={apiKeys}
+        />
         <div class="actions">
           <button type="submit">Add key</button>
         </div>

@@ -17,6 +17,8 @@ export interface Credential {
   readonly label: string;
   /** The caller's own provider key: the provider bills the caller. */
   readonly byok: boolean;
+  /** The owner of the caller's provider key allows the provider to store requests and replies. */
+  readonly allowStore?: boolean;
   /** Signs each request, for providers that take no key in a header. */
   readonly authorizer?: Authorizer;
   /** Replies within this process: the bundled simulator. */

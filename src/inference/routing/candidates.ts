@@ -26,6 +26,7 @@ export interface Candidate {
 export interface CallerProviderKey {
   readonly id: string;
   readonly apiKey: Secret;
+  readonly allowStore: boolean;
 }
 
 export interface CandidateDeps {
@@ -91,6 +92,7 @@ function withProviderKey(
       apiKey: providerKey.apiKey,
       label: providerKey.id,
       byok: true,
+      allowStore: providerKey.allowStore,
       ...(account.credential?.inProcess === undefined
         ? {}
         : { inProcess: account.credential.inProcess }),

@@ -24,6 +24,7 @@ import type { Destination } from "../shared-account/source-url.ts";
 import { sanitizeHistory } from "./chat-history.ts";
 import { droppedPaths, isLossOfRequest, isRejected, rejectDropped } from "./losses.ts";
 import { usageOf } from "../metering/usage/usage.ts";
+import { droppedStore, rejectStoringFields } from "./provider-store.ts";
 import { rejectedSampling } from "./rejected-sampling.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
@@ -82,6 +83,7 @@ function createPlan(
 ): TransportPlan {
   const [wire, ...others] = candidate.wires;
   const { api } = parsed;
+  rejectStoringFields(parsed.json, candidate.credential);
   if (
     api === "embeddings" ||
     (wire === api && !needsSchemaEmulation(api, parsed.json, candidate.model))
@@ -140,7 +142,7 @@ function passthroughPlan(
         ? adjustments
         : { ...adjustments, messages, omitted },
     ),
-    dropped: provider.supportsStore ? [...dropped, ...droppedStore(parsed, candidate)] : dropped,
+    dropped: [...dropped, ...droppedStore(parsed, candidate.credential)],
     readUsage: (json) => usageOf(api, json, id),
     writeReply: ({ text, json }, usage, costUsd) => {
       const safeText = isObject(json["error"]) ? redact(text, candidate.credential) : text;
@@ -229,7 +231,7 @@ function translationPlan(
   const origin = { provider: credential.provider.id, model: upstreamName };
   const dropped = [
     ...droppedPaths(parsed, request, written.losses, model.id),
-    ...droppedStore(parsed, candidate),
+    ...droppedStore(parsed, candidate.credential),
   ];
   const readContext: ReplyReadContext = {
     origin,
@@ -286,11 +288,6 @@ const SCHEMA_PATHS: Readonly<Record<StreamingApi, readonly string[]>> = {
   messages: ["output_config", "format"],
 };
 
-// Nothing is stored in the gateway's own account, where other callers could retrieve it.
-function droppedStore({ api, json }: ParsedRequest, { credential }: Candidate): readonly string[] {
-  return api === "chat" && json["store"] === true && !credential.byok ? ["store"] : [];
-}
-
 // Translation reads the body strictly, so the gateway's own fields are removed first.
 function canonicalRequestFor(
   inbound: InboundWire,
@@ -300,7 +297,7 @@ function canonicalRequestFor(
 ): CanonicalRequest {
   const { postern: _postern, models: _models, provider: _provider, ...body } = parsed.json;
   const request = inbound.readRequest({ ...body, model: parsed.model });
-  const { provider, byok } = candidate.credential;
+  const { provider, byok, allowStore } = candidate.credential;
   return {
     ...request,
     stream: parsed.stream,
@@ -312,6 +309,6 @@ function canonicalRequestFor(
       ? {}
       : { user: adjustments.pseudonym() }),
     // `store: false` goes only to a provider that knows the field.
-    ...(byok ? {} : { store: provider.supportsStore ? false : undefined }),
+    ...(allowStore === true ? {} : { store: provider.supportsStore ? false : undefined }),
   };
 }

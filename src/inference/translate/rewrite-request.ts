@@ -5,6 +5,7 @@ import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { isObject } from "../../base/json.ts";
 import { withMembers } from "../request/json-edit.ts";
+import { storeChange } from "./provider-store.ts";
 
 export interface RequestAdjustments {
   /** An end-user ID for the account that reveals nothing about it. */
@@ -45,18 +46,10 @@ export function rewriteRequest(
   if (adjustments.messages !== undefined) changes["messages"] = adjustments.messages;
   if (adjustments.outputMax !== undefined)
     changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);
-  if (!byok) {
-    if (provider.supportsStore && wouldBeStored(request)) changes["store"] = "false";
-    if (provider.endUserField !== null)
-      Object.assign(changes, pseudonymField(request, provider.endUserField, adjustments.pseudonym));
-  }
+  Object.assign(changes, storeChange(request, credential));
+  if (!byok && provider.endUserField !== null)
+    Object.assign(changes, pseudonymField(request, provider.endUserField, adjustments.pseudonym));
   return withMembers(request.text, request.spans, changes);
-}
-
-// OpenAI stores responses by default, and completions only on request.
-function wouldBeStored({ api, json }: ParsedRequest): boolean {
-  const { store } = json;
-  return store !== false && (api === "responses" || store === true);
 }
 
 // Sets the provider's name for the model and removes the gateway's own fields.

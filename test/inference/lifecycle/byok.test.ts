@@ -170,7 +170,7 @@ describe("a call with the caller's provider key", () => {
       model: MODEL,
       input: [{ type: "item_reference", id: "msg_1" }],
       previous_response_id: "resp_0",
-      store: true,
+      store: false,
     };
     const response = await postCall(gateway, account, "responses", body);
     expect(response.status).toBe(200);

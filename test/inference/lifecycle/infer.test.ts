@@ -192,7 +192,8 @@ describe("a call", () => {
     const apiKey = secret("sk-caller");
     const { call, holds } = createHarness(
       async () => failedReply(),
-      (_, providerId) => (providerId === "openai" ? { id: "pk_1", apiKey } : undefined),
+      (_, providerId) =>
+        providerId === "openai" ? { id: "pk_1", apiKey, allowStore: false } : undefined,
     );
     expect(await rejectionMessage(call())).toBe("mistral answered 500");
     const [first, second, ...others] = holds;

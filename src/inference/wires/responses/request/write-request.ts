@@ -1,11 +1,5 @@
 import { isObject, type JsonObject } from "../../../../base/json.ts";
-import {
-  addFieldLoss,
-  addToleratedLoss,
-  fieldPath,
-  type Loss,
-  takeNativeFields,
-} from "../../../canonical/loss.ts";
+import { addFieldLoss, type Loss, takeNativeFields } from "../../../canonical/loss.ts";
 import type { CanonicalRequest, Effort, RequestField } from "../../../canonical/request.ts";
 import { strictFlag } from "../../../canonical/structured-output.ts";
 import type { Target, WrittenRequest } from "../../../canonical/wire.ts";
@@ -48,12 +42,6 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   const native = writeNative(request, losses);
   const effort = writeEffort(request, target, losses);
   const { text, reasoning, include, ...extra } = native;
-  if (request.store === true)
-    addToleratedLoss(
-      losses,
-      fieldPath(request, "store"),
-      "Responses are not stored at the provider, because callers share the gateway's account.",
-    );
   const body: JsonObject = {
     model: target.model,
     input: items,
@@ -68,7 +56,7 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     service_tier: request.serviceTier,
     prompt_cache_key: writeCacheKey(request, target, losses),
     user: request.user,
-    store: false,
+    store: request.store === true,
     ...extra,
   };
   return { body, losses };

@@ -1,0 +1,148 @@
+/** @jsxImportSource hono/jsx */
+// The form fields for which API keys use a provider key, and whether the provider may store their calls.
+
+import type { Child } from "hono/jsx";
+import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
+import type { SessionUser } from "../../http/route.ts";
+import type { Key } from "../../keys/keys.ts";
+import type { ProviderKey, ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
+import { HiddenFields } from "../console-layout.tsx";
+
+/** A form has at most 64 fields. */
+export const API_KEYS_SHOWN_MAX = 40;
+
+/** Each chosen API key is a field with its id as the name. */
+export const USE_FIELDS = {
+  used_by: z.enum(["all", "chosen"]).default("all"),
+  allow_store: z.literal("on").optional(),
+};
+const API_KEY_FIELD = /^key_/;
+
+type UseForm = z.infer<z.ZodObject<typeof USE_FIELDS>>;
+
+/** As filled in: the list may be empty. */
+export function useOf(form: UseForm): ProviderKeyUse {
+  const chosen = Object.keys(form).filter((name) => API_KEY_FIELD.test(name));
+  return {
+    apiKeyIds: form.used_by === "all" ? null : chosen,
+    allowStore: form.allow_store === "on",
+  };
+}
+
+export function parseUse(form: UseForm): ProviderKeyUse {
+  const use = useOf(form);
+  if (use.apiKeyIds?.length === 0)
+    throw invalid("used_by", "Choose at least one API key, or all keys of the workspace.");
+  return use;
+}
+
+export type ChoosableKey = Pick<Key, "id" | "name" | "prefix" | "last4">;
+
+/** What is used by which API keys, in words. */
+export function describeUse(
+  { apiKeyIds, allowStore }: ProviderKeyUse,
+  apiKeys: readonly ChoosableKey[],
+): string {
+  const names = apiKeyIds?.map((id) => keyName(apiKeys.find((key) => key.id === id) ?? { id }));
+  const users = names === undefined ? "All keys of the workspace" : names.join(", ");
+  return `${users} · ${allowStore ? "The provider may store calls" : "The provider stores nothing"}`;
+}
+
+function keyName(key: Pick<Key, "id"> & Partial<ChoosableKey>): string {
+  return key.name ?? (key.prefix === undefined ? key.id : `${key.prefix}…${key.last4}`);
+}
+
+interface UseFieldsProps {
+  /** Distinguishes the fields of several forms of a page. */
+  readonly idPrefix: string;
+  readonly use: ProviderKeyUse;
+  readonly apiKeys: readonly ChoosableKey[];
+}
+
+export function UseFields({ idPrefix, use, apiKeys }: UseFieldsProps): Child {
+  const isChosen = (id: string): boolean => use.apiKeyIds?.includes(id) === true;
+  const shown = apiKeys
+    .toSorted((a, b) => Number(isChosen(b.id)) - Number(isChosen(a.id)))
+    .slice(0, API_KEYS_SHOWN_MAX);
+  return (
+    <>
+      <fieldset>
+        <legend>Used by</legend>
+        {(["all", "chosen"] as const).map((value) => (
+          <Option
+            id={`${idPrefix}-${value}`}
+            input={{ type: "radio", name: "used_by", value }}
+            isChecked={(use.apiKeyIds === null) === (value === "all")}
+            label={value === "all" ? "All keys of the workspace" : "Only the keys chosen here:"}
+          />
+        ))}
+        {shown.map((key) => (
+          <Option
+            id={`${idPrefix}-${key.id}`}
+            input={{ type: "checkbox", name: key.id, value: "on" }}
+            isChecked={isChosen(key.id)}
+            label={keyName(key)}
+          />
+        ))}
+        {apiKeys.length > shown.length ? (
+          <p class="hint">
+            Only {API_KEYS_SHOWN_MAX} keys are shown: those chosen, then the newest.
+          </p>
+        ) : null}
+      </fieldset>
+      <Option
+        id={`${idPrefix}-store`}
+        input={{ type: "checkbox", name: "allow_store", value: "on" }}
+        isChecked={use.allowStore}
+        label="Allow the provider to store requests and replies"
+      />
+    </>
+  );
+}
+
+interface OptionProps {
+  readonly id: string;
+  readonly input: {
+    readonly type: "radio" | "checkbox";
+    readonly name: string;
+    readonly value: string;
+  };
+  readonly isChecked: boolean;
+  readonly label: string;
+}
+
+function Option({ id, input, isChecked, label }: OptionProps): Child {
+  return (
+    <div class="option">
+      <input id={id} {...input} checked={isChecked} />
+      <label for={id}>
+        <bdi>{label}</bdi>
+      </label>
+    </div>
+  );
+}
+
+interface ChangeUseFormProps {
+  readonly providerKey: ProviderKey;
+  readonly apiKeys: readonly ChoosableKey[];
+  readonly user: SessionUser;
+  readonly action: string;
+}
+
+export function ChangeUseForm({ providerKey, apiKeys, user, action }: ChangeUseFormProps): Child {
+  return (
+    <details>
+      <summary>Change who uses it</summary>
+      <form method="post" action={action}>
+        <HiddenFields user={user} fields={{ do: "change", provider_key: providerKey.id }} />
+        <UseFields idPrefix={`use-${providerKey.id}`} use={providerKey} apiKeys={apiKeys} />
+        <div class="actions">
+          <button type="submit" class="secondary">
+            Save
+          </button>
+        </div>
+      </form>
+    </details>
+  );
+}

@@ -1,0 +1,45 @@
+// What a provider may store of a call: nothing on the gateway's account, where other callers could retrieve it, and nothing on
+// a caller's own key unless its owner allows it.
+
+import { invalid } from "../../base/fault.ts";
+import type { JsonObject } from "../../base/json.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
+import type { Credential } from "../providers/credentials.ts";
+
+/** The change to the request's `store`, as JSON text; undefined removes it. */
+export function storeChange(
+  { api, json: { store } }: ParsedRequest,
+  { provider, allowStore }: Credential,
+): { readonly store?: string | undefined } {
+  if (allowStore === true || store === false || api === "embeddings") return {};
+  if (!provider.supportsStore) return store === true ? { store: undefined } : {};
+  // OpenAI stores responses by default, and completions only on request.
+  return store === true || api === "responses" ? { store: "false" } : {};
+}
+
+/** `store`, if the caller asked for it and the provider is told not to. */
+export function droppedStore(
+  { api, json }: ParsedRequest,
+  { byok, allowStore }: Credential,
+): readonly string[] {
+  // A response that the gateway itself stores is passed here without `store`.
+  const isStoredHere = api === "responses" && !byok;
+  return json["store"] === true && allowStore !== true && !isStoredHere ? ["store"] : [];
+}
+
+const STORING_FIELDS: readonly (readonly [field: string, isSet: (value: unknown) => boolean])[] = [
+  ["conversation", (value) => value !== undefined && value !== null],
+  ["background", (value) => value === true],
+  ["deferred", (value) => value === true],
+];
+
+/** Fields with which a provider stores a call whatever `store` says. The gateway's account is checked elsewhere. */
+export function rejectStoringFields(json: JsonObject, { byok, allowStore }: Credential): void {
+  if (!byok || allowStore === true) return;
+  const found = STORING_FIELDS.find(([field, isSet]) => isSet(json[field]));
+  if (found !== undefined)
+    throw invalid(
+      found[0],
+      `With \`${found[0]}\` the provider stores the call, which your provider key does not allow. Remove the field, or let the owner of the account set \`allow_store\` of the provider key.`,
+    );
+}
