@@ -1,14 +1,14 @@
 // Endpoints of /v1/account/balance-alert: the threshold of the event `balance.low`.
 
 import { z } from "zod";
-import { record } from "../audit/audit.ts";
+import { type AuditSource, record } from "../audit/audit.ts";
 import { invalid } from "../base/fault.ts";
-import { MAX_NANO, nanoFromUsd, usdText } from "../base/money.ts";
+import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { UsdAmount } from "../http/schemas.ts";
 import { getLowBalanceThreshold, setLowBalanceThreshold } from "../ledger/balance-thresholds.ts";
-import type { Db } from "../store/db.ts";
+import type { Db, Tx } from "../store/db.ts";
 
 const BalanceAlertRecord = z
   .object({
@@ -67,24 +67,46 @@ function setRoute(): Route {
     responses: RESPONSES,
     faults: [],
     run: async (tx, { caller, body, clientIp, now }) => {
-      const threshold = nanoFromUsd(body.low_usd);
-      if (threshold === undefined || threshold < 0n || threshold > MAX_NANO)
-        throw invalid(
-          "low_usd",
-          "`low_usd` must be a US dollar amount from 0 to 9,000,000, with at most nine decimals.",
-        );
-      await setLowBalanceThreshold(tx, caller.accountId, threshold);
-      await record(tx, {
+      const threshold = parseLowBalance(body.low_usd);
+      await changeBalanceAlert(tx, {
         accountId: caller.accountId,
+        threshold,
         actor: { type: "key", id: caller.keyId },
-        action: "balance_alert.changed",
-        target: null,
-        detail: { low_usd: usdText(threshold) },
         network: networksOf(clientIp)[1],
         now,
       });
       return { status: 200, body: toBalanceAlertRecord(threshold) };
     },
+  });
+}
+
+export function parseLowBalance(usd: string | number): Nano {
+  const threshold = nanoFromUsd(usd);
+  if (threshold === undefined || threshold < 0n || threshold > MAX_NANO)
+    throw invalid(
+      "low_usd",
+      "`low_usd` must be a US dollar amount from 0 to 9,000,000, with at most nine decimals.",
+    );
+  return threshold;
+}
+
+export interface BalanceAlertChange extends AuditSource {
+  readonly accountId: string;
+  /** 0 to disable the alert. */
+  readonly threshold: Nano;
+  readonly now: number;
+}
+
+export async function changeBalanceAlert(
+  tx: Tx,
+  { threshold, ...change }: BalanceAlertChange,
+): Promise<void> {
+  await setLowBalanceThreshold(tx, change.accountId, threshold);
+  await record(tx, {
+    ...change,
+    action: "balance_alert.changed",
+    target: null,
+    detail: { low_usd: usdText(threshold), ...change.detail },
   });
 }
 

@@ -1,5 +1,6 @@
 // A month of calls, keys with limits and a failing webhook, so that the console pages have something to show.
 
+import { renameAccount } from "../../src/accounts/accounts.ts";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
@@ -26,6 +27,7 @@ export interface ConsoleHistory {
 export async function createConsoleHistory(fixture: ConsoleFixture): Promise<ConsoleHistory> {
   const { gateway, account } = fixture;
   const now = Date.now();
+  await gateway.server.db.write((tx) => renameAccount(tx, account.id, "Acme production"));
   const keyIds = await createKeys(fixture);
   const records: UsageRecord[] = [];
   for (let day = 0; day < DAYS; day++)

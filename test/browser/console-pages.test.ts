@@ -63,6 +63,8 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     page === "" ? "overview" : page.slice(1),
     () => `/console/${fixture.account.id}${page}`,
   ]),
+  ["buy", () => `/console/${fixture.account.id}/billing/buy`],
+  ["buy-review", () => `/console/${fixture.account.id}/billing/buy?amount_usd=25`],
   ["call", () => `/console/${fixture.account.id}/logs/${history.callId}`],
   ["usage-by-key", () => `/console/${fixture.account.id}/usage?range=7d&unit=hour&by=key`],
   ["logs-filtered", () => `/console/${fixture.account.id}/logs?outcome=failed&range=90d`],

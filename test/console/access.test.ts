@@ -30,6 +30,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspaceBudgets: "budgets.read",
   showStoredResponses: "responses.read",
   showWorkspaceBilling: "billing.read",
+  showCreditPurchase: "billing.buy",
   showDevelopmentCards: "billing.auto_top_up",
   showWorkspaceProviderKeys: "provider_keys.read",
   showWorkspaceWebhooks: "webhooks.read",

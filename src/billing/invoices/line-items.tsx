@@ -21,15 +21,17 @@ export function InvoiceLineItems({
   extraItems = [],
 }: InvoiceLineItemsProps): Child {
   const { amountCents, feeCents, taxCents } = invoice;
-  const total = formatCents(amountCents + feeCents + taxCents);
   return (
     <LineItemTable
       items={[
         ...purchaseLineItems(invoice),
         ["Tax", isTaxDeferred ? "calculated at checkout" : formatCents(taxCents)],
-        [<strong>{isTaxDeferred ? "Total before tax" : "Total"}</strong>, <strong>{total}</strong>],
-        ...extraItems,
       ]}
+      total={[
+        isTaxDeferred ? "Total before tax" : "Total",
+        formatCents(amountCents + feeCents + taxCents),
+      ]}
+      extraItems={extraItems}
     />
   );
 }
@@ -44,9 +46,17 @@ export function purchaseLineItems({
   ];
 }
 
-export function LineItemTable({ items }: { readonly items: readonly LineItem[] }): Child {
+export function LineItemTable({
+  items,
+  total,
+  extraItems = [],
+}: {
+  readonly items: readonly LineItem[];
+  readonly total: LineItem;
+  readonly extraItems?: readonly LineItem[];
+}): Child {
   return (
-    <table>
+    <table class="line-items">
       <thead>
         <tr>
           <th scope="col">Item</th>
@@ -57,17 +67,42 @@ export function LineItemTable({ items }: { readonly items: readonly LineItem[] }
       </thead>
       <tbody>
         {items.map(([label, amount]) => (
-          <tr>
-            <th scope="row">{label}</th>
-            <td class="number">{amount}</td>
-          </tr>
+          <LineItemRow label={label} amount={amount} />
         ))}
       </tbody>
+      <tfoot>
+        {[total, ...extraItems].map(([label, amount]) => (
+          <LineItemRow label={label} amount={amount} />
+        ))}
+      </tfoot>
     </table>
   );
 }
 
-/** Shows enough of the id to recognize one's own account; the page is open to anyone with the link. */
-export function maskedAccount(accountId: string): string {
-  return `${accountId.slice(0, 9)}…${accountId.slice(-4)}`;
+function LineItemRow({ label, amount }: { readonly label: Child; readonly amount: Child }): Child {
+  return (
+    <tr>
+      <th scope="row">{label}</th>
+      <td class="number">{amount}</td>
+    </tr>
+  );
+}
+
+/** The workspace that gets the credits, with enough of its id to recognize it: the page is open to anyone with the link. */
+export function Buyer({
+  accountId,
+  name,
+}: {
+  readonly accountId: string;
+  readonly name: string | null;
+}): Child {
+  const id = <code>{`${accountId.slice(0, 9)}…${accountId.slice(-4)}`}</code>;
+  return name === null ? (
+    <>Workspace {id}</>
+  ) : (
+    <>
+      <bdi>{name}</bdi>
+      <span class="type">Workspace {id}</span>
+    </>
+  );
 }

@@ -2,7 +2,10 @@
 
 import { z } from "zod";
 import { Fault } from "../../base/fault.ts";
-import { pageHeaders, type PageLayout, renderPage } from "../../http/pages/layout.tsx";
+import { getAccount } from "../../accounts/accounts.ts";
+import { roleOf } from "../../accounts/members.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import { pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { type Route, type SessionUser, optionalSessionRoute } from "../../http/route.ts";
 import { findInvoice, type Invoice } from "./invoices.ts";
 import { payPage, type PayPageProps } from "./pay-page.tsx";
@@ -49,9 +52,11 @@ function invoicePageRoute(billing: BillingDeps): Route {
         await requireInvoiceByToken(billing, params.token),
         now,
       );
+      if (query.done !== undefined && (await isMember(billing, invoice, caller)))
+        return redirect(billingPageOf(billing, invoice));
       const notice =
         query.failed !== undefined ? "failed" : query.done !== undefined ? "confirming" : undefined;
-      return pageResponse(
+      return invoicePageResponse(
         billing,
         200,
         payPage(await payPageProps(billing, invoice, params.token, { notice, caller })),
@@ -75,14 +80,29 @@ function payRoute(billing: BillingDeps): Route {
       const pageUrl = `/pay/${params.token}`;
       if (billing.processor.kind === "development") {
         requireLoopback(clientIp);
-        if (body.decision === "fail") return seeOther(`${pageUrl}?failed=1`);
+        if (body.decision === "fail") return redirect(`${pageUrl}?failed=1`);
         const isUnpaid = (await inFlightPaymentOf(billing.db, invoice.id)) === undefined;
         if (invoice.status === "open" && isUnpaid) await simulatePayment(billing, invoice, now);
-        return seeOther(pageUrl);
+        return redirect(
+          (await isMember(billing, invoice, caller)) ? billingPageOf(billing, invoice) : pageUrl,
+        );
       }
       return await redirectToProcessor(billing, invoice, { token: params.token, caller, now });
     },
   });
+}
+
+/** Members return to the console after a payment. */
+async function isMember(
+  { db }: BillingDeps,
+  { accountId }: Invoice,
+  caller: SessionUser | undefined,
+): Promise<boolean> {
+  return caller !== undefined && (await roleOf(db, accountId, caller.personId)) !== undefined;
+}
+
+function billingPageOf({ billingPageUrl }: BillingDeps, { id, accountId }: Invoice): string {
+  return `${billingPageUrl(accountId)}?invoice=${id}`;
 }
 
 async function redirectToProcessor(
@@ -93,12 +113,12 @@ async function redirectToProcessor(
   const { token, caller, now } = visit;
   try {
     const start = await beginPayment(billing, invoice.id, now);
-    if (start.kind === "page") return seeOther(start.url);
-    return seeOther(`/pay/${token}${start.kind === "processing" ? "?done=1" : ""}`);
+    if (start.kind === "page") return redirect(start.url);
+    return redirect(`/pay/${token}${start.kind === "processing" ? "?done=1" : ""}`);
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "overloaded") throw error;
     billing.log.error("failed to begin a payment", { invoice: invoice.id, cause: error });
-    return pageResponse(
+    return invoicePageResponse(
       billing,
       503,
       payPage(await payPageProps(billing, invoice, token, { notice: "unreachable", caller })),
@@ -114,7 +134,7 @@ function receiptRoute(billing: BillingDeps): Route {
     id: "showReceipt",
     summary: "Show the receipt of a paid invoice",
     params: TOKEN_PATH,
-    run: async ({ params }) => {
+    run: async ({ caller, params }) => {
       const invoice = await requireInvoiceByToken(billing, params.token);
       const payments = await paymentsOfInvoice(billing.db, invoice.id);
       const payment = payments.find(({ state }) => state === "credited");
@@ -122,10 +142,16 @@ function receiptRoute(billing: BillingDeps): Route {
         throw new Fault("not_found", "invoice is not paid", {
           message: "This invoice has no receipt yet, because it is not paid.",
         });
-      return pageResponse(
+      return invoicePageResponse(
         billing,
         200,
-        receiptPage({ invoice, payment, operator: billing.operator }),
+        receiptPage({
+          invoice,
+          payment,
+          operator: billing.operator,
+          workspaceName: (await getAccount(billing.db, invoice.accountId)).name,
+          ...(await memberView(billing, invoice, caller)),
+        }),
       );
     },
   });
@@ -142,26 +168,33 @@ async function requireInvoiceByToken({ db, links }: BillingDeps, token: string):
 }
 
 async function payPageProps(
-  { db, processor, operator }: BillingDeps,
+  billing: BillingDeps,
   invoice: Invoice,
   token: string,
   { notice, caller }: { notice: PayPageProps["notice"]; caller: SessionUser | undefined },
 ): Promise<PayPageProps> {
+  const { db, processor, operator } = billing;
   const inFlight = invoice.status === "open" ? await inFlightPaymentOf(db, invoice.id) : undefined;
-  return { invoice, token, processor, operator, notice, inFlight, csrf: caller?.csrf };
+  const { name: workspaceName } = await getAccount(db, invoice.accountId);
+  const shown = { invoice, workspaceName, token, processor, operator, notice, inFlight };
+  return { ...shown, ...(await memberView(billing, invoice, caller)), csrf: caller?.csrf };
 }
 
-function pageResponse({ processor }: BillingDeps, status: number, page: PageLayout): Response {
+async function memberView(
+  billing: BillingDeps,
+  invoice: Invoice,
+  caller: SessionUser | undefined,
+): Promise<{ readonly billingPageUrl?: string }> {
+  return (await isMember(billing, invoice, caller))
+    ? { billingPageUrl: billing.billingPageUrl(invoice.accountId) }
+    : {};
+}
+
+function invoicePageResponse(
+  { processor }: BillingDeps,
+  status: number,
+  page: PageLayout,
+): Response {
   const policy = processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
-  return new Response(renderPage(page), {
-    status,
-    headers: { ...pageHeaders(policy), "cache-control": "no-store" },
-  });
-}
-
-function seeOther(location: string): Response {
-  return new Response(null, {
-    status: 303,
-    headers: { location, "cache-control": "no-store", "referrer-policy": "no-referrer" },
-  });
+  return pageResponse(page, { status, policy });
 }

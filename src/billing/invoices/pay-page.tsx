@@ -7,13 +7,17 @@ import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { Invoice } from "./invoices.ts";
 import { formatCents } from "./cents.ts";
-import { InvoiceLineItems, maskedAccount } from "./line-items.tsx";
+import { Buyer, InvoiceLineItems } from "./line-items.tsx";
 import type { PaymentProcessor } from "../payments/payment-processor.ts";
 import type { OperatorDetails } from "../billing-deps.ts";
 import type { InFlightPayment } from "../payments/in-flight-payment.ts";
 
 export interface PayPageProps {
   readonly invoice: Invoice;
+  /** null if the workspace has no name. */
+  readonly workspaceName: string | null;
+  /** Set for members of the workspace. */
+  readonly billingPageUrl?: string;
   readonly token: string;
   readonly processor: PaymentProcessor;
   readonly operator: OperatorDetails;
@@ -39,6 +43,11 @@ export function payPage(props: PayPageProps): PageLayout {
     isPrivate: true,
     main: (
       <>
+        {props.billingPageUrl === undefined ? null : (
+          <p class="back">
+            <a href={props.billingPageUrl}>Back to Billing</a>
+          </p>
+        )}
         <h1>{title}</h1>
         <StatusNotice {...props} />
         {invoice.status === "void" ? null : (
@@ -54,7 +63,7 @@ export function payPage(props: PayPageProps): PageLayout {
         <dl class="details">
           <dt>For</dt>
           <dd>
-            Workspace <code>{maskedAccount(invoice.accountId)}</code>
+            <Buyer accountId={invoice.accountId} name={props.workspaceName} />
           </dd>
           <dt>Invoice</dt>
           <dd>
@@ -104,7 +113,7 @@ const IN_FLIGHT_NOTICES: Readonly<
   },
 };
 
-function StatusNotice({ invoice, token, notice, inFlight }: PayPageProps): Child {
+function StatusNotice({ invoice, token, notice, inFlight, billingPageUrl }: PayPageProps): Child {
   if (invoice.status === "void")
     return <p class="intro">It can no longer be paid. Nothing was charged.</p>;
   if (invoice.status !== "open")
@@ -130,13 +139,17 @@ function StatusNotice({ invoice, token, notice, inFlight }: PayPageProps): Child
           {text}
         </p>
       )}
-      <p class="intro">
-        A person, or an agent that works for them, asks you to buy credits for their workspace. You
-        do not need an account.
-      </p>
-      <p class="note">
-        If you do not recognize this request, close the page. Nothing is charged until you pay.
-      </p>
+      {billingPageUrl === undefined ? (
+        <>
+          <p class="intro">
+            A person, or an agent that works for them, asks you to buy credits for their workspace.
+            You do not need an account.
+          </p>
+          <p class="note">
+            If you do not recognize this request, close the page. Nothing is charged until you pay.
+          </p>
+        </>
+      ) : null}
     </>
   );
 }

@@ -5,7 +5,9 @@ import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { Invoice } from "./invoices.ts";
 import { formatCents } from "./cents.ts";
-import { InvoiceLineItems, maskedAccount } from "./line-items.tsx";
+import { APP_SCRIPT } from "../../http/pages/assets.ts";
+import { Details } from "../../http/pages/components/content.tsx";
+import { Buyer, InvoiceLineItems } from "./line-items.tsx";
 import type { Payment } from "../payments/payment-rows.ts";
 import type { OperatorDetails } from "../billing-deps.ts";
 
@@ -13,9 +15,14 @@ export interface ReceiptPageProps {
   readonly invoice: Invoice;
   readonly payment: Payment;
   readonly operator: OperatorDetails;
+  /** null if the workspace has no name. */
+  readonly workspaceName: string | null;
+  /** Set for members of the workspace. */
+  readonly billingPageUrl?: string;
 }
 
-export function receiptPage({ invoice, payment, operator }: ReceiptPageProps): PageLayout {
+export function receiptPage(props: ReceiptPageProps): PageLayout {
+  const { invoice, payment, operator, workspaceName, billingPageUrl } = props;
   const { refundedCents, disputedCents, amountCents } = payment;
   const returns = [
     ["Refunded", refundedCents],
@@ -25,40 +32,44 @@ export function receiptPage({ invoice, payment, operator }: ReceiptPageProps): P
   return {
     title: `Receipt ${invoice.id} – ${operator.name}`,
     isPrivate: true,
+    scripts: [APP_SCRIPT],
     main: (
-      <>
-        <h1>Receipt</h1>
-        <p>
-          <strong>{operator.name}</strong>
-          {operator.address.map((line) => (
-            <>
-              <br />
-              {line}
-            </>
-          ))}
-          {operator.taxId === undefined ? null : (
-            <>
-              <br />
-              Tax ID {operator.taxId}
-            </>
-          )}
-        </p>
-        <dl class="details">
-          <dt>Invoice</dt>
-          <dd>
-            <code>{invoice.id}</code>
-          </dd>
-          <dt>Paid on</dt>
-          <dd>{utcDay(payment.paidAt)}</dd>
-          <dt>Payment</dt>
-          <dd>
-            <code>{payment.id}</code>
-          </dd>
-          <dt>Workspace</dt>
-          <dd>
-            <code>{maskedAccount(invoice.accountId)}</code>
-          </dd>
-        </dl>
+      <article class="receipt">
+        {billingPageUrl === undefined ? null : (
+          <p class="back">
+            <a href={billingPageUrl}>Back to Billing</a>
+          </p>
+        )}
+        <header class="receipt-head">
+          <h1>Receipt</h1>
+          <span data-print="" />
+        </header>
+        <Details
+          items={[
+            ["Invoice", <code>{invoice.id}</code>],
+            ["Payment", <code>{payment.id}</code>],
+            ["Paid on", utcDay(payment.paidAt)],
+          ]}
+        />
+        <div class="parties">
+          <section aria-labelledby="seller">
+            <h2 id="seller">Seller</h2>
+            <address>
+              <strong>{operator.name}</strong>
+              {operator.address.map((line) => (
+                <span>{line}</span>
+              ))}
+              {operator.taxId === undefined ? null : <span>Tax ID {operator.taxId}</span>}
+              {operator.contact === undefined ? null : <span>{operator.contact}</span>}
+            </address>
+          </section>
+          <section aria-labelledby="buyer">
+            <h2 id="buyer">Buyer</h2>
+            <address>
+              <Buyer accountId={invoice.accountId} name={workspaceName} />
+            </address>
+          </section>
+        </div>
         <InvoiceLineItems
           invoice={{
             ...invoice,
@@ -76,7 +87,7 @@ export function receiptPage({ invoice, payment, operator }: ReceiptPageProps): P
               : [["Paid after refunds", formatCents(amountCents - returnedCents)] as const]),
           ]}
         />
-      </>
+      </article>
     ),
     footer: operator.contact === undefined ? undefined : <p>Questions: {operator.contact}</p>,
   };

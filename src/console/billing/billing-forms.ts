@@ -12,12 +12,17 @@ import {
 } from "../../billing/top-up/auto-top-up.ts";
 import { createInvoice, parseAmount, voidInvoice } from "../../billing/invoices/invoices.ts";
 import { beginMethodSetup } from "../../billing/top-up/payment-methods.ts";
-import { cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
+import { beginPayment, cancelOpenCheckout, type BillingDeps } from "../../billing/billing-deps.ts";
+import { Fault } from "../../base/fault.ts";
+import { changeBalanceAlert, parseLowBalance } from "../../events/balance-alert-routes.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import type { Db, Tx } from "../../store/db.ts";
+import { withQuery } from "../confirm.tsx";
 import { workspacePath } from "../console-layout.tsx";
+import { donePath } from "../done-notice.tsx";
+import type { BillingDone } from "./billing-page.tsx";
 import { requireAccessForUpdate } from "../authorize.ts";
 
 const AMOUNT_TEXT_MAX = 20;
@@ -41,6 +46,7 @@ export const BillingForm = z.discriminatedUnion("do", [
     monthly_ceiling_usd: Amount,
   }),
   z.object({ do: z.literal("turn_off") }),
+  z.object({ do: z.literal("alert"), low_usd: z.string().trim().max(AMOUNT_TEXT_MAX) }),
 ]);
 export type BillingForm = z.infer<typeof BillingForm>;
 
@@ -51,6 +57,7 @@ export const BILLING_PERMISSIONS: Readonly<Record<BillingForm["do"], Permission>
   remove_method: "billing.auto_top_up",
   allow: "billing.auto_top_up",
   turn_off: "billing.auto_top_up",
+  alert: "billing.buy",
 };
 
 export interface BillingFormDeps {
@@ -72,7 +79,7 @@ export async function handleBillingForm(
 ): Promise<string> {
   const { accountId, user, now } = context;
   const { db, billing } = deps;
-  const billingPath = workspacePath(accountId, "/billing");
+  const done = (name: BillingDone): string => donePath(workspacePath(accountId, "/billing"), name);
   const writeAuthorized = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> =>
     db.write(async (tx) => {
       await requireAccessForUpdate(tx, accountId, user.personId, BILLING_PERMISSIONS[body.do]);
@@ -80,44 +87,78 @@ export async function handleBillingForm(
     });
   switch (body.do) {
     case "buy":
-      return await writeAuthorized((tx) => createPurchase(tx, deps, { ...context, ...body }));
+      return await payPurchase(
+        deps,
+        await writeAuthorized((tx) => createPurchase(tx, deps, { ...context, ...body })),
+        context,
+      );
     case "void":
       await cancelOpenCheckout(billing, { id: body.invoice, accountId, now });
       await writeAuthorized((tx) =>
         voidInvoice(tx, { id: body.invoice, accountId, source: auditAuthor(context), now }),
       );
-      return billingPath;
+      return done("invoice_voided");
     case "save_method": {
       const setup = {
         accountId,
         personId: user.personId,
         returnUrl: billing.billingPageUrl(accountId),
       };
-      return (await beginMethodSetup(billing, setup, now)) ?? `${billingPath}?saved=1`;
+      const saved = `${workspacePath(accountId, "/billing")}?saved=1`;
+      return (await beginMethodSetup(billing, setup, now)) ?? saved;
     }
     case "remove_method":
       await writeAuthorized(async (tx) => {
         for (const ended of await revokeCharging(tx, accountId, now))
           await recordAudit(tx, ended, context);
       });
-      return billingPath;
+      return done("method_removed");
     case "allow":
       await writeAuthorized(async (tx) => {
         const rules = parseRules(body, billing.limits);
         await enableAutoTopUp(tx, accountId, { rules, now });
         await recordAudit(tx, "auto_top_up.changed", context, toRulesInput(rules));
       });
-      return billingPath;
+      return done("top_up_on");
     case "turn_off":
       await writeAuthorized(async (tx) => {
         if (await disableAutoTopUp(tx, accountId))
           await recordAudit(tx, "auto_top_up.turned_off", context);
       });
-      return billingPath;
+      return done("top_up_off");
+    case "alert":
+      await writeAuthorized((tx) =>
+        changeBalanceAlert(tx, {
+          ...auditAuthor(context),
+          accountId,
+          threshold: parseLowBalance(body.low_usd),
+          now,
+        }),
+      );
+      return done("alert_saved");
   }
 }
 
-/** Sending the form twice creates one invoice. */
+/** Returns the page where the invoice is paid: that of the processor, if it has one. */
+async function payPurchase(
+  { billing }: BillingFormDeps,
+  invoiceId: string,
+  { accountId, now }: BillingFormContext,
+): Promise<string> {
+  const payUrl = billing.links.urlFor(invoiceId);
+  if (billing.processor.kind !== "hosted") return payUrl;
+  const billingPath = workspacePath(accountId, "/billing");
+  try {
+    const start = await beginPayment(billing, invoiceId, now);
+    return start.kind === "page" ? start.url : withQuery(billingPath, { invoice: invoiceId });
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code !== "overloaded") throw error;
+    billing.log.error("failed to begin a payment", { invoice: invoiceId, cause: error });
+    return donePath(billingPath, "payment_unavailable" satisfies BillingDone);
+  }
+}
+
+/** Returns the id of the invoice. Sending the form twice creates one invoice. */
 async function createPurchase(
   tx: Tx,
   { billing, idempotency }: BillingFormDeps,
@@ -134,9 +175,8 @@ async function createPurchase(
     source: auditAuthor(context),
     now,
   });
-  const location = billing.links.urlFor(invoice.id);
-  await idempotency.finish(tx, call, { status: 303, body: location });
-  return location;
+  await idempotency.finish(tx, call, { status: 303, body: invoice.id });
+  return invoice.id;
 }
 
 async function recordAudit(

@@ -1,173 +1,139 @@
 /** @jsxImportSource hono/jsx */
-// The billing page: balance, buying credits, auto top-up and invoices.
+// The billing page: balance, auto top-up, alerts and invoices.
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import type { AmountLimits } from "../../billing/invoices/invoices.ts";
-import { feeOf, formatCents, usdOfCents } from "../../billing/invoices/cents.ts";
-import { purchaseLineItems, LineItemTable } from "../../billing/invoices/line-items.tsx";
+import type { Invoice } from "../../billing/invoices/invoices.ts";
+import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
+import type { Nano } from "../../base/money.ts";
+import { Figures, Notice } from "../../http/pages/components/content.tsx";
+import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
+import { consolePage } from "../console-layout.tsx";
+import { AlertCard } from "./alert-card.tsx";
+import { buyPath } from "./buy-page.tsx";
 import { InvoiceTable, type InvoiceItem } from "./invoice-table.tsx";
-import { TopUpCard, TopUpNotice, type BillingFormValues } from "./top-up-card.tsx";
-import { formatUsd } from "../../base/format.ts";
+import type { RejectedForm } from "./rejected-form.ts";
+import { TopUpCard, TopUpNotice } from "./top-up-card.tsx";
+import { formatInteger, formatUsd } from "../../base/format.ts";
 import type { Balance, WorkspaceContext } from "../authorize.ts";
-
-/** A purchase that awaits confirmation. */
-export interface PendingPurchase {
-  readonly amountCents: number;
-  /** Makes a double click one purchase. */
-  readonly idempotencyKey: string;
-}
 
 export interface BillingPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly balance: Balance;
-  readonly limits: AmountLimits;
-  /** Whether tax is calculated during payment. */
-  readonly isTaxDeferred: boolean;
+  /** Below it, `balance.low` is sent; 0 if that is off. */
+  readonly lowThreshold: Nano;
   /** Whether payment methods can be saved and charged automatically. */
   readonly canSaveMethods: boolean;
   readonly topUp: AutoTopUpSummary;
   readonly invoices: readonly InvoiceItem[];
   /** The cursor of the older invoices. */
   readonly olderCursor?: string;
-  readonly pendingPurchase?: PendingPurchase;
-  readonly notice?: string;
-  readonly errorMessage?: string;
-  /** The values of the rejected form. */
-  readonly formValues?: BillingFormValues;
+  /** The invoice whose payment led back to this page. */
+  readonly returned?: { readonly invoice: Invoice; readonly payUrl: string } | undefined;
+  readonly done?: string | undefined;
+  readonly rejected?: RejectedForm;
 }
 
 export function billingPage(props: BillingPageProps): PageLayout {
-  const { user, workspace, balance, notice, errorMessage } = props;
-  const { promo, paid, owed = 0n } = balance;
+  const { user, workspace, balance, rejected } = props;
+  const canBuy = hasPermission(workspace.role, "billing.buy");
+  const { promo, paid, held, owed = 0n } = balance;
+  const pageError = rejected?.form === undefined ? rejected?.error.message : undefined;
   return consolePage({
     title: "Billing",
     workspace,
     user,
     page: "/billing",
+    actions: canBuy ? (
+      <a class="button" href={buyPath(workspace.accountId)}>
+        Buy credits
+      </a>
+    ) : undefined,
     main: (
       <>
-        {errorMessage === undefined ? null : (
-          <p id="wrong" class="error" role="alert">
-            {errorMessage}
-          </p>
-        )}
-        {notice === undefined ? null : (
-          <p class="notice" role="status">
-            {notice}
-          </p>
-        )}
+        <ErrorMessage message={pageError} />
+        {props.returned === undefined ? null : <ReturnNotice {...props.returned} />}
+        <DoneNotice texts={DONE_TEXTS} done={props.done} />
         <TopUpNotice workspace={workspace} topUp={props.topUp} />
-        <section class="card" aria-labelledby="balance">
-          <h2 id="balance">Balance: {formatUsd(promo + paid)}</h2>
-          <p>
-            {formatUsd(paid)} paid and {formatUsd(promo)} promotional, which is spent first.
-          </p>
-          {owed === 0n ? null : (
-            <p class="notice danger">
-              A bank reversed a payment, and {formatUsd(owed)} of its credits were already spent.
-              Calls that cost credits are rejected until new credits have paid this debt.
-            </p>
-          )}
-        </section>
-        {hasPermission(workspace.role, "billing.buy") ? (
-          <BuyCard {...props} />
-        ) : (
+        {owed === 0n ? null : (
+          <Notice tone="danger">
+            A bank reversed a payment, and {formatUsd(owed)} of its credits were already spent.
+            Calls that cost credits are rejected until new credits have paid this debt.
+          </Notice>
+        )}
+        {canBuy ? null : (
           <p class="note">
-            Only the owner can buy credits. Anyone with the link to an open invoice can pay it.
+            Only owners, admins and billing members can buy credits. Anyone with the link to an open
+            invoice can pay it.
           </p>
         )}
-        <TopUpCard {...props} />
+        <Figures
+          figures={[
+            { label: "Balance", value: formatUsd(promo + paid), remark: creditsText(promo + paid) },
+            { label: "Purchased", value: formatUsd(paid), remark: "spent after promotional" },
+            { label: "Promotional", value: formatUsd(promo), remark: "spent first" },
+            { label: "On hold", value: formatUsd(held), remark: "for running calls" },
+          ]}
+        />
+        <div class="side-by-side">
+          <TopUpCard {...props} />
+          <AlertCard {...props} />
+        </div>
         <InvoiceTable {...props} />
       </>
     ),
   });
 }
 
-function BuyCard({
-  user,
-  workspace,
-  limits,
-  pendingPurchase,
-  isTaxDeferred,
-  formValues,
-}: BillingPageProps): Child {
-  const action = workspacePath(workspace.accountId, "/billing");
-  const { minCents, maxCents } = limits;
-  const amountText = formValues?.form === "buy" ? formValues.amount_usd : "";
-  return (
-    <section class="card" aria-labelledby="buy">
-      <h2 id="buy">Buy credits</h2>
-      <form method="get" action={action}>
-        <label for="buy-amount">Amount (USD)</label>
-        <input
-          id="buy-amount"
-          name="amount_usd"
-          inputmode="decimal"
-          pattern="[0-9]{1,6}([.][0-9]{1,2})?"
-          required
-          value={
-            pendingPurchase === undefined
-              ? amountText
-              : String(usdOfCents(pendingPurchase.amountCents))
-          }
-          aria-describedby="buy-hint"
-        />
-        <p id="buy-hint" class="hint">
-          {formatCents(minCents)} to {formatCents(maxCents)}. One dollar buys 1,000,000 credits. A
-          5% platform fee is added.
-        </p>
-        <div class="actions">
-          <button type="submit" class={pendingPurchase === undefined ? undefined : "secondary"}>
-            Show price
-          </button>
-        </div>
-      </form>
-      {pendingPurchase === undefined ? null : (
-        <form method="post" action={action}>
-          <PriceTable amountCents={pendingPurchase.amountCents} isTaxDeferred={isTaxDeferred} />
-          <HiddenFields
-            user={user}
-            fields={{
-              do: "buy",
-              amount_usd: String(usdOfCents(pendingPurchase.amountCents)),
-              once: pendingPurchase.idempotencyKey,
-            }}
-          />
-          <div class="actions">
-            <button type="submit">Continue to payment</button>
-          </div>
-        </form>
-      )}
-    </section>
-  );
+const NANO_PER_CREDIT = 1_000n;
+
+function creditsText(amount: Nano): string {
+  return `${formatInteger(Number(amount / NANO_PER_CREDIT))} credits`;
 }
 
-function PriceTable({
-  amountCents,
-  isTaxDeferred,
+const DONE_TEXTS = {
+  method_saved: "The payment method is saved. To turn on auto top-up, set its amounts below.",
+  method_pending: "The payment method is being confirmed. Reload this page in a moment.",
+  method_removed: "The payment method is removed, and auto top-up is off.",
+  top_up_on: "Auto top-up is on.",
+  top_up_off: "Auto top-up is off.",
+  alert_saved: "The low-balance alert is saved.",
+  invoice_voided: "The invoice is voided. It can no longer be paid.",
+  payment_unavailable:
+    "The payment service is not available at the moment. Nothing was charged. The invoice is saved below, so that you can pay it later.",
+} as const;
+
+export type BillingDone = keyof typeof DONE_TEXTS;
+
+function ReturnNotice({
+  invoice: { status, amountCents },
+  payUrl,
 }: {
-  readonly amountCents: number;
-  readonly isTaxDeferred: boolean;
+  readonly invoice: Invoice;
+  readonly payUrl: string;
 }): Child {
-  const feeCents = feeOf(amountCents);
-  return (
-    <>
-      <LineItemTable
-        items={[
-          ...purchaseLineItems({ amountCents, feeCents }),
-          ["Total before tax", formatCents(amountCents + feeCents)],
-        ]}
-      />
-      <p class="hint">
-        {isTaxDeferred ? "Tax is calculated during payment." : "No tax is added."} You are charged
-        only when you pay.
-      </p>
-    </>
-  );
+  switch (status) {
+    case "paid":
+      return (
+        <Notice link={{ href: `${payUrl}/receipt`, label: "Receipt" }}>
+          Payment received. {formatInteger(creditsOfCents(amountCents))} credits (
+          {formatCents(amountCents)}) were added.
+        </Notice>
+      );
+    case "open":
+      return (
+        <Notice tone="warn" link={{ href: payUrl, label: "Invoice" }}>
+          The payment is being confirmed. The credits are added as soon as it is. Some payments take
+          days.
+        </Notice>
+      );
+    case "void":
+    case "refunded":
+      return null;
+  }
 }

@@ -1,7 +1,7 @@
 // The routes of the billing page. All members see it; only the owner buys credits and changes auto top-up.
 
 import { z } from "zod";
-import { listInvoices, parseAmount } from "../../billing/invoices/invoices.ts";
+import { findInvoice, listInvoices, parseAmount } from "../../billing/invoices/invoices.ts";
 import {
   DEVELOPMENT_CARDS,
   type DevelopmentCard,
@@ -9,21 +9,29 @@ import {
 import { findOrInsertSavingMethod } from "../../billing/top-up/payment-method-rows.ts";
 import { saveConfirmedMethod, reconcileMethods } from "../../billing/top-up/payment-methods.ts";
 import { paymentMethodsOf } from "../../billing/payments/payment-processor.ts";
-import { requireLoopback, type BillingDeps } from "../../billing/billing-deps.ts";
+import {
+  requireLoopback,
+  type BillingDeps,
+  tryReconcileInvoice,
+} from "../../billing/billing-deps.ts";
 import { listTopUpsByInvoiceRange } from "../../billing/top-up/top-up-rows.ts";
 import { readAutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
 import { newId } from "../../base/id.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
+import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import type { Db } from "../../store/db.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import type { PagePolicy } from "../../http/pages/layout.tsx";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
-import { billingPage, type BillingPageProps } from "./billing-page.tsx";
+import { type BillingDone, billingPage, type BillingPageProps } from "./billing-page.tsx";
+import { buyPage, type BuyPageProps } from "./buy-page.tsx";
 import { developmentCardPage } from "./development-card-page.tsx";
 import { workspacePath } from "../console-layout.tsx";
+import { DoneQuery } from "../done-notice.tsx";
 import {
   type ConsoleReadDeps,
   requireAccess,
@@ -45,6 +53,7 @@ export function billingPageRoutes(deps: BillingPageDeps): readonly Route[] {
   const isDevelopment = deps.billing.processor.kind === "development";
   return [
     showRoute(deps),
+    buyRoute(deps),
     changeRoute(deps),
     ...(isDevelopment ? [showDevelopmentCardRoute(deps), saveDevelopmentCardRoute(deps)] : []),
   ];
@@ -59,35 +68,76 @@ function showRoute(deps: BillingPageDeps): Route {
     summary: "Show the billing of a workspace",
     params: AccountPath,
     query: z.object({
-      amount_usd: z.string().max(20).optional(),
       cursor: cursorSchema("inv"),
       saved: z.string().optional(),
+      invoice: z.string().optional(),
+      ...DoneQuery,
     }),
-    run: async ({ caller, params, query, now }) => {
-      const workspace = await requireAccess(deps, params.account, caller.personId, "billing.read");
-      await refreshWithinTimeout(deps.billing, params.account, now);
-      const { amount_usd: amountText, cursor, saved } = query;
-      const request = { user: caller, workspace, now, cursor };
-      const pageProps = await readBilling(deps, request);
-      const notice =
-        saved === undefined ? {} : { notice: savedMethodNotice(pageProps.topUp.method !== null) };
-      if (amountText === undefined) return billingPageResponse(deps, { ...pageProps, ...notice });
+    run: async ({ caller, params: { account }, query, now }) => {
+      const workspace = await requireAccess(deps, account, caller.personId, "billing.read");
+      await refreshWithinTimeout(deps.billing, account, now);
+      const { cursor, saved, invoice, done } = query;
+      const returned = await readReturned(deps, account, { invoiceId: invoice, now });
+      const page = await readBilling(deps, { user: caller, workspace, now, cursor });
+      const isMethodSaved = page.topUp.method !== null;
+      const savedDone: BillingDone = isMethodSaved ? "method_saved" : "method_pending";
+      return billingPageResponse(deps, {
+        ...page,
+        returned,
+        done: saved === undefined ? done : savedDone,
+      });
+    },
+  });
+}
+
+/** The invoice whose payment led back to the page; undefined if the workspace has no such invoice. */
+async function readReturned(
+  { db, billing }: BillingPageDeps,
+  accountId: string,
+  { invoiceId, now }: { readonly invoiceId: string | undefined; readonly now: number },
+): Promise<BillingPageProps["returned"]> {
+  const stored = invoiceId === undefined ? undefined : await findInvoice(db, invoiceId);
+  if (stored?.accountId !== accountId) return undefined;
+  const invoice = await tryReconcileInvoice(billing, stored, now);
+  return { invoice, payUrl: billing.links.urlFor(invoice.id) };
+}
+
+function buyRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: `${PATH}/buy`,
+    id: "showCreditPurchase",
+    summary: "Show the price of credits",
+    params: AccountPath,
+    query: z.object({
+      amount_usd: z.string().max(20).optional(),
+      step: z.literal("amount").optional(),
+    }),
+    run: async ({ caller: user, params, query, now }) => {
+      const { amount_usd: amountText, step } = query;
+      const workspace = await requireAccess(deps, params.account, user.personId, "billing.buy");
+      const page = { user, workspace, amountText };
+      if (amountText === undefined || step !== undefined) return buyPageResponse(deps, page);
       try {
         const amountCents = parseAmount(amountText.trim(), deps.billing.limits);
-        return billingPageResponse(deps, {
-          ...pageProps,
-          pendingPurchase: { amountCents, idempotencyKey: newId("req", now) },
-        });
+        const purchase = { amountCents, idempotencyKey: newId("req", now) };
+        return buyPageResponse(deps, { ...page, purchase });
       } catch (error) {
-        const formValues = { form: "buy", amount_usd: amountText } as const;
-        return billingPageResponse(
-          deps,
-          { ...pageProps, errorMessage: userErrorMessage(error), formValues },
-          400,
-        );
+        return buyPageResponse(deps, { ...page, error: formErrorOf(error) }, 400);
       }
     },
   });
+}
+
+function buyPageResponse(
+  { billing }: BillingPageDeps,
+  page: Omit<BuyPageProps, "limits" | "processor">,
+  status = 200,
+): Response {
+  const { limits, processor } = billing;
+  const policy = processorPolicy(billing);
+  return pageResponse(buyPage({ ...page, limits, processor }), { status, policy });
 }
 
 function changeRoute(deps: BillingPageDeps): Route {
@@ -112,10 +162,19 @@ function changeRoute(deps: BillingPageDeps): Route {
         const form = { accountId: account, user: caller, body, clientIp, now };
         return redirect(await handleBillingForm(deps, form));
       } catch (error) {
-        const errorMessage = userErrorMessage(error);
-        const pageProps = await readBilling(deps, { user: caller, workspace, now });
-        const formValues = "amount_usd" in body ? { formValues: { form: body.do, ...body } } : {};
-        return billingPageResponse(deps, { ...pageProps, errorMessage, ...formValues }, 400);
+        const formError = formErrorOf(error);
+        if (body.do === "buy") {
+          const { amount_usd: amountText } = body;
+          return buyPageResponse(
+            deps,
+            { user: caller, workspace, amountText, error: formError },
+            400,
+          );
+        }
+        const page = await readBilling(deps, { user: caller, workspace, now });
+        const form = body.do === "allow" || body.do === "alert" ? body.do : undefined;
+        const rejected = { form, values: body, error: formError };
+        return billingPageResponse(deps, { ...page, rejected }, 400);
       }
     },
   });
@@ -183,8 +242,9 @@ async function readBilling(
   { user, workspace, now, cursor }: BillingPageRequest,
 ): Promise<BillingPageProps> {
   const { accountId } = workspace;
-  const [balance, topUp, invoices] = await Promise.all([
+  const [balance, lowThreshold, topUp, invoices] = await Promise.all([
     getWallet(db, accountId),
+    getLowBalanceThreshold(db, accountId),
     readAutoTopUpSummary(db, accountId, now),
     listInvoices(db, accountId, {
       limit: INVOICES_PER_PAGE,
@@ -197,9 +257,8 @@ async function readBilling(
     user,
     workspace,
     balance,
+    lowThreshold,
     topUp,
-    limits: billing.limits,
-    isTaxDeferred: billing.processor.kind === "hosted" && billing.processor.calculatesTax,
     canSaveMethods: paymentMethodsOf(billing.processor) !== undefined,
     invoices: invoices.data.map((invoice) => {
       const automatic = topUps.find(({ invoiceId }) => invoiceId === invoice.id);
@@ -231,13 +290,10 @@ function billingPageResponse(
   props: BillingPageProps,
   status = 200,
 ): Response {
-  const { processor } = billing;
-  const policy = processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
-  return pageResponse(billingPage(props), { status, policy });
+  return pageResponse(billingPage(props), { status, policy: processorPolicy(billing) });
 }
 
-function savedMethodNotice(isSaved: boolean): string {
-  return isSaved
-    ? "The payment method is saved. To turn on auto top-up, set the amounts below."
-    : "The payment method is being confirmed. Reload this page in a moment.";
+/** Lets the forms lead to the page of the processor. */
+function processorPolicy({ processor }: BillingDeps): PagePolicy {
+  return processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
 }

@@ -2,6 +2,7 @@
 // Saves a development card: not a real card, but one that behaves as its name says.
 
 import { DEVELOPMENT_CARDS } from "../../billing/payments/development-cards.ts";
+import { Card, Notice } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
@@ -14,22 +15,23 @@ export function developmentCardPage(user: SessionUser, workspace: WorkspaceConte
     workspace,
     user,
     page: "/billing",
+    crumbs: [{ href: workspacePath(workspace.accountId, "/billing"), label: "Billing" }],
     main: (
       <>
-        <p class="notice warn">This gateway runs in development mode. No money moves.</p>
-        {Object.entries(DEVELOPMENT_CARDS).map(([card, name]) => (
-          <form method="post" action={action}>
-            <HiddenFields user={user} fields={{ card }} />
-            <div class="actions">
+        <Notice tone="warn">This gateway runs in development mode. No money moves.</Notice>
+        <Card id="cards" title="Test cards">
+          {Object.entries(DEVELOPMENT_CARDS).map(([card, name]) => (
+            <form method="post" action={action}>
+              <HiddenFields user={user} fields={{ card }} />
               <button type="submit" class="secondary">
                 {name}
               </button>
-            </div>
-          </form>
-        ))}
-        <p>
-          <a href={workspacePath(workspace.accountId, "/billing")}>Cancel</a>
-        </p>
+            </form>
+          ))}
+          <p>
+            <a href={workspacePath(workspace.accountId, "/billing")}>Cancel</a>
+          </p>
+        </Card>
       </>
     ),
   });

@@ -5,7 +5,10 @@ import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
-import { formatCents } from "../../billing/invoices/cents.ts";
+import { creditsOfCents, formatCents } from "../../billing/invoices/cents.ts";
+import { formatInteger } from "../../base/format.ts";
+import { Card, EmptyState, Tag, type Tone } from "../../http/pages/components/content.tsx";
+import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
@@ -28,39 +31,31 @@ interface InvoiceTableProps {
 
 export function InvoiceTable({ user, workspace, invoices, olderCursor }: InvoiceTableProps): Child {
   return (
-    <>
-      <h2>Invoices</h2>
+    <Card id="invoices" title="Invoices">
       {invoices.length === 0 ? (
-        <p>No invoices yet.</p>
+        <EmptyState title="No invoices yet.">
+          <p class="note">Each purchase has an invoice here, and a receipt once it is paid.</p>
+        </EmptyState>
       ) : (
-        <div class="scroll" role="region" aria-label="Invoices" tabindex={0}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Invoice</th>
-                <th scope="col" class="number">
-                  Total
-                </th>
-                <th scope="col">Status</th>
-                <th scope="col" aria-label="Actions" />
-              </tr>
-            </thead>
-            <tbody>
-              {invoices.map((item) => (
-                <InvoiceRow item={item} user={user} workspace={workspace} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Invoices"
+          columns={[
+            { name: "Date" },
+            { name: "Invoice", isExtra: true },
+            { name: "Status" },
+            { name: "Credits", isNumber: true, isExtra: true },
+            { name: "Total", isNumber: true },
+            { name: "Actions", isNumber: true },
+          ]}
+          rows={invoices.map((item) => invoiceCells({ item, user, workspace }))}
+        />
       )}
-      {olderCursor === undefined ? null : (
-        <p>
-          <a href={`${workspacePath(workspace.accountId, "/billing")}?cursor=${olderCursor}`}>
-            Older invoices
-          </a>
-        </p>
-      )}
-    </>
+      <OlderLink
+        path={workspacePath(workspace.accountId, "/billing")}
+        query={{}}
+        cursor={olderCursor ?? null}
+      />
+    </Card>
   );
 }
 
@@ -70,43 +65,50 @@ interface InvoiceRowProps {
   readonly workspace: WorkspaceContext;
 }
 
-function InvoiceRow({ item, user, workspace }: InvoiceRowProps): Child {
-  const { invoice, isAutoTopUp, isPaymentInFlight } = item;
+function invoiceCells(props: InvoiceRowProps): readonly Child[] {
+  const { invoice, isAutoTopUp, isPaymentInFlight } = props.item;
   const { id, status, amountCents, feeCents, taxCents, createdAt } = invoice;
-  return (
-    <tr>
-      <th scope="row">
-        <code>{`…${id.slice(-6)}`}</code>
-        <span class="type">
-          {utcDay(createdAt)}
-          {isAutoTopUp ? ", auto top-up" : ""}
-        </span>
-      </th>
-      <td class="number">{formatCents(amountCents + feeCents + taxCents)}</td>
-      <td>{isPaymentInFlight ? "processing" : status}</td>
-      <td>
-        <InvoiceActions item={item} user={user} workspace={workspace} />
-      </td>
-    </tr>
-  );
+  return [
+    <span class="date">
+      {utcDay(createdAt)}
+      {isAutoTopUp ? <span class="type">auto top-up</span> : null}
+    </span>,
+    <code title={id}>{`…${id.slice(-6)}`}</code>,
+    isPaymentInFlight ? (
+      <Tag tone="warn">processing</Tag>
+    ) : (
+      <Tag tone={STATUS_TONES[status]}>{status}</Tag>
+    ),
+    formatInteger(creditsOfCents(amountCents)),
+    formatCents(amountCents + feeCents + taxCents),
+    <InvoiceActions {...props} />,
+  ];
 }
+
+const STATUS_TONES: Readonly<Record<Invoice["status"], Tone | undefined>> = {
+  open: "warn",
+  paid: "good",
+  void: undefined,
+  refunded: undefined,
+};
 
 function InvoiceActions({ item, user, workspace }: InvoiceRowProps): Child {
   const { invoice, payUrl, isPaymentInFlight } = item;
+  const shortId = <span class="visually-hidden">{`for invoice …${invoice.id.slice(-6)}`}</span>;
   if (invoice.status === "paid" || invoice.status === "refunded")
-    return <a href={`${payUrl}/receipt`}>Receipt</a>;
-  if (invoice.status === "void" || isPaymentInFlight) return null;
+    return <a href={`${payUrl}/receipt`}>Receipt {shortId}</a>;
+  if (invoice.status === "void" || isPaymentInFlight) return "–";
   return (
-    <>
-      <a href={payUrl}>Pay</a>
+    <div class="row-actions">
+      <a href={payUrl}>Pay {shortId}</a>
       {hasPermission(workspace.role, "billing.buy") ? (
         <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
           <HiddenFields user={user} fields={{ do: "void", invoice: invoice.id }} />
-          <button type="submit" class="secondary" aria-label={`Void the invoice ${invoice.id}`}>
+          <button type="submit" class="plain" aria-label={`Void the invoice ${invoice.id}`}>
             Void
           </button>
         </form>
       ) : null}
-    </>
+    </div>
   );
 }

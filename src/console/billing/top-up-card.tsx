@@ -8,9 +8,12 @@ import { feeOf, formatCents, usdOfCents } from "../../billing/invoices/cents.ts"
 import type { AutoTopUp } from "../../billing/top-up/top-up-rows.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up-summary.ts";
 import type { SessionUser } from "../../http/route.ts";
+import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
+import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
 import { formatDateTime } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
+import type { RejectedForm } from "./rejected-form.ts";
 
 const STOP_REASON_TEXT: Readonly<Record<StopReason, string>> = {
   payment_failed: "two payments in a row failed",
@@ -68,34 +71,24 @@ export function TopUpNotice({
   return null;
 }
 
-/** The amounts of a rejected form, as entered. */
-export interface BillingFormValues {
-  readonly form: "buy" | "allow";
-  readonly amount_usd: string;
-  readonly threshold_usd?: string;
-  readonly monthly_ceiling_usd?: string;
-}
-
-export interface TopUpCardProps {
+interface TopUpCardProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly topUp: AutoTopUpSummary;
   readonly canSaveMethods: boolean;
-  readonly formValues?: BillingFormValues;
+  readonly rejected?: RejectedForm;
 }
 
-export function TopUpCard({
-  user,
-  workspace,
-  topUp,
-  canSaveMethods,
-  formValues,
-}: TopUpCardProps): Child {
+const STATUS_TONES = { on: "good", off: undefined, stopped: "danger" } as const;
+
+export function TopUpCard(props: TopUpCardProps): Child {
+  const { user, workspace, topUp, canSaveMethods, rejected } = props;
+  const form = rejected?.form === "allow" ? rejected : undefined;
   const { settings, method } = topUp;
+  const status = settings?.status ?? "off";
   const mayChange = hasPermission(workspace.role, "billing.auto_top_up");
   return (
-    <section class="card" aria-labelledby="auto">
-      <h2 id="auto">Auto top-up is {settings?.status ?? "off"}</h2>
+    <Card id="auto" title="Auto top-up" aside={<Tag tone={STATUS_TONES[status]}>{status}</Tag>}>
       <TopUpStatus topUp={topUp} />
       {canSaveMethods ? null : (
         <p>Auto top-up is not available: this gateway accepts bank transfers only.</p>
@@ -103,28 +96,20 @@ export function TopUpCard({
       {canSaveMethods && mayChange ? (
         <>
           <PaymentMethodForm user={user} workspace={workspace} method={method} />
-          {method === null ? null : (
-            <TopUpRulesForm
-              user={user}
-              workspace={workspace}
-              settings={settings}
-              formValues={formValues}
-            />
+          {method === null ? (
+            <ErrorMessage message={form?.error.message} />
+          ) : (
+            <TopUpRulesForm {...props} />
           )}
         </>
       ) : null}
       {mayChange ? null : <p class="note">Only the owner can change auto top-up.</p>}
-      {mayChange && settings !== undefined && settings.status !== "off" ? (
-        <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
+      {mayChange && status !== "off" ? (
+        <form id="auto-off" method="post" action={workspacePath(workspace.accountId, "/billing")}>
           <HiddenFields user={user} fields={{ do: "turn_off" }} />
-          <div class="actions">
-            <button type="submit" class="secondary">
-              Turn off auto top-up
-            </button>
-          </div>
         </form>
       ) : null}
-    </section>
+    </Card>
   );
 }
 
@@ -147,8 +132,11 @@ function TopUpStatus({
       <p>
         When the balance falls below {formatCents(thresholdCents)}, auto top-up buys{" "}
         {formatCents(amountCents)} of credits and charges{" "}
-        {formatCents(amountCents + feeOf(amountCents))} before tax. Bought this month:{" "}
-        {formatCents(boughtCents)} of {formatCents(ceilingCents)}.
+        {formatCents(amountCents + feeOf(amountCents))} before tax.
+      </p>
+      <UsageBar label="Bought this month" used={BigInt(boughtCents)} limit={BigInt(ceilingCents)} />
+      <p class="note">
+        Bought this month: {formatCents(boughtCents)} of {formatCents(ceilingCents)}.
       </p>
       {settings.status === "on" && atCeiling ? (
         <p class="note">
@@ -168,9 +156,9 @@ interface PaymentMethodFormProps {
 
 function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps): Child {
   return (
-    <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
+    <form class="inline-form" method="post" action={workspacePath(workspace.accountId, "/billing")}>
       <HiddenFields user={user} fields={{}} />
-      <p>
+      <span>
         {method === null ? (
           "No payment method saved."
         ) : (
@@ -178,67 +166,64 @@ function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps):
             Payment method: <strong>{method}</strong>
           </>
         )}
-      </p>
-      <div class="actions">
-        <button
-          type="submit"
-          name="do"
-          value="save_method"
-          class={method === null ? undefined : "secondary"}
-        >
-          {method === null ? "Save payment method" : "Replace payment method"}
+      </span>
+      <span class="row-actions">
+        <button type="submit" name="do" value="save_method" class="secondary">
+          {method === null ? "Save payment method" : "Replace"}
+          {method === null ? null : <span class="visually-hidden"> payment method</span>}
         </button>
         {method === null ? null : (
           <button type="submit" name="do" value="remove_method" class="danger">
-            Remove payment method
+            Remove<span class="visually-hidden"> payment method</span>
           </button>
         )}
-      </div>
+      </span>
     </form>
   );
 }
 
-interface TopUpRulesFormProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
-  readonly settings: AutoTopUp | undefined;
-  readonly formValues: BillingFormValues | undefined;
-}
-
 const RULE_FIELDS = [
-  ["threshold_usd", "Balance threshold (USD)", "thresholdCents"],
-  ["amount_usd", "Amount per purchase (USD)", "amountCents"],
+  ["threshold_usd", "Threshold (USD)", "thresholdCents"],
+  ["amount_usd", "Purchase (USD)", "amountCents"],
   ["monthly_ceiling_usd", "Monthly limit (USD)", "ceilingCents"],
 ] as const;
 
-function TopUpRulesForm({ user, workspace, settings, formValues }: TopUpRulesFormProps): Child {
-  const values = formValues?.form === "allow" ? formValues : undefined;
+function TopUpRulesForm({ user, workspace, topUp: { settings }, rejected }: TopUpCardProps): Child {
+  const form = rejected?.form === "allow" ? rejected : undefined;
+  const isFieldError = RULE_FIELDS.some(([name]) => name === form?.error.field);
   return (
     <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
       <HiddenFields user={user} fields={{ do: "allow" }} />
-      {RULE_FIELDS.map(([name, label, field]) => (
-        <>
-          <label for={`auto-${name}`}>{label}</label>
-          <input
+      <ErrorMessage message={isFieldError ? undefined : form?.error.message} />
+      <div class="fields short">
+        {RULE_FIELDS.map(([name, label, field]) => (
+          <Field
             id={`auto-${name}`}
             name={name}
-            inputmode="decimal"
-            pattern="[0-9]{1,7}([.][0-9]{1,2})?"
-            required
+            label={label}
+            inputMode="decimal"
             value={
-              values?.[name] ?? (settings === undefined ? "" : String(usdOfCents(settings[field])))
+              form?.values[name] ??
+              (settings === undefined ? "" : String(usdOfCents(settings[field])))
             }
-            aria-describedby="auto-hint"
+            error={form?.error.field === name ? form.error.message : undefined}
+            isRequired
           />
-        </>
-      ))}
-      <p id="auto-hint" class="hint">
-        Credits are bought when the balance falls below the threshold. The 5% fee and tax are added
-        to each purchase. Months are in UTC. Anyone who has a key can spend these credits; you can
-        limit keys and set budgets.
+        ))}
+      </div>
+      <p class="hint">
+        The 5% fee and tax are added to each purchase. Months are in UTC. Anyone who has a key can
+        spend these credits; you can limit keys and set budgets.
       </p>
       <div class="actions">
-        <button type="submit">{settings?.status === "on" ? "Save" : "Turn on auto top-up"}</button>
+        <button type="submit" class="secondary">
+          {settings?.status === "on" ? "Save amounts" : "Turn on auto top-up"}
+        </button>
+        {settings === undefined || settings.status === "off" ? null : (
+          <button type="submit" form="auto-off" class="danger">
+            Turn off auto top-up
+          </button>
+        )}
       </div>
     </form>
   );

@@ -5,6 +5,7 @@ import type { Fault } from "../../base/fault.ts";
 
 const FIELD_LABELS: Readonly<Record<string, string>> = {
   amount_usd: "amount",
+  low_usd: "amount",
   threshold_usd: "balance threshold",
   monthly_ceiling_usd: "monthly limit",
   limit_usd: "limit",

@@ -45,3 +45,16 @@ export function userErrorMessage(error: unknown): string {
     return faultText(error);
   throw error;
 }
+
+/** What is wrong with a submitted form. */
+export interface FormError {
+  /** The name of the field; undefined if the message is about the whole form. */
+  readonly field: string | undefined;
+  readonly message: string;
+}
+
+/** The error that a form shows beside its field. Any error that the user cannot correct is rethrown. */
+export function formErrorOf(error: unknown): FormError {
+  const message = userErrorMessage(error);
+  return { field: error instanceof Fault ? error.options.param : undefined, message };
+}

@@ -75,27 +75,32 @@ async function screenshot(opened: Page, name: string): Promise<void> {
 
 test("an owner sees the price, pays and opens the receipt", async () => {
   await page.goto(billing);
+  await page.click("text=Buy credits");
   await page.fill("#buy-amount", "33.33");
-  await page.click("text=Show price");
+  await page.click("text=Review price");
   expect(await page.textContent("main")).toContain("$35.00");
   await screenshot(page, "billing-price");
   await page.click("text=Continue to payment");
   expect(page.url()).toStartWith(`${gateway.url}/pay/`);
   await page.click("button:has-text('Pay $35.00')");
-  await page.waitForSelector("text=Invoice paid");
-  await page.goto(billing);
-  expect(await page.textContent("h2#balance")).toContain("Balance: $33.38");
+  await page.waitForURL(/\/billing\?invoice=inv_/);
+  expect(await page.textContent("[role=status]")).toContain(
+    "33,330,000 credits ($33.33) were added",
+  );
+  expect(await page.textContent(".figures")).toContain("Balance$33.38");
   await page.click("text=Receipt");
+  await screenshot(page, "billing-receipt");
   expect(await page.textContent("h1")).toBe("Receipt");
   expect(failures).toEqual([]);
 });
 
 test("an owner voids an invoice", async () => {
-  await page.goto(`${billing}?amount_usd=12`);
+  await page.goto(`${billing}/buy?amount_usd=12`);
   await page.click("text=Continue to payment");
   await page.goto(billing);
   await page.click("button:has-text('Void')");
-  expect(page.url()).toBe(billing);
+  expect(page.url()).toBe(`${billing}?done=invoice_voided`);
+  expect(await page.textContent("[role=status]")).toContain("voided");
   expect(await page.textContent("tbody tr:first-child")).toContain("void");
 });
 
@@ -117,8 +122,8 @@ test("an owner saves a method and enables auto top-up, which buys credits", asyn
     return body.last_attempt?.state === "paid";
   });
   await page.goto(billing);
-  expect(await page.textContent("h2#auto")).toBe("Auto top-up is on");
-  expect(await page.textContent("h2#balance")).toContain("Balance: $53.38");
+  expect(await page.textContent(".card:has(h2#auto) .tag")).toBe("on");
+  expect(await page.textContent(".figures")).toContain("Balance$53.38");
   expect(await page.textContent("tbody tr:first-child")).toContain("auto top-up");
   expect(failures).toEqual([]);
 });
@@ -132,7 +137,7 @@ test("an owner reads why auto top-up stopped, without horizontal scrolling on an
   );
   for (const screen of SCREENS) {
     const opened = await openPage(gateway, owner, screen);
-    await opened.goto(`${billing}?amount_usd=12.50`);
+    await opened.goto(billing);
     expect(await opened.textContent("[role=alert]")).toContain("two payments in a row failed");
     await screenshot(opened, `billing-${screen.name}`);
     const [contentWidth, screenWidth] = [

@@ -63,16 +63,18 @@ for (const store of ["sqlite", "postgres"] as const)
       return body.data;
     };
     const showPrice = async (usd: string) => {
-      const response = await visitPage(gateway, `${page}?amount_usd=${usd}`, owner);
+      const response = await visitPage(gateway, `${page}/buy?amount_usd=${usd}`, owner);
       return { ...response, once: /name="once" value="([^"]+)"/.exec(response.text)?.[1] ?? "" };
     };
 
     test("shows the granted and purchased balance, and that auto top-up is off", async () => {
       for (const user of [owner, developer]) {
         const words = textOf(await visitPage(gateway, page, user));
-        expect(words).toContain("Balance: $0.05");
-        expect(words).toContain("$0.00 paid and $0.05 promotional");
-        expect(words).toContain("Auto top-up is off");
+        expect(words).toContain("Balance $0.05 50,000 credits");
+        expect(words).toContain(
+          "Purchased $0.00 spent after promotional Promotional $0.05 spent first",
+        );
+        expect(words).toContain("Auto top-up off");
         expect(words).toContain("No invoices yet.");
       }
     });
@@ -81,7 +83,7 @@ for (const store of ["sqlite", "postgres"] as const)
       const response = await showPrice("33.33");
       expect(response.status).toBe(200);
       const text = textOf(response);
-      for (const part of ["33,330,000 credits $33.33", "fee (5%) $1.67", "Total before tax $35.00"])
+      for (const part of ["33,330,000 credits $33.33", "fee (5%) $1.67", "Total $35.00"])
         expect(text).toContain(part);
       expect(await invoices()).toEqual([]);
     });
@@ -169,9 +171,10 @@ for (const store of ["sqlite", "postgres"] as const)
     });
 
     test("a developer sees no forms and cannot submit them", async () => {
-      const { text } = await visitPage(gateway, `${page}?amount_usd=10`, developer);
-      expect(text).not.toContain('action="' + page);
-      expect(text).toContain("Only the owner can buy credits");
+      const response = await visitPage(gateway, page, developer);
+      expect(response.text).not.toContain('action="' + page);
+      expect(textOf(response)).toContain("Only owners, admins and billing members can buy credits");
+      expect((await visitPage(gateway, `${page}/buy`, developer)).status).toBe(403);
       const before = (await invoices()).length;
       const form = { do: "buy", amount_usd: "10", once: "x" };
       expect((await visitPage(gateway, page, developer, form)).status).toBe(403);
@@ -208,11 +211,11 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(await findAutoTopUp(gateway.server.db, account.id)).toBeUndefined();
       expect((await enable()).status).toBe(303);
       const words = textOf(await visitPage(gateway, page, owner));
-      expect(words).toContain("Auto top-up is on");
+      expect(words).toContain("Auto top-up on");
       expect(words).toContain(
         "When the balance falls below $0.01, auto top-up buys $10.00 of credits and charges $10.50",
       );
-      expect(textOf(await visitPage(gateway, page, developer))).toContain("Auto top-up is on");
+      expect(textOf(await visitPage(gateway, page, developer))).toContain("Auto top-up on");
     });
 
     test("billing page and overview show why auto top-up stopped, until the owner enables it", async () => {
@@ -243,11 +246,28 @@ for (const store of ["sqlite", "postgres"] as const)
 
     test("the owner can disable auto top-up; removing the method disables it too", async () => {
       await visitPage(gateway, page, owner, { do: "turn_off" });
-      expect(textOf(await visitPage(gateway, page, owner))).toContain("Auto top-up is off");
+      expect(textOf(await visitPage(gateway, page, owner))).toContain("Auto top-up off");
       expect(await findMethod(gateway.server.db, account.id)).toBeDefined();
       await visitPage(gateway, page, owner, { do: "remove_method" });
       expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
       expect(textOf(await visitPage(gateway, page, owner))).toContain("No payment method saved");
+    });
+
+    test("the owner sets the low-balance alert, and a wrong amount is told beside its field", async () => {
+      const alert = (low_usd: string, user = owner) =>
+        visitPage(gateway, page, user, { do: "alert", low_usd });
+      const rejected = await alert("many");
+      expect(rejected.status).toBe(400);
+      expect(rejected.text).toMatch(/id="low-usd"[^>]* value="many"[^>]* aria-invalid="true"/);
+      expect(textOf(rejected)).toContain("The amount must be a US dollar amount from 0");
+      expect((await alert("2.50")).location).toBe(`${page}?done=alert_saved`);
+      expect((await visitPage(gateway, page, owner)).text).toMatch(/id="low-usd"[^>]* value="2.5"/);
+      expect((await alert("1", developer)).status).toBe(403);
+      const audit = await fetch(`${gateway.url}/v1/audit?action=balance_alert.changed`, {
+        headers: account.headers,
+      });
+      const { data } = (await audit.json()) as { data: { detail: object }[] };
+      expect(data).toMatchObject([{ detail: { low_usd: "2.5", by: owner.email } }]);
     });
 
     test("a transfer of ownership removes the method and disables auto top-up", async () => {

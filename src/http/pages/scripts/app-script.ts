@@ -5,6 +5,7 @@ import { startSearch, openSearch, showSearchResults } from "./search-dialog.ts";
 
 export const APP_SCRIPT_SOURCE = browserScript([
   addCopyButtons,
+  addPrintButtons,
   relativeTime,
   showRelativeTimes,
   addChartTips,
@@ -31,6 +32,17 @@ function addCopyButtons(): void {
       });
     });
     block.append(button);
+  }
+}
+
+function addPrintButtons(): void {
+  for (const place of document.querySelectorAll<HTMLElement>("[data-print]")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "secondary";
+    button.textContent = "Print";
+    button.addEventListener("click", () => print());
+    place.append(button);
   }
 }
 
@@ -96,6 +108,7 @@ function showLocalTimeZone(): void {
 
 function startApp(): void {
   addCopyButtons();
+  addPrintButtons();
   showRelativeTimes();
   setInterval(showRelativeTimes, 60_000);
   addChartTips();
