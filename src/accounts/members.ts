@@ -72,6 +72,8 @@ export interface Allowance {
 export interface Member {
   readonly personId: string;
   readonly email: string;
+  /** As the identity provider says it. */
+  readonly name: string | null;
   readonly role: Role;
   readonly addedAt: number;
   /** What added the member: an invitation or a claim attempt. */
@@ -205,6 +207,19 @@ export async function listMembers(
     `${SELECT_MEMBER} where account_id = ?
        ${from === undefined ? "" : "and role <> 'owner' and (added_at, person_id) >= (?, ?)"} ${OWNER_FIRST} limit ?`,
     [accountId, ...(from === undefined ? [] : [Number(addedAt), personId]), limit],
+  );
+  return rows.map(toMember);
+}
+
+/** The members who joined since a time, besides the owner, newest first. */
+export async function listNewMembers(
+  reader: Reader,
+  accountId: string,
+  { since, limit }: { readonly since: number; readonly limit: number },
+): Promise<readonly Member[]> {
+  const rows = await reader.all(
+    `${SELECT_MEMBER} where account_id = ? and role <> 'owner' and added_at >= ? order by added_at desc, person_id limit ?`,
+    [accountId, since, limit],
   );
   return rows.map(toMember);
 }
@@ -346,13 +361,14 @@ async function insertMember(tx: Tx, member: NewMember): Promise<void> {
 }
 
 const SELECT_MEMBER =
-  "select membership.*, person.email from membership join person on person.id = membership.person_id";
+  "select membership.*, person.email, person.name from membership join person on person.id = membership.person_id";
 const OWNER_FIRST = "order by case role when 'owner' then 0 else 1 end, added_at, person_id";
 
 function toMember(row: Row): Member {
   return {
     personId: text(row, "person_id"),
     email: text(row, "email"),
+    name: textOrNull(row, "name"),
     role: toRole(row),
     addedAt: integer(row, "added_at"),
     via: text(row, "via"),

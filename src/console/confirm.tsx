@@ -6,7 +6,7 @@ import type { SessionUser } from "../http/route.ts";
 import { HiddenFields } from "./console-layout.tsx";
 
 /** A page has at most one confirmation. */
-const CONFIRM_ID = "question";
+export const CONFIRM_ID = "question";
 
 interface ConfirmLinkProps {
   /** The page with the confirmation. */
@@ -38,7 +38,7 @@ interface ConfirmProps {
 export function Confirm(props: ConfirmProps): Child {
   const { user, action, fields, confirmLabel, cancelHref, children } = props;
   return (
-    <form id={CONFIRM_ID} method="post" action={action}>
+    <form id={CONFIRM_ID} class="confirm" method="post" action={action}>
       <HiddenFields user={user} fields={fields} />
       <p class="notice danger" role="status">
         {children}

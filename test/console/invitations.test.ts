@@ -59,7 +59,7 @@ describeEachStore((store) => {
       const id = invitationOf(await visitPage(gateway, membersPath, owner));
       for (const invitation of [id, id, "inst_none"])
         expect((await sendMembers(owner, { do: "withdraw", invitation })).location).toBe(
-          membersPath,
+          `${membersPath}?done=withdraw`,
         );
       const entries = await listAudit(gateway, account, "action=invitation.withdrawn");
       expect(entries).toMatchObject([{ target: id, detail: { by: owner.email, email } }]);
@@ -82,7 +82,7 @@ describeEachStore((store) => {
       const transfer = { do: "hand_over", person: heir.personId };
       const transfers = await Promise.all([1, 2, 3].map(() => sendMembers(owner, transfer)));
       for (const { status, location } of transfers)
-        expect([status, location]).toEqual([303, membersPath]);
+        expect([status, location]).toEqual([303, `${membersPath}?done=hand_over`]);
       expect((await sendMembers(owner, transfer)).location).toBe(membersPath);
       expect(await roleIn(heir)).toBe("owner");
       expect((await sendMembers(heir, transfer)).status).toBe(400);

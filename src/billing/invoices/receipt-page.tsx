@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // The receipt of a paid invoice, for printing. Its amounts are those of the credited payment.
 
+import type { Child } from "hono/jsx";
 import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { Invoice } from "./invoices.ts";
@@ -22,7 +23,7 @@ export interface ReceiptPageProps {
 }
 
 export function receiptPage(props: ReceiptPageProps): PageLayout {
-  const { invoice, payment, operator, workspaceName, billingPageUrl } = props;
+  const { invoice, payment, operator, billingPageUrl } = props;
   const { refundedCents, disputedCents, amountCents } = payment;
   const returns = [
     ["Refunded", refundedCents],
@@ -51,25 +52,7 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
             ["Paid on", utcDay(payment.paidAt)],
           ]}
         />
-        <div class="parties">
-          <section aria-labelledby="seller">
-            <h2 id="seller">Seller</h2>
-            <address>
-              <strong>{operator.name}</strong>
-              {operator.address.map((line) => (
-                <span>{line}</span>
-              ))}
-              {operator.taxId === undefined ? null : <span>Tax ID {operator.taxId}</span>}
-              {operator.contact === undefined ? null : <span>{operator.contact}</span>}
-            </address>
-          </section>
-          <section aria-labelledby="buyer">
-            <h2 id="buyer">Buyer</h2>
-            <address>
-              <Buyer accountId={invoice.accountId} name={workspaceName} />
-            </address>
-          </section>
-        </div>
+        <Parties {...props} />
         <InvoiceLineItems
           invoice={{
             ...invoice,
@@ -91,4 +74,28 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
     ),
     footer: operator.contact === undefined ? undefined : <p>Questions: {operator.contact}</p>,
   };
+}
+
+function Parties({ invoice, operator, workspaceName }: ReceiptPageProps): Child {
+  return (
+    <div class="parties">
+      <section aria-labelledby="seller">
+        <h2 id="seller">Seller</h2>
+        <address>
+          <strong>{operator.name}</strong>
+          {operator.address.map((line) => (
+            <span>{line}</span>
+          ))}
+          {operator.taxId === undefined ? null : <span>Tax ID {operator.taxId}</span>}
+          {operator.contact === undefined ? null : <span>{operator.contact}</span>}
+        </address>
+      </section>
+      <section aria-labelledby="buyer">
+        <h2 id="buyer">Buyer</h2>
+        <address>
+          <Buyer accountId={invoice.accountId} name={workspaceName} />
+        </address>
+      </section>
+    </div>
+  );
 }

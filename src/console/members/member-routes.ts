@@ -16,9 +16,10 @@ import { sessionRoute, type Route, type SessionUser } from "../../http/route.ts"
 import { revokeKeysBy } from "../../keys/keys.ts";
 import type { KeyChange } from "../../keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
+import { DoneQuery } from "../done-notice.tsx";
 import { parseLimit } from "../keys/limit-form.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { readMembers } from "./read-members.ts";
@@ -53,11 +54,13 @@ function showRoute(deps: MemberPageDeps): Route {
       from: MemberCursor,
       ask: z.enum(CONFIRMATIONS).optional(),
       person: z.string().optional(),
+      ...DoneQuery,
     }),
     run: async ({ caller, params, query, now }) => {
       const workspace = await requireAccess(deps, params.account, caller.personId, "members.read");
       const listing = await readMembers(deps, params.account, now, query.from);
-      return pageResponse(membersPage({ user: caller, workspace, listing, confirm: query }));
+      const { done } = query;
+      return pageResponse(membersPage({ user: caller, workspace, listing, confirm: query, done }));
     },
   });
 }
@@ -106,7 +109,7 @@ function changeRoute(deps: MemberPageDeps): Route {
       const { account } = params;
       const from = body.do === "remove" || body.do === "change" ? body.from : undefined;
       const redirectDone = () =>
-        redirect(body.do === "leave" ? "/console" : membersPath(account, { from }));
+        redirect(body.do === "leave" ? "/console" : membersPath(account, { from, done: body.do }));
       try {
         const workspace = await requireAccess(
           deps,
@@ -127,13 +130,11 @@ function changeRoute(deps: MemberPageDeps): Route {
               await deps.onKeyChange?.(tx, { kind: "key.revoked", key, actor, clientIp, now });
           });
         } catch (error) {
-          const errorMessage = userErrorMessage(error);
+          const rejected = { values: body, error: formErrorOf(error) };
           const listing = await readMembers(deps, account, now, from);
-          const inviteForm = body.do === "invite" ? { ...body, error: errorMessage } : undefined;
-          const shown = inviteForm === undefined ? { errorMessage } : { inviteForm };
-          return pageResponse(membersPage({ user: caller, workspace, listing, ...shown }), {
-            status: 400,
-          });
+          const page = { user: caller, workspace, listing, rejected };
+          const confirm = body.do === "change" ? { ask: body.do, person: body.person } : {};
+          return pageResponse(membersPage({ ...page, confirm }), { status: 400 });
         }
         return redirectDone();
       } catch (error) {

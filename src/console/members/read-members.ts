@@ -1,10 +1,13 @@
 // Data of the members page.
 
 import { type Invitation, listInvitations } from "../../accounts/invitations.ts";
-import { memberCursor, listMembers, type Member } from "../../accounts/members.ts";
+import { memberCursor, listMembers, listNewMembers, type Member } from "../../accounts/members.ts";
+import { DAY_MS } from "../../base/time.ts";
 import type { ConsoleReadDeps } from "../authorize.ts";
 
 const MEMBERS_PER_PAGE = 100;
+const NEW_MEMBER_MS = 7 * DAY_MS;
+const NEW_MEMBERS_MAX = 3;
 
 export interface MemberListing {
   /** One page of members, the owner first. */
@@ -14,6 +17,8 @@ export interface MemberListing {
   /** The cursor of the next page. */
   readonly next?: string;
   readonly invitations: readonly Invitation[];
+  /** Those who joined a few days ago, newest first. */
+  readonly newMembers: readonly Member[];
 }
 
 export async function readMembers(
@@ -23,9 +28,10 @@ export async function readMembers(
   from?: string,
 ): Promise<MemberListing> {
   const begin = from === undefined ? {} : { from };
-  const [members, invitations] = await Promise.all([
+  const [members, invitations, newMembers] = await Promise.all([
     listMembers(db, accountId, { ...begin, limit: MEMBERS_PER_PAGE + 1 }),
     listInvitations(db, accountId, now),
+    listNewMembers(db, accountId, { since: now - NEW_MEMBER_MS, limit: NEW_MEMBERS_MAX }),
   ]);
   const next = members[MEMBERS_PER_PAGE];
   return {
@@ -33,5 +39,6 @@ export async function readMembers(
     members: members.slice(0, MEMBERS_PER_PAGE),
     ...(next === undefined ? {} : { next: memberCursor(next) }),
     invitations,
+    newMembers,
   };
 }

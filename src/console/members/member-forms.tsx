@@ -1,0 +1,184 @@
+/** @jsxImportSource hono/jsx */
+// The forms of the members page: invite, change, and what needs confirmation.
+
+import type { Child } from "hono/jsx";
+import { type Member, MEMBER_ROLES } from "../../accounts/members.ts";
+import { usdText } from "../../base/money.ts";
+import { LIMIT_WINDOWS } from "../../base/spend-window.ts";
+import { Card } from "../../http/pages/components/content.tsx";
+import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import type { FormError } from "../../http/pages/page-response.ts";
+import type { SessionUser } from "../../http/route.ts";
+import type { WorkspaceContext } from "../authorize.ts";
+import { Confirm, CONFIRM_ID } from "../confirm.tsx";
+import { HiddenFields, workspacePath } from "../console-layout.tsx";
+import { ROLE_LABELS, ROLE_TEXTS } from "./member-texts.ts";
+
+/** What was entered in a rejected form. */
+export interface MemberFormValues {
+  readonly do: string;
+  readonly email?: string;
+  readonly role?: string;
+  readonly allowance_usd?: string | undefined;
+  readonly allowance_window?: string | undefined;
+}
+
+export interface RejectedMemberForm {
+  readonly values: MemberFormValues;
+  readonly error: FormError;
+}
+
+interface FormProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly rejected?: RejectedMemberForm | undefined;
+}
+
+export function InviteForm({ user, workspace, rejected }: FormProps): Child {
+  const form = rejected?.values.do === "invite" ? rejected : undefined;
+  const selected = form?.values.role ?? "developer";
+  return (
+    <Card id="invite" title="Invite a person">
+      <p>
+        The person signs in at <code>/console</code> with this address and finds the invitation
+        there. They also get an email, if this gateway sends emails.
+      </p>
+      <form method="post" action={workspacePath(workspace.accountId, "/members")}>
+        <HiddenFields user={user} fields={{ do: "invite" }} />
+        <div class="fields">
+          <Field
+            id="invite-email"
+            name="email"
+            type="email"
+            label="Email address"
+            value={form?.values.email}
+            error={form?.error.message}
+            isRequired
+          />
+          <div class="field">
+            <label for="invite-role">Role</label>
+            <select id="invite-role" name="role">
+              {MEMBER_ROLES.filter((role) => role !== "admin" || workspace.role === "owner").map(
+                (role) => (
+                  <option value={role} selected={role === selected}>
+                    {ROLE_LABELS[role]}: {ROLE_TEXTS[role]}
+                  </option>
+                ),
+              )}
+            </select>
+          </div>
+        </div>
+        <div class="actions">
+          <button type="submit">Invite</button>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+interface MemberFormProps extends FormProps {
+  readonly member: Member;
+  /** The first member of the page, to return to it. */
+  readonly from: string | undefined;
+  readonly cancelHref: string;
+}
+
+export function ChangeMemberCard(props: MemberFormProps): Child {
+  const { user, workspace, member, from, cancelHref, rejected } = props;
+  const { personId, email } = member;
+  const values = rejected?.values ?? {
+    role: member.role,
+    allowance_usd: member.allowance === undefined ? "" : usdText(member.allowance.limit),
+    allowance_window: member.allowance?.window ?? "",
+  };
+  const isAllowanceError = rejected?.error.field === "limit_usd";
+  const fields = { do: "change", person: personId, ...(from === undefined ? {} : { from }) };
+  return (
+    <Card id={CONFIRM_ID} title={<>Change {email}</>}>
+      <ErrorMessage message={isAllowanceError ? undefined : rejected?.error.message} />
+      <form method="post" action={workspacePath(workspace.accountId, "/members")}>
+        <HiddenFields user={user} fields={fields} />
+        <div class="fields">
+          <div class="field">
+            <label for="change-role">Role</label>
+            <select id="change-role" name="role">
+              {MEMBER_ROLES.map((option) => (
+                <option value={option} selected={option === values.role}>
+                  {ROLE_LABELS[option]}: {ROLE_TEXTS[option]}
+                </option>
+              ))}
+            </select>
+          </div>
+          <Field
+            id="change-allowance"
+            name="allowance_usd"
+            label="Allowance of a developer (USD, optional)"
+            inputMode="decimal"
+            value={values.allowance_usd}
+            error={isAllowanceError ? rejected?.error.message : undefined}
+          />
+          <div class="field">
+            <label for="change-window">Resets</label>
+            <select id="change-window" name="allowance_window">
+              <option value="">never</option>
+              {LIMIT_WINDOWS.map((option) => (
+                <option value={option} selected={option === values.allowance_window}>
+                  every {option}
+                </option>
+              ))}
+            </select>
+          </div>
+        </div>
+        <div class="actions">
+          <button type="submit">
+            Save <span class="visually-hidden">role and allowance of {email}</span>
+          </button>
+          <a class="button secondary" href={cancelHref}>
+            Cancel
+          </a>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+export function TransferConfirmation({
+  user,
+  workspace,
+  member: { personId, email },
+  cancelHref,
+}: MemberFormProps): Child {
+  return (
+    <Confirm
+      user={user}
+      action={workspacePath(workspace.accountId, "/members")}
+      cancelHref={cancelHref}
+      fields={{ do: "hand_over", person: personId }}
+      confirmLabel="Transfer ownership"
+    >
+      Transfer ownership of this workspace to {email}? You become a developer, and only {email} can
+      transfer it back. The saved payment method is removed, and auto top-up is turned off.
+    </Confirm>
+  );
+}
+
+export function RemoveConfirmation({
+  user,
+  workspace,
+  member: { personId, email },
+  from,
+  cancelHref,
+}: MemberFormProps): Child {
+  return (
+    <Confirm
+      user={user}
+      action={workspacePath(workspace.accountId, "/members")}
+      cancelHref={cancelHref}
+      fields={{ do: "remove", person: personId, ...(from === undefined ? {} : { from }) }}
+      confirmLabel="Remove member and revoke keys"
+    >
+      Remove {email} from this workspace? They lose access immediately and need an invitation to
+      come back. The keys that they created are revoked.
+    </Confirm>
+  );
+}
