@@ -115,7 +115,7 @@ export function membersPage(props: MembersPageProps): PageLayout {
   });
 }
 
-/** Removes the person with one click: whoever joined by mistake or by a stolen key must not stay for long. */
+/** Removes the person with one click: one who joined by mistake or with a stolen key must not stay for long. */
 function NewMemberNotice({
   user,
   workspace,
