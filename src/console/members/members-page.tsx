@@ -152,7 +152,8 @@ function ActionCard(props: MembersPageProps): Child {
       return <TransferConfirmation {...form} />;
     case "remove":
       return <RemoveConfirmation {...form} />;
-    default:
+    case "leave":
+    case undefined:
       return null;
   }
 }
