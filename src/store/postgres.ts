@@ -22,6 +22,7 @@ import {
   withoutStallCheck,
 } from "./postgres-pool.ts";
 import { parsePostgresUrl } from "./postgres-url.ts";
+import { cachePerColumns } from "./statements.ts";
 
 const STALL_CHECK_MS = 5_000;
 /** Statements of migrations have no time limit. */
@@ -269,15 +270,16 @@ function transactionOn(runner: Runner): Tx {
   };
 }
 
-function insertStatement(table: string, columns: readonly Column[]): string {
-  return `insert into ${table} (${columns.map(columnName).join(", ")}) select * from ${unnest(columns)}`;
-}
+const insertStatement = cachePerColumns(
+  (table, columns) =>
+    `insert into ${table} (${columns.map(columnName).join(", ")}) select * from ${unnest(columns)}`,
+);
 
-function updateStatement(table: string, columns: readonly Column[]): string {
+const updateStatement = cachePerColumns((table, columns) => {
   const [key = "", ...others] = columns.map(columnName);
   const sets = others.map((name) => `${name} = fresh.${name}`).join(", ");
   return `update ${table} set ${sets} from ${unnest(columns)} as fresh(${columns.map(columnName).join(", ")}) where ${table}.${key} = fresh.${key}`;
-}
+});
 
 function unnest(columns: readonly Column[]): string {
   return `unnest(${columns.map((column, index) => `$${index + 1}::${column.slice(column.lastIndexOf(":") + 1)}[]`).join(", ")})`;

@@ -7,7 +7,6 @@ import path from "node:path";
 import { memoize } from "../base/memoize.ts";
 import {
   assertExactValues,
-  type Column,
   columnName,
   type Db,
   DUPLICATE,
@@ -19,6 +18,7 @@ import {
   type Value,
   type Values,
 } from "./db.ts";
+import { cachePerColumns } from "./statements.ts";
 
 const BUSY_TIMEOUT_MS = 5_000;
 /** 16 MiB. */
@@ -316,14 +316,15 @@ function keysParameter(keys: readonly string[]): string {
   return keys.length === 1 && only !== undefined ? only : JSON.stringify(keys);
 }
 
-function insertStatement(table: string, columns: readonly Column[]): string {
-  return `insert into ${table} (${columns.map(columnName).join(", ")}) values (${columns.map(() => "?").join(", ")})`;
-}
+const insertStatement = cachePerColumns(
+  (table, columns) =>
+    `insert into ${table} (${columns.map(columnName).join(", ")}) values (${columns.map(() => "?").join(", ")})`,
+);
 
-function updateStatement(table: string, columns: readonly Column[]): string {
+const updateStatement = cachePerColumns((table, columns) => {
   const [key = "", ...others] = columns.map(columnName);
   return `update ${table} set ${others.map((name) => `${name} = ?`).join(", ")} where ${key} = ?`;
-}
+});
 
 function moveKeyLast(row: Values): Values {
   const [key = null, ...others] = row;
