@@ -4,7 +4,7 @@
 
 import { HOUR_MS } from "../../base/time.ts";
 import { type Nano, toNano } from "../../base/money.ts";
-import type { Tx } from "../../store/db.ts";
+import type { Column, Tx } from "../../store/db.ts";
 import { listPriceOf } from "../list-price.ts";
 import type { UsageRecord } from "../usage.ts";
 import { LATENCY_BUCKETS, latencyBucket } from "./latency-histogram.ts";
@@ -78,29 +78,57 @@ function addAll(total: number[], more: readonly number[]): void {
 }
 
 function zeros(count: number): number[] {
-  return Array.from({ length: count }, () => 0);
+  return new Array<number>(count).fill(0);
 }
 
 /** The hourly deltas of these records. */
 export function rollupDeltas(records: readonly UsageRecord[]): readonly RollupDelta[] {
   const deltas = new Map<string, RollupDelta>();
+  let previous: RollupDelta | undefined;
   for (const record of records) {
-    addRecord(deltas, record, "");
-    for (const label of record.labels) addRecord(deltas, record, label);
+    // The calls of a batch are often those of one agent.
+    if (previous === undefined || !isCountedIn(record, previous.key))
+      previous = deltaOf(deltas, record, "");
+    addRecord(previous, record);
+    for (const label of record.labels) addRecord(deltaOf(deltas, record, label), record);
   }
   return [...deltas.values()];
 }
 
-function addRecord(deltas: Map<string, RollupDelta>, record: UsageRecord, label: string): void {
-  const at = record.createdAt - (record.createdAt % HOUR_MS);
+function isCountedIn(record: UsageRecord, key: RollupKey): boolean {
+  return (
+    record.keyId === key.keyId &&
+    record.model === key.model &&
+    record.provider === key.provider &&
+    record.api === key.api &&
+    hourOf(record) === key.at &&
+    (record.byok ? 1 : 0) === key.byok &&
+    record.accountId === key.accountId
+  );
+}
+
+function hourOf({ createdAt }: UsageRecord): number {
+  return createdAt - (createdAt % HOUR_MS);
+}
+
+function deltaOf(
+  deltas: Map<string, RollupDelta>,
+  record: UsageRecord,
+  label: string,
+): RollupDelta {
+  const at = hourOf(record);
   const byok = record.byok ? 1 : 0;
   const { accountId, keyId, model, provider, api } = record;
   const id = `${accountId} ${at} ${label} ${keyId} ${model} ${provider} ${api} ${byok}`;
-  let delta = deltas.get(id);
-  if (delta === undefined) {
-    delta = { key: { accountId, at, label, keyId, model, provider, api, byok }, ...emptySums() };
-    deltas.set(id, delta);
-  }
+  const known = deltas.get(id);
+  if (known !== undefined) return known;
+  const key = { accountId, at, label, keyId, model, provider, api, byok } as const;
+  const delta = { key, ...emptySums() };
+  deltas.set(id, delta);
+  return delta;
+}
+
+function addRecord(delta: RollupDelta, record: UsageRecord): void {
   const isAborted = record.outcome === "client_aborted";
   addAll(delta.counts, [
     1,
@@ -129,8 +157,10 @@ export function queueRollup(tx: Tx, records: readonly UsageRecord[]): Promise<vo
   const [first] = records;
   if (first === undefined) return Promise.resolve();
   const deltas = JSON.stringify(rollupDeltas(records).map(encodeDelta));
-  return tx.insertMany("usage_pending", ["id:text", "deltas:text"], [[first.id, deltas]]);
+  return tx.insertMany("usage_pending", PENDING_COLUMNS, [[first.id, deltas]]);
 }
+
+const PENDING_COLUMNS: readonly Column[] = ["id:text", "deltas:text"];
 
 // Short, because it is written with every batch: arrays instead of objects, and histograms without their zeros.
 type EncodedDelta = readonly [
