@@ -11,8 +11,8 @@ interface PendingDeadline {
 const pending = new Set<PendingDeadline>();
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** Calls `run` after `ms`, unless the returned function cancels it first. */
-export function startDeadline(ms: number, run: () => void): () => void {
+/** Calls `run` after `ms`, unless the returned function cancels it first: then that returns true. */
+export function startDeadline(ms: number, run: () => void): () => boolean {
   return addPending({ at: performance.now() + ms, signal: undefined, run });
 }
 
@@ -24,13 +24,11 @@ export function onAborted(signal: Pick<AbortSignal, "aborted">, run: () => void)
   return addPending({ at: Infinity, signal, run });
 }
 
-function addPending(deadline: PendingDeadline): () => void {
+function addPending(deadline: PendingDeadline): () => boolean {
   pending.add(deadline);
   timer ??= setInterval(tick, TICK_MS);
   timer.unref();
-  return () => {
-    pending.delete(deadline);
-  };
+  return () => pending.delete(deadline);
 }
 
 function tick(): void {

@@ -10,7 +10,7 @@ import type { BodyQuota, BodyQuotaCaller } from "./request/body-quota.ts";
 import type { UploadLimit } from "./request/upload-limit.ts";
 import type { IdempotentCall } from "./request/idempotent-call.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
-import type { AuthenticatedKey, ErrorDialect, Route, SessionUser } from "./route.ts";
+import type { AuthenticatedKey, Route, SessionUser } from "./route.ts";
 
 export interface RequestHandlerDeps {
   readonly routes: readonly Route[];
@@ -83,7 +83,6 @@ export interface RequestContext {
   readonly peer: Peer;
   readonly requestId: string;
   readonly now: number;
-  dialect: ErrorDialect;
   isKeySent: boolean;
   route: Route | undefined;
   /** The key of a model call, which is counted here only if it is rejected. */

@@ -26,7 +26,7 @@ import {
   toFault,
 } from "./response.ts";
 import { notFoundFault } from "./nearest-endpoint.ts";
-import type { AnyRouteInput, Route } from "./route.ts";
+import type { AnyRouteInput, ErrorDialect, Route } from "./route.ts";
 import { createRouter, type RouteMatch } from "./router.ts";
 import { runWrite } from "./run-write.ts";
 
@@ -49,7 +49,6 @@ export function createRequestHandler(
       peer,
       requestId: newId("req", now),
       now,
-      dialect: dialectOf(path, request.headers),
       isKeySent: false,
       route: undefined,
       holdCountedKeyId: undefined,
@@ -109,10 +108,14 @@ function respondWithFault(
   context: RequestContext,
   fault: Fault,
 ): Response {
-  if (context.dialect === "page" && deps.faultPage !== undefined)
-    return deps.faultPage(fault, context.requestId);
-  const { dialect, requestId, isKeySent } = context;
+  const dialect = errorDialectOf(context);
+  const { requestId, isKeySent } = context;
+  if (dialect === "page" && deps.faultPage !== undefined) return deps.faultPage(fault, requestId);
   return faultResponse(fault, { dialect, requestId, baseUrl: deps.baseUrl, isKeySent });
+}
+
+function errorDialectOf({ route, path, request }: RequestContext): ErrorDialect {
+  return route?.dialect ?? dialectOf(path, request.headers);
 }
 
 interface HandlerContext {
@@ -135,7 +138,6 @@ async function handleRequest(handler: HandlerContext, context: RequestContext): 
   );
   const { route } = found;
   context.route = route;
-  context.dialect = route.dialect;
   if (deps.isDraining() && route.tag !== "Operations")
     throw new Fault("overloaded", "draining", { retryAfterSeconds: DRAINING_RETRY_SECONDS });
   if (route.recheckedByHold === true || route.isLongRunning === true)
@@ -146,8 +148,11 @@ async function handleRequest(handler: HandlerContext, context: RequestContext): 
     if (route.method !== "GET") throw sessionEnded();
     return redirectToSignIn(path, context.query);
   }
-  const bodyText =
-    route.method === "GET" ? "" : decodeUtf8(await receiveBody(handler, context, route, caller));
+  let bodyText = "";
+  if (route.method !== "GET") {
+    bodyText = decodeUtf8(await receiveBody(handler, context, route, caller));
+    enterOpenCalls(deps, context);
+  }
   const input = parseInput(deps, context, found, { caller, bodyText });
   if (route.write !== undefined) return await runWrite(deps, context, route, input);
   const result = await route.read?.(input);
@@ -155,7 +160,8 @@ async function handleRequest(handler: HandlerContext, context: RequestContext): 
   return result instanceof Response ? result : jsonResponse(result);
 }
 
-async function receiveBody(
+// Not `async`, as every call reads a body.
+function receiveBody(
   { deps, bodyQuota, uploadLimit }: HandlerContext,
   context: RequestContext,
   route: Route,
@@ -163,25 +169,24 @@ async function receiveBody(
 ): Promise<Uint8Array> {
   const { request, holdCountedKeyId: keyId } = context;
   if (keyId !== undefined) deps.openCalls?.rejectIfFull(keyId);
-  const hasBody = request.body !== null;
   const quotaCaller = bodyQuotaCaller(deps, context, caller);
-  if (hasBody) uploadLimit.begin(quotaCaller);
-  try {
-    const body = await readBody(request, {
-      limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
-      isStranger: caller === undefined,
-      timeouts: deps.bodyTimeouts,
-      onGrowth: (bytes) => {
-        bodyQuota.acquire(quotaCaller, bytes - context.quotaBytes);
-        context.quotaCaller = quotaCaller;
-        context.quotaBytes = bytes;
-      },
-    });
-    if (keyId !== undefined) context.leaveOpenCalls = deps.openCalls?.enter(keyId);
-    return body;
-  } finally {
-    if (hasBody) uploadLimit.end(quotaCaller);
-  }
+  return readBody(request, {
+    limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
+    isStranger: caller === undefined,
+    timeouts: deps.bodyTimeouts,
+    onStart: () => uploadLimit.begin(quotaCaller),
+    onEnd: () => uploadLimit.end(quotaCaller),
+    onGrowth: (bytes) => {
+      bodyQuota.acquire(quotaCaller, bytes - context.quotaBytes);
+      context.quotaCaller = quotaCaller;
+      context.quotaBytes = bytes;
+    },
+  });
+}
+
+function enterOpenCalls({ openCalls }: RequestHandlerDeps, context: RequestContext): void {
+  const { holdCountedKeyId: keyId } = context;
+  if (keyId !== undefined) context.leaveOpenCalls = openCalls?.enter(keyId);
 }
 
 function bodyQuotaCaller(
@@ -264,10 +269,9 @@ function disableCaching(headers: Headers): void {
   headers.set("pragma", "no-cache");
 }
 
-function setCommonHeaders(
-  headers: Headers,
-  { requestId, path, dialect, route }: RequestContext,
-): void {
+function setCommonHeaders(headers: Headers, context: RequestContext): void {
+  const { requestId, path, route } = context;
+  const dialect = errorDialectOf(context);
   headers.set("x-request-id", requestId);
   // Anthropic's SDKs read the id from this header.
   if (dialect === "messages") headers.set("request-id", requestId);

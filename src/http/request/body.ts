@@ -34,11 +34,16 @@ export interface BodyOptions {
   readonly timeouts?: BodyTimeouts | undefined;
   /** Called with the bytes that the body takes so far. It may throw. */
   readonly onGrowth?: (bytes: number) => void;
+  /** Called before the body is read. It may throw; otherwise `onEnd` follows when the reading ends. */
+  readonly onStart?: () => void;
+  readonly onEnd?: () => void;
 }
+
+const NOTHING = (): void => {};
 
 /** Not `async`: every call reads a body, and each promise costs. */
 export function readBody(request: Request, options: BodyOptions): Promise<Uint8Array> {
-  const { limitBytes, onGrowth = () => {} } = options;
+  const { limitBytes, onGrowth = NOTHING, onStart = NOTHING, onEnd = NOTHING } = options;
   const { headers } = request;
   rejectContentEncoding(headers.get("content-encoding"));
   const contentLength = headers.get("content-length");
@@ -53,17 +58,20 @@ export function readBody(request: Request, options: BodyOptions): Promise<Uint8A
   // with its announced length, and any other as it arrives: announcing a large body must not use up a quota.
   if (knownLength !== undefined && knownLength <= COUNTED_AT_ONCE_BYTES) {
     onGrowth(knownLength);
-    return withTimeout(request.bytes(), timeoutMs, () => {});
+    onStart();
+    return withTimeout(request.bytes(), timeoutMs, { onTimeout: NOTHING, onEnd });
   }
+  onStart();
   let isLate = false;
   const reading = readCounted(request.body, limitBytes, (bytes) => {
     // Ends the reading; what arrives after the response would never be released.
     if (isLate) throw bodyTimeout();
     onGrowth(bytes);
   });
-  return withTimeout(reading, timeoutMs, () => {
+  const onTimeout = (): void => {
     isLate = true;
-  });
+  };
+  return withTimeout(reading, timeoutMs, { onTimeout, onEnd });
 }
 
 function timeoutOf({ limitBytes, isStranger, timeouts = BODY_TIMEOUTS }: BodyOptions): number {
@@ -107,20 +115,21 @@ async function readCounted(
 function withTimeout(
   reading: Promise<Uint8Array>,
   timeoutMs: number,
-  onTimeout: () => void,
+  { onTimeout, onEnd }: { readonly onTimeout: () => void; readonly onEnd: () => void },
 ): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const stop = startDeadline(timeoutMs, () => {
       onTimeout();
+      onEnd();
       reject(bodyTimeout());
     });
     reading.then(
       (bytes) => {
-        stop();
+        if (stop()) onEnd();
         resolve(bytes);
       },
       (error: unknown) => {
-        stop();
+        if (stop()) onEnd();
         reject(error instanceof Fault ? error : incompleteBody(error));
       },
     );
