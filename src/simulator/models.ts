@@ -12,6 +12,25 @@ const MODELS = [
   { id: "sim/embed", name: "Simulated embeddings", generates: false },
 ] as const;
 
+/** The first entry that matches applies. Models without one take a prompt of any length. */
+const CONTEXT_WINDOWS: readonly (readonly [model: RegExp, tokens: number])[] = [
+  [/^(sim\/)?tiny$/, 2_048],
+  [/claude-((opus|sonnet)-4-[6-9]|[a-z]+-[5-9])/, 1_000_000],
+  [/claude-[a-z0-9]+-/, 200_000],
+  [/^gpt-4o/, 128_000],
+  [/^gpt-4\.1/, 1_047_576],
+  [/^gpt-5(\.[1-3])?(?!\.|.*chat)/, 400_000],
+  [/^gpt-(5\.4(-pro)?$|5\.[6-9]|[6-9])/, 1_050_000],
+  [/^o[134]/, 200_000],
+  [/^gemini-(2\.[05]|[3-9])(?!.*(image|embedding|robotics|live))/, 1_048_576],
+  [/amazon\.nova-(lite|pro)/, 300_000],
+];
+
+/** The model's own context window in tokens. */
+export function contextWindow(model: string): number | undefined {
+  return CONTEXT_WINDOWS.find(([match]) => match.test(model))?.[1];
+}
+
 export function isKnownModel(model: string): boolean {
   const id = model.startsWith("sim/") ? model : `sim/${model}`;
   return MODELS.some((entry) => entry.id === id);

@@ -11,10 +11,12 @@ import { hashText } from "./reply/hash.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { stringOrEmpty } from "./json.ts";
 import { contextLimitError } from "./reply/context-limit.ts";
+import { strictSchemaError } from "./reply/strict-schema.ts";
 import { unsupportedFeature } from "./reply/unsupported.ts";
 import {
   anthropicModel,
   anthropicModels,
+  contextWindow,
   geminiModel,
   geminiModels,
   isKnownModel,
@@ -165,11 +167,8 @@ async function handleProviderRequest(
   if ("invalid" in directives) return respondWithError(wire, context, directives);
   const faultResponse = await injectFault(wire, context, directives);
   if (faultResponse !== undefined) return faultResponse;
-  const unsupported = unsupportedFeature(request, directives);
-  if (unsupported !== undefined) return respondWithError(wire, context, unsupported);
-  const tooLong = contextLimitError(wire.name, request, directives.context);
-  if (route.kind === "generate" && tooLong !== undefined)
-    return respondWithError(wire, context, tooLong);
+  const rejection = rejectionByModel(route, request, directives);
+  if (rejection !== undefined) return respondWithError(wire, context, rejection);
   return route.kind === "count"
     ? respondWithJson(context, wire, {
         directives,
@@ -177,6 +176,20 @@ async function handleProviderRequest(
         model: request.model,
       })
     : generate(wire, context, request, directives);
+}
+
+/** What the model itself does not take; counting tokens has no context limit. */
+function rejectionByModel(
+  { kind, wire }: ProviderRoute,
+  request: NormalizedRequest,
+  directives: Directives,
+): ApiError | undefined {
+  const limit = directives.context ?? contextWindow(request.model);
+  return (
+    unsupportedFeature(request, directives) ??
+    strictSchemaError(wire.name, request) ??
+    (kind === "generate" ? contextLimitError(wire.name, request, limit) : undefined)
+  );
 }
 
 function generate(

@@ -75,6 +75,55 @@ describe("a hint that the model does not take", () => {
   });
 });
 
+describe("a hint that the model does not take on its own API", () => {
+  const body = {
+    model: "openai/gpt-5.5",
+    messages: [{ role: "user", content: "hello" }],
+    temperature: 0.5,
+    reasoning_effort: "low",
+  };
+
+  test("is listed in the header and the usage", async () => {
+    const reply = await callApi(harness, "chat", body);
+    expect([reply.status, reply.headers.get("x-postern-dropped")]).toEqual([200, "temperature"]);
+    expect(reply.json["usage"]).toMatchObject({
+      cost: expect.any(Number),
+      dropped: ["temperature"],
+    });
+    const accepted = await callApi(harness, "chat", { ...body, temperature: undefined });
+    expect(accepted.json["usage"]).not.toHaveProperty("dropped");
+  });
+
+  test("is listed in the usage of a stream", async () => {
+    const streaming = { ...body, stream: true, stream_options: { include_usage: true } };
+    const reply = await callApi(harness, "chat", streaming);
+    expect(reply.text).toMatch(/"usage":\{[^\n]*"dropped":\["temperature"\]/);
+    const input = { model: body.model, input: "hello", temperature: 0.5, stream: true };
+    const responses = await callApi(harness, "responses", {
+      ...input,
+      reasoning: { effort: "low" },
+    });
+    expect(responses.text).toMatch(/"usage":\{[^\n]*"dropped":\["temperature"\]/);
+  });
+
+  test("may be the strictness of a tool with an open schema", async () => {
+    const parameters = { type: "object", properties: { city: { type: "string" } } };
+    const closed = { ...parameters, required: ["city"], additionalProperties: false };
+    const tools = [parameters, closed].map((schema, index) => ({
+      type: "function",
+      function: { name: `look_${index}`, parameters: schema, strict: true },
+    }));
+    const { temperature: _temperature, ...rest } = body;
+    const reply = await callApi(harness, "chat", { ...rest, tools });
+    expect([reply.status, reply.headers.get("x-postern-dropped")]).toEqual([
+      200,
+      "tools[0].function.strict",
+    ]);
+    const requests = await fetch(`${harness.gateway.simulatorUrl}/sim/requests?limit=1`);
+    expect((await requests.text()).match(/\\"strict\\":true/g)).toHaveLength(1);
+  });
+});
+
 describe("a strict caller", () => {
   const send = (headers: Readonly<Record<string, string>>, body: Json): Promise<Response> =>
     fetch(`${harness.gateway.url}/v1/chat/completions`, {

@@ -113,3 +113,50 @@ test("the response header lists a changed schema", () => {
     expect([wire, losses.map(({ path }) => path)]).toEqual([wire, ["response_format.schema"]]);
   }
 });
+
+describe("a strict tool", () => {
+  const CLOSED = { ...closed({ a: { type: "string" } }), required: ["a"] };
+  const OPEN = { type: "object", properties: { a: { type: "integer", maximum: 9 } } };
+  const MAP = { type: "object", additionalProperties: { type: "number" } };
+
+  function written(wire: keyof typeof OUTBOUND_WIRES, parameters: JsonObject | undefined) {
+    const request = INBOUND_WIRES.chat.readRequest({
+      model: "m",
+      messages: [{ role: "user", content: "hi" }],
+      tools: [{ type: "function", function: { name: "f", parameters, strict: true } }],
+    });
+    const target = { provider: "p", model: "claude-sonnet-4-6" };
+    const { body, losses } = OUTBOUND_WIRES[wire].writeRequest(request, target);
+    const tool = JSON.stringify(body["tools"] ?? body["toolConfig"]);
+    return {
+      tool,
+      isStrict: tool.includes('"strict":true'),
+      losses: losses.map(({ path, hint }) => [path, hint === true ? "hint" : "changed"]),
+    };
+  }
+
+  test.each(["messages", "converse"] as const)("for Claude on %s is closed", (wire) => {
+    expect(written(wire, CLOSED)).toMatchObject({ isStrict: true, losses: [] });
+    const opened = written(wire, OPEN);
+    expect(opened).toMatchObject({
+      isStrict: true,
+      losses: [["tools[0].function.schema", "changed"]],
+    });
+    expect(opened.tool).toContain('"additionalProperties":false');
+    expect(opened.tool).toContain('Constraints: {\\"maximum\\":9}');
+    expect(written(wire, undefined).tool).toContain('"additionalProperties":false');
+    expect(written(wire, MAP)).toMatchObject({
+      isStrict: false,
+      losses: [["tools[0].function.strict", "hint"]],
+    });
+  });
+
+  test.each(["chat", "responses"] as const)("for OpenAI on %s is strict if it can be", (wire) => {
+    expect(written(wire, CLOSED)).toMatchObject({ isStrict: true, losses: [] });
+    for (const schema of [OPEN, MAP])
+      expect(written(wire, schema)).toMatchObject({
+        isStrict: false,
+        losses: [["tools[0].function.strict", "hint"]],
+      });
+  });
+});

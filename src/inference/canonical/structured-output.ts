@@ -4,7 +4,7 @@ import { isObject, type JsonObject } from "../../base/json.ts";
 import { addFieldLoss, addToleratedLoss, fieldPath, type Loss } from "./loss.ts";
 import type { CanonicalRequest, OutputFormat, ToolChoice } from "./request.ts";
 import { reduceSchema, type SchemaRules } from "./reduced-schema.ts";
-import type { SchemaEmulation } from "./wire.ts";
+import type { SchemaEmulation, Target } from "./wire.ts";
 
 const DEFAULT_TOOL_NAME = "structured_output";
 const DEFAULT_TOOL_DESCRIPTION = "Returns the answer.";
@@ -110,17 +110,22 @@ function addInstruction(request: CanonicalRequest, text: string): CanonicalReque
 
 /**
  * The `strict` flag for a provider that has one. Messages always enforces the schema and has no flag (`strictPath` is set):
- * it is strict if the schema allows it, otherwise enforcement is a tolerated loss.
+ * it is strict if the schema allows it, otherwise enforcement is a tolerated loss, as for a strict schema that OpenAI refuses.
  */
-export function strictFlag(output: SchemaFormat, losses: Loss[]): boolean | undefined {
-  if (output.strict !== undefined || output.strictPath === undefined) return output.strict;
+export function strictFlag(
+  output: SchemaFormat,
+  { abilities }: Target,
+  losses: Loss[],
+): boolean | undefined {
+  if (output.strictPath === undefined) return output.strict;
+  if (output.strict === true && abilities?.openaiFields === false) return true;
   if (isStrictCompatible(output.schema)) return true;
   addStrictnessLoss(output, losses);
   return undefined;
 }
 
-// OpenAI's rule: objects have no additional properties, and every property is required.
-function isStrictCompatible(schema: unknown): boolean {
+/** OpenAI's rule: objects have no additional properties, and every property is required. */
+export function isStrictCompatible(schema: unknown): boolean {
   if (Array.isArray(schema)) return schema.every(isStrictCompatible);
   if (!isObject(schema)) return true;
   const { properties, required, additionalProperties } = schema;

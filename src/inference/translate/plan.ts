@@ -26,17 +26,18 @@ import { droppedPaths, isLossOfRequest, isRejected, rejectDropped } from "./loss
 import { usageOf } from "../metering/usage/usage.ts";
 import { droppedStore, rejectStoringFields } from "./provider-store.ts";
 import { rejectedSampling } from "./rejected-sampling.ts";
+import { relaxTools } from "./relaxed-tools.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import {
-  addCostToReply,
+  addExtrasToReply,
   passthroughTransform,
   type StreamingApi,
   type StreamTransform,
 } from "./stream-transform.ts";
-import { type ClientReply, translateReply } from "./translate-reply.ts";
+import { allLossPaths, type ClientReply, translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
 import { INBOUND_WIRES, OUTBOUND_WIRES } from "../wires/wires.ts";
 
@@ -131,23 +132,29 @@ function passthroughPlan(
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
   const { messages, dropped: droppedHistory } = sanitizeHistory(parsed, provider);
   const omitted = api === "embeddings" ? [] : rejectedSampling(api, parsed.json, candidate.model);
-  const dropped = [...omitted, ...droppedHistory];
+  const relaxed = api === "chat" ? relaxTools(parsed.json, candidate.model) : undefined;
+  const dropped = [...omitted, ...droppedHistory, ...(relaxed?.dropped ?? [])];
+  const allDropped = [...dropped, ...droppedStore(parsed, candidate.credential)];
+  const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
     wire: api,
     path: requestPath(api, candidate, parsed.stream),
     body: rewriteRequest(
       parsed,
       candidate,
-      messages === undefined && omitted.length === 0
+      dropped.length === 0
         ? adjustments
-        : { ...adjustments, messages, omitted },
+        : { ...adjustments, messages, omitted, tools: relaxed?.tools },
     ),
-    dropped: [...dropped, ...droppedStore(parsed, candidate.credential)],
+    dropped: allDropped,
     readUsage: (json) => usageOf(api, json, id),
     writeReply: ({ text, json }, usage, costUsd) => {
       const safeText = isObject(json["error"]) ? redact(text, candidate.credential) : text;
       return {
-        text: usage === undefined ? safeText : addCostToReply(safeText, json["usage"], costUsd),
+        text:
+          usage === undefined
+            ? safeText
+            : addExtrasToReply(safeText, json["usage"], { cost: costUsd, dropped: listed }),
         dropped: [],
       };
     },
@@ -155,6 +162,7 @@ function passthroughPlan(
       if (api === "embeddings") throw new Error("embeddings are not streamed");
       return passthroughTransform(api, {
         wantsUsage,
+        dropped: listed,
         lacksTerminalEvent,
         toErrorBody: (data) =>
           errorBody(

@@ -14,6 +14,8 @@ export interface RequestAdjustments {
   readonly outputMax: number | undefined;
   /** Replaces a chat's messages, as JSON text. */
   readonly messages?: string | undefined;
+  /** Replaces a chat's tools, as JSON text. */
+  readonly tools?: string | undefined;
   /** Fields that the model rejects. */
   readonly omitted?: readonly string[] | undefined;
   /** Further members to set, as JSON text; undefined removes a member. */
@@ -43,7 +45,8 @@ export function rewriteRequest(
   if (request.api === "chat" && !provider.acceptsMaxCompletionTokens)
     useMaxTokensField(changes, request.json);
   for (const field of adjustments.omitted ?? []) changes[field] = undefined;
-  if (adjustments.messages !== undefined) changes["messages"] = adjustments.messages;
+  for (const field of ["messages", "tools"] as const)
+    if (adjustments[field] !== undefined) changes[field] = adjustments[field];
   if (adjustments.outputMax !== undefined)
     changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);
   Object.assign(changes, storeChange(request, credential));

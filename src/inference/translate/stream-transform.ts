@@ -46,6 +46,8 @@ const TERMINAL_EVENTS: Readonly<Partial<Record<StreamingApi, Uint8Array>>> = {
 
 export interface PassthroughOptions {
   readonly wantsUsage: boolean;
+  /** The request fields that were dropped, as a JSON array; undefined without any. */
+  readonly dropped?: string | undefined;
   /** This provider ends its streams by closing the connection. */
   readonly lacksTerminalEvent: boolean;
   /** The gateway's body for what a provider's error event holds. */
@@ -54,7 +56,7 @@ export interface PassthroughOptions {
 
 export function passthroughTransform(
   api: StreamingApi,
-  { wantsUsage, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
+  { wantsUsage, dropped, lacksTerminalEvent, toErrorBody }: PassthroughOptions,
 ): StreamTransform {
   const path = USAGE_PATHS[api];
   let latest: SseEvent | undefined;
@@ -67,7 +69,8 @@ export function passthroughTransform(
     transformUsageEvent: (event, costUsd) => {
       latest = event;
       if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
-      return costUsd === undefined ? event.raw : addCostToEvent(event.raw, path, costUsd);
+      const extras = { cost: costUsd, dropped };
+      return costUsd === undefined ? event.raw : addExtrasToEvent(event.raw, path, extras);
     },
     rewriteError: (bytes) => {
       const text = decoder.decode(bytes);
@@ -88,11 +91,17 @@ export function passthroughTransform(
   };
 }
 
+/** What the gateway adds to a usage object, as JSON text. */
+export interface UsageExtras {
+  readonly cost: string | undefined;
+  readonly dropped?: string | undefined;
+}
+
 /**
- * Adds the cost to the usage object of a non-streamed reply. If `"usage"` occurs only once in the text, the object is there
+ * Adds the extras to the usage object of a non-streamed reply. If `"usage"` occurs only once in the text, the object is there
  * and the text need not be parsed.
  */
-export function addCostToReply(text: string, usage: unknown, costUsd: string): string {
+export function addExtrasToReply(text: string, usage: unknown, extras: UsageExtras): string {
   const name = text.indexOf(USAGE_KEY);
   const isOnlyOne = name > 0 && text.indexOf(USAGE_KEY, name + 1) === -1;
   const open = isOnlyOne ? openingBrace(text, name) : undefined;
@@ -100,9 +109,12 @@ export function addCostToReply(text: string, usage: unknown, costUsd: string): s
     typeof usage === "object" &&
     usage !== null &&
     !("cost" in usage) &&
+    !("dropped" in usage) &&
     Object.keys(usage).length > 0;
-  if (open === undefined || !isPlain) return addCostAtPath(text, 0, ["usage"], costUsd);
-  return `${text.slice(0, open + 1)}"cost":${costUsd},${text.slice(open + 1)}`;
+  if (open === undefined || !isPlain) return addExtrasAtPath(text, 0, ["usage"], extras);
+  const { cost, dropped } = extras;
+  const added = dropped === undefined ? `"cost":${cost},` : `"cost":${cost},"dropped":${dropped},`;
+  return text.slice(0, open + 1) + added + text.slice(open + 1);
 }
 
 const USAGE_KEY = '"usage"';
@@ -116,26 +128,26 @@ function openingBrace(text: string, name: number): number | undefined {
   return pattern.test(text) ? pattern.lastIndex - 1 : undefined;
 }
 
-/** Adds the cost to the usage object at this path of a JSON text; returns the text unchanged if there is none. */
-export function addCostAtPath(
+/** Adds the extras to the usage object at this path of a JSON text; returns the text unchanged if there is none. */
+export function addExtrasAtPath(
   json: string,
   from: number,
   path: readonly string[],
-  costUsd: string,
+  extras: UsageExtras,
 ): string {
   try {
-    return insertCostAtPath(json, from, path, costUsd);
+    return insertAtPath(json, from, path, extras);
   } catch {
     // Duplicate members or too deep nesting: pass the reply through unchanged.
     return json;
   }
 }
 
-function insertCostAtPath(
+function insertAtPath(
   json: string,
   from: number,
   path: readonly string[],
-  costUsd: string,
+  { cost, dropped }: UsageExtras,
 ): string {
   let at = from;
   for (const name of path) {
@@ -145,16 +157,21 @@ function insertCostAtPath(
   }
   const usage = memberSpans(json, at);
   if (usage === undefined) return json;
-  const edited = withMembers(json.slice(0, usage.end), usage, { cost: costUsd });
+  const members = dropped === undefined ? { cost } : { cost, dropped };
+  const edited = withMembers(json.slice(0, usage.end), usage, members);
   return edited + json.slice(usage.end);
 }
 
-function addCostToEvent(raw: Uint8Array, path: readonly string[], costUsd: string): Uint8Array {
+function addExtrasToEvent(
+  raw: Uint8Array,
+  path: readonly string[],
+  extras: UsageExtras,
+): Uint8Array {
   const text = decoder.decode(raw);
   const data = /^data: ?/m.exec(text);
   // An event with several data lines passes through unchanged.
   if (data === null || text.indexOf("\ndata:", data.index + 1) !== -1) return raw;
-  return encoder.encode(addCostAtPath(text, data.index + data[0].length, path, costUsd));
+  return encoder.encode(addExtrasAtPath(text, data.index + data[0].length, path, extras));
 }
 
 function isUsageOnly(event: SseEvent): boolean {

@@ -4,12 +4,14 @@ import {
   addFieldLoss,
   addHintLoss,
   addLoss,
+  addToleratedLoss,
   type Loss,
   nativeToolLossReason,
 } from "../canonical/loss.ts";
 import type { ToolCallPart } from "../canonical/parts.ts";
+import { CLAUDE_SCHEMA, reduceSchema } from "../canonical/reduced-schema.ts";
 import type { CanonicalRequest, FunctionTool, Tool, ToolChoice } from "../canonical/request.ts";
-import { outputToolChoice } from "../canonical/structured-output.ts";
+import { isStrictCompatible, outputToolChoice } from "../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../canonical/wire.ts";
 
 const CUSTOM_TOOL_REASON = "This provider does not support custom tools with free-form input.";
@@ -45,6 +47,45 @@ export function checkFunctionTool(
   if (tool.strict === true && !supportsStrict)
     addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");
   return { tool, path, strict: supportsStrict ? tool.strict : undefined };
+}
+
+const OPEN_OBJECT: JsonObject = { type: "object", properties: {} };
+
+/** Claude's strict tools take the same part of JSON Schema as its output; a tool with another schema is not strict. */
+export function writeClaudeSchema(
+  { tool, path, strict }: CheckedTool,
+  losses: Loss[],
+): { readonly schema: JsonObject; readonly strict: boolean | undefined } {
+  const schema = { ...(tool.parameters ?? OPEN_OBJECT), type: "object" };
+  if (strict !== true) return { schema, strict };
+  const reduced = reduceSchema(schema, CLAUDE_SCHEMA);
+  if (reduced === undefined) {
+    const reason =
+      "This provider has no strict tools that are recursive or have objects with any names.";
+    addHintLoss(losses, `${path}.strict`, reason);
+    return { schema, strict: undefined };
+  }
+  if (reduced.isChanged) {
+    const reason =
+      "This provider's strict tools take only a part of JSON Schema; the description has the rest.";
+    addToleratedLoss(losses, `${path}.schema`, reason);
+  }
+  return { schema: reduced.schema, strict };
+}
+
+/** `strict` of a function at OpenAI, which refuses it with an open object or an optional property. */
+export function writeOpenAiStrict(
+  { strict, parameters = OPEN_OBJECT }: FunctionTool,
+  path: string,
+  { abilities }: Target,
+  losses: Loss[],
+): boolean | undefined {
+  if (strict !== true) return strict;
+  if (abilities?.strictTools === false)
+    return addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");
+  if (abilities?.openaiFields === false || isStrictCompatible(parameters)) return true;
+  const reason = "This provider's strict tools need closed objects with only required properties.";
+  return addHintLoss(losses, `${path}.strict`, reason);
 }
 
 /** The arguments of a call; undefined (a loss) for a custom tool or if they are not a JSON object. */

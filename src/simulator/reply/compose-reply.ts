@@ -4,7 +4,7 @@ import type { NormalizedRequest, Tool } from "./normalized-request.ts";
 import { promptTokens } from "./normalized-request.ts";
 import { withoutDirectives, type Directives } from "../faults/directives.ts";
 import { hashText } from "./hash.ts";
-import { schemaInPrompt } from "./unsupported.ts";
+import { asksForJson, schemaInPrompt } from "./unsupported.ts";
 import type { CacheTokens } from "./prompt-cache.ts";
 import { schemaInstance } from "./schema-instance.ts";
 import { countTokens, cutToPieces, cutToTokens, fillerText } from "./tokens.ts";
@@ -178,7 +178,8 @@ function replyText(request: NormalizedRequest, directives: Directives, index: nu
   if (request.responseFormat.kind === "schema")
     return JSON.stringify(schemaInstance(request.responseFormat.schema, index));
   const echo = withoutDirectives(request.userText);
-  if (request.responseFormat.kind === "object") return jsonText(request, echo, index);
+  if (request.responseFormat.kind === "object" || asksForJson(request))
+    return jsonText(request, echo, index);
   if (/(^|\/)tiny$/.test(request.model)) return "Yes.";
   const choice = index === 0 ? "" : ` (choice ${index + 1})`;
   if (request.toolResults.length > 0)

@@ -8,6 +8,7 @@ export interface Tool {
   readonly schema: unknown;
   /** A tool that takes text instead of JSON. */
   readonly isFreeform: boolean;
+  readonly isStrict?: boolean;
 }
 
 export type ToolChoice =
@@ -19,7 +20,12 @@ export type ToolChoice =
 export type ResponseFormat =
   | { readonly kind: "text" }
   | { readonly kind: "object" }
-  | { readonly kind: "schema"; readonly schema: unknown };
+  | {
+      readonly kind: "schema";
+      readonly schema: unknown;
+      readonly name?: string;
+      readonly isStrict?: boolean;
+    };
 
 export type CacheTtl = "5m" | "1h";
 

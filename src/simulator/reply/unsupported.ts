@@ -19,6 +19,13 @@ export function unsupportedFeature(
   return undefined;
 }
 
+const JSON_INSTRUCTION = /\bonly (?:with|in) (?:(?:a|one|valid|raw) )*JSON\b/i;
+
+/** An instruction to reply in JSON, which a model follows on APIs without a JSON mode. */
+export function asksForJson({ segments }: NormalizedRequest): boolean {
+  return segments.some(({ text }) => text.includes("JSON") && JSON_INSTRUCTION.test(text));
+}
+
 const SCHEMA_IN_PROMPT = /\bJSON Schema\b[^{]*(\{.*\})/i;
 
 /** A JSON schema in the prompt's text; a reply in JSON mode follows it. */

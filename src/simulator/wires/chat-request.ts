@@ -104,6 +104,7 @@ function readTools(body: JsonObject): Tool[] {
         name: stringOrEmpty(tool["function"]["name"]),
         schema: tool["function"]["parameters"],
         isFreeform: false,
+        isStrict: tool["function"]["strict"] === true,
       });
     }
   }
@@ -127,9 +128,9 @@ function nameOfChoice(choice: JsonObject): string {
 
 function readResponseFormat(format: JsonObject): ResponseFormat {
   if (format["type"] === "json_object") return { kind: "object" };
-  return format["type"] === "json_schema"
-    ? { kind: "schema", schema: objectOrEmpty(format["json_schema"])["schema"] ?? {} }
-    : { kind: "text" };
+  if (format["type"] !== "json_schema") return { kind: "text" };
+  const { name, schema = {}, strict } = objectOrEmpty(format["json_schema"]);
+  return { kind: "schema", schema, name: stringOrEmpty(name), isStrict: strict === true };
 }
 
 function readMessages(

@@ -5,6 +5,7 @@ import { base62From, hashText, hexFrom } from "../reply/hash.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { openAiCommon } from "./openai-common.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
+import { openAiLogprobs } from "../reply/logprobs.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
 import {
   dataEvent,
@@ -200,19 +201,6 @@ function wantsLogprobs(reply: Reply): boolean {
   return reply.request.body["logprobs"] === true;
 }
 
-function logprobs(text: string, reply: Reply): unknown[] {
-  const topLogprobs = Number(reply.request.body["top_logprobs"] ?? 0);
-  return cutToPieces(text, countTokens(text)).map((token, index) => {
-    const entry = (shown: string, logprob: number): JsonObject => ({
-      token: shown,
-      logprob,
-      bytes: [...new TextEncoder().encode(shown)],
-    });
-    const others = ["…", "?", "!", "-"].map((other, rank) => entry(other, -2 - rank));
-    const own = entry(token, -(index % 8) / 16);
-    return Object.assign(
-      { top_logprobs: topLogprobs > 0 ? [own, ...others].slice(0, topLogprobs) : [] },
-      own,
-    );
-  });
+function logprobs(text: string, reply: Reply): JsonObject[] {
+  return openAiLogprobs(text, Number(reply.request.body["top_logprobs"] ?? 0));
 }

@@ -15,7 +15,7 @@ import {
 } from "../reply/normalized-request.ts";
 import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
 import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
-import { claudeSamplingError } from "./claude-sampling.ts";
+import { claudeRulesError } from "./claude-rules.ts";
 import type { RequestMetadata } from "./wire.ts";
 
 const MAX_THINKING_TOKENS = 64;
@@ -58,15 +58,16 @@ function readSettings(request: NormalizedRequest, body: JsonObject): InvalidRequ
   }
   const more = objectOrEmpty(body["additionalModelRequestFields"]);
   const thinking = objectOrEmpty(more["reasoning_config"] ?? more["thinking"]);
-  const samplingError = claudeSamplingError({
+  const rulesError = claudeRulesError({
     model: request.model,
     temperature,
     topP: config["topP"],
     topK: more["top_k"],
     thinking,
+    toolChoice: readChoice(objectOrEmpty(objectOrEmpty(body["toolConfig"])["toolChoice"])),
   });
-  if (samplingError !== undefined)
-    return invalidRequest(400, `The model returned the following errors: ${samplingError}`);
+  if (rulesError !== undefined)
+    return invalidRequest(400, `The model returned the following errors: ${rulesError}`);
   request.maxTokens = numberIn(config["maxTokens"]);
   if (request.maxTokens !== undefined && request.maxTokens < 1) {
     return invalidRequest(
@@ -115,6 +116,7 @@ function readTools(request: NormalizedRequest, config: JsonObject): void {
         name: stringOrEmpty(spec["name"]),
         schema: objectOrEmpty(spec["inputSchema"])["json"],
         isFreeform: false,
+        isStrict: spec["strict"] === true,
       });
       addText(request, JSON.stringify(spec));
     } else if (isObject(cachePoint)) cacheLastSegment(request, cacheTtlOf(cachePoint));

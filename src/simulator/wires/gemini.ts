@@ -6,6 +6,7 @@ import { base62From, hashText, opaqueTextFrom } from "../reply/hash.ts";
 import { objectOrEmpty, stringOrEmpty } from "../json.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { ToolCall, Choice, FinishReason, Reply } from "../reply/compose-reply.ts";
+import { scoreTokens } from "../reply/logprobs.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
 import {
   dataEvent,
@@ -97,7 +98,10 @@ function geminiBody(reply: Reply): JsonObject {
   if (reply.first.finishReason === "refusal") return blockedBody(reply);
   return chunkBody(
     reply,
-    reply.choices.map((choice, index) => candidate([...partsOf(reply, choice)], index, choice)),
+    reply.choices.map((choice, index) => ({
+      ...candidate([...partsOf(reply, choice)], index, choice),
+      ...logprobsFields(reply, choice.text),
+    })),
     finalUsage(reply),
   );
 }
@@ -127,13 +131,17 @@ function* geminiChunks(reply: Reply): Generator<Frame> {
         candidates += countTokens(
           stringOrEmpty(part["text"]) || JSON.stringify(part["functionCall"] ?? ""),
         );
-      yield {
-        data: dataEvent(chunkBody(reply, [candidate([part], index)], usage())),
-        isDelta: true,
-      };
+      const scored =
+        part["thought"] === true ? {} : logprobsFields(reply, stringOrEmpty(part["text"]));
+      const one = { ...candidate([part], index), ...scored };
+      yield { data: dataEvent(chunkBody(reply, [one], usage())), isDelta: true };
     }
   }
-  const endings = reply.choices.map((choice, index) => candidate([{ text: "" }], index, choice));
+  // The signature of a text comes in an empty part after it.
+  const endings = reply.choices.map((choice, index) => {
+    const signed = choice.toolCalls.length === 0 ? signature(reply, choice) : {};
+    return candidate([{ text: "", ...signed }], index, choice);
+  });
   yield {
     data: dataEvent(chunkBody(reply, endings, finalUsage(reply))),
     isUsage: true,
@@ -216,6 +224,25 @@ function signature(reply: Reply, choice: Choice): JsonObject {
   return choice.reasoning === ""
     ? {}
     : { thoughtSignature: opaqueTextFrom(hashText(choice.reasoning, reply.seed | 0), 160) };
+}
+
+function logprobsFields({ request: { body } }: Reply, text: string): JsonObject {
+  const config = objectOrEmpty(body["generationConfig"] ?? body["generation_config"]);
+  if (config["responseLogprobs"] !== true || text === "") return {};
+  const scored = scoreTokens(text, Number(config["logprobs"] ?? 0));
+  const entry = ({ token, logprob }: { readonly token: string; readonly logprob: number }) => ({
+    token,
+    tokenId: hashText(token) >>> 16,
+    logProbability: logprob,
+  });
+  const total = scored.reduce((sum, { logprob }) => sum + logprob, 0);
+  return {
+    avgLogprobs: total / Math.max(1, scored.length),
+    logprobsResult: {
+      topCandidates: scored.map(({ top }) => ({ candidates: top.map(entry) })),
+      chosenCandidates: scored.map(entry),
+    },
+  };
 }
 
 function finalUsage(reply: Reply): JsonObject | undefined {

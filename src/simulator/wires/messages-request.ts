@@ -16,7 +16,7 @@ import {
 } from "../reply/normalized-request.ts";
 import { objectOrEmpty, stringOrEmpty, stringsOf } from "../json.ts";
 import { isObject, arrayIn, numberIn, type JsonObject } from "../../base/json.ts";
-import { claudeSamplingError } from "./claude-sampling.ts";
+import { claudeRulesError } from "./claude-rules.ts";
 import type { RequestMetadata } from "./wire.ts";
 
 const MIN_BUDGET_TOKENS = 1_024;
@@ -71,16 +71,17 @@ function validateSettings(body: JsonObject): InvalidRequest | undefined {
   const temperature = numberIn(body["temperature"]);
   if (temperature !== undefined && (temperature < 0 || temperature > 1))
     return invalidRequest(400, "temperature: range: 0..1");
-  return validateSampling(body) ?? validateThinking(objectOrEmpty(body["thinking"]), maxTokens);
+  return validateRules(body) ?? validateThinking(objectOrEmpty(body["thinking"]), maxTokens);
 }
 
-function validateSampling(body: JsonObject): InvalidRequest | undefined {
-  const message = claudeSamplingError({
+function validateRules(body: JsonObject): InvalidRequest | undefined {
+  const message = claudeRulesError({
     model: stringOrEmpty(body["model"]),
     temperature: body["temperature"],
     topP: body["top_p"],
     topK: body["top_k"],
     thinking: objectOrEmpty(body["thinking"]),
+    toolChoice: readChoice(objectOrEmpty(body["tool_choice"])),
   });
   return message === undefined ? undefined : invalidRequest(400, message);
 }
@@ -149,6 +150,7 @@ function readTools(entries: readonly unknown[]): Tool[] {
         name: stringOrEmpty(tool["name"]),
         schema: tool["input_schema"],
         isFreeform: false,
+        isStrict: tool["strict"] === true,
       });
   }
   return tools;

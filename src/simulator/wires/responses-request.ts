@@ -107,6 +107,7 @@ function readTools(entries: readonly unknown[]): Tool[] {
         name: stringOrEmpty(tool["name"]),
         schema: tool["parameters"],
         isFreeform: false,
+        isStrict: tool["strict"] === true,
       });
     if (tool["type"] === "custom")
       tools.push({ name: stringOrEmpty(tool["name"]), schema: undefined, isFreeform: true });
@@ -116,9 +117,9 @@ function readTools(entries: readonly unknown[]): Tool[] {
 
 function readResponseFormat(format: JsonObject): ResponseFormat {
   if (format["type"] === "json_object") return { kind: "object" };
-  return format["type"] === "json_schema"
-    ? { kind: "schema", schema: format["schema"] ?? {} }
-    : { kind: "text" };
+  if (format["type"] !== "json_schema") return { kind: "text" };
+  const { name, schema = {}, strict } = format;
+  return { kind: "schema", schema, name: stringOrEmpty(name), isStrict: strict === true };
 }
 
 function readItems(

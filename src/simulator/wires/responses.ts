@@ -6,6 +6,7 @@ import type { JsonObject } from "../../base/json.ts";
 import { openAiCommon } from "./openai-common.ts";
 import { parseResponsesRequest } from "./responses-request.ts";
 import type { ToolCall, Reply } from "../reply/compose-reply.ts";
+import { openAiLogprobs } from "../reply/logprobs.ts";
 import { countTokens, cutToPieces } from "../reply/tokens.ts";
 import {
   namedEvent,
@@ -109,8 +110,14 @@ function callItem(call: ToolCall, id: string): OutputItem {
 function contentPart(reply: Reply): JsonObject {
   const { refusal, text } = reply.first;
   return refusal === ""
-    ? { type: "output_text", annotations: [], logprobs: [], text }
+    ? { type: "output_text", annotations: [], logprobs: logprobsOf(reply, text), text }
     : { type: "refusal", refusal };
+}
+
+function logprobsOf({ request: { body } }: Reply, text: string): JsonObject[] {
+  return stringsOf(body["include"]).includes("message.output_text.logprobs")
+    ? openAiLogprobs(text, Number(body["top_logprobs"] ?? 0))
+    : [];
 }
 
 function reasoningSummary(reply: Reply): JsonObject[] {
@@ -297,10 +304,10 @@ function* textEvents(reply: Reply): Generator<ResponseEvent> {
   const { text, pieces } = reply.first;
   const at = { content_index: 0 };
   const part = contentPart(reply);
-  yield { type: "response.content_part.added", ...at, part: { ...part, text: "" } };
+  yield { type: "response.content_part.added", ...at, part: { ...part, text: "", logprobs: [] } };
   for (const delta of pieces)
-    yield { type: "response.output_text.delta", ...at, delta, logprobs: [] };
-  yield { type: "response.output_text.done", ...at, text, logprobs: [] };
+    yield { type: "response.output_text.delta", ...at, delta, logprobs: logprobsOf(reply, delta) };
+  yield { type: "response.output_text.done", ...at, text, logprobs: part["logprobs"] };
   yield { type: "response.content_part.done", ...at, part };
 }
 

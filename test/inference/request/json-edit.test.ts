@@ -3,8 +3,8 @@ import * as fc from "fast-check";
 import { inputBound } from "../../../src/inference/metering/input-bound.ts";
 import { memberSpans, withMembers } from "../../../src/inference/request/json-edit.ts";
 import {
-  addCostToReply,
-  addCostAtPath,
+  addExtrasToReply,
+  addExtrasAtPath,
 } from "../../../src/inference/translate/stream-transform.ts";
 
 const RUNS = { numRuns: 400 };
@@ -152,14 +152,14 @@ describe("editing members of a JSON text", () => {
           [...outer.filter(([key]) => JSON.parse(key) !== "usage"), ['"usage"', usage, ""]],
           around,
         );
-        const edited = addCostAtPath(`data: ${text}`, 6, ["usage"], "0.000125");
+        const edited = addExtrasAtPath(`data: ${text}`, 6, ["usage"], { cost: "0.000125" });
         expect((JSON.parse(edited.slice(6)) as { usage: { cost: number } }).usage.cost).toBe(
           0.000125,
         );
         expect(edited.replace('"cost":0.000125,', "").replace('"cost":0.000125', "")).toBe(
           `data: ${text}`,
         );
-        expect(addCostAtPath(text, 0, ["nothing", "here"], "1")).toBe(text);
+        expect(addExtrasAtPath(text, 0, ["nothing", "here"], { cost: "1" })).toBe(text);
       }),
       RUNS,
     );
@@ -182,7 +182,7 @@ describe("editing members of a JSON text", () => {
         const text = written([...misleading, ...others, ['"usage"', usage, ""]], around);
         // Safe because the text is a JSON object.
         const reply = JSON.parse(text) as { usage: object };
-        const edited = addCostToReply(text, reply.usage, "0.000125");
+        const edited = addExtrasToReply(text, reply.usage, { cost: "0.000125" });
         expect(JSON.parse(edited)).toEqual({ ...reply, usage: { cost: 0.000125, ...reply.usage } });
         expect(edited.replace(/"cost":0\.000125,?/, "")).toBe(text);
       }),
@@ -197,9 +197,11 @@ describe("editing members of a JSON text", () => {
       '{"usage":"usage"}',
       '{"a":{"usage":{}}}',
     ])
-      expect(addCostToReply(text, JSON.parse(text).usage, "1")).toBe(text);
-    expect(addCostToReply('{"usage":{"cost":7}}', { cost: 7 }, "1")).toBe('{"usage":{"cost":1}}');
-    expect(addCostToReply('{"usage" : {} }', {}, "1")).toBe('{"usage" : {"cost":1} }');
+      expect(addExtrasToReply(text, JSON.parse(text).usage, { cost: "1" })).toBe(text);
+    expect(addExtrasToReply('{"usage":{"cost":7}}', { cost: 7 }, { cost: "1" })).toBe(
+      '{"usage":{"cost":1}}',
+    );
+    expect(addExtrasToReply('{"usage" : {} }', {}, { cost: "1" })).toBe('{"usage" : {"cost":1} }');
   });
 
   test("takes linear time", () => {

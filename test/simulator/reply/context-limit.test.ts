@@ -1,6 +1,8 @@
-// A prompt beyond the context of the `context` directive is refused in the words of each provider.
+// A prompt beyond the model's context, or that of the `context` directive, is refused in the words of each provider.
 
 import { expect, test } from "bun:test";
+import { builtInModels } from "../../../src/models/catalog.ts";
+import { contextWindow } from "../../../src/simulator/models.ts";
 import { createClient, json } from "../harness.ts";
 
 const send = createClient();
@@ -78,4 +80,33 @@ test("OpenAI's APIs name the error code", async () => {
     expect(await json(send(path, bodyOf(LONG, 16)))).toMatchObject({
       error: { code: "context_length_exceeded" },
     });
+});
+
+test.each(WIRES)(
+  "%s refuses a prompt beyond the context of the model",
+  async (wire, path, bodyOf) => {
+    const model = (tokens: number) => bodyOf("word".repeat(tokens), 16);
+    const onTiny = (body: Body): Body => ("model" in body ? { ...body, model: "sim/tiny" } : body);
+    const tinyPath = path.replace("echo", "tiny");
+    expect((await send(tinyPath, onTiny(model(2_040)))).status).toBe(
+      wire === "chat" || wire === "messages" ? 400 : 200,
+    );
+    expect((await send(tinyPath, onTiny(model(1_000)))).status).toBe(200);
+    const refused = await send(tinyPath, onTiny(model(2_049)));
+    expect(refused.status).toBe(400);
+    expect(JSON.stringify(await json(refused))).toMatch(/2048|context window|too long/);
+  },
+);
+
+test("models named like those of the providers have the context of the catalog", () => {
+  const models = builtInModels().filter(
+    ({ provider, name, contextLength }) =>
+      ["anthropic", "openai", "google", "sim"].includes(provider) &&
+      contextLength !== null &&
+      contextWindow(name) !== undefined,
+  );
+  expect(models.length).toBeGreaterThan(60);
+  expect(models.map(({ id, name }) => [id, contextWindow(name)])).toEqual(
+    models.map(({ id, contextLength }) => [id, contextLength ?? undefined]),
+  );
 });

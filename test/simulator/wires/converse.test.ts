@@ -210,7 +210,7 @@ test("counts tokens", async () => {
   });
 });
 
-describe("Claude's rules on sampling", () => {
+describe("Claude's rules on sampling and thinking", () => {
   const sendAny = createClient({ acceptsAnyModel: true });
   const thinking = { type: "enabled", budget_tokens: 1_024 };
   const haiku = "us.anthropic.claude-haiku-4-5-20251001-v1%3A0";
@@ -222,6 +222,17 @@ describe("Claude's rules on sampling", () => {
       { inferenceConfig: { temperature: 0.5 }, additionalModelRequestFields: { thinking } },
     ],
     ["`top_k` must be unset", haiku, { additionalModelRequestFields: { thinking, top_k: 5 } }],
+    [
+      "The model returned the following errors: Thinking may not be enabled when tool_choice",
+      haiku,
+      {
+        additionalModelRequestFields: { thinking },
+        toolConfig: {
+          tools: [{ toolSpec: { name: "look", inputSchema: { json: { type: "object" } } } }],
+          toolChoice: { tool: { name: "look" } },
+        },
+      },
+    ],
   ];
   test.each(REJECTED)("rejects with %j", async (message, model, settings) => {
     const response = await sendAny(path("converse", model), body("Hello", { ...settings }));

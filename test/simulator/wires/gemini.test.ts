@@ -108,6 +108,13 @@ describe("function calling", () => {
   });
 });
 
+test("signs a streamed text in an empty part after it", async () => {
+  const response = await send(`${path("streamGenerateContent", "sim/reason")}?alt=sse`, body("Hi"));
+  const chunks = eventData(await response.text());
+  const [last] = chunks.at(-1).candidates[0].content.parts;
+  expect(last).toEqual({ text: "", thoughtSignature: expect.any(String) });
+});
+
 test("counts thoughts separately and returns them on request", async () => {
   const thinkingConfig = { thinkingBudget: 20, includeThoughts: true };
   const reply = await json(

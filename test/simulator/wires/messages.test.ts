@@ -305,7 +305,7 @@ describe("Messages API", () => {
   });
 });
 
-describe("Claude's rules on sampling", () => {
+describe("Claude's rules on sampling and thinking", () => {
   let claude: SimulatorServer;
   beforeAll(() => {
     claude = serveSimulator({ acceptsAnyModel: true });
@@ -321,11 +321,19 @@ describe("Claude's rules on sampling", () => {
     return ((await reply.json()) as { error?: { message: string } }).error?.message;
   }
 
+  const forcedTool = {
+    tools: [{ name: "look", input_schema: { type: "object" } }],
+    tool_choice: { type: "any" },
+  };
   test.each([
     ["cannot both be specified", { model: "claude-haiku-4-5", temperature: 0.5, top_p: 0.9 }],
     ["may only be set to 1", { model: "claude-opus-5", thinking, temperature: 0.5 }],
     ["`top_p` must be", { model: "claude-opus-5", thinking, top_p: 0.5 }],
     ["`top_k` must be unset", { model: "claude-opus-5", thinking, top_k: 5 }],
+    [
+      "tool_choice forces tool use",
+      { model: "claude-sonnet-4-6", thinking: { type: "adaptive" }, ...forcedTool },
+    ],
   ])("rejects with %j: %j", async (message, body) => {
     expect(await errorOf(body)).toContain(message);
   });
@@ -333,6 +341,7 @@ describe("Claude's rules on sampling", () => {
   test.each([
     { model: "claude-sonnet-4-20250514", temperature: 0.5, top_p: 0.9 },
     { model: "claude-haiku-4-5", thinking, temperature: 1 },
+    { model: "claude-haiku-4-5", thinking: { type: "disabled" }, ...forcedTool },
     { model: "sim/echo", thinking, temperature: 0.5, top_p: 0.9 },
   ])("accepts %j", async (body) => {
     expect(await errorOf(body)).toBeUndefined();

@@ -37,7 +37,7 @@ Call any model over the API of your choice: Chat Completions, Responses or Messa
 Postern passes the request through. Otherwise Postern translates the request to the provider's wire format, and the reply back.
 
 You can change only \`model\` and get a reply. Fields that only tune the reply or label the call are **hints**: if a model does not
-take one, Postern adapts or drops it, and lists it in the response header \`x-postern-dropped\` and, in a translated reply, in
+take one, Postern adapts or drops it, and lists it in the response header \`x-postern-dropped\` and in
 \`dropped\` of the usage object. Fields that change what you ask for, such as tools, schemas, images or \`n\`, are never dropped
 without asking: you get a 400 that names the field.
 
@@ -92,6 +92,8 @@ const RULES = `## Rules
 - **Parts of JSON Schema**: Claude and Gemini take fewer keywords. Others, such as \`maxLength\`, move into the description of their
   schema, and objects get \`additionalProperties: false\` for Claude; the schema is then listed as dropped (\`….schema\`). A schema
   that is recursive, or has an object with any names, becomes a required tool call for Claude.
+- **Strict tools**: Claude's take the same keywords as its schemas, so theirs are changed in the same way. OpenAI's need closed
+  objects with only required properties; another tool is sent without \`strict\`, also on OpenAI's own Chat Completions.
 - **JSON objects** (\`json_object\`) become an instruction if the provider supports JSON only with a schema (Messages, Converse) or
   not together with functions (Gemini before 3). The field is then listed as dropped.
 - **Efforts and thinking budgets** are converted into each other and clamped to what the model supports. A clamped value is listed

@@ -17,15 +17,16 @@ export interface WrittenResponseFormat {
 
 export function writeResponseFormat(
   request: CanonicalRequest,
-  { abilities = {} }: Target,
+  target: Target,
   losses: Loss[],
 ): WrittenResponseFormat {
   const { output } = request;
+  const { abilities = {} } = target;
   if (output === undefined) return { request };
   if (output.type !== "json_schema") return { request, format: { type: output.type } };
   if (abilities.jsonSchema !== false) {
     const { name = "structured_output", description, schema } = output;
-    const strict = strictFlag(output, losses);
+    const strict = strictFlag(output, target, losses);
     const format = { name, description, schema, strict };
     return { request, format: { type: "json_schema", json_schema: format } };
   }

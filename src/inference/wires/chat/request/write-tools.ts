@@ -1,6 +1,5 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import {
-  addHintLoss,
   addLoss,
   type Loss,
   nativeToolLossReason,
@@ -9,7 +8,12 @@ import {
 import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import { outputToolDefinition } from "../../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "../../../canonical/wire.ts";
-import { addNativeChoiceLoss, allowedTools, effectiveToolChoice } from "../../tool-checks.ts";
+import {
+  addNativeChoiceLoss,
+  allowedTools,
+  effectiveToolChoice,
+  writeOpenAiStrict,
+} from "../../tool-checks.ts";
 import { writeCache } from "./write-parts.ts";
 
 // Only OpenAI supports a list of allowed tools; other providers get only the allowed tools.
@@ -52,9 +56,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
     };
     return { type: "custom", custom: { name: tool.name, description: tool.description, format } };
   }
-  const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
-  if (tool.strict === true && strict === undefined)
-    addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");
+  const strict = writeOpenAiStrict(tool, path, target, losses);
   const { function: extra, ...rest } = takeNativeFields(tool.native, "chat", path, losses) ?? {};
   const fn: JsonObject = {
     name: tool.name,

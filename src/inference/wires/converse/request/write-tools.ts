@@ -7,6 +7,7 @@ import {
   addNativeChoiceLoss,
   allowedTools,
   checkFunctionTool,
+  writeClaudeSchema,
   effectiveToolChoice,
   type ToolNameRule,
 } from "../../tool-checks.ts";
@@ -91,11 +92,12 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): readonly JsonObj
   if (tool.type === "native" && tool.wire === "converse") return [tool.value];
   const checked = checkFunctionTool(tool, target, losses, TOOL_NAME_RULE);
   if (checked === undefined) return [];
-  const { tool: fn, path, strict } = checked;
+  const { tool: fn, path } = checked;
+  const { schema, strict } = writeClaudeSchema(checked, losses);
   const toolSpec: JsonObject = {
     name: fn.name,
     description: fn.description || undefined,
-    inputSchema: { json: { ...(fn.parameters ?? { properties: {} }), type: "object" } },
+    inputSchema: { json: schema },
     strict: strict || undefined,
     ...takeNativeFields(fn.native, "converse", path, losses),
   };

@@ -25,6 +25,7 @@ import {
   addNativeChoiceLoss,
   allowedTools,
   checkFunctionTool,
+  writeClaudeSchema,
   effectiveToolChoice,
   requiresToolCall,
 } from "../../tool-checks.ts";
@@ -199,14 +200,12 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   if (tool.type === "native" && tool.wire === "messages") return tool.value;
   const checked = checkFunctionTool(tool, target, losses);
   if (checked === undefined) return undefined;
-  const { tool: fn, path, strict } = checked;
+  const { tool: fn, path } = checked;
+  const { schema, strict } = writeClaudeSchema(checked, losses);
   return {
     name: fn.name,
     description: fn.description,
-    input_schema:
-      fn.parameters === undefined
-        ? { type: "object", properties: {} }
-        : { type: "object", ...fn.parameters },
+    input_schema: schema,
     strict,
     cache_control: writeCache(fn.cache, path, losses),
     ...takeNativeFields(fn.native, "messages", path, losses),

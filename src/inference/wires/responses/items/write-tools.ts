@@ -1,6 +1,5 @@
 import type { JsonObject } from "../../../../base/json.ts";
 import {
-  addHintLoss,
   addLoss,
   addToleratedLoss,
   type Loss,
@@ -9,7 +8,7 @@ import {
 } from "../../../canonical/loss.ts";
 import type { CanonicalRequest, Tool, ToolChoice } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
-import { addNativeChoiceLoss } from "../../tool-checks.ts";
+import { addNativeChoiceLoss, writeOpenAiStrict } from "../../tool-checks.ts";
 import {
   groupByNamespace,
   isNamespacedTool,
@@ -34,9 +33,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   if (tool.type === "native" && tool.wire !== "responses")
     return addLoss(losses, path, nativeToolLossReason(tool));
   if (tool.type !== "function") return toolObject(tool);
-  const strict = target.abilities?.strictTools === false ? false : (tool.strict ?? false);
-  if (tool.strict === true && !strict)
-    addHintLoss(losses, `${path}.strict`, "This model does not support strict tools.");
+  const strict = writeOpenAiStrict(tool, path, target, losses) ?? false;
   if (tool.cache !== undefined) {
     const reason = "This provider does not support this cache breakpoint.";
     addToleratedLoss(losses, `${path}.cache_control`, reason);

@@ -137,7 +137,7 @@ function writeText(
   let format: JsonObject | undefined = output && { type: output.type };
   if (output?.type === "json_schema") {
     const { name = "structured_output", description, schema } = output;
-    const strict = strictFlag(output, losses) ?? false;
+    const strict = strictFlag(output, target, losses) ?? false;
     format = { type: "json_schema", name, description, schema, strict };
     if (target.abilities?.jsonSchema === false) {
       addFieldLoss(losses, request, "output", "This model does not support JSON schema output.");

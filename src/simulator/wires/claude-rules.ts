@@ -1,26 +1,30 @@
-// Claude's rules for sampling parameters, on Anthropic's API and Bedrock; the simulator's own models take any combination.
+// Claude's rules for sampling parameters and thinking, on Anthropic's API and Bedrock; other models take any combination.
 
 import type { JsonObject } from "../../base/json.ts";
+import type { ToolChoice } from "../reply/normalized-request.ts";
 
 /** Claude 4.1, 4.5 and 4.6, with or without an inference profile. */
 const SINGLE_SAMPLING_MODELS = /claude-(opus-4-1|(opus|sonnet|haiku)-4-[56])/;
 const THINKING_TOP_P_MIN = 0.95;
 
-export interface ClaudeSampling {
+export interface ClaudeSettings {
   readonly model: string;
   readonly temperature: unknown;
   readonly topP: unknown;
   readonly topK: unknown;
   readonly thinking: JsonObject;
+  readonly toolChoice: ToolChoice;
 }
 
 /** The message of Claude's error. */
-export function claudeSamplingError(request: ClaudeSampling): string | undefined {
-  const { model, temperature, topP, topK, thinking } = request;
+export function claudeRulesError(settings: ClaudeSettings): string | undefined {
+  const { model, temperature, topP, topK, thinking, toolChoice } = settings;
   if (temperature !== undefined && topP !== undefined && SINGLE_SAMPLING_MODELS.test(model))
     return "`temperature` and `top_p` cannot both be specified for this model. Please use only one.";
   const thinks = thinking["type"] === "enabled" || thinking["type"] === "adaptive";
   if (!thinks || !model.includes("claude")) return undefined;
+  if (toolChoice.kind === "required" || toolChoice.kind === "named")
+    return "Thinking may not be enabled when tool_choice forces tool use.";
   if (temperature !== undefined && temperature !== 1)
     return "`temperature` may only be set to 1 when thinking is enabled.";
   if (typeof topP === "number" && topP < THINKING_TOP_P_MIN)
