@@ -4,6 +4,7 @@ import type { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import type { OpenCalls } from "./guards/open-calls.ts";
+import type { OverloadGuard } from "./guards/overload.ts";
 import type { RateLimiter } from "./guards/rate-limiter.ts";
 import type { BodyTimeouts } from "./request/body.ts";
 import type { BodyQuota, BodyQuotaCaller } from "./request/body-quota.ts";
@@ -50,6 +51,7 @@ export interface RequestHandlerDeps {
   /** Counts rejected model calls; accepted ones are counted by their hold. */
   readonly refusalLimiter?: RateLimiter | undefined;
   readonly openCalls?: OpenCalls | undefined;
+  readonly overload?: OverloadGuard | undefined;
   readonly clientIpOf: (peer: string, forwarded: string | null) => string;
   /** Whether clients should connect again, to another process: connections are closed after their response. */
   readonly isLeaving?: (() => boolean) | undefined;
@@ -89,6 +91,8 @@ export interface RequestContext {
   holdCountedKeyId: string | undefined;
   /** Ends what was counted as an open call of the key. */
   leaveOpenCalls: (() => void) | undefined;
+  /** Whether the guard against overload has counted the call. */
+  isAdmitted: boolean;
   /** Bytes of the body that count towards the memory quota of `quotaCaller` until the response. */
   quotaBytes: number;
   quotaCaller: BodyQuotaCaller | undefined;

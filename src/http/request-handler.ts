@@ -53,6 +53,7 @@ export function createRequestHandler(
       route: undefined,
       holdCountedKeyId: undefined,
       leaveOpenCalls: undefined,
+      isAdmitted: false,
       quotaBytes: 0,
       quotaCaller: undefined,
     };
@@ -65,6 +66,7 @@ export function createRequestHandler(
       response = respondWithFault(deps, context, fault);
     }
     context.leaveOpenCalls?.();
+    if (context.isAdmitted) deps.overload?.finish();
     if (context.quotaCaller !== undefined)
       bodyQuota.release(context.quotaCaller, context.quotaBytes);
     if (response.status >= 400 && context.holdCountedKeyId !== undefined)
@@ -168,7 +170,11 @@ function receiveBody(
   caller: AnyRouteInput["caller"],
 ): Promise<Uint8Array> {
   const { request, holdCountedKeyId: keyId } = context;
-  if (keyId !== undefined) deps.openCalls?.rejectIfFull(keyId);
+  if (keyId !== undefined && caller !== undefined && "keyId" in caller) {
+    deps.openCalls?.rejectIfFull(keyId);
+    deps.overload?.admit(caller.accountId);
+    context.isAdmitted = true;
+  }
   const quotaCaller = bodyQuotaCaller(deps, context, caller);
   return readBody(request, {
     limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,

@@ -2,6 +2,7 @@
 
 import type { Config } from "../config/config.ts";
 import { openCallsFor } from "../http/guards/open-calls.ts";
+import { createOverloadGuard } from "../http/guards/overload.ts";
 import { rateLimiterFor } from "../http/guards/rate-limiter.ts";
 import { faultPage } from "../http/pages/fault-page.tsx";
 import type { Peer, RequestHandlerDeps } from "../http/request-context.ts";
@@ -112,6 +113,7 @@ function createHandler(
     rateLimiter: rateLimiterFor(limits.requestsPerMinute),
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
     openCalls: openCallsFor(limits.openCallsPerKey),
+    overload: createOverloadGuard(),
     clientIpOf: createClientIpResolver(trustedProxies),
     isLeaving,
     isDraining,
