@@ -113,18 +113,16 @@ async function offer(
   const counts = { offered: 0, refused: 0, failed: 0 };
   const idle: Bun.Socket<Connection>[] = [];
   const all: Bun.Socket<Connection>[] = [];
-  let waiting = 0;
+  let sent = 0;
   const send = (socket: Bun.Socket<Connection>): void => {
     socket.data = { sentAt: performance.now(), text: "" };
-    waiting += 1;
+    sent += 1;
     socket.write(request);
   };
   const onResponse = (socket: Bun.Socket<Connection>): void => {
     const { text, sentAt } = socket.data;
-    waiting -= 1;
     if (text.startsWith("HTTP/1.1 200")) latencies.push(performance.now() - sentAt);
     else if (/^HTTP\/1.1 (?:429|503)/.test(text)) counts.refused += 1;
-    else counts.failed += 1;
     idle.push(socket);
   };
   const connect = async (): Promise<void> => {
@@ -154,9 +152,9 @@ async function offer(
     }
     await Bun.sleep(STEP_MS);
   }
-  for (let waitedMs = 0; waiting > 0 && waitedMs < 10_000; waitedMs += STEP_MS)
-    await Bun.sleep(STEP_MS);
-  counts.failed += waiting;
+  for (let waitedMs = 0; latencies.length + counts.refused < sent && waitedMs < 10_000;)
+    waitedMs += await pause(STEP_MS);
+  counts.failed += sent - latencies.length - counts.refused;
   for (const socket of all) socket.end();
   latencies.sort((one, other) => one - other);
   const percentile = (part: number): number =>
@@ -168,6 +166,11 @@ async function offer(
     p50Ms: percentile(0.5),
     p99Ms: percentile(0.99),
   };
+}
+
+async function pause(ms: number): Promise<number> {
+  await Bun.sleep(ms);
+  return ms;
 }
 
 function isWhole(text: string): boolean {

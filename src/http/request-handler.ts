@@ -65,10 +65,7 @@ export function createRequestHandler(
       logFault(deps, context, { fault, logFailure });
       response = respondWithFault(deps, context, fault);
     }
-    context.leaveOpenCalls?.();
-    if (context.isAdmitted) deps.overload?.finish();
-    if (context.quotaCaller !== undefined)
-      bodyQuota.release(context.quotaCaller, context.quotaBytes);
+    releaseRequest({ deps, bodyQuota }, context);
     if (response.status >= 400 && context.holdCountedKeyId !== undefined)
       deps.refusalLimiter?.count(context.holdCountedKeyId, deps.now());
     // Model calls set these headers when they create the response: adding them here costs more than routing.
@@ -82,6 +79,16 @@ export function createRequestHandler(
     deps.onResponse?.(context.route, response.status, deps.now() - now);
     return response;
   };
+}
+
+/** Ends what the request counts against. */
+function releaseRequest(
+  { deps, bodyQuota }: Pick<HandlerContext, "deps" | "bodyQuota">,
+  { leaveOpenCalls, isAdmitted, quotaCaller, quotaBytes }: RequestContext,
+): void {
+  leaveOpenCalls?.();
+  if (isAdmitted) deps.overload?.finish();
+  if (quotaCaller !== undefined) bodyQuota.release(quotaCaller, quotaBytes);
 }
 
 interface FaultLogEntry {

@@ -17,7 +17,7 @@ function simulateProcess(perMs: number) {
     now: () => now,
     schedule: (sample, ms) => timers.push({ at: now + ms, sample }),
   });
-  const runIteration = (perMsByAccount: Readonly<Record<string, number>>, sums: Sums): void => {
+  const runIteration = (perMsByAccount: Readonly<Record<string, number>>, sums: Sums): number => {
     let admitted = 0;
     for (const [account, perMsOfAccount] of Object.entries(perMsByAccount))
       for (let index = 0; index < perMsOfAccount * lastMs; index++) {
@@ -27,18 +27,21 @@ function simulateProcess(perMs: number) {
         admitted += 1;
       }
     lastMs = Math.max(1, Math.ceil(admitted / perMs));
-    now += lastMs;
     longestMs = Math.max(longestMs, lastMs);
     for (let index = 0; index < admitted; index++) guard.finish();
-    const due = timers.filter(({ at }) => at <= now);
-    timers = timers.filter(({ at }) => at > now);
-    for (const { sample } of due) sample();
+    return lastMs;
   };
   /** Runs with so many arrivals per millisecond of each account. */
   const run = (ms: number, perMsByAccount: Readonly<Record<string, number>>): Sums => {
     const sums: Sums = { offered: {}, admitted: {}, longestMs: 0 };
     longestMs = 0;
-    for (const end = now + ms; now < end;) runIteration(perMsByAccount, sums);
+    const end = now + ms;
+    while (now < end) {
+      now += runIteration(perMsByAccount, sums);
+      const due = timers.filter(({ at }) => at <= now);
+      timers = timers.filter(({ at }) => at > now);
+      for (const { sample } of due) sample();
+    }
     return { ...sums, longestMs };
   };
   return { run };
