@@ -4,6 +4,7 @@ import { z } from "zod";
 import { usdTextOfPico } from "../base/money.ts";
 import { cardAt } from "./price-card.ts";
 import type { Model } from "./catalog.ts";
+import { Measured, type MeasuredFigures, toMeasured } from "./measured.ts";
 import type { Meter, PriceCard, Rates } from "./price.ts";
 import type { Ratio } from "./ratio.ts";
 
@@ -101,6 +102,7 @@ export const ModelRecord = z
         "The wire formats that the provider supports for it; calls in other formats are translated.",
       example: ["chat", "responses"],
     }),
+    measured_24h: Measured,
     simulated: z
       .literal(true)
       .optional()
@@ -161,6 +163,7 @@ export function toModelRecord(
   model: Model,
   available: boolean,
   now: number,
+  measured?: MeasuredFigures,
 ): z.infer<typeof ModelRecord> {
   const card = cardAt(model.prices, now);
   return {
@@ -177,6 +180,7 @@ export function toModelRecord(
     pricing: card === undefined ? {} : pricingOf(card),
     available,
     wires: [...model.wires],
+    measured_24h: toMeasured(measured),
     ...(model.simulated ? { simulated: true as const } : {}),
   };
 }

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { publicRoute, type Route } from "../http/route.ts";
 import { type Catalog, findModel, type Model, modelNotFound } from "./catalog.ts";
 import { toModelRecord, ModelRecord } from "./api-record.ts";
+import { Measured, type MeasuredModels, toMeasured } from "./measured.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
 
 /** Recent health of a model on the gateway's own account; undefined where it is unknown. */
@@ -20,6 +21,8 @@ export interface EndpointRouteDeps {
   /** True if the gateway has an account at the provider. */
   readonly isAvailable: (providerId: string) => boolean;
   readonly health: (model: Model, now: number) => EndpointHealth;
+  /** Figures of the last 24 hours over all processes. */
+  readonly measured: (now: number) => Promise<MeasuredModels>;
 }
 
 const Milliseconds = z.number().nullable();
@@ -51,6 +54,7 @@ const Endpoint = z
       .number()
       .nullable()
       .meta({ description: "The fraction of calls that succeeded, from 0 to 1.", example: 0.998 }),
+    measured_24h: Measured,
   })
   .meta({ id: "ModelEndpoint" });
 
@@ -84,11 +88,11 @@ export function endpointsRoute(deps: EndpointRouteDeps): Route {
     }),
     responses: { 200: { description: "The providers of the model.", schema: EndpointList } },
     faults: ["model_not_found"],
-    run: ({ params, now }) => {
+    run: async ({ params, now }) => {
       const body: z.infer<typeof EndpointList> = {
         object: "list",
         id: params.id,
-        data: [...listEndpoints(params.id, deps, now)],
+        data: [...(await listEndpoints(params.id, deps, now))],
         has_more: false,
         next_cursor: null,
       };
@@ -98,12 +102,17 @@ export function endpointsRoute(deps: EndpointRouteDeps): Route {
 }
 
 /** All providers of the model, in the order in which a call would try them. */
-export function listEndpoints(
+export async function listEndpoints(
   id: string,
   deps: EndpointRouteDeps,
   now: number,
-): readonly EndpointJson[] {
-  return modelsFor(deps.catalog.current(), id, now).map((model) => endpointOf(model, deps, now));
+): Promise<readonly EndpointJson[]> {
+  const models = modelsFor(deps.catalog.current(), id, now);
+  const measured = await deps.measured(now);
+  return models.map((model) => ({
+    ...endpointOf(model, deps, now),
+    measured_24h: toMeasured(measured(model)),
+  }));
 }
 
 function modelsFor(catalog: Catalog, id: string, now: number): readonly Model[] {
@@ -118,7 +127,7 @@ function endpointOf(
   model: Model,
   { isAvailable, health }: EndpointRouteDeps,
   now: number,
-): z.infer<typeof Endpoint> {
+): Omit<EndpointJson, "measured_24h"> {
   const available = isAvailable(model.provider);
   const { name, context_length, max_output_tokens, pricing } = toModelRecord(model, available, now);
   const { status, latencyMs, replyMs, throughput, uptime } = health(model, now);

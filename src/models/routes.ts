@@ -1,5 +1,6 @@
 // GET /v1/models and /v1/models/{id}: the catalog with prices. Needs no API key. The list is large and read often, so the
-// JSON of every model is cached until the catalog, the available providers or a time-dependent price changes.
+// JSON of every model is cached until the catalog, the available providers, a time-dependent price or the measured figures
+// change.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -12,6 +13,7 @@ import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./ca
 import type { Catalog, Model } from "./catalog.ts";
 import { type EndpointRouteDeps, endpointsRoute } from "./endpoints-route.ts";
 import { toAnthropicModel, toModelRecord, ModelResponse, ModelListResponse } from "./api-record.ts";
+import type { MeasuredModels } from "./measured.ts";
 import { modelsNamed } from "./same-model.ts";
 
 export interface ModelRoutesDeps extends EndpointRouteDeps {
@@ -74,33 +76,38 @@ interface CatalogEntry {
   readonly json: string;
 }
 
-interface CatalogSnapshot {
+interface SnapshotKey {
   readonly key: string;
   readonly catalog: Catalog;
+  readonly measured: MeasuredModels;
+}
+
+interface CatalogSnapshot extends SnapshotKey {
   readonly entries: readonly CatalogEntry[];
   /** What is callable on the gateway's accounts: the answer to most requests. */
   readonly callable: { readonly text: string; readonly etag: string };
 }
 
+type SnapshotAt = (now: number) => Promise<CatalogSnapshot>;
+
 /** The HTTP routes of the catalog. */
 export function modelRoutes(deps: ModelRoutesDeps): Route[] {
   const { catalog, isAvailable } = deps;
   let snapshot: CatalogSnapshot | undefined;
-  const snapshotAt = (now: number): CatalogSnapshot => {
+  const snapshotAt: SnapshotAt = async (now) => {
+    const measured = await deps.measured(now);
     const current = catalog.current();
     const key = `${Math.floor(now / PRICE_SLOT_MS)} ${availableProviders(current, isAvailable)}`;
-    if (snapshot === undefined || snapshot.catalog !== current || snapshot.key !== key)
-      snapshot = snapshotOf(current, key, isAvailable, now);
+    const isFresh = snapshot?.catalog === current && snapshot.measured === measured;
+    if (snapshot === undefined || !isFresh || snapshot.key !== key)
+      snapshot = snapshotOf({ key, catalog: current, measured }, isAvailable, now);
     return snapshot;
   };
   // The more specific path first: a model id may contain slashes and would match `/endpoints` as well.
   return [listRoute(snapshotAt, deps.callerAccess), endpointsRoute(deps), getRoute(snapshotAt)];
 }
 
-function listRoute(
-  snapshotAt: (now: number) => CatalogSnapshot,
-  callerAccess: ModelRoutesDeps["callerAccess"],
-): Route {
+function listRoute(snapshotAt: SnapshotAt, callerAccess: ModelRoutesDeps["callerAccess"]): Route {
   return publicRoute<undefined, ListQuery>({
     method: "GET",
     path: "/v1/models",
@@ -118,7 +125,7 @@ function listRoute(
     },
     faults: ["invalid_request"],
     run: async ({ query, headers, now }) => {
-      const current = snapshotAt(now);
+      const current = await snapshotAt(now);
       const { ownProviders: own, policy } = (await callerAccess(headers, now)) ?? NO_ACCESS;
       const isPlain = Object.values(query).every((value) => value === undefined);
       const anthropic = headers.has("anthropic-version");
@@ -153,7 +160,7 @@ function isClaudeCode(headers: Headers): boolean {
   return /\bclaude-(cli|code)\b/i.test(headers.get("user-agent") ?? "");
 }
 
-function getRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
+function getRoute(snapshotAt: SnapshotAt): Route {
   return publicRoute<{ id: string }>({
     method: "GET",
     path: "/v1/models/{id+}",
@@ -174,8 +181,8 @@ function getRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
       304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
     },
     faults: ["model_not_found"],
-    run: ({ params, headers, now }) => {
-      const current = snapshotAt(now);
+    run: async ({ params, headers, now }) => {
+      const current = await snapshotAt(now);
       const [modelByName] = modelsNamed(current.catalog, params.id, now);
       const requestedModel = findModel(current.catalog, params.id)?.model ?? modelByName;
       const entry = current.entries.find(({ model }) => model === requestedModel);
@@ -189,22 +196,22 @@ function getRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
 }
 
 function snapshotOf(
-  catalog: Catalog,
-  key: string,
+  snapshotKey: SnapshotKey,
   isAvailable: (providerId: string) => boolean,
   now: number,
 ): CatalogSnapshot {
+  const { catalog, measured } = snapshotKey;
   const entries = catalog.models.map((model) => {
     const available = isAvailable(model.provider);
     return {
       model,
       available,
       search: `${model.id} ${model.title}`.toLowerCase(),
-      json: JSON.stringify(toModelRecord(model, available, now)),
+      json: JSON.stringify(toModelRecord(model, available, now, measured(model))),
     };
   });
   const text = openaiList(entries.filter(({ available }) => available));
-  return { key, catalog, entries, callable: { text, etag: etagOf(text) } };
+  return { ...snapshotKey, entries, callable: { text, etag: etagOf(text) } };
 }
 
 function availableProviders(

@@ -22,6 +22,7 @@ import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts"
 import { sweepSessions } from "../people/sessions.ts";
 import type { Db } from "../store/db.ts";
 import { archiveUsage } from "../usage/archive/archive-usage.ts";
+import { sweepProviderHours } from "../usage/rollup/provider-hours.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
 import type { Job } from "./scheduler.ts";
 import type { ServerOptions } from "./server-options.ts";
@@ -156,4 +157,5 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await db.write((tx) => sweepSessions(tx, now));
   await db.write((tx) => sweepRateCounters(tx, now));
   await db.write((tx) => sweepOperatorSessions(tx, now));
+  await db.write((tx) => sweepProviderHours(tx, now));
 }

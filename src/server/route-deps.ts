@@ -23,6 +23,7 @@ import { isLiveKey } from "../keys/live-keys.ts";
 import type { McpRouteDeps } from "../mcp/routes.ts";
 import { getWallet, grant, openWallet } from "../ledger/ledger.ts";
 import { networksOf } from "../http/request/client-ip.ts";
+import { createMeasuredModels } from "./measured-models.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
@@ -177,6 +178,7 @@ function modelRouteDeps({ core, modelCalls: { inference } }: Services): RouteDep
     catalog: core.catalog,
     isAvailable: inference.isAvailable,
     health: inference.health,
+    measured: createMeasuredModels(core.db),
     callerAccess: async (headers, now) => {
       const raw = readApiKeyOrNothing(headers);
       const key = raw === undefined ? undefined : await core.keys.find(raw, now, true);

@@ -98,20 +98,25 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     isSignInDisabled,
     billing,
     agentPayments,
-    ...createOperator(config, core, identity),
+    ...createOperator(config, { core, modelCalls }, identity),
   };
 }
 
 function createOperator(
   config: Config,
-  { db, master, idempotency }: Core,
+  { core, modelCalls }: Pick<Services, "core" | "modelCalls">,
   identity: IdentitySettings | undefined,
 ): Pick<Services, "jobRuns" | "operatorContext"> {
+  const { db, master, idempotency } = core;
   const jobRuns = new Map<string, JobRun>();
   const operatorContext = createOperatorContext({
     system: {
       settings: listSettings(config),
       jobRuns,
+      callableModels: () =>
+        core.catalog
+          .current()
+          .models.filter(({ provider }) => modelCalls.inference.isAvailable(provider)),
       grantPerDay: config.limits.grantPerDay,
     },
     db,

@@ -29,6 +29,7 @@ import openCircuits from "./migrations/0025-open-circuits.sql" with { type: "tex
 import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type: "text" };
 import agentPaymentMethod from "./migrations/0026-agent-payment-method.sql" with { type: "text" };
 import providerKeyUsers from "./migrations/0027-provider-key-users.sql" with { type: "text" };
+import providerHours from "./migrations/0028-provider-hours.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", core],
@@ -58,6 +59,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0025-open-circuits", openCircuits],
   ["0026-agent-payment-method", agentPaymentMethod],
   ["0027-provider-key-users", providerKeyUsers],
+  ["0028-provider-hours", providerHours],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -210,7 +210,12 @@ export function toUsageRecord(record: UsageRecord): z.infer<typeof UsageRecordSc
     cost_usd: usdText(record.cost),
     cost_credits: creditsOf(record.cost),
     byok: record.byok,
-    attempts: [...record.attempts],
+    attempts: record.attempts.map(({ provider, model, status, ms }) => ({
+      provider,
+      model,
+      status,
+      ms,
+    })),
     latency_ms: record.latencyMs,
     first_token_ms: record.firstTokenMs,
     labels: Object.fromEntries(record.labels.map(splitLabel)),

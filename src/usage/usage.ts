@@ -44,6 +44,8 @@ export interface ProviderAttempt {
   readonly model: string;
   readonly status: number;
   readonly ms: number;
+  /** Present if the attempt was made with the caller's own provider key. */
+  readonly byok?: true;
 }
 
 export interface UsageRecord {

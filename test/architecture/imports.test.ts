@@ -27,7 +27,7 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   keys: ["api_key"],
   accounts: ["account", "account_creation", "solved_challenge", "membership", "invitation"],
   audit: ["audit"],
-  usage: ["usage_record", "usage_pending", "usage_rollup", "usage_archive"],
+  usage: ["usage_record", "usage_pending", "usage_rollup", "provider_hour", "usage_archive"],
   people: ["person", "session"],
   claims: ["claim_attempt", "claim_count", "human_grant"],
   "provider-keys": ["provider_key"],

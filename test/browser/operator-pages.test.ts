@@ -124,6 +124,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["account", () => `/operator/accounts/${account.id}`],
   ["frozen", () => `/operator/accounts/${frozen.id}`],
   ["report", () => "/operator/report"],
+  ["providers", () => "/operator/providers"],
   ["grants", () => "/operator/grants"],
   ["system", () => "/operator/system"],
   ["payments", () => "/operator/payments"],

@@ -1,13 +1,19 @@
 // The public model pages of a real gateway.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { MINUTE_MS } from "../../src/base/time.ts";
 import { pricePerMillion } from "../../src/discovery/model-pages/model-list.ts";
+import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 
+const clock = { offset: 0 };
 let gateway: Gateway;
 beforeAll(async () => {
-  gateway = await startGateway({ providers: ["sim", "openai"] });
+  gateway = await startGateway({
+    providers: ["sim", "openai"],
+    now: () => Date.now() + clock.offset,
+  });
 });
 afterAll(() => gateway.stop());
 
@@ -46,6 +52,44 @@ test("the page of a model has prices, providers and code that names it", async (
     expect(html).toContain(part);
   expect(await text("/models/sim/embed")).toContain("/v1/embeddings");
   expect((await fetch(`${gateway.url}/models/no/such`)).status).toBe(404);
+});
+
+test("the page of a model has its price history, or says that no change is known", async () => {
+  const changed = await text("/models/azure/o3.md");
+  expect(changed).toContain("| 2025-06-10 | $2.00 | $0.50 | $8.00 |");
+  expect(changed).toContain("| Earliest known | $10.00 |");
+  const byHour = await text("/models/deepseek/deepseek-flash.md");
+  expect(byHour).toContain("No change of this price is known.");
+  expect(byHour).toContain("| Mon, Tue, Wed, Thu, Fri, 01:00–04:00 UTC | $0.30 |");
+  expect(await text("/models/sim/echo.md")).toContain("No change of this price is known.");
+});
+
+test("pages and API show what the last 24 hours measured", async () => {
+  const { key } = await registerAccount(gateway);
+  const before = await (await fetch(`${gateway.url}/v1/models/sim/tiny`)).json();
+  expect(before).toMatchObject({ measured_24h: null });
+  for (let call = 0; call < 6; call++)
+    await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({
+        model: "sim/tiny",
+        stream: true,
+        messages: [{ role: "user", content: "Hello." }],
+      }),
+    }).then((response) => response.text());
+  await rollUpUsage(gateway.server.db);
+  // Figures are read at most once a minute.
+  clock.offset += MINUTE_MS;
+  const figures = { uptime: 1, latency_ms: expect.any(Number), first_token_ms: expect.any(Number) };
+  const model = await (await fetch(`${gateway.url}/v1/models/sim/tiny`)).json();
+  expect(model).toMatchObject({ measured_24h: figures });
+  const endpoints = await (await fetch(`${gateway.url}/v1/models/sim/tiny/endpoints`)).json();
+  expect(endpoints).toMatchObject({ data: [{ measured_24h: figures }] });
+  expect(listed(await text("/models?sort=latency"))[0]).toBe("sim/tiny");
+  expect(listed(await text("/models?sort=uptime"))[0]).toBe("sim/tiny");
+  expect(await text("/models?q=sim/tiny")).toContain("100%");
+  expect(await text("/models/sim/tiny.md")).toMatch(/\| up \| \d+ ms \| \d+ ms \| .* \| 100% \|/);
 });
 
 test("the pages are Markdown for clients that prefer it", async () => {

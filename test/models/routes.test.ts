@@ -14,6 +14,7 @@ const health = () => ({
   throughput: undefined,
   uptime: undefined,
 });
+const NOTHING_MEASURED = () => undefined;
 const ACCESS: Readonly<Record<string, CallerAccess>> = {
   "Bearer with-openai": { ownProviders: new Set(["openai"]), policy: undefined },
   "Bearer narrow": {
@@ -25,6 +26,7 @@ const routes = modelRoutes({
   catalog: createLiveCatalog({ now: NOW }),
   isAvailable: (provider) => provider === "sim",
   health,
+  measured: () => Promise.resolve(NOTHING_MEASURED),
   callerAccess: (headers) => Promise.resolve(ACCESS[headers.get("authorization") ?? ""]),
 });
 
@@ -193,6 +195,7 @@ describe("GET /v1/models", () => {
       catalog: { current: () => catalog },
       isAvailable: () => true,
       health,
+      measured: () => Promise.resolve(NOTHING_MEASURED),
       callerAccess: () => Promise.resolve(undefined),
     });
     const before = (await send("/v1/models", {}, { routes: custom })).headers.get("etag");

@@ -33,7 +33,7 @@ describeEachStore((store) => {
     afterAll(() => harness.gateway.stop());
     const visit = (path: string) => fetchPage(harness, path, session);
 
-    test("show jobs with their last run, queues and today's calls of each provider", async () => {
+    test("show jobs with their last run, queues, and the health and cost of each provider", async () => {
       const { db } = harness.gateway.server;
       const { id } = await registerAccount(harness.gateway);
       const { now } = harness.clock;
@@ -49,9 +49,11 @@ describeEachStore((store) => {
       await eventually(async () =>
         /roll up usage ok/.test(textOf(await visit("/operator/system"))),
       );
-      const text = textOf(await visit("/operator/system"));
-      expect(text).toMatch(/Providers today .*anthropic \d+ [\d.]+% \$\d/);
-      expect(text).toContain("Webhook deliveries to send 0");
+      expect(textOf(await visit("/operator/system"))).toContain("Webhook deliveries to send 0");
+      const text = textOf(await visit("/operator/providers"));
+      expect(text).toMatch(/anthropic (up|degraded) \d+ \d+ [\d.]+% .* \$\d/);
+      expect(text).toMatch(/sim no calls 0 0 – – – \$0\.00/);
+      expect(text).toMatch(/Charged today \$\d/);
       expect(text).toContain("None. A circuit opens for 30 seconds");
     });
 
@@ -75,7 +77,7 @@ describeEachStore((store) => {
     });
 
     test("need an operator session", async () => {
-      for (const path of ["/operator/system", "/operator/grants"])
+      for (const path of ["/operator/system", "/operator/providers", "/operator/grants"])
         expect((await fetchPage(harness, path)).location).toContain("/operator/signin");
     });
   });

@@ -43,6 +43,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   payment_fact: "what a payment processor reported, possibly of an unknown payment",
   person: "a person can be a member of several accounts",
   process: "the processes of the gateway",
+  provider_hour: "sums over all accounts",
   session: "of a person",
   solved_challenge: "of an account that is about to be created",
   stored_stream: "belongs to a stored response",

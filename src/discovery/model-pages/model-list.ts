@@ -1,8 +1,9 @@
 // What the public pages show of models: their API records, filtered and sorted.
 
+import { formatMilliseconds } from "../../base/format.ts";
 import type { ModelRecordJson } from "../../models/api-record.ts";
 
-export const SORT_ORDERS = ["name", "input", "output", "context"] as const;
+export const SORT_ORDERS = ["name", "input", "output", "context", "latency", "uptime"] as const;
 export type SortOrder = (typeof SORT_ORDERS)[number];
 
 export interface ModelListQuery {
@@ -36,8 +37,16 @@ export function selectModels(
 function compareModels(a: ModelRecordJson, b: ModelRecordJson, sort: SortOrder): number {
   if (sort === "context") return (b.context_length ?? 0) - (a.context_length ?? 0);
   if (sort === "name") return a.id < b.id ? -1 : 1;
+  // Models without figures come last.
+  if (sort === "latency") return waitOf(a) - waitOf(b);
+  if (sort === "uptime") return (b.measured_24h?.uptime ?? -1) - (a.measured_24h?.uptime ?? -1);
   const meter = sort === "input" ? "prompt" : "completion";
   return Number(a.pricing[meter] ?? 0) - Number(b.pricing[meter] ?? 0);
+}
+
+/** Until the first token, or of the whole reply of models without streamed calls. */
+function waitOf({ measured_24h: measured }: ModelRecordJson): number {
+  return measured?.first_token_ms ?? measured?.latency_ms ?? Number.MAX_SAFE_INTEGER;
 }
 
 /** `supported` names images as `vision`. */
@@ -64,4 +73,14 @@ export function tokensShort(tokens: number | null): string {
 
 export function tokensText(tokens: number | null): string {
   return tokens === null ? "–" : tokens.toLocaleString("en-US");
+}
+
+export function durationText(ms: number | null | undefined): string {
+  return ms === null || ms === undefined ? "–" : formatMilliseconds(ms);
+}
+
+export function uptimeText(share: number | null | undefined): string {
+  if (share === null || share === undefined) return "–";
+  // Rounded down, so that 100% means no failure.
+  return share === 1 ? "100%" : `${(Math.floor(share * 10_000) / 100).toFixed(2)}%`;
 }

@@ -9,7 +9,13 @@ import { renderMarkdown } from "../markdown.ts";
 import { renderSite } from "../site/site-frame.tsx";
 import embeddingSnippets from "./embedding-snippets.md" with { type: "text" };
 import chatSnippets from "./snippets.md" with { type: "text" };
-import { abilitiesOf, pricePerMillion, tokensText } from "./model-list.ts";
+import {
+  abilitiesOf,
+  durationText,
+  pricePerMillion,
+  tokensText,
+  uptimeText,
+} from "./model-list.ts";
 
 const PER_TOKEN: Readonly<Record<string, string>> = {
   prompt: "Input",
@@ -24,12 +30,16 @@ const PER_TOKEN: Readonly<Record<string, string>> = {
   image_output: "Image output",
 };
 
-export function modelPage(
-  model: ModelRecordJson,
-  endpoints: readonly EndpointJson[],
-  baseUrl: string,
-): string {
-  const { html } = renderMarkdown(modelMarkdown(model, endpoints));
+export interface ModelPageContent {
+  readonly model: ModelRecordJson;
+  readonly endpoints: readonly EndpointJson[];
+  /** Markdown. */
+  readonly history: string;
+}
+
+export function modelPage(content: ModelPageContent, baseUrl: string): string {
+  const { model } = content;
+  const { html } = renderMarkdown(modelMarkdown(content));
   const { html: examples } = renderMarkdown(snippets(model, baseUrl));
   return renderSite({
     title: model.name,
@@ -52,7 +62,7 @@ export function modelPage(
   });
 }
 
-export function modelMarkdown(model: ModelRecordJson, endpoints: readonly EndpointJson[]): string {
+export function modelMarkdown({ model, endpoints, history }: ModelPageContent): string {
   return joinParagraphs([
     `# ${model.name}`,
     `\`${model.id}\``,
@@ -77,19 +87,22 @@ export function modelMarkdown(model: ModelRecordJson, endpoints: readonly Endpoi
     "The provider's list prices in US dollars. Token prices are per million.",
     markdownTable(["Price", "USD"], priceRows(model)),
     "## Providers",
-    "Health as this process measured it in the last 30 minutes. A dash means that there were too few calls.",
+    "Medians and uptime are those of the last 24 hours through this gateway, on its own provider accounts. Status and throughput are those of one process in the last 30 minutes. A dash means that there were too few calls.",
     markdownTable(
-      ["Provider", "Status", "First byte", "Throughput", "Uptime", "Input", "Output"],
+      ["Provider", "Status", "First token", "Latency", "Throughput", "Uptime", "Input", "Output"],
       endpoints.map((endpoint) => [
         `[${endpoint.provider}](/models/${endpoint.model})`,
         endpoint.available ? endpoint.status : "with your key",
-        measured(endpoint.latency_ms, " ms"),
-        measured(endpoint.throughput, " tokens/s"),
-        endpoint.uptime === null ? "–" : `${(endpoint.uptime * 100).toFixed(1)}%`,
+        durationText(endpoint.measured_24h?.first_token_ms),
+        durationText(endpoint.measured_24h?.latency_ms),
+        endpoint.throughput === null ? "–" : `${endpoint.throughput} tokens/s`,
+        uptimeText(endpoint.measured_24h?.uptime),
         pricePerMillion(endpoint.pricing["prompt"]),
         pricePerMillion(endpoint.pricing["completion"]),
       ]),
     ),
+    "## Price history",
+    history,
     `Also as JSON: \`GET /v1/models/${model.id}\` and \`GET /v1/models/${model.id}/endpoints\`.`,
   ]);
 }
@@ -112,10 +125,6 @@ function priceRows({ pricing }: ModelRecordJson): readonly (readonly string[])[]
     ]),
   );
   return [...rows, ...tiers];
-}
-
-function measured(value: number | null, unit: string): string {
-  return value === null ? "–" : `${value}${unit}`;
 }
 
 /** Code that calls this model. */

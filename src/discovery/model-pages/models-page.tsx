@@ -6,6 +6,7 @@ import type { ModelRecordJson } from "../../models/api-record.ts";
 import { renderSite } from "../site/site-frame.tsx";
 import {
   abilitiesOf,
+  durationText,
   type ModelListQuery,
   MODELS_PER_PAGE,
   pricePerMillion,
@@ -13,6 +14,7 @@ import {
   SORT_ORDERS,
   tokensShort,
   tokensText,
+  uptimeText,
 } from "./model-list.ts";
 
 const ABILITIES = [
@@ -37,6 +39,8 @@ const SORT_LABELS = {
   input: "Input price",
   output: "Output price",
   context: "Context",
+  latency: "Latency",
+  uptime: "Uptime",
 } as const;
 
 export function modelsPage(models: readonly ModelRecordJson[], query: ModelListQuery): string {
@@ -52,7 +56,8 @@ export function modelsPage(models: readonly ModelRecordJson[], query: ModelListQ
         <h1>Models</h1>
         <p>
           {query.all === "true" ? "All models of the catalog" : "The models that you can call now"}.
-          Prices are the providers' list prices in US dollars per million tokens.{" "}
+          Prices are the providers' list prices in US dollars per million tokens. Latency and uptime
+          are measured by this gateway over the last 24 hours.{" "}
           {query.all === "true" ? (
             <a href="/models">Show callable models only</a>
           ) : (
@@ -160,6 +165,15 @@ function ModelTable({ models, showsAll }: ModelTableProps): Child {
             <th scope="col" class="number">
               Output
             </th>
+            <th scope="col" class="number" title="Median time to the first token, last 24 hours">
+              First token
+            </th>
+            <th scope="col" class="number" title="Median time of the whole reply, last 24 hours">
+              Latency
+            </th>
+            <th scope="col" class="number" title="Calls that succeeded, last 24 hours">
+              Uptime
+            </th>
             <th scope="col">Abilities</th>
             {showsAll ? <th scope="col">Callable</th> : null}
           </tr>
@@ -178,6 +192,9 @@ function ModelTable({ models, showsAll }: ModelTableProps): Child {
               <td class="number">{pricePerMillion(model.pricing["prompt"])}</td>
               <td class="number">{pricePerMillion(model.pricing["input_cache_read"])}</td>
               <td class="number">{pricePerMillion(model.pricing["completion"])}</td>
+              <td class="number">{durationText(model.measured_24h?.first_token_ms)}</td>
+              <td class="number">{durationText(model.measured_24h?.latency_ms)}</td>
+              <td class="number">{uptimeText(model.measured_24h?.uptime)}</td>
               <td class="abilities">
                 {abilitiesOf(model)
                   .filter((ability) => LISTED_ABILITIES.has(ability))

@@ -9,6 +9,7 @@ import { prefersMarkdown } from "../accept.ts";
 import { siteHeaders } from "../site/site-frame.tsx";
 import { SORT_ORDERS } from "./model-list.ts";
 import { modelMarkdown, modelPage } from "./model-page.tsx";
+import { priceHistory } from "./price-history.ts";
 import { modelsPage } from "./models-page.tsx";
 
 export interface ModelPageDeps extends EndpointRouteDeps {
@@ -45,11 +46,14 @@ export function modelPageRoutes(deps: ModelPageDeps): readonly Route[] {
       query: ListQuery,
       responses: HTML,
       faults: ["invalid_request"],
-      run: ({ query, now, headers }) => {
+      run: async ({ query, now, headers }) => {
         const { models } = deps.catalog.current();
+        const measured = await deps.measured(now);
         const records = models
           .filter(({ retired }) => !retired)
-          .map((model) => toModelRecord(model, deps.isAvailable(model.provider), now));
+          .map((model) =>
+            toModelRecord(model, deps.isAvailable(model.provider), now, measured(model)),
+          );
         if (prefersMarkdown(headers.get("accept"))) return markdown(listMarkdown(records));
         return page(modelsPage(records, query));
       },
@@ -62,17 +66,18 @@ export function modelPageRoutes(deps: ModelPageDeps): readonly Route[] {
       params: z.object({ id: z.string() }),
       responses: HTML,
       faults: ["model_not_found"],
-      run: ({ params, now, headers }) => {
+      run: async ({ params, now, headers }) => {
         const isFile = params.id.endsWith(".md");
         const id = isFile ? params.id.slice(0, -".md".length) : params.id;
         const catalog = deps.catalog.current();
         const model = findModel(catalog, id)?.model;
         if (model === undefined) throw modelNotFound(catalog, id);
         const record = toModelRecord(model, deps.isAvailable(model.provider), now);
-        const endpoints = listEndpoints(model.id, deps, now);
+        const endpoints = await listEndpoints(model.id, deps, now);
+        const content = { model: record, endpoints, history: priceHistory(model, now) };
         if (isFile || prefersMarkdown(headers.get("accept")))
-          return markdown(`${modelMarkdown(record, endpoints)}\n`);
-        return page(modelPage(record, endpoints, deps.baseUrl));
+          return markdown(`${modelMarkdown(content)}\n`);
+        return page(modelPage(content, deps.baseUrl));
       },
     }),
   ];

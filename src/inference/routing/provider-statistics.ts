@@ -3,6 +3,7 @@
 // ranking for others.
 
 import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
+import { providerResult } from "../../usage/provider-failures.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
 
 const WINDOW_MS = 30 * MINUTE_MS;
@@ -81,8 +82,9 @@ export function createProviderStatistics(): ProviderStatistics {
   };
   return {
     recordAttempt: ({ provider, model, status, ms, stream, now }) => {
-      const success = successOf(status);
-      if (success === undefined) return;
+      const result = providerResult(status);
+      if (result === undefined) return;
+      const success = result === "success" ? 1 : 0;
       const endpoint = endpointOf(provider, model);
       addSample(endpoint.successes, now, success);
       if (success === 1) addSample(stream ? endpoint.firstByteMs : endpoint.replyMs, now, ms);
@@ -116,12 +118,6 @@ export function recordOutcome(
     });
   else if (record.outcome !== "client_aborted" && record.outcome !== "shut_down")
     statistics.recordAttempt({ provider, model, status: 502, ms: latencyMs, stream, now });
-}
-
-// Errors in the caller's request and calls that the caller aborted say nothing about the provider.
-function successOf(status: number): 0 | 1 | undefined {
-  if (status < 300) return 1;
-  return status >= 500 || [401, 402, 403, 408, 429].includes(status) ? 0 : undefined;
 }
 
 function addSample(samples: Sample[], at: number, value: number): void {

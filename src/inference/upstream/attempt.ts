@@ -87,7 +87,7 @@ export async function attemptCandidate(
       const status = result.ok ? 200 : result.status;
       const ms = Math.max(0, deps.now() - startedAt);
       const attempted = { provider: credential.provider.id, model: model.id, status, ms };
-      attempts.push(attempted);
+      attempts.push(credential.byok ? { ...attempted, byok: true } : attempted);
       // What callers' own keys run into says nothing about the gateway's accounts.
       if (!credential.byok)
         deps.recordAttempt?.({ ...attempted, stream: request.stream, now: deps.now() });

@@ -92,11 +92,7 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
   );
 }
 
-export function ProviderTable({
-  providers,
-}: {
-  readonly providers: readonly ProviderFigures[];
-}): Child {
+function ProviderTable({ providers }: { readonly providers: readonly ProviderFigures[] }): Child {
   return (
     <Table
       label="Providers in this period"

@@ -1,14 +1,14 @@
-// The routes of the system page and the page of grants and abuse.
+// The routes of the pages of the system, of providers, and of grants and abuse.
 
 import { z } from "zod";
 import { DAY_MS } from "../../base/time.ts";
 import type { Route } from "../../http/route.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";
 import { emptyAsUndefined, type OperatorContext, pageRoute } from "../page-context.ts";
-import { readProviderFigures } from "../report/daily-figures.ts";
 import { readGrantFigures, readNetworkUse } from "./grant-figures.ts";
 import { GRANT_PERIODS, GRANTS_PATH, grantsPage } from "./grants-page.tsx";
-import { readOpenCircuits } from "./open-circuits.ts";
+import { readProviderHealth } from "./provider-health.ts";
+import { PROVIDERS_PATH, providersPage } from "./providers-page.tsx";
 import { readQueues } from "./queues.ts";
 import { SYSTEM_PATH, systemPage } from "./system-page.tsx";
 
@@ -18,16 +18,16 @@ export function systemRoutes(context: OperatorContext): readonly Route[] {
     pageRoute(context, {
       path: SYSTEM_PATH,
       id: "showSystem",
-      summary: "Show providers, jobs, queues and settings",
-      run: async ({ now }, operator) => {
-        const today = { from: now - (now % DAY_MS), to: now + 1 };
-        const page = await db.snapshot(async (reader) => ({
-          providers: await readProviderFigures(reader, today),
-          circuits: await readOpenCircuits(reader, now),
-          queues: await readQueues(reader),
-        }));
-        return pageResponse(systemPage(operator, { system, ...page }));
-      },
+      summary: "Show jobs, queues and settings",
+      run: async (_input, operator) =>
+        pageResponse(systemPage(operator, { system, queues: await readQueues(db) })),
+    }),
+    pageRoute(context, {
+      path: PROVIDERS_PATH,
+      id: "showProviders",
+      summary: "Show the health, error rates and cost of providers",
+      run: async ({ now }, operator) =>
+        pageResponse(providersPage(operator, await readProviderHealth(db, system, now))),
     }),
     pageRoute(context, {
       path: GRANTS_PATH,

@@ -7,6 +7,8 @@ export interface SystemState {
   /** Names and values, without secrets. */
   readonly settings: readonly (readonly [name: string, value: string])[];
   readonly jobRuns: ReadonlyMap<string, JobRun>;
+  /** Models at providers that the gateway has an account for. */
+  readonly callableModels: () => readonly { readonly provider: string; readonly id: string }[];
   /** Starting credit for new accounts per UTC day; zero for no limit. */
   readonly grantPerDay: Nano;
 }

@@ -1,6 +1,7 @@
 // Reads what is queued for the roll-ups. The job empties the queue every few seconds, so a read scans few rows.
 
 import { type Reader, type Row, text, textOrNull } from "../../store/db.ts";
+import type { FailureCount } from "../provider-failures.ts";
 import { findUsage } from "../usage.ts";
 import { decodeDeltas, type RollupDelta, rollupDeltas } from "./rollup-delta.ts";
 
@@ -35,6 +36,12 @@ export async function oldestPendingHour(reader: Reader, accountId: string): Prom
   for await (const deltas of readPending(reader, accountId))
     for (const { key } of deltas) oldest = Math.min(oldest, key.at);
   return oldest;
+}
+
+export function pendingFailures(row: Row): readonly FailureCount[] {
+  const failures = textOrNull(row, "failures");
+  // Safe because only `queueRollup` writes this column.
+  return failures === null ? [] : (JSON.parse(failures) as readonly FailureCount[]);
 }
 
 /** A row of a migrated store names its record and has no deltas. */

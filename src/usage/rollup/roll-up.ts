@@ -2,7 +2,9 @@
 
 import { DAY_MS } from "../../base/time.ts";
 import { type Db, text, type Tx } from "../../store/db.ts";
-import { pendingDeltas } from "./pending.ts";
+import type { FailureCount } from "../provider-failures.ts";
+import { pendingDeltas, pendingFailures } from "./pending.ts";
+import { addToProviderHours } from "./provider-hours.ts";
 import type { RollupDelta } from "./rollup-delta.ts";
 import { addToRollups } from "./rollup-rows.ts";
 
@@ -35,13 +37,17 @@ async function rollUpSome(tx: Tx): Promise<{ readonly found: number; readonly do
     ids.map((row) => text(row, "id")),
   );
   const deltas: RollupDelta[] = [];
+  const failures: FailureCount[] = [];
   const taken: string[] = [];
   for (const row of rows) {
     if (deltas.length >= DELTAS_PER_TRANSACTION) break;
     deltas.push(...(await pendingDeltas(tx, row)));
+    failures.push(...pendingFailures(row));
     taken.push(text(row, "id"));
   }
   await addToRollups(tx, await limitLabels(tx, deltas));
+  // Last, because all processes add to the same few rows.
+  await addToProviderHours(tx, deltas, failures);
   await tx.deleteMany("usage_pending", "id", taken);
   return { found: rows.length, done: taken.length };
 }

@@ -6,6 +6,7 @@ import { HOUR_MS } from "../../base/time.ts";
 import { type Nano, toNano } from "../../base/money.ts";
 import type { Column, Tx } from "../../store/db.ts";
 import { listPriceOf } from "../list-price.ts";
+import { countFailures } from "../provider-failures.ts";
 import type { UsageRecord } from "../usage.ts";
 import { LATENCY_BUCKETS, latencyBucket } from "./latency-histogram.ts";
 
@@ -163,10 +164,12 @@ export function queueRollup(tx: Tx, records: readonly UsageRecord[]): Promise<vo
   const [first] = records;
   if (first === undefined) return Promise.resolve();
   const deltas = JSON.stringify(rollupDeltas(records).map(encodeDelta));
-  return tx.insertMany("usage_pending", PENDING_COLUMNS, [[first.id, deltas]]);
+  const failures = countFailures(records);
+  const encodedFailures = failures.length === 0 ? null : JSON.stringify(failures);
+  return tx.insertMany("usage_pending", PENDING_COLUMNS, [[first.id, deltas, encodedFailures]]);
 }
 
-const PENDING_COLUMNS: readonly Column[] = ["id:text", "deltas:text"];
+const PENDING_COLUMNS: readonly Column[] = ["id:text", "deltas:text", "failures:text"];
 
 // Short, because it is written with every batch: arrays instead of objects, and histograms without their zeros.
 type EncodedDelta = readonly [

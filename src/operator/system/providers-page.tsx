@@ -1,0 +1,184 @@
+/** @jsxImportSource hono/jsx */
+// The providers of the gateway: health, circuits, error rates and what today's calls cost.
+
+import type { Child } from "hono/jsx";
+import { formatInteger, formatMilliseconds, formatPercent, formatUsd } from "../../base/format.ts";
+import { Card, Figures, Notice, Tag } from "../../http/pages/components/content.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import { percentileMs } from "../../usage/rollup/latency-histogram.ts";
+import { operatorPage } from "../operator-layout.tsx";
+import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
+import { errorRateOf, type ModelHealth, type ProviderHealth } from "./provider-health.ts";
+
+export const PROVIDERS_PATH = `${OPERATOR_PATH}/providers`;
+
+const ERROR_RATE_WARN = 0.05;
+const PERIOD_NOTE = "Last 24 hours, all processes, without callers' own provider keys";
+
+export function providersPage(
+  operator: Operator,
+  providers: readonly ProviderHealth[],
+): PageLayout {
+  const models = providers.flatMap((provider) => provider.models);
+  const total = (field: "calls" | "failures"): number =>
+    providers.reduce((sum, provider) => sum + provider[field], 0);
+  const circuits = providers.flatMap((provider) => provider.openCircuits);
+  const rate = errorRateOf({
+    completed: providers.reduce((sum, { completed }) => sum + completed, 0),
+    failures: total("failures"),
+  });
+  return operatorPage({
+    title: "Providers",
+    operator,
+    path: PROVIDERS_PATH,
+    main: (
+      <>
+        {circuits.length === 0 ? null : (
+          <Notice tone="danger" link={{ href: "#circuits", label: "Show circuits" }}>
+            Calls skip {circuits.map(({ model }) => model).join(", ")}: five calls in a row failed.
+          </Notice>
+        )}
+        <Figures
+          figures={[
+            {
+              label: "Charged today",
+              value: formatUsd(providers.reduce((sum, { costToday }) => sum + costToday, 0n)),
+              remark: "since 00:00 UTC, at list prices",
+            },
+            { label: "Calls", value: formatInteger(total("calls")), remark: "in 24 hours" },
+            {
+              label: "Error rate",
+              value: rate === undefined ? "–" : formatPercent(rate),
+              remark: `${formatInteger(total("failures"))} failed attempts`,
+            },
+            { label: "Open circuits", value: circuits.length, remark: "in all processes" },
+          ]}
+        />
+        <Card id="providers" title="Providers" aside={<span class="note">{PERIOD_NOTE}</span>}>
+          {providers.length === 0 ? (
+            <p class="muted">
+              No provider has an account here. <a href="/docs/providers">Set a key</a>, for example
+              <code>OPENAI_API_KEY</code>.
+            </p>
+          ) : (
+            <ProviderTable providers={providers} />
+          )}
+        </Card>
+        <Card id="models" title="Models" aside={<span class="note">{PERIOD_NOTE}</span>}>
+          {models.length === 0 ? (
+            <p class="muted">No calls in the last 24 hours. Models with calls appear here.</p>
+          ) : (
+            <ModelTable models={models} />
+          )}
+        </Card>
+        <Card
+          id="circuits"
+          title="Open circuits"
+          aside={<span class="note">Of all processes</span>}
+        >
+          <CircuitTable circuits={circuits} />
+        </Card>
+      </>
+    ),
+  });
+}
+
+function ProviderTable({ providers }: { readonly providers: readonly ProviderHealth[] }): Child {
+  return (
+    <Table
+      label="Providers"
+      columns={[
+        { name: "Provider" },
+        { name: "Health" },
+        { name: "Calls", isNumber: true },
+        { name: "Failed attempts", isNumber: true, isExtra: true },
+        { name: "Error rate", isNumber: true },
+        { name: "First token", isNumber: true, isExtra: true },
+        { name: "Latency", isNumber: true, isExtra: true },
+        { name: "Charged today", isNumber: true },
+      ]}
+      rows={providers.map((provider) => [
+        provider.provider,
+        <HealthTag provider={provider} />,
+        formatInteger(provider.calls),
+        formatInteger(provider.failures),
+        <ErrorRate figures={provider} />,
+        median(provider.firstToken),
+        median(provider.latency),
+        formatUsd(provider.costToday),
+      ])}
+    />
+  );
+}
+
+function HealthTag({ provider }: { readonly provider: ProviderHealth }): Child {
+  const rate = errorRateOf(provider);
+  if (provider.openCircuits.length > 0) return <Tag tone="danger">circuit open</Tag>;
+  if (rate === undefined) return <Tag>no calls</Tag>;
+  return rate > ERROR_RATE_WARN ? <Tag tone="warn">degraded</Tag> : <Tag tone="good">up</Tag>;
+}
+
+function ModelTable({ models }: { readonly models: readonly ModelHealth[] }): Child {
+  return (
+    <Table
+      label="Models"
+      columns={[
+        { name: "Model" },
+        { name: "Calls", isNumber: true },
+        { name: "Failed attempts", isNumber: true, isExtra: true },
+        { name: "Error rate", isNumber: true },
+        { name: "First token", isNumber: true, isExtra: true },
+        { name: "Latency", isNumber: true, isExtra: true },
+        { name: "Charged", isNumber: true },
+      ]}
+      rows={models.map((figures) => [
+        <code>{figures.model}</code>,
+        formatInteger(figures.calls),
+        formatInteger(figures.failures),
+        <ErrorRate figures={figures} />,
+        median(figures.firstToken),
+        median(figures.latency),
+        formatUsd(figures.cost),
+      ])}
+      isTall
+    />
+  );
+}
+
+function ErrorRate({
+  figures,
+}: {
+  readonly figures: Pick<ModelHealth, "completed" | "failures">;
+}): Child {
+  const rate = errorRateOf(figures);
+  if (rate === undefined) return "–";
+  return <Tag tone={rate > ERROR_RATE_WARN ? "danger" : "good"}>{formatPercent(rate)}</Tag>;
+}
+
+function median(histogram: readonly number[]): string {
+  const ms = percentileMs(histogram, 0.5);
+  return ms === undefined ? "–" : formatMilliseconds(ms);
+}
+
+function CircuitTable({ circuits }: { readonly circuits: ProviderHealth["openCircuits"] }): Child {
+  if (circuits.length === 0)
+    return (
+      <p class="muted">
+        None. A circuit opens for 30 seconds when a model fails five times in a row; calls then go
+        to another provider.
+      </p>
+    );
+  return (
+    <Table
+      label="Open circuits"
+      columns={[{ name: "Provider" }, { name: "Model" }, { name: "Account" }, { name: "Process" }]}
+      rows={circuits.map(({ provider, account, model, process }) => [
+        provider,
+        <code>{model}</code>,
+        account,
+        process,
+      ])}
+    />
+  );
+}
