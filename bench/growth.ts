@@ -1,6 +1,6 @@
 // Measures how a gateway behaves as its usage grows: fills a store with usage records and prints the milliseconds of a
-// start, calls, lists, summaries, the report and verify-ledger at each size.
-// Run it with `npm run bench:growth -- [records…] [--store sqlite|postgres]`; the default is 10000 100000 1000000.
+// start, calls, lists, summaries, every console page, the report and verify-ledger at each size. With --pages only the pages.
+// Run it with `npm run bench:growth -- [records…] [--store sqlite|postgres] [--pages]`; the default is 10000 100000 1000000.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -14,16 +14,18 @@ import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
 import { testPostgres } from "../test/support/stores/postgres.ts";
 import { fillStore, type FilledAccount } from "./growth-records.ts";
+import { createPageOwner, type PageOwner, timePages } from "./growth-pages.ts";
 import { startServer } from "./server-process.ts";
 
 const REPEATS = 9;
 const DAYS = 30;
+const SECRET = "a secret of the growth benchmark, 32 bytes";
 /** Small accounts beside the large one, per record. */
 const RECORDS_PER_SMALL_ACCOUNT = 50;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { store: { type: "string" } },
+  options: { store: { type: "string" }, pages: { type: "boolean" } },
 });
 const sizes = positionals.length === 0 ? [10_000, 100_000, 1_000_000] : positionals.map(Number);
 const rows = new Map<string, string[]>();
@@ -39,7 +41,7 @@ async function measureStore(kind: "sqlite" | "postgres"): Promise<void> {
   const url = kind === "postgres" ? await testPostgres() : undefined;
   const env = {
     POSTERN_DATA_DIR: folder,
-    POSTERN_SECRET: "a secret of the growth benchmark, 32 bytes",
+    POSTERN_SECRET: SECRET,
     ...(url === undefined ? {} : { DATABASE_URL: url }),
   };
   const account = await createAccount(env);
@@ -53,9 +55,11 @@ async function measureStore(kind: "sqlite" | "postgres"): Promise<void> {
       now,
     });
     if (kind === "postgres") await db.write((tx) => tx.run("analyze"));
-    await measureFunctions(kind, db);
+    const owner = await createPageOwner(db, { ...account, secret: SECRET, folder });
+    if (values.pages !== true) await measureFunctions(kind, db);
     await db.close();
-    await measureServer(kind, env, account);
+    await measurePages(kind, env, owner);
+    if (values.pages !== true) await measureServer(kind, env, account);
   }
   rmSync(folder, { recursive: true, force: true });
 }
@@ -114,6 +118,19 @@ async function measureServer(
     get(`/v1/usage/summary?from=${from}&group_by=key`),
   );
   await measureDelay(kind, server.url, get("/v1/usage/summary?group_by=model"));
+  await server.stop();
+}
+
+async function measurePages(
+  kind: string,
+  env: Readonly<Record<string, string>>,
+  owner: PageOwner,
+): Promise<void> {
+  const server = await startServer(["serve"], env);
+  for (const { page, p50, max } of await timePages(server.url, owner)) {
+    addCell(`${kind}: ${page}, p50`, p50);
+    addCell(`${kind}: ${page}, max`, max);
+  }
   await server.stop();
 }
 
