@@ -30,17 +30,18 @@ export function priceHistory(
       ? ""
       : markdownTable(
           [isDated ? "From" : "Hours", "Input", "Cached input", "Output"],
-          sorted.map((price) => [
-            price.fromMs === 0 && price.hours === undefined && !isDated
-              ? "Other hours"
-              : startText(price, now),
-            ...METERS.map((meter) => {
-              const rate = price.card.base[meter];
-              return pricePerMillion(rate === undefined ? undefined : usdTextOfPico(rate));
-            }),
-          ]),
+          sorted.map((price) => priceRow(price, isDated, now)),
         ),
   ]);
+}
+
+function priceRow(price: DatedCard, isDated: boolean, now: number): readonly string[] {
+  const isOtherHours = !isDated && price.hours === undefined;
+  const rates = METERS.map((meter) => {
+    const rate = price.card.base[meter];
+    return pricePerMillion(rate === undefined ? undefined : usdTextOfPico(rate));
+  });
+  return [isOtherHours ? "Other hours" : startText(price, now), ...rates];
 }
 
 function startText({ fromMs, hours }: DatedCard, now: number): string {
