@@ -109,10 +109,7 @@ export async function listEndpoints(
 ): Promise<readonly EndpointJson[]> {
   const models = modelsFor(deps.catalog.current(), id, now);
   const measured = await deps.measured(now);
-  return models.map((model) => ({
-    ...endpointOf(model, deps, now),
-    measured_24h: toMeasured(measured(model)),
-  }));
+  return models.map((model) => endpointOf(model, deps, { measured, now }));
 }
 
 function modelsFor(catalog: Catalog, id: string, now: number): readonly Model[] {
@@ -126,8 +123,8 @@ function modelsFor(catalog: Catalog, id: string, now: number): readonly Model[] 
 function endpointOf(
   model: Model,
   { isAvailable, health }: EndpointRouteDeps,
-  now: number,
-): Omit<EndpointJson, "measured_24h"> {
+  { measured, now }: { readonly measured: MeasuredModels; readonly now: number },
+): EndpointJson {
   const available = isAvailable(model.provider);
   const { name, context_length, max_output_tokens, pricing } = toModelRecord(model, available, now);
   const { status, latencyMs, replyMs, throughput, uptime } = health(model, now);
@@ -144,6 +141,7 @@ function endpointOf(
     reply_ms: rounded(replyMs, 1),
     throughput: rounded(throughput, 10),
     uptime: rounded(uptime, 10_000),
+    measured_24h: toMeasured(measured(model)),
   };
 }
 
