@@ -6,7 +6,14 @@ import type { CallToolResult, Server, ServerContext } from "@modelcontextprotoco
 import { isObject } from "../base/json.ts";
 import { HOUR_MS } from "../base/time.ts";
 import { listResources, listResourceTemplates, type Resource, resourcePath } from "./resources.ts";
-import { CREDENTIAL_META, credentialHeader } from "./machine-payments.ts";
+import {
+  CREDENTIAL_META,
+  credentialHeader,
+  PAYMENT_REQUIRED,
+  paymentCapability,
+  paymentErrorOf,
+  withChallengeId,
+} from "./machine-payments.ts";
 import type { Tool } from "./tool.ts";
 import { encodePayment, PAYMENT_META } from "./tool-result.ts";
 import type { Route } from "../http/route.ts";
@@ -20,6 +27,8 @@ export interface McpDeps {
   readonly baseUrl: string;
   readonly version: string;
   readonly instructions: string;
+  /** The payment methods of a 402. */
+  readonly paymentMethods: readonly string[];
 }
 
 export interface McpConnection {
@@ -31,11 +40,12 @@ export interface McpConnection {
 export async function loadMcpDeps(
   routes: readonly Route[],
   tools: readonly Tool[],
-  { baseUrl, version }: { readonly baseUrl: string; readonly version: string },
+  { baseUrl, version, paymentMethods }: Pick<McpDeps, "baseUrl" | "version" | "paymentMethods">,
 ): Promise<McpDeps> {
   const sdk = await import("@modelcontextprotocol/server");
   const resources = listResources(routes, baseUrl);
-  return { sdk, tools, resources, baseUrl, version, instructions: instructions(baseUrl) };
+  const text = instructions(baseUrl);
+  return { sdk, tools, resources, baseUrl, version, paymentMethods, instructions: text };
 }
 
 function instructions(baseUrl: string): string {
@@ -62,7 +72,11 @@ function createServer(deps: McpDeps, connection: McpConnection): Server {
   const server = new sdk.Server(
     { name: "postern", title: "Postern", version, websiteUrl: baseUrl },
     {
-      capabilities: { tools: {}, resources: {} },
+      capabilities: {
+        tools: {},
+        resources: {},
+        ...paymentCapability(deps.paymentMethods.filter((method) => method !== X402)),
+      },
       instructions: deps.instructions,
       cacheHints: {
         "server/discover": LISTS_CACHE,
@@ -102,6 +116,8 @@ function rejectCursor({ ProtocolError, ProtocolErrorCode }: Sdk, cursor: string 
     );
 }
 
+const X402 = "x402";
+
 interface CallParams {
   readonly name: string;
   readonly arguments?: Record<string, unknown> | undefined;
@@ -109,7 +125,7 @@ interface CallParams {
 }
 
 async function callTool(
-  { sdk, tools }: McpDeps,
+  { sdk, tools, paymentMethods }: McpDeps,
   connection: McpConnection,
   { name, arguments: args = {}, _meta: meta = {} }: CallParams,
   { mcpReq }: ServerContext,
@@ -132,7 +148,7 @@ async function callTool(
       : undefined;
   const payment = isObject(meta) ? encodePayment(meta[PAYMENT_META]) : undefined;
   const credential = credentialHeader(meta[CREDENTIAL_META]);
-  const { content, structuredContent, isError, _meta } = await tool.call({
+  const result = await tool.call({
     ...connection,
     args,
     payment,
@@ -140,6 +156,18 @@ async function callTool(
     onProgress,
     signal: mcpReq.signal,
   });
+  const error = paymentErrorOf(result);
+  // Clients of x402 know only results. Revision 2026-07-28 of MCP keeps the code for itself; there, a result has the challenges.
+  const isResult =
+    error?.code === PAYMENT_REQUIRED &&
+    (mcpReq.envelope !== undefined ||
+      (paymentMethods.includes(X402) && meta[CREDENTIAL_META] === undefined));
+  if (error !== undefined && !isResult)
+    throw new sdk.ProtocolError(error.code, error.message, error.data);
+  const { content, structuredContent, isError, _meta } = withChallengeId(
+    result,
+    meta[CREDENTIAL_META],
+  );
   return {
     content,
     ...(structuredContent === undefined ? {} : { structuredContent: { ...structuredContent } }),

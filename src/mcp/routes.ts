@@ -7,6 +7,7 @@ import { lazy } from "../base/lazy.ts";
 import { MCP_PATH, MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
 import type { Peer } from "../http/request-context.ts";
+import { withNestedMeta } from "./machine-payments.ts";
 import type { McpConnection } from "./mcp-server.ts";
 import { publicRoute, type Route } from "../http/route.ts";
 
@@ -16,6 +17,8 @@ export interface McpRouteDeps {
   readonly isKeyLive: (rawKey: string, now: number) => Promise<boolean>;
   readonly baseUrl: string;
   readonly version: string;
+  /** The payment methods of a 402. */
+  readonly paymentMethods: readonly string[];
 }
 
 /** Larger conversations go to the HTTP API. */
@@ -75,15 +78,16 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
         202: { description: "A notification was received." },
       },
       faults: ["forbidden", "invalid_api_key", "not_found", "invalid_request"],
-      run: async ({ request, headers, bodyText, clientIp, now, requestId }) => {
+      run: async ({ request, headers, body, bodyText, clientIp, now, requestId }) => {
         requireOwnOrigin(headers, baseUrl);
         const apiKey = readApiKey(headers, "openai");
         if (apiKey !== undefined && !(await deps.isKeyLive(apiKey, now))) throw keyFault(baseUrl);
         const peer: Peer = { address: () => clientIp, disableIdleTimeout: () => {} };
+        const nested = withNestedMeta(body);
         const message = new Request(`${baseUrl}${MCP_PATH}`, {
           method: "POST",
           headers,
-          body: bodyText,
+          body: nested === undefined ? bodyText : JSON.stringify(nested),
           signal: request.signal,
         });
         const connection = {

@@ -37,13 +37,14 @@ export function errorResult(
   text: string,
   context: ToolContext,
 ): ToolResult {
+  const fault = body && withTools(body, headers, context);
   const error = {
     type: "text" as const,
-    text: body === undefined ? text : JSON.stringify(withTools(body, headers, context)),
+    text: fault === undefined ? text : JSON.stringify(fault),
   };
   const required = decodeHeader(headers.get("payment-required"));
   const meta = paymentMeta(headers);
-  const challenges = meta === undefined ? {} : { _meta: meta };
+  const challenges = { body: fault, ...(meta === undefined ? {} : { _meta: meta }) };
   if (!isObject(required)) return { isError: true, content: [error], ...challenges };
   return {
     isError: true,

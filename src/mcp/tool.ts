@@ -32,6 +32,8 @@ export interface ToolResult {
   readonly structuredContent?: JsonObject;
   readonly isError?: true;
   readonly _meta?: JsonObject;
+  /** The JSON error of the HTTP API. Not part of the result that is sent. */
+  readonly body?: JsonObject | undefined;
 }
 
 /** What `tools/list` returns. */

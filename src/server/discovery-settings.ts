@@ -54,7 +54,7 @@ export function discoverySettings(
   };
 }
 
-function paymentMethods({
+export function paymentMethods({
   x402,
   billing: { stripe },
 }: Config): NonNullable<DiscoverySettings["paymentMethods"]> {

@@ -28,7 +28,7 @@ import { readApiKey } from "../http/request/api-key-header.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
 import { listCallableProviders } from "../provider-keys/callable-providers.ts";
-import { discoverySettings, exampleModelOf } from "./discovery-settings.ts";
+import { discoverySettings, exampleModelOf, paymentMethods } from "./discovery-settings.ts";
 import type { RouteDeps } from "./routes.ts";
 import type { ServerOptions } from "./server-options.ts";
 import type { Db } from "../store/db.ts";
@@ -102,12 +102,7 @@ export function createRouteDeps(
       isDraining: isLeaving,
       metricsAccess: config.metricsToken ?? (config.development ? "open" : "off"),
     },
-    mcp: {
-      handle,
-      baseUrl,
-      version,
-      isKeyLive: async (raw, at) => (await keys.find(raw, at, true)) !== undefined,
-    },
+    mcp: { ...mcpRouteDeps(config, services), handle, version },
     discovery: discoverySettings(config, version, isSignInDisabled),
   };
 }
@@ -249,5 +244,16 @@ function accountRouteDeps(
     requiresSameOrigin: development,
     onAccountCreated,
     onAccountRenamed,
+  };
+}
+
+function mcpRouteDeps(
+  config: Config,
+  { core: { keys } }: Services,
+): Omit<RouteDeps["mcp"], "handle" | "version"> {
+  return {
+    baseUrl: config.baseUrl,
+    paymentMethods: paymentMethods(config).map(({ method }) => method),
+    isKeyLive: async (raw, at) => (await keys.find(raw, at, true)) !== undefined,
   };
 }

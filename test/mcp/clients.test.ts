@@ -8,8 +8,6 @@ import path from "node:path";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { evm } from "mppx/client";
-import { McpClient } from "mppx/mcp/client";
 import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
 import {
   type Gateway,
@@ -298,27 +296,6 @@ describe("payments with x402", () => {
     expect(paid.isError).toBeUndefined();
     expect(valueAt(paid._meta, "x402/payment-response")).toMatchObject({ success: true });
     await client.close();
-  });
-});
-
-describe("Machine Payments", () => {
-  test("mppx's wrapped client pays for a tool call and gets a receipt", async () => {
-    const facilitator = startFacilitator();
-    const gateway = await startGateway({ env: facilitator.env });
-    const { key } = await registerAccount(gateway);
-    const wallet = fundedWallet(facilitator, 10_000n);
-    const client = new ClientV1({ name: "test", version: "1" });
-    const requestInit = { headers: { authorization: `Bearer ${key}` } };
-    await client.connect(new TransportV1(new URL(`${gateway.url}/mcp`), { requestInit }));
-    const method = evm.charge({ account: wallet, authorization: { name: "USDC", version: "2" } });
-    const paying = McpClient.wrap(client, { methods: [method] });
-    const args = { model: "sim/echo", prompt: "x".repeat(150_000), max_tokens: 100 };
-    const paid = await paying.callTool({ name: "send_message", arguments: args });
-    expect(paid.isError).toBeUndefined();
-    expect(paid.receipt).toMatchObject({ method: "evm", status: "success" });
-    await client.close();
-    await gateway.stop();
-    await facilitator.stop();
   });
 });
 

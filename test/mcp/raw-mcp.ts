@@ -12,12 +12,14 @@ export interface RawMessage {
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly revision?: string;
+  /** Further fields of `_meta`. */
+  readonly meta?: Json;
 }
 
 /** The headers follow from the message, unless `headers` replaces them. */
 export function postModern(
   gateway: Pick<Gateway, "url">,
-  { method, params = {}, key, headers = {}, revision = MODERN }: RawMessage,
+  { method, params = {}, key, headers = {}, revision = MODERN, meta = {} }: RawMessage,
 ): Promise<ApiResponse> {
   const name = params["name"] ?? params["uri"];
   return call(gateway, "POST /mcp", {
@@ -39,6 +41,7 @@ export function postModern(
           "io.modelcontextprotocol/protocolVersion": revision,
           "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
           "io.modelcontextprotocol/clientCapabilities": {},
+          ...meta,
         },
       },
     },
