@@ -1,17 +1,47 @@
 // A program that knows only the base URL: from well-known documents it finds the MCP server and auth.md, and it registers,
-// calls a model, reads usage, buys credits and hands the account over, over HTTP and over MCP.
+// calls a model, reads usage, pays with its wallet and hands the account over, over HTTP and over MCP. A person signs in
+// and confirms the claim; then the key still works.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { Challenge, Credential } from "mppx";
 import { parse } from "yaml";
+import { createEvmClient, type MppClient } from "../billing/mpp/client.ts";
+import { fundedWallet } from "../billing/x402/wallet.ts";
+import { CLIENT, type FakeIssuer, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
+import { createHttpBrowser } from "../support/browser/http-browser.ts";
+import { startFacilitator, type TestFacilitator } from "../support/fakes/x402-facilitator.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { type Json, listAt, textAt, valueAt } from "./api-client.ts";
 
+let issuer: FakeIssuer;
+let facilitator: TestFacilitator;
 let gateway: Gateway;
 beforeAll(async () => {
-  gateway = await startGateway();
+  issuer = await startFakeIssuer();
+  facilitator = startFacilitator();
+  const { issuer: OIDC_ISSUER } = issuer;
+  const signIn = { OIDC_ISSUER, OIDC_CLIENT_ID: CLIENT.id, OIDC_CLIENT_SECRET: CLIENT.secret };
+  gateway = await startGateway({ env: { ...facilitator.env, ...signIn } });
 });
-afterAll(() => gateway.stop());
+afterAll(async () => {
+  await gateway.stop();
+  await facilitator.stop();
+  await issuer.close();
+});
+
+/** The wallet that the program's human lets it spend from. */
+const newWalletClient = (): MppClient => createEvmClient(fundedWallet(facilitator, 10_000n));
+
+/** The person opens the link, signs in with the identity provider, and confirms. */
+async function confirmClaim(claim: Json, email: string): Promise<void> {
+  issuer.overrides = { claims: { email, sub: email } };
+  const browser = createHttpBrowser();
+  await browser.visit(textAt(claim, "claim_attempt.verification_uri_complete"));
+  const review = await browser.visit(`${gateway.url}/signin?return_to=%2Fclaim`);
+  const done = await browser.submit(review, { decision: "confirm" });
+  expect(done.text).toContain("The account is yours");
+}
 
 async function getJson(url: string): Promise<Json> {
   const response = await fetch(url);
@@ -39,8 +69,10 @@ interface Session {
   readonly register: () => Promise<Json>;
   readonly callModel: () => Promise<Json>;
   readonly usage: () => Promise<Json>;
-  readonly pay: () => Promise<Json>;
-  readonly claim: () => Promise<Json>;
+  /** Pays with the wallet. */
+  readonly pay: () => Promise<void>;
+  readonly balance: () => Promise<Json>;
+  readonly claim: () => Promise<{ readonly started: Json; readonly email: string }>;
   readonly pollClaim: () => Promise<Json>;
 }
 
@@ -50,14 +82,16 @@ async function expectWholeFlow(session: Session): Promise<void> {
   const usage = listAt(await session.usage(), "data");
   expect(usage).toHaveLength(1);
   expect(Number(usage[0]?.["cost_usd"])).toBeGreaterThan(0);
-  const invoice = await session.pay();
-  expect(new URL(textAt(invoice, "pay_url")).origin).toBe(gateway.url);
-  const page = await fetch(textAt(invoice, "pay_url"));
-  expect(page.status).toBe(200);
-  const claim = await session.claim();
-  const claimPage = textAt(claim, "claim_attempt.verification_uri_complete");
-  expect((await fetch(claimPage, { redirect: "manual" })).status).toBeLessThan(400);
+  const creditsOf = async () => Number(valueAt(await session.balance(), "balance.credits"));
+  const before = await creditsOf();
+  await session.pay();
+  expect(await creditsOf()).toBeGreaterThan(before);
+  const { started, email } = await session.claim();
   expect(JSON.stringify(await session.pollClaim())).toContain("authorization_pending");
+  await confirmClaim(started, email);
+  expect(await session.pollClaim()).toMatchObject({ status: "claimed" });
+  expect(valueAt(await session.balance(), "members")).toMatchObject([{ email, role: "owner" }]);
+  expect(JSON.stringify(await session.callModel())).toContain("You said: hello");
 }
 
 describe("from the base URL alone", () => {
@@ -67,6 +101,7 @@ describe("from the base URL alone", () => {
     const spec = parse(await (await fetch(`${new URL(auth).origin}/openapi.yaml`)).text()) as Json;
     expect(valueAt(spec, "openapi")).toBeString();
     let key = "";
+    const wallet = newWalletClient();
     const run = async (method: string, path: string): Promise<Json> => {
       const command = curlCommand(guide, method, path);
       const response = await fetch(command.url, {
@@ -98,8 +133,20 @@ describe("from the base URL alone", () => {
         return (await response.json()) as Json;
       },
       usage: () => run("GET", "/v1/usage"),
-      pay: () => run("POST", "/v1/billing/invoice"),
-      claim: () => run("POST", "/agent/identity/claim"),
+      pay: async () => {
+        const invoice = textAt(await run("POST", "/v1/billing/invoice"), "id");
+        // The guide's placeholder of the invoice.
+        const { url } = curlCommand(guide, "POST", "/v1/billing/invoice/INVOICE_ID/mpp");
+        const init = { method: "POST", headers: { "x-api-key": key } };
+        const paid = await wallet.fetch(url.replace("INVOICE_ID", invoice), init);
+        expect(await paid.json()).toMatchObject({ status: "paid" });
+      },
+      balance: () => run("GET", "/v1/account"),
+      claim: async () => {
+        const { body = "" } = curlCommand(guide, "POST", "/agent/identity/claim");
+        const started = await run("POST", "/agent/identity/claim");
+        return { started, email: textAt(JSON.parse(body), "email") };
+      },
       pollClaim: () => run("POST", "/oauth2/token"),
     });
   });
@@ -114,11 +161,15 @@ describe("from the base URL alone", () => {
     expect(client.getProtocolEra()).toBe("modern");
     await client.listTools();
     let api_key: string | undefined;
-    const run = async (name: string, args: Json = {}): Promise<Json> => {
-      const result = await client.callTool({
+    const wallet = newWalletClient();
+    const callTool = (name: string, args: Json, _meta: Record<string, unknown> = {}) =>
+      client.callTool({
         name,
         arguments: { ...args, ...(api_key === undefined ? {} : { api_key }) },
+        _meta,
       });
+    const run = async (name: string, args: Json = {}): Promise<Json> => {
+      const result = await callTool(name, args);
       if (result.isError === true) throw new Error(JSON.stringify(result.content));
       // Safe because every tool has an output schema, whose root is an object.
       return result.structuredContent as Json;
@@ -135,8 +186,25 @@ describe("from the base URL alone", () => {
         return run("send_message", { model, prompt: "hello", max_tokens: 20 });
       },
       usage: () => run("get_usage"),
-      pay: () => run("create_invoice", { amount_usd: 10 }),
-      claim: () => run("start_claim", { email: "human@example.com" }),
+      pay: async () => {
+        const args = { model: "sim/echo", prompt: "x".repeat(150_000), max_tokens: 100 };
+        const unpaid = await callTool("send_message", args);
+        const required = unpaid._meta?.["org.paymentauth/payment-required"];
+        const [challenge] = listAt(required, "challenges");
+        // Safe because mppx itself rejects a challenge of another form.
+        const header = Challenge.serialize(challenge as unknown as Challenge.Challenge);
+        const response = new Response("", { status: 402, headers: { "www-authenticate": header } });
+        const credential = Credential.deserialize(await wallet.credentialFor(response));
+        const paid = await callTool("send_message", args, {
+          "org.paymentauth/credential": credential,
+        });
+        expect(paid.isError).toBeUndefined();
+      },
+      balance: () => run("get_balance"),
+      claim: async () => {
+        const email = "human@example.com";
+        return { started: await run("start_claim", { email }), email };
+      },
       pollClaim: () => run("poll_claim"),
     });
     await client.close();
