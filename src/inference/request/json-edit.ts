@@ -5,7 +5,7 @@ import { invalid } from "../../base/fault.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
-const COLON = 0x3a;
+export const COLON = 0x3a;
 const COMMA = 0x2c;
 const DEPTH_MAX = 128;
 
@@ -21,6 +21,8 @@ export interface ObjectSpans {
   readonly start: number;
   readonly end: number;
   readonly members: ReadonlyMap<string, Span>;
+  /** The members of this object and of all objects in it. */
+  readonly memberCount: number;
 }
 
 /** Finds the members of the object at `from`; the text must be valid JSON from there on. */
@@ -28,6 +30,7 @@ export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
   const open = skipWhitespace(text, from);
   if (text[open] !== "{") return undefined;
   const members = new Map<string, Span>();
+  const nested = { members: 0 };
   let at = skipWhitespace(text, open + 1);
   while (at < text.length && text.charCodeAt(at) === QUOTE) {
     const keyStart = at;
@@ -36,13 +39,13 @@ export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
     at = skipWhitespace(text, keyEnd);
     if (text.charCodeAt(at) !== COLON) return undefined;
     const start = skipWhitespace(text, at + 1);
-    const end = valueEnd(text, start);
+    const end = valueEnd(text, start, nested);
     if (members.has(key)) throw invalid(key, `Duplicate field \`${key}\`. Send it once.`);
     members.set(key, { keyStart, start, end });
     at = skipWhitespace(text, end);
     if (text.charCodeAt(at) === COMMA) at = skipWhitespace(text, at + 1);
   }
-  return { start: open, end: at + 1, members };
+  return { start: open, end: at + 1, members, memberCount: members.size + nested.members };
 }
 
 /** Sets members to raw JSON; undefined removes a member. New members come first. */
@@ -93,7 +96,7 @@ function parseKey(quoted: string): string {
   return quoted.includes("\\") ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
 }
 
-function skipWhitespace(text: string, from: number): number {
+export function skipWhitespace(text: string, from: number): number {
   let at = from;
   for (
     let code = text.charCodeAt(at);
@@ -109,7 +112,7 @@ function skipComma(text: string, from: number): number {
   return text.charCodeAt(at) === COMMA ? at + 1 : at;
 }
 
-function stringEnd(text: string, start: number): number {
+export function stringEnd(text: string, start: number): number {
   let at = text.indexOf('"', start + 1);
   while (at !== -1) {
     let slashes = 0;
@@ -120,11 +123,13 @@ function stringEnd(text: string, start: number): number {
   return text.length;
 }
 
-function valueEnd(text: string, start: number): number {
+// Counts the members of the objects in the value: a colon outside a string belongs to a member.
+function valueEnd(text: string, start: number, nested: { members: number }): number {
   const first = text.charCodeAt(start);
   if (first === QUOTE) return stringEnd(text, start);
   if (first !== 0x7b && first !== 0x5b) return scalarEnd(text, start);
   let depth = 0;
+  let colons = 0;
   let at = start;
   while (at < text.length) {
     const code = text.charCodeAt(at);
@@ -132,8 +137,12 @@ function valueEnd(text: string, start: number): number {
       at = stringEnd(text, at);
       continue;
     }
-    if (code === 0x7b || code === 0x5b) depth++;
-    else if ((code === 0x7d || code === 0x5d) && --depth === 0) return at + 1;
+    if (code === COLON) colons++;
+    else if (code === 0x7b || code === 0x5b) depth++;
+    else if ((code === 0x7d || code === 0x5d) && --depth === 0) {
+      nested.members += colons;
+      return at + 1;
+    }
     if (depth > DEPTH_MAX)
       throw invalid(undefined, `The JSON body is nested more than ${DEPTH_MAX} levels deep.`);
     at++;

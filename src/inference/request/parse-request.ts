@@ -1,6 +1,7 @@
 // Parses the parts of a request that the gateway itself needs: the model, streaming, and what bounds the cost. All other
 // fields are for the provider.
 
+import { rejectAmbiguousMembers } from "./ambiguous-members.ts";
 import { rejectTooMany } from "./count-limits.ts";
 import { invalid } from "../../base/fault.ts";
 import {
@@ -49,6 +50,7 @@ export function parseRequest(
   const spans = memberSpans(text);
   if (spans === undefined)
     throw invalid("model", "`model` is required: an id from GET /v1/models.");
+  rejectAmbiguousMembers(text, spans, json);
   rejectTooMany(json);
   validateContent(api, json);
   if (api === "responses") optionalBoolean(json["background"], "background");

@@ -165,13 +165,19 @@ describe("requests", () => {
     });
     expect(request.native?.fields).toEqual({ previous_response_id: "resp_1", background: true });
     const { body, losses } = responsesWire.writeRequest(request, TARGET);
-    expect(body).toMatchObject({ store: false });
+    expect(body).toMatchObject({ store: true });
     expect(body["previous_response_id"]).toBeUndefined();
     expect(losses.map((loss) => [loss.path, loss.tolerated === true])).toEqual([
       ["previous_response_id", false],
       ["background", false],
-      ["store", true],
     ]);
+  });
+
+  test("asks the provider not to store, unless the request says so", () => {
+    for (const store of [undefined, false])
+      expect(responsesWire.writeRequest(read({ input: "x", store }), TARGET).body).toMatchObject({
+        store: false,
+      });
   });
 
   test("names unsupported fields in losses", () => {
