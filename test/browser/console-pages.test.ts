@@ -63,6 +63,11 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     page === "" ? "overview" : page.slice(1),
     () => `/console/${fixture.account.id}${page}`,
   ]),
+  ["new-provider-key", () => `/console/${fixture.account.id}/provider-keys/new`],
+  [
+    "member",
+    () => `/console/${fixture.account.id}/members?ask=change&person=${fixture.developer.personId}`,
+  ],
   ["buy", () => `/console/${fixture.account.id}/billing/buy`],
   ["buy-review", () => `/console/${fixture.account.id}/billing/buy?amount_usd=25`],
   ["call", () => `/console/${fixture.account.id}/logs/${history.callId}`],

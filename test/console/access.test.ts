@@ -33,6 +33,8 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showCreditPurchase: "billing.buy",
   showDevelopmentCards: "billing.auto_top_up",
   showWorkspaceProviderKeys: "provider_keys.read",
+  showWorkspaceProviderKey: "provider_keys.read",
+  showNewProviderKey: "provider_keys.change",
   showWorkspaceWebhooks: "webhooks.read",
   showWebhookDeliveries: "webhooks.read",
   showWorkspaceAudit: "audit.read",

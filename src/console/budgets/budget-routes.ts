@@ -8,9 +8,10 @@ import { networksOf } from "../../http/request/client-ip.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
 import { getBudgets } from "../../ledger/budgets.ts";
 import type { Db } from "../../store/db.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import { formErrorOf, pageResponse, redirect } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { budgetsPage } from "./budgets-page.tsx";
+import { DoneQuery, donePath } from "../done-notice.tsx";
 import { workspacePath } from "../console-layout.tsx";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 
@@ -33,10 +34,11 @@ function showRoute(deps: BudgetPageDeps): Route {
     id: "showWorkspaceBudgets",
     summary: "Show the budgets of a workspace",
     params: AccountPath,
-    run: async ({ caller, params, now }) => {
+    query: z.object(DoneQuery),
+    run: async ({ caller, params, query: { done }, now }) => {
       const workspace = await requireAccess(deps, params.account, caller.personId, "budgets.read");
       const budgets = await getBudgets(deps.db, params.account, now);
-      return pageResponse(budgetsPage({ user: caller, workspace, budgets }));
+      return pageResponse(budgetsPage({ user: caller, workspace, budgets, done }));
     },
   });
 }
@@ -75,15 +77,15 @@ function changeRoute(deps: BudgetPageDeps): Route {
           });
         });
       } catch (error) {
-        const errorMessage = userErrorMessage(error);
+        const formError = formErrorOf(error);
         const budgets = await getBudgets(deps.db, account, now);
         const formValues = { day: body.daily_usd, month: body.monthly_usd };
         return pageResponse(
-          budgetsPage({ user: caller, workspace, budgets, formValues, errorMessage }),
+          budgetsPage({ user: caller, workspace, budgets, formValues, error: formError }),
           { status: 400 },
         );
       }
-      return redirect(workspacePath(account, "/budgets"));
+      return redirect(donePath(workspacePath(account, "/budgets"), "saved"));
     },
   });
 }

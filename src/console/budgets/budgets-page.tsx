@@ -5,11 +5,15 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { usdText } from "../../base/money.ts";
 import { BUDGET_FIELDS } from "../../budgets/budgets.ts";
+import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
+import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../../ledger/budget-rules.ts";
 import type { BudgetStates } from "../../ledger/budgets.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
 import { formatDateTime, formatUsd } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
@@ -19,7 +23,8 @@ export interface BudgetsPageProps {
   readonly budgets: BudgetStates;
   /** The values of the rejected form. */
   readonly formValues?: Readonly<Partial<Record<BudgetWindow, string>>>;
-  readonly errorMessage?: string;
+  readonly error?: FormError;
+  readonly done?: string | undefined;
 }
 
 const WINDOW_TITLES = { day: "Today", month: "This month" } as const;
@@ -30,7 +35,8 @@ export function budgetsPage({
   workspace,
   budgets,
   formValues,
-  errorMessage,
+  error,
+  done,
 }: BudgetsPageProps): PageLayout {
   return consolePage({
     title: "Budgets",
@@ -39,60 +45,58 @@ export function budgetsPage({
     page: "/budgets",
     main: (
       <>
-        {errorMessage === undefined ? null : (
-          <p id="wrong" class="error" role="alert">
-            {errorMessage}
-          </p>
-        )}
+        <DoneNotice texts={DONE_TEXTS} done={done} />
         <p>
           A budget limits what all keys of the workspace spend together. Calls that would exceed it
           are rejected. Days and months are in UTC.
         </p>
-        {BUDGET_WINDOWS.map((window) => (
-          <BudgetCard state={budgets[window]} />
-        ))}
+        <div class="side-by-side">
+          {BUDGET_WINDOWS.map((window) => (
+            <BudgetCard state={budgets[window]} />
+          ))}
+        </div>
         {hasPermission(workspace.role, "budgets.change") ? (
           <BudgetForm
             user={user}
             workspace={workspace}
             values={formValues ?? limitValues(budgets)}
+            error={error}
           />
         ) : (
-          <p class="note">Only the owner can change budgets.</p>
+          <p class="note">Only owners, admins and billing members can change budgets.</p>
         )}
       </>
     ),
   });
 }
 
+const DONE_TEXTS = { saved: "The budgets are saved. They apply to the next call." } as const;
+
 function BudgetCard({ state }: { readonly state: BudgetState }): Child {
   const { window, limit, used, held, remaining, endsAt } = state;
   const percent = limit === null || limit === 0n ? 0 : Number((used * 100n) / limit);
   const running = held === 0n ? "" : ` ${formatUsd(held)} is on hold for running calls.`;
+  const tone = percent >= 100 ? "danger" : percent >= 80 ? "warn" : "good";
   return (
-    <section class="card" aria-labelledby={`${window}-title`}>
-      <h2 id={`${window}-title`}>
-        {WINDOW_TITLES[window]}: {formatUsd(used)}{" "}
-        {limit === null ? "spent" : `of ${formatUsd(limit)}`}
-      </h2>
+    <Card
+      id={`${window}-title`}
+      title={WINDOW_TITLES[window]}
+      aside={limit === null ? <Tag>no budget</Tag> : <Tag tone={tone}>{percent}% used</Tag>}
+    >
+      <p class="amount">
+        <b>{formatUsd(used)}</b> {limit === null ? "spent" : `of ${formatUsd(limit)}`}
+      </p>
       {limit === null ? (
-        <p>No budget is set.</p>
+        <p class="note">No budget is set.</p>
       ) : (
         <>
-          <progress
-            class={percent >= 100 ? "danger" : percent >= 80 ? "warn" : undefined}
-            max={100}
-            value={Math.min(percent, 100)}
-            aria-labelledby={`${window}-title`}
-          >
-            {percent}%
-          </progress>
-          <p>
+          <UsageBar label={WINDOW_TITLES[window]} used={used} limit={limit} />
+          <p class="note">
             {formatUsd(remaining ?? 0n)} left.{running} Resets on {formatDateTime(endsAt)}.
           </p>
         </>
       )}
-    </section>
+    </Card>
   );
 }
 
@@ -100,36 +104,37 @@ interface BudgetFormProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
   readonly values: Readonly<Partial<Record<BudgetWindow, string>>>;
+  readonly error: FormError | undefined;
 }
 
-function BudgetForm({ user, workspace, values }: BudgetFormProps): Child {
+function BudgetForm({ user, workspace, values, error }: BudgetFormProps): Child {
+  const isFieldError = BUDGET_WINDOWS.some((window) => BUDGET_FIELDS[window] === error?.field);
   return (
-    <section class="card" aria-labelledby="set">
-      <h2 id="set">Set budgets</h2>
+    <Card id="set" title="Set budgets">
+      <ErrorMessage message={isFieldError ? undefined : error?.message} />
       <form method="post" action={workspacePath(workspace.accountId, "/budgets")}>
         <HiddenFields user={user} fields={{}} />
-        {BUDGET_WINDOWS.map((window) => (
-          <>
-            <label for={`budget-${window}`}>{WINDOW_LABELS[window]}</label>
-            <input
+        <div class="fields">
+          {BUDGET_WINDOWS.map((window) => (
+            <Field
               id={`budget-${window}`}
               name={BUDGET_FIELDS[window]}
-              inputmode="decimal"
-              pattern="[0-9]{1,7}([.][0-9]{1,9})?"
+              label={WINDOW_LABELS[window]}
+              inputMode="decimal"
               value={values[window] ?? ""}
-              aria-describedby="budget-hint"
+              error={error?.field === BUDGET_FIELDS[window] ? error.message : undefined}
             />
-          </>
-        ))}
-        <p id="budget-hint" class="hint">
-          Leave a field empty for no budget. 0 rejects all calls that cost credits. Webhooks fire at
-          50%, 80% and 100% of a budget.
+          ))}
+        </div>
+        <p class="hint">
+          Leave a field empty for no budget. 0 rejects all calls that cost credits. Emails and
+          webhooks are sent at 50%, 80% and 100% of a budget.
         </p>
         <div class="actions">
           <button type="submit">Save budgets</button>
         </div>
       </form>
-    </section>
+    </Card>
   );
 }
 

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import type { Permission } from "../../accounts/members.ts";
+import { Fault } from "../../base/fault.ts";
 import { secret } from "../../base/secret.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
 import { cursorSchema } from "../../http/schemas.ts";
@@ -14,18 +15,26 @@ import {
   listLiveProviderKeys,
   lockProviderKey,
   type NewProviderKey,
+  type ProviderKey,
   type ProviderKeys,
 } from "../../provider-keys/provider-keys.ts";
 import { NewProviderKeyRequest } from "../../provider-keys/api-record.ts";
 import type { ProviderKeyChange } from "../../provider-keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
-import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import {
+  type FormError,
+  formErrorOf,
+  pageResponse,
+  redirect,
+} from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { workspacePath } from "../console-layout.tsx";
+import { DoneQuery, donePath } from "../done-notice.tsx";
+import { newProviderKeyPage, providerKeyPage } from "./provider-key-pages.tsx";
 import {
   DELETED_KEYS_PER_PAGE,
   type ProviderKeysPageProps,
-  type ProviderKeyFormValues,
   providerKeysPage,
 } from "./provider-keys-page.tsx";
 import { parseUse, USE_FIELDS, useOf } from "./provider-key-use.tsx";
@@ -40,13 +49,14 @@ export interface ProviderKeyPageDeps extends ConsoleReadDeps {
 }
 
 const PATH = "/console/{account}/provider-keys";
+const READ_PERMISSION: Permission = "provider_keys.read";
 const CHANGE_PERMISSION: Permission = "provider_keys.change";
 
 export function providerKeyPageRoutes(deps: ProviderKeyPageDeps): readonly Route[] {
-  return [showRoute(deps), changeRoute(deps)];
+  return [listRoute(deps), newRoute(deps), showRoute(deps), changeRoute(deps)];
 }
 
-function showRoute(deps: ProviderKeyPageDeps): Route {
+function listRoute(deps: ProviderKeyPageDeps): Route {
   return sessionRoute({
     ...PAGE_DEFAULTS,
     method: "GET",
@@ -54,23 +64,58 @@ function showRoute(deps: ProviderKeyPageDeps): Route {
     id: "showWorkspaceProviderKeys",
     summary: "List the provider keys of a workspace",
     params: AccountPath,
-    query: z.object({ delete: z.string().optional(), deleted: cursorSchema("pk") }),
-    run: async ({ caller, params, query, now }) => {
-      const workspace = await requireAccess(
-        deps,
-        params.account,
-        caller.personId,
-        "provider_keys.read",
-      );
-      const keys = await readProviderKeys(deps, params.account, {
-        now,
-        from: query.deleted,
-      });
-      return pageResponse(
-        providerKeysPage({ user: caller, workspace, ...keys, deleteKeyId: query.delete }),
-      );
+    query: z.object({ deleted: cursorSchema("pk"), ...DoneQuery }),
+    run: async ({ caller: user, params: { account }, query, now }) => {
+      const workspace = await requireAccess(deps, account, user.personId, READ_PERMISSION);
+      const { deleted: from, done } = query;
+      const keys = await readProviderKeys(deps, account, { now, from });
+      return pageResponse(providerKeysPage({ user, workspace, ...keys, done }));
     },
   });
+}
+
+function newRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: `${PATH}/new`,
+    id: "showNewProviderKey",
+    summary: "Show the form that adds a provider key",
+    params: AccountPath,
+    run: async ({ caller: user, params: { account }, now }) => {
+      const workspace = await requireAccess(deps, account, user.personId, CHANGE_PERMISSION);
+      const keys = await readProviderKeys(deps, account, { now });
+      return pageResponse(newProviderKeyPage({ user, workspace, ...keys }));
+    },
+  });
+}
+
+function showRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "GET",
+    path: `${PATH}/{provider_key}`,
+    id: "showWorkspaceProviderKey",
+    summary: "Show a provider key",
+    params: AccountPath.extend({ provider_key: z.string() }),
+    query: z.object({ delete: z.literal("true").optional() }),
+    run: async ({ caller: user, params: { account, provider_key: id }, query, now }) => {
+      const workspace = await requireAccess(deps, account, user.personId, READ_PERMISSION);
+      const keys = await readProviderKeys(deps, account, { now });
+      const providerKey = requireLiveKey(keys.live, id);
+      const isDeleting = query.delete !== undefined;
+      return pageResponse(providerKeyPage({ user, workspace, ...keys, providerKey, isDeleting }));
+    },
+  });
+}
+
+function requireLiveKey(live: readonly ProviderKey[], id: string): ProviderKey {
+  const key = live.find((each) => each.id === id);
+  if (key === undefined)
+    throw new Fault("not_found", "no active provider key has this id", {
+      message: "The workspace has no active provider key with this id.",
+    });
+  return key;
 }
 
 async function readProviderKeys(
@@ -136,24 +181,32 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
           await operation(tx, { actor, clientIp, now });
         });
       } catch (error) {
-        const errorMessage = userErrorMessage(error);
-        const keys = await readProviderKeys(deps, account, { now });
-        const formValues = nonSecretFields(body);
-        return pageResponse(
-          providerKeysPage({ user: caller, workspace, ...keys, errorMessage, formValues }),
-          { status: 400 },
-        );
+        const page = {
+          user: caller,
+          workspace,
+          ...(await readProviderKeys(deps, account, { now })),
+        };
+        return pageResponse(rejectedPage(page, body, formErrorOf(error)), { status: 400 });
       }
-      return redirect(workspacePath(account, "/provider-keys"));
+      return redirect(donePath(workspacePath(account, "/provider-keys"), body.do));
     },
   });
 }
 
-/** The form's fields, except the key. */
-function nonSecretFields(form: ProviderKeyForm): ProviderKeyFormValues | undefined {
-  return form.do === "add"
-    ? { provider: form.provider, name: form.name, use: useOf(form) }
-    : undefined;
+/** The page of the form, with its values except the key. */
+function rejectedPage(
+  page: ProviderKeysPageProps,
+  form: ProviderKeyForm,
+  error: FormError,
+): PageLayout {
+  if (form.do === "remove") return providerKeysPage({ ...page, errorMessage: error.message });
+  const use = useOf(form);
+  if (form.do === "change") {
+    const providerKey = requireLiveKey(page.live, form.provider_key);
+    return providerKeyPage({ ...page, providerKey, use, error });
+  }
+  const { provider, name } = form;
+  return newProviderKeyPage({ ...page, formValues: { provider, name, use }, error });
 }
 
 async function validateNewKey(

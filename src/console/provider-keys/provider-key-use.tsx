@@ -4,10 +4,8 @@
 import type { Child } from "hono/jsx";
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
-import type { SessionUser } from "../../http/route.ts";
 import type { Key } from "../../keys/keys.ts";
-import type { ProviderKey, ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
-import { HiddenFields } from "../console-layout.tsx";
+import type { ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
 
 /** A form has at most 64 fields. */
 export const API_KEYS_SHOWN_MAX = 40;
@@ -39,14 +37,18 @@ export function parseUse(form: UseForm): ProviderKeyUse {
 
 export type ChoosableKey = Pick<Key, "id" | "name" | "prefix" | "last4">;
 
-/** What is used by which API keys, in words. */
-export function describeUse(
-  { apiKeyIds, allowStore }: ProviderKeyUse,
+export function describeUsers(
+  { apiKeyIds }: Pick<ProviderKeyUse, "apiKeyIds">,
   apiKeys: readonly ChoosableKey[],
 ): string {
   const names = apiKeyIds?.map((id) => keyName(apiKeys.find((key) => key.id === id) ?? { id }));
-  const users = names === undefined ? "All keys of the workspace" : names.join(", ");
-  return `${users} · ${allowStore ? "The provider may store calls" : "The provider stores nothing"}`;
+  return names === undefined ? "All keys of the workspace" : names.join(", ");
+}
+
+/** What is used by which API keys, in words. */
+export function describeUse(use: ProviderKeyUse, apiKeys: readonly ChoosableKey[]): string {
+  const { allowStore } = use;
+  return `${describeUsers(use, apiKeys)} · ${allowStore ? "The provider may store calls" : "The provider stores nothing"}`;
 }
 
 function keyName(key: Pick<Key, "id"> & Partial<ChoosableKey>): string {
@@ -120,29 +122,5 @@ function Option({ id, input, isChecked, label }: OptionProps): Child {
         <bdi>{label}</bdi>
       </label>
     </div>
-  );
-}
-
-interface ChangeUseFormProps {
-  readonly providerKey: ProviderKey;
-  readonly apiKeys: readonly ChoosableKey[];
-  readonly user: SessionUser;
-  readonly action: string;
-}
-
-export function ChangeUseForm({ providerKey, apiKeys, user, action }: ChangeUseFormProps): Child {
-  return (
-    <details>
-      <summary>Change who uses it</summary>
-      <form method="post" action={action}>
-        <HiddenFields user={user} fields={{ do: "change", provider_key: providerKey.id }} />
-        <UseFields idPrefix={`use-${providerKey.id}`} use={providerKey} apiKeys={apiKeys} />
-        <div class="actions">
-          <button type="submit" class="secondary">
-            Save
-          </button>
-        </div>
-      </form>
-    </details>
   );
 }

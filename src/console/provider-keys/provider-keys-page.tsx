@@ -1,18 +1,21 @@
 /** @jsxImportSource hono/jsx */
-// The provider keys of a workspace: which one is used, and the forms to add and delete one.
+// The provider keys of a workspace as a table: which one is used, and by which API keys.
 
 import type { Child } from "hono/jsx";
+import { hasPermission } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
+import { Card, EmptyState, RelativeTime, Tag } from "../../http/pages/components/content.tsx";
+import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { newFormToken } from "../../idempotency/form-submission.ts";
-import type { ProviderKey, ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
-import { API_KEY_MAX, NAME_MAX } from "../../provider-keys/api-record.ts";
-import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatDateTime } from "../../base/format.ts";
+import type { ProviderKey } from "../../provider-keys/provider-keys.ts";
+import { withQuery } from "../confirm.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
-import { ChangeUseForm, type ChoosableKey, describeUse, UseFields } from "./provider-key-use.tsx";
+import { newerReplacement } from "./provider-key-order.ts";
+import { type ChoosableKey, describeUsers } from "./provider-key-use.tsx";
 
 export const DELETED_KEYS_PER_PAGE = 100;
 
@@ -26,10 +29,8 @@ export interface ProviderKeysPageProps {
   readonly providers: readonly string[];
   /** The API keys that can be chosen, newest first. */
   readonly apiKeys: readonly ChoosableKey[];
-  /** The key whose deletion needs confirmation. */
-  readonly deleteKeyId?: string | undefined;
+  readonly done?: string | undefined;
   readonly errorMessage?: string;
-  readonly formValues?: ProviderKeyFormValues | undefined;
 }
 
 interface DeletedKeys {
@@ -40,195 +41,122 @@ interface DeletedKeys {
   readonly next: string | undefined;
 }
 
-/** The values of the rejected form, without the key itself. */
-export interface ProviderKeyFormValues {
-  readonly provider: string;
-  readonly name?: string | undefined;
-  readonly use?: ProviderKeyUse | undefined;
+export const PROVIDER_KEY_DONE_TEXTS = {
+  add: "The provider key is added.",
+  change: "The provider key is saved. New calls use it as set.",
+  remove: "The provider key is deleted.",
+} as const;
+
+/** The page of one key, or the page that adds one. */
+export function providerKeyPath(accountId: string, id: string): string {
+  return `${workspacePath(accountId, "/provider-keys")}/${id}`;
 }
 
 export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
-  const { user, workspace, live, deleted, providers, errorMessage, formValues } = props;
-  const action = workspacePath(workspace.accountId, "/provider-keys");
+  const { user, workspace, live, deleted, providers } = props;
+  const { accountId, role } = workspace;
+  const canAdd = providers.length > 0 && hasPermission(role, "provider_keys.change");
   return consolePage({
     title: "Provider keys",
     workspace,
     user,
     page: "/provider-keys",
+    actions: canAdd ? (
+      <a class="button" href={providerKeyPath(accountId, "new")}>
+        Add provider key
+      </a>
+    ) : undefined,
     main: (
       <>
-        {errorMessage === undefined ? null : (
-          <p class="error" role="alert">
-            {errorMessage}
-          </p>
-        )}
+        <ErrorMessage message={props.errorMessage} />
+        <DoneNotice texts={PROVIDER_KEY_DONE_TEXTS} done={props.done} />
         <p>
           Calls with your own provider key are billed by the provider and cost no credits. If you
           add several keys for one provider, an API key uses the newest that names it, otherwise the
           newest for all keys. To rotate a key, add the new key, then delete the old one.
         </p>
-        {live.length === 0 ? <p class="note">No provider keys yet.</p> : null}
-        {live.map((key) => (
-          <ProviderKeyCard providerKey={key} page={props} action={action} />
-        ))}
         {providers.length === 0 ? (
           <p class="note">None of this gateway's providers accepts provider keys.</p>
-        ) : (
-          <AddKeyForm page={props} action={action} formValues={formValues} />
-        )}
-        {deleted.keys.length === 0 ? null : (
-          <DeletedProviderKeys deleted={deleted} action={action} />
-        )}
+        ) : null}
+        <Card id="active" title="Active keys">
+          {live.length === 0 ? (
+            <EmptyState title="No provider keys yet.">
+              <p class="note">Calls use the gateway's accounts and cost credits.</p>
+            </EmptyState>
+          ) : (
+            <LiveKeyTable {...props} />
+          )}
+        </Card>
+        {deleted.keys.length === 0 ? null : <DeletedProviderKeys {...props} />}
       </>
     ),
   });
 }
 
-interface ProviderKeyCardProps {
+function LiveKeyTable({ workspace, live, apiKeys }: ProviderKeysPageProps): Child {
+  return (
+    <Table
+      label="Active provider keys"
+      columns={[
+        { name: "Name" },
+        { name: "Provider" },
+        { name: "State" },
+        { name: "Used by", isExtra: true },
+        { name: "Last used", isExtra: true },
+        { name: "Added", isExtra: true },
+      ]}
+      rows={live.map((key) => [
+        <>
+          <a class="line" id={key.id} href={providerKeyPath(workspace.accountId, key.id)}>
+            <bdi>{providerKeyName(key)}</bdi>
+          </a>
+          <span class="type">
+            <code>…{key.last4}</code>
+          </span>
+        </>,
+        key.provider,
+        <ProviderKeyState providerKey={key} live={live} />,
+        <span class="line" title={describeUsers(key, apiKeys)}>
+          {describeUsers(key, apiKeys)}
+        </span>,
+        key.lastUsedAt === null ? "never" : <RelativeTime at={key.lastUsedAt} />,
+        <span class="date">{utcDay(key.createdAt)}</span>,
+      ])}
+    />
+  );
+}
+
+export function providerKeyName({ name, provider }: ProviderKey): string {
+  return name ?? `${provider} key`;
+}
+
+export function ProviderKeyState({
+  providerKey,
+  live,
+}: {
   readonly providerKey: ProviderKey;
-  readonly page: ProviderKeysPageProps;
-  readonly action: string;
-}
-
-function ProviderKeyCard({ providerKey: key, page, action }: ProviderKeyCardProps): Child {
-  const replacement = newerReplacement(key, page.live);
-  return (
-    <section class="card" aria-labelledby={key.id}>
-      <h2 id={key.id}>
-        <ProviderKeyTitle providerKey={key} />
-      </h2>
-      <p>
-        {replacement === undefined
-          ? `Used for ${key.provider} calls.`
-          : `Not used: there is a newer ${key.provider} key.`}{" "}
-        {key.status === "active"
-          ? "The provider accepted it when it was added."
-          : "The provider could not be reached to verify it when it was added."}
-      </p>
-      <p class="note">
-        Added {utcDay(key.createdAt)} · Last used{" "}
-        {key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt)}
-      </p>
-      <p class="note">Used by: {describeUse(key, page.apiKeys)}</p>
-      <ChangeUseForm providerKey={key} apiKeys={page.apiKeys} user={page.user} action={action} />
-      {page.deleteKeyId === key.id ? (
-        <Confirm
-          user={page.user}
-          action={action}
-          fields={{ do: "remove", provider_key: key.id }}
-          confirmLabel="Delete key"
-          cancelHref={action}
-        >
-          Delete the key that ends in {key.last4}? {fallbackNote(key, page.live)} Running calls are
-          not affected. This cannot be undone.
-        </Confirm>
-      ) : (
-        <div class="actions">
-          <ConfirmLink
-            href={withQuery(action, { delete: key.id })}
-            label="Delete"
-            subject={`the key that ends in ${key.last4}`}
-          />
-        </div>
-      )}
-    </section>
-  );
-}
-
-/** The newer key that all API keys of this one use instead. */
-function newerReplacement(key: ProviderKey, live: readonly ProviderKey[]): ProviderKey | undefined {
-  const newer = live.slice(
-    0,
-    live.findIndex(({ id }) => id === key.id),
-  );
-  return newer.find(({ provider, apiKeyIds }) => {
-    if (provider !== key.provider) return false;
-    if (key.apiKeyIds === null) return apiKeyIds === null;
-    return key.apiKeyIds.every((id) => apiKeyIds?.includes(id) === true);
-  });
-}
-
-/** What calls use after the key is deleted. */
-function fallbackNote(key: ProviderKey, live: readonly ProviderKey[]): string {
-  const replacement = newerReplacement(key, live);
-  if (replacement !== undefined)
-    return `Calls to ${key.provider} keep using the key that ends in ${replacement.last4}.`;
-  const next = live.find(
-    ({ id, provider, apiKeyIds }) =>
-      id !== key.id &&
-      provider === key.provider &&
-      (apiKeyIds === null || key.apiKeyIds?.every((user) => apiKeyIds.includes(user))),
-  );
-  if (next !== undefined)
-    return `Calls to ${key.provider} will use the key that ends in ${next.last4}.`;
-  return `Calls to ${key.provider} will use the gateway's account, if it has one, and cost credits.`;
-}
-
-interface AddKeyFormProps {
-  readonly page: ProviderKeysPageProps;
-  readonly action: string;
-  readonly formValues: ProviderKeyFormValues | undefined;
-}
-
-function AddKeyForm({ page, action, formValues }: AddKeyFormProps): Child {
-  const { user, providers, apiKeys } = page;
-  return (
-    <section class="card" aria-labelledby="add">
-      <h2 id="add">Add a provider key</h2>
-      <form method="post" action={action}>
-        <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
-        <label for="add-provider">Provider</label>
-        <select id="add-provider" name="provider" required>
-          <option value="">Choose a provider</option>
-          {providers.map((provider) => (
-            <option value={provider} selected={provider === formValues?.provider}>
-              {provider}
-            </option>
-          ))}
-        </select>
-        <label for="add-key">API key</label>
-        <input
-          id="add-key"
-          name="api_key"
-          type="password"
-          required
-          maxlength={API_KEY_MAX}
-          autocomplete="off"
-          aria-describedby="add-key-hint"
-        />
-        <p id="add-key-hint" class="hint">
-          Postern verifies the key with the provider, which takes up to five seconds. The key is
-          stored encrypted and never shown again.
-        </p>
-        <label for="add-name">Name (optional)</label>
-        <input id="add-name" name="name" maxlength={NAME_MAX} value={formValues?.name} />
-        <UseFields
-          idPrefix="add"
-          use={formValues?.use ?? { apiKeyIds: null, allowStore: false }}
-          apiKeys={apiKeys}
-        />
-        <div class="actions">
-          <button type="submit">Add key</button>
-        </div>
-      </form>
-    </section>
+  readonly live: readonly ProviderKey[];
+}): Child {
+  if (newerReplacement(providerKey, live) !== undefined) return <Tag>Not used</Tag>;
+  return providerKey.status === "active" ? (
+    <Tag tone="good">In use</Tag>
+  ) : (
+    <Tag tone="warn">Not verified</Tag>
   );
 }
 
 function DeletedProviderKeys({
+  workspace,
   deleted: { keys, from, next },
-  action,
-}: {
-  readonly deleted: DeletedKeys;
-  readonly action: string;
-}): Child {
+}: ProviderKeysPageProps): Child {
+  const action = workspacePath(workspace.accountId, "/provider-keys");
   return (
-    <section aria-labelledby="deleted">
-      <h2 id="deleted">Deleted keys</h2>
+    <Card id="deleted" title="Deleted keys">
       <ul>
         {keys.map((key) => (
           <li>
-            <ProviderKeyTitle providerKey={key} />, added on {utcDay(key.createdAt)}
+            <bdi>{providerKeyName(key)}</bdi>, {key.provider} <code>…{key.last4}</code>, added on{" "}
+            {utcDay(key.createdAt)}
           </li>
         ))}
       </ul>
@@ -239,23 +167,6 @@ function DeletedProviderKeys({
           </a>
         </p>
       )}
-    </section>
-  );
-}
-
-function ProviderKeyTitle({
-  providerKey: { provider, name, last4 },
-}: {
-  readonly providerKey: ProviderKey;
-}): Child {
-  return (
-    <>
-      {name === null ? null : (
-        <>
-          <bdi>{name}</bdi>,{" "}
-        </>
-      )}
-      {provider} <code>…{last4}</code>
-    </>
+    </Card>
   );
 }
