@@ -1,14 +1,17 @@
 /** @jsxImportSource hono/jsx */
 // The home page, for people. Programs get the same facts as JSON or llms.txt.
 
-import { type NavLink, renderPage } from "../http/pages/layout.tsx";
+import type { Child } from "hono/jsx";
+import { APP_SCRIPT } from "../http/pages/assets.ts";
+import { CodeTabs } from "../http/pages/components/content.tsx";
+import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
 import { REGISTER_ROUTE } from "./route-keys.ts";
 import type { DocContext } from "./doc-context.ts";
-import { creditsText, PRODUCT_NAME } from "./discovery-settings.ts";
+import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 
 const SITE_LINKS: readonly NavLink[] = [
-  { href: "/docs", label: "Docs" },
   { href: "/models", label: "Models" },
+  { href: "/docs", label: "Docs" },
   { href: "/auth.md", label: "For agents" },
   { href: "/openapi.yaml", label: "OpenAPI" },
 ];
@@ -18,38 +21,240 @@ const SIGN_IN_LINK: NavLink = { href: "/console", label: "Sign in" };
 export const TAGLINE = "An AI gateway that AI agents can sign up for on their own";
 export const PRODUCT_SUMMARY = `${TAGLINE}. One request opens an account with starting credits, and every model works with the OpenAI and Anthropic APIs.`;
 
-export function homePage(context: DocContext): string {
+export function homePage(context: DocContext): PageLayout {
   const { settings } = context;
-  const hasSeparateDocs = !settings.docsUrl.startsWith(settings.baseUrl);
   const canSignIn = settings.isSignInDisabled !== true;
-  return renderPage({
+  return {
     title: `${PRODUCT_NAME}: ${TAGLINE}`,
     description: PRODUCT_SUMMARY,
     nav: canSignIn ? [...SITE_LINKS, SIGN_IN_LINK] : SITE_LINKS,
+    isWide: true,
+    scripts: [APP_SCRIPT],
     main: (
       <>
+        <Hero context={context} canSignIn={canSignIn} />
+        {settings.isSimulated === true ? (
+          <p class="notice warn">
+            No provider key is configured, so this gateway serves simulated models. Their output is
+            not real.
+          </p>
+        ) : null}
+        <FeatureGrid settings={settings} />
+        <Pricing settings={settings} />
+        <NextSteps settings={settings} canSignIn={canSignIn} />
+      </>
+    ),
+    footer: <Footer settings={settings} />,
+  };
+}
+
+function Hero({
+  context,
+  canSignIn,
+}: {
+  readonly context: DocContext;
+  readonly canSignIn: boolean;
+}): Child {
+  return (
+    <div class="hero">
+      <div>
         <h1>{TAGLINE}</h1>
         <p class="intro">
           One request opens an account with starting credits. Every model works with the OpenAI and
-          Anthropic APIs.
+          Anthropic APIs, at the providers' list prices.
         </p>
-        <h2>For agents</h2>
+        <div class="hero-links">
+          {canSignIn ? (
+            <a class="button" href="/console">
+              Get started
+            </a>
+          ) : null}
+          <a class={canSignIn ? "button secondary" : "button"} href="/docs">
+            Read the docs
+          </a>
+        </div>
+      </div>
+      <CodeTabs id="start" label="How to start" tabs={startTabs(context)} />
+    </div>
+  );
+}
+
+function startTabs(
+  context: DocContext,
+): readonly { readonly label: string; readonly code: string }[] {
+  const { baseUrl, exampleModel } = context.settings;
+  const command = context.curl(REGISTER_ROUTE).split("\n").slice(1, -1).join("\n");
+  const register = {
+    label: "Agent",
+    code: `# Open an account. The response contains its API key.\n${command}`,
+  };
+  return [
+    ...(context.isMounted(REGISTER_ROUTE) ? [register] : []),
+    {
+      label: "OpenAI SDK",
+      code: `from openai import OpenAI
+
+client = OpenAI(base_url="${baseUrl}/v1", api_key=key)
+reply = client.chat.completions.create(
+    model="${exampleModel}",
+    messages=[{"role": "user", "content": "Hello"}],
+)`,
+    },
+    {
+      label: "Anthropic SDK",
+      code: `from anthropic import Anthropic
+
+client = Anthropic(base_url="${baseUrl}", api_key=key)
+reply = client.messages.create(
+    model="${exampleModel}",
+    max_tokens=1024,
+    messages=[{"role": "user", "content": "Hello"}],
+)`,
+    },
+    {
+      label: "Claude Code",
+      code: `export ANTHROPIC_BASE_URL="${baseUrl}"
+export ANTHROPIC_AUTH_TOKEN="$POSTERN_API_KEY"
+claude --model ${exampleModel}`,
+    },
+  ];
+}
+
+interface Feature {
+  readonly title: string;
+  readonly text: Child;
+}
+
+function FeatureGrid({ settings }: { readonly settings: DiscoverySettings }): Child {
+  return (
+    <section aria-labelledby="features">
+      <h2 id="features">What you get</h2>
+      <dl class="feature-grid">
+        {features(settings).map(({ title, text }) => (
+          <div>
+            <dt>{title}</dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function features({ startingCredits }: DiscoverySettings): readonly Feature[] {
+  return [
+    {
+      title: "Agents sign up themselves",
+      text: (
+        <>
+          No browser and no human: <a href="/auth.md">auth.md</a> says how to get a key, with{" "}
+          {creditsText(startingCredits)} to start. A person can take the account over later.
+        </>
+      ),
+    },
+    {
+      title: "Every model, the API you know",
+      text: (
+        <>
+          Call any of the <a href="/models">models</a> through Chat Completions, Responses or
+          Messages. Requests are translated; nothing is dropped in silence.
+        </>
+      ),
+    },
+    {
+      title: "Hard limits",
+      text: (
+        <>
+          <a href="/docs/keys">Keys</a> have limits, workspaces have{" "}
+          <a href="/docs/budgets">budgets</a>. A call that would exceed one is rejected before it is
+          sent, also under load.
+        </>
+      ),
+    },
+    {
+      title: "Fallbacks",
+      text: "If a provider fails before its first byte, the next one is called. You pay only for the reply that you get.",
+    },
+    {
+      title: "Every cent explained",
+      text: "Logs show tokens, prices, attempts and latency of each call, with the arithmetic of its cost. Prompts and replies are not logged.",
+    },
+    {
+      title: "Your own provider keys",
+      text: (
+        <>
+          Bring keys of your providers: those calls are billed by the provider and cost no credits.
+          See <a href="/docs/byok">provider keys</a>.
+        </>
+      ),
+    },
+  ];
+}
+
+function Pricing({ settings }: { readonly settings: DiscoverySettings }): Child {
+  const { feePercent, startingCredits } = settings;
+  return (
+    <section aria-labelledby="pricing">
+      <h2 id="pricing">Pricing</h2>
+      <p>
+        Usage is billed at the providers' list prices, without markup. Credits are prepaid; a
+        purchase adds a {feePercent}% fee.
+      </p>
+      <dl class="figures">
+        <div>
+          <dt>Model calls</dt>
+          <dd class="value">List price</dd>
+          <dd class="remark">
+            as on the <a href="/models">models page</a>
+          </dd>
+        </div>
+        <div>
+          <dt>Buying credits</dt>
+          <dd class="value">{feePercent}% fee</dd>
+          <dd class="remark">no subscription</dd>
+        </div>
+        <div>
+          <dt>To start</dt>
+          <dd class="value">{creditsText(startingCredits).replace(/^.*\((.*)\)$/, "$1")}</dd>
+          <dd class="remark">free, for each new account</dd>
+        </div>
+        <div>
+          <dt>Own provider keys</dt>
+          <dd class="value">$0.00</dd>
+          <dd class="remark">billed by your provider</dd>
+        </div>
+      </dl>
+    </section>
+  );
+}
+
+function NextSteps({
+  settings,
+  canSignIn,
+}: {
+  readonly settings: DiscoverySettings;
+  readonly canSignIn: boolean;
+}): Child {
+  const hasSeparateDocs = !settings.docsUrl.startsWith(settings.baseUrl);
+  return (
+    <div class="parties">
+      <section aria-labelledby="agents">
+        <h2 id="agents">For agents</h2>
         <p>
           Read <a href="/auth.md">auth.md</a>. It explains how to get an API key, store it, call a
           model, pay, and hand the account to a human.
         </p>
-        {context.isMounted(REGISTER_ROUTE) ? <RegisterExample context={context} /> : null}
-        <h2>For people</h2>
+      </section>
+      <section aria-labelledby="people">
+        <h2 id="people">For people</h2>
         <p>
           Give an agent this address, or use the gateway yourself:{" "}
           {canSignIn ? (
             <>
-              <a href="/console">sign in</a>, create a workspace and copy its key. Then{" "}
+              <a href="/console">sign in</a>, create a workspace and copy its key.{" "}
             </>
           ) : null}
-          set the base URL of an OpenAI SDK to <code>{settings.baseUrl}/v1</code>, or of an
-          Anthropic SDK to <code>{settings.baseUrl}</code>. The <a href="/docs">API reference</a>{" "}
-          lists every endpoint.
+          The <a href="/docs/api">API reference</a> lists every endpoint.
           {hasSeparateDocs ? (
             <>
               {" "}
@@ -57,39 +262,29 @@ export function homePage(context: DocContext): string {
             </>
           ) : null}
         </p>
-        <h2>Pricing</h2>
-        <p>
-          Usage is billed at the providers' list prices, without markup. Credits are prepaid; a
-          purchase adds a {settings.feePercent}% fee.
-        </p>
-        {settings.isSimulated === true ? (
-          <p class="notice warn">
-            No provider key is configured, so this gateway serves simulated models. Their output is
-            not real.
-          </p>
-        ) : null}
-      </>
-    ),
-    footer: (
-      <p>
-        {PRODUCT_NAME} {settings.version}. Machine-readable: <a href="/llms.txt">llms.txt</a>,{" "}
-        <a href="/openapi.yaml">openapi.yaml</a>.
-      </p>
-    ),
-  });
+      </section>
+    </div>
+  );
 }
 
-function RegisterExample({ context }: { readonly context: DocContext }) {
-  const command = context.curl(REGISTER_ROUTE).split("\n").slice(1, -1).join("\n");
+function Footer({ settings }: { readonly settings: DiscoverySettings }): Child {
+  const { termsUrl, privacyUrl } = settings;
   return (
-    <figure>
-      <figcaption>
-        Open an account with {creditsText(context.settings.startingCredits)}. The response contains
-        its API key.
-      </figcaption>
-      <pre tabindex={0}>
-        <code>{command}</code>
-      </pre>
-    </figure>
+    <p>
+      {PRODUCT_NAME} {settings.version}. Machine-readable: <a href="/llms.txt">llms.txt</a>,{" "}
+      <a href="/openapi.yaml">openapi.yaml</a>.
+      {termsUrl === undefined ? null : (
+        <>
+          {" "}
+          <a href={termsUrl}>Terms</a>
+        </>
+      )}
+      {privacyUrl === undefined ? null : (
+        <>
+          {" "}
+          <a href={privacyUrl}>Privacy</a>
+        </>
+      )}
+    </p>
   );
 }

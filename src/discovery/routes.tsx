@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { lazy } from "../base/lazy.ts";
 import { ASSET_CACHE_CONTROL, ASSETS } from "../http/pages/assets.ts";
-import { pageHeaders } from "../http/pages/layout.tsx";
+import { type PageLayout, pageHeaders, pageScripts, renderPage } from "../http/pages/layout.tsx";
 import { type ResponseDoc, publicRoute, type Route } from "../http/route.ts";
 import { negotiateFormat } from "./accept.ts";
 import { agentLinks } from "./agents/catalogs.ts";
@@ -82,7 +82,7 @@ function createDocuments(routes: readonly Route[], settings: DiscoverySettings):
     ),
     site,
     home: {
-      html: lazy(() => htmlDocument(homePage(context()), homeHeaders)),
+      html: lazy(() => pageDocument(homePage(context()), homeHeaders)),
       json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, homeHeaders)),
       markdown: lazy(() => cachedDocument(llms(), MARKDOWN_TYPE, homeHeaders)),
       text: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE, homeHeaders)),
@@ -98,12 +98,13 @@ function createDocuments(routes: readonly Route[], settings: DiscoverySettings):
   };
 }
 
-function htmlDocument(
-  html: string,
-  extraHeaders: Readonly<Record<string, string>> = {},
+function pageDocument(
+  page: PageLayout,
+  extraHeaders: Readonly<Record<string, string>>,
 ): CachedDocument {
-  const { "content-type": type = "", ...headers } = pageHeaders();
-  return cachedDocument(html, type, { ...headers, ...extraHeaders });
+  const policy = { scripts: pageScripts(page) };
+  const { "content-type": type = "", ...headers } = pageHeaders(policy);
+  return cachedDocument(renderPage(page), type, { ...headers, ...extraHeaders });
 }
 
 /** The home page as JSON: links to all documents. */

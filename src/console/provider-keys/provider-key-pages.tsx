@@ -53,7 +53,7 @@ export function newProviderKeyPage(props: NewProviderKeyPageProps): PageLayout {
   });
 }
 
-const ADD_FIELDS: readonly string[] = ["provider", "api_key", "name"];
+const ADD_FIELDS: ReadonlySet<string> = new Set(["provider", "api_key", "name"]);
 
 function AddKeyForm({
   user,
@@ -65,35 +65,17 @@ function AddKeyForm({
 }: NewProviderKeyPageProps & { readonly action: string }): Child {
   const errorOf = (field: string): string | undefined =>
     error?.field === field ? error.message : undefined;
-  const isFieldError = ADD_FIELDS.includes(error?.field ?? "");
-  const providerError = errorOf("provider");
+  const isFieldError = ADD_FIELDS.has(error?.field ?? "");
   return (
     <Card id="add" title="Provider key">
       <ErrorMessage message={isFieldError ? undefined : error?.message} />
       <form method="post" action={action}>
         <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
-        <div class="field">
-          <label for="add-provider">Provider</label>
-          <select
-            id="add-provider"
-            name="provider"
-            required
-            aria-invalid={providerError === undefined ? undefined : "true"}
-            aria-describedby={providerError === undefined ? undefined : "add-provider-error"}
-          >
-            <option value="">Choose a provider</option>
-            {providers.map((provider) => (
-              <option value={provider} selected={provider === formValues?.provider}>
-                {provider}
-              </option>
-            ))}
-          </select>
-          {providerError === undefined ? null : (
-            <p id="add-provider-error" class="field-error" role="alert">
-              {providerError}
-            </p>
-          )}
-        </div>
+        <ProviderSelect
+          providers={providers}
+          selected={formValues?.provider}
+          error={errorOf("provider")}
+        />
         <Field
           id="add-key"
           name="api_key"
@@ -126,6 +108,41 @@ function AddKeyForm({
         </div>
       </form>
     </Card>
+  );
+}
+
+function ProviderSelect({
+  providers,
+  selected,
+  error,
+}: {
+  readonly providers: readonly string[];
+  readonly selected: string | undefined;
+  readonly error: string | undefined;
+}): Child {
+  return (
+    <div class="field">
+      <label for="add-provider">Provider</label>
+      <select
+        id="add-provider"
+        name="provider"
+        required
+        aria-invalid={error === undefined ? undefined : "true"}
+        aria-describedby={error === undefined ? undefined : "add-provider-error"}
+      >
+        <option value="">Choose a provider</option>
+        {providers.map((provider) => (
+          <option value={provider} selected={provider === selected}>
+            {provider}
+          </option>
+        ))}
+      </select>
+      {error === undefined ? null : (
+        <p id="add-provider-error" class="field-error" role="alert">
+          {error}
+        </p>
+      )}
+    </div>
   );
 }
 

@@ -21,6 +21,8 @@ export interface PageLayout {
   readonly footer?: Child;
   /** Keeps the page out of search engines. */
   readonly isPrivate?: boolean;
+  /** As wide as the documentation instead of one narrow column. */
+  readonly isWide?: boolean;
   /** The frame of the console and operator pages; absent for narrow pages. */
   readonly app?: AppFrame;
   /** Scripts besides that of the app frame. */
@@ -79,7 +81,7 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
           <script src={path} integrity={integrity} defer></script>
         ))}
       </head>
-      <body class={app === undefined ? "plain" : "app"}>
+      <body class={bodyClass(layout)}>
         <a class="skip" href="#main">
           Skip to content
         </a>
@@ -87,6 +89,11 @@ function Page({ layout }: { readonly layout: PageLayout }): Child {
       </body>
     </html>
   );
+}
+
+function bodyClass({ app, isWide = false }: PageLayout): string {
+  if (app !== undefined) return "app";
+  return isWide ? "plain wide" : "plain";
 }
 
 function SitePage({ layout }: { readonly layout: PageLayout }): Child {
