@@ -4,6 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { parseArgs } from "node:util";
 import { createLedger, deposit, startEpoch } from "../src/ledger/ledger.ts";
 import { verifyLedger } from "../src/ledger/verify/verify.ts";
 import { type BufferedDb, bufferHolds } from "../src/ledger/commit/hold-buffer.ts";
@@ -19,8 +20,16 @@ import { testPostgres } from "../test/support/stores/postgres.ts";
 
 const MEASURE_MS = Number(process.env["POSTERN_BENCH_MS"] ?? 1_500);
 const WARM_UP_MS = 400;
-const CALLERS = [1, 32, 1_000];
-const ACCOUNTS = [1, 1_000];
+const { values: args } = parseArgs({
+  options: {
+    accounts: { type: "string", default: "1,1000" },
+    callers: { type: "string", default: "1,32,1000" },
+    store: { type: "string" },
+  },
+});
+const CALLERS = args.callers.split(",").map(Number);
+const ACCOUNTS = args.accounts.split(",").map(Number);
+const ACCOUNTS_PER_TRANSACTION = 1_000;
 const INITIAL_BALANCE = 1_000_000_000_000n;
 
 interface BenchResult {
@@ -34,6 +43,7 @@ const verifications: string[] = [];
 console.log("| store | accounts | callers | calls/s | CPU µs/call | p50 ms | p99 ms |");
 console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
 for (const kind of ["sqlite", "postgres"] as const) {
+  if (args.store !== undefined && args.store !== kind) continue;
   const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
   const holdBuffer =
     kind === "sqlite" ? bufferHolds(openSqlite({ folder, lock: true })) : undefined;
@@ -65,12 +75,13 @@ process.exit(0);
 async function openAccounts(db: Db, count: number): Promise<readonly string[]> {
   const now = Date.now();
   const owners = Array.from({ length: count }, () => newId("acct", now));
-  await db.write(async (tx) => {
-    for (const owner of owners) {
-      await openAccount(tx, owner, [`${owner}.k`], now);
-      await deposit(tx, promoDeposit(`start.${owner}`, owner, INITIAL_BALANCE, now));
-    }
-  });
+  for (let from = 0; from < count; from += ACCOUNTS_PER_TRANSACTION)
+    await db.write(async (tx) => {
+      for (const owner of owners.slice(from, from + ACCOUNTS_PER_TRANSACTION)) {
+        await openAccount(tx, owner, [`${owner}.k`], now);
+        await deposit(tx, promoDeposit(`start.${owner}`, owner, INITIAL_BALANCE, now));
+      }
+    });
   return owners;
 }
 
@@ -103,7 +114,8 @@ async function measure({
   const cpu = process.cpuUsage();
   const runCaller = async (callerIndex: number): Promise<void> => {
     for (let callIndex = callerIndex; performance.now() - started < forMs; callIndex += callers) {
-      const accountId = owners[callIndex % owners.length] ?? "";
+      // Neighbors in the order of creation share pages of the tables.
+      const accountId = owners[Math.floor(Math.random() * owners.length)] ?? "";
       const keyId = `${accountId}.k`;
       const now = Date.now();
       const id = newId("req", now);

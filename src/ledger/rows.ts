@@ -258,6 +258,9 @@ export function toKeySpend(row: Row): KeySpend {
   };
 }
 
+export const KEY_RULES_COLUMNS =
+  "id, account_id, revoked_at, expires_at, limit_nano, limit_window, alert_percents";
+
 /** Reads the columns of `api_key` that the ledger enforces. */
 export function toKeyRules(row: Row): KeyRules {
   const limit = row["limit_nano"];
@@ -270,6 +273,8 @@ export function toKeyRules(row: Row): KeyRules {
     alertPercents: textOrNull(row, "alert_percents")?.split(" ").map(Number) ?? null,
   };
 }
+
+export const OPEN_HOLD_COLUMNS = "id, account_id, key_id, amount";
 
 export function toOpenHold(row: Row): OpenHold {
   return {

@@ -21,10 +21,18 @@ export interface Tx extends Reader {
   updateMany(table: string, columns: readonly Column[], rows: readonly Values[]): Promise<void>;
   deleteMany(table: string, key: string, keys: readonly string[]): Promise<void>;
   /** Reads and locks the rows with these keys, in key order, until the transaction ends. */
-  lockMany(table: string, key: string, keys: readonly string[]): Promise<readonly Row[]>;
+  lockMany: ReadRows;
   /** Reads the rows with these keys without locking them. */
-  readMany(table: string, key: string, keys: readonly string[]): Promise<readonly Row[]>;
+  readMany: ReadRows;
 }
+
+/** Reads all columns, or only `columns`, separated by commas. */
+export type ReadRows = (
+  table: string,
+  key: string,
+  keys: readonly string[],
+  columns?: string,
+) => Promise<readonly Row[]>;
 
 export type Values = readonly Value[];
 

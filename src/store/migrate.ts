@@ -1,7 +1,7 @@
 // Forward-only migrations. Every statement is idempotent and runs in its own transaction, so a crash in the middle and
 // several processes that start at once end in the same schema.
 
-import { type Db, isUnavailable } from "./db.ts";
+import { type Db, isUnavailable, type Tx } from "./db.ts";
 import core from "./migrations/0001-house.sql" with { type: "text" };
 import people from "./migrations/0002-people.sql" with { type: "text" };
 import providerKeys from "./migrations/0003-provider-keys.sql" with { type: "text" };
@@ -26,12 +26,20 @@ import responseInProgress from "./migrations/0020-response-in-progress.sql" with
 import solvedChallenges from "./migrations/0021-solved-challenges.sql" with { type: "text" };
 import emails from "./migrations/0022-emails.sql" with { type: "text" };
 import openCircuits from "./migrations/0025-open-circuits.sql" with { type: "text" };
+import rowOrderPostgres from "./migrations/0029-row-order-postgres.sql" with { type: "text" };
+import rowOrderSqlite from "./migrations/0029-row-order-sqlite.sql" with { type: "text" };
 import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type: "text" };
 import agentPaymentMethod from "./migrations/0026-agent-payment-method.sql" with { type: "text" };
 import providerKeyUsers from "./migrations/0027-provider-key-users.sql" with { type: "text" };
 import providerHours from "./migrations/0028-provider-hours.sql" with { type: "text" };
 
-const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
+/** Rebuilds tables: the statements of a store run in one transaction, because half of them cannot be repeated. */
+interface Rebuild {
+  readonly sqlite: string;
+  readonly postgres: string;
+}
+
+const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = [
   ["0001-house", core],
   ["0002-people", people],
   ["0003-provider-keys", providerKeys],
@@ -60,6 +68,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0026-agent-payment-method", agentPaymentMethod],
   ["0027-provider-key-users", providerKeyUsers],
   ["0028-provider-hours", providerHours],
+  ["0029-row-order", { sqlite: rowOrderSqlite, postgres: rowOrderPostgres }],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */
@@ -76,16 +85,33 @@ export async function migrate(db: Db, now: number): Promise<readonly string[]> {
   assertKnownMigrations(applied);
   const missing = MIGRATIONS.filter(([name]) => !applied.has(name));
   for (const [name, sql] of missing) {
+    if (typeof sql !== "string") {
+      await db.write((tx) => rebuildTables(tx, name, { sql: sql[db.kind], now }));
+      continue;
+    }
     for (const statement of statementsOf(sql))
       await runWithRetry(db, toDialect(statement, db.kind));
-    await db.write((tx) =>
-      tx.run(
-        "insert into migration (name, applied_at) values (?, ?) on conflict (name) do nothing",
-        [name, now],
-      ),
-    );
+    await db.write((tx) => recordMigration(tx, name, now));
   }
   return missing.map(([name]) => name);
+}
+
+async function recordMigration(tx: Tx, name: string, now: number): Promise<void> {
+  await tx.run(
+    "insert into migration (name, applied_at) values (?, ?) on conflict (name) do nothing",
+    [name, now],
+  );
+}
+
+async function rebuildTables(
+  tx: Tx,
+  name: string,
+  { sql, now }: { readonly sql: string; readonly now: number },
+): Promise<void> {
+  // Another process may have applied it meanwhile.
+  const applied = await tx.get("select name from migration where name = ?", [name]);
+  if (applied === undefined) for (const statement of statementsOf(sql)) await tx.run(statement);
+  await recordMigration(tx, name, now);
 }
 
 /**
@@ -122,7 +148,8 @@ function assertKnownMigrations(applied: ReadonlySet<string>): void {
     );
 }
 
-// `without rowid` stores SQLite rows in the primary key's tree: one page to write per row instead of two.
+// `without rowid` stores SQLite rows in the tree of the primary key: one page to write per row instead of two. Tables to
+// which many accounts append are an exception (0029).
 function toDialect(statement: string, kind: Db["kind"]): string {
   return kind === "sqlite" && statement.startsWith("create table")
     ? `${statement} without rowid`

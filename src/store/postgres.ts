@@ -9,9 +9,11 @@ import {
   DUPLICATE,
   LOCKED,
   type Reader,
+  type ReadRows,
   type Row,
   type Tx,
   UNAVAILABLE,
+  type Value,
   type Values,
 } from "./db.ts";
 import {
@@ -242,17 +244,15 @@ function transactionOn(runner: Runner): Tx {
       ),
     );
   };
-  const selectMany = (
-    table: string,
-    key: string,
-    keys: readonly string[],
-    suffix: string,
-  ): Promise<readonly Row[]> =>
-    keys.length === 0
-      ? Promise.resolve([])
-      : runner.unsafe(`select * from ${table} where ${key} = any($1::text[]) ${suffix}`, [
-          arrayText(keys),
-        ]);
+  const selectMany =
+    (suffix: (key: string) => string): ReadRows =>
+    async (table, key, keys, columns = "*") =>
+      keys.length === 0
+        ? []
+        : runner.unsafe(
+            `select ${columns} from ${table} where ${key} = any($1::text[]) ${suffix(key)}`,
+            [arrayText(keys)],
+          );
   return {
     ...readerOn(runner),
     run: async (sql, params = []) =>
@@ -265,8 +265,8 @@ function transactionOn(runner: Runner): Tx {
           arrayText(keys),
         ]);
     },
-    lockMany: (table, key, keys) => selectMany(table, key, keys, `order by ${key} for update`),
-    readMany: (table, key, keys) => selectMany(table, key, keys, ""),
+    lockMany: selectMany((key) => `order by ${key} for update`),
+    readMany: selectMany(() => ""),
   };
 }
 
@@ -285,10 +285,20 @@ function unnest(columns: readonly Column[]): string {
   return `unnest(${columns.map((column, index) => `$${index + 1}::${column.slice(column.lastIndexOf(":") + 1)}[]`).join(", ")})`;
 }
 
-/** PostgreSQL's array literal. Every element is quoted, so that no value can end it. */
+/** PostgreSQL's array literal. Every text is quoted, so that no value can end it. */
 function arrayText(values: Values): string {
-  return `{${values.map((value) => (value === null ? "NULL" : `"${String(value).replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`)).join(",")}}`;
+  let literal = "";
+  for (const value of values) literal += `,${elementText(value)}`;
+  return `{${literal.slice(1)}}`;
 }
+
+function elementText(value: Value): string {
+  if (value === null) return "NULL";
+  if (typeof value !== "string") return String(value);
+  return NEEDS_ESCAPE.test(value) ? `"${value.replaceAll(/["\\]/g, "\\$&")}"` : `"${value}"`;
+}
+
+const NEEDS_ESCAPE = /["\\]/;
 
 const numberedSqlCache = new Map<string, string>();
 

@@ -277,11 +277,12 @@ function transactionOn(database: Database, guard: Guard): Tx {
     table: string,
     key: string,
     keys: readonly string[],
+    columns = "*",
   ): Promise<readonly Row[]> =>
     guard(() =>
       prepared(
         database,
-        `select * from ${table} where ${keyCondition(key, keys)} order by ${key}`,
+        `select ${columns} from ${table} where ${keyCondition(key, keys)} order by ${key}`,
       ).all(keysParameter(keys)),
     );
   return {

@@ -8,9 +8,6 @@ import { openStore, type TestStore } from "../support/stores/stores.ts";
 /** Tables that belong to an account and have another key. `account_id` is a column of each, so rows can be moved. */
 const OTHER_KEYS: Readonly<Record<string, string>> = {
   api_key: "looked up by the hash of a key or by its id, before the account is known",
-  spender: "locked with its wallet by the id of the key; has one row per key",
-  hold: "locked with its wallet by the id of the call; deleted when the call is settled",
-  swept_hold: "locked like a hold; a late settlement knows only the id of the call",
   usage_pending: "a queue in order of arrival, emptied by a job for all accounts",
   event: "written once; its id is part of the payload that receivers see",
   webhook: "looked up by the worker for all accounts",

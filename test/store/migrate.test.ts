@@ -61,3 +61,32 @@ for (const kind of STORE_KINDS) {
     });
   });
 }
+
+test("a rebuilt table of SQLite keeps its rows, also if the rebuild is interrupted", async () => {
+  const { db, close } = await openStore("sqlite");
+  const insert = (id: string): Promise<number> =>
+    db.write((tx) =>
+      tx.run(
+        "insert into transfer (account_id, id, from_account, to_account, amount, kind, ref, at) values ('a', ?, 'a:paid', 'b', 9007199254740993, 'usage', 'r', 1)",
+        [id],
+      ),
+    );
+  await insert("one");
+  await db.write((tx) => tx.run("delete from migration where name = '0029-row-order'"));
+  // The second rebuild fails, so that the first one must be undone.
+  await db.write((tx) => tx.run("create table new_usage_record (id text primary key)"));
+  expect(await rejectionMessage(migrate(db, 2))).toMatch(/new_usage_record already exists/);
+  expect(await db.all("select id from transfer")).toEqual([{ id: "one" }]);
+  expect(await missingMigrations(db)).toEqual(["0029-row-order"]);
+  await db.write((tx) => tx.run("drop table new_usage_record"));
+  expect(await migrate(db, 3)).toEqual(["0029-row-order"]);
+  await insert("two");
+  expect(
+    await db.all("select rowid, id, cast(amount as text) as amount from transfer order by rowid"),
+  ).toEqual([
+    { rowid: 1, id: "one", amount: "9007199254740993" },
+    { rowid: 2, id: "two", amount: "9007199254740993" },
+  ]);
+  expect(await rejectionMessage(insert("two"))).toMatch(/UNIQUE/);
+  await close();
+});

@@ -1,12 +1,14 @@
 // Locks and reads the rows of a batch. Wallets first, then spenders, then holds, each in key order: this lock order
 // prevents deadlocks between batches.
 
-import { type Row, text, type Tx } from "../../store/db.ts";
+import { type ReadRows, type Row, text, type Tx } from "../../store/db.ts";
 import type { KeyRules, OpenHold } from "../decide.ts";
 import { balanceThresholdsOf } from "../balance-thresholds.ts";
 import {
   type BufferedKeySpend,
   type BufferedWallet,
+  KEY_RULES_COLUMNS,
+  OPEN_HOLD_COLUMNS,
   toKeyRules,
   toOpenHold,
   toKeySpend,
@@ -48,16 +50,18 @@ export async function lockRows(
     else if (buffer === undefined || kind === "settle" || buffer.flushed.has(id)) holdIds.push(id);
   }
   const rowCache = buffer?.rowCache;
-  const lockByKey = (table: string, key: string, ids: readonly string[]): Promise<readonly Row[]> =>
-    ids.length === 0 ? NO_ROWS : tx.lockMany(table, key, ids);
+  const lockByKey: ReadRows = (table, key, ids, columns) =>
+    ids.length === 0 ? NO_ROWS : tx.lockMany(table, key, ids, columns);
   const uncachedKeys = uncachedIds(keyIds, rowCache?.keys);
   // PostgreSQL runs these one after the other on one connection; pipelined, they cost one round trip.
   const [wallets, keySpends, open, swept, keys] = await Promise.all([
     lockByKey("wallet", "account_id", uncachedIds(accountIds, rowCache?.wallets)),
     lockByKey("spender", "key_id", uncachedIds(keyIds, rowCache?.keySpends)),
-    lockByKey("hold", "id", holdIds),
-    lockByKey("swept_hold", "id", holdIds),
-    uncachedKeys.length === 0 ? NO_ROWS : tx.readMany("api_key", "id", uncachedKeys),
+    lockByKey("hold", "id", holdIds, OPEN_HOLD_COLUMNS),
+    lockByKey("swept_hold", "id", holdIds, OPEN_HOLD_COLUMNS),
+    uncachedKeys.length === 0
+      ? NO_ROWS
+      : tx.readMany("api_key", "id", uncachedKeys, KEY_RULES_COLUMNS),
   ]);
   for (const row of open) holds.set(text(row, "id"), toOpenHold(row));
   return {
