@@ -25,6 +25,8 @@ export interface NewAccount {
   readonly email: string | null;
   /** The narrow network of the client. */
   readonly network: string;
+  /** The operator of the agent that signed the request. */
+  readonly verifiedAgent?: string | undefined;
   /** Zero once the day's budget is used up. */
   readonly startingCredit: Nano;
   readonly now: number;
@@ -46,11 +48,12 @@ export async function createAccount(
   deps: AccountDeps,
 ): Promise<Account> {
   const { name = null, email, createdBy = null, network, startingCredit, now } = request;
+  const { verifiedAgent = null } = request;
   const id = newId("acct", now);
   await tx.run(
-    `insert into account (id, name, email, created_by, created_at, created_from)
-     values (?, ?, ?, ?, ?, ?)`,
-    [id, name, email, createdBy, now, network],
+    `insert into account (id, name, email, created_by, created_at, created_from, verified_agent)
+     values (?, ?, ?, ?, ?, ?, ?)`,
+    [id, name, email, createdBy, now, network, verifiedAgent],
   );
   await deps.openWallet(tx, id);
   if (startingCredit > 0n) await deps.grantStartingCredit(tx, id, startingCredit, now);

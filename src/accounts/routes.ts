@@ -188,7 +188,9 @@ async function openNewAccount(
       : await admitVerifiedAgent(tx, agent, now);
   const [network] = networksOf(clientIp);
   const email = body.email ?? null;
-  const account = await createAccount(tx, { email, network, startingCredit, now }, deps);
+  const verifiedAgent = agent?.url;
+  const request = { email, network, verifiedAgent, startingCredit, now };
+  const account = await createAccount(tx, request, deps);
   const { key, raw } = await deps.keys.create(tx, account.id, {}, now);
   await deps.onAccountCreated?.(tx, { account, key, clientIp, now });
   const wallet = await deps.getWallet(tx, account.id);

@@ -118,6 +118,10 @@ function createOperator(
           .current()
           .models.filter(({ provider }) => modelCalls.inference.isAvailable(provider)),
       grantPerDay: config.limits.grantPerDay,
+      verifiedAgents: config.verifiedAgents.map((agent) => ({
+        ...agent,
+        url: new URL(agent.url).origin,
+      })),
     },
     db,
     master,

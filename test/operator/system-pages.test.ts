@@ -1,6 +1,8 @@
 // The system page and the page of grants and abuse.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { newId } from "../../src/base/id.ts";
+import { DAY_MS } from "../../src/base/time.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { textOf } from "../billing/console-user.ts";
@@ -27,7 +29,11 @@ describeEachStore((store) => {
     let harness: OperatorHarness;
     let session: OperatorSession;
     beforeAll(async () => {
-      harness = await startOperatorHarness(store, { ...SECRETS, POSTERN_GRANT_USD_PER_DAY: "5" });
+      harness = await startOperatorHarness(store, {
+        ...SECRETS,
+        POSTERN_GRANT_USD_PER_DAY: "5",
+        POSTERN_VERIFIED_AGENTS: "https://agents.example;20;0.25",
+      });
       session = await signInOperator(harness);
     });
     afterAll(() => harness.gateway.stop());
@@ -74,6 +80,26 @@ describeEachStore((store) => {
       expect(text).toContain(id);
       expect((await visit("/operator/grants")).status).toBe(200);
       expect((await visit("/operator/grants?days=2")).status).toBe(400);
+    });
+
+    test("show listed operators of verified agents with their accounts of the day", async () => {
+      const { db } = harness.gateway.server;
+      harness.clock.now += 10;
+      const empty = textOf(await visit("/operator/grants"));
+      expect(empty).toMatch(/https:\/\/agents\.example 0 0% \$0\.00 0 of 20 \$0\.25 –/);
+      const { now } = harness.clock;
+      const startOfDay = now - (now % DAY_MS);
+      const ids = [newId("acct", now), newId("acct", startOfDay), newId("acct", startOfDay - 1)];
+      for (const [index, id] of ids.entries())
+        await db.write((tx) =>
+          tx.run(
+            "insert into account (id, created_at, created_from, claimed_at, verified_agent) values (?, ?, 'test', ?, ?)",
+            [id, now, index === 0 ? now : null, "https://agents.example"],
+          ),
+        );
+      const text = textOf(await visit("/operator/grants"));
+      expect(text).toMatch(/https:\/\/agents\.example 2 50% \$0\.00 [12] of 20 \$0\.25/);
+      expect(text).toContain(ids[0] ?? "");
     });
 
     test("need an operator session", async () => {

@@ -118,6 +118,13 @@ describe.each(STORE_KINDS)("verified agents on %s", (store) => {
     const third = await create(gateway, await signed());
     expect(third.status).toBe(429);
     expect(third.body.error?.message).toContain(directory.url);
+    const signedBy = await gateway.server.db.all(
+      "select verified_agent, count(*) as accounts from account group by verified_agent order by 2",
+    );
+    expect(signedBy.map((row) => [row["verified_agent"], Number(row["accounts"])])).toEqual([
+      [null, 1],
+      [directory.url, 2],
+    ]);
     // The directory is cached.
     expect(directory.requests).toEqual(["/.well-known/http-message-signatures-directory"]);
     const authMd = await (await fetch(`${gateway.url}/auth.md`)).text();

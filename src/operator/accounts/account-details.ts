@@ -38,6 +38,8 @@ export interface AccountDetails {
   readonly account: Account;
   /** The network from which it was created. */
   readonly createdFrom: string;
+  /** The listed operator whose agent signed the creation. */
+  readonly verifiedAgent: string | null;
   readonly promo: Nano;
   readonly paid: Nano;
   readonly held: Nano;
@@ -68,7 +70,7 @@ export async function readAccountDetails(
 ): Promise<AccountDetails> {
   const account = await getAccount(reader, accountId);
   const row = await reader.get(
-    `select account.created_from, wallet.promo, wallet.paid, wallet.held, wallet.owed
+    `select account.created_from, account.verified_agent, wallet.promo, wallet.paid, wallet.held, wallet.owed
      from account join wallet on wallet.account_id = account.id where account.id = ?`,
     [accountId],
   );
@@ -80,6 +82,7 @@ export async function readAccountDetails(
   return {
     account,
     createdFrom: text(row, "created_from"),
+    verifiedAgent: textOrNull(row, "verified_agent"),
     promo: toNano(row["promo"]),
     paid: toNano(row["paid"]),
     held: toNano(row["held"]),

@@ -63,7 +63,7 @@ export function accountText(details: AccountDetails, now: number): string {
   return [
     `account    ${account.id}`,
     `email      ${account.email ?? "none"}`,
-    `created    ${timestamp(account.createdAt)} from ${details.createdFrom}`,
+    `created    ${timestamp(account.createdAt)} from ${details.createdFrom}${details.verifiedAgent === null ? "" : `, signed by an agent of ${details.verifiedAgent}`}`,
     `claimed    ${account.claimedAt === null ? "no" : timestamp(account.claimedAt)}`,
     `state      ${stateText(details)}`,
     `balance    ${usd(promo + paid)} (promotional ${usd(promo)}, paid ${usd(paid)})`,
@@ -98,6 +98,7 @@ export function accountJson(details: AccountDetails, now: number): unknown {
     email: account.email,
     created_at: timestamp(account.createdAt),
     created_from: details.createdFrom,
+    verified_agent: details.verifiedAgent,
     claimed_at: timestampOrNull(account.claimedAt),
     frozen:
       freeze === undefined

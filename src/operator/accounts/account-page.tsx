@@ -115,7 +115,8 @@ function FreezeNotice({ details: { freeze } }: { readonly details: AccountDetail
 }
 
 function Summary({ details }: { readonly details: AccountDetails }): Child {
-  const { account, createdFrom, promo, paid, held, owed, freeze, lastUsedAt } = details;
+  const { account, createdFrom, verifiedAgent, promo, paid, held, owed, freeze, lastUsedAt } =
+    details;
   return (
     <>
       <DefinitionList
@@ -134,8 +135,9 @@ function Summary({ details }: { readonly details: AccountDetails }): Child {
         ]}
       />
       <p>
-        Created {formatDateTime(account.createdAt)} from network {createdFrom} · Email given by the
-        agent: {account.email ?? "none"} ·{" "}
+        Created {formatDateTime(account.createdAt)} from network {createdFrom}
+        {verifiedAgent === null ? "" : `, signed by an agent of ${verifiedAgent}`} · Email given by
+        the agent: {account.email ?? "none"} ·{" "}
         {account.claimedAt === null
           ? "Not claimed"
           : `Claimed ${formatDateTime(account.claimedAt)}`}{" "}

@@ -2,7 +2,7 @@
 
 import { minIdAt } from "../../base/id.ts";
 import { type Nano, toNano } from "../../base/money.ts";
-import { DAY_MS } from "../../base/time.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, text } from "../../store/db.ts";
 
 const NETWORKS_MAX = 50;
@@ -22,6 +22,18 @@ export interface NetworkUse {
   readonly paid: Nano;
   /** The newest account. */
   readonly latest: string;
+}
+
+export interface VerifiedAgentUse {
+  readonly url: string;
+  /** Of the current UTC day. */
+  readonly accounts: number;
+  readonly claimed: number;
+  readonly granted: Nano;
+  /** Of the current hour. */
+  readonly accountsThisHour: number;
+  /** The newest account of the day. */
+  readonly latest: string | null;
 }
 
 /** Of the current UTC day. */
@@ -64,4 +76,39 @@ export async function readNetworkUse(reader: Reader, from: number): Promise<read
     paid: toNano(row["paid"]),
     latest: text(row, "latest"),
   }));
+}
+
+/** Of each listed operator, and of operators that were listed earlier in the day. */
+export async function readVerifiedAgentUse(
+  reader: Reader,
+  listed: readonly string[],
+  now: number,
+): Promise<readonly VerifiedAgentUse[]> {
+  const rows = await reader.all(
+    `select verified_agent, count(*) as accounts, count(claimed_at) as claimed, max(account.id) as latest,
+       sum(case when account.id >= ? then 1 else 0 end) as this_hour,
+       cast(coalesce(sum(transfer.amount), 0) as text) as granted
+     from account left join transfer on transfer.id = 'start.' || account.id
+     where verified_agent is not null and account.id >= ? group by verified_agent order by 1`,
+    [minIdAt("acct", now - (now % HOUR_MS)), minIdAt("acct", now - (now % DAY_MS))],
+  );
+  const uses = rows.map((row) => ({
+    url: text(row, "verified_agent"),
+    accounts: Number(row["accounts"]),
+    claimed: Number(row["claimed"]),
+    granted: toNano(row["granted"]),
+    accountsThisHour: Number(row["this_hour"]),
+    latest: text(row, "latest"),
+  }));
+  const unused = listed
+    .filter((url) => uses.every((use) => use.url !== url))
+    .map((url) => ({
+      url,
+      accounts: 0,
+      claimed: 0,
+      granted: 0n,
+      accountsThisHour: 0,
+      latest: null,
+    }));
+  return [...uses, ...unused];
 }

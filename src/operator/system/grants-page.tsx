@@ -9,7 +9,8 @@ import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { operatorPage } from "../operator-layout.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
-import type { GrantFigures, NetworkUse } from "./grant-figures.ts";
+import type { GrantFigures, NetworkUse, VerifiedAgentUse } from "./grant-figures.ts";
+import type { ListedOperator } from "./system-state.ts";
 
 export const GRANTS_PATH = `${OPERATOR_PATH}/grants`;
 export const GRANT_PERIODS = ["1", "7", "30"] as const;
@@ -22,12 +23,14 @@ interface GrantsPageProps {
   readonly days: GrantPeriod;
   readonly figures: GrantFigures;
   readonly networks: readonly NetworkUse[];
+  readonly agents: readonly VerifiedAgentUse[];
+  readonly verifiedAgents: readonly ListedOperator[];
   readonly grantPerDay: Nano;
 }
 
 export function grantsPage(
   operator: Operator,
-  { days, figures, networks, grantPerDay }: GrantsPageProps,
+  { days, figures, networks, agents, verifiedAgents, grantPerDay }: GrantsPageProps,
 ): PageLayout {
   const suspicious = networks.filter(
     ({ accounts, claimed }) => accounts >= MANY_ACCOUNTS && claimed === 0,
@@ -74,6 +77,13 @@ export function grantsPage(
           <code>POSTERN_ACCOUNTS_PER_HOUR</code> or <code>POSTERN_GRANT_USD_PER_DAY</code>, and
           freeze its accounts.
         </p>
+        <Card
+          id="verified-agents"
+          title="Verified agents today"
+          aside={<a href="/docs/verified-agents">Verified agents</a>}
+        >
+          <AgentTable agents={agents} verifiedAgents={verifiedAgents} />
+        </Card>
       </>
     ),
   });
@@ -110,4 +120,59 @@ function NetworkTable({ networks }: Pick<GrantsPageProps, "networks">): Child {
       ])}
     />
   );
+}
+
+function AgentTable({
+  agents,
+  verifiedAgents,
+}: Pick<GrantsPageProps, "agents" | "verifiedAgents">): Child {
+  if (agents.length === 0)
+    return (
+      <p class="muted">
+        No operator is listed. Set <code>POSTERN_VERIFIED_AGENTS</code> to give accounts that its
+        agents create with a signature their own quota and starting credit.
+      </p>
+    );
+  return (
+    <Table
+      label="Operators of verified agents"
+      columns={[
+        { name: "Operator" },
+        { name: "Accounts", isNumber: true },
+        { name: "Claimed", isNumber: true },
+        { name: "Starting credit", isNumber: true },
+        { name: "This hour", isNumber: true, isExtra: true },
+        { name: "Credit per account", isNumber: true, isExtra: true },
+        { name: "Latest account" },
+      ]}
+      rows={agents.map((use) => {
+        const listed = verifiedAgents.find(({ url }) => url === use.url);
+        return [
+          <code>{use.url}</code>,
+          formatInteger(use.accounts),
+          formatPercent(use.claimed / Math.max(1, use.accounts)),
+          formatUsd(use.granted),
+          quotaText(use, listed),
+          listed === undefined ? "not listed" : formatUsd(listed.startingCredit),
+          use.latest === null ? (
+            "–"
+          ) : (
+            <a href={`${OPERATOR_PATH}/accounts/${use.latest}`}>
+              <span class="line">{use.latest}</span>
+            </a>
+          ),
+        ];
+      })}
+    />
+  );
+}
+
+function quotaText(
+  { accountsThisHour }: VerifiedAgentUse,
+  listed: ListedOperator | undefined,
+): string {
+  const limit = listed?.accountsPerHour ?? 0;
+  return limit === 0
+    ? formatInteger(accountsThisHour)
+    : `${formatInteger(accountsThisHour)} of ${formatInteger(limit)}`;
 }

@@ -5,7 +5,7 @@ import { DAY_MS } from "../../base/time.ts";
 import type { Route } from "../../http/route.ts";
 import { pageResponse } from "../../http/pages/page-response.ts";
 import { emptyAsUndefined, type OperatorContext, pageRoute } from "../page-context.ts";
-import { readGrantFigures, readNetworkUse } from "./grant-figures.ts";
+import { readGrantFigures, readNetworkUse, readVerifiedAgentUse } from "./grant-figures.ts";
 import { GRANT_PERIODS, GRANTS_PATH, grantsPage } from "./grants-page.tsx";
 import { readProviderHealth } from "./provider-health.ts";
 import { PROVIDERS_PATH, providersPage } from "./providers-page.tsx";
@@ -36,12 +36,14 @@ export function systemRoutes(context: OperatorContext): readonly Route[] {
       query: z.object({ days: emptyAsUndefined(z.enum(GRANT_PERIODS)) }),
       run: async ({ query, now }, operator) => {
         const days = query.days ?? "7";
+        const { grantPerDay, verifiedAgents } = system;
+        const listed = verifiedAgents.map(({ url }) => url);
         const page = await db.snapshot(async (reader) => ({
           figures: await readGrantFigures(reader, now),
+          agents: await readVerifiedAgentUse(reader, listed, now),
           networks: await readNetworkUse(reader, now - Number(days) * DAY_MS),
         }));
-        const { grantPerDay } = system;
-        return pageResponse(grantsPage(operator, { days, grantPerDay, ...page }));
+        return pageResponse(grantsPage(operator, { days, grantPerDay, verifiedAgents, ...page }));
       },
     }),
   ];

@@ -11,4 +11,13 @@ export interface SystemState {
   readonly callableModels: () => readonly { readonly provider: string; readonly id: string }[];
   /** Starting credit for new accounts per UTC day; zero for no limit. */
   readonly grantPerDay: Nano;
+  /** The operators whose agents may sign the creation of accounts. */
+  readonly verifiedAgents: readonly ListedOperator[];
+}
+
+export interface ListedOperator {
+  readonly url: string;
+  /** Zero for no limit. */
+  readonly accountsPerHour: number;
+  readonly startingCredit: Nano;
 }
