@@ -1,7 +1,7 @@
 // Benchmarks what storing a response costs: the same calls with `store: false` and without `store`, in turns, on one gateway.
 // Run it with `node bin/bun.js bench/stored-responses.ts`; compare only the rows of one run.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { generateLoad } from "./load-generator.ts";
@@ -32,6 +32,15 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
+/** Words in an order that does not repeat, so that they compress as text does. */
+function prose(characters: number): string {
+  const words = readFileSync("docs/site/translation.md", "utf8").match(/[A-Za-z_]{2,}/g) ?? [];
+  let text = "";
+  for (let seed = 1; text.length < characters; seed = (seed * 48_271) % 0x7fffffff)
+    text += `${words[seed % words.length]} `;
+  return text.slice(0, characters);
+}
+
 interface Sum {
   requests: number;
   cpuMicros: number;
@@ -51,9 +60,9 @@ async function compare(
   for (let round = -1; round < ROUNDS; round++)
     for (const [name, sum] of Object.entries(variants)) {
       const body = JSON.stringify({
-        model: "sim/tiny",
+        model: "sim/echo",
         max_output_tokens: 16,
-        input: "x".repeat(characters),
+        input: prose(characters),
         ...(name === "false" ? { store: false } : {}),
       });
       const before = gateway.cpuSeconds();

@@ -160,3 +160,40 @@ describe("a strict tool", () => {
       });
   });
 });
+
+describe("a huge schema", () => {
+  const COUNT = 9_990;
+  const chain = (last: JsonObject): JsonObject => ({
+    ...closed({ first: { $ref: "#/$defs/d0" } }),
+    $defs: Object.fromEntries(
+      Array.from({ length: COUNT }, (_, index) => [
+        `d${index}`,
+        index + 1 === COUNT ? last : closed({ next: { $ref: `#/$defs/d${index + 1}` } }),
+      ]),
+    ),
+  });
+
+  test("of a long chain of definitions is checked for recursion in linear time", () => {
+    const started = process.cpuUsage();
+    expect(reduceSchema(chain({ type: "string" }), CLAUDE_SCHEMA)?.isChanged).toBe(false);
+    expect(reduceSchema(chain({ $ref: "#/$defs/d3" }), CLAUDE_SCHEMA)).toBeUndefined();
+    expect(process.cpuUsage(started).user).toBeLessThan(2_000_000);
+  });
+
+  test("beyond the limit gets a 400 that names the field", () => {
+    const read = (count: number) => {
+      const names = Array.from({ length: count }, (_, index) => [`p${index}`, { type: "string" }]);
+      const parameters = { type: "object", properties: Object.fromEntries(names) };
+      const tools = [{ type: "function", function: { name: "f", parameters } }];
+      return INBOUND_WIRES.chat.readRequest({
+        model: "m",
+        messages: [{ role: "user", content: "hi" }],
+        tools,
+      });
+    };
+    expect(read(9_000).tools).toHaveLength(1);
+    expect(() => read(10_000)).toThrow(
+      "`tools[0].function.parameters` can have at most 10000 schemas of properties and items. Send a smaller schema, or split the tool.",
+    );
+  });
+});

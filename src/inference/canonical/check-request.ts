@@ -15,6 +15,8 @@ const SCHEMA_TYPES: ReadonlySet<unknown> = new Set([
   "null",
 ]);
 const SCHEMA_DEPTH_MAX = 64;
+/** Of one tool or output. OpenAI takes 5,000 properties. */
+const SUBSCHEMAS_MAX = 10_000;
 const TURNS_MAX = 20_000;
 const TOOLS_MAX = 2_048;
 const TOOL_NAME = /^[A-Za-z0-9_.:/-]{1,256}$/;
@@ -172,33 +174,50 @@ function checkToolSchema(schema: JsonObject, path: string): void {
 }
 
 /** Rejects what is invalid in every draft of JSON Schema; further limits are the provider's to report. */
-export function checkSchema(schema: unknown, path: string, depth = 0): void {
+export function checkSchema(schema: unknown, path: string): void {
+  checkSubschema(schema, path, { path, depth: 0, counted: { subschemas: 0 } });
+}
+
+interface SchemaPosition {
+  /** The path of the whole schema. */
+  readonly path: string;
+  readonly depth: number;
+  readonly counted: { subschemas: number };
+}
+
+function checkSubschema(schema: unknown, path: string, position: SchemaPosition): void {
   if (typeof schema === "boolean") return;
   if (!isObject(schema)) throw invalid(path, `\`${path}\` must be a JSON schema object.`);
-  if (depth > SCHEMA_DEPTH_MAX)
+  if (position.depth > SCHEMA_DEPTH_MAX)
     throw invalid(path, `A schema can be nested at most ${SCHEMA_DEPTH_MAX} levels deep.`);
+  if (++position.counted.subschemas > SUBSCHEMAS_MAX)
+    throw invalid(
+      position.path,
+      `\`${position.path}\` can have at most ${SUBSCHEMAS_MAX} schemas of properties and items. Send a smaller schema, or split the tool.`,
+    );
+  const inner = { ...position, depth: position.depth + 1 };
   const { type, required, properties, items, $defs: definitions } = schema;
   if (type !== undefined && !isSchemaType(type))
     throw invalid(`${path}.type`, `\`${path}.type\` must be a JSON Schema type.`);
   if (required !== undefined && !isStringArray(required))
     throw invalid(`${path}.required`, `\`${path}.required\` must be an array of strings.`);
-  if (properties !== undefined) checkSchemas(properties, `${path}.properties`, depth);
-  if (definitions !== undefined) checkSchemas(definitions, `${path}.$defs`, depth);
-  if (items !== undefined && !Array.isArray(items)) checkSchema(items, `${path}.items`, depth + 1);
+  if (properties !== undefined) checkSchemas(properties, `${path}.properties`, inner);
+  if (definitions !== undefined) checkSchemas(definitions, `${path}.$defs`, inner);
+  if (items !== undefined && !Array.isArray(items)) checkSubschema(items, `${path}.items`, inner);
   for (const key of ["anyOf", "oneOf", "allOf"])
-    if (schema[key] !== undefined) checkAlternatives(schema[key], `${path}.${key}`, depth);
+    if (schema[key] !== undefined) checkAlternatives(schema[key], `${path}.${key}`, inner);
 }
 
-function checkAlternatives(list: unknown, path: string, depth: number): void {
+function checkAlternatives(list: unknown, path: string, position: SchemaPosition): void {
   if (!Array.isArray(list) || list.length === 0)
     throw invalid(path, `\`${path}\` must be a non-empty array.`);
-  for (const [at, schema] of list.entries()) checkSchema(schema, `${path}[${at}]`, depth + 1);
+  for (const [at, schema] of list.entries()) checkSubschema(schema, `${path}[${at}]`, position);
 }
 
-function checkSchemas(schemas: unknown, path: string, depth: number): void {
+function checkSchemas(schemas: unknown, path: string, position: SchemaPosition): void {
   if (!isObject(schemas)) throw invalid(path, `\`${path}\` must be an object.`);
   for (const [name, schema] of Object.entries(schemas))
-    checkSchema(schema, `${path}.${name}`, depth + 1);
+    checkSubschema(schema, `${path}.${name}`, position);
 }
 
 // Google's uppercase types are accepted, because callers copy such schemas between APIs.

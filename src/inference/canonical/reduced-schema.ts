@@ -109,17 +109,24 @@ function isRecursive(schema: JsonObject): boolean {
     for (const [name, one] of Object.entries(isObject(schema[key]) ? schema[key] : {}))
       definitions.set(`#/${key}/${name}`, referencesIn(one));
   if (referencesIn(schema).has("#")) return true;
-  return [...definitions.keys()].some((start) => {
-    const seen = new Set<string>();
-    const open = [...(definitions.get(start) ?? [])];
-    for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      if (next === start) return true;
-      if (seen.has(next)) continue;
-      seen.add(next);
-      open.push(...(definitions.get(next) ?? []));
+  // Each definition is left once, after all that it refers to, so that a long chain takes linear time.
+  const left = new Set<string>();
+  const entered = new Set<string>();
+  const open = [...definitions.keys()];
+  for (let next = open.at(-1); next !== undefined; next = open.at(-1)) {
+    if (left.has(next) || entered.has(next)) {
+      left.add(next);
+      open.pop();
+      continue;
     }
-    return false;
-  });
+    entered.add(next);
+    for (const reference of definitions.get(next) ?? []) {
+      if (left.has(reference)) continue;
+      if (entered.has(reference)) return true;
+      open.push(reference);
+    }
+  }
+  return false;
 }
 
 function referencesIn(value: unknown, found = new Set<string>()): ReadonlySet<string> {

@@ -94,6 +94,7 @@ const RULES = `## Rules
   that is recursive, or has an object with any names, becomes a required tool call for Claude.
 - **Strict tools**: Claude's take the same keywords as its schemas, so theirs are changed in the same way. OpenAI's need closed
   objects with only required properties; another tool is sent without \`strict\`, also on OpenAI's own Chat Completions.
+- **Large schemas**: the schema of a tool or output has at most 10,000 schemas of properties and items, 64 levels deep.
 - **JSON objects** (\`json_object\`) become an instruction if the provider supports JSON only with a schema (Messages, Converse) or
   not together with functions (Gemini before 3). The field is then listed as dropped.
 - **Efforts and thinking budgets** are converted into each other and clamped to what the model supports. A clamped value is listed
