@@ -10,7 +10,9 @@ import {
   type BrowserWindow,
   type DisplayMode,
   launchBrowser,
+  openSharedWindow,
   openWindow,
+  type OpenWindow,
 } from "../support/browser/chromium.ts";
 import { TESTED_MODES, testPageBasics } from "../support/browser/page-checks.ts";
 
@@ -32,9 +34,13 @@ afterAll(async () => {
   await fixture.gateway.stop();
 });
 
-async function openPage(target: string, mode: DisplayMode): Promise<BrowserWindow> {
+async function openPage(
+  target: string,
+  mode: DisplayMode,
+  open: OpenWindow = openWindow,
+): Promise<BrowserWindow> {
   const { url } = fixture.gateway;
-  const opened = await openWindow(browser, url, mode);
+  const opened = await open(browser, url, mode);
   const [name = "", ...value] = fixture.owner.cookie.split("=");
   await opened.page
     .context()
@@ -89,7 +95,7 @@ const PAGE_MODES = PAGES.flatMap(([name, target]) =>
 describe.each(PAGE_MODES)("console page %s on %s in %s mode", (name, screen, scheme, target) => {
   let opened: BrowserWindow;
   beforeAll(async () => {
-    opened = await openPage(target(), { screen, scheme });
+    opened = await openPage(target(), { screen, scheme }, openSharedWindow);
     if (SCREENSHOTS_DIR !== undefined)
       await opened.page.screenshot({
         path: path.join(SCREENSHOTS_DIR, `console-${name}-${screen}-${scheme}.png`),

@@ -24,7 +24,9 @@ import {
 import {
   launchBrowser,
   type DisplayMode,
+  openSharedWindow,
   openWindow,
+  type OpenWindow,
   type BrowserWindow,
 } from "../support/browser/chromium.ts";
 import { type TestAccount, registerAccount } from "../support/gateway.ts";
@@ -109,9 +111,13 @@ async function createHistory(): Promise<void> {
   }
 }
 
-async function openPage(target: string, mode: DisplayMode): Promise<BrowserWindow> {
+async function openPage(
+  target: string,
+  mode: DisplayMode,
+  open: OpenWindow = openWindow,
+): Promise<BrowserWindow> {
   const { url } = harness.gateway;
-  const opened = await openWindow(browser, url, mode);
+  const opened = await open(browser, url, mode);
   const [name = "", value = ""] = session.cookie.split("=");
   await opened.page.context().addCookies([{ name, value, domain: "127.0.0.1", path: "/operator" }]);
   await opened.page.goto(url + target, { waitUntil: "load" });
@@ -137,7 +143,7 @@ const PAGE_MODES = PAGES.flatMap(([name, target]) =>
 describe.each(PAGE_MODES)("operator page %s on %s in %s mode", (name, screen, scheme, target) => {
   let opened: BrowserWindow;
   beforeAll(async () => {
-    opened = await openPage(target(), { screen, scheme });
+    opened = await openPage(target(), { screen, scheme }, openSharedWindow);
     if (SCREENSHOTS_DIR !== undefined)
       await opened.page.screenshot({
         path: path.join(SCREENSHOTS_DIR, `operator-${name}-${screen}-${scheme}.png`),

@@ -6,7 +6,9 @@ import type { Browser, Page } from "playwright-core";
 import {
   launchBrowser,
   type DisplayMode,
+  openSharedWindow,
   openWindow,
+  type OpenWindow,
   type BrowserWindow,
 } from "../support/browser/chromium.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
@@ -37,8 +39,12 @@ afterAll(async () => {
   await gateway.stop();
 });
 
-async function openPage(target: string, mode: DisplayMode): Promise<BrowserWindow> {
-  const opened = await openWindow(browser, gateway.url, mode);
+async function openPage(
+  target: string,
+  mode: DisplayMode,
+  open: OpenWindow = openWindow,
+): Promise<BrowserWindow> {
+  const opened = await open(browser, gateway.url, mode);
   await opened.page.goto(gateway.url + target, { waitUntil: "load" });
   return opened;
 }
@@ -58,7 +64,7 @@ const PAGE_MODES = PAGES.flatMap((target) =>
 describe.each(PAGE_MODES)("%s on %s in %s mode", (target, screen, scheme) => {
   let opened: BrowserWindow;
   beforeAll(async () => {
-    opened = await openPage(target, { screen, scheme });
+    opened = await openPage(target, { screen, scheme }, openSharedWindow);
     const name = target === "/" ? "home" : target.slice(1).replaceAll(/\W/g, "-");
     await saveScreenshot(opened.page, `${name}-${screen}-${scheme}`);
   });

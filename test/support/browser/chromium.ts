@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import chromium from "@sparticuz/chromium";
-import { type Browser, chromium as driver, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, chromium as driver, type Page } from "playwright-core";
 
 export type Screen = "desktop" | "phone";
 export type ColorScheme = "light" | "dark";
@@ -19,7 +19,7 @@ const SCREEN_SIZES: Readonly<Record<Screen, { readonly width: number; readonly h
 export interface BrowserWindow {
   readonly page: Page;
   /** Console errors and warnings, failed requests, and requests to other sites. */
-  readonly problems: readonly string[];
+  readonly problems: string[];
   readonly close: () => Promise<void>;
 }
 
@@ -63,17 +63,43 @@ export interface DisplayMode {
   readonly scheme: ColorScheme;
 }
 
-export async function openWindow(
+export type OpenWindow = (
   browser: Browser,
   baseUrl: string,
   mode: DisplayMode,
-): Promise<BrowserWindow> {
-  const context = await browser.newContext({
-    viewport: SCREEN_SIZES[mode.screen],
-    colorScheme: mode.scheme,
-    hasTouch: mode.screen === "phone",
-  });
+) => Promise<BrowserWindow>;
+
+/** A window with cookies and storage of its own. */
+export const openWindow: OpenWindow = async (browser, baseUrl, mode) => {
+  const context = await createContext(browser, mode);
   const page = await context.newPage();
+  return { page, problems: recordProblems(page, baseUrl), close: () => context.close() };
+};
+
+const sharedWindows = new WeakMap<Browser, Map<string, Promise<BrowserWindow>>>();
+
+/** The window of a mode that tests use one after another, which saves the start of a process. */
+export const openSharedWindow: OpenWindow = async (browser, baseUrl, mode) => {
+  const windows = sharedWindows.get(browser) ?? new Map<string, Promise<BrowserWindow>>();
+  sharedWindows.set(browser, windows);
+  const key = `${mode.screen} ${mode.scheme}`;
+  const opening = windows.get(key) ?? openWindow(browser, baseUrl, mode);
+  windows.set(key, opening);
+  const { page, problems } = await opening;
+  await page.goto("about:blank");
+  problems.length = 0;
+  return { page, problems, close: async () => undefined };
+};
+
+function createContext(browser: Browser, { screen, scheme }: DisplayMode): Promise<BrowserContext> {
+  return browser.newContext({
+    viewport: SCREEN_SIZES[screen],
+    colorScheme: scheme,
+    hasTouch: screen === "phone",
+  });
+}
+
+function recordProblems(page: Page, baseUrl: string): string[] {
   const problems: string[] = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") problems.push(message.text());
@@ -88,5 +114,5 @@ export async function openWindow(
     if (!url.startsWith(`${baseUrl}/`) && !url.startsWith("data:"))
       problems.push(`other site: ${url}`);
   });
-  return { page, problems, close: () => context.close() };
+  return problems;
 }
