@@ -1,5 +1,6 @@
 // What the steps of handling a request share: the injected capabilities and the state of one request.
 
+import type { SentForm } from "./guards/session-guard.ts";
 import type { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
@@ -36,6 +37,8 @@ export interface RequestHandlerDeps {
     cookies: string | null,
     now: number,
   ) => Promise<SessionUser | undefined>;
+  /** Returns the cookie that keeps a form that was sent after the session ended; undefined if it is too large. */
+  readonly keepForm?: (form: SentForm, now: number) => string | undefined;
   /** Renders a fault as HTML; without it, faults of pages are plain text. */
   readonly faultPage?: (fault: Fault, requestId: string) => Response;
   readonly beginIdempotent: (

@@ -9,7 +9,9 @@ import { dialectOf } from "./dialect.ts";
 import { createFailureLog } from "./failure-log.ts";
 import { authenticateRequest } from "./guards/authenticate.ts";
 import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
-import { redirectToSignIn, sessionEnded } from "./guards/session-guard.ts";
+import { redirectToSignIn, requireSameOriginForm, sessionEnded } from "./guards/session-guard.ts";
+import { sessionEndedPage } from "./pages/session-ended-page.tsx";
+import { decodeForm } from "./request/body-decoder.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, decodeUtf8, readBody } from "./request/body.ts";
 import { type BodyQuota, type BodyQuotaCaller, createBodyQuota } from "./request/body-quota.ts";
 import { createUploadLimit, type UploadLimit } from "./request/upload-limit.ts";
@@ -154,7 +156,7 @@ async function handleRequest(handler: HandlerContext, context: RequestContext): 
   const caller = await authenticateRequest(deps, context, route);
   if (route.auth === "session" && caller === undefined) {
     // The `form-action` policy of our pages blocks redirecting a form to the identity provider.
-    if (route.method !== "GET") throw sessionEnded();
+    if (route.method !== "GET") return await keepSentForm(handler, context, route);
     return redirectToSignIn(path, context.query);
   }
   let bodyText = "";
@@ -167,6 +169,22 @@ async function handleRequest(handler: HandlerContext, context: RequestContext): 
   const result = await route.read?.(input);
   if (result === undefined) throw new Error(`route ${route.id} has no handler`);
   return result instanceof Response ? result : jsonResponse(result);
+}
+
+/** Nothing is done without a session, but what was typed must not be lost. */
+async function keepSentForm(
+  handler: HandlerContext,
+  context: RequestContext,
+  route: Route,
+): Promise<Response> {
+  const { deps } = handler;
+  const { request, path } = context;
+  if (deps.keepForm === undefined) throw sessionEnded();
+  const bodyText = decodeUtf8(await receiveBody(handler, context, route, undefined));
+  const { headers } = request;
+  const form = decodeForm(request, bodyText);
+  const fields = requireSameOriginForm(form, headers, undefined, deps.baseUrl);
+  return sessionEndedPage(path, deps.keepForm({ path, fields }, deps.now()));
 }
 
 // Not `async`, as every call reads a body.

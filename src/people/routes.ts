@@ -7,9 +7,10 @@ import { networksOf } from "../http/request/client-ip.ts";
 import { toFault } from "../http/response.ts";
 import { pageHeaders, renderPage } from "../http/pages/layout.tsx";
 import { publicRoute, sessionRoute, type Route, optionalSessionRoute } from "../http/route.ts";
-import { SIGN_IN_PATH } from "../http/guards/session-guard.ts";
+import { KEPT_FORM_PATH, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { sessionsPage, signedOutPage, signInFailedPage } from "./sign-in-pages.tsx";
+import type { KeptForms } from "./kept-form.ts";
+import { keptFormPage, sessionsPage, signedOutPage, signInFailedPage } from "./sign-in-pages.tsx";
 import { recordPerson } from "./people.ts";
 import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
 import { CALLBACK_PATH, safeReturnPath, type SignIn } from "./sign-in.ts";
@@ -19,6 +20,7 @@ const SESSIONS_PATH = "/sessions";
 export interface PeopleRouteDeps {
   readonly db: Db;
   readonly sessions: Sessions;
+  readonly keptForms: KeptForms;
   /** Undefined without an identity provider. */
   readonly signIn: SignIn | undefined;
   readonly baseUrl: string;
@@ -49,6 +51,7 @@ export function peopleRoutes(deps: PeopleRouteDeps): readonly Route[] {
     callbackRoute(deps),
     signOutRoute(deps),
     signedOutRoute(),
+    keptFormRoute(deps),
     sessionsRoute(deps),
     endSessionRoute(deps),
   ];
@@ -138,6 +141,22 @@ function signedOutRoute(): Route {
     id: "signedOut",
     summary: "Show the sign-out page",
     run: ({ caller }) => pageResponse(200, signedOutPage(caller)),
+  });
+}
+
+function keptFormRoute({ keptForms }: PeopleRouteDeps): Route {
+  return sessionRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: KEPT_FORM_PATH,
+    id: "showKeptForm",
+    summary: "Show a form that was sent after the session ended",
+    run: ({ caller, headers, now }) => {
+      const form = keptForms.find(headers.get("cookie"), now);
+      return form === undefined
+        ? redirect("/console", [])
+        : pageResponse(200, keptFormPage(caller, form));
+    },
   });
 }
 

@@ -2,6 +2,8 @@
 // The pages for a failed sign-in, signing out and sessions.
 
 import type { Child } from "hono/jsx";
+import type { SentForm } from "../http/guards/session-guard.ts";
+import { Details } from "../http/pages/components/content.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { SessionRecord } from "./sessions.ts";
@@ -53,6 +55,47 @@ export function signedOutPage(user: SessionUser | undefined): PageLayout {
           </form>
         </>
       ),
+  };
+}
+
+/** Fields that the page sets, which say nothing to the person. */
+const INTERNAL_FIELDS: ReadonlySet<string> = new Set(["do", "once"]);
+
+/** The form is sent again only when the person says so. */
+export function keptFormPage(user: SessionUser, { path, fields }: SentForm): PageLayout {
+  const typed = Object.entries(fields).filter(
+    ([name, value]) => !INTERNAL_FIELDS.has(name) && value.trim() !== "",
+  );
+  return {
+    title: "Send the form again – Postern",
+    isPrivate: true,
+    main: (
+      <>
+        <h1>Send the form again?</h1>
+        <p class="intro">
+          Your session had ended when you sent this form, so nothing was changed. Keys and codes
+          were not kept.
+        </p>
+        <Details
+          items={[
+            ["Page", <code>{path}</code>],
+            ...typed.map(([name, value]) => [name.replaceAll("_", " "), value] as const),
+          ]}
+        />
+        <form method="post" action={path}>
+          <input type="hidden" name="csrf" value={user.csrf} />
+          {Object.entries(fields).map(([name, value]) => (
+            <input type="hidden" name={name} value={value} />
+          ))}
+          <div class="actions">
+            <button type="submit">Send again</button>
+            <a class="button secondary" href="/console">
+              Cancel
+            </a>
+          </div>
+        </form>
+      </>
+    ),
   };
 }
 

@@ -48,7 +48,8 @@ export function createRouteDeps(
   { isLeaving, handle, webSockets }: RequestHandling,
 ): RouteDeps {
   const { baseUrl } = config;
-  const { webhooks, claims, sessions, signIn, isSignInDisabled, operatorContext } = services;
+  const { webhooks, claims, sessions, keptForms, signIn, isSignInDisabled, operatorContext } =
+    services;
   const { db, ledger, lease, master, idempotency, keys } = services.core;
   const { providerKeys, responses, metrics } = services.modelCalls;
   const billing = services.billing.deps;
@@ -67,7 +68,7 @@ export function createRouteDeps(
     billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
-    people: { db, sessions, signIn, baseUrl, onSessionsEnded },
+    people: { db, sessions, keptForms, signIn, baseUrl, onSessionsEnded },
     emails: {
       db,
       baseUrl,

@@ -89,7 +89,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
 function createHandler(
   { baseUrl, development, limits, trustedProxies }: Config,
   { log, now }: ServerOptions,
-  { core, modelCalls, sessions }: Services,
+  { core, modelCalls, sessions, keptForms }: Services,
   {
     routes,
     isLeaving,
@@ -107,6 +107,7 @@ function createHandler(
     authenticate: keys.find,
     findLiveKey,
     findSessionUser: sessions.find,
+    keepForm: keptForms.keep,
     faultPage,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,

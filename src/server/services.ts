@@ -11,6 +11,7 @@ import { createSmtpSender } from "../email/smtp.ts";
 import { onClaimEvent } from "../events/producers.ts";
 import { createOperatorContext } from "../operator/create-operator.ts";
 import type { OperatorContext } from "../operator/page-context.ts";
+import { createKeptForms, type KeptForms } from "../people/kept-form.ts";
 import { createSessions, type Sessions } from "../people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
@@ -30,6 +31,7 @@ export interface Services {
   readonly emailWorker: EmailWorker;
   readonly operatorAlerts: OperatorAlerts;
   readonly sessions: Sessions;
+  readonly keptForms: KeptForms;
   /** Undefined where no identity provider is set. */
   readonly signIn: SignIn | undefined;
   readonly claims: Claims;
@@ -63,6 +65,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
   const send = config.email && createSmtpSender(config.email, baseUrl);
   const emailWorker = createEmailWorker({ db, log, now, baseUrl, send });
   const sessions = createSessions({ db, master, baseUrl });
+  const keptForms = createKeptForms({ master, baseUrl });
   const signIn =
     identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master });
   const claims = createClaims({
@@ -93,6 +96,7 @@ export async function createServices(config: Config, options: ServerOptions): Pr
       now,
     }),
     sessions,
+    keptForms,
     signIn,
     claims,
     isSignInDisabled,

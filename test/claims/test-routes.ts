@@ -11,6 +11,7 @@ import { publicRoute, type Route } from "../../src/http/route.ts";
 import type { Keys } from "../../src/keys/keys.ts";
 import { keyRoutes } from "../../src/keys/routes.ts";
 import { getWallet, grant, openWallet } from "../../src/ledger/ledger.ts";
+import { createKeptForms } from "../../src/people/kept-form.ts";
 import { peopleRoutes } from "../../src/people/routes.ts";
 import type { Sessions } from "../../src/people/sessions.ts";
 import type { SignIn } from "../../src/people/sign-in.ts";
@@ -44,7 +45,7 @@ export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
     ...keyRoutes(deps),
     ...claimRoutes(deps),
     ...claimPageRoutes(deps),
-    ...peopleRoutes(deps),
+    ...peopleRoutes({ ...deps, keptForms: createKeptForms(deps) }),
     stylesheet(),
   ];
 }

@@ -55,6 +55,53 @@ describe("key forms", () => {
     expect(expiry).toMatch(/id="key-limit"[^>]* value="5"/);
   });
 
+  test("are kept without their secrets when the session has ended, and sent again after the sign-in", async () => {
+    const { path, claim, api } = await harness.newWorkspace();
+    await claim();
+    const { gateway, owner } = harness;
+    await withBrowserPage(gateway, owner, async (page) => {
+      const [cookie] = await page.context().cookies();
+      await page.goto(`${gateway.url}${path}/keys`);
+      await page.fill("#mint-name", "typed before the session ended");
+      await page.context().clearCookies();
+      await page.click("text=Create key >> nth=-1");
+      await page.locator("main", { hasText: "send the form again" }).waitFor();
+      const target = await page.getByRole("link", { name: "Sign in" }).getAttribute("href");
+      expect(target).toBe("/signin?return_to=%2Fsignin%2Fform");
+      // What the sign-in does: it sets a session, and returns to the page.
+      await page.context().addCookies(cookie === undefined ? [] : [cookie]);
+      await page.goto(`${gateway.url}/signin/form`);
+      expect(await page.textContent("main")).toContain("typed before the session ended");
+      await page.click("button:has-text('Send again')");
+      await page.locator("main", { hasText: "Your new key" }).waitFor();
+    });
+    const { data } = (await api("GET", "/v1/keys")) as unknown as { data: { name: string }[] };
+    expect(data.map(({ name }) => name)).toContain("typed before the session ended");
+  });
+
+  test("with a secret are kept without it, and those of other sites are not kept", async () => {
+    const { path } = await harness.newWorkspace();
+    const { gateway } = harness;
+    const post = (headers: Readonly<Record<string, string>>) =>
+      fetch(`${gateway.url}${path}/provider-keys`, {
+        method: "POST",
+        headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+        body: "do=add&provider=openai&api_key=sk-typed&name=mine",
+      });
+    const kept = await post({ "sec-fetch-site": "same-origin" });
+    expect(kept.status).toBe(403);
+    const cookie = kept.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const headers = { cookie: `${cookie}; ${harness.owner.cookie}` };
+    const shown = await (await fetch(`${gateway.url}/signin/form`, { headers })).text();
+    expect(shown).toContain('name="name" value="mine"');
+    expect(shown).not.toContain("sk-typed");
+    const foreign = await post({ "sec-fetch-site": "cross-site" });
+    expect([foreign.status, foreign.headers.get("set-cookie")]).toEqual([403, null]);
+    const forged = { cookie: `postern_form=forged; ${harness.owner.cookie}` };
+    const none = await fetch(`${gateway.url}/signin/form`, { headers: forged, redirect: "manual" });
+    expect(none.headers.get("location")).toBe("/console");
+  });
+
   test("say that the session has ended", async () => {
     const { path, claim } = await harness.newWorkspace();
     await claim();

@@ -5,7 +5,15 @@ import { timingSafeEqualText } from "../../base/secret.ts";
 import type { SessionUser } from "../route.ts";
 
 export const SIGN_IN_PATH = "/signin";
+/** Shows a kept form after the sign-in. */
+export const KEPT_FORM_PATH = "/signin/form";
 const CSRF_FIELD = "csrf";
+
+/** A form as it was sent. */
+export interface SentForm {
+  readonly path: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
 
 /** Redirects to sign-in, which returns to this page. */
 export function redirectToSignIn(path: string, query: string): Response {
