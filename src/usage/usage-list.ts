@@ -30,6 +30,7 @@ export async function listUsage(
   filter: UsageListFilter,
   page: PageRequest,
 ): Promise<Page<UsageRecord>> {
+  if (filter.id !== undefined) return listById(reader, accountId, filter);
   const data: UsageRecord[] = [];
   const hours = await createHourFinder(reader, accountId, filter);
   let before: string | undefined = page.cursor ?? maxId("req");
@@ -49,6 +50,20 @@ export async function listUsage(
     if (reader.kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
   }
   return { object: "list", data, has_more: true, next_cursor: before ?? null };
+}
+
+/** The key of the table, so no other record is read. */
+async function listById(
+  reader: Reader,
+  accountId: string,
+  filter: UsageListFilter,
+): Promise<Page<UsageRecord>> {
+  const { where, params } = joinConditions([
+    { sql: "account_id = ?", values: [accountId] },
+    ...recordConditions(filter),
+  ]);
+  const rows = await reader.all(`select * from usage_record where ${where}`, params);
+  return { object: "list", data: rows.map(toUsageRecord), has_more: false, next_cursor: null };
 }
 
 interface Slice {

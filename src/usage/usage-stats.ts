@@ -7,7 +7,7 @@ import type { Page, PageRequest } from "../base/pagination.ts";
 import type { Db, Reader } from "../store/db.ts";
 import { percentileMs } from "./rollup/latency-histogram.ts";
 import { readSums } from "./rollup/read-sums.ts";
-import { emptySums, type RollupSums } from "./rollup/rollup-delta.ts";
+import { countOf, emptySums, type RollupSums } from "./rollup/rollup-delta.ts";
 import type { TimeBuckets } from "./time-buckets.ts";
 import { type Dimension, DIMENSIONS, type UsageFilter } from "./usage-filter.ts";
 
@@ -38,8 +38,8 @@ export interface UsageSum {
   readonly firstTokenMs: LatencyPercentiles | undefined;
 }
 
-/** One point of a chart: a group's sums in an hour or day. */
-export interface UsagePoint extends UsageSum {
+/** One point of a chart: what a group cost in an hour or day. */
+export interface CostPoint extends Pick<UsageSum, "group" | "calls" | "cost"> {
   /** The day or hour, in the form of `group`. */
   readonly bucket: string;
 }
@@ -78,20 +78,18 @@ export async function sumUsage(
 }
 
 /** A chart's points: each bucket, oldest first, with one point for each group that has calls in it. */
-export async function readUsageSeries(
+export async function readCostSeries(
   reader: Reader,
   accountId: string,
   filter: UsageFilter,
-  { buckets, dimension }: { readonly buckets: TimeBuckets; readonly dimension?: Dimension },
-): Promise<readonly UsagePoint[]> {
-  const slices = await readSums(reader, accountId, filter, {
-    buckets,
-    ...(dimension === undefined ? {} : { dimension }),
-  });
+  { buckets, dimension }: { readonly buckets: TimeBuckets; readonly dimension: Dimension },
+): Promise<readonly CostPoint[]> {
+  const grouping = { buckets, dimension, isCostOnly: true };
+  const slices = await readSums(reader, accountId, filter, grouping);
   return slices
-    .map((slice): UsagePoint =>
-      Object.assign(toSum(slice.group, slice.sums), { bucket: slice.bucket }),
-    )
+    .map(({ bucket, group, sums }): CostPoint => {
+      return { bucket, group, calls: countOf(sums, "calls"), cost: sums.cost };
+    })
     .sort((one, other) => compare(one.bucket, other.bucket) || compare(one.group, other.group));
 }
 

@@ -7,6 +7,7 @@ import type { Db } from "../../src/store/db.ts";
 import { OTHER_LABELS, LABELS_PER_DAY_MAX, rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { latencyBucket, percentileMs } from "../../src/usage/rollup/latency-histogram.ts";
 import { bucketOf, startOfDay } from "../../src/usage/time-buckets.ts";
+import { readFilterValues } from "../../src/usage/filter-values.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { OUTCOMES, type UsageRecord } from "../../src/usage/usage.ts";
 import type { UsageFilter, UsageListFilter } from "../../src/usage/usage-filter.ts";
@@ -16,7 +17,7 @@ import {
   GROUPINGS,
   previousPeriod,
   readUsage,
-  readUsageSeries,
+  readCostSeries,
   sumUsage,
   totalUsage,
 } from "../../src/usage/usage-stats.ts";
@@ -97,7 +98,7 @@ describeEachStore((kind, open) => {
 
     test("return a chart by bucket and group, oldest first", async () => {
       const buckets = { unit: "day", timeZone: "UTC" } as const;
-      const series = await readUsageSeries(store.db, ACCOUNT, {}, { buckets, dimension: "model" });
+      const series = await readCostSeries(store.db, ACCOUNT, {}, { buckets, dimension: "model" });
       const own = records.filter(({ accountId }) => accountId === ACCOUNT);
       expect(series.reduce((sum, { calls }) => sum + calls, 0)).toBe(own.length);
       const days = series.map(({ bucket }) => bucket);
@@ -141,6 +142,35 @@ describeEachStore((kind, open) => {
             .toReversed();
           expect({ filter, limit, listed }).toEqual({ filter, limit, listed: expected });
         }
+    });
+
+    test("find one record by its id, unless another filter excludes it", async () => {
+      const one = records.find(({ accountId }) => accountId === ACCOUNT);
+      const idsOf = async (filter: UsageListFilter): Promise<readonly string[]> =>
+        (await listUsage(store.db, ACCOUNT, filter, { limit: 5 })).data.map(({ id }) => id);
+      const id = one?.id ?? "";
+      expect(await idsOf({ id })).toEqual([id]);
+      expect(await idsOf({ id, model: "another" })).toEqual([]);
+    });
+
+    test("name what filters can offer, the most expensive first, also before the roll-up", async () => {
+      const at = START + 20 * DAY_MS;
+      const calls = ["cheap", "dear"].map((model, index) =>
+        record(at + index, {
+          accountId: "acct_f",
+          model,
+          cost: model === "dear" ? 9n : 1n,
+          labels: ["team=f"],
+        }),
+      );
+      await insertInBatches(store.db, calls);
+      const offered = { models: ["dear", "cheap"], keys: ["k1"], labels: ["team=f"] };
+      const period = { from: at - HOUR_MS, to: at + HOUR_MS };
+      expect(await readFilterValues(store.db, "acct_f", period)).toMatchObject(offered);
+      await rollUpUsage(store.db);
+      expect(await readFilterValues(store.db, "acct_f", period)).toMatchObject(offered);
+      const later = { from: at + 2 * DAY_MS };
+      expect(await readFilterValues(store.db, "acct_f", later)).toMatchObject({ models: [] });
     });
 
     test("limit the labels of a day, so that unique labels do not create rows without limit", async () => {

@@ -20,7 +20,8 @@ import type { WorkspaceContext } from "../authorize.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
 import { FilterForm, hasFilter, pageWith, RangeLinks } from "../usage/filter-form.tsx";
-import type { FilterOptions, KeyNames } from "../usage/read-usage.ts";
+import type { FilterValues } from "../../usage/filter-values.ts";
+import type { KeyNames } from "../usage/read-usage.ts";
 import type { LogQuery, Period } from "../usage/usage-query.ts";
 
 export interface LogsPageProps {
@@ -29,7 +30,7 @@ export interface LogsPageProps {
   readonly query: LogQuery;
   readonly period: Period;
   readonly calls: Page<UsageRecord>;
-  readonly options: FilterOptions;
+  readonly options: FilterValues;
   readonly keyNames: KeyNames;
   readonly snippets: SnippetSettings;
 }

@@ -16,16 +16,16 @@ import type { Reader } from "../../store/db.ts";
 import {
   previousPeriod,
   readUsage,
-  readUsageSeries,
+  readCostSeries,
   totalUsage,
-  type UsagePoint,
+  type CostPoint,
   type UsageSum,
 } from "../../usage/usage-stats.ts";
 import type { UsageRecord } from "../../usage/usage.ts";
 import { listUsage } from "../../usage/usage-list.ts";
 import { listLiveWebhooks, type Webhook } from "../../webhooks/webhooks.ts";
 import type { Balance, ConsoleReadDeps } from "../authorize.ts";
-import { type KeyNames, readKeyNames } from "../usage/read-usage.ts";
+import { endOfHour, type KeyNames, readKeyNames } from "../usage/read-usage.ts";
 import { filterOf, type Period, type UsageQuery } from "../usage/usage-query.ts";
 
 const LATEST_CALLS = 8;
@@ -50,7 +50,7 @@ export interface Overview {
 interface OverviewUsage {
   readonly totals: UsageSum;
   readonly previous: UsageSum | undefined;
-  readonly points: readonly UsagePoint[];
+  readonly points: readonly CostPoint[];
   readonly latest: readonly UsageRecord[];
   readonly keyNames: KeyNames;
   /** The average cost of a day in the last days. */
@@ -95,11 +95,11 @@ async function readOverviewUsage(
   { query, period, createdAt, now }: OverviewQuery,
 ): Promise<OverviewUsage> {
   const filter = filterOf({}, period);
-  const before = previousPeriod(filter, now);
+  const before = previousPeriod(filter, endOfHour(now));
   const dimension = query.by === "key" ? "key" : "model";
   const totals = await totalUsage(reader, accountId, filter);
   const previous = before === undefined ? undefined : await totalUsage(reader, accountId, before);
-  const points = await readUsageSeries(reader, accountId, filter, {
+  const points = await readCostSeries(reader, accountId, filter, {
     buckets: period.buckets,
     dimension,
   });
@@ -109,7 +109,9 @@ async function readOverviewUsage(
     ...(dimension === "key" ? points.map(({ group }) => group) : []),
   ]);
   const days = Math.min(RATE_DAYS, Math.max(1, Math.ceil((now - createdAt) / DAY_MS)));
-  const recent = await totalUsage(reader, accountId, { from: now - days * DAY_MS });
+  const recent = await totalUsage(reader, accountId, {
+    from: endOfHour(now) - days * DAY_MS,
+  });
   const dailyCost = recent.cost / BigInt(days);
   return { totals, previous, points, latest, keyNames, dailyCost };
 }

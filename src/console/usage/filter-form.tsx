@@ -6,7 +6,8 @@ import { Segments } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { USAGE_APIS } from "../../usage/usage.ts";
 import { withQuery } from "../confirm.tsx";
-import type { FilterOptions, KeyNames } from "./read-usage.ts";
+import type { FilterValues } from "../../usage/filter-values.ts";
+import type { KeyNames } from "./read-usage.ts";
 import { type Period, RANGE_NAMES, type UsageQuery } from "./usage-query.ts";
 
 type Query = UsageQuery & Readonly<Record<string, string | number | undefined>>;
@@ -64,7 +65,7 @@ export function TimeZoneLink({ path, query }: Omit<FilterProps, "period">): Chil
 }
 
 interface FilterFormProps extends Omit<FilterProps, "period"> {
-  readonly options: FilterOptions;
+  readonly options: FilterValues;
   readonly keyNames: KeyNames;
   readonly children?: Child;
 }

@@ -1,41 +1,34 @@
 // Data of the usage page, and the names of keys for all pages that show usage.
 
 import { getKeyLabels, type Key } from "../../keys/keys.ts";
+import { HOUR_MS } from "../../base/time.ts";
 import type { Reader } from "../../store/db.ts";
-import type { Dimension } from "../../usage/usage-filter.ts";
+import { type FilterValues, readFilterValues } from "../../usage/filter-values.ts";
 import {
   previousPeriod,
   readUsage,
-  readUsageSeries,
+  readCostSeries,
   sumUsage,
   totalUsage,
-  type UsagePoint,
+  type CostPoint,
   type UsageSum,
 } from "../../usage/usage-stats.ts";
 import type { ConsoleReadDeps } from "../authorize.ts";
 import { filterOf, type Period, type UsageQuery } from "./usage-query.ts";
 
-/** A filter offers so many values, those that cost most; others are still valid in the address. */
+/** Names of keys are read for so many rows of a table. */
 const NAMES_MAX = 200;
 
 /** The name of a key, or what its owner recognizes it by. */
 export type KeyNames = ReadonlyMap<string, string>;
 
-/** What the select fields of a filter offer: the values that have calls in the period. */
-export interface FilterOptions {
-  readonly models: readonly string[];
-  readonly keys: readonly string[];
-  readonly providers: readonly string[];
-  readonly labels: readonly string[];
-}
-
 export interface UsageView {
   readonly totals: UsageSum;
   readonly previous: UsageSum | undefined;
-  readonly points: readonly UsagePoint[];
+  readonly points: readonly CostPoint[];
   /** By cost, the highest first. */
   readonly groups: readonly UsageSum[];
-  readonly options: FilterOptions;
+  readonly options: FilterValues;
   readonly keyNames: KeyNames;
 }
 
@@ -48,11 +41,11 @@ export async function readUsageView(
   const dimension = query.by ?? "model";
   const filter = filterOf(query, period);
   return await readUsage(db, async (reader) => {
-    const before = previousPeriod(filter, now);
+    const before = previousPeriod(filter, endOfHour(now));
     const totals = await totalUsage(reader, accountId, filter);
     const previous = before === undefined ? undefined : await totalUsage(reader, accountId, before);
     const series = { buckets: period.buckets, dimension };
-    const points = await readUsageSeries(reader, accountId, filter, series);
+    const points = await readCostSeries(reader, accountId, filter, series);
     const groups = (await sumUsage(reader, accountId, filter, dimension)).toSorted(byCost);
     const options = await readFilterOptions(reader, accountId, { query, period });
     const keyNames = await readKeyNames(reader, accountId, [
@@ -63,29 +56,23 @@ export async function readUsageView(
   });
 }
 
+/** Also offers what is selected, whether or not it has calls in the period. */
 export async function readFilterOptions(
   reader: Reader,
   accountId: string,
   { query, period }: { readonly query: UsageQuery; readonly period: Period },
-): Promise<FilterOptions> {
-  const all = { from: period.from, to: period.to };
-  const values = async (
-    dimension: Dimension,
-    selected: string | undefined,
-  ): Promise<readonly string[]> => {
-    const groups = await sumUsage(reader, accountId, all, dimension);
-    const names = groups
-      .toSorted(byCost)
-      .slice(0, NAMES_MAX)
-      .map(({ group }) => group);
-    return selected === undefined || names.includes(selected) ? names : [selected, ...names];
-  };
+): Promise<FilterValues> {
+  const values = await readFilterValues(reader, accountId, period);
   return {
-    models: await values("model", query.model),
-    keys: await values("key", query.key),
-    providers: await values("provider", query.provider),
-    labels: await values("label", query.label),
+    models: withSelected(values.models, query.model),
+    keys: withSelected(values.keys, query.key),
+    providers: withSelected(values.providers, query.provider),
+    labels: withSelected(values.labels, query.label),
   };
+}
+
+function withSelected(values: readonly string[], selected: string | undefined): readonly string[] {
+  return selected === undefined || values.includes(selected) ? values : [selected, ...values];
 }
 
 export async function readKeyNames(
@@ -99,6 +86,11 @@ export async function readKeyNames(
 
 export function keyName({ name, last4 }: Pick<Key, "name" | "last4">): string {
   return name ?? `Unnamed key …${last4}`;
+}
+
+/** A comparison to full hours needs no single records. */
+export function endOfHour(now: number): number {
+  return now - (now % HOUR_MS) + HOUR_MS;
 }
 
 function byCost(one: UsageSum, other: UsageSum): number {

@@ -7,12 +7,12 @@ import { NANO_PER_USD } from "../../base/money.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { Legend, SERIES_MAX, StackedBars } from "../../http/pages/components/stacked-bars.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
-import type { UsagePoint } from "../../usage/usage-stats.ts";
+import type { CostPoint } from "../../usage/usage-stats.ts";
 import { bucketLabel, bucketsOf, type Period, periodText } from "./usage-query.ts";
 
 interface SpendChartProps {
   readonly title: string;
-  readonly points: readonly UsagePoint[];
+  readonly points: readonly CostPoint[];
   readonly period: Period;
   readonly now: number;
   readonly groupName: (group: string) => string;
@@ -68,7 +68,7 @@ export function SpendChart(props: SpendChartProps): Child {
 
 /** The groups that cost most, and the others as one. */
 function groupSeries(
-  points: readonly UsagePoint[],
+  points: readonly CostPoint[],
   buckets: readonly string[],
   groupName: (group: string) => string,
 ): readonly GroupSeries[] {

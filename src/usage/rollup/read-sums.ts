@@ -31,6 +31,8 @@ import {
 } from "./rollup-rows.ts";
 
 export interface SumGrouping {
+  /** Reads only calls and cost; the other sums are zero. A chart reads many rows, and their width is what they cost. */
+  readonly isCostOnly?: boolean;
   readonly buckets?: TimeBuckets;
   readonly dimension?: Dimension;
 }
@@ -134,49 +136,81 @@ async function addRollups(
   range: RollupRange,
   slices: Map<string, UsageSlice>,
 ): Promise<void> {
-  const { reader, accountId, filter, grouping } = query;
-  const present = await presentRange(query, range);
-  if (present === undefined) return;
-  const { buckets, dimension } = grouping;
+  const { buckets, dimension } = query.grouping;
   // Hours of a local day are summed by the statement: rows of single hours would cost more than their sums.
-  const isLocalDay = buckets?.unit === "day" && range.unit === "hour";
-  const time = buckets === undefined || isLocalDay ? "min(at)" : "at";
-  const groups = [
-    ...(time === "at" ? ["at"] : []),
-    dimension === undefined ? "account_id" : DIMENSION_COLUMNS[dimension],
-  ];
-  const { where, params } = joinConditions([
-    { sql: "account_id = ?", values: [accountId] },
-    { sql: "unit = ?", values: [range.unit] },
-    labelCondition(query),
-    ...dimensionConditions(filter),
-  ]);
-  const sql = `select ${time} as at, ${groups.at(-1)} as grouped, ${SUMS}
-    from usage_rollup where ${where} and at >= ? and at < ? group by ${groups.join(", ")}`;
-  for (let { from } = present; from < present.to;) {
-    const end = isLocalDay
-      ? endOfDay(buckets.timeZone, from)
-      : from + (buckets === undefined ? TOTAL_MS : BUCKETS_MS)[range.unit];
-    const to = Math.min(end, present.to);
-    const rows = await reader.all(sql, [...params, from, to]);
+  const localDays = buckets?.unit === "day" && range.unit === "hour" ? buckets : undefined;
+  const add = (rows: readonly Row[]): void => {
     for (const row of rows) {
       const group = dimension === undefined ? "" : text(row, "grouped");
       addSlice(slices, query, { at: integer(row, "at"), group }, sumsOf(row));
     }
-    from = to;
-    await pause(reader);
+  };
+  // PostgreSQL does not block this process, so it reads the whole range at once.
+  if (query.reader.kind === "postgres" && localDays === undefined) {
+    add(await readRange(query, range, buckets === undefined ? undefined : "at"));
+    return;
+  }
+  const present = await presentRange(query, range);
+  if (present === undefined) return;
+  if (query.reader.kind === "postgres" && localDays !== undefined) {
+    const starts = localDayStarts(present, localDays.timeZone);
+    add(await readRange(query, present, `width_bucket(at, array[${starts.join(", ")}]::bigint[])`));
+    return;
+  }
+  for (let { from } = present; from < present.to;) {
+    const end =
+      localDays === undefined
+        ? from + (buckets === undefined ? TOTAL_MS : BUCKETS_MS)[range.unit]
+        : endOfDay(localDays.timeZone, from);
+    const part = { unit: range.unit, from, to: Math.min(end, present.to) };
+    const isTotal = buckets === undefined || localDays !== undefined;
+    add(await readRange(query, part, isTotal ? undefined : "at"));
+    from = part.to;
+    await pause(query.reader);
   }
 }
 
-export const SUMS = SUM_COLUMNS.map((column) => `cast(sum(${column}) as bigint) as ${column}`).join(
-  ", ",
-);
+/** Sums by group, and by an expression of `at`. */
+function readRange(
+  { reader, accountId, filter, grouping }: SumQuery,
+  { unit, from, to }: RollupRange,
+  timeGroup: string | undefined,
+): Promise<readonly Row[]> {
+  const { dimension, isCostOnly = false } = grouping;
+  const group = dimension === undefined ? "account_id" : DIMENSION_COLUMNS[dimension];
+  const { where, params } = joinConditions([
+    { sql: "account_id = ?", values: [accountId] },
+    { sql: "unit = ?", values: [unit] },
+    labelCondition({ filter, grouping }),
+    ...dimensionConditions(filter),
+  ]);
+  return reader.all(
+    `select min(at) as at, ${group} as grouped, ${isCostOnly ? COST_SUMS : SUMS}
+     from usage_rollup where ${where} and at >= ? and at < ?
+     group by ${timeGroup === undefined ? group : `${timeGroup}, ${group}`}`,
+    [...params, from, to],
+  );
+}
+
+function localDayStarts({ from, to }: TimeRange, timeZone: string): readonly number[] {
+  const starts: number[] = [];
+  for (let at = from; at < to; at = endOfDay(timeZone, at)) starts.push(at);
+  return starts;
+}
+
+const selectSums = (isRead: (column: string) => boolean): string =>
+  SUM_COLUMNS.map(
+    (column) => `cast(${isRead(column) ? `sum(${column})` : "0"} as bigint) as ${column}`,
+  ).join(", ");
+
+export const SUMS = selectSums(() => true);
+const COST_SUMS = selectSums((column) => column === "calls" || column === "cost_nano");
 
 /** The part of a range that has roll-ups. */
 async function presentRange(
   { reader, accountId }: SumQuery,
   { unit, from, to }: RollupRange,
-): Promise<TimeRange | undefined> {
+): Promise<RollupRange | undefined> {
   const row = await reader.get(
     `select (select min(at) from usage_rollup where account_id = ? and unit = ? and at >= ?) as first,
        (select max(at) from usage_rollup where account_id = ? and unit = ? and at < ?) as last`,
@@ -185,10 +219,10 @@ async function presentRange(
   const first = row === undefined ? null : integerOrNull(row, "first");
   const last = row === undefined ? null : integerOrNull(row, "last");
   if (first === null || last === null || first > last) return undefined;
-  return { from: first, to: last + 1 };
+  return { unit, from: first, to: last + 1 };
 }
 
-function labelCondition({ filter, grouping }: SumQuery): Condition {
+function labelCondition({ filter, grouping }: Pick<SumQuery, "filter" | "grouping">): Condition {
   if (filter.label !== undefined) return { sql: "label = ?", values: [filter.label] };
   return { sql: grouping.dimension === "label" ? "label <> ''" : "label = ''", values: [] };
 }
