@@ -38,7 +38,9 @@ export interface LedgerDeps<UsageRecord> {
   readonly db: Db;
   /** Buffers new holds in memory; without it, every hold is inserted immediately. */
   readonly holdBuffer?: Pick<BufferedDb, "writeBatch" | "tryHoldSync"> | undefined;
-  readonly ownHolds?: Pick<OwnHolds<UsageRecord>, "addOpen" | "addSettlement"> | undefined;
+  readonly ownHolds?:
+    | Pick<OwnHolds<UsageRecord>, "addOpen" | "addSettlement" | "forgetSettlement">
+    | undefined;
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly UsageRecord[]) => Promise<void>;
@@ -80,7 +82,9 @@ export function createLedger<UsageRecord>({
       if (ownHolds !== undefined)
         outcomes.forEach(({ status }, index) => {
           const operation = operations[index];
-          if (status === "held" && operation !== undefined) ownHolds.addOpen(operation.request.id);
+          if (operation === undefined) return;
+          if (status === "held") ownHolds.addOpen(operation.request.id);
+          else if (holdBuffer !== undefined) ownHolds.forgetSettlement(operation.request.id);
         });
       return outcomes;
     },
