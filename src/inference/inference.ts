@@ -13,7 +13,8 @@ import type { SettledCall } from "./lifecycle/call.ts";
 import type { CountTokensDeps } from "./lifecycle/count-tokens.ts";
 import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold-lifetime.ts";
 import type { HoldDeps } from "./lifecycle/hold.ts";
-import type { InferDeps, ResolveStatefulCall } from "./lifecycle/infer.ts";
+import type { InferDeps } from "./lifecycle/infer.ts";
+import type { ResolveStatefulCall } from "./lifecycle/parse-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
 import type { Timeouts } from "./lifecycle/timeouts.ts";
 import { createProviderAccounts, type ProviderAccounts } from "./providers/credentials.ts";
@@ -88,37 +89,38 @@ export function createInference(deps: InferenceDeps): Inference {
     deps.abandonedCallsPerMinute ?? ABANDONED_CALLS_PER_MINUTE,
   );
   const timer = createSharedTimer(monotonicNow);
+  const tokenCounts = createTokenCounts();
+  const settle: SettleDeps = {
+    ledger,
+    log,
+    now,
+    abandonedCalls,
+    tokenCounts,
+    recordOutcome: (usage, at) => recordOutcome(statistics, usage, at),
+    onSettled: deps.onSettled,
+  };
   const infer: InferDeps = {
     now,
-    resolveStatefulCall: deps.resolveStatefulCall,
     trackCall,
     lastAttemptStartMs: lastAttemptStartMs(timeouts),
     abandonedCalls,
-    recordProvider: sticky.record,
+    tokenCounts,
+    parse: { resolveStatefulCall: deps.resolveStatefulCall },
     route,
-    hold: {
-      ledger,
-      lease,
-      now,
-      lifetimeMs: holdLifetimeMs(timeouts),
-      rateLimit: rateLimitOf(deps.limits),
-      openCallsMax: deps.limits.openCallsPerKey || undefined,
-      isClaimed: deps.isClaimed,
-      isSignInDisabled: deps.isSignInDisabled,
-      freezeOf,
-    },
+    hold: holdDepsOf(deps),
     plan: { pseudonymOf: deps.pseudonymOf, shutdownSignals },
     send: { ...send, recordAttempt: statistics.recordAttempt },
-    respond: { timer, timeouts, now, monotonicNow, lease, shutdownSignals },
-    settle: {
-      ledger,
-      log,
+    respond: {
+      recordProvider: sticky.record,
+      settle,
+      timer,
+      timeouts,
       now,
-      abandonedCalls,
-      tokenCounts: createTokenCounts(),
-      recordOutcome: (usage, at) => recordOutcome(statistics, usage, at),
-      onSettled: deps.onSettled,
+      monotonicNow,
+      lease,
+      shutdownSignals,
     },
+    settle,
   };
   return {
     infer,
@@ -132,6 +134,21 @@ export function createInference(deps: InferenceDeps): Inference {
     whenIdle,
     endCalls,
     forceShutdown,
+  };
+}
+
+function holdDepsOf(deps: InferenceDeps): HoldDeps {
+  const { ledger, lease, now, limits, isClaimed, isSignInDisabled, freezeOf } = deps;
+  return {
+    ledger,
+    lease,
+    now,
+    lifetimeMs: holdLifetimeMs(deps.timeouts),
+    rateLimit: rateLimitOf(limits),
+    openCallsMax: limits.openCallsPerKey || undefined,
+    isClaimed,
+    isSignInDisabled,
+    freezeOf,
   };
 }
 

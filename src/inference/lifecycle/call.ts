@@ -12,6 +12,7 @@ import type { CostEstimate } from "../metering/cost-estimate.ts";
 import type { ForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
+import type { PricedCandidates } from "../routing/priced-candidates.ts";
 import type { TransportPlan } from "../translate/plan.ts";
 
 /** What the endpoint passes in. */
@@ -64,14 +65,16 @@ export interface ParsedCall {
   readonly statefulCall: StatefulCall | undefined;
 }
 
-export interface RoutedRequest extends ParsedCall {
-  /** The catalog when the call began: its prices apply until the end. */
+export interface RoutedCall extends ParsedCall {
+  /** The catalog when the call began, and that moment: its prices apply until the end. */
   readonly catalog: Catalog;
+  readonly pricedAt: number;
   readonly candidates: Candidates;
 }
 
-/** A call while its candidates are tried; `infer.ts` and `hold.ts` change it. */
-export interface OpenCall extends RoutedRequest {
+/** A call while its candidates are tried; `hold.ts` sets its hold. */
+export interface OpenCall extends Omit<RoutedCall, "candidates"> {
+  readonly candidates: PricedCandidates;
   readonly attempts: ProviderAttempt[];
   /** Ends what `trackCall` began. */
   readonly untrack: () => void;
@@ -89,13 +92,12 @@ export interface Hold {
 }
 
 /** A call that has its hold, and its request to one candidate. */
-export interface HeldCall extends Omit<RoutedRequest, "candidates"> {
+export interface HeldCall extends Omit<RoutedCall, "candidates"> {
   readonly attempts: readonly ProviderAttempt[];
   readonly untrack: () => void;
   readonly candidate: Candidate;
   readonly estimate: CostEstimate;
   readonly hold: Hold;
-  readonly held: Nano;
   /** The output limit, if it was lowered to what the balance affords. */
   readonly outputMax: number | undefined;
   readonly plan: TransportPlan;

@@ -38,20 +38,22 @@ interface HoldStep {
 }
 
 /** Holds what a candidate needs, unless the call's hold covers it already. */
-export async function ensureHold(deps: HoldDeps, call: OpenCall, step: HoldStep): Promise<Hold> {
-  const { priced, remaining, isFallback } = step;
+export function ensureHold(
+  deps: HoldDeps,
+  call: OpenCall,
+  { priced, remaining, isFallback }: HoldStep,
+): Hold | Promise<Hold> {
   const isPaid = !priced.candidate.credential.byok;
   if (call.hold !== undefined && (call.hold.isPaid || !isPaid)) return call.hold;
   const estimate = isPaid ? paidEstimate(priced, remaining) : zeroEstimate(priced);
-  if (!isFallback) return placeHold(deps, call, estimate, isPaid);
-  try {
-    return await placeHold(deps, call, estimate, isPaid);
-  } catch (error) {
+  const placed = placeHold(deps, call, estimate, isPaid);
+  if (!isFallback) return placed;
+  return placed.catch((error: unknown) => {
     if (!(error instanceof Fault) || !isShortfall(error, call.input)) throw error;
     call.shortfall ??= error;
     // The error of the caller's own key says more. A hold of zero remains, under which the call is recorded.
     return placeHold(deps, call, zeroEstimate(priced), false);
-  }
+  });
 }
 
 /** Refusals that leave the caller's own provider key usable. */
@@ -99,11 +101,13 @@ async function placeHold(
   const { input, request } = call;
   const { caller } = input;
   const isFirst = call.hold === undefined;
-  if (!isFirst) await releaseHold(deps, input);
+  if (!isFirst) await releaseHold(deps, call);
   // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
   const now = deps.now();
   const holdRequest: HoldRequest = {
-    ...holdIds(input),
+    id: input.requestId,
+    accountId: caller.accountId,
+    keyId: caller.keyId,
     amount: estimate.amount,
     minimum: estimate.minimum,
     now,
@@ -154,16 +158,12 @@ export async function rejectIfFrozen({ freezeOf }: FreezeDeps, accountId: string
   if (freeze?.by === "operator") throw operatorFreezeFault(freeze);
 }
 
+/** Does nothing for a call without a hold. */
 export async function releaseHold(
   { ledger, now }: { readonly ledger: Pick<Ledger<SettledCall>, "settle">; now: () => number },
-  input: CallInput,
+  { input: { requestId: id, caller }, hold }: Pick<OpenCall, "input" | "hold">,
 ): Promise<void> {
-  await ledger.settle({ ...holdIds(input), cost: 0n, now: now() });
-}
-
-export function holdIds({
-  requestId,
-  caller,
-}: CallInput): Pick<HoldRequest, "id" | "accountId" | "keyId"> {
-  return { id: requestId, accountId: caller.accountId, keyId: caller.keyId };
+  if (hold === undefined) return;
+  const { accountId, keyId } = caller;
+  await ledger.settle({ id, accountId, keyId, cost: 0n, now: now() });
 }

@@ -47,7 +47,7 @@ export function chargeAbandoned(
   meter: StreamMeter | undefined,
   endedAt: number,
 ): UsageCharge {
-  const { request, candidate, held } = call;
+  const { request, candidate, hold } = call;
   const { model, credential } = candidate;
   const partial = {
     reported: meter && usageSoFar(meter),
@@ -59,7 +59,7 @@ export function chargeAbandoned(
   const inputTokens = (): number =>
     estimateInputTokens(request.json, { model: model.id, contextTokens: limitsOf(model).input });
   const charge = chargeFor(estimatedUsage(partial, inputTokens), chargeContext(call, endedAt));
-  const cost = charge.cost > held && !credential.byok ? held : charge.cost;
+  const cost = charge.cost > hold.amount && !credential.byok ? hold.amount : charge.cost;
   return { ...charge, exact: false, cost };
 }
 
@@ -69,9 +69,10 @@ export function billedCost({ candidate }: HeldCall, charge: UsageCharge): bigint
 }
 
 function chargeContext(
-  { catalog, candidate, estimate, held, input }: HeldCall,
+  { catalog, pricedAt, candidate, estimate, hold, input }: HeldCall,
   endedAt: number,
 ): ChargeContext {
   const durationMs = endedAt - input.now;
-  return { catalog, model: candidate.model, estimate, held, at: input.now, durationMs };
+  const { model } = candidate;
+  return { catalog, model, estimate, held: hold.amount, at: pricedAt, durationMs };
 }

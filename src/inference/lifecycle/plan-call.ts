@@ -18,14 +18,13 @@ export interface PlanDeps {
 /** The fault says what the candidate's wire cannot express. */
 export function planCall(
   { pseudonymOf }: PlanDeps,
-  { input, request, statefulCall, catalog, attempts, untrack }: OpenCall,
+  { input, request, statefulCall, catalog, pricedAt, attempts, untrack }: OpenCall,
   { candidate, estimate }: PricedCandidate,
   hold: Hold,
 ): HeldCall | Fault {
-  const held = hold.amount;
   const outputMax = candidate.credential.byok
     ? undefined
-    : clampedOutputLimit(estimate, held, request.choices);
+    : clampedOutputLimit(estimate, hold.amount, request.choices);
   const createPlan: CreatePlan = (sent, members) =>
     planFor(sent, candidate, {
       requestId: input.requestId,
@@ -43,12 +42,12 @@ export function planCall(
       request,
       statefulCall,
       catalog,
+      pricedAt,
       attempts,
       untrack,
       candidate,
       estimate,
       hold,
-      held,
       outputMax,
       plan,
     };

@@ -8,7 +8,7 @@ import { parseRequest } from "../request/parse-request.ts";
 import {
   mostExpensive,
   priceCandidates,
-  type PricedCandidate,
+  type PricedCandidates,
 } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import type { CallInput } from "./call.ts";
@@ -40,15 +40,12 @@ export async function quote(deps: QuoteDeps, input: CallInput): Promise<Quote> {
   const request = parseRequest(input.api, input.text);
   await rejectIfFrozen(deps, accountId);
   const routed = await routeCall(deps.route, { input, request, statefulCall: undefined });
-  const candidates = priceCandidates(routed, input.now);
+  const candidates = priceCandidates(routed);
   const available = await deps.availableOf(accountId);
   return toQuote(candidates, available);
 }
 
-function toQuote(
-  candidates: readonly [PricedCandidate, ...PricedCandidate[]],
-  available: Nano,
-): Quote {
+function toQuote(candidates: PricedCandidates, available: Nano): Quote {
   const [{ candidate, estimate: first }] = candidates;
   const { byok, provider } = candidate.credential;
   const estimate = byok ? first : mostExpensive(candidates);

@@ -5,9 +5,10 @@ import { Fault } from "../../base/fault.ts";
 import { usdText } from "../../base/money.ts";
 import { createSseParser } from "../../base/streams/sse.ts";
 import type { Lease } from "../../ledger/lease.ts";
-import { hasInputTokens } from "../metering/charge.ts";
+import { hasInputTokens, NO_CHARGE } from "../metering/charge.ts";
 import { usageSoFar } from "../metering/usage/stream-meter.ts";
 import { createStreamMeter } from "../metering/usage/usage.ts";
+import type { StickyRouting } from "../routing/sticky-routing.ts";
 import { relayStream } from "../streaming/relay.ts";
 import type { StreamFailure, StreamTimeouts } from "../streaming/relay-options.ts";
 import type { SharedTimer } from "../streaming/shared-timer.ts";
@@ -20,8 +21,11 @@ import { drainMsFor, type ShutdownSignals } from "./client-disconnect.ts";
 import { createReplyRecorder, toStoredReply } from "./idempotent-reply.ts";
 import { billedCost, chargeStream, chargeUsage } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
+import { settle, type SettleDeps } from "./settle.ts";
 
 export interface RespondDeps {
+  readonly recordProvider: StickyRouting["record"];
+  readonly settle: SettleDeps;
   readonly timer: SharedTimer;
   readonly timeouts: StreamTimeouts;
   readonly now: () => number;
@@ -30,8 +34,38 @@ export interface RespondDeps {
   readonly shutdownSignals: ShutdownSignals;
 }
 
-export function respondWhole(
-  { now }: Pick<RespondDeps, "now">,
+export async function respond(
+  deps: RespondDeps,
+  call: HeldCall,
+  reply: UpstreamReply,
+): Promise<Response> {
+  const { stickyKey, credential } = call.candidate;
+  if (stickyKey !== undefined) {
+    const { conversation, requestedModel } = stickyKey;
+    deps.recordProvider(conversation, requestedModel, credential.provider.id, deps.now());
+  }
+  if (reply.kind === "stream") return respondStream(deps, call, reply);
+  const { response, metered } = respondWhole(deps, call, reply);
+  // Checked before and after: the settlement of a swept hold charges only what is left.
+  if (!isHoldCertain(deps, call) && !(await confirmHold(deps, call))) {
+    await settle(deps.settle, call, UNSERVED);
+    throw suspendedFault();
+  }
+  const { isUncovered } = await settle(deps.settle, call, metered);
+  if (isUncovered) throw suspendedFault();
+  return response;
+}
+
+/** Of a reply that the caller does not get, because its hold was lost. */
+const UNSERVED: MeteredReply = {
+  charge: NO_CHARGE,
+  cost: 0n,
+  outcome: "shut_down",
+  status: 503,
+};
+
+function respondWhole(
+  { now }: RespondDeps,
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "whole" },
 ): { readonly response: Response; readonly metered: MeteredReply } {
@@ -50,12 +84,11 @@ export function respondWhole(
   return { response: new Response(text, { headers }), metered };
 }
 
-/** `settle` is called once, when the stream ends; its last event waits for that. */
-export function respondStream(
+/** The call is settled once, when the stream ends; its last event waits for that. */
+function respondStream(
   deps: RespondDeps,
   call: HeldCall,
   reply: UpstreamReply & { readonly kind: "stream" },
-  settle: (metered: MeteredReply) => Promise<unknown>,
 ): Response {
   const { input, request, candidate, plan } = call;
   const { wire } = plan;
@@ -96,7 +129,8 @@ export function respondStream(
       const charge = chargeStream(call, meter, { outcome, endedAt: deps.now() });
       const cost = billedCost(call, charge);
       const stored = isWhole ? recorder?.reply(headers) : undefined;
-      return settle({ charge, cost, outcome, status: 200, stored, firstTokenMs });
+      const metered = { charge, cost, outcome, status: 200, stored, firstTokenMs };
+      return settle(deps.settle, call, metered);
     },
     errorBody: (failure) => {
       const error = publicError(streamFault(call, failure));
@@ -108,22 +142,19 @@ export function respondStream(
 }
 
 /** A hold of zero reserves nothing that others could spend. */
-function isHoldCertain({ lease }: Pick<RespondDeps, "lease">, { hold }: HeldCall): boolean {
+function isHoldCertain({ lease }: RespondDeps, { hold }: HeldCall): boolean {
   return hold.amount === 0n || hold.leaseTerm === lease.term();
 }
 
 /** Whether the call's credits are still held; asks the store only after an interruption of the lease. */
-export async function confirmHold(
-  deps: Pick<RespondDeps, "lease">,
-  call: HeldCall,
-): Promise<boolean> {
+async function confirmHold(deps: RespondDeps, call: HeldCall): Promise<boolean> {
   if (isHoldCertain(deps, call)) return true;
   const term = (await deps.lease.confirmHold(call.input.requestId)) ? deps.lease.term() : 0;
   call.hold.leaseTerm = term;
   return term !== 0;
 }
 
-export function suspendedFault(): Fault {
+function suspendedFault(): Fault {
   return new Fault("overloaded", "the gateway was suspended and lost the call's hold", {
     message:
       "The gateway was suspended during the call, and its credits are no longer held. Send the request again.",

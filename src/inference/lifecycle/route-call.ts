@@ -4,22 +4,23 @@ import type { Fault } from "../../base/fault.ts";
 import type { Candidates } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import { allowedCandidates } from "./key-policy.ts";
-import type { ParsedCall, RoutedRequest } from "./call.ts";
+import type { ParsedCall, RoutedCall } from "./call.ts";
 import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export async function routeCall(
   deps: RoutingDeps,
   { input, request, statefulCall }: ParsedCall,
-): Promise<RoutedRequest> {
+): Promise<RoutedCall> {
   const catalog = deps.catalog.current();
+  const pricedAt = input.now;
   const found = await findCandidates(request, input.api, input.caller, deps);
   const sharedFault =
     statefulCall === undefined
       ? sharedCredentialsFault(request)
       : statefulCall.sharedCredentialsFault();
   const usable = usableCandidates(found, sharedFault);
-  const candidates = allowedCandidates(usable, input.caller, input.now);
-  return { input, request, statefulCall, catalog, candidates };
+  const candidates = allowedCandidates(usable, input.caller, pricedAt);
+  return { input, request, statefulCall, catalog, pricedAt, candidates };
 }
 
 /** If a request must not use the gateway's credentials, only the caller's own provider keys are left. */

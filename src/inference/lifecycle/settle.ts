@@ -8,9 +8,8 @@ import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
 import type { CandidateResult } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
-import type { HeldCall, MeteredReply } from "./call.ts";
-import type { SettledCall } from "./call.ts";
-import { holdIds, releaseHold } from "./hold.ts";
+import type { HeldCall, MeteredReply, SettledCall } from "./call.ts";
+import { releaseHold } from "./hold.ts";
 import type { TokenCounts } from "./key-policy.ts";
 import { billedCost, chargeAbandoned } from "./meter.ts";
 
@@ -19,7 +18,7 @@ export interface SettleDeps {
   readonly log: Log;
   readonly now: () => number;
   readonly abandonedCalls: Pick<AbandonedCalls, "count">;
-  readonly tokenCounts: TokenCounts;
+  readonly tokenCounts: Pick<TokenCounts, "add">;
   /** Feeds the statistics that routing sorts by. */
   readonly recordOutcome: (usage: UsageRecord, now: number) => void;
   readonly onSettled?: ((usage: UsageRecord, call: HeldCall) => void) | undefined;
@@ -69,7 +68,15 @@ export async function settle(
   const idempotent = input.idempotent && { call: input.idempotent, reply: metered.stored };
   try {
     const record = { usage, idempotent, response: statefulCall?.storeReply() };
-    const settled = await ledger.settle({ ...holdIds(input), cost: metered.cost, now, record });
+    const { id, accountId, keyId } = usage;
+    const settled = await ledger.settle({
+      id,
+      accountId,
+      keyId,
+      cost: metered.cost,
+      now,
+      record,
+    });
     if (settled.status === "settled" && settled.overrun > 0n) {
       const overrun_usd = usdText(settled.overrun);
       log.warn("call cost exceeded the available credits", { request_id, model, overrun_usd });
@@ -80,7 +87,7 @@ export async function settle(
   } catch (cause) {
     log.error("call could not be settled", { request_id, cause });
     // The caller does not see the call complete, so its credits must at least not stay held.
-    await releaseHold(deps, input).catch(() => {});
+    await releaseHold(deps, call).catch(() => {});
     throw cause;
   } finally {
     call.untrack();

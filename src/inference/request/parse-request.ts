@@ -52,6 +52,8 @@ export function parseRequest(
     throw invalid("model", "`model` is required: an id from GET /v1/models.");
   rejectAmbiguousMembers(text, spans, json);
   rejectTooMany(json);
+  const bounds = toolBounds(json);
+  const gatewayFields = gatewayFieldsOf(api, json);
   validateContent(api, json);
   if (api === "responses") optionalBoolean(json["background"], "background");
   const isStream = api !== "embeddings" && optionalBoolean(json["stream"], "stream") === true;
@@ -61,13 +63,13 @@ export function parseRequest(
     text,
     spans,
     json,
+    ...bounds,
+    gatewayFields,
     model: readModel(json),
     stream: isStream,
     wantsUsage: isObject(options) && options["include_usage"] === true,
     outputMax: purpose === "count" ? undefined : readOutputMax(api, json),
     choices: api === "chat" ? (readCount(json, "n", MAX_CHOICES) ?? 1) : 1,
-    ...toolBounds(json),
-    gatewayFields: gatewayFieldsOf(api, json),
     serviceTier: optionalString(json["service_tier"], "service_tier"),
     speed: optionalString(json["speed"], "speed"),
   };

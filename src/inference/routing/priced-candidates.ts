@@ -12,16 +12,17 @@ export interface PricedCandidate {
   readonly estimate: CostEstimate;
 }
 
-export interface PricingInput {
+export type PricedCandidates = readonly [PricedCandidate, ...PricedCandidate[]];
+
+interface Unpriced {
   readonly request: ParsedRequest;
   readonly candidates: Candidates;
   readonly catalog: Catalog;
+  readonly pricedAt: number;
 }
 
-export function priceCandidates(
-  { request, candidates, catalog }: PricingInput,
-  now: number,
-): readonly [PricedCandidate, ...PricedCandidate[]] {
+export function priceCandidates(routed: Unpriced): PricedCandidates {
+  const { request, candidates, catalog, pricedAt: now } = routed;
   let firstFault: Fault | undefined;
   const priced: PricedCandidate[] = [];
   for (const candidate of candidates) {
@@ -42,16 +43,12 @@ export function priceCandidates(
   return priced;
 }
 
-function isNonEmpty(
-  priced: readonly PricedCandidate[],
-): priced is readonly [PricedCandidate, ...PricedCandidate[]] {
+function isNonEmpty(priced: readonly PricedCandidate[]): priced is PricedCandidates {
   return priced.length > 0;
 }
 
 /** The estimate to hold for these candidates: enough for any of them. */
-export function mostExpensive(
-  candidates: readonly [PricedCandidate, ...PricedCandidate[]],
-): CostEstimate {
+export function mostExpensive(candidates: PricedCandidates): CostEstimate {
   const [{ estimate: first }, ...others] = candidates;
   if (others.length === 0) return first;
   let highest = first;
