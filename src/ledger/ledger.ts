@@ -80,12 +80,7 @@ export function createLedger<UsageRecord>({
               applyBatch(tx, operations, context, buffer),
             );
       if (ownHolds !== undefined)
-        outcomes.forEach(({ status }, index) => {
-          const operation = operations[index];
-          if (operation === undefined) return;
-          if (status === "held") ownHolds.addOpen(operation.request.id);
-          else if (holdBuffer !== undefined) ownHolds.forgetSettlement(operation.request.id);
-        });
+        trackHolds(ownHolds, operations, outcomes, holdBuffer === undefined);
       return outcomes;
     },
     undefined,
@@ -124,6 +119,19 @@ export function createLedger<UsageRecord>({
     isFailing: group.isFailing,
     idle: group.idle,
   };
+}
+
+// SQLite loses no commits.
+function trackHolds<UsageRecord>(
+  { addOpen, forgetSettlement }: NonNullable<LedgerDeps<UsageRecord>["ownHolds"]>,
+  operations: readonly Operation<UsageRecord>[],
+  outcomes: readonly (HoldOutcome | SettleOutcome)[],
+  canLoseCommits: boolean,
+): void {
+  for (const [index, { request }] of operations.entries()) {
+    if (outcomes[index]?.status === "held") addOpen(request.id);
+    else if (!canLoseCommits) forgetSettlement(request.id);
+  }
 }
 
 function compensationFor<UsageRecord>({
