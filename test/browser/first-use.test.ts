@@ -22,8 +22,10 @@ afterAll(async () => {
 
 /** Presses Tab until the element has the focus. */
 async function tabTo(page: Page, target: Locator): Promise<void> {
+  // Finding an element by its role takes longer than the key press, so it is found once.
+  const handle = await target.elementHandle();
   for (let tabs = 0; tabs < TABS_MAX; tabs += 1) {
-    if (await target.evaluate((element) => element === document.activeElement)) return;
+    if (await handle?.evaluate((element) => element === document.activeElement)) return;
     await page.keyboard.press("Tab");
   }
   throw new Error(`not reachable with the keyboard: ${String(target)}`);

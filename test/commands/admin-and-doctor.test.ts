@@ -4,11 +4,11 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { runInProcess } from "../support/run-command.ts";
 import { testPostgres } from "../support/stores/postgres.ts";
 import {
   createTempFolder,
   type RunningProcess,
-  runPostern,
   startPostern,
   stopPostern,
   stopAll,
@@ -32,10 +32,10 @@ afterAll(async () => {
 describe("postern migrate", () => {
   test("applies pending migrations, and nothing the second time", async () => {
     const other = createTempFolder();
-    expect((await runPostern(["migrate"], other.settings)).stdout).toStartWith(
+    expect((await runInProcess(["migrate"], other.settings)).stdout).toStartWith(
       "Applied 0001-house",
     );
-    expect(await runPostern(["migrate"], other.settings)).toEqual({
+    expect(await runInProcess(["migrate"], other.settings)).toEqual({
       code: 0,
       stdout: "The store is up to date.\n",
       stderr: "",
@@ -45,7 +45,7 @@ describe("postern migrate", () => {
 
   test("is required before other commands on an empty store", async () => {
     const other = createTempFolder();
-    const { code, stderr } = await runPostern(["admin", "verify-ledger"], other.settings);
+    const { code, stderr } = await runInProcess(["admin", "verify-ledger"], other.settings);
     expect(code).toBe(1);
     expect(stderr).toContain("postern migrate and the first start create a new store");
     other.remove();
@@ -53,12 +53,12 @@ describe("postern migrate", () => {
 
   test("works on PostgreSQL, as do doctor and verify-ledger", async () => {
     const there = { ...settings, DATABASE_URL: await testPostgres() };
-    expect((await runPostern(["migrate"], there)).stdout).toStartWith("Applied 0001-house");
-    expect((await runPostern(["migrate"], there)).stdout).toBe("The store is up to date.\n");
-    expect((await runPostern(["doctor"], there)).stdout).toContain(
+    expect((await runInProcess(["migrate"], there)).stdout).toStartWith("Applied 0001-house");
+    expect((await runInProcess(["migrate"], there)).stdout).toBe("The store is up to date.\n");
+    expect((await runInProcess(["doctor"], there)).stdout).toContain(
       "PostgreSQL is readable and writable",
     );
-    expect((await runPostern(["admin", "verify-ledger"], there)).stdout).toContain(
+    expect((await runInProcess(["admin", "verify-ledger"], there)).stdout).toContain(
       "No differences.",
     );
   });
@@ -138,7 +138,7 @@ describe("postern admin backup and verify-ledger", () => {
 
   test("create no store and report the folder that they used", async () => {
     const elsewhere = path.join(folder, "wrong chain");
-    const { code, stderr } = await runPostern(["admin", "list"], {
+    const { code, stderr } = await runInProcess(["admin", "list"], {
       ...settings,
       POSTERN_DATA_DIR: elsewhere,
     });
@@ -150,12 +150,12 @@ describe("postern admin backup and verify-ledger", () => {
 
   test("verify a restored copy", async () => {
     const restored = await restoreBackup("restored");
-    const { code, stdout } = await runPostern(["admin", "verify-ledger"], restored);
+    const { code, stdout } = await runInProcess(["admin", "verify-ledger"], restored);
     expect(code).toBe(0);
     expect(stdout).toMatch(
       /^Checked \d+ wallets, \d+ keys, 0 open holds, \d+ transfers and 0 usage records\.\nNo differences\.\n$/,
     );
-    expect((await runPostern(["admin", "show", account.id], restored)).stdout).toContain(
+    expect((await runInProcess(["admin", "show", account.id], restored)).stdout).toContain(
       account.id,
     );
   });
@@ -165,7 +165,7 @@ describe("postern admin backup and verify-ledger", () => {
     const database = new Database(path.join(tampered["POSTERN_DATA_DIR"] ?? "", "postern.db"));
     database.run("update wallet set promo = promo + 1 where account_id = ?", [account.id]);
     database.close();
-    const { code, stderr } = await runPostern(["admin", "verify-ledger"], tampered);
+    const { code, stderr } = await runInProcess(["admin", "verify-ledger"], tampered);
     expect(code).toBe(1);
     expect(stderr).toContain("1 difference:");
     expect(stderr).toContain(account.id);
@@ -178,7 +178,7 @@ describe("postern admin backup and verify-ledger", () => {
 
 describe("postern doctor", () => {
   test("finds no problem on a new gateway", async () => {
-    const { code, stdout } = await runPostern(["doctor"], settings);
+    const { code, stdout } = await runInProcess(["doctor"], settings);
     expect(code).toBe(0);
     expect(stdout).toContain("No problems found.");
     for (const about of [
@@ -195,14 +195,14 @@ describe("postern doctor", () => {
 
   test("changes nothing: a folder without a store stays without one", async () => {
     const other = createTempFolder();
-    expect((await runPostern(["doctor"], other.settings)).code).toBe(0);
+    expect((await runInProcess(["doctor"], other.settings)).code).toBe(0);
     expect(existsSync(other.settings["POSTERN_DATA_DIR"] ?? "")).toBe(false);
     other.remove();
   });
 
   test("reports open x402 payments while x402 is off", async () => {
     const other = createTempFolder();
-    await runPostern(["migrate"], other.settings);
+    await runInProcess(["migrate"], other.settings);
     const store = new Database(path.join(other.settings["POSTERN_DATA_DIR"] ?? "", "postern.db"));
     const add = store.query(
       `insert into agent_payment (id, account_id, invoice_id, made_invoice, signed, payer, total_cents, state, expires_at, created_at)
@@ -210,14 +210,14 @@ describe("postern doctor", () => {
     );
     for (const state of ["open", "paid", "refused", "unclear"]) add.run(state, state);
     store.close();
-    const { code, stdout } = await runPostern(["doctor"], other.settings);
+    const { code, stdout } = await runInProcess(["doctor"], other.settings);
     expect(code).toBe(0);
     expect(stdout).toContain("x402 is off while 1 x402 payments are open");
     other.remove();
   });
 
   test("names every error in the settings", async () => {
-    const { code, stdout } = await runPostern(["doctor"], {
+    const { code, stdout } = await runInProcess(["doctor"], {
       POSTERN_PORT: "x",
       POSTERN_FROB: "1",
       POSTERN_API_KEY: "of a client in the same shell",
@@ -232,7 +232,7 @@ describe("postern doctor", () => {
   });
 
   test("reports an unreachable store without its password", async () => {
-    const { code, stdout, stderr } = await runPostern(["doctor"], {
+    const { code, stdout, stderr } = await runInProcess(["doctor"], {
       ...settings,
       DATABASE_URL: "postgres://postern:hunter2@127.0.0.1:1/postern",
     });
@@ -248,14 +248,14 @@ describe("postern doctor", () => {
         Response.json({}, { status: request.headers.get("api-key") === "good" ? 200 : 401 }),
     });
     const settled = { ...settings, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url.href };
-    const good = await runPostern(["doctor"], {
+    const good = await runInProcess(["doctor"], {
       ...settled,
       OTEL_EXPORTER_OTLP_HEADERS: "api-key=good",
     });
     expect(good.stdout).toContain(
       `ok    telemetry   the collector at ${collector.url.host} accepts`,
     );
-    const bad = await runPostern(["doctor"], {
+    const bad = await runInProcess(["doctor"], {
       ...settled,
       OTEL_EXPORTER_OTLP_HEADERS: "api-key=very-secret",
     });
@@ -264,7 +264,7 @@ describe("postern doctor", () => {
     expect(bad.stdout).toContain("does not accept spans: status 401");
     expect(bad.stdout).toContain("OTEL_EXPORTER_OTLP_HEADERS");
     expect(bad.stdout).not.toContain("very-secret");
-    const away = await runPostern(["doctor"], settled);
+    const away = await runInProcess(["doctor"], settled);
     expect(away.stdout).toContain("does not accept spans: ");
   });
 
@@ -277,7 +277,7 @@ describe("postern doctor", () => {
         }),
     });
     const address = provider.url.href.replace(/\/$/, "");
-    const { code, stdout } = await runPostern(["doctor"], {
+    const { code, stdout } = await runInProcess(["doctor"], {
       ...settings,
       OPENAI_API_KEY: "good",
       OPENAI_BASE_URL: address,
@@ -307,7 +307,7 @@ describe("postern doctor", () => {
       },
     });
     const address = provider.url.href.replace(/\/$/, "");
-    const { stdout } = await runPostern(["doctor"], {
+    const { stdout } = await runInProcess(["doctor"], {
       ...settings,
       GOOGLE_API_KEY: "good",
       GOOGLE_BASE_URL: `${address}/v1beta`,
@@ -321,7 +321,7 @@ describe("postern doctor", () => {
   });
 
   test("reports missing settings of a public gateway", async () => {
-    const { code, stdout } = await runPostern(["doctor"], {
+    const { code, stdout } = await runInProcess(["doctor"], {
       ...settings,
       POSTERN_BASE_URL: "http://gateway.example.com",
       POSTERN_SECRET: "x".repeat(40),
@@ -333,7 +333,7 @@ describe("postern doctor", () => {
   });
 
   test("rejects a development gateway that listens on all interfaces", async () => {
-    const { code, stdout } = await runPostern(["doctor"], {
+    const { code, stdout } = await runInProcess(["doctor"], {
       ...settings,
       POSTERN_HOST: "0.0.0.0",
     });
@@ -344,10 +344,10 @@ describe("postern doctor", () => {
   test("reports errors in the models file", async () => {
     const file = path.join(folder, "models.json");
     writeFileSync(file, '{"models":[{"id":"nonsense"}]}');
-    const broken = await runPostern(["doctor"], { ...settings, POSTERN_MODELS_FILE: file });
+    const broken = await runInProcess(["doctor"], { ...settings, POSTERN_MODELS_FILE: file });
     expect(broken.code).toBe(1);
     expect(broken.stdout).toContain("models[0]");
-    const missing = await runPostern(["doctor"], {
+    const missing = await runInProcess(["doctor"], {
       ...settings,
       POSTERN_MODELS_FILE: `${file}.no`,
     });
@@ -372,7 +372,7 @@ describe("postern admin prices", () => {
     expect(stdout).toContain("changed  openai/gpt-5.4: input 2.5 → 9 (+260 %)");
     const json = await runAdmin("prices", file, "--json");
     expect(JSON.parse(json.stdout)).toMatchObject({ after: "2026-01-01" });
-    const doctor = await runPostern(["doctor"], { ...settings, POSTERN_PRICES_FILE: file });
+    const doctor = await runInProcess(["doctor"], { ...settings, POSTERN_PRICES_FILE: file });
     expect(doctor.stdout).toMatch(/warn {2}prices .* are \d+ days old/);
   });
 
@@ -388,7 +388,7 @@ describe("postern admin prices", () => {
 });
 
 function runAdmin(...args: readonly string[]) {
-  return runPostern(["admin", ...args], settings);
+  return runInProcess(["admin", ...args], settings);
 }
 
 async function createAccount(): Promise<typeof account> {

@@ -36,7 +36,7 @@ import {
 
 const SECRET = "a secret of these tests, and of nothing else";
 /** More with POSTERN_FULL=1. */
-const KILLS = process.env["POSTERN_FULL"] === "1" ? 40 : 10;
+const KILLS = process.env["POSTERN_FULL"] === "1" ? 40 : 6;
 const CALLERS = 12;
 
 function settingsFor(location: StoreLocation, simulatorUrl: string): Record<string, string> {

@@ -14,7 +14,7 @@ import { runHistories } from "./run-histories.ts";
 setDefaultTimeout(60_000);
 
 const HISTORIES_PER_RUN = 20;
-const SQLITE = Number(process.env["POSTERN_HISTORIES"] ?? 10_000);
+const SQLITE = Number(process.env["POSTERN_HISTORIES"] ?? 7_000);
 const SEED = Number(process.env["POSTERN_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 const TIMEOUT_MS = 120_000;
 
@@ -31,7 +31,7 @@ const VARIANTS: Readonly<Record<StoreKind, readonly StoreVariant[]>> = {
     { name: "sqlite, buffered holds", histories: SQLITE / 4, wrap: (db) => bufferHolds(db) },
     { name: "sqlite, holds flushed soon", histories: SQLITE / 4, wrap: (db) => bufferHolds(db, 0) },
   ],
-  postgres: [{ name: "postgres", histories: SQLITE / 20, wrap: (db) => db }],
+  postgres: [{ name: "postgres", histories: SQLITE / 14, wrap: (db) => db }],
 };
 
 const eachVariant = (
