@@ -6,6 +6,7 @@ import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { readConfig } from "../../src/config/config.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
+import { runInProcess } from "../support/run-command.ts";
 import { createTempFolder, runPostern, startPostern, stopPostern } from "./run-postern.ts";
 
 describe("postern", () => {
@@ -46,7 +47,7 @@ describe("postern", () => {
       "admin verify-ledger",
       "admin backup",
     ]) {
-      const { code, stdout } = await runPostern([...command.split(" "), "--help"]);
+      const { code, stdout } = await runInProcess([...command.split(" "), "--help"], {});
       expect(`${code} ${stdout}`).toContain(`Usage: postern ${command}`);
       expect(code).toBe(0);
     }
@@ -67,7 +68,7 @@ describe("postern", () => {
       ["simulate --port frob", "--port must be"],
     ];
     for (const [line, says] of cases) {
-      const { code, stdout, stderr } = await runPostern(line.split(" "));
+      const { code, stdout, stderr } = await runInProcess(line.split(" "), {});
       expect(`${line}: ${stderr}`).toContain(says);
       expect(`${line} ${code} ${stdout}`).toBe(`${line} 2 `);
     }
