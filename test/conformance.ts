@@ -1,7 +1,9 @@
 // `npm run conformance`: runs llmprobe, a public conformance suite for model APIs, against a gateway with one simulated model
 // per wire, and prints what passes on each API and every failure. npm downloads the suite; it is not a dependency.
+// `npm run conformance -- <folder>` runs the Open Responses compliance tests of a checkout instead.
 
 import { spawn } from "node:child_process";
+import path from "node:path";
 import { z } from "zod";
 import { modelOn, startHarness, WIRES } from "./translation/support/harness.ts";
 
@@ -22,34 +24,71 @@ const Report = z.object({
   }),
 });
 
+const ComplianceReport = z.object({
+  results: z.array(
+    z.object({ name: z.string(), status: z.string(), errors: z.array(z.string()).optional() }),
+  ),
+});
+
+interface Outcome {
+  readonly summary: string;
+  readonly failures: readonly string[];
+}
+
+const [folder] = process.argv.slice(2);
 const harness = await startHarness();
 const failures = new Map<string, string[]>();
 const key = harness.account.headers["authorization"]?.replace("Bearer ", "") ?? "";
 for (const wire of WIRES) {
-  const { conformance } = await runSuite(harness.gateway.url, key, modelOn(wire));
-  const surfaces = conformance.bySurface.map(
-    ({ surface, passed, total }) => `${surface} ${passed}/${total}`,
-  );
-  console.log(`${wire}: ${conformance.passed}/${conformance.total} (${surfaces.join(", ")})`);
-  for (const { name, outcome, failures: reasons } of conformance.results)
-    if (outcome === "fail") {
-      const [reason] = reasons;
-      const text = typeof reason === "object" ? reason.message : (reason ?? "");
-      const failure = `${name}: ${text}`;
-      failures.set(failure, [...(failures.get(failure) ?? []), wire]);
-    }
+  const outcome =
+    folder === undefined
+      ? await runProbe(modelOn(wire))
+      : await runCompliance(folder, modelOn(wire));
+  console.log(`${wire}: ${outcome.summary}`);
+  for (const failure of outcome.failures)
+    failures.set(failure, [...(failures.get(failure) ?? []), wire]);
 }
 await harness.stop();
 for (const [failure, wires] of failures) console.log(`- ${failure} (${wires.join(", ")})`);
 
-async function runSuite(url: string, apiKey: string, model: string) {
-  const options = ["--no-bench", "--no-save", "--json"];
-  const child = spawn("npx", ["--yes", SUITE, `${url}/v1`, "-k", apiKey, "-m", model, ...options], {
-    stdio: ["ignore", "pipe", "ignore"],
-  });
+async function runProbe(model: string): Promise<Outcome> {
+  const args = ["--yes", SUITE, `${harness.gateway.url}/v1`, "-k", key, "-m", model];
+  const { conformance } = Report.parse(
+    await jsonOutput("npx", [...args, "--no-bench", "--no-save", "--json"]),
+  );
+  const surfaces = conformance.bySurface.map(
+    ({ surface, passed, total }) => `${surface} ${passed}/${total}`,
+  );
+  const failed = conformance.results.filter(({ outcome }) => outcome === "fail");
+  return {
+    summary: `${conformance.passed}/${conformance.total} (${surfaces.join(", ")})`,
+    failures: failed.map(({ name, failures: [reason] }) => {
+      const text = typeof reason === "object" ? reason.message : (reason ?? "");
+      return `${name}: ${text}`;
+    }),
+  };
+}
+
+/** The tests of https://github.com/openresponses/openresponses, after `bun install` in its folder. */
+async function runCompliance(checkout: string, model: string): Promise<Outcome> {
+  const script = path.join(checkout, "bin/compliance-test.ts");
+  const target = ["--base-url", `${harness.gateway.url}/v1`, "--api-key", key, "--model", model];
+  const { results } = ComplianceReport.parse(
+    await jsonOutput(process.execPath, [script, ...target, "--json"]),
+  );
+  const failed = results.filter(({ status }) => status === "failed");
+  const passed = results.filter(({ status }) => status === "passed").length;
+  return {
+    summary: `${passed}/${results.length}`,
+    failures: failed.map(({ name, errors = [] }) => `${name}: ${errors.join("; ")}`),
+  };
+}
+
+async function jsonOutput(command: string, args: readonly string[]): Promise<unknown> {
+  const child = spawn(command, [...args], { stdio: ["ignore", "pipe", "ignore"] });
   const chunks: Buffer[] = [];
   for await (const chunk of child.stdout) chunks.push(Buffer.from(chunk));
   const text = Buffer.concat(chunks).toString();
-  if (!text.startsWith("{")) throw new Error(`${SUITE} could not be run: npm has to reach it`);
-  return Report.parse(JSON.parse(text));
+  if (!text.startsWith("{")) throw new Error(`${command} ${args.join(" ")} printed no report`);
+  return JSON.parse(text);
 }

@@ -1,8 +1,9 @@
 // The share of recorded requests that is refused when only `model` changes. The ceilings only go down.
 
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { skipWithoutRecordings } from "../support/recordings/recordings.ts";
-import { isAboutMeaning } from "./replay/refusals.ts";
+import { isAboutMeaning, REFUSED_FOR } from "./replay/refusals.ts";
 import { replayReplies } from "./replay/replay-replies.ts";
 import {
   type AcceptedRequest,
@@ -25,12 +26,12 @@ const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> 
     "converse (claude-haiku-4-5)": 20,
   },
   responses: {
-    "chat (compatible server)": 37,
-    "responses (openai/gpt-5.5)": 14,
-    "messages (anthropic/claude-sonnet-4-5)": 41,
-    "messages (anthropic/claude-opus-5-5)": 41,
-    "gemini (gemini-3.1-flash)": 40,
-    "converse (claude-haiku-4-5)": 45,
+    "chat (compatible server)": 34,
+    "responses (openai/gpt-5.5)": 11,
+    "messages (anthropic/claude-sonnet-4-5)": 38,
+    "messages (anthropic/claude-opus-5-5)": 38,
+    "gemini (gemini-3.1-flash)": 37,
+    "converse (claude-haiku-4-5)": 42,
   },
   messages: {
     "chat (compatible server)": 43,
@@ -65,6 +66,11 @@ test("counts refusals by their reason", async () => {
   expect([reason.startsWith("400 n:"), isAboutMeaning(reason)]).toEqual([true, true]);
   expect(found && refusalCounts(found)).toEqual({ total: 2, refused: 1, avoidable: 0 });
   expect(isAboutMeaning("400 seed: This provider's API has no equivalent.")).toBe(false);
+});
+
+test("the documentation lists each reason for a refusal", () => {
+  const page = readFileSync("docs/site/translation.md", "utf8");
+  for (const reason of REFUSED_FOR) expect(page).toContain(`| ${reason} |`);
 });
 
 describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(

@@ -1,0 +1,94 @@
+// Prices that were once wrong or missing, each as its provider publishes it, in US dollars per million tokens. A new price of a
+// provider changes the row.
+
+import { describe, expect, test } from "bun:test";
+import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
+import { cardAt, type PriceCard } from "../../src/models/price-card.ts";
+
+const NOW = Date.parse("2026-11-23");
+const PICOS_PER_USD_OF_A_MILLION = 1e6;
+const PICOS_PER_USD = 1e12;
+const models = builtInModels();
+const catalog = catalogOf(models);
+
+function card(id: string): PriceCard {
+  const found = findModel(catalog, id);
+  const dated = found && cardAt(found.model.prices, NOW);
+  if (found === undefined || dated === undefined) throw new Error(`no price of ${id}`);
+  expect([id, found.model.source !== "", /^\d{4}-\d\d-\d\d$/.test(found.model.checked)]).toEqual([
+    id,
+    true,
+    true,
+  ]);
+  return dated;
+}
+
+const PRICES: readonly (readonly [id: string, input: number, cacheRead: number, output: number])[] =
+  [
+    ["anthropic/claude-sonnet-5-5", 2, 0.1, 10],
+    ["zai/glm-5.3-flash", 0.15, 0.03, 0.5],
+    ["groq/openai/gpt-oss-safeguard-20b", 0.075, 0.0375, 0.3],
+    ["fireworks/kimi-k3-us", 4.5, 0.45, 22.5],
+    ["openai/gpt-6.1-sol", 2, 0.1, 10],
+    ["openai/gpt-6.1-terra", 1, 0.05, 5],
+    ["azure/gpt-6.1-terra", 1, 0.05, 5],
+    ["bedrock/us.openai.gpt-6.1-terra", 1.1, 0.055, 5.5],
+    ["google/gemini-4-argon", 2, 0.1, 10],
+    ["vertex/gemini-4-argon", 2, 0.1, 10],
+    ["google/gemini-flash-latest", 0.75, 0.075, 3.75],
+    ["google/gemini-flash-lite-latest", 0.3, 0.03, 2.5],
+    ["mistral/ministral-3b-latest", 0.1, 0.01, 0.1],
+    ["zai/glm-4.6", 0.6, 0.11, 2.2],
+    ["zai/glm-5.2", 1.4, 0.26, 4.4],
+    ["zai/glm-5.3", 1.4, 0.26, 4.4],
+    ["together/deepseek-ai/DeepSeek-V4.1-Flash", 0.3, 0.006, 1.2],
+    ["fireworks/deepseek-v4p1-flash", 0.3, 0.006, 1.2],
+    ["bedrock/global.anthropic.claude-sonnet-5-5", 2, 0.1, 10],
+    ["bedrock/us.anthropic.claude-sonnet-5-5", 2.2, 0.11, 11],
+    ["bedrock/us.moonshotai.kimi-k3", 3.3, 0.33, 16.5],
+  ];
+
+describe("the price of", () => {
+  test.each(PRICES)("%s", (id, input, cacheRead, output) => {
+    const { base } = card(id);
+    const usd = (picos: bigint | undefined) => Number(picos) / PICOS_PER_USD_OF_A_MILLION;
+    expect([usd(base.input), usd(base.cache_read), usd(base.output)]).toEqual([
+      input,
+      cacheRead,
+      output,
+    ]);
+  });
+
+  test.each(["openai/gpt-4.1", "openai/gpt-4o-mini"])("a web search of %s", (id) => {
+    const { base } = card(id);
+    const fees = [base.web_search_preview, base.web_search];
+    expect(fees.map((picos) => Number(picos) / PICOS_PER_USD)).toEqual([0.025, 0.01]);
+  });
+
+  test("Claude Opus 4.6 on Vertex above 200,000 tokens is that of Anthropic, which has no such tier since March", () => {
+    expect(card("vertex/claude-opus-4-6").tiers).toEqual([]);
+    expect(card("anthropic/claude-opus-4-6").tiers).toEqual([]);
+  });
+
+  test.each(
+    "opus-4-5 opus-4-6 opus-4-7 opus-4-8 opus-5 opus-5-5 sonnet-4-5 sonnet-4-6 sonnet-5 sonnet-5-5 haiku-4-5 haiku-5-5".split(
+      " ",
+    ),
+  )("Claude %s on Vertex is Anthropic's", (name) => {
+    const vertex = card(`vertex/claude-${name}`);
+    const anthropic = card(`anthropic/claude-${name}`);
+    for (const meter of ["input", "cache_read", "output"] as const)
+      expect([name, meter, Number(vertex.base[meter])]).toEqual([
+        name,
+        meter,
+        Number(anthropic.base[meter]),
+      ]);
+  });
+});
+
+test("each model has the source of its price and the day it was checked", () => {
+  const unsourced = models.filter(
+    ({ source, checked }) => source === "" || !/^\d{4}-\d\d-\d\d$/.test(checked),
+  );
+  expect(unsourced.map(({ id }) => id)).toEqual([]);
+});
