@@ -3,7 +3,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
-import { cardAt, type PriceCard } from "../../src/models/price-card.ts";
+import { cardAt } from "../../src/models/price-card.ts";
+import type { PriceCard } from "../../src/models/price.ts";
 
 const NOW = Date.parse("2026-11-23");
 const PICOS_PER_USD_OF_A_MILLION = 1e6;

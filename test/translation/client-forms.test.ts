@@ -156,6 +156,55 @@ describe("Responses clients", () => {
   }
 });
 
+describe("Chat Completions clients", () => {
+  const tools = [{ type: "function", function: { name: "weather", parameters: SCHEMA } }];
+  /** What each client sends as the earlier assistant message. */
+  const CLIENTS: readonly (readonly [client: string, sentBack: (message: Json) => Json])[] = [
+    ["LangChain", ({ tool_calls }) => ({ role: "assistant", content: "", tool_calls })],
+    [
+      "the OpenAI Agents SDK",
+      ({ tool_calls }) => ({ role: "assistant", content: null, tool_calls }),
+    ],
+    ["the OpenAI SDK", (message) => message],
+  ];
+
+  for (const [client, sentBack] of CLIENTS)
+    for (const wire of WIRES)
+      test(`${client} sends a tool result to ${wire}`, async () => {
+        const user = { role: "user", content: ASK };
+        const common: Json = { model: modelOn(wire), tools, reasoning_effort: "low" };
+        const messages = [user];
+        const [first] = await send("chat", { ...common, messages, tool_choice: "required" });
+        const [choice] = (first?.["choices"] ?? []) as readonly { message: Json }[];
+        const message = choice?.message ?? {};
+        const [call] = (message["tool_calls"] ?? []) as readonly Json[];
+        const result = { role: "tool", tool_call_id: call?.["id"], content: RESULT };
+        await send("chat", { ...common, messages: [user, sentBack(message), result] });
+        expectWholeConversation();
+      });
+});
+
+describe("LangChain over Messages", () => {
+  for (const wire of WIRES)
+    test(`sends its content blocks and a tool result to ${wire}`, async () => {
+      const tools = [{ name: "weather", input_schema: SCHEMA }];
+      const common: Json = { model: modelOn(wire), max_tokens: 4_000, tools };
+      const user = { role: "user", content: ASK };
+      const forced = { tool_choice: { type: "any" } };
+      const [first] = await send("messages", { ...common, ...forced, messages: [user] });
+      const content = (first?.["content"] ?? []) as readonly Json[];
+      const call = content.find(({ type }) => type === "tool_use");
+      const result = {
+        type: "tool_result",
+        tool_use_id: call?.["id"],
+        content: [{ type: "text", text: RESULT }],
+      };
+      const messages = [user, { role: "assistant", content }, { role: "user", content: [result] }];
+      await send("messages", { ...common, messages });
+      expectWholeConversation();
+    });
+});
+
 describe("Claude Code", () => {
   for (const wire of WIRES)
     test(`sends thinking and a tool result back to ${wire}`, async () => {
@@ -186,6 +235,25 @@ describe("Claude Code", () => {
       await send("messages", { ...common, messages });
       expectWholeConversation();
     });
+});
+
+describe("a phase of an earlier reply", () => {
+  for (const api of APIS)
+    for (const wire of WIRES)
+      test(`is accepted over ${api} by ${wire}`, async () => {
+        const turns = [
+          { role: "user", content: "hello" },
+          { role: "assistant", content: "Hello.", phase: "final_answer" },
+          { role: "user", content: "again" },
+        ];
+        const limit = api === "messages" ? { max_tokens: 64 } : {};
+        const field = api === "responses" ? { input: turns } : { messages: turns };
+        const reply = await callApi(harness, api, { model: modelOn(wire), ...limit, ...field });
+        expect([reply.status, reply.headers.has("x-request-id")]).toEqual([200, true]);
+        // Anthropic's SDKs read the id of a request from this header.
+        const id = api === "messages" ? reply.headers.get("x-request-id") : null;
+        expect(reply.headers.get("request-id")).toBe(id);
+      });
 });
 
 /** The content blocks of a Messages stream. */
