@@ -24,9 +24,37 @@ export function formatCost(amount: Nano): string {
   return usd >= 0.0001 ? `$${usd.toFixed(4)}` : formatUsdShort(Number(usd.toPrecision(2)));
 }
 
-/** `2026-11-21 14:05 UTC`. */
-export function formatDateTime(at: number): string {
-  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+/** `2026-11-21 14:05 UTC`, or `2026-11-21 15:05 GMT+1` in another time zone. */
+export function formatDateTime(at: number, timeZone = "UTC"): string {
+  if (timeZone === "UTC") return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+  const parts = new Map(
+    zoneFormat(timeZone)
+      .formatToParts(at)
+      .map(({ type, value }) => [type, value]),
+  );
+  const part = (type: Intl.DateTimeFormatPartTypes): string => parts.get(type) ?? "";
+  const date = [part("year"), part("month"), part("day")].join("-");
+  return `${date} ${part("hour")}:${part("minute")} ${part("timeZoneName")}`;
+}
+
+/** A formatter takes long to create; there are some hundred time zones. */
+const ZONE_FORMATS = new Map<string, Intl.DateTimeFormat>();
+
+function zoneFormat(timeZone: string): Intl.DateTimeFormat {
+  const known = ZONE_FORMATS.get(timeZone);
+  if (known !== undefined) return known;
+  const format = new Intl.DateTimeFormat("en-US", {
+    timeZone,
+    year: "numeric",
+    month: "2-digit",
+    day: "2-digit",
+    hour: "2-digit",
+    minute: "2-digit",
+    hourCycle: "h23",
+    timeZoneName: "short",
+  });
+  ZONE_FORMATS.set(timeZone, format);
+  return format;
 }
 
 export function formatDuration(ms: number): string {

@@ -12,11 +12,11 @@ import {
   EmptyState,
   Figures,
   Notice,
-  RelativeTime,
   Segments,
   Tag,
   UsageBar,
 } from "../http/pages/components/content.tsx";
+import { RelativeTime } from "../http/pages/components/time.tsx";
 import { ErrorMessage, FilterSelect } from "../http/pages/components/form.tsx";
 import { Legend, StackedBars } from "../http/pages/components/stacked-bars.tsx";
 import { OlderLink, Table } from "../http/pages/components/table.tsx";

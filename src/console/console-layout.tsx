@@ -4,6 +4,7 @@
 import type { Child } from "hono/jsx";
 import { type Permission, hasPermission } from "../accounts/members.ts";
 import type { Crumb, NavGroup } from "../http/pages/app-frame.tsx";
+import { InTimeZone } from "../http/pages/components/time.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { WorkspaceContext } from "./authorize.ts";
@@ -97,7 +98,7 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
       ],
       signOut: { action: "/signout", csrf: user.csrf },
     },
-    main,
+    main: <InTimeZone timeZone={user.timeZone}>{main}</InTimeZone>,
   };
 }
 

@@ -24,7 +24,7 @@ import {
   providerKeyPageRoutes,
 } from "./provider-keys/provider-key-routes.ts";
 import { logPageRoutes } from "./logs/log-routes.ts";
-import { periodOf, UsageQuery } from "./usage/usage-query.ts";
+import { inTimeZoneOf, periodOf, UsageQuery } from "./usage/usage-query.ts";
 import { type UsagePageDeps, usagePageRoutes } from "./usage/usage-routes.ts";
 import { requireAccess } from "./authorize.ts";
 import { auditRoute } from "./audit/audit-routes.ts";
@@ -128,7 +128,8 @@ function overviewRoute(deps: ConsoleRouteDeps): Route {
     summary: "Show the overview of a workspace",
     params: AccountPath,
     query: UsageQuery,
-    run: async ({ caller, params, query, now }) => {
+    run: async ({ caller, params, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, caller);
       const { account } = params;
       const workspace = await requireAccess(deps, account, caller.personId, "workspace.read");
       const period = periodOf(query, now);

@@ -38,6 +38,8 @@ export interface SessionUser {
   readonly subject: string;
   /** Verified by the identity provider. */
   readonly email: string;
+  /** An IANA time zone; undefined for UTC. */
+  readonly timeZone?: string | undefined;
   readonly sessionId: string;
   /** The token that every form sends in its `csrf` field. */
   readonly csrf: string;

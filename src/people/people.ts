@@ -35,6 +35,15 @@ export async function recordPerson(tx: Tx, identity: Identity, now: number): Pro
   return toPerson(row);
 }
 
+/** null for UTC. */
+export async function setTimeZone(
+  tx: Tx,
+  personId: string,
+  timeZone: string | null,
+): Promise<void> {
+  await tx.run("update person set time_zone = ? where id = ?", [timeZone, personId]);
+}
+
 function toPerson(row: Row): Person {
   return {
     id: text(row, "id"),

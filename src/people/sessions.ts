@@ -7,7 +7,7 @@ import { newId } from "../base/id.ts";
 import { deriveKey, fingerprint, fingerprints, type MasterSecret } from "../base/encryption.ts";
 import { randomBase62 } from "../base/secret.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import { type Db, type Reader, text, type Tx, integer } from "../store/db.ts";
+import { type Db, type Reader, text, type Tx, integer, textOrNull } from "../store/db.ts";
 
 const COOKIE = "postern_session";
 const TOKEN_CHARACTERS = 43;
@@ -94,7 +94,7 @@ export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions 
       const [hash, formerHash = hash] = sessionHashes(cookies);
       if (hash === undefined || formerHash === undefined) return undefined;
       const row = await db.get(
-        `select session.*, person.issuer, person.subject, person.email from session
+        `select session.*, person.issuer, person.subject, person.email, person.time_zone from session
          join person on person.id = session.person_id
          where hash in (?, ?) and ended_at is null and expires_at > ? and seen_at > ?`,
         [hash, formerHash, now, now - IDLE_MS],
@@ -115,6 +115,7 @@ export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions 
         issuer: text(row, "issuer"),
         subject: text(row, "subject"),
         email: text(row, "email"),
+        timeZone: textOrNull(row, "time_zone") ?? undefined,
         csrf: fingerprint(csrfKey, hash),
       };
     },

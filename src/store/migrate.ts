@@ -32,6 +32,7 @@ import invitationRoles from "./migrations/0023-invitation-roles.sql" with { type
 import agentPaymentMethod from "./migrations/0026-agent-payment-method.sql" with { type: "text" };
 import providerKeyUsers from "./migrations/0027-provider-key-users.sql" with { type: "text" };
 import providerHours from "./migrations/0028-provider-hours.sql" with { type: "text" };
+import personTimeZone from "./migrations/0031-person-time-zone.sql" with { type: "text" };
 import verifiedAgents from "./migrations/0030-verified-agents.sql" with { type: "text" };
 
 /** Rebuilds tables: the statements of a store run in one transaction, because half of them cannot be repeated. */
@@ -71,6 +72,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string | Rebuild])[] = 
   ["0028-provider-hours", providerHours],
   ["0029-row-order", { sqlite: rowOrderSqlite, postgres: rowOrderPostgres }],
   ["0030-verified-agents", verifiedAgents],
+  ["0031-person-time-zone", personTimeZone],
 ];
 const ATTEMPTS_MAX = 20;
 /** Low, because the supervisor of the process retries anyway. */

@@ -68,3 +68,9 @@ test.each([
 ])("formatCost shortens %p to %p", (amount, text) => {
   expect(formatCost(amount)).toBe(text);
 });
+
+test("formatDateTime shows a time in another time zone, with its offset", () => {
+  const at = Date.parse("2026-07-01T22:05:00Z");
+  expect(formatDateTime(at)).toBe("2026-07-01 22:05 UTC");
+  expect(formatDateTime(at, "Europe/Berlin")).toBe("2026-07-02 00:05 GMT+2");
+});

@@ -47,6 +47,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
 const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, Form])[]>> = {
   closeWorkspace: [["workspace.close", { do: "close", confirm: "another name" }]],
   renameWorkspace: [["workspace.rename", { name: "x".repeat(200) }]],
+  changeTimeZone: [["workspace.read", { time_zone: "nowhere" }]],
   createPlaygroundKey: [["keys.create", {}]],
   createWorkspaceKey: [["keys.create", { do: "mint", limit_usd: "1" }]],
   changeWorkspaceKey: [
@@ -73,6 +74,7 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
       { do: "allow", threshold_usd: "5", amount_usd: "x", monthly_ceiling_usd: "50" },
     ],
     ["billing.auto_top_up", { do: "turn_off" }],
+    ["billing.buy", { do: "alert", low_usd: "not an amount" }],
   ],
   saveDevelopmentCard: [["billing.auto_top_up", { card: "works" }]],
   changeWorkspaceProviderKeys: [

@@ -83,7 +83,7 @@ describeEachStore((store) => {
       const transfers = await Promise.all([1, 2, 3].map(() => sendMembers(owner, transfer)));
       for (const { status, location } of transfers)
         expect([status, location]).toEqual([303, `${membersPath}?done=hand_over`]);
-      expect((await sendMembers(owner, transfer)).location).toBe(membersPath);
+      expect((await sendMembers(owner, transfer)).location).toContain(membersPath);
       expect(await roleIn(heir)).toBe("owner");
       expect((await sendMembers(heir, transfer)).status).toBe(400);
 

@@ -116,5 +116,28 @@ describeEachStore((store) => {
       expect(overview).toContain("nightly-eval has used 92% of its $20.00 limit.");
       expect(overview).toContain("The balance is below the alert threshold of $1.00.");
     });
+
+    test("show times in the time zone that the person saved, and days of usage begin at its midnight", async () => {
+      const { gateway, account, owner, developer } = fixture;
+      const path = `/console/${account.id}`;
+      const save = (time_zone: string) =>
+        visitPage(gateway, `${path}/time-zone`, owner, { time_zone });
+      const rejected = await save("Mars/Olympus");
+      expect([rejected.status, textOf(rejected)]).toEqual([
+        400,
+        expect.stringContaining("Choose a time zone from the list"),
+      ]);
+      expect((await save("Asia/Kolkata")).location).toBe(`${path}/settings?saved=true`);
+      expect((await visit("/settings")).text).toContain(
+        '<option value="Asia/Kolkata" selected="">',
+      );
+      expect(textOf(await visit(`/logs/${history.callId}`))).toContain("GMT+5:30");
+      expect(textOf(await visit("/usage"))).toContain("Times are in Asia/Kolkata");
+      expect(textOf(await visit("/usage?tz=UTC"))).toContain("Times are in UTC");
+      const other = await visitPage(gateway, `${path}/logs/${history.callId}`, developer);
+      expect(textOf(other)).not.toContain("GMT+5:30");
+      await save("UTC");
+      expect(textOf(await visit(`/logs/${history.callId}`))).not.toContain("GMT+5:30");
+    });
   });
 });

@@ -5,11 +5,11 @@ import type { Child } from "hono/jsx";
 import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../audit/audit.ts";
 import { publicActor } from "../../audit/api-record.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
-import { formatDateTime } from "../../base/format.ts";
 import type { Page } from "../../base/pagination.ts";
 import { EmptyState } from "../../http/pages/components/content.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { ActorNames } from "../actor-names.ts";
@@ -57,7 +57,7 @@ export function auditPage(props: AuditPageProps): PageLayout {
               { name: "Target" },
             ]}
             rows={entries.data.map((entry) => [
-              formatDateTime(entry.at),
+              <DateTime at={entry.at} />,
               <ActorCell actor={publicActor(entry.actor)} names={names} />,
               <>
                 <span title={actionText(entry.action)}>{entry.action}</span>

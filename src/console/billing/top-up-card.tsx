@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // Auto top-up: its status, the payment method and the rules that the owner sets.
 
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import type { StopReason } from "../../billing/top-up/auto-top-up.ts";
@@ -11,7 +12,6 @@ import type { SessionUser } from "../../http/route.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatDateTime } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import type { RejectedForm } from "./rejected-form.ts";
 
@@ -65,7 +65,7 @@ export function TopUpNotice({
     return (
       <p class="notice warn" role="status">
         The last automatic purchase failed: {failed ?? "the payment failed"}. It will be retried
-        once, on {formatDateTime(settings.dueAt)}.
+        once, on <DateTime at={settings.dueAt} />.
       </p>
     );
   return null;
@@ -141,7 +141,12 @@ function TopUpStatus({
       {settings.status === "on" && atCeiling ? (
         <p class="note">
           Another purchase would exceed the monthly limit.
-          {dueAt === null ? "" : ` Purchases resume on ${formatDateTime(dueAt)}.`}
+          {dueAt === null ? null : (
+            <>
+              {" "}
+              Purchases resume on <DateTime at={dueAt} />.
+            </>
+          )}
         </p>
       ) : null}
     </>

@@ -7,6 +7,7 @@ import { usdText } from "../../base/money.ts";
 import { BUDGET_FIELDS } from "../../budgets/budgets.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
@@ -14,7 +15,7 @@ import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../../ledge
 import type { BudgetStates } from "../../ledger/budgets.ts";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import { formatDateTime, formatUsd } from "../../base/format.ts";
+import { formatUsd } from "../../base/format.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 
 export interface BudgetsPageProps {
@@ -92,7 +93,7 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
         <>
           <UsageBar label={WINDOW_TITLES[window]} used={used} limit={limit} />
           <p class="note">
-            {formatUsd(remaining ?? 0n)} left.{running} Resets on {formatDateTime(endsAt)}.
+            {formatUsd(remaining ?? 0n)} left.{running} Resets on <DateTime at={endsAt} />.
           </p>
         </>
       )}

@@ -3,10 +3,11 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatDateTime, formatUsd } from "../../base/format.ts";
+import { formatUsd } from "../../base/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details, Notice, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { describeScopes, grantedScopes } from "../../http/scopes.ts";
@@ -81,8 +82,8 @@ function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
           ["Key", <code>{`${key.prefix}…${key.last4}`}</code>],
           ["Id", <CopyText text={key.id} />],
           ["Created", `${utcDay(key.createdAt)}${creator === undefined ? "" : ` by ${creator}`}`],
-          ["Last used", key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt)],
-          ["Expires", key.expiresAt === null ? "never" : formatDateTime(key.expiresAt)],
+          ["Last used", key.lastUsedAt === null ? "never" : <DateTime at={key.lastUsedAt} />],
+          ["Expires", key.expiresAt === null ? "never" : <DateTime at={key.expiresAt} />],
           [
             "Spent",
             limit === null

@@ -5,13 +5,8 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatUsd } from "../../base/format.ts";
 import { utcDay } from "../../base/time.ts";
-import {
-  Card,
-  CodeBlock,
-  RelativeTime,
-  Tag,
-  UsageBar,
-} from "../../http/pages/components/content.tsx";
+import { Card, CodeBlock, Tag, UsageBar } from "../../http/pages/components/content.tsx";
+import { RelativeTime } from "../../http/pages/components/time.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";

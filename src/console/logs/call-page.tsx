@@ -2,13 +2,7 @@
 // One call: what it cost line by line, its attempts, its headers and what a translation dropped.
 
 import type { Child } from "hono/jsx";
-import {
-  formatDateTime,
-  formatInteger,
-  formatMilliseconds,
-  formatUsd,
-  pluralize,
-} from "../../base/format.ts";
+import { formatInteger, formatMilliseconds, formatUsd, pluralize } from "../../base/format.ts";
 import { usdText } from "../../base/money.ts";
 import {
   Card,
@@ -19,6 +13,7 @@ import {
   Tag,
 } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { listPriceOf } from "../../usage/list-price.ts";
@@ -227,7 +222,7 @@ function RequestCard({
       <Details
         items={[
           ["Request id", <CopyText text={call.id} />],
-          ["Time", formatDateTime(call.createdAt)],
+          ["Time", <DateTime at={call.createdAt} />],
           ["API", `${call.api}${call.stream ? ", streamed" : ""}`],
           ["Key", <a href={pageWith(logs, { key: call.keyId }, {})}>{keyName}</a>],
           [

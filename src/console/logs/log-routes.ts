@@ -11,7 +11,7 @@ import { readUsage } from "../../usage/usage-stats.ts";
 import { requireAccess } from "../authorize.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { readFilterOptions, readKeyNames } from "../usage/read-usage.ts";
-import { filterOf, LogQuery, type Period, periodOf } from "../usage/usage-query.ts";
+import { filterOf, LogQuery, type Period, inTimeZoneOf, periodOf } from "../usage/usage-query.ts";
 import { csvDownload, type UsagePageDeps } from "../usage/usage-routes.ts";
 import { callPage } from "./call-page.tsx";
 import { logsPage } from "./logs-page.tsx";
@@ -33,7 +33,8 @@ function listRoute(deps: UsagePageDeps): Route {
     summary: "Show the calls of a workspace",
     params: AccountPath,
     query: LogQuery,
-    run: async ({ caller, params, query, now }) => {
+    run: async ({ caller, params, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, caller);
       const { account } = params;
       const workspace = await requireAccess(deps, account, caller.personId, "usage.read");
       const period = periodOf(query, now);
@@ -79,7 +80,8 @@ function exportRoute(deps: UsagePageDeps): Route {
     params: AccountPath,
     query: LogQuery,
     responses: { 200: { description: "The calls of the page.", contentType: "text/csv" } },
-    run: async ({ caller, params, query, now }) => {
+    run: async ({ caller, params, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, caller);
       const { account } = params;
       await requireAccess(deps, account, caller.personId, "usage.read");
       const page = { limit: EXPORTED_CALLS_MAX, cursor: cursorOf(query) };

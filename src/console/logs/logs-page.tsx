@@ -4,13 +4,8 @@
 import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
 import { formatCost, formatInteger, formatMilliseconds } from "../../base/format.ts";
-import {
-  Card,
-  EmptyState,
-  RelativeTime,
-  Segments,
-  Tag,
-} from "../../http/pages/components/content.tsx";
+import { Card, EmptyState, Segments, Tag } from "../../http/pages/components/content.tsx";
+import { RelativeTime } from "../../http/pages/components/time.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { type Column, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";

@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // What needs attention in a workspace, the most urgent first.
 
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatDateTime, formatPercent, formatUsd } from "../../base/format.ts";
@@ -45,7 +46,7 @@ function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
   if (freeze.by === "closing")
     return (
       <p class="notice danger" role="status">
-        This workspace is closing since {formatDateTime(freeze.since)}. Calls and purchases are
+        This workspace is closing since <DateTime at={freeze.since} />. Calls and purchases are
         rejected. The owner can reopen it in the settings.
       </p>
     );
@@ -163,7 +164,7 @@ function WebhookNotices({ workspace, overview: { webhooks } }: NoticeProps): Chi
         ) : failingSince === null || status !== "active" ? null : (
           <Notice tone="warn" link={link}>
             The webhook to <b>{new URL(url).host}</b> has failed since{" "}
-            {formatDateTime(failingSince)}.
+            <DateTime at={failingSince} />.
           </Notice>
         ),
       )}

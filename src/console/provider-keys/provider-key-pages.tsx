@@ -3,10 +3,10 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatDateTime } from "../../base/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
@@ -181,7 +181,7 @@ export function providerKeyPage(props: ProviderKeyPageProps): PageLayout {
               ["Id", <CopyText text={key.id} />],
               ["Used by", describeUse(key, apiKeys)],
               ["Added", utcDay(key.createdAt)],
-              ["Last used", key.lastUsedAt === null ? "never" : formatDateTime(key.lastUsedAt)],
+              ["Last used", key.lastUsedAt === null ? "never" : <DateTime at={key.lastUsedAt} />],
               [
                 "Verified",
                 key.status === "active"

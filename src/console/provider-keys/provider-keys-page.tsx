@@ -4,7 +4,8 @@
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
-import { Card, EmptyState, RelativeTime, Tag } from "../../http/pages/components/content.tsx";
+import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
+import { RelativeTime } from "../../http/pages/components/time.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";

@@ -1,9 +1,9 @@
 /** @jsxImportSource hono/jsx */
 // The owner's form that closes the workspace after its name was typed, or reopens it.
 
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { Child } from "hono/jsx";
 import { type Closing, GRACE_DAYS } from "../../account-data/closing.ts";
-import { formatDateTime } from "../../base/format.ts";
 import { Card, Notice } from "../../http/pages/components/content.tsx";
 import { Field } from "../../http/pages/components/form.tsx";
 import type { SessionUser } from "../../http/route.ts";
@@ -29,7 +29,7 @@ export function CloseCard({ user, workspace, closing, closeError }: CloseCardPro
       <Card id="closing" title="This workspace is closing">
         <Notice tone="danger">
           Calls and purchases are rejected. Personal data is erased from{" "}
-          {formatDateTime(closing.erasedFrom)} on.
+          <DateTime at={closing.erasedFrom} /> on.
         </Notice>
         <form method="post" action={action}>
           <HiddenFields user={user} fields={{ do: "reopen" }} />

@@ -6,7 +6,7 @@ import { hasPermission } from "../../accounts/members.ts";
 import type { Closing } from "../../account-data/closing.ts";
 import { CloseCard } from "./close-card.tsx";
 import { Card, CopyText, DefinitionList, Notice } from "../../http/pages/components/content.tsx";
-import { Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
@@ -18,6 +18,8 @@ export interface SettingsPageProps {
   readonly workspace: WorkspaceContext;
   readonly isSaved?: boolean;
   readonly closing?: Closing | undefined;
+  /** What is wrong with the time zone that was sent. */
+  readonly timeZoneError?: string;
   /** Why the workspace was not closed. */
   readonly closeError?: string;
   /** The values of the rejected form. */
@@ -36,6 +38,7 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
       <>
         {isSaved ? <Notice>Saved.</Notice> : null}
         {hasPermission(workspace.role, "workspace.rename") ? <NameForm {...props} /> : null}
+        <TimeZoneForm {...props} />
         <Card id="emails" title="Emails">
           <p>
             You choose for all your workspaces <a href="/emails">which emails you get</a>.
@@ -57,6 +60,37 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
       </>
     ),
   });
+}
+
+function TimeZoneForm({ user, workspace, timeZoneError }: SettingsPageProps): Child {
+  const { timeZone = "UTC" } = user;
+  return (
+    <Card id="time-zone-title" title="Your time zone">
+      <ErrorMessage message={timeZoneError} />
+      <form method="post" action={`/console/${workspace.accountId}/time-zone`}>
+        <HiddenFields user={user} fields={{}} />
+        <label for="time-zone">Time zone</label>
+        <select id="time-zone" name="time_zone" aria-describedby="time-zone-hint">
+          {["UTC", ...Intl.supportedValuesOf("timeZone").filter((name) => name !== "UTC")].map(
+            (name) => (
+              <option value={name} selected={name === timeZone}>
+                {name}
+              </option>
+            ),
+          )}
+        </select>
+        <p id="time-zone-hint" class="hint">
+          The console shows times in it, in all your workspaces, and the days of Usage begin at its
+          midnight. Limits, budgets and invoices count days in UTC.
+        </p>
+        <div class="actions">
+          <button type="submit" class="secondary">
+            Save time zone
+          </button>
+        </div>
+      </form>
+    </Card>
+  );
 }
 
 function ExportCard({ accountId }: { readonly accountId: string }): Child {

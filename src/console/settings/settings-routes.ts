@@ -9,6 +9,8 @@ import { parseAccountName, renameAccount } from "../../accounts/accounts.ts";
 import type { AccountRenamed } from "../../accounts/routes.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { sessionRoute, type Route } from "../../http/route.ts";
+import { setTimeZone } from "../../people/people.ts";
+import { isTimeZone } from "../../usage/time-buckets.ts";
 import type { Tx } from "../../store/db.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
 import { workspacePath } from "../console-layout.tsx";
@@ -22,7 +24,13 @@ export interface SettingsPageDeps extends ConsoleReadDeps {
 }
 
 export function settingsPageRoutes(deps: SettingsPageDeps): readonly Route[] {
-  return [showRoute(deps), changeRoute(deps), exportRoute(deps), closingRoute(deps)];
+  return [
+    showRoute(deps),
+    changeRoute(deps),
+    timeZoneRoute(deps),
+    exportRoute(deps),
+    closingRoute(deps),
+  ];
 }
 
 function showRoute(deps: SettingsPageDeps): Route {
@@ -75,6 +83,35 @@ function changeRoute(deps: SettingsPageDeps): Route {
         const form = { name: body.name, nameError: userErrorMessage(error) };
         return pageResponse(settingsPage({ user: caller, workspace, form }), { status: 400 });
       }
+      return redirect(`${workspacePath(accountId, "/settings")}?saved=true`);
+    },
+  });
+}
+
+/** A setting of the person, for all their workspaces. */
+function timeZoneRoute(deps: SettingsPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
+    method: "POST",
+    path: "/console/{account}/time-zone",
+    id: "changeTimeZone",
+    summary: "Set the time zone of a person",
+    params: AccountPath,
+    body: z.object({ time_zone: z.string().max(64) }),
+    requestExample: { time_zone: "Europe/Berlin" },
+    run: async ({ caller, params, body }) => {
+      const { account: accountId } = params;
+      const { personId } = caller;
+      const workspace = await requireAccess(deps, accountId, personId, "workspace.read");
+      const { time_zone: timeZone } = body;
+      if (!isTimeZone(timeZone)) {
+        const timeZoneError = "Choose a time zone from the list.";
+        const closing = await findClosing(deps.db, accountId);
+        const page = { user: caller, workspace, closing, timeZoneError };
+        return pageResponse(settingsPage(page), { status: 400 });
+      }
+      const stored = timeZone === "UTC" ? null : timeZone;
+      await deps.db.write((tx) => setTimeZone(tx, personId, stored));
       return redirect(`${workspacePath(accountId, "/settings")}?saved=true`);
     },
   });

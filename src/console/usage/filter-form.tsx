@@ -51,7 +51,7 @@ export function TimeZoneLink({ path, query }: Omit<FilterProps, "period">): Chil
   if (query.tz !== undefined && query.tz !== "UTC")
     return (
       <p class="note">
-        Times are in {query.tz}. <a href={pageWith(path, query, { tz: undefined })}>Show UTC</a>
+        Times are in {query.tz}. <a href={pageWith(path, query, { tz: "UTC" })}>Show UTC</a>
       </p>
     );
   return (

@@ -1,5 +1,6 @@
 // The query parameters of the usage and log pages: filters and a period, so that every view has an address.
 
+import type { SessionUser } from "../../http/route.ts";
 import { z } from "zod";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/time-buckets.ts";
@@ -53,6 +54,11 @@ export interface Period {
   /** Undefined for a custom period. */
   readonly range: Range | undefined;
   readonly days: number;
+}
+
+/** Reads days in the person's time zone unless the query names one. */
+export function inTimeZoneOf<Q extends UsageQuery>(query: Q, { timeZone }: SessionUser): Q {
+  return { ...query, tz: query.tz ?? timeZone };
 }
 
 export function periodOf(query: UsageQuery, now: number, defaultRange: Range = "30d"): Period {

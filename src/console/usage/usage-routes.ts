@@ -9,7 +9,7 @@ import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import type { SnippetSettings } from "./call-snippets.tsx";
 import { readUsageView } from "./read-usage.ts";
 import { usagePage } from "./usage-page.tsx";
-import { filterOf, periodOf, UsageQuery } from "./usage-query.ts";
+import { filterOf, inTimeZoneOf, periodOf, UsageQuery } from "./usage-query.ts";
 
 export interface UsagePageDeps extends ConsoleReadDeps {
   readonly snippets: SnippetSettings;
@@ -28,7 +28,8 @@ function showRoute(deps: UsagePageDeps): Route {
     summary: "Show the usage of a workspace",
     params: AccountPath,
     query: UsageQuery,
-    run: async ({ caller, params, query, now }) => {
+    run: async ({ caller, params, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, caller);
       const { account } = params;
       const workspace = await requireAccess(deps, account, caller.personId, "usage.read");
       const period = periodOf(query, now);
@@ -51,7 +52,8 @@ function exportRoute(deps: UsagePageDeps): Route {
     params: AccountPath,
     query: UsageQuery,
     responses: { 200: { description: "The groups of the page.", contentType: "text/csv" } },
-    run: async ({ caller, params, query, now }) => {
+    run: async ({ caller, params, query: sent, now }) => {
+      const query = inTimeZoneOf(sent, caller);
       const { account } = params;
       await requireAccess(deps, account, caller.personId, "usage.read");
       const period = periodOf(query, now);

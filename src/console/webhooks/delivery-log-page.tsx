@@ -3,17 +3,11 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatDateTime, formatMilliseconds } from "../../base/format.ts";
+import { formatMilliseconds } from "../../base/format.ts";
 import type { Page } from "../../base/pagination.ts";
 import type { Delivery } from "../../events/deliveries.ts";
-import {
-  Card,
-  EmptyState,
-  Notice,
-  RelativeTime,
-  Tag,
-  type Tone,
-} from "../../http/pages/components/content.tsx";
+import { Card, EmptyState, Notice, Tag, type Tone } from "../../http/pages/components/content.tsx";
+import { DateTime, RelativeTime } from "../../http/pages/components/time.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -128,13 +122,13 @@ function Attempts({ deliveries }: { readonly deliveries: readonly Delivery[] }):
       {failed.map(({ eventType, attempts }) => (
         <details>
           <summary>
-            {eventType}, {formatDateTime(attempts[0]?.at ?? 0)}
+            {eventType}, <DateTime at={attempts[0]?.at ?? 0} />
           </summary>
           <Table
             label={`Attempts of ${eventType}`}
             columns={[{ name: "Time" }, { name: "Result" }, { name: "Took", isNumber: true }]}
             rows={attempts.map(({ at, status, error, response, durationMs }) => [
-              formatDateTime(at),
+              <DateTime at={at} />,
               <>
                 {status ?? ""} {error ?? ""}
                 {response === "" ? null : <pre tabindex={0}>{response}</pre>}

@@ -4,12 +4,13 @@
 import type { Child } from "hono/jsx";
 import type { Delivery } from "../../events/deliveries.ts";
 import type { Webhook } from "../../webhooks/webhooks.ts";
+import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { formatDateTime, pluralize } from "../../base/format.ts";
+import { pluralize } from "../../base/format.ts";
 import { deliveryLogPath } from "./delivery-log-page.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
 
@@ -95,7 +96,7 @@ function WebhookCard({ item, page }: WebhookCardProps): Child {
         <ul>
           {deliveries.map((delivery) => (
             <li>
-              {formatDateTime(delivery.createdAt)}: {delivery.eventType}, {delivery.status} after{" "}
+              <DateTime at={delivery.createdAt} />: {delivery.eventType}, {delivery.status} after{" "}
               {pluralize(delivery.tries, "attempt")}
             </li>
           ))}

@@ -4,7 +4,8 @@
 import type { Child } from "hono/jsx";
 import { formatInteger, formatMilliseconds, pluralize } from "../../base/format.ts";
 import type { JobRun } from "../../base/job-run.ts";
-import { Card, Details, Notice, RelativeTime, Tag } from "../../http/pages/components/content.tsx";
+import { Card, Details, Notice, Tag } from "../../http/pages/components/content.tsx";
+import { RelativeTime } from "../../http/pages/components/time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { operatorPage } from "../operator-layout.tsx";

@@ -60,6 +60,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "ledger",
     "audit",
     "usage",
+    "people",
     "keys",
     "provider-keys",
     "accounts",

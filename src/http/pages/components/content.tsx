@@ -2,7 +2,6 @@
 // Components of the app pages besides tables, forms and charts.
 
 import type { Child } from "hono/jsx";
-import { formatDateTime } from "../../../base/format.ts";
 
 /** The meaning of a color. */
 export type Tone = "good" | "warn" | "danger";
@@ -202,15 +201,6 @@ export function Segments({
         </a>
       ))}
     </nav>
-  );
-}
-
-/** A time in UTC, which the app script shows as an age, such as "5 minutes ago". */
-export function RelativeTime({ at }: { readonly at: number }): Child {
-  return (
-    <time datetime={new Date(at).toISOString()} data-relative="">
-      {formatDateTime(at)}
-    </time>
   );
 }
 

@@ -1,0 +1,33 @@
+/** @jsxImportSource hono/jsx */
+// Times in the time zone of the person who reads the page.
+
+import { type Child, createContext, useContext } from "hono/jsx";
+import { formatDateTime } from "../../../base/format.ts";
+
+const TimeZone = createContext("UTC");
+
+/** Shows the times within it in a time zone. */
+export function InTimeZone({
+  timeZone = "UTC",
+  children,
+}: {
+  readonly timeZone: string | undefined;
+  readonly children: Child;
+}): Child {
+  return <TimeZone.Provider value={timeZone}>{children}</TimeZone.Provider>;
+}
+
+export function DateTime({ at }: { readonly at: number }): Child {
+  return (
+    <time datetime={new Date(at).toISOString()}>{formatDateTime(at, useContext(TimeZone))}</time>
+  );
+}
+
+/** A time, which the app script shows as an age, such as "5 minutes ago". */
+export function RelativeTime({ at }: { readonly at: number }): Child {
+  return (
+    <time datetime={new Date(at).toISOString()} data-relative="">
+      {formatDateTime(at, useContext(TimeZone))}
+    </time>
+  );
+}
