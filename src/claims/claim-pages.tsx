@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // The claim pages other than the review page: one for each state of an attempt.
 
+import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { Child } from "hono/jsx";
 import { formatUsd, pluralize } from "../base/format.ts";
 import type { Role } from "../accounts/members.ts";
@@ -263,8 +264,8 @@ function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
     <>
       <h1>The account is yours</h1>
       <p class="intro">
-        <code>{review.accountId}</code> is now a workspace that you own, with a balance of{" "}
-        {formatUsd(review.balance)}.
+        <WorkspaceName id={review.accountId} name={review.accountName} /> is now a workspace that
+        you own, with a balance of {formatUsd(review.balance)}.
       </p>
       <h2>What changed</h2>
       <ul>
@@ -325,8 +326,8 @@ function DeveloperJoined({ review }: ClaimedPageProps): Child {
     <>
       <h1>You have joined the workspace</h1>
       <p class="intro">
-        You are a developer in <code>{review.accountId}</code>, which is owned by{" "}
-        {review.owner ?? "another person"}.
+        You are a developer in <WorkspaceName id={review.accountId} name={review.accountName} />,
+        which is owned by {review.owner ?? "another person"}.
       </p>
       <p>You can view its usage, and create and use keys. Your other workspaces did not change.</p>
     </>

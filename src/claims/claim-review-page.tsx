@@ -2,6 +2,7 @@
 // The page on which a human confirms or declines a claim. A person who did not expect it must be able to judge it in
 // seconds: who asks, what comes with it, the risk, and two buttons of the same size.
 
+import { WorkspaceName } from "../http/pages/components/content.tsx";
 import type { Child } from "hono/jsx";
 import { describeScopes, grantedScopes } from "../http/scopes.ts";
 import { formatAge, formatDuration, formatUsd, pluralize } from "../base/format.ts";
@@ -135,7 +136,7 @@ function TakeOverFacts({ review, attempt, now }: ReviewPageProps): Child {
     <dl class="details">
       <dt>Requested by</dt>
       <dd>
-        The agent-created account <code>{review.accountId}</code>,{" "}
+        The agent-created account <WorkspaceName id={review.accountId} name={review.accountName} />,{" "}
         {describeOrigin(review, attempt, now)}
       </dd>
       <dt>You get</dt>
@@ -183,8 +184,9 @@ function JoinFacts({ review, attempt, now }: ReviewPageProps): Child {
     <dl class="details">
       <dt>Requested by</dt>
       <dd>
-        The workspace <code>{review.accountId}</code>, opened {formatAge(review.openedAt, now)}; it
-        requested this {formatAge(attempt.createdAt, now)} from {describeNetwork(attempt.network)}
+        The workspace <WorkspaceName id={review.accountId} name={review.accountName} />, opened{" "}
+        {formatAge(review.openedAt, now)}; it requested this {formatAge(attempt.createdAt, now)}{" "}
+        from {describeNetwork(attempt.network)}
       </dd>
       <dt>You can</dt>
       <dd>View its usage, and create and use keys that spend its balance</dd>

@@ -4,7 +4,7 @@ import { listAllMembers } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
 import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
-import { type Db, text, integer } from "../store/db.ts";
+import { type Db, text, integer, textOrNull } from "../store/db.ts";
 import { totalUsage } from "../usage/usage-stats.ts";
 import type { ClaimAttempt } from "./claim-attempt.ts";
 import type { Claimer, Claims } from "./claims.ts";
@@ -16,6 +16,8 @@ const KEYS_LISTED_MAX = 12;
 
 export interface ClaimReview {
   readonly accountId: string;
+  /** Anyone with a key can choose it; null if it has none. */
+  readonly accountName: string | null;
   readonly openedAt: number;
   /** The network from which the account was created. */
   readonly openedFrom: string;
@@ -45,9 +47,10 @@ export function readClaimReview(
 ): Promise<ClaimReview> {
   const { accountId } = attempt;
   return db.snapshot(async (reader) => {
-    const account = await reader.get("select created_at, created_from from account where id = ?", [
-      accountId,
-    ]);
+    const account = await reader.get(
+      "select name, created_at, created_from from account where id = ?",
+      [accountId],
+    );
     if (account === undefined) throw new Error(`no account ${accountId}`);
     const wallet = await getWallet(reader, accountId);
     const used = await totalUsage(reader, accountId);
@@ -64,6 +67,7 @@ export function readClaimReview(
     const bonusState = await claims.bonusStateOf(reader, claimer, now);
     return {
       accountId,
+      accountName: textOrNull(account, "name"),
       openedAt: integer(account, "created_at"),
       openedFrom: text(account, "created_from"),
       balance: wallet.promo + wallet.paid,

@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // One account, with the forms to change it.
 
+import { WorkspaceName } from "../../http/pages/components/content.tsx";
 import { utcDay } from "../../base/time.ts";
 import type { Child } from "hono/jsx";
 import { formatDateTime, formatUsd } from "../../base/format.ts";
@@ -39,8 +40,8 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
   const { details, result, errorMessage, formValues = {} } = props;
   const { account } = details;
   return operatorPage({
-    title: account.id,
-    heading: <code>{account.id}</code>,
+    title: account.name ?? account.id,
+    heading: <WorkspaceName id={account.id} name={account.name} />,
     operator,
     path: accountPath(account.id),
     main: (

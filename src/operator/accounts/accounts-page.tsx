@@ -63,12 +63,12 @@ export function accountsPage(
 function accountRow(account: AccountSummary): readonly Child[] {
   return [
     <>
-      <a href={accountPath(account.id)}>
-        <code>{account.id}</code>
+      <a href={accountPath(account.id)} title={account.id}>
+        {account.name === null ? <code>{account.id}</code> : <bdi>{account.name}</bdi>}
       </a>
       {account.name === null ? null : (
         <span class="type">
-          <bdi>{account.name}</bdi>
+          <code>{account.id}</code>
         </span>
       )}
       {account.email === null ? null : <span class="type">{account.email}</span>}

@@ -153,6 +153,26 @@ export function CopyText({ text }: { readonly text: string }): Child {
   );
 }
 
+/** A workspace by its name, with its id: the name may be anything, and two workspaces can have the same. */
+export function WorkspaceName({
+  id,
+  name,
+}: {
+  readonly id: string;
+  readonly name: string | null;
+}): Child {
+  return name === null ? (
+    <code>{id}</code>
+  ) : (
+    <>
+      <b>
+        <bdi>{name}</bdi>
+      </b>{" "}
+      (<code>{id}</code>)
+    </>
+  );
+}
+
 export interface CodeTab {
   readonly label: string;
   readonly code: string;
