@@ -3,6 +3,7 @@
 
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { countMedia, inlineMediaOf } from "./input-bound.ts";
+import { estimateTextTokens } from "./text-estimate.ts";
 
 export interface InputEstimateContext {
   /** The id of the model: media and tools count differently by its family. */
@@ -104,55 +105,6 @@ function textTokensOf(value: unknown, media: ReadonlySet<string>, depth = 0): nu
 /** Reasoning of earlier turns, which counts as what it says. */
 const ENCRYPTED_FIELDS: ReadonlySet<string> = new Set(["encrypted_content", "signature"]);
 const ENCRYPTED_BYTES_PER_TOKEN = 8;
-
-const LETTERS_PER_TOKEN = 4;
-const CAPITALS_PER_TOKEN = 3;
-/** No word is longer; such a run is an identifier or encoded data. */
-const WORD_MAX_LETTERS = 16;
-const RANDOM_LETTERS_PER_TOKEN = 2;
-/** Several tokenizers split numbers into digits. */
-const TOKENS_PER_DIGIT = 1;
-const REPEATED_PER_TOKEN = 4;
-const TOKENS_PER_LETTER_BELOW_U0800 = 0.7;
-/** Chinese, Japanese, Korean, Indic, and each half of a surrogate pair. */
-const TOKENS_PER_OTHER_LETTER = 1.4;
-
-/** Exported for tests. */
-export function estimateTextTokens(text: string): number {
-  let tokens = 0;
-  let at = 0;
-  while (at < text.length) {
-    const code = text.charCodeAt(at);
-    const start = at;
-    at += 1;
-    if (isLower(code) || isUpper(code)) {
-      const isCapitals = isUpper(code) && isUpper(text.charCodeAt(at));
-      while (isCapitals ? isUpper(text.charCodeAt(at)) : isLower(text.charCodeAt(at))) at += 1;
-      tokens += wordTokens(at - start, isCapitals);
-    } else if (code >= 48 && code <= 57) tokens += TOKENS_PER_DIGIT;
-    else if (code >= 0x8_00) tokens += TOKENS_PER_OTHER_LETTER;
-    else if (code >= 0x80) tokens += TOKENS_PER_LETTER_BELOW_U0800;
-    else {
-      while (text.charCodeAt(at) === code) at += 1;
-      // A single space belongs to the word after it.
-      if (code !== 32 || at - start > 1) tokens += Math.ceil((at - start) / REPEATED_PER_TOKEN);
-    }
-  }
-  return tokens;
-}
-
-function wordTokens(letters: number, isCapitals: boolean): number {
-  if (letters > WORD_MAX_LETTERS) return Math.ceil(letters / RANDOM_LETTERS_PER_TOKEN);
-  return Math.ceil(letters / (isCapitals ? CAPITALS_PER_TOKEN : LETTERS_PER_TOKEN));
-}
-
-function isLower(code: number): boolean {
-  return code >= 97 && code <= 122;
-}
-
-function isUpper(code: number): boolean {
-  return code >= 65 && code <= 90;
-}
 
 function lengthOf(value: unknown): number {
   return Array.isArray(value) ? value.length : 0;

@@ -2,10 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { tokenTotals } from "../../../src/inference/metering/charge.ts";
-import {
-  estimateInputTokens,
-  estimateTextTokens,
-} from "../../../src/inference/metering/input-estimate.ts";
+import { estimateInputTokens } from "../../../src/inference/metering/input-estimate.ts";
+import { estimateTextTokens } from "../../../src/inference/metering/text-estimate.ts";
 import { readEvent, usageSoFar } from "../../../src/inference/metering/usage/stream-meter.ts";
 import { createStreamMeter, usageOf } from "../../../src/inference/metering/usage/usage.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
