@@ -49,7 +49,7 @@ export interface RequestHandlerDeps {
     tx: Tx,
     call: IdempotentCall,
     response: { readonly status: number; readonly body: string },
-  ) => Promise<void>;
+  ) => Promise<unknown>;
   readonly rateLimiter: RateLimiter | undefined;
   /** Counts rejected model calls; accepted ones are counted by their hold. */
   readonly refusalLimiter?: RateLimiter | undefined;

@@ -39,11 +39,12 @@ export interface IdempotentResponse {
 export interface Idempotency {
   /** Claims the key in the caller's transaction, or returns the stored response. */
   readonly begin: (tx: Tx, request: IdempotentRequest) => Promise<IdempotentResponse | undefined>;
+  /** False if the key was released, or taken over by a repetition, because the request seemed dead. */
   readonly finish: (
     tx: Tx,
     request: IdempotentRequest,
     response: IdempotentResponse,
-  ) => Promise<void>;
+  ) => Promise<boolean>;
   /**
    * Releases the key of a failed request, so that it can be retried. Like `finish`, it ignores another request's
    * record.
@@ -90,7 +91,7 @@ export function createIdempotency(master: MasterSecret): Idempotency {
     },
     finish: async (tx, request, response) => {
       const id = idOf(request);
-      await tx.run(
+      const updated = await tx.run(
         `update idempotent_answer set state = 'done', status = ?, sealed = ? where ${IS_OWN_RECORD}`,
         [
           response.status,
@@ -99,6 +100,7 @@ export function createIdempotency(master: MasterSecret): Idempotency {
           request.holdId ?? "",
         ],
       );
+      return updated === 1;
     },
     release: async (tx, request) => {
       await tx.run(`delete from idempotent_answer where ${IS_OWN_RECORD} and state = 'running'`, [

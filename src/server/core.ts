@@ -26,11 +26,11 @@ import {
   modelsFileAt,
   readPriceTable,
 } from "../models/live-catalog.ts";
-import type { Db, Tx } from "../store/db.ts";
+import type { Db } from "../store/db.ts";
 import { findDurabilityRisks } from "../store/durability.ts";
 import { migrate } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
-import { insertUsage } from "../usage/insert-usage.ts";
+import { writeCallRecords } from "./call-records.ts";
 import type { ServerOptions } from "./server-options.ts";
 
 export interface Core {
@@ -92,24 +92,4 @@ function withoutLargeReplies(record: SettledCall): SettledCall {
   if (response === undefined && !isLarge) return record;
   if (idempotent === undefined) return { usage };
   return { usage, idempotent: isLarge ? { ...idempotent, reply: undefined } : idempotent };
-}
-
-// Runs in the transaction of the charge: keeps replayable replies and releases the idempotency keys of failed calls.
-async function writeCallRecords(
-  tx: Tx,
-  records: readonly SettledCall[],
-  idempotency: Idempotency,
-): Promise<void> {
-  await insertUsage(
-    tx,
-    records.map((record) => record.usage),
-  );
-  const responses = records.flatMap(({ response }) => response ?? []);
-  await responses[0]?.writeAll(tx, responses);
-  for (const { usage, idempotent } of records) {
-    if (idempotent === undefined) continue;
-    const call = { ...idempotent.call, holdId: usage.id };
-    if (idempotent.reply === undefined) await idempotency.release(tx, call);
-    else await idempotency.finish(tx, call, idempotent.reply);
-  }
 }

@@ -3,6 +3,7 @@
 import type { Log } from "../../base/log.ts";
 import { usdText } from "../../base/money.ts";
 import { parseTraceParent } from "../../base/trace-parent.ts";
+import type { SettleOutcome } from "../../ledger/decide.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { NO_CHARGE, tokenTotals } from "../metering/charge.ts";
@@ -82,8 +83,7 @@ export async function settle(
       log.warn("call cost exceeded the available credits", { request_id, model, overrun_usd });
     }
     deps.onSettled?.(usage, call);
-    const isUncovered = settled.status === "settled" && settled.late && settled.overrun > 0n;
-    return { isUncovered };
+    return { isUncovered: isUncovered(settled) };
   } catch (cause) {
     log.error("call could not be settled", { request_id, cause });
     // The caller does not see the call complete, so its credits must at least not stay held.
@@ -95,6 +95,11 @@ export async function settle(
       deps.abandonedCalls.count(usage.keyId, now);
     deps.recordOutcome(usage, now);
   }
+}
+
+/** Whether others spent the credits of the call's hold before its charge. */
+export function isUncovered(settled: SettleOutcome): boolean {
+  return settled.status === "settled" && settled.late && settled.overrun > 0n;
 }
 
 function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {

@@ -43,7 +43,7 @@ export interface BackgroundDeps {
     tx: Tx,
     call: IdempotentCall & { readonly holdId: string },
     reply: StoredReply,
-  ) => Promise<void>;
+  ) => Promise<unknown>;
 }
 
 interface RunningCall {

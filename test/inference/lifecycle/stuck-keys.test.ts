@@ -6,13 +6,15 @@ import {
   createIdempotency,
   type IdempotentResponse,
 } from "../../../src/idempotency/idempotency.ts";
-import type { CallInput } from "../../../src/inference/lifecycle/call.ts";
+import type { CallInput, SettledCall } from "../../../src/inference/lifecycle/call.ts";
 import { withIdempotency } from "../../../src/inference/lifecycle/with-idempotency.ts";
+import { createLedger, deposit, startEpoch } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
+import { writeCallRecords } from "../../../src/server/call-records.ts";
 import { type Db, UNAVAILABLE } from "../../../src/store/db.ts";
 import { eventually } from "../../support/eventually.ts";
 import { describeEachStore, openStore } from "../../support/stores/stores.ts";
-import { openAccount, startLedger } from "../../ledger/fixtures.ts";
+import { openAccount, promoDeposit, startLedger, usageRecord } from "../../ledger/fixtures.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
 setDefaultTimeout(60_000);
@@ -46,6 +48,35 @@ describeEachStore((kind, open) => {
       await startLedger(db, "killed", now);
       expect(await sweepHolds(db, now)).toBe(1);
       expect(await repeat()).toBeUndefined();
+      await close();
+    });
+
+    test("that a repetition took over leaves the first call uncharged", async () => {
+      const { db, close } = await open();
+      const owner = { id: "req_1", accountId: "acct_1", keyId: "key_1" };
+      await db.write(async (tx) => {
+        await openAccount(tx, "acct_1", ["key_1"], now);
+        await deposit(tx, promoDeposit("d1", "acct_1", 100n, now));
+        await idempotency.begin(tx, call("req_1"));
+      });
+      const epoch = await startEpoch(db, "suspended", now);
+      const ledger = createLedger<SettledCall>({
+        db,
+        process: "suspended",
+        epoch,
+        writeRecords: (tx, records) => writeCallRecords(tx, records, idempotency),
+      });
+      await ledger.hold({ ...owner, amount: 50n, now, expiresAt: now + 60_000 });
+      await startEpoch(db, "suspended", now);
+      await sweepHolds(db, now);
+      await db.write((tx) => idempotency.begin(tx, call("req_2")));
+      const usage = usageRecord({ ...owner, cost: 50n, createdAt: now });
+      const reply = { status: 200, body: "late" };
+      const record = { usage, idempotent: { call: call("req_1"), reply } };
+      const settled = ledger.settle({ ...owner, cost: 50n, now, record });
+      expect(await settled.catch((error: unknown) => String(error))).toContain("was taken over");
+      expect(await db.all("select id from transfer where kind = 'usage'")).toEqual([]);
+      expect(await ledger.settle({ ...owner, cost: 0n, now })).toMatchObject({ late: true });
       await close();
     });
   });

@@ -1,0 +1,31 @@
+// Writes what belongs to a settled call, in the transaction of its charge.
+
+import { Fault } from "../base/fault.ts";
+import type { Idempotency } from "../idempotency/idempotency.ts";
+import type { SettledCall } from "../inference/lifecycle/call.ts";
+import type { Tx } from "../store/db.ts";
+import { insertUsage } from "../usage/insert-usage.ts";
+
+/**
+ * Keeps replayable replies and releases the idempotency keys of failed calls. Throws for a call whose key was lost, which
+ * then is not charged: a repetition of it may have been.
+ */
+export async function writeCallRecords(
+  tx: Tx,
+  records: readonly SettledCall[],
+  idempotency: Idempotency,
+): Promise<void> {
+  await insertUsage(
+    tx,
+    records.map((record) => record.usage),
+  );
+  const responses = records.flatMap(({ response }) => response ?? []);
+  await responses[0]?.writeAll(tx, responses);
+  for (const { usage, idempotent } of records) {
+    if (idempotent === undefined) continue;
+    const call = { ...idempotent.call, holdId: usage.id };
+    if (idempotent.reply === undefined) await idempotency.release(tx, call);
+    else if (!(await idempotency.finish(tx, call, idempotent.reply)))
+      throw new Fault("overloaded", `the idempotency key of ${usage.id} was taken over`);
+  }
+}
