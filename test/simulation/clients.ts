@@ -1,0 +1,238 @@
+// The clients of a simulation: callers that repeat what failed, a payment processor that reports facts several times and in any
+// order, and people who claim accounts. Each keeps what it was told, which is compared with the store at the end.
+
+import { applyFact } from "../../src/billing/payments/payment-facts.ts";
+import { insertInvoice } from "../../src/billing/invoices/invoices.ts";
+import type { FactKind, PaymentFact } from "../../src/billing/payments/payment-processor.ts";
+import { Fault } from "../../src/base/fault.ts";
+import { secret } from "../../src/base/secret.ts";
+import { type Claimer, createClaims } from "../../src/claims/claims.ts";
+import { deposit } from "../../src/ledger/ledger.ts";
+import { promoDeposit } from "../ledger/fixtures.ts";
+import { type GatewayModel, type Reply, type RunningGateway, serveCall } from "./gateway-model.ts";
+import type { World } from "./world.ts";
+
+export const AMOUNT = 500_000_000n;
+export const CALL_ACCOUNTS = ["acct_a", "acct_b"] as const;
+export const CLAIMED_ACCOUNTS = ["acct_a", "acct_b", "acct_c"] as const;
+export const INVOICE_CENTS = 100;
+const REFUND_CENTS = 30;
+const CENT = 10_000_000n;
+const RETRY_MS = 700;
+const CLAIMS = createClaims({
+  master: secret("simulation".repeat(4)),
+  limits: { startsPerAccount: 0, bonusPerDay: 0n },
+});
+
+export interface Observations {
+  /** Ids of calls whose reply was delivered, and their cost. */
+  readonly served: Map<string, bigint>;
+  /** For each idempotency key, the ids of the replies. */
+  readonly repliesByKey: Map<string, Set<string>>;
+  /** What clients still repeat until there is a result. */
+  readonly waiting: Map<string, WaitingRequest>;
+  readonly facts: PaymentFact[];
+  readonly invoices: Map<string, string>;
+  /** Who was told to own an account. */
+  readonly owners: Map<string, Set<string>>;
+}
+
+interface AskedGateway {
+  readonly gateway: GatewayModel;
+  readonly life: number;
+}
+
+interface WaitingRequest {
+  /** Of the last failure. */
+  readonly reason: string;
+  readonly asked: readonly AskedGateway[];
+}
+
+export interface ClientWorld {
+  readonly world: World;
+  readonly gateways: readonly GatewayModel[];
+  readonly observed: Observations;
+}
+
+export function emptyObservations(): Observations {
+  return {
+    served: new Map(),
+    repliesByKey: new Map(),
+    waiting: new Map(),
+    facts: [],
+    invoices: new Map(),
+    owners: new Map(),
+  };
+}
+
+function pause(world: World, ms: number): Promise<void> {
+  return new Promise((resolve) => world.schedule(undefined, ms, resolve));
+}
+
+/** Sends to any gateway until there is a result; a refusal that will not change is a result too. */
+async function sendUntilDone<T>(
+  { world, gateways, observed }: ClientWorld,
+  name: string,
+  work: (gateway: RunningGateway, attempt: number) => Promise<T>,
+): Promise<Reply<T>> {
+  const asked: AskedGateway[] = [];
+  for (let attempt = 0; ; attempt++) {
+    const gateway = world.random.pick(gateways);
+    asked.push({ gateway, life: gateway.life });
+    const reply = await gateway.request((running) => work(running, attempt));
+    if (reply.status === "ok" || isFinal(reply)) {
+      observed.waiting.delete(name);
+      return reply;
+    }
+    if (reply.status === "lost") asked.push({ gateway, life: -1 });
+    const reason = reply.status === "lost" ? "lost" : String(reply.error);
+    observed.waiting.set(name, { reason, asked });
+    await pause(world, RETRY_MS * (0.5 + world.random.next()));
+  }
+}
+
+/** Whether a process died, or was silent, that may still have had to release what the request claimed. */
+export function wasLost({ asked }: WaitingRequest): boolean {
+  return asked.some(({ gateway, life }) => gateway.life !== life);
+}
+
+const FINAL_CODES: ReadonlySet<string> = new Set(["insufficient_credits", "upstream_error"]);
+
+function isFinal(reply: Reply<unknown>): boolean {
+  return (
+    reply.status === "failed" && reply.error instanceof Fault && FINAL_CODES.has(reply.error.code)
+  );
+}
+
+/** Makes calls one after another until the end. */
+export async function runCaller(clients: ClientWorld, caller: number, end: number): Promise<void> {
+  const { world, observed, gateways } = clients;
+  const { random } = world;
+  for (let number = 0; ; number++) {
+    await pause(world, random.integer(6_000));
+    if (world.now() > end) return;
+    const name = `c${caller}.${number}`;
+    const accountId = random.pick(CALL_ACCOUNTS);
+    const providerMs = random.chance(0.2) ? random.integer(40_000) : random.integer(1_500);
+    const plan = {
+      accountId,
+      keyId: `${accountId}.key`,
+      amount: AMOUNT,
+      cost: (AMOUNT * BigInt(50 + random.integer(51))) / 100n,
+      providerMs,
+      providerFails: random.chance(0.05),
+      idempotencyKey: random.chance(0.6) ? name : undefined,
+    };
+    const work = (gateway: RunningGateway, attempt: number): Promise<string> =>
+      serveCall(gateway, { ...plan, id: `req_${name}.${attempt}` });
+    // Only a call with a key can be repeated without a second charge.
+    const reply =
+      plan.idempotencyKey === undefined
+        ? await random.pick(gateways).request((gateway) => work(gateway, 0))
+        : await sendUntilDone(clients, name, work);
+    if (reply.status !== "ok") continue;
+    observed.served.set(reply.value, plan.cost);
+    const replies = observed.repliesByKey.get(name) ?? new Set();
+    observed.repliesByKey.set(name, replies.add(reply.value));
+    if (plan.idempotencyKey === undefined || !random.chance(0.3)) continue;
+    const again = await sendUntilDone(clients, name, (gateway) => work(gateway, 1_000));
+    if (again.status === "ok") replies.add(again.value);
+  }
+}
+
+/** Deposits small amounts, so that accounts are always about to run out. */
+export async function runSponsor(clients: ClientWorld, end: number): Promise<void> {
+  const { world } = clients;
+  for (let number = 0; ; number++) {
+    await pause(world, world.random.integer(20_000));
+    if (world.now() > end) return;
+    const accountId = world.random.pick(CALL_ACCOUNTS);
+    const name = `gift ${number}`;
+    void sendUntilDone(clients, name, ({ db, now }) =>
+      db.write((tx) => deposit(tx, promoDeposit(name, accountId, AMOUNT, now()))),
+    );
+  }
+}
+
+/** Buys credits, and sometimes takes them back. */
+export async function runPayer(clients: ClientWorld, payer: number, spanMs: number): Promise<void> {
+  const { world, observed } = clients;
+  const { random } = world;
+  await pause(world, random.integer(spanMs / 2));
+  const accountId = random.pick(CALL_ACCOUNTS);
+  const created = await sendUntilDone(clients, `invoice ${payer}`, ({ db, now }) =>
+    db.write((tx) => insertInvoice(tx, { accountId, amountCents: INVOICE_CENTS, now: now() })),
+  );
+  if (created.status !== "ok") return;
+  const { id, feeCents } = created.value;
+  observed.invoices.set(id, accountId);
+  const factOf = (kind: FactKind, ref: string, amountCents: number): PaymentFact => ({
+    processor: "simulated",
+    ref,
+    kind,
+    payment: `pay ${payer}`,
+    invoiceId: id,
+    amountCents,
+    taxCents: 0,
+    currency: "usd",
+    at: 1_000,
+  });
+  const total = INVOICE_CENTS + feeCents;
+  const facts = [factOf("paid", `pay ${payer}`, total)];
+  if (random.chance(0.3)) facts.push(factOf("refunded", `refund ${payer}`, REFUND_CENTS));
+  if (random.chance(0.2)) {
+    facts.push(factOf("disputed", `dispute ${payer}`, total - REFUND_CENTS));
+    facts.push(
+      factOf("dispute_closed", `dispute ${payer}`, random.chance(0.5) ? total - REFUND_CENTS : 0),
+    );
+  }
+  observed.facts.push(...facts);
+  const deliveries = facts.flatMap((fact) => Array<PaymentFact>(1 + random.integer(3)).fill(fact));
+  await Promise.all(
+    deliveries.map(async (fact, index) => {
+      await pause(world, random.integer(spanMs / 2));
+      await sendUntilDone(clients, `fact ${payer}.${index}`, ({ db, now }) =>
+        db.write((tx) => applyFact(tx, fact, now())),
+      );
+    }),
+  );
+}
+
+export const PEOPLE = ["usr_x", "usr_y"] as const;
+
+/** An agent starts a claim for a person, who confirms it, sometimes in two windows. */
+export async function runClaim(clients: ClientWorld, spanMs: number): Promise<void> {
+  const { world, observed } = clients;
+  const { random } = world;
+  await pause(world, random.integer(spanMs));
+  const accountId = random.pick(CLAIMED_ACCOUNTS);
+  const personId = random.pick(PEOPLE);
+  const email = `${personId}@example.com`;
+  const claimer: Claimer = { personId, issuer: "https://id.example", subject: personId, email };
+  const name = `claim ${accountId} ${personId} ${world.events()}`;
+  const started = await sendUntilDone(clients, `start ${name}`, ({ db, now }) =>
+    db.write((tx) => {
+      const request = { accountId, keyId: `${accountId}.key`, email, network: "n", now: now() };
+      return CLAIMS.start(tx, request);
+    }),
+  );
+  if (started.status !== "ok") return;
+  const { id: attemptId, userCode } = started.value;
+  await Promise.all(
+    Array.from({ length: 1 + random.integer(2) }, async (_, window) => {
+      await pause(world, random.integer(2_000));
+      const confirmed = await sendUntilDone(clients, `confirm ${name} ${window}`, ({ db, now }) =>
+        db.write((tx) =>
+          CLAIMS.confirm(tx, { attemptId, claimer, userCode, keyChoices: [], now: now() }),
+        ),
+      );
+      if (confirmed.status !== "ok" || confirmed.value.status !== "claimed") return;
+      if (confirmed.value.role !== "owner") return;
+      observed.owners.set(accountId, (observed.owners.get(accountId) ?? new Set()).add(personId));
+    }),
+  );
+}
+
+export function nanoOf(cents: number): bigint {
+  return BigInt(cents) * CENT;
+}

@@ -1,0 +1,206 @@
+// Runs one seed: three gateways, their clients and the faults between them, and then a time without faults in which
+// everything must come to its end.
+
+import { Database } from "bun:sqlite";
+import { deposit, openWallet } from "../../src/ledger/ledger.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
+import type { Db, Row, Tx, Values } from "../../src/store/db.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { promoDeposit } from "../ledger/fixtures.ts";
+import {
+  AMOUNT,
+  CALL_ACCOUNTS,
+  CLAIMED_ACCOUNTS,
+  type ClientWorld,
+  emptyObservations,
+  PEOPLE,
+  runCaller,
+  runClaim,
+  runPayer,
+  runSponsor,
+} from "./clients.ts";
+import { type GatewayModel, START, startGatewayModel } from "./gateway-model.ts";
+import { checkBalances, checkEnd, checkWaiting } from "./invariants.ts";
+import { createStoreEngine, type StoreEngine } from "./store-engine.ts";
+import { createStoreModel, type StoreModel } from "./store-model.ts";
+import { createWorld, type World } from "./world.ts";
+
+const GATEWAYS = 3;
+const CALLERS = 8;
+const FAULTS_MS = 120_000;
+/** Longer than the silence of a dead process, a lock timeout and every retry of an unavailable store. */
+const QUIET_MS = 150_000;
+/** A key that was claimed by a process which died before its hold is taken over after five minutes. */
+const ABANDONED_KEYS_MS = 400_000;
+const FAULT_INTERVAL_MS = 8_000;
+const CLOCK_JUMP_MAX_MS = 120_000;
+/** More than there are different statements: compiling one costs more than running it. */
+const STATEMENTS_MAX = 1_000;
+
+export interface SimulationResult {
+  readonly seed: number;
+  readonly problems: readonly string[];
+  readonly events: number;
+  readonly served: number;
+  /** Equal for two runs of a seed. */
+  readonly hash: number;
+}
+
+interface Simulation {
+  readonly world: World;
+  readonly store: StoreModel;
+  readonly gateways: readonly GatewayModel[];
+}
+
+type Fault = (simulation: Simulation, gateway: GatewayModel) => void;
+
+const FAULTS: Readonly<Record<string, Fault>> = {
+  kill: ({ world }, gateway) => gateway.kill(world.random.integer(60_000)),
+  freeze: ({ world }, gateway) => gateway.freeze(world.random.integer(80_000)),
+  outage: ({ world, store }) => store.setOutage(world.now() + world.random.integer(10_000)),
+  clock: ({ world }, gateway) => {
+    gateway.clockOffsetMs = (world.random.next() - 0.5) * 2 * CLOCK_JUMP_MAX_MS;
+  },
+  errors: ({ world, store }) => {
+    const rate = world.random.next() / 20;
+    store.setFaults({
+      serializationFailure: rate * world.random.next(),
+      connectionLost: rate * world.random.next(),
+      commitLost: rate,
+      commitReplyLost: rate,
+      slowStatement: rate * world.random.next(),
+    });
+  },
+};
+const NO_FAULTS = {
+  serializationFailure: 0,
+  connectionLost: 0,
+  commitLost: 0,
+  commitReplyLost: 0,
+  slowStatement: 0,
+};
+
+export interface Simulator {
+  readonly run: (seed: number) => SimulationResult;
+}
+
+export async function createSimulator(): Promise<Simulator> {
+  Database.MAX_QUERY_CACHE_SIZE = STATEMENTS_MAX;
+  const database = new Database(":memory:");
+  await migrate(plainDb(database), START);
+  const engine = createStoreEngine(database);
+  return { run: (seed) => runSeed(seed, engine) };
+}
+
+function runSeed(seed: number, engine: StoreEngine): SimulationResult {
+  const world = createWorld(seed);
+  engine.reset();
+  return world.inside(() => simulate(seed, world, engine));
+}
+
+function simulate(seed: number, world: World, engine: StoreEngine): SimulationResult {
+  const problems = new Set<string>();
+  const query = (sql: string, params: Values = []): readonly Row[] =>
+    engine.read(undefined, sql, params);
+  const onCommit = (): void => {
+    if (problems.size > 0) return;
+    for (const problem of checkBalances(query)) problems.add(`after a commit: ${problem}`);
+  };
+  const store = createStoreModel({ world, engine, onCommit });
+  insertFixtures(world, store);
+  const gateways = Array.from({ length: GATEWAYS }, (_, index) =>
+    startGatewayModel({ world, store }, `p${index}`),
+  );
+  const clients: ClientWorld = { world, gateways, observed: emptyObservations() };
+  const begin = world.now();
+  for (let caller = 0; caller < CALLERS; caller++)
+    void runCaller(clients, caller, begin + FAULTS_MS);
+  void runSponsor(clients, begin + FAULTS_MS);
+  for (let payer = 0; payer < 2; payer++) void runPayer(clients, payer, FAULTS_MS);
+  for (let claim = 0; claim < 4; claim++) void runClaim(clients, FAULTS_MS);
+  scheduleFaults({ world, store, gateways }, begin + FAULTS_MS);
+  world.runUntil(begin + FAULTS_MS);
+  store.setFaults(NO_FAULTS);
+  store.setOutage(0);
+  world.runUntil(world.now() + QUIET_MS);
+  for (const problem of checkWaiting(clients.observed, false)) problems.add(problem);
+  if (clients.observed.waiting.size > 0) world.runUntil(world.now() + ABANDONED_KEYS_MS);
+  for (const gateway of gateways) gateway.kill(0);
+  world.runUntil(world.now() + QUIET_MS / 10);
+  let isChecked = false;
+  void checkEnd(query, clients.observed).then((found) => {
+    isChecked = true;
+    for (const problem of found) problems.add(problem);
+  });
+  world.runUntil(world.now());
+  world.schedule(undefined, 0, () => {});
+  world.runUntil(world.now() + 1);
+  if (!isChecked) problems.add("the check of the ledger did not end");
+  return {
+    seed,
+    problems: [...problems],
+    events: world.events(),
+    served: clients.observed.served.size,
+    hash: world.hash(),
+  };
+}
+
+function scheduleFaults(simulation: Simulation, end: number): void {
+  const { world, gateways } = simulation;
+  world.schedule(undefined, world.random.integer(FAULT_INTERVAL_MS * 2), () => {
+    if (world.now() > end) return;
+    const name = world.random.pick(Object.keys(FAULTS));
+    world.trace(name);
+    FAULTS[name]?.(simulation, world.random.pick(gateways));
+    scheduleFaults(simulation, end);
+  });
+}
+
+/** Accounts with credit for a few calls at a time. */
+function insertFixtures(world: World, store: StoreModel): void {
+  const db = store.dbOf({ name: "fixtures", life: 0, frozenUntil: 0, clockOffsetMs: 0 });
+  world.schedule(undefined, 0, () => {
+    void db.write(async (tx) => {
+      for (const id of CLAIMED_ACCOUNTS) await insertAccount(tx, id);
+      for (const id of CALL_ACCOUNTS)
+        await deposit(tx, promoDeposit(`d.${id}`, id, 3n * AMOUNT, START));
+      for (const id of PEOPLE)
+        await tx.run(
+          "insert into person (id, issuer, subject, email, created_at, signed_in_at) values (?, 'https://id.example', ?, ?, ?, ?)",
+          [id, id, `${id}@example.com`, START, START],
+        );
+    });
+  });
+  world.runUntil(1_000);
+}
+
+async function insertAccount(tx: Tx, id: string): Promise<void> {
+  await tx.run("insert into account (id, created_at, created_from) values (?, ?, 'simulation')", [
+    id,
+    START,
+  ]);
+  await openWallet(tx, id);
+  const keyId = `${id}.key`;
+  await tx.run(
+    "insert into api_key (id, account_id, hash, prefix, last4, created_at) values (?, ?, ?, 'pst', '0000', ?)",
+    [keyId, id, keyId, START],
+  );
+  await insertKeySpend(tx, keyId, id, START);
+}
+
+/** For the migrations. */
+function plainDb(database: Database): Db {
+  const all = async (sql: string, params: Values = []): Promise<readonly Row[]> =>
+    database.query<Row, (string | number | bigint | null)[]>(sql).all(...params);
+  const reader = {
+    kind: "sqlite" as const,
+    all,
+    get: async (sql: string, params?: Values) => (await all(sql, params))[0],
+    run: async (sql: string, params?: Values) => (await all(sql, params)).length,
+  };
+  // Safe: a migration only runs statements.
+  return {
+    ...reader,
+    write: (work: (tx: Tx) => Promise<unknown>) => work(reader as unknown as Tx),
+  } as unknown as Db;
+}

@@ -1,0 +1,172 @@
+// A model of PostgreSQL at READ COMMITTED on a SQLite database in memory: several open transactions, row locks that wait, and
+// deadlocks. SQLite has one transaction at a time, so the writes of another one are repeated when it is its turn.
+
+import type { Database, SQLQueryBindings } from "bun:sqlite";
+import type { Row, Values } from "../../src/store/db.ts";
+
+export interface EngineTransaction {
+  readonly log: { readonly sql: string; readonly params: Values }[];
+  readonly locks: Set<string>;
+  waitsFor: EngineTransaction | undefined;
+  state: "open" | "failed" | "closed";
+}
+
+export type StatementResult =
+  | { readonly status: "done"; readonly rows: readonly Row[] }
+  | { readonly status: "blocked"; readonly owner: EngineTransaction };
+
+export interface StoreEngine {
+  readonly begin: () => EngineTransaction;
+  /** Reads committed rows, and the transaction's own. */
+  readonly read: (tx: EngineTransaction | undefined, sql: string, params: Values) => readonly Row[];
+  /** Returns the written rows. */
+  readonly write: (tx: EngineTransaction, sql: string, params: Values) => StatementResult;
+  /** As `select … for update`: only rows that it saw first. */
+  readonly lock: (
+    tx: EngineTransaction,
+    select: { readonly table: string; readonly sql: string; readonly params: Values },
+    seen: { keys?: ReadonlySet<string> },
+  ) => StatementResult;
+  readonly commit: (tx: EngineTransaction) => void;
+  readonly abort: (tx: EngineTransaction) => void;
+  /** Deletes all rows. */
+  readonly reset: () => void;
+}
+
+type Bindings = SQLQueryBindings[];
+
+const TARGET = /^\s*(?:insert\s+into|update|delete\s+from)\s+(\w+)/i;
+// As in the driver: sums and balances are read as bigints.
+const BIGINTS = /\b(?:spender|wallet)\b|\bsum\(/;
+
+export function createStoreEngine(database: Database): StoreEngine {
+  const uniqueKeys = new Map<string, readonly (readonly string[])[]>();
+  const locks = new Map<string, EngineTransaction>();
+  const written = new Set<string>();
+  /** The transaction whose writes the database shows. */
+  let live: EngineTransaction | undefined;
+
+  const query = (sql: string, params: Values): Row[] => {
+    const statement = database.query<Row, Bindings>(sql);
+    return (BIGINTS.test(sql) ? statement.safeIntegers(true) : statement).all(...params);
+  };
+  const suspend = (): void => {
+    if (live !== undefined) database.query("rollback").run();
+    live = undefined;
+  };
+  const resume = (tx: EngineTransaction): void => {
+    if (live === tx) return;
+    suspend();
+    database.query("begin").run();
+    live = tx;
+    for (const { sql, params } of tx.log) query(sql, params);
+  };
+  const keysOf = (table: string): readonly (readonly string[])[] => {
+    const known = uniqueKeys.get(table) ?? readUniqueKeys(database, table);
+    uniqueKeys.set(table, known);
+    return known;
+  };
+  const take = (tx: EngineTransaction, key: string): EngineTransaction | undefined => {
+    const owner = locks.get(key);
+    if (owner !== undefined && owner !== tx) return owner;
+    locks.set(key, tx);
+    tx.locks.add(key);
+    return undefined;
+  };
+  const release = (tx: EngineTransaction): void => {
+    for (const key of tx.locks) locks.delete(key);
+    tx.locks.clear();
+  };
+  return {
+    begin: () => ({ log: [], locks: new Set(), waitsFor: undefined, state: "open" }),
+    read: (tx, sql, params) => {
+      if (tx === undefined || tx.log.length === 0) suspend();
+      else resume(tx);
+      return query(sql, params);
+    },
+    write: (tx, sql, params) => {
+      const table = TARGET.exec(sql)?.[1] ?? "";
+      resume(tx);
+      const returning = /\breturning\b/i.test(sql) ? sql : `${sql} returning *`;
+      let rows: Row[];
+      try {
+        rows = query(returning, params);
+      } catch (error) {
+        suspend();
+        throw error;
+      }
+      for (const row of rows)
+        for (const columns of keysOf(table)) {
+          // Nulls are not equal.
+          if (columns.some((column) => row[column] === null)) continue;
+          const owner = take(tx, lockKey(table, columns, row));
+          if (owner === undefined) continue;
+          // The statement is repeated when the other transaction has ended.
+          suspend();
+          return { status: "blocked", owner };
+        }
+      written.add(table);
+      tx.log.push({ sql: returning, params });
+      return { status: "done", rows };
+    },
+    lock: (tx, { table, sql, params }, seen) => {
+      if (tx.log.length === 0) suspend();
+      else resume(tx);
+      const [columns = []] = keysOf(table);
+      const rows = query(sql, params);
+      seen.keys ??= new Set(rows.map((row) => lockKey(table, columns, row)));
+      const visible = rows.filter((row) => seen.keys?.has(lockKey(table, columns, row)));
+      for (const row of visible) {
+        const owner = take(tx, lockKey(table, columns, row));
+        if (owner !== undefined) return { status: "blocked", owner };
+      }
+      return { status: "done", rows: visible };
+    },
+    commit: (tx) => {
+      if (tx.log.length > 0) {
+        resume(tx);
+        database.query("commit").run();
+        live = undefined;
+      }
+      tx.state = "closed";
+      release(tx);
+    },
+    abort: (tx) => {
+      if (live === tx) suspend();
+      release(tx);
+    },
+    reset: () => {
+      suspend();
+      locks.clear();
+      for (const table of written) database.query(`delete from ${table}`).run();
+      written.clear();
+    },
+  };
+}
+
+function lockKey(table: string, columns: readonly string[], row: Row): string {
+  return `${table}|${columns.map((column) => `${column}=${String(row[column])}`).join("|")}`;
+}
+
+/** The primary key first. */
+function readUniqueKeys(database: Database, table: string): readonly (readonly string[])[] {
+  const columns = database
+    .query<{ name: string; pk: number }, []>(`pragma table_info(${table})`)
+    .all();
+  const primary = columns
+    .filter(({ pk }) => pk > 0)
+    .sort((left, right) => left.pk - right.pk)
+    .map(({ name }) => name);
+  const indexes = database
+    .query<{ name: string; unique: number; origin: string }, []>(`pragma index_list(${table})`)
+    .all();
+  const others = indexes
+    .filter(({ unique, origin }) => unique === 1 && origin !== "pk")
+    .map(({ name }) =>
+      database
+        .query<{ name: string }, []>(`pragma index_info(${name})`)
+        .all()
+        .map((column) => column.name),
+    );
+  return [primary, ...others];
+}
