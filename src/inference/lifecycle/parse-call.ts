@@ -21,19 +21,14 @@ export function parseCall(
   input: CallInput,
 ): ParsedCall | Response | Promise<ParsedCall | Response> {
   const { statefulCall: prepared } = input;
-  if (prepared !== undefined) return toParsedCall(input, prepared.request, prepared);
+  if (prepared !== undefined) return { input, request: prepared.request, statefulCall: prepared };
   const request = parseRequest(input.api, input.text);
-  const resolved = resolveStatefulCall?.(request, input);
-  return resolved instanceof Promise
-    ? resolved.then((statefulCall) => toParsedCall(input, request, statefulCall))
-    : toParsedCall(input, request, resolved);
-}
-
-function toParsedCall(
-  input: CallInput,
-  request: ParsedRequest,
-  statefulCall: ResolvedCall,
-): ParsedCall | Response {
-  if (statefulCall instanceof Response) return statefulCall;
-  return { input, request: statefulCall?.request ?? request, statefulCall };
+  const toParsedCall = (statefulCall: ResolvedCall): ParsedCall | Response =>
+    statefulCall instanceof Response
+      ? statefulCall
+      : { input, request: statefulCall?.request ?? request, statefulCall };
+  const statefulCall = resolveStatefulCall?.(request, input);
+  return statefulCall instanceof Promise
+    ? statefulCall.then(toParsedCall)
+    : toParsedCall(statefulCall);
 }

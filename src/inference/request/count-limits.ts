@@ -17,11 +17,11 @@ const DOCUMENT_TYPES: ReadonlySet<unknown> = new Set(["document", "file", "input
 
 export function rejectTooMany(json: JsonObject): void {
   const { tools } = json;
-  const fields = Object.keys(json).length;
-  if (fields > FIELDS_MAX)
+  const count = Object.keys(json).length;
+  if (count > FIELDS_MAX)
     throw invalid(
       undefined,
-      `The body has ${fields} fields, and a request may have at most ${FIELDS_MAX}.`,
+      `The body has ${count} fields, and a request may have at most ${FIELDS_MAX}.`,
     );
   if (Array.isArray(tools)) rejectAbove("tools", countTools(tools), TOOLS_MAX, "tools");
   const counts = { parts: 0, documents: 0 };

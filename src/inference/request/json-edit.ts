@@ -91,9 +91,10 @@ function withoutDanglingComma(text: string, edits: readonly { readonly text: str
   return edits.some((edit) => edit.text === "") ? text.replace(/,(\s*\}\s*)$/, "$1") : text;
 }
 
-function parseKey(quoted: string): string {
+/** `text` is the key with its quotes. */
+function parseKey(text: string): string {
   // Safe because the text is valid JSON, and a key is a string.
-  return quoted.includes("\\") ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
+  return text.includes("\\") ? (JSON.parse(text) as string) : text.slice(1, -1);
 }
 
 export function skipWhitespace(text: string, from: number): number {
