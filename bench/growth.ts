@@ -58,7 +58,7 @@ async function measureStore(kind: "sqlite" | "postgres"): Promise<void> {
     const owner = await createPageOwner(db, { ...account, secret: SECRET, folder });
     if (values.pages !== true) await measureFunctions(kind, db);
     await db.close();
-    await measurePages(kind, env, owner);
+    await measurePages(kind, env, owner, account.apiKey);
     if (values.pages !== true) await measureServer(kind, env, account);
   }
   rmSync(folder, { recursive: true, force: true });
@@ -125,12 +125,18 @@ async function measurePages(
   kind: string,
   env: Readonly<Record<string, string>>,
   owner: PageOwner,
+  apiKey: string,
 ): Promise<void> {
   const server = await startServer(["serve"], env);
   for (const { page, p50, max } of await timePages(server.url, owner)) {
     addCell(`${kind}: ${page}, p50`, p50);
     addCell(`${kind}: ${page}, max`, max);
   }
+  const headers = { authorization: `Bearer ${apiKey}` };
+  for (const path of ["/v1/usage/summary", "/v1/usage/summary?group_by=model"])
+    await measure(`${kind}: ${path}, p50`, async () =>
+      readBody(await fetch(server.url + path, { headers })),
+    );
   await server.stop();
 }
 

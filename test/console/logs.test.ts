@@ -114,7 +114,7 @@ describeEachStore((store) => {
     test("warns about keys near their limit and a low balance", async () => {
       const overview = textOf(await visit(""));
       expect(overview).toContain("nightly-eval has used 92% of its $20.00 limit.");
-      expect(overview).toContain("The balance is below the alert threshold of $1.00.");
+      expect(overview).toContain("The starting credit is nearly used up: $0.05 left.");
     });
 
     test("show times in the time zone that the person saved, and days of usage begin at its midnight", async () => {

@@ -96,6 +96,8 @@ const WINDOW_TEXT = { day: "a day", week: "a week", month: "a month" } as const;
 
 function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child {
   const { accountId } = workspace;
+  if (keyLists.live.length === 0)
+    return <p class="muted">No active keys. Calls need one: create it below.</p>;
   return (
     <Table
       label="Active keys"
@@ -123,11 +125,17 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
           {key.policy.models?.join(", ") ?? "all"}
         </span>,
         <span class="line">{creatorText(key, creators)}</span>,
-        key.lastUsedAt === null ? "never" : <RelativeTime at={key.lastUsedAt} />,
+        <LastUse apiKey={key} />,
         key.expiresAt === null ? "never" : utcDay(key.expiresAt - 1),
       ])}
     />
   );
+}
+
+function LastUse({ apiKey: { lastUsedAt, spent } }: { readonly apiKey: Key }): Child {
+  if (lastUsedAt !== null) return <RelativeTime at={lastUsedAt} />;
+  // The time is written some seconds after a call.
+  return spent > 0n ? "just now" : "never";
 }
 
 function creatorText({ createdBy }: Key, creators: ActorNames): string {

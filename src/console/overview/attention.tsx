@@ -61,6 +61,8 @@ function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
 
 type NoticeProps = Omit<AttentionProps, "now">;
 
+const UNPAID_THRESHOLD_DIVISOR = 4n;
+
 function BalanceNotice({ workspace, overview: { balance, lowThreshold } }: NoticeProps): Child {
   const total = balance.promo + balance.paid;
   const link = { href: workspacePath(workspace.accountId, "/billing"), label: "Buy credits" };
@@ -70,10 +72,14 @@ function BalanceNotice({ workspace, overview: { balance, lowThreshold } }: Notic
         The balance is used up. Calls are rejected until you buy credits.
       </Notice>
     );
-  if (total >= lowThreshold) return null;
+  // Starting credit is below the default threshold from the first call on.
+  if (total >= (balance.paid > 0n ? lowThreshold : lowThreshold / UNPAID_THRESHOLD_DIVISOR))
+    return null;
   return (
     <Notice tone="warn" link={link}>
-      The balance is below the alert threshold of {formatUsd(lowThreshold)}.
+      {balance.paid > 0n
+        ? `The balance is below the alert threshold of ${formatUsd(lowThreshold)}.`
+        : `The starting credit is nearly used up: ${formatUsd(total)} left.`}
     </Notice>
   );
 }

@@ -60,6 +60,7 @@ const PAGES: readonly PageTarget[] = [
   ["operator-account", ({ account }) => `/operator/accounts/${account.id}`],
   ["operator-report", () => "/operator/report"],
   ["operator-grants", () => "/operator/grants?days=30"],
+  ["operator-providers", () => "/operator/providers"],
   ["operator-system", () => "/operator/system"],
   ["operator-payments", () => "/operator/payments"],
   ["operator-audit", () => "/operator/audit"],
