@@ -71,6 +71,7 @@ async function createResources(gateway: Gateway, account: TestAccount): Promise<
     // Safe because only the id is read, and checked for.
     return (await response.json()) as { id?: string };
   };
+  await send("PATCH", "/v1/account", { name: "Acme production" });
   const keyIds: string[] = [];
   for (const key of KEYS) keyIds.push((await send("POST", "/v1/keys", key)).id ?? "");
   await send("PATCH", "/v1/account/budgets", { daily_usd: 25, monthly_usd: 400 });

@@ -30,7 +30,7 @@ const PAGES: readonly PageTarget[] = [
   ["docs-quick-start", () => "/docs/quick-start"],
   ["docs-api", () => "/docs/api/create-chat-completion"],
   ["docs-errors", () => "/docs/errors"],
-  ["models", () => "/models"],
+  ["models", () => "/models?sort=latency"],
   ["model", () => "/models/anthropic/claude-sonnet-5-5"],
   ["console-workspaces", () => "/console"],
   consoleTarget("overview", ""),
