@@ -191,7 +191,7 @@ function MemberActions({
   if (personId === user.personId || !canRemove(role, memberRole)) return "–";
   const actions = [
     ["change", "members.change", "Change", email],
-    ["hand_over", "workspace.transfer", "Transfer ownership", `to ${email}`],
+    ["hand_over", "workspace.transfer", "Transfer", `ownership to ${email}`],
     ["remove", "members.remove", "Remove", email],
   ] as const;
   return (

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import type { Closing } from "../../account-data/closing.ts";
 import { CloseCard } from "./close-card.tsx";
-import { Card, CopyText, DefinitionList, Notice } from "../../http/pages/components/content.tsx";
+import { Card, CopyText, Details, Notice } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
 import { utcDay } from "../../base/time.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -45,7 +45,7 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
           </p>
         </Card>
         <Card id="about" title="About this workspace">
-          <DefinitionList
+          <Details
             items={[
               ["Account id", <CopyText text={accountId} />],
               ["Created", utcDay(createdAt)],
