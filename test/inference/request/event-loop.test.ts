@@ -1,0 +1,152 @@
+// How long the largest accepted bodies hold the event loop: the CPU time of one iteration, at most 100 ms per megabyte.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { grantCredits, USD } from "../support/harness.ts";
+import {
+  type Gateway,
+  registerAccount,
+  startGateway,
+  type TestAccount,
+} from "../../support/gateway.ts";
+
+const CPU_MS_PER_MB = 100;
+const BYTES_PER_MB = 1_000_000;
+
+let gateway: Gateway;
+let account: TestAccount;
+let provider: ReturnType<typeof Bun.serve>;
+beforeAll(async () => {
+  provider = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    maxRequestBodySize: 64 * 1_048_576,
+    fetch: async (request) => {
+      await request.arrayBuffer();
+      return new Response('{"error":{"message":"too long"}}', { status: 400 });
+    },
+  });
+  const url = `http://127.0.0.1:${provider.port}`;
+  const key = "sk-gateway-0123456789abcdef";
+  gateway = await startGateway({
+    providers: [],
+    env: {
+      OPENAI_BASE_URL: url,
+      OPENAI_API_KEY: key,
+      ANTHROPIC_BASE_URL: url,
+      ANTHROPIC_API_KEY: key,
+    },
+  });
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, USD * 1_000n);
+});
+afterAll(async () => {
+  await gateway.stop();
+  await provider.stop(true);
+});
+
+const repeat = (count: number, value: unknown): readonly unknown[] =>
+  Array.from({ length: count }, () => value);
+const TEXT = { type: "text", text: "hello" };
+const DOCUMENT = {
+  type: "document",
+  source: { type: "text", media_type: "text/plain", data: "a" },
+};
+const tool = (index: number) => ({
+  name: `f${index}`,
+  description: "x",
+  schema: { type: "object", properties: {} },
+});
+const TOOLS = Array.from({ length: 4_999 }, (_, index) => tool(index));
+const IMAGE = "A".repeat(20_000_000);
+const user = (content: unknown) => ({ role: "user", content });
+
+const BODIES: readonly (readonly [path: string, kind: string, fields: Record<string, unknown>])[] =
+  [
+    ["chat/completions", "messages", { messages: repeat(19_999, user("hello")) }],
+    ["chat/completions", "parts", { messages: [user(repeat(19_999, TEXT))] }],
+    ["chat/completions", "text", { messages: [user("words and ".repeat(2_000_000))] }],
+    [
+      "chat/completions",
+      "image",
+      {
+        messages: [
+          user([{ type: "image_url", image_url: { url: `data:image/png;base64,${IMAGE}` } }]),
+        ],
+      },
+    ],
+    [
+      "chat/completions",
+      "tools",
+      {
+        messages: [user("x")],
+        tools: TOOLS.map(({ name, schema }) => ({
+          type: "function",
+          function: { name, parameters: schema },
+        })),
+      },
+    ],
+    ["chat/completions", "values", { messages: [user("x")], metadata: { a: repeat(490_000, 1) } }],
+    ["messages", "messages", { messages: repeat(19_999, user("hello")) }],
+    ["messages", "parts", { messages: [user(repeat(19_999, TEXT))] }],
+    ["messages", "documents", { messages: [user(repeat(9_999, DOCUMENT))] }],
+    [
+      "messages",
+      "tools",
+      {
+        messages: [user("x")],
+        tools: TOOLS.map(({ name, schema }) => ({ name, input_schema: schema })),
+      },
+    ],
+    ["messages/count_tokens", "parts", { messages: [user(repeat(19_999, TEXT))] }],
+    ["responses", "items", { input: repeat(19_999, user("hello")) }],
+    [
+      "responses",
+      "parts",
+      { input: [user(repeat(19_999, { type: "input_text", text: "hello" }))] },
+    ],
+    [
+      "responses",
+      "tools",
+      {
+        input: "x",
+        tools: TOOLS.map(({ name, schema }) => ({ type: "function", name, parameters: schema })),
+      },
+    ],
+    ["embeddings", "inputs", { input: repeat(19_999, "hello") }],
+  ];
+
+for (const model of ["openai/gpt-4.1", "anthropic/claude-haiku-4-5"])
+  for (const [path, kind, fields] of BODIES)
+    test(`${path} with the most ${kind}, for ${model}`, async () => {
+      const body = JSON.stringify({ model, max_tokens: 9, ...fields });
+      const send = async (): Promise<void> => {
+        const init = { method: "POST", headers: account.headers, body };
+        const response = await fetch(`${gateway.url}/v1/${path}`, init);
+        await response.arrayBuffer();
+        expect(response.status).toBeLessThan(500);
+      };
+      // The shorter of two: the first compiles the code.
+      const longest = Math.min(await longestIterationMs(send), await longestIterationMs(send));
+      const allowed = Math.max(1, body.length / BYTES_PER_MB) * CPU_MS_PER_MB;
+      expect([Math.round(longest), longest <= allowed]).toEqual([Math.round(longest), true]);
+    }, 60_000);
+
+/** In CPU time, because other processes of the machine delay the event loop, too. */
+async function longestIterationMs(work: () => Promise<void>): Promise<number> {
+  let longest = 0;
+  let isRunning = true;
+  let last = process.cpuUsage();
+  const sample = (): void => {
+    const { user: userUs, system } = process.cpuUsage(last);
+    last = process.cpuUsage();
+    longest = Math.max(longest, (userUs + system) / 1_000);
+    if (isRunning) setImmediate(sample);
+  };
+  setImmediate(sample);
+  try {
+    await work();
+  } finally {
+    isRunning = false;
+  }
+  return longest;
+}
