@@ -92,7 +92,7 @@ describeEachStore((store) => {
       );
       for (const { location } of departures) expect(location).toBe("/console");
       const removal = { do: "remove", person: owner.personId };
-      expect((await sendMembers(heir, removal)).location).toBe(membersPath);
+      expect((await sendMembers(heir, removal)).location).toBe(`${membersPath}?done=remove`);
 
       const entriesOf = (action: string, { personId }: TestUser) =>
         listAudit(gateway, account, `action=${action}&target=${personId}`);

@@ -93,7 +93,7 @@ describeEachStore((kind, open) => {
 
     const lookUpError = async (accountId: string, providerId: string): Promise<string> => {
       const { providerKeys } = await openProviderKeysHarness(store.db, provider);
-      const user = { accountId, keyId: "key_any" };
+      const user = { accountId, keyId: accountId.replace("acct_", "key_") };
       return await rejectionMessage(
         Promise.resolve(providerKeys.findNewestKey(user, providerId, START_MS)),
       );
