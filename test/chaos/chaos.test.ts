@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { runChaos } from "./chaos.ts";
 
-const FAULTS = 8;
+const FAULTS = 10;
 const COMPLETED_MIN = 30;
 const TIMEOUT_MS = 60_000;
 

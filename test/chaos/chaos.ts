@@ -78,6 +78,35 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     await waitForCalls(run, CALLS_PER_FAULT);
     run.proxy.delay(0);
   },
+  // Every insert fails with the error of a full disk.
+  "fill the disk": async (run) => {
+    await runAdmin(run, [
+      "create or replace function disk_full() returns trigger language plpgsql as $$ begin raise exception 'disk full' using errcode = '53100'; end $$",
+      ...GROWING_TABLES.map(
+        (table) =>
+          `create trigger disk_full before insert on ${table} execute function disk_full()`,
+      ),
+    ]);
+    await waitForCalls(run, CALLERS);
+    await runAdmin(
+      run,
+      GROWING_TABLES.map((table) => `drop trigger disk_full on ${table}`),
+    );
+  },
+  "make PostgreSQL read-only": async (run) => {
+    const endSessions =
+      "select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    await runAdmin(run, [
+      "alter database postgres set default_transaction_read_only = on",
+      endSessions,
+    ]);
+    await waitForCalls(run, CALLERS);
+    await runAdmin(run, [
+      "set default_transaction_read_only = off",
+      "alter database postgres reset default_transaction_read_only",
+      endSessions,
+    ]);
+  },
   "lose the reply to a commit": ({ proxy }) => proxy.cutAtCommit("after"),
   "lose a commit": ({ proxy }) => proxy.cutAtCommit("before"),
   "set a clock forward": async ({ clock, random }) => {
@@ -87,6 +116,17 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     clock.offsetMs -= random.integer(3 * HOUR_MS);
   },
 };
+
+const GROWING_TABLES = ["hold", "transfer", "usage_record"] as const;
+
+async function runAdmin(
+  { databaseUrl }: Pick<ChaosRun, "databaseUrl">,
+  statements: readonly string[],
+): Promise<void> {
+  const admin = new SQL(databaseUrl, { max: 1 });
+  for (const statement of statements) await admin.unsafe(statement);
+  await admin.close({ timeout: 0 }).catch(() => {});
+}
 
 export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const postgres = await startPostgres();
