@@ -96,12 +96,15 @@ export function createResponses(deps: ResponsesDeps): Responses {
   const compactDeps = {
     key: compactionKey,
     infer: deps.infer,
+    prepareCall: (request: ParsedRequest, input: CallInput) => prepareCall(calls, request, input),
     readPastItems: ({ caller: { accountId }, now }: CallInput, previousId: string) =>
       readPastItems({ reader: db, kek, accountId, now }, previousId),
   };
   const streams = createEventStreams();
   const background = createBackground({ ...deps, streams });
   const limit = createStorageLimit(db);
+  const { storage } = deps;
+  const calls = { db, kek, envelopes, compactionKey, background, limit, storage };
   const find: Responses["find"] = async (accountId, id, now) => {
     const stored = await findResponse(db, accountId, id, now);
     if (stored === undefined) throw notFound(id);
@@ -111,12 +114,7 @@ export function createResponses(deps: ResponsesDeps): Responses {
   };
 
   return {
-    prepareCall: (request, input) =>
-      prepareCall(
-        { db, kek, envelopes, compactionKey, background, limit, storage: deps.storage },
-        request,
-        input,
-      ),
+    prepareCall: compactDeps.prepareCall,
     compact: (input) => compact(compactDeps, input),
     find,
     stream: async (accountId, id, startingAfter) => {

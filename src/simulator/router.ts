@@ -7,7 +7,7 @@ import { geminiWire } from "./wires/gemini.ts";
 import { parseGeminiCountRequest } from "./wires/gemini-request.ts";
 import { messagesWire } from "./wires/messages.ts";
 import { parseCountRequest } from "./wires/messages-request.ts";
-import { responsesWire } from "./wires/responses.ts";
+import { compactWire, responsesWire } from "./wires/responses.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { SimulatedWire } from "./wires/wire.ts";
 
@@ -57,6 +57,10 @@ const PATH_SUFFIXES: readonly (readonly [string, RouteMatch])[] = [
   ["/chat/completions", { kind: "generate", wire: chatWire, pathModel: "", isStreaming: false }],
   ["/messages", { kind: "generate", wire: messagesWire, pathModel: "", isStreaming: false }],
   ["/responses", { kind: "generate", wire: responsesWire, pathModel: "", isStreaming: false }],
+  [
+    "/responses/compact",
+    { kind: "generate", wire: compactWire, pathModel: "", isStreaming: false },
+  ],
   ["/embeddings", { kind: "embed", wire: chatWire, pathModel: "" }],
   [
     "/messages/count_tokens",

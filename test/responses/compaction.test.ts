@@ -5,6 +5,7 @@ import {
   errorOf,
   expectSettledLedger,
   type Json,
+  lastSimulatorRequest,
   usageRecordsOf,
 } from "../inference/support/harness.ts";
 import type { Gateway, TestAccount } from "../support/gateway.ts";
@@ -60,7 +61,8 @@ for (const store of STORE_KINDS) {
 
     for (const [wire, model] of Object.entries(MODELS))
       test(`returns user messages and a sealed summary, which any model continues (${wire})`, async () => {
-        const compacted = await compact({ model, ...REQUEST });
+        const postern = { compaction: "summary" };
+        const compacted = await compact({ model, ...REQUEST, postern });
         expect(compacted["object"]).toBe("response.compaction");
         expect((compacted["usage"] as Json)["cost"]).toBeGreaterThan(0);
         const output = outputOf(compacted);
@@ -77,6 +79,89 @@ for (const store of STORE_KINDS) {
           expect(sent).not.toContain('encrypted_content":"pst-');
         }
       });
+
+    test("OpenAI compacts natively, on the gateway's account and on a provider key of the caller", async () => {
+      const own = await fundedAccount(gateway);
+      const compactNative = () => compact({ model: MODELS.responses, ...REQUEST }, own);
+      const compacted = await compactNative();
+      const sent = await lastSimulatorRequest(gateway);
+      expect(sent.path).toEndWith("/responses/compact");
+      expect(JSON.parse(sent.body) as Json).toEqual({
+        model: "gpt-5-mini",
+        instructions: REQUEST["instructions"],
+        input: CONVERSATION,
+      });
+      const output = outputOf(compacted);
+      expect(output.map(({ type }) => type)).toEqual(["message", "compaction"]);
+      expect(String(output[1]?.["encrypted_content"])).toStartWith("gAAAAAB");
+      const [paid] = await usageRecordsOf(gateway.server.db, own.id);
+      expect(Number(paid?.["cost_nano"])).toBeGreaterThan(0);
+      expect((compacted["usage"] as Json)["cost"]).toBeCloseTo(
+        Number(paid?.["cost_nano"]) / 1e9,
+        9,
+      );
+      // The provider's item is passed on to it, and another provider cannot read it.
+      const next = { input: [...output, { role: "user", content: "Go on." }] };
+      await createResponse(gateway, own, { model: MODELS.responses, ...next });
+      expect(JSON.stringify(await providerRequestBody(gateway))).toContain("gAAAAAB");
+      const elsewhere = await call(gateway, own, "POST /v1/responses", {
+        body: { model: MODELS.messages, ...next },
+      });
+      expect(elsewhere.status).toBe(400);
+      expect(elsewhere.text).toContain("input[1]");
+      const body = { provider: "openai", api_key: "sk-of-the-caller" };
+      expect((await call(gateway, own, "POST /v1/provider-keys", { body })).status).toBe(201);
+      await compactNative();
+      expect((await lastSimulatorRequest(gateway)).path).toEndWith("/responses/compact");
+      const records = await usageRecordsOf(gateway.server.db, own.id);
+      expect(records.map((record) => Number(record["cost_nano"]) === 0)).toContain(true);
+    });
+
+    test("native compaction opens stored responses and sealed summaries first", async () => {
+      const first = await createResponse(gateway, account, { model: "sim/echo", input: "alpha" });
+      const sealed = outputOf(await compact({ model: "sim/echo", input: "omega" }));
+      await compact({
+        model: MODELS.responses,
+        previous_response_id: first["id"],
+        input: [...sealed, { role: "user", content: "beta" }],
+      });
+      const sent = await lastSimulatorRequest(gateway);
+      expect(sent.path).toEndWith("/responses/compact");
+      for (const part of ["alpha", "omega", "following summary", "beta"])
+        expect(sent.body).toContain(part);
+      expect(sent.body).not.toContain("pst-compaction");
+      expect(sent.body).not.toContain(String(first["id"]));
+    });
+
+    test("a server at OpenAI's base URL without the endpoint gets the request for a summary", async () => {
+      const old = Bun.serve({
+        port: 0,
+        fetch: async (request) => {
+          const { pathname } = new URL(request.url);
+          if (pathname.endsWith("/compact")) return new Response("no such page", { status: 404 });
+          return fetch(gateway.simulatorUrl + pathname.replace(/^\/v1/, "/openai/v1"), {
+            method: "POST",
+            headers: { "content-type": "application/json", authorization: "Bearer x" },
+            body: await request.text(),
+          });
+        },
+      });
+      const behind = await openGateway({
+        store,
+        env: { OPENAI_API_KEY: "sk-x", OPENAI_BASE_URL: `http://127.0.0.1:${old.port}/v1` },
+      });
+      try {
+        const own = await fundedAccount(behind);
+        const body = { model: MODELS.responses, ...REQUEST };
+        const answer = await call(behind, own, "POST /v1/responses/compact", { body });
+        expect([answer.status, answer.text.includes("pst-compaction-1.")]).toEqual([200, true]);
+        const records = await usageRecordsOf(behind.server.db, own.id);
+        expect(records).toHaveLength(1);
+      } finally {
+        await behind.stop();
+        await old.stop(true);
+      }
+    });
 
     test("is charged like any other call", async () => {
       const ownAccount = await fundedAccount(gateway);
@@ -129,6 +214,11 @@ for (const store of STORE_KINDS) {
       [400, "input", { model: "sim/echo", input: 3 }],
       [400, "stream", { model: "sim/echo", input: "x", stream: true }],
       [400, "model", { input: "x" }],
+      [
+        400,
+        "postern.compaction",
+        { model: "sim/echo", input: "x", postern: { compaction: "none" } },
+      ],
       [404, "model", { model: "sim/unknown", input: "x" }],
       [
         404,

@@ -175,6 +175,16 @@ describe("Lighthouse's agentic-browsing audits", () => {
   test.each(Object.entries(LIGHTHOUSE_AUDITS))("pass %s", (_name, check) => check());
 });
 
+/** All checks of isitagentready.com. */
+const ALL_CHECKS =
+  "robotsTxt sitemap linkHeaders dnsAid markdownNegotiation robotsTxtAiRules contentSignals webBotAuth apiCatalog oauthDiscovery " +
+  "oauthProtectedResource authMd mcpServerCard a2aAgentCard agentSkills webMcp ard x402 mpp ucp acp ap2";
+
+test("every check of isitagentready has a test, or a reason why it does not apply", () => {
+  const known = new Set([...Object.keys(READINESS_CHECKS), ...NOT_APPLICABLE]);
+  expect(ALL_CHECKS.split(" ").filter((check) => !known.has(check))).toEqual([]);
+});
+
 describe("checks that do not apply", () => {
   const page = readText("docs/site/mcp.md");
   test.each(NOT_APPLICABLE)("%s has a reason in the documentation", (name) => {

@@ -3,7 +3,11 @@
 // in one transaction with its usage record.
 
 import { Fault } from "../../base/fault.ts";
-import { isFallbackable, priceCandidates } from "../routing/priced-candidates.ts";
+import {
+  isFallbackable,
+  priceCandidates,
+  type PricedCandidate,
+} from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
 import { type AttemptDeps, attemptCandidate, type CandidateResult } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
@@ -75,15 +79,33 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
       planFault ??= held;
       continue;
     }
-    const attempt = attemptRequestFor(deps.plan, held, remaining[0]);
-    const result = await attemptCandidate(priced.candidate, attempt, call.attempts, deps.send);
-    if (result.ok) return { ...result, call: held };
-    failed = { ...result, call: held };
+    const sent = await sendToCandidate(deps, call, held, remaining[0]);
+    if (sent.ok) return sent;
+    failed = sent;
     if (!canFallBack(deps, failed)) break;
   }
   if (failed === undefined) throw planFault ?? new Error("a call without a candidate");
   return failed;
 }
+
+async function sendToCandidate(
+  deps: InferDeps,
+  { attempts }: OpenCall,
+  held: HeldCall,
+  next: PricedCandidate | undefined,
+): Promise<SentCall> {
+  const send = async (call: HeldCall): Promise<SentCall> => {
+    const request = attemptRequestFor(deps.plan, call, next);
+    return { ...(await attemptCandidate(call.candidate, request, attempts, deps.send)), call };
+  };
+  const sent = await send(held);
+  const { withoutEndpoint } = held.plan;
+  if (sent.ok || withoutEndpoint === undefined || !NO_ENDPOINT_STATUSES.has(sent.fault.status))
+    return sent;
+  return await send({ ...held, plan: withoutEndpoint });
+}
+
+const NO_ENDPOINT_STATUSES: ReadonlySet<number> = new Set([404, 405]);
 
 // The caller does not wait forever, and neither does the hold.
 function canFallBack(

@@ -38,6 +38,8 @@ export interface Provider {
   readonly acceptsMaxCompletionTokens: boolean;
   /** True if it accepts `store`, which is always sent as false on the gateway's own account. */
   readonly supportsStore: boolean;
+  /** True if it compacts conversations itself, at the path of the responses wire and `/compact`. */
+  readonly compactsResponses?: true;
   /** Fields of earlier assistant messages for which it rejects a request on the chat wire. */
   readonly rejectedHistoryFields?: readonly string[];
   /** True if streams end by closing the connection, without a terminal event. */
@@ -107,6 +109,7 @@ export const PROVIDERS: readonly Provider[] = [
     endUserField: "safety_identifier",
     outputLimitField: "max_completion_tokens",
     supportsStore: true,
+    compactsResponses: true,
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
   defineProvider({

@@ -52,6 +52,8 @@ export interface TransportPlan {
   readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
   readonly createStreamTransform: (costUsd: () => string | undefined) => StreamTransform;
   readonly isTranslated: boolean;
+  /** Sent instead where the provider turns out not to have the endpoint of `path`. */
+  readonly withoutEndpoint?: TransportPlan;
 }
 
 export interface ReplyBody {

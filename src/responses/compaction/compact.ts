@@ -1,5 +1,5 @@
-// Compacts a conversation: its model writes a summary, which the reply returns encrypted. The call is held, priced and settled
-// like every other one.
+// Compacts a conversation: the provider does it where it can, otherwise its model writes a summary, which the reply returns
+// encrypted. The call is held, priced and settled like every other one.
 
 import type { DerivedKey } from "../../base/encryption.ts";
 import { Fault, invalid } from "../../base/fault.ts";
@@ -9,6 +9,7 @@ import { parseJsonBody } from "../../http/request/body.ts";
 import type { CallInput } from "../../inference/lifecycle/call.ts";
 import { outputItems } from "../items.ts";
 import { sealSummary } from "./compaction-item.ts";
+import { isNativeReply, nativeCall, type PrepareCall } from "./native-compaction.ts";
 
 /** Older user messages than these are only in the summary. */
 const USER_MESSAGES_MAX_CHARACTERS = 80_000;
@@ -36,6 +37,7 @@ const KEPT_FIELDS = [
 export interface CompactDeps {
   readonly key: DerivedKey;
   readonly infer: (input: CallInput) => Promise<Response>;
+  readonly prepareCall: PrepareCall;
   /** The user messages of a stored conversation. */
   readonly readPastItems: (input: CallInput, previousId: string) => Promise<readonly JsonObject[]>;
 }
@@ -48,18 +50,20 @@ export async function compact(deps: CompactDeps, input: CallInput): Promise<Resp
   const items = inputItemsOf(body);
   const { previous_response_id: previousId } = body;
   const past = typeof previousId === "string" ? await deps.readPastItems(input, previousId) : [];
-  const response = await deps.infer({
-    ...input,
-    text: JSON.stringify(summaryRequest(body, items)),
-  });
+  const summaryInput = { ...input, text: JSON.stringify(summaryRequest(body, items)) };
+  const response = await deps.infer(
+    wantsSummary(body)
+      ? summaryInput
+      : { ...summaryInput, statefulCall: await nativeCall(deps.prepareCall, summaryInput) },
+  );
   const reply: unknown = await response.json();
+  if (isNativeReply(reply))
+    return new Response(JSON.stringify(reply), { headers: withoutLength(response.headers) });
   const summary = isObject(reply) ? textOf(reply) : "";
   if (!isObject(reply) || summary === "")
     throw new Fault("upstream_error", "a compaction without a summary", {
       message: "The model returned no summary. Compact again, or use another model.",
     });
-  const headers = new Headers(response.headers);
-  headers.delete("content-length");
   const { accountId } = input.caller;
   const id = newId("resp", input.now);
   const compacted = {
@@ -76,7 +80,20 @@ export async function compact(deps: CompactDeps, input: CallInput): Promise<Resp
     ],
     usage: reply["usage"],
   };
-  return new Response(JSON.stringify(compacted), { headers });
+  return new Response(JSON.stringify(compacted), { headers: withoutLength(response.headers) });
+}
+
+function withoutLength(sent: Headers): Headers {
+  const headers = new Headers(sent);
+  headers.delete("content-length");
+  return headers;
+}
+
+/** `postern: {"compaction": "summary"}` asks for a summary that any model can continue from. */
+function wantsSummary({ postern }: JsonObject): boolean {
+  const compaction = isObject(postern) ? (postern["compaction"] ?? undefined) : undefined;
+  if (compaction === undefined || compaction === "summary") return compaction === "summary";
+  throw invalid("postern.compaction", '`postern.compaction` must be "summary", or left out.');
 }
 
 function inputItemsOf({ input, previous_response_id: previousId }: JsonObject): JsonObject[] {

@@ -18,6 +18,13 @@ const CompactRequest = z
       .meta({ description: "The stored response whose conversation is compacted." }),
     instructions: z.string().optional(),
     tools: z.array(z.looseObject({})).optional(),
+    postern: z
+      .looseObject({ compaction: z.literal("summary").optional() })
+      .optional()
+      .meta({
+        description:
+          '`compaction: "summary"` asks for a summary that any model can continue from, where the provider compacts natively.',
+      }),
   })
   .meta({ id: "CompactRequest" });
 
@@ -43,7 +50,7 @@ export function compactRoute(responses: Responses): Route {
     scope: "models:write",
     summary: "Compact a conversation",
     description:
-      "Replaces a long conversation by its user messages and an encrypted summary, which the model writes; the call is charged like any other. Send `output` at the beginning of `input` in the next request, to any model. The summary can be used only by the account that created it; the gateway does not store it.",
+      "Replaces a long conversation by its user messages and an encrypted summary; the call is charged like any other. Send `output` at the beginning of `input` in the next request. OpenAI's models compact natively, and only OpenAI can read the result; other models write a summary that any model can continue from, but only in the account that created it. The gateway does not store it.",
     dialect: "openai",
     recheckedByHold: true,
     body: CompactRequest,

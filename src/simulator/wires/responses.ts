@@ -2,7 +2,7 @@
 
 import { hashText, hexFrom, base62From, opaqueTextFrom } from "../reply/hash.ts";
 import { objectOrEmpty, stringsOf } from "../json.ts";
-import type { JsonObject } from "../../base/json.ts";
+import { arrayIn, type JsonObject } from "../../base/json.ts";
 import { openAiCommon } from "./openai-common.ts";
 import { parseResponsesRequest } from "./responses-request.ts";
 import type { ToolCall, Reply } from "../reply/compose-reply.ts";
@@ -49,6 +49,30 @@ export const responsesWire: SimulatedWire = {
     data: 'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"tor\n\n',
   },
   keepaliveFrame: { data: ": keepalive\n\n" },
+};
+
+/** POST /responses/compact: the user's messages and an item that only the provider can read. */
+export const compactWire: SimulatedWire = {
+  ...responsesWire,
+  replyBody: (reply) => {
+    const { input } = reply.request.body;
+    const messages = arrayIn(input).filter((item) => objectOrEmpty(item)["role"] === "user");
+    const usage = responsesUsage(reply);
+    return {
+      id: responseId(reply),
+      object: "response.compaction",
+      created_at: reply.createdSeconds,
+      output: [
+        ...messages,
+        {
+          id: `cmp_${hexFrom(reply.seed, 50)}`,
+          type: "compaction",
+          encrypted_content: `gAAAAAB${opaqueTextFrom(reply.seed, 120)}`,
+        },
+      ],
+      ...(usage === undefined ? {} : { usage }),
+    };
+  },
 };
 
 function responseId(reply: Reply): string {
