@@ -93,6 +93,7 @@ export const KEPT: Readonly<Record<string, string>> = {
   transfer: "ledger",
   process: "no data of accounts",
   usage_archive: "sums that prove the ledger",
+  ledger_checkpoint: "sums that prove the ledger",
   provider_hour: "sums over all accounts",
   usage_pending: "emptied by the roll-ups within seconds",
   invoice: "accounting; without names or addresses",

@@ -5,7 +5,7 @@ import path from "node:path";
 import { nanoFromUsd, usdText } from "../../base/money.ts";
 import { onKeyRevokedByOperator } from "../../events/producers.ts";
 import { lockKey, revokeKey } from "../../keys/keys.ts";
-import { verifyLedger } from "../../ledger/verify/verify.ts";
+import { verifyFromCheckpoint } from "../../ledger/verify/verify.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
 import { type Db, text } from "../../store/db.ts";
 import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";
@@ -42,9 +42,13 @@ export const adminCommands: Readonly<Record<string, Command>> = {
   "admin verify-ledger": {
     summary: "Recompute every balance from the transfers and print differences",
     details:
-      "Reads a consistent snapshot while the gateway runs. Exit code 1 if there is a difference.",
+      "Reads a consistent snapshot while the gateway runs. Calls before the last run without differences count by their sums; --full reads every call. Exit code 1 if there is a difference.",
     positionals: [],
     flags: {
+      full: {
+        type: "boolean",
+        description: "Read every call, also those that an earlier run has verified.",
+      },
       alert: {
         type: "boolean",
         description: "Send a difference to the operator's alert channels.",
@@ -52,7 +56,7 @@ export const adminCommands: Readonly<Record<string, Command>> = {
     },
     run: (args, cli) =>
       withStore(cli, async (db, config) => {
-        const result = await verifyLedgerCommand(db, cli);
+        const result = await verifyLedgerCommand(db, args.has("full"), cli);
         if (result !== 0 && args.has("alert")) await alertLedgerProblem(config, cli);
         return result;
       }),
@@ -136,8 +140,11 @@ async function alertLedgerProblem(config: Config, cli: CliEnv): Promise<void> {
       cli.printError(`The alert was not sent: ${errorMessage(result.reason)}`);
 }
 
-async function verifyLedgerCommand(db: Db, cli: CliEnv): Promise<number> {
-  const { checked, problems, problemCount } = await verifyLedger(db);
+async function verifyLedgerCommand(db: Db, isFull: boolean, cli: CliEnv): Promise<number> {
+  const { checked, problems, problemCount } = await verifyFromCheckpoint(db, {
+    now: cli.now(),
+    isFull,
+  });
   cli.print(
     `Checked ${checked.wallets} wallets, ${checked.keys} keys, ${checked.holds} open holds, ${checked.transfers} transfers and ${checked.usageRecords} usage records.`,
   );

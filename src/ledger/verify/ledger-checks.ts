@@ -8,6 +8,8 @@ export interface Check {
   readonly sql: string;
   /** True if the check compares accounts with each other, so that it must read all of them at once. */
   readonly isGlobal?: true;
+  /** True if the check needs single calls of the past, which the sums of a checkpoint do not have. */
+  readonly isFullOnly?: true;
 }
 
 /** The balance of every ledger account. */
@@ -142,6 +144,7 @@ export const CHECKS: readonly Check[] = [
   },
   {
     problem: "a key's spend in a window does not match the usage charged since its start",
+    isFullOnly: true,
     sql: `with spent as (
         select spender.key_id, ${since("spender.day_start")} as day, ${since("spender.week_start")} as week,
           ${since("spender.month_start")} as month
@@ -161,6 +164,7 @@ export const CHECKS: readonly Check[] = [
   },
   {
     problem: "a budget's spend does not match the usage charged since its window started",
+    isFullOnly: true,
     sql: `with spent as (
         select wallet.account_id, ${since("wallet.day_start")} as day, ${since("wallet.month_start")} as month
         from wallet join transfer on transfer.account_id = wallet.account_id
@@ -197,6 +201,7 @@ export const CHECKS: readonly Check[] = [
   },
   {
     problem: "the cost of archived usage records does not match their transfers",
+    isFullOnly: true,
     sql: `with archived as (
         select account_id, max(through_id) as through_id, sum(cost_nano) as cost, sum(charged_nano) as charged
         from usage_archive group by account_id

@@ -1,12 +1,27 @@
 // Verifies the ledger: recomputes every balance from its transfers and reports mismatches. All checks read one
 // snapshot, so it can run during live traffic.
 
-import { type Db, type Reader, integer, text } from "../../store/db.ts";
+import { type Db, type Reader, integer } from "../../store/db.ts";
+import { type AccountRange, accountRanges, ALL_ACCOUNTS } from "./account-range.ts";
+import { type CheckScope, perAccount, restrictCheck } from "./check-tables.ts";
+import {
+  addToCheckpoints,
+  type CheckpointRow,
+  FIRST_CALL_ID,
+  nextPosition,
+  readCheckpoints,
+  readPosition,
+  replaceCheckpoints,
+  sumUsage,
+  writeCheckpoints,
+} from "./checkpoint.ts";
 import { type Check, CHECKS } from "./ledger-checks.ts";
 
 const PROBLEMS_MAX = 100;
 /** SQLite joins the sums of a check row by row, so the time grows with the square of the accounts in one statement. */
 const ACCOUNTS_PER_RANGE = 100;
+/** On PostgreSQL after a checkpoint: its joins by hash prefer larger ranges. */
+const ACCOUNTS_PER_LATER_RANGE = 2_000;
 /** Both stores sort what fits into this in memory, and the rest on disk at a fraction of the speed. */
 const SORT_MEMORY_MIB = 256;
 
@@ -21,33 +36,103 @@ export interface Verification {
 
 type CheckedKind = "wallets" | "keys" | "holds" | "transfers" | "usageRecords";
 
+interface Findings {
+  readonly problems: string[];
+  count: number;
+}
+
+/** Reads everything. */
 export function verifyLedger(db: Db): Promise<Verification> {
   return db.snapshot(async (reader) => {
     await enlargeSortMemory(reader);
-    const problems: string[] = [];
-    let problemCount = 0;
-    const run = async (check: Check, range: AccountRange): Promise<void> => {
-      const { count, messages } = await runCheck(reader, check, range);
-      problemCount += count;
-      problems.push(...messages.slice(0, PROBLEMS_MAX - problems.length));
+    const found: Findings = { problems: [], count: 0 };
+    for (const check of CHECKS)
+      if (check.isGlobal) await runCheck(reader, check, { range: ALL_ACCOUNTS }, found);
+    for await (const range of rangesOf(reader))
+      await runChecks(reader, CHECKS_OF_ACCOUNTS, { range }, found);
+    return {
+      checked: await countRows(reader),
+      problems: found.problems,
+      problemCount: found.count,
     };
-    for (const check of CHECKS) if (check.isGlobal) await run(check, ALL_ACCOUNTS);
-    for await (const range of accountRanges(reader))
-      for (const check of CHECKS) if (!check.isGlobal) await run(check, range);
-    const countRows = async (table: string): Promise<number> => {
-      const row = await reader.get(`select count(*) as count from ${table}`);
-      return row === undefined ? 0 : integer(row, "count");
-    };
-    const checked = {
-      wallets: await countRows("wallet"),
-      keys: await countRows("spender"),
-      holds: await countRows("hold"),
-      transfers: await countRows("transfer"),
-      usageRecords: await countRows("usage_record"),
-    };
-    return { checked, problems, problemCount };
   });
 }
+
+export interface VerifyOptions {
+  readonly now: number;
+  /** Reads everything, as at the first time. */
+  readonly isFull?: boolean;
+}
+
+/**
+ * Reads what is not covered by the last checkpoint. Accounts with a difference are read in full, so that only real
+ * differences are reported. Without any, it writes the next checkpoint.
+ */
+export async function verifyFromCheckpoint(
+  db: Db,
+  { now, isFull = false }: VerifyOptions,
+): Promise<Verification> {
+  const { rows, next, ...verification } = await db.snapshot(async (reader) => {
+    await enlargeSortMemory(reader);
+    const known = await readPosition(reader);
+    const position = isFull ? undefined : known;
+    // A clock that stepped back must not take the position back.
+    const next = maxText(known ?? "", nextPosition(now));
+    const found: Findings = { problems: [], count: 0 };
+    const checkpoints: CheckpointRow[] = [];
+    if (position === undefined)
+      for (const check of CHECKS)
+        if (check.isGlobal) await runCheck(reader, check, { range: ALL_ACCOUNTS }, found);
+    for await (const range of rangesOf(reader, position)) {
+      const scope = { range, position: await verifyRange(reader, { range, position }, found) };
+      // The sums grow with every account, so they are collected only while they will be written.
+      if (found.count === 0) checkpoints.push(...(await sumRange(reader, scope, { known, next })));
+    }
+    const checked = await countRows(reader, position);
+    const { problems, count: problemCount } = found;
+    return { rows: checkpoints, next, checked, problems, problemCount };
+  });
+  if (verification.problemCount === 0) await writeCheckpoints(db, rows, next);
+  return verification;
+}
+
+/** Returns the position after which the range was read: undefined if it was read in full. */
+async function verifyRange(
+  reader: Reader,
+  scope: CheckScope,
+  found: Findings,
+): Promise<string | undefined> {
+  if (scope.position !== undefined) {
+    const different: Findings = { problems: [], count: 0 };
+    await runChecks(reader, LATER_CHECKS, scope, different);
+    if (different.count === 0) return scope.position;
+  }
+  await runChecks(reader, CHECKS_OF_ACCOUNTS, { range: scope.range }, found);
+  return undefined;
+}
+
+/** What the next checkpoint has for the keys of these accounts: after a checkpoint, only those with later calls. */
+async function sumRange(
+  reader: Reader,
+  { range, position }: CheckScope,
+  { known, next }: { readonly known: string | undefined; readonly next: string },
+): Promise<readonly CheckpointRow[]> {
+  const columns = "account_id, from_account, amount, kind, ref";
+  const ids = { sql: "id >= ? and id < ?", params: [position ?? FIRST_CALL_ID, next] };
+  const { sql, params } = perAccount(reader.kind, { table: "transfer", columns, range }, ids);
+  const added = await sumUsage(reader, { sql: `(${sql})`, params });
+  const before = known === undefined ? [] : await readCheckpoints(reader, range, known);
+  return position === undefined
+    ? replaceCheckpoints(before, added)
+    : addToCheckpoints(before, added);
+}
+
+function maxText(one: string, other: string): string {
+  return one > other ? one : other;
+}
+
+const CHECKS_OF_ACCOUNTS = CHECKS.filter(({ isGlobal }) => isGlobal === undefined);
+const LATER_CHECKS = CHECKS_OF_ACCOUNTS.filter(({ isFullOnly }) => isFullOnly === undefined);
 
 /** For this snapshot only. */
 async function enlargeSortMemory(reader: Reader): Promise<void> {
@@ -59,65 +144,47 @@ async function enlargeSortMemory(reader: Reader): Promise<void> {
   await reader.all("pragma temp_store = memory");
 }
 
-/** `after` is exclusive, `upTo` inclusive; undefined without a bound. */
-interface AccountRange {
-  readonly after?: string | undefined;
-  readonly upTo?: string | undefined;
-}
-
-const ALL_ACCOUNTS: AccountRange = {};
-
-/** Together, the ranges have every account id, also those without a wallet. */
-async function* accountRanges(reader: Reader): AsyncGenerator<AccountRange> {
+async function* rangesOf(reader: Reader, position?: string): AsyncGenerator<AccountRange> {
+  if (reader.kind === "sqlite") yield* accountRanges(reader, ACCOUNTS_PER_RANGE);
+  else if (position !== undefined) yield* accountRanges(reader, ACCOUNTS_PER_LATER_RANGE);
   // PostgreSQL joins by hash and needs no ranges.
-  if (reader.kind === "postgres") {
-    yield ALL_ACCOUNTS;
-    return;
-  }
-  for (let after: string | undefined; ;) {
-    const last = await reader.get(
-      `select account_id from wallet where account_id > ? order by account_id limit 1 offset ${ACCOUNTS_PER_RANGE - 1}`,
-      [after ?? ""],
-    );
-    const upTo = last && text(last, "account_id");
-    yield { after, upTo };
-    if (upTo === undefined) return;
-    after = upTo;
-  }
+  else yield ALL_ACCOUNTS;
 }
 
-const TABLE =
-  /\b(from|join) (transfer|usage_record|usage_archive|wallet|hold|swept_hold|spender|payment|invoice|top_up|account)\b/g;
+/** Of transfers and usage records, those after the position. */
+async function countRows(reader: Reader, position?: string): Promise<Verification["checked"]> {
+  const count = async (table: string, where = "true"): Promise<number> => {
+    const counting = `select count(*) as count from ${table} where ${where}`;
+    const scope = { range: ALL_ACCOUNTS, position };
+    const { sql, params } = restrictCheck(counting, reader.kind, scope);
+    const row = await reader.get(sql, params);
+    return row === undefined ? 0 : integer(row, "count");
+  };
+  return {
+    wallets: await count("wallet"),
+    keys: await count("spender"),
+    holds: await count("hold"),
+    transfers: await count("transfer", "id not like 'checkpoint.%'"),
+    usageRecords: await count("usage_record", "id not like 'checkpoint.%'"),
+  };
+}
 
-/** Replaces each table by its rows of these accounts. */
-function restrict(
-  sql: string,
-  { after, upTo }: AccountRange,
-): { readonly sql: string; readonly params: readonly string[] } {
-  const params: string[] = [];
-  if (after === undefined && upTo === undefined) return { sql, params };
-  const restricted = sql.replaceAll(TABLE, (_, keyword: string, table: string) => {
-    const column = table === "account" ? "id" : "account_id";
-    const conditions: string[] = [];
-    if (after !== undefined) {
-      conditions.push(`${column} > ?`);
-      params.push(after);
-    }
-    if (upTo !== undefined) {
-      conditions.push(`${column} <= ?`);
-      params.push(upTo);
-    }
-    return `${keyword} (select * from ${table} where ${conditions.join(" and ")}) as ${table}`;
-  });
-  return { sql: restricted, params };
+async function runChecks(
+  reader: Reader,
+  checks: readonly Check[],
+  scope: CheckScope,
+  found: Findings,
+): Promise<void> {
+  for (const check of checks) await runCheck(reader, check, scope, found);
 }
 
 async function runCheck(
   reader: Reader,
   check: Check,
-  range: AccountRange,
-): Promise<{ readonly messages: readonly string[]; readonly count: number }> {
-  const { sql, params } = restrict(check.sql, range);
+  scope: CheckScope,
+  found: Findings,
+): Promise<void> {
+  const { sql, params } = restrictCheck(check.sql, reader.kind, scope);
   const rows = await reader.all(`${sql} limit ${PROBLEMS_MAX + 1}`, params);
   const messages = rows.map(
     (row) =>
@@ -125,7 +192,11 @@ async function runCheck(
         .map(([column, value]) => `${column} ${String(value)}`)
         .join(", ")}`,
   );
-  if (rows.length <= PROBLEMS_MAX) return { messages, count: rows.length };
+  found.problems.push(...messages.slice(0, PROBLEMS_MAX - found.problems.length));
+  if (rows.length <= PROBLEMS_MAX) {
+    found.count += rows.length;
+    return;
+  }
   const all = await reader.get(`select count(*) as count from (${sql}) as problem`, params);
-  return { messages, count: all === undefined ? rows.length : integer(all, "count") };
+  found.count += all === undefined ? rows.length : integer(all, "count");
 }

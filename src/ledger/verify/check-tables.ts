@@ -1,0 +1,113 @@
+// The rows that a verification reads of each table: of a range of accounts, and after a checkpoint only later calls. What a
+// checkpoint covers is one call of each key with the sums of all of them, so the same checks hold.
+
+import type { Reader } from "../../store/db.ts";
+import { SYSTEM_ACCOUNTS } from "../rows.ts";
+import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
+import { checkpointsOf, FIRST_CALL_ID, LAST_CALL_ID } from "./checkpoint.ts";
+
+export interface CheckScope {
+  readonly range: AccountRange;
+  /** Calls before it are not read; undefined for all. */
+  readonly position?: string | undefined;
+}
+
+const TABLE =
+  /\b(from|join) (transfer|usage_record|usage_archive|wallet|hold|swept_hold|spender|payment|invoice|top_up|account)\b/g;
+const TRANSFER_COLUMNS = "account_id, id, from_account, to_account, amount, kind, ref, at";
+const RECORD_COLUMNS = "account_id, id, key_id, cost_nano, byok";
+
+/** Replaces each table of a check by its rows in this scope. */
+export function restrictCheck(sql: string, kind: Reader["kind"], scope: CheckScope): SqlPart {
+  const { range, position } = scope;
+  if (position === undefined && range.after === undefined && range.upTo === undefined)
+    return { sql, params: [] };
+  const params: string[] = [];
+  const restricted = sql.replaceAll(TABLE, (_, keyword: string, table: string) => {
+    const rows = rowsOf(table, kind, scope);
+    params.push(...rows.params);
+    return `${keyword} ${rows.sql} as ${table}`;
+  });
+  return { sql: restricted, params };
+}
+
+function rowsOf(table: string, kind: Reader["kind"], { range, position }: CheckScope): SqlPart {
+  if (position !== undefined && table === "transfer") return laterTransfers(kind, range, position);
+  if (position !== undefined && table === "usage_record")
+    return laterRecords(kind, range, position);
+  const accounts = rangeCondition(table === "account" ? "id" : "account_id", range);
+  return { sql: `(select * from ${table} where ${accounts.sql})`, params: accounts.params };
+}
+
+/** Reads the index of each account, because a range of ids is spread over all accounts. */
+export function perAccount(
+  kind: Reader["kind"],
+  { table, columns, range }: { table: string; columns: string; range: AccountRange },
+  ids: SqlPart,
+): SqlPart {
+  const owners = rangeCondition("account_id", range);
+  const accounts = `(select account_id as owner from wallet where ${owners.sql}) as owners`;
+  const selected = `select ${columns} from ${table} where account_id = owner and ${ids.sql}`;
+  return {
+    // Without `offset 0`, PostgreSQL would join by reading the whole table.
+    sql:
+      kind === "postgres"
+        ? `select ${columns} from ${accounts} cross join lateral (${selected} offset 0) as rows_of_owner`
+        : `select ${columns} from ${accounts} cross join ${table} on account_id = owner and ${ids.sql}`,
+    params: [...owners.params, ...ids.params],
+  };
+}
+
+function laterParts(
+  kind: Reader["kind"],
+  source: { table: string; columns: string; range: AccountRange },
+  position: string,
+): readonly SqlPart[] {
+  return [
+    { sql: "id < ?", params: [FIRST_CALL_ID] },
+    { sql: "id >= ? and id <= ?", params: [position, LAST_CALL_ID] },
+    { sql: "id > ?", params: [LAST_CALL_ID] },
+  ].map((ids) => perAccount(kind, source, ids));
+}
+
+function laterTransfers(kind: Reader["kind"], range: AccountRange, position: string): SqlPart {
+  const source = { table: "transfer", columns: TRANSFER_COLUMNS, range };
+  const checkpoints = checkpointsOf(range, position);
+  const summed = (amount: string, from: string): SqlPart => ({
+    sql: `select account_id, 'checkpoint.${amount}.' || key_id as id, ${from} as from_account,
+      '${SYSTEM_ACCOUNTS.usageRevenue}' as to_account, ${amount} as amount, 'usage' as kind, ${REF} as ref, 0 as at
+      from ${checkpoints.sql} as effective where ${amount} <> 0`,
+    params: checkpoints.params,
+  });
+  return unionAll([
+    ...laterParts(kind, source, position),
+    summed("promo_nano", "account_id || ':promo'"),
+    summed("paid_nano", "account_id || ':paid'"),
+    summed("overrun_nano", `'${SYSTEM_ACCOUNTS.overrunExpense}'`),
+  ]);
+}
+
+/** Calls without a key were archived. Their sums refer to the last archived one, which needs no record. */
+const REF = `case when key_id = '' then coalesce(
+    (select max(archive.through_id) from usage_archive archive where archive.account_id = effective.account_id), 'checkpoint.')
+  else 'checkpoint.' || key_id end`;
+
+function laterRecords(kind: Reader["kind"], range: AccountRange, position: string): SqlPart {
+  const source = { table: "usage_record", columns: RECORD_COLUMNS, range };
+  const checkpoints = checkpointsOf(range, position);
+  return unionAll([
+    ...laterParts(kind, source, position),
+    {
+      sql: `select account_id, 'checkpoint.' || key_id as id, key_id, promo_nano + paid_nano + overrun_nano as cost_nano, 0 as byok
+        from ${checkpoints.sql} as effective where key_id <> ''`,
+      params: checkpoints.params,
+    },
+  ]);
+}
+
+function unionAll(parts: readonly SqlPart[]): SqlPart {
+  return {
+    sql: `(${parts.map(({ sql }) => sql).join(" union all ")})`,
+    params: parts.flatMap(({ params }) => params),
+  };
+}

@@ -1,0 +1,185 @@
+// Checkpoints of the verification: sums of the usage transfers that were verified, so that the next verification reads only
+// later ones. A row says what the calls of a key with ids below `through_id` moved, and stays true for good. The row without
+// an account is the position: all keys are verified up to there.
+
+import { minIdAt } from "../../base/id.ts";
+import { type Nano, toNano } from "../../base/money.ts";
+import { maxId } from "../../base/pagination.ts";
+import { HOUR_MS } from "../../base/time.ts";
+import { type Column, type Db, type Reader, text } from "../../store/db.ts";
+import { SYSTEM_ACCOUNTS } from "../rows.ts";
+import { type AccountRange, rangeCondition } from "./account-range.ts";
+
+/** Holds expire sooner, so a later settlement of an older call is rare. The accounts where one is found are read in full. */
+const SETTLED_AFTER_MS = 2 * HOUR_MS;
+const ROWS_PER_TRANSACTION = 2_000;
+/** The ids of all calls are between these. */
+export const FIRST_CALL_ID = "req_";
+export const LAST_CALL_ID = maxId("req");
+const NO_ACCOUNT = "";
+
+const CHECKPOINT_COLUMNS: readonly Column[] = [
+  "account_id:text",
+  "key_id:text",
+  "through_id:text",
+  "promo_nano:bigint",
+  "paid_nano:bigint",
+  "overrun_nano:bigint",
+];
+
+export interface CheckpointRow {
+  readonly accountId: string;
+  /** Empty for calls whose records were archived. */
+  readonly keyId: string;
+  readonly promo: Nano;
+  readonly paid: Nano;
+  readonly overrun: Nano;
+}
+
+/** The id of the first call that is not verified; undefined before the first verification. */
+export async function readPosition(reader: Reader): Promise<string | undefined> {
+  const row = await reader.get(
+    "select max(through_id) as through_id from ledger_checkpoint where account_id = ?",
+    [NO_ACCOUNT],
+  );
+  return typeof row?.["through_id"] === "string" ? row["through_id"] : undefined;
+}
+
+export function nextPosition(now: number): string {
+  return minIdAt("req", now - SETTLED_AFTER_MS);
+}
+
+/** The newest row of each key up to a position, as a table expression. */
+export function checkpointsOf(
+  range: AccountRange,
+  position: string,
+): { readonly sql: string; readonly params: readonly string[] } {
+  const accounts = rangeCondition("checkpoint.account_id", range);
+  return {
+    sql: `(select checkpoint.* from ledger_checkpoint checkpoint
+      where checkpoint.account_id > '${NO_ACCOUNT}' and ${accounts.sql} and checkpoint.through_id <= ? and not exists (
+        select 1 from ledger_checkpoint newer where newer.account_id = checkpoint.account_id and newer.key_id = checkpoint.key_id
+          and newer.through_id > checkpoint.through_id and newer.through_id <= ?))`,
+    params: [...accounts.params, position, position],
+  };
+}
+
+/** Sums the usage among these transfers by key. */
+export async function sumUsage(
+  reader: Reader,
+  transfers: { readonly sql: string; readonly params: readonly string[] },
+): Promise<readonly CheckpointRow[]> {
+  const part = (condition: string, name: string): string =>
+    `cast(sum(case when ${condition} then moved.amount else 0 end) as text) as ${name}`;
+  const rows = await reader.all(
+    `select moved.account_id, coalesce(usage_record.key_id, '') as key_id,
+       ${part("moved.from_account = moved.account_id || ':promo'", "promo")},
+       ${part("moved.from_account = moved.account_id || ':paid'", "paid")},
+       ${part(`moved.from_account = '${SYSTEM_ACCOUNTS.overrunExpense}'`, "overrun")}
+     from ${transfers.sql} as moved
+     left join usage_record on usage_record.account_id = moved.account_id and usage_record.id = moved.ref
+     where moved.kind = 'usage' group by 1, 2`,
+    transfers.params,
+  );
+  return rows.map(toCheckpointRow);
+}
+
+export async function readCheckpoints(
+  reader: Reader,
+  range: AccountRange,
+  position: string,
+): Promise<readonly CheckpointRow[]> {
+  const { sql, params } = checkpointsOf(range, position);
+  const rows = await reader.all(
+    `select account_id, key_id, cast(promo_nano as text) as promo, cast(paid_nano as text) as paid,
+       cast(overrun_nano as text) as overrun from ${sql} as effective`,
+    params,
+  );
+  return rows.map(toCheckpointRow);
+}
+
+function toCheckpointRow(row: Readonly<Record<string, unknown>>): CheckpointRow {
+  return {
+    accountId: text(row, "account_id"),
+    keyId: text(row, "key_id"),
+    promo: toNano(row["promo"]),
+    paid: toNano(row["paid"]),
+    overrun: toNano(row["overrun"]),
+  };
+}
+
+/** Adds what was verified since to the rows of the same keys. */
+export function addToCheckpoints(
+  before: readonly CheckpointRow[],
+  added: readonly CheckpointRow[],
+): readonly CheckpointRow[] {
+  const rows = new Map(before.map((row) => [nameOf(row), row]));
+  return added.map((row) => {
+    const old = rows.get(nameOf(row));
+    if (old === undefined) return row;
+    const { promo, paid, overrun } = row;
+    return {
+      ...row,
+      promo: promo + old.promo,
+      paid: paid + old.paid,
+      overrun: overrun + old.overrun,
+    };
+  });
+}
+
+/** A key whose calls are all gone, such as into the archive, gets a row of zeros. */
+export function replaceCheckpoints(
+  before: readonly CheckpointRow[],
+  rows: readonly CheckpointRow[],
+): readonly CheckpointRow[] {
+  const names = new Set(rows.map(nameOf));
+  const gone = before.filter((row) => !names.has(nameOf(row)));
+  return [...rows, ...gone.map((row) => ({ ...row, promo: 0n, paid: 0n, overrun: 0n }))];
+}
+
+function nameOf({ accountId, keyId }: CheckpointRow): string {
+  return `${accountId} ${keyId}`;
+}
+
+/** The position is written last, so a crash leaves rows that the next verification does not read. */
+export async function writeCheckpoints(
+  db: Db,
+  rows: readonly CheckpointRow[],
+  position: string,
+): Promise<void> {
+  for (let from = 0; from < rows.length; from += ROWS_PER_TRANSACTION) {
+    const part = rows.slice(from, from + ROWS_PER_TRANSACTION);
+    await db.write(async (tx) => {
+      // Two verifications may end with the same position.
+      for (const { accountId, keyId } of part)
+        await tx.run(
+          "delete from ledger_checkpoint where account_id = ? and key_id = ? and through_id >= ?",
+          [accountId, keyId, position],
+        );
+      await tx.insertMany(
+        "ledger_checkpoint",
+        CHECKPOINT_COLUMNS,
+        part.map(({ accountId, keyId, promo, paid, overrun }) => [
+          accountId,
+          keyId,
+          position,
+          promo,
+          paid,
+          overrun,
+        ]),
+      );
+    });
+  }
+  await db.write(async (tx) => {
+    await tx.run(
+      "insert into ledger_checkpoint values (?, '', ?, 0, 0, 0) on conflict (account_id, key_id, through_id) do nothing",
+      [NO_ACCOUNT, position],
+    );
+    await tx.run(
+      `delete from ledger_checkpoint where through_id < ? and exists (
+         select 1 from ledger_checkpoint newer where newer.account_id = ledger_checkpoint.account_id
+           and newer.key_id = ledger_checkpoint.key_id and newer.through_id = ?)`,
+      [position, position],
+    );
+  });
+}
