@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import { DAY_MS } from "../src/base/time.ts";
-import { verifyLedger } from "../src/ledger/verify/verify.ts";
+import { verifyFromCheckpoint, verifyLedger } from "../src/ledger/verify/verify.ts";
 import { readReport } from "../src/operator/report/report.ts";
 import type { Db } from "../src/store/db.ts";
 import { openPostgres } from "../src/store/postgres.ts";
@@ -167,8 +167,13 @@ async function measureFunctions(kind: string, db: Db): Promise<void> {
   await measureWithLag(`${kind}: admin report`, () =>
     db.snapshot((reader) => readReport(reader, { from: 0, to: now + 1 })),
   );
-  await measureWithLag(`${kind}: verify-ledger`, async () => {
+  await measureWithLag(`${kind}: verify-ledger --full`, async () => {
     const { problems } = await verifyLedger(db);
+    if (problems.length > 0) throw new Error(problems.join("\n"));
+  });
+  await verifyFromCheckpoint(db, { now });
+  await measureWithLag(`${kind}: verify-ledger after a checkpoint`, async () => {
+    const { problems } = await verifyFromCheckpoint(db, { now });
     if (problems.length > 0) throw new Error(problems.join("\n"));
   });
 }

@@ -9,6 +9,7 @@ import { createLog } from "../../src/base/log.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify/verify.ts";
+import type { Tx } from "../../src/store/db.ts";
 import { archiveUsage, type ArchiveDeps } from "../../src/usage/archive/archive-usage.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { listUsage } from "../../src/usage/usage-list.ts";
@@ -163,7 +164,10 @@ async function problemsAfter({ db }: TestStore, sql: string): Promise<readonly s
   const outcome = await db
     .write(async (tx) => {
       await tx.run(sql);
-      ({ problems } = await verifyLedger({ ...db, snapshot: (work) => work(tx) }));
+      // A migration opened the temporary storage of this connection, so a transaction cannot move it to memory.
+      const all: Tx["all"] = async (statement, params) =>
+        statement === "pragma temp_store = memory" ? [] : tx.all(statement, params);
+      ({ problems } = await verifyLedger({ ...db, snapshot: (work) => work({ ...tx, all }) }));
       throw undo;
     })
     .catch((error: unknown) => error);
