@@ -134,7 +134,11 @@ export function replaceCheckpoints(
 ): readonly CheckpointRow[] {
   const names = new Set(rows.map(nameOf));
   const gone = before.filter((row) => !names.has(nameOf(row)));
-  return [...rows, ...gone.map((row) => ({ ...row, promo: 0n, paid: 0n, overrun: 0n }))];
+  const zeros = { promo: 0n, paid: 0n, overrun: 0n };
+  return [
+    ...rows,
+    ...gone.map(({ accountId, keyId }) => Object.assign({ accountId, keyId }, zeros)),
+  ];
 }
 
 function nameOf({ accountId, keyId }: CheckpointRow): string {
