@@ -47,7 +47,7 @@ export interface MembersPageProps {
   readonly rejected?: RejectedMemberForm;
 }
 
-export const MEMBER_DONE_TEXTS = {
+const MEMBER_DONE_TEXTS = {
   invite: "The invitation is created.",
   withdraw: "The invitation is withdrawn.",
   remove: "The member is removed, and the keys that they created are revoked.",

@@ -8,7 +8,7 @@ import type { Key } from "../../keys/keys.ts";
 import type { ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
 
 /** A form has at most 64 fields. */
-export const API_KEYS_SHOWN_MAX = 40;
+const API_KEYS_SHOWN_MAX = 40;
 
 /** Each chosen API key is a field with its id as the name. */
 export const USE_FIELDS = {

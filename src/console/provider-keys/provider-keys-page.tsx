@@ -42,7 +42,7 @@ interface DeletedKeys {
   readonly next: string | undefined;
 }
 
-export const PROVIDER_KEY_DONE_TEXTS = {
+const PROVIDER_KEY_DONE_TEXTS = {
   add: "The provider key is added.",
   change: "The provider key is saved. New calls use it as set.",
   remove: "The provider key is deleted.",
