@@ -18,6 +18,8 @@ export interface ServerOptions {
   readonly abandonedCallsPerMinute?: number | undefined;
   /** For durations, which do not follow the wall clock. */
   readonly monotonicNow?: (() => number) | undefined;
+  /** False for tests, whose clients and providers use the same event loop. */
+  readonly shedsLoad?: boolean | undefined;
   /** Shorter for tests. */
   readonly webSocketLifetimeMs?: number | undefined;
 }

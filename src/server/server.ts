@@ -88,7 +88,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
 
 function createHandler(
   { baseUrl, development, limits, trustedProxies }: Config,
-  { log, now }: ServerOptions,
+  { log, now, shedsLoad = true }: ServerOptions,
   { core, modelCalls, sessions, keptForms }: Services,
   {
     routes,
@@ -114,7 +114,7 @@ function createHandler(
     rateLimiter: rateLimiterFor(limits.requestsPerMinute),
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
     openCalls: openCallsFor(limits.openCallsPerKey),
-    overload: createOverloadGuard(),
+    overload: shedsLoad ? createOverloadGuard() : undefined,
     clientIpOf: createClientIpResolver(trustedProxies),
     isLeaving,
     isDraining,

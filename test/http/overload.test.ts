@@ -130,7 +130,7 @@ describe("the overload guard", () => {
 
 describe("a gateway whose event loop stays delayed", () => {
   test("answers calls with 503 and retry-after in the form of each API, and serves again afterwards", async () => {
-    const gateway = await startGateway();
+    const gateway = await startGateway({ shedsLoad: true });
     const account = await registerAccount(gateway);
     const post = (api: "chat" | "messages" | "responses"): Promise<Response> =>
       postCall(gateway, account, api, bodyOf(api, "[[sim: tokens=1]] hello"));

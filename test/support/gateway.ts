@@ -22,6 +22,8 @@ export interface GatewayOptions {
   readonly abandonedCallsPerMinute?: number;
   readonly monotonicNow?: () => number;
   readonly webSocketLifetimeMs?: number;
+  /** Off by default: the clients, the provider and the gateway share an event loop. */
+  readonly shedsLoad?: boolean;
   readonly now?: () => number;
   readonly requireKey?: string;
   /** `debug` by default. */
@@ -72,6 +74,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     monotonicNow: options.monotonicNow,
+    shedsLoad: options.shedsLoad ?? false,
     webSocketLifetimeMs: options.webSocketLifetimeMs,
   });
   const startedServer = server;

@@ -127,7 +127,7 @@ describe("spans", () => {
     const unused = {};
     const services = {
       core: { keys: unused },
-      modelCalls: { providerKeys: unused, responses: unused, telemetry },
+      modelCalls: { inference: unused, providerKeys: unused, responses: unused, telemetry },
       deliveryWorker: unused,
       billing: unused,
       emailWorker: unused,

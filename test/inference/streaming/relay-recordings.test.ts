@@ -314,10 +314,11 @@ function wholeProblems({ reply }: Case, received: string): string[] {
       ];
 }
 
-/** The usage objects of a text without their cost, of the provider or of the gateway. */
+/** The usage objects of a text without their cost, of the provider or of the gateway, and without the dropped fields. */
 function withoutCost(text: string): string {
   return text
     .replaceAll(/("usage":\s*\{)("cost":[^,}]*,?)/g, "$1")
+    .replaceAll(/("usage":\s*\{)("dropped":\[[^\]]*\],?)/g, "$1")
     .replaceAll(/("usage":\s*\{(?:[^{}]|\{[^{}]*\})*?"cost":)(?:[0-9.e+-]+|\{[^{}]*\})/g, "$1");
 }
 

@@ -38,7 +38,6 @@ const API_PATHS: Readonly<Record<Api, string>> = {
   messages: "/v1/messages",
 };
 const CONCURRENCY = 8;
-const OVERLOAD_RETRIES_MAX = 20;
 
 export interface AcceptedRequest {
   readonly api: Api;
@@ -93,19 +92,11 @@ async function replayOne(
 ): Promise<void> {
   // Routing preferences name the hosts of another gateway.
   const { provider: _provider, models: _models, ...sent } = body;
-  const call = () =>
-    fetch(harness.gateway.url + API_PATHS[api], {
-      method: "POST",
-      headers: harness.account.headers,
-      body: JSON.stringify({ ...sent, model: TARGETS[result.target] }),
-    });
-  let response = await call();
-  // Test, gateway and provider share one event loop, whose delay the gateway takes for overload.
-  for (let left = OVERLOAD_RETRIES_MAX; response.status === 503 && left > 0; left--) {
-    await response.body?.cancel();
-    await Bun.sleep(Number(response.headers.get("retry-after") ?? 1) * 1_000);
-    response = await call();
-  }
+  const response = await fetch(harness.gateway.url + API_PATHS[api], {
+    method: "POST",
+    headers: harness.account.headers,
+    body: JSON.stringify({ ...sent, model: TARGETS[result.target] }),
+  });
   const text = await response.text();
   if (response.status !== 200) {
     count(result.refusals, refusalReason(response.status, text));

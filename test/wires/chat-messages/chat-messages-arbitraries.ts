@@ -8,6 +8,7 @@ import type {
   Part,
   ToolResultPart,
 } from "../../../src/inference/canonical/parts.ts";
+import { closedSchema } from "../closed-schema.ts";
 import type { CanonicalReply, Choice, Finish } from "../../../src/inference/canonical/reply.ts";
 import type {
   CanonicalRequest,
@@ -188,10 +189,7 @@ const tool: fc.Arbitrary<Tool> = fc.record({
   type: fc.constant("function" as const),
   name,
   description: maybe(text),
-  parameters: jsonObject.map((values) => ({
-    type: "object",
-    properties: Object.fromEntries(Object.keys(values).map((key) => [key, { type: "string" }])),
-  })),
+  parameters: jsonObject.map(closedSchema),
   strict: maybe(fc.boolean()),
 });
 

@@ -7,6 +7,7 @@ import type {
   Part,
   ToolResultPart,
 } from "../../../src/inference/canonical/parts.ts";
+import { closedSchema } from "../closed-schema.ts";
 import type { CanonicalReply, Choice, Finish } from "../../../src/inference/canonical/reply.ts";
 import type {
   CanonicalRequest,
@@ -192,10 +193,7 @@ function tools(wire: OutboundName): fc.Arbitrary<Tool[]> {
     type: fc.constant("function" as const),
     name,
     description: maybe(text),
-    parameters: jsonObject.map((values) => ({
-      type: "object",
-      properties: Object.fromEntries(Object.keys(values).map((key) => [key, { type: "string" }])),
-    })),
+    parameters: jsonObject.map(closedSchema),
     strict: wire === "converse" ? maybe(fc.constant(true)) : noCache,
     cache: wire === "converse" ? cache : noCache,
   });

@@ -11,6 +11,7 @@ import type {
   ToolResultPart,
   WireName,
 } from "../../../src/inference/canonical/parts.ts";
+import { closedSchema } from "../closed-schema.ts";
 import type { CanonicalReply, Finish } from "../../../src/inference/canonical/reply.ts";
 import type {
   CanonicalRequest,
@@ -212,10 +213,7 @@ const tool: fc.Arbitrary<Tool> = fc.oneof(
     type: fc.constant("function" as const),
     name,
     description: maybe(text),
-    parameters: jsonObject.map((values) => ({
-      type: "object",
-      properties: Object.fromEntries(Object.keys(values).map((key) => [key, { type: "string" }])),
-    })),
+    parameters: jsonObject.map(closedSchema),
     strict: fc.boolean(),
   }),
   fc.record({
