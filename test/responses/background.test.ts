@@ -285,12 +285,12 @@ describe("a background response of a dead process", () => {
 });
 
 describe("a process killed while it stores responses", () => {
-  test("has every response that a client received, after five kills", async () => {
+  test("has every response that a client received, after three kills", async () => {
     const folder = createTempFolder();
     let running = await startPostern(["serve"], folder.settings);
     const account = await registerAccount(running);
     const completed = new Map<unknown, Json>();
-    for (let kill = 0; kill < 5; kill++) {
+    for (let kill = 0; kill < 3; kill++) {
       const target = running;
       const abort = new AbortController();
       const sendUntilKilled = async (worker: number): Promise<void> => {
