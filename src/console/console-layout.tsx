@@ -32,18 +32,18 @@ const PAGE_GROUPS = [
     pages: [
       { path: "/keys", label: "Keys" },
       { path: "/provider-keys", label: "Provider keys", permission: "provider_keys.read" },
-      { path: "/budgets", label: "Budgets" },
       { path: "/responses", label: "Stored responses", permission: "responses.read" },
       { path: "/members", label: "Members" },
       { path: "/webhooks", label: "Webhooks", permission: "webhooks.read" },
       { path: "/audit", label: "Audit log", permission: "audit.read" },
+      { path: "/settings", label: "Settings" },
     ],
   },
   {
     label: "Billing",
     pages: [
       { path: "/billing", label: "Billing" },
-      { path: "/settings", label: "Settings" },
+      { path: "/budgets", label: "Budgets" },
     ],
   },
 ] as const satisfies readonly {
@@ -92,6 +92,7 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
       ),
       email: user.email,
       accountLinks: [
+        { href: "/models", label: "Models" },
         { href: "/docs", label: "Docs" },
         { href: "/emails", label: "Your emails" },
         { href: "/sessions", label: "Your sessions" },

@@ -154,6 +154,24 @@ describe("the app frame", () => {
   });
 });
 
+describe("filters", () => {
+  test.each(["logs", "usage"])(
+    "of %s are one row at 1440 pixels, and open for the rarely used ones",
+    async (target) => {
+      const { page, close } = await openPage(`/console/${fixture.account.id}/${target}`, DESKTOP);
+      const box = await page.locator("form.filters").boundingBox();
+      expect(box?.height).toBeLessThan(80);
+      await page.getByText("More filters").click();
+      await page.getByLabel("Provider", { exact: true }).selectOption({ index: 1 });
+      await page.getByRole("button", { name: "Apply" }).click();
+      await page.waitForURL(/provider=/);
+      expect(await page.getByLabel("Provider", { exact: true }).isVisible()).toBe(true);
+      await close();
+    },
+    START_TIMEOUT_MS,
+  );
+});
+
 describe("search", () => {
   test("opens by keyboard, finds pages, keys and models, and leads to them", async () => {
     const { page, problems, close } = await openPage(`/console/${fixture.account.id}`, DESKTOP);

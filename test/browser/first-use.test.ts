@@ -105,7 +105,7 @@ describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (scree
     await press(page, link(page, /^Revoke the key/));
     await page.waitForURL(/revoke=true#question$/);
     await press(page, button(page, "Revoke key"));
-    await page.waitForURL(/\/keys$/);
+    await page.getByRole("status").filter({ hasText: "The key is revoked." }).waitFor();
     const headers = { authorization: `Bearer ${key}` };
     expect((await fetch(`${gateway.url}/v1/account`, { headers })).status).toBe(401);
   });

@@ -64,7 +64,9 @@ describeEachStore((store) => {
       expect(textOf(page)).toContain(fixture.owner.email);
       const rejected = await openKey(key.id, { do: "change", limit_usd: "x" });
       expect(rejected.text).toContain("must be an amount");
-      expect((await openKey(key.id, { do: "revoke" })).status).toBe(303);
+      const revoked = await openKey(key.id, { do: "revoke" });
+      expect(revoked.status).toBe(303);
+      expect(revoked.headers.get("location")).toEndWith("/keys?done=revoke");
       expect(textOf(await openKey(key.id))).toContain("Revoked");
       expect((await readAccount(secret)).status).toBe(401);
     });

@@ -77,13 +77,24 @@ describeEachStore((store) => {
       expect(text).toMatch(/input 1,866 0\.000002 2 0\.003732 /);
       expect(text).toMatch(/cache read 1,865 0\.0000002 0\.2 0\.000373 /);
       expect(text).toMatch(/output 143 0\.000006 6 0\.000858 /);
-      expect(text).toContain("List price, rounded up once 0.004963");
+      expect(text).toContain("Total at list prices 0.004963");
       expect(text).toMatch(/1 openai mistral\/large-3 529 212 ms 2 mistral mistral\/large-3 200/);
       expect(text).toContain("4bf92f3577b34da6a3ce929d0e0e4736");
       expect(text).toContain("logit_bias");
       expect((await visit("/logs/req_none")).status).toBe(404);
       const foreign = `/console/${fixture.otherAccount.id}/logs/${history.callId}`;
       expect((await visitPage(fixture.gateway, foreign, fixture.otherOwner)).status).toBe(404);
+    });
+
+    test("links each group of the usage to its calls", async () => {
+      const usage = await visit("/usage?range=90d&by=label");
+      const link = /<a class="name" href="([^"]*label=team%3Dsearch[^"]*)"/.exec(usage.text)?.[1];
+      const path = (link ?? "").replaceAll("&amp;", "&");
+      expect(path).toContain("/logs?range=90d");
+      const calls = await visitPage(fixture.gateway, path, fixture.owner);
+      expect(rowsOf(calls.text)).toBeGreaterThan(0);
+      expect(calls.text).toContain('<option value="team=search" selected="">');
+      expect(calls.text).toContain('<details class="more-filters" open="">');
     });
 
     test("exports the calls of the view", async () => {

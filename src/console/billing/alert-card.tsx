@@ -26,7 +26,7 @@ export function AlertCard({ user, workspace, lowThreshold, rejected }: AlertCard
   return (
     <Card
       id="alerts"
-      title="Spending alerts"
+      title="Low-balance alert"
       aside={<Tag tone={isOn ? "good" : undefined}>{isOn ? "on" : "off"}</Tag>}
     >
       {hasPermission(role, "billing.buy") ? (

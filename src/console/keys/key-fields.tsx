@@ -39,6 +39,7 @@ export function KeyFields({ id, values, error }: KeyFieldsProps): Child {
           inputMode="decimal"
           value={values.limit_usd}
           error={errorOf("limit_usd")}
+          hint="A key with a limit cannot buy credits, use webhooks or read the audit log."
         />
         <div class="field">
           <label for={`${id}-window`}>Resets</label>
@@ -55,7 +56,7 @@ export function KeyFields({ id, values, error }: KeyFieldsProps): Child {
           id={`${id}-expiry`}
           name="last_day"
           type="date"
-          label="Last day (UTC, optional)"
+          label="Expires after (UTC, optional)"
           value={values.last_day}
           error={errorOf("last_day")}
         />

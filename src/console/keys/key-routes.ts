@@ -10,6 +10,7 @@ import { changeKey, getKey, type Keys, lockKey, revokeKey } from "../../keys/key
 import type { KeyChange } from "../../keys/routes.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { pageResponse, redirect } from "../../http/pages/page-response.ts";
+import { donePath, DoneQuery } from "../done-notice.tsx";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { readActorNames } from "../actor-names.ts";
 import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "../authorize.ts";
@@ -61,14 +62,15 @@ function listRoute(deps: KeyPageDeps): Route {
       from: cursorSchema("key"),
       revoked: cursorSchema("key"),
       copy: z.string().optional(),
+      ...DoneQuery,
     }),
     run: async ({ caller, params: { account }, query, now }) => {
-      const { copy, ...cursors } = query;
+      const { copy, done, ...cursors } = query;
       const workspace = await requireAccess(deps, account, caller.personId, "keys.read");
       const lists = await readKeysPage(deps, account, now, cursors);
       const copied = copy === undefined ? undefined : await getKey(deps.db, account, copy, now);
       const formValues = copied === undefined ? undefined : keyFormValues(copied);
-      return pageResponse(keysPage({ user: caller, workspace, ...lists, formValues }));
+      return pageResponse(keysPage({ user: caller, workspace, ...lists, formValues, done }));
     },
   });
 }
@@ -206,7 +208,9 @@ function changeRoute(deps: KeyPageDeps): Route {
         return pageResponse(keyPage({ user: caller, workspace, ...view, form }), { status: 400 });
       }
       return redirect(
-        body.do === "revoke" ? keysPath(account, {}) : `${keyPath(account, key)}?saved=true`,
+        body.do === "revoke"
+          ? donePath(keysPath(account, {}), "revoke")
+          : `${keyPath(account, key)}?saved=true`,
       );
     },
   });

@@ -16,6 +16,7 @@ import type { Key } from "../../keys/keys.ts";
 import type { ActorNames } from "../actor-names.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { withQuery } from "../confirm.tsx";
+import { DoneNotice } from "../done-notice.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { keyName } from "../usage/read-usage.ts";
 import { KeyFields } from "./key-fields.tsx";
@@ -34,7 +35,10 @@ export interface KeysPageProps {
   readonly error?: KeyFormError;
   /** The values of the form that creates a key: those of a rejected form, or of the key to duplicate. */
   readonly formValues?: KeyFormValues | undefined;
+  readonly done?: string | undefined;
 }
+
+const KEY_DONE_TEXTS = { revoke: "The key is revoked. Requests with it are rejected." } as const;
 
 /** The path of the page that begins with the given keys. */
 export function keysPath(accountId: string, { from, revoked }: KeyCursors): string {
@@ -58,6 +62,7 @@ export function keysPage(props: KeysPageProps): PageLayout {
     ) : undefined,
     main: (
       <>
+        <DoneNotice texts={KEY_DONE_TEXTS} done={props.done} />
         {newKey === undefined ? null : <NewKeyNotice raw={newKey} />}
         <p>
           Anyone who has a key can spend the workspace's balance, up to the key's limit. Only people

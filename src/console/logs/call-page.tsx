@@ -48,7 +48,7 @@ export function callPage({ user, workspace, call, keyName }: CallPageProps): Pag
     ),
     main: (
       <>
-        {call.exact ? null : (
+        {call.exact || call.price.length === 0 ? null : (
           <Notice tone="warn">
             The provider reported no usage for this call, so the tokens are estimated.
           </Notice>
@@ -102,14 +102,14 @@ function PriceCard({ call }: { readonly call: UsageRecord }): Child {
   if (call.price.length === 0)
     return (
       <Card id="price" title="Price">
-        <p>No meter counted anything, so the call cost nothing.</p>
+        <p>No tokens were charged, so the call cost nothing.</p>
       </Card>
     );
   return (
     <Card
       id="price"
       title="Price"
-      aside={<span class="note">Each token counts in one meter only</span>}
+      aside={<span class="note">Each token is counted in one line</span>}
     >
       <Table
         label="Price, line by line"
@@ -132,7 +132,7 @@ function PriceCard({ call }: { readonly call: UsageRecord }): Child {
           perMillion(line.usd),
           lineAmount(line),
         ])}
-        footer={["List price, rounded up once", "", "", "", usdText(listPriceOf(call.price))]}
+        footer={["Total at list prices", "", "", "", usdText(listPriceOf(call.price))]}
       />
       {call.byok ? (
         <p class="note">The call used your own provider key, so Postern charged nothing.</p>

@@ -104,7 +104,31 @@ type WithPath = LogsPageProps & { readonly path: string };
 
 function LogFilters({ path, query, options, keyNames }: WithPath): Child {
   return (
-    <FilterForm path={path} query={query} options={options} keyNames={keyNames}>
+    <FilterForm
+      path={path}
+      query={query}
+      options={options}
+      keyNames={keyNames}
+      moreFilters={
+        <>
+          <div>
+            <label for="status">Status</label>
+            <input
+              id="status"
+              name="status"
+              inputmode="numeric"
+              pattern="[1-5][0-9][0-9]"
+              placeholder="200"
+              value={query.status}
+            />
+          </div>
+          <div>
+            <label for="request">Request id</label>
+            <input id="request" name="request" placeholder="req_…" value={query.request} />
+          </div>
+        </>
+      }
+    >
       <FilterSelect
         name="outcome"
         label="Outcome"
@@ -112,21 +136,6 @@ function LogFilters({ path, query, options, keyNames }: WithPath): Child {
         options={Object.entries(OUTCOME_NAMES).map(([value, label]) => ({ value, label }))}
         selected={query.outcome}
       />
-      <div>
-        <label for="status">Status</label>
-        <input
-          id="status"
-          name="status"
-          inputmode="numeric"
-          pattern="[1-5][0-9][0-9]"
-          placeholder="200"
-          value={query.status}
-        />
-      </div>
-      <div>
-        <label for="request">Request id</label>
-        <input id="request" name="request" placeholder="req_…" value={query.request} />
-      </div>
     </FilterForm>
   );
 }

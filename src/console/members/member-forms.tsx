@@ -40,8 +40,8 @@ export function InviteForm({ user, workspace, rejected }: FormProps): Child {
   return (
     <Card id="invite" title="Invite a person">
       <p>
-        The person signs in at <code>/console</code> with this address and finds the invitation
-        there. They also get an email, if this gateway sends emails.
+        The person signs in at <a href="/console">/console</a> of this gateway with this address and
+        finds the invitation there. They also get an email, if this gateway sends emails.
       </p>
       <form method="post" action={workspacePath(workspace.accountId, "/members")}>
         <HiddenFields user={user} fields={{ do: "invite" }} />

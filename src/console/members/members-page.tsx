@@ -48,7 +48,8 @@ export interface MembersPageProps {
 }
 
 const MEMBER_DONE_TEXTS = {
-  invite: "The invitation is created.",
+  invite:
+    "The invitation is created. If this gateway sends no emails, tell the person to sign in at /console with this address.",
   withdraw: "The invitation is withdrawn.",
   remove: "The member is removed, and the keys that they created are revoked.",
   change: "The role and the allowance are saved.",

@@ -231,33 +231,39 @@ function Keys({ workspace, overview }: PanelProps): Child {
         </span>
       }
     >
-      <Table
-        label="Keys by spend"
-        columns={[
-          { name: "Name" },
-          { name: "Limit", isExtra: true },
-          { name: "Spend", isNumber: true },
-        ]}
-        rows={keys.slice(0, KEYS_SHOWN).map((key) => [
-          <bdi class="line" title={key.id}>
-            {keyName(key)}
-          </bdi>,
-          key.limit === null ? (
-            <span class="muted">none</span>
-          ) : (
-            <UsageBar label={`Limit of ${keyName(key)}`} used={key.spent} limit={key.limit} />
-          ),
-          <>
-            {formatUsd(key.spent)}
-            {key.limit === null ? null : (
-              <span class="type">
-                of {formatUsd(key.limit)}
-                {key.limitWindow === null ? "" : ` ${WINDOW_TEXT[key.limitWindow]}`}
-              </span>
-            )}
-          </>,
-        ])}
-      />
+      {keys.length === 0 ? (
+        <p class="muted">
+          No active keys. <a href={workspacePath(workspace.accountId, "/keys")}>Create a key</a>
+        </p>
+      ) : (
+        <Table
+          label="Keys by spend"
+          columns={[
+            { name: "Name" },
+            { name: "Limit", isExtra: true },
+            { name: "Spend", isNumber: true },
+          ]}
+          rows={keys.slice(0, KEYS_SHOWN).map((key) => [
+            <bdi class="line" title={key.id}>
+              {keyName(key)}
+            </bdi>,
+            key.limit === null ? (
+              <span class="muted">none</span>
+            ) : (
+              <UsageBar label={`Limit of ${keyName(key)}`} used={key.spent} limit={key.limit} />
+            ),
+            <>
+              {formatUsd(key.spent)}
+              {key.limit === null ? null : (
+                <span class="type">
+                  of {formatUsd(key.limit)}
+                  {key.limitWindow === null ? "" : ` ${WINDOW_TEXT[key.limitWindow]}`}
+                </span>
+              )}
+            </>,
+          ])}
+        />
+      )}
     </Card>
   );
 }

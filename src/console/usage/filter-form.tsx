@@ -67,11 +67,14 @@ export function TimeZoneLink({ path, query }: Omit<FilterProps, "period">): Chil
 interface FilterFormProps extends Omit<FilterProps, "period"> {
   readonly options: FilterValues;
   readonly keyNames: KeyNames;
+  /** Filters of this page only, beside the model and the key. */
   readonly children?: Child;
+  /** Rarely used filters of this page only. */
+  readonly moreFilters?: Child;
 }
 
 export function FilterForm(props: FilterFormProps): Child {
-  const { path, query, options, keyNames, children } = props;
+  const { path, query, options, keyNames, children, moreFilters } = props;
   const kept = { range: query.range, tz: query.tz, by: query.by, unit: query.unit };
   return (
     <details class="filter-box" open={hasFilter(query)}>
@@ -94,29 +97,6 @@ export function FilterForm(props: FilterFormProps): Child {
           options={options.keys.map((id) => ({ value: id, label: keyNames.get(id) ?? id }))}
           selected={query.key}
         />
-        <FilterSelect
-          name="provider"
-          label="Provider"
-          allLabel="All providers"
-          options={options.providers}
-          selected={query.provider}
-        />
-        <FilterSelect
-          name="api"
-          label="API"
-          allLabel="All APIs"
-          options={USAGE_APIS}
-          selected={query.api}
-        />
-        {options.labels.length === 0 ? null : (
-          <FilterSelect
-            name="label"
-            label="Label"
-            allLabel="All labels"
-            options={options.labels}
-            selected={query.label}
-          />
-        )}
         {children}
         <DayField name="from" label="First day" value={query.from} />
         <DayField name="to" label="Last day" value={query.to} />
@@ -128,6 +108,35 @@ export function FilterForm(props: FilterFormProps): Child {
             Clear
           </a>
         ) : null}
+        <details class="more-filters" open={MORE_NAMES.some((name) => query[name] !== undefined)}>
+          <summary>More filters</summary>
+          <div class="inline filters">
+            <FilterSelect
+              name="provider"
+              label="Provider"
+              allLabel="All providers"
+              options={options.providers}
+              selected={query.provider}
+            />
+            <FilterSelect
+              name="api"
+              label="API"
+              allLabel="All APIs"
+              options={USAGE_APIS}
+              selected={query.api}
+            />
+            {options.labels.length === 0 ? null : (
+              <FilterSelect
+                name="label"
+                label="Label"
+                allLabel="All labels"
+                options={options.labels}
+                selected={query.label}
+              />
+            )}
+            {moreFilters}
+          </div>
+        </details>
       </form>
     </details>
   );
@@ -150,6 +159,7 @@ function DayField({
   );
 }
 
+const MORE_NAMES = ["provider", "api", "label", "status", "request"];
 const KEPT_NAMES = new Set(["range", "tz", "by", "unit", "cursor"]);
 
 export function hasFilter(query: Query): boolean {

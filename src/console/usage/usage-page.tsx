@@ -53,6 +53,7 @@ export interface UsagePageProps {
 export function usagePage(props: UsagePageProps): PageLayout {
   const { user, workspace, query, period, view, snippets, now } = props;
   const path = workspacePath(workspace.accountId, "/usage");
+  const logs = workspacePath(workspace.accountId, "/logs");
   const dimension = query.by ?? "model";
   const name = groupNamer(dimension, view.keyNames);
   return consolePage({
@@ -85,14 +86,17 @@ export function usagePage(props: UsagePageProps): PageLayout {
               choice={<GroupLinks path={path} query={query} dimension={dimension} />}
               dayHref={dayLink(path, query)}
             />
-            <GroupTable view={view} dimension={dimension} name={name} />
+            <GroupTable
+              view={view}
+              dimension={dimension}
+              name={name}
+              callsHref={(group) => pageWith(logs, query, { ...NO_GROUPS, [dimension]: group })}
+            />
           </>
         )}
         <div class="row">
           <TimeZoneLink path={path} query={query} />
-          <a href={pageWith(workspacePath(workspace.accountId, "/logs"), query, NO_GROUPS)}>
-            Calls of this period
-          </a>
+          <a href={pageWith(logs, query, NO_GROUPS)}>Calls of this period</a>
         </div>
       </>
     ),
@@ -199,10 +203,12 @@ function GroupTable({
   view,
   dimension,
   name,
+  callsHref,
 }: {
   readonly view: UsageView;
   readonly dimension: Dimension;
   readonly name: (group: string) => string;
+  readonly callsHref: (group: string) => string;
 }): Child {
   const { groups, totals } = view;
   const share = (sum: UsageSum): string =>
@@ -232,9 +238,9 @@ function GroupTable({
           { name: "Share", isNumber: true, isExtra: true },
         ]}
         rows={groups.slice(0, GROUPS_SHOWN_MAX).map((sum) => [
-          <bdi class="name" title={sum.group}>
-            {name(sum.group)}
-          </bdi>,
+          <a class="name" href={callsHref(sum.group)} title={`Calls of ${sum.group}`}>
+            <bdi>{name(sum.group)}</bdi>
+          </a>,
           formatInteger(sum.calls),
           formatInteger(sum.errors),
           formatInteger(sum.inputTokens),
