@@ -158,8 +158,8 @@ describe("arguments", () => {
     expect(stdout).toContain(
       `export ANTHROPIC_BASE_URL=${gateway.url} ANTHROPIC_AUTH_TOKEN=${savedKey()}`,
     );
-    expect(stdout).toMatch(/Open http.*\/claim\?token=/);
-    expect(stdout).toMatch(/Compare the code: \d{6}/);
+    expect(stdout).toMatch(/Send this link to human@example\.com: http.*\/claim\?token=/);
+    expect(stdout).toMatch(/The page must show the code \d{6}/);
   });
 });
 

@@ -63,13 +63,14 @@ async function connectClient(client: string, args: ParsedArgs, cli: CliEnv): Pro
   const isWriting = args.has("yes");
   const found = readKey(home, url) ?? cli.client.apiKey;
   const key = found ?? (isWriting ? await openAccount(url, cli) : KEY_PLACEHOLDER);
-  if (client === ENV_CLIENT) printEnvironment(url, key, cli);
-  else {
+  if (client === ENV_CLIENT) {
+    printEnvironment(url, key, cli);
+    if (key === KEY_PLACEHOLDER) cli.print("Add --yes to open an account.");
+  } else {
     const sorted = [model, ...models.filter(({ id }) => id !== model.id)];
     configure(client, { home, url, key, model, models: sorted }, isWriting, cli);
   }
   const email = args.value("claim");
-  if (!isWriting && key === KEY_PLACEHOLDER) cli.print("Add --yes to open an account.");
   if (email !== undefined && isWriting) await startClaim(url, key, email, cli);
 }
 
@@ -218,6 +219,6 @@ async function startClaim(
 ): Promise<void> {
   const started = await request(url, "POST /agent/identity/claim", { key, body: { email } });
   const attempt = objectIn(started["claim_attempt"]) ?? {};
-  print(`Open ${stringIn(attempt["verification_uri_complete"]) ?? ""}`);
-  print(`Compare the code: ${stringIn(attempt["user_code"]) ?? ""}`);
+  print(`Send this link to ${email}: ${stringIn(attempt["verification_uri_complete"]) ?? ""}`);
+  print(`The page must show the code ${stringIn(attempt["user_code"]) ?? ""}`);
 }

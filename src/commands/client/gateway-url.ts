@@ -21,6 +21,6 @@ export function gatewayUrl(args: ParsedArgs, { client }: CliEnv): string {
 }
 
 export function unreachable(url: string, cause: unknown): Error {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = (cause instanceof Error ? cause.message : String(cause)).replace(/[.?!\s]+$/, "");
   return new Error(`The gateway at ${url} cannot be reached: ${reason}. Check --url.`, { cause });
 }
