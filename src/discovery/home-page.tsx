@@ -36,7 +36,7 @@ export function homePage(context: DocContext): PageLayout {
         {settings.isSimulated === true ? (
           <p class="notice warn">
             No provider key is configured, so this gateway serves simulated models. Their output is
-            not real.
+            not real. <a href="/docs/providers">Set up providers</a>
           </p>
         ) : null}
         <FeatureGrid settings={settings} />
@@ -86,7 +86,7 @@ function startTabs(
   const command = context.curl(REGISTER_ROUTE).split("\n").slice(1, -1).join("\n");
   const register = {
     label: "Agent",
-    code: `# Open an account. The response contains its API key.\n${command}`,
+    code: `# The response contains the API key.\n${command}`,
   };
   return [
     ...(context.isMounted(REGISTER_ROUTE) ? [register] : []),

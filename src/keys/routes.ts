@@ -16,7 +16,14 @@ import { KEY_EXAMPLE, KeyRecord, POLICY_SCHEMA, toKeyRecord } from "./api-record
 
 const KeySettingsBody = z
   .strictObject({
-    name: z.string().trim().min(1).max(NAME_MAX).nullable().optional(),
+    name: z
+      .string()
+      .trim()
+      .min(1)
+      .max(NAME_MAX)
+      .nullable()
+      .optional()
+      .meta({ description: "A name that tells the key from others." }),
     expires_at: Timestamp.nullable().optional().meta({ description: "When the key expires." }),
     limit_usd: UsdAmount.nullable()
       .optional()
