@@ -62,8 +62,8 @@ function foldCase(name: string): string {
 function countMembers(value: object): number {
   let count = 0;
   if (Array.isArray(value)) {
-    for (const item of value)
-      if (typeof item === "object" && item !== null) count += countMembers(item);
+    for (const member of value)
+      if (typeof member === "object" && member !== null) count += countMembers(member);
     return count;
   }
   for (const name in value) {

@@ -29,7 +29,7 @@ export function rejectTooMany(json: JsonObject): void {
     const list = json[field];
     if (!Array.isArray(list) || typeof list[0] === "number") continue;
     rejectAbove(field, list.length, MESSAGES_MAX, "items");
-    for (const item of list) countParts(item, counts);
+    for (const part of list) countParts(part, counts);
     rejectAbove(field, counts.parts, PARTS_MAX, "content parts");
     rejectAbove(field, counts.documents, DOCUMENTS_MAX, "documents");
   }
@@ -50,13 +50,13 @@ interface PartCounts {
 }
 
 /** The parts of a message, and those of a tool result in it. */
-function countParts(item: unknown, counts: PartCounts, isNested = false): void {
-  if (!isObject(item)) return;
-  if (DOCUMENT_TYPES.has(item["type"])) counts.documents++;
-  for (const list of [item["content"], item["output"], item["tool_calls"]]) {
+function countParts(part: unknown, counts: PartCounts, isNested = false): void {
+  if (!isObject(part)) return;
+  if (DOCUMENT_TYPES.has(part["type"])) counts.documents++;
+  for (const list of [part["content"], part["output"], part["tool_calls"]]) {
     if (!Array.isArray(list)) continue;
     counts.parts += list.length;
-    if (!isNested) for (const part of list) countParts(part, counts, true);
+    if (!isNested) list.forEach((nested) => countParts(nested, counts, true));
   }
 }
 

@@ -55,6 +55,9 @@ export function parseRequest(
   const bounds = toolBounds(json);
   const gatewayFields = gatewayFieldsOf(api, json);
   validateContent(api, json);
+  const model = readModel(json);
+  const outputMax = purpose === "count" ? undefined : readOutputMax(api, json);
+  const choices = api === "chat" ? (readCount(json, "n", MAX_CHOICES) ?? 1) : 1;
   if (api === "responses") optionalBoolean(json["background"], "background");
   const isStream = api !== "embeddings" && optionalBoolean(json["stream"], "stream") === true;
   const options = json["stream_options"];
@@ -65,11 +68,11 @@ export function parseRequest(
     json,
     ...bounds,
     gatewayFields,
-    model: readModel(json),
+    model,
     stream: isStream,
     wantsUsage: isObject(options) && options["include_usage"] === true,
-    outputMax: purpose === "count" ? undefined : readOutputMax(api, json),
-    choices: api === "chat" ? (readCount(json, "n", MAX_CHOICES) ?? 1) : 1,
+    outputMax,
+    choices,
     serviceTier: optionalString(json["service_tier"], "service_tier"),
     speed: optionalString(json["speed"], "speed"),
   };

@@ -183,9 +183,8 @@ function tokensOfTool(tool: JsonObject, json: JsonObject): number {
       TOOL_DESCRIPTION_TOKENS + maxUses(tool, json) * TOKENS_PER_IMAGE,
       UNBOUNDED_TOOL_TOKENS,
     );
-  const each = tool["max_content_tokens"];
-  return isCount(each)
-    ? Math.min(maxUses(tool, json) * each, UNBOUNDED_TOOL_TOKENS)
+  return isCount(tool["max_content_tokens"])
+    ? Math.min(maxUses(tool, json) * tool["max_content_tokens"], UNBOUNDED_TOOL_TOKENS)
     : UNBOUNDED_TOOL_TOKENS;
 }
 
