@@ -60,6 +60,19 @@ async function list(
   return ((await response.json()) as { readonly data: readonly ListItem[] }).data;
 }
 
+/** What a browser sends of the checked boxes and hidden fields. */
+function formFields(html: string): Readonly<Record<string, string>> {
+  const inputs = html.slice(0, html.indexOf("</form>")).match(/<input[^>]*>/g) ?? [];
+  const attribute = (input: string, name: string): string =>
+    new RegExp(` ${name}="([^"]*)"`).exec(input)?.[1] ?? "";
+  const sent = inputs.filter(
+    (input) => input.includes('type="hidden"') || / checked(?:=|[ />])/.test(input),
+  );
+  return Object.fromEntries(
+    sent.map((input) => [attribute(input, "name"), attribute(input, "value")]),
+  );
+}
+
 describeEachStore((store) => {
   describe(`provider keys page on ${store}`, () => {
     let fixture: ProviderKeysFixture;
@@ -142,6 +155,44 @@ describeEachStore((store) => {
       for (const { status } of await Promise.all([send(form), send(form), send(form)]))
         expect(status).toBe(303);
       expect((await keys()).length).toBe(before + 1);
+    });
+
+    test("keeps chosen API keys that the form has no checkbox for when an owner saves", async () => {
+      const { gateway, account, page, owner } = fixture;
+      const { headers } = account;
+      const created = await Promise.all(
+        Array.from({ length: 45 }, async () => {
+          const response = await fetch(`${gateway.url}/v1/keys`, {
+            method: "POST",
+            headers,
+            body: "{}",
+          });
+          // Safe because a created key has an id.
+          return ((await response.json()) as { readonly id: string }).id;
+        }),
+      );
+      expect((await send(ADD_FORM)).status).toBe(303);
+      const id = (await keys())[0]?.id ?? "";
+      const chosenIds = async (): Promise<unknown> => {
+        const key = (await keys()).find((one) => one.id === id);
+        return key !== undefined && "api_key_ids" in key && Array.isArray(key.api_key_ids)
+          ? key.api_key_ids.toSorted()
+          : undefined;
+      };
+      const all = { do: "change", provider_key: id, used_by: "chosen" };
+      expect((await send({ ...all, also_used_by: created.join(" ") })).status).toBe(303);
+      expect(await chosenIds()).toEqual(created.toSorted());
+
+      const { text } = await visitPage(gateway, `${page}/${id}`, owner);
+      expect(text).toContain("5 more chosen keys are kept.");
+      const form = formFields(text.slice(text.indexOf('value="change"')));
+      expect((await send({ ...all, ...form, allow_store: "on" })).status).toBe(303);
+      expect(await chosenIds()).toEqual(created.toSorted());
+      const unknown = await send({ ...all, also_used_by: "key_of_nobody" });
+      expect([unknown.status, textOf(unknown)]).toEqual([
+        400,
+        expect.stringContaining("no API key with this id"),
+      ]);
     });
 
     test("is hidden from developers, and does not accept keys of other workspaces", async () => {

@@ -13,6 +13,8 @@ const API_KEYS_SHOWN_MAX = 40;
 /** Each chosen API key is a field with its id as the name. */
 export const USE_FIELDS = {
   used_by: z.enum(["all", "chosen"]).default("all"),
+  /** Chosen API keys that the form has no checkbox for, separated by spaces. */
+  also_used_by: z.string().default(""),
   allow_store: z.literal("on").optional(),
 };
 const API_KEY_FIELD = /^key_/;
@@ -21,7 +23,8 @@ type UseForm = z.infer<z.ZodObject<typeof USE_FIELDS>>;
 
 /** As filled in: the list may be empty. */
 export function useOf(form: UseForm): ProviderKeyUse {
-  const chosen = Object.keys(form).filter((name) => API_KEY_FIELD.test(name));
+  const checked = Object.keys(form).filter((name) => API_KEY_FIELD.test(name));
+  const chosen = [...checked, ...form.also_used_by.split(" ").filter((id) => id !== "")];
   return {
     apiKeyIds: form.used_by === "all" ? null : chosen,
     allowStore: form.allow_store === "on",
@@ -67,6 +70,7 @@ export function UseFields({ idPrefix, use, apiKeys }: UseFieldsProps): Child {
   const shown = apiKeys
     .toSorted((a, b) => Number(isChosen(b.id)) - Number(isChosen(a.id)))
     .slice(0, API_KEYS_SHOWN_MAX);
+  const hidden = use.apiKeyIds?.filter((id) => !shown.some((key) => key.id === id)) ?? [];
   return (
     <>
       <fieldset>
@@ -90,6 +94,14 @@ export function UseFields({ idPrefix, use, apiKeys }: UseFieldsProps): Child {
         {apiKeys.length > shown.length ? (
           <p class="hint">
             Only {API_KEYS_SHOWN_MAX} keys are shown: those chosen, then the newest.
+          </p>
+        ) : null}
+        {hidden.length > 0 ? (
+          <p class="hint">
+            <input type="hidden" name="also_used_by" value={hidden.join(" ")} />
+            {hidden.length} more chosen {hidden.length === 1 ? "key is" : "keys are"} kept. To
+            remove one, send <code>PATCH /v1/provider-keys/{"{id}"}</code> with{" "}
+            <code>api_key_ids</code>.
           </p>
         ) : null}
       </fieldset>
