@@ -102,6 +102,19 @@ export async function findInvoice(reader: Reader, id: string): Promise<Invoice |
   return row === undefined ? undefined : toInvoice(row);
 }
 
+/** By id. */
+export async function findInvoices(
+  reader: Reader,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Invoice>> {
+  if (ids.length === 0) return new Map();
+  const rows = await reader.all(
+    `select * from invoice where id in (${ids.map(() => "?").join(", ")})`,
+    [...ids],
+  );
+  return new Map(rows.map(toInvoice).map((invoice) => [invoice.id, invoice]));
+}
+
 /** Newest first. */
 export async function listInvoices(
   reader: Reader,

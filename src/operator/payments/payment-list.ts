@@ -1,7 +1,7 @@
 // Invoices of all accounts with their payments, and the payments that need an operator.
 
 import {
-  findInvoice,
+  findInvoices,
   type Invoice,
   INVOICE_STATUSES,
   type InvoiceStatus,
@@ -90,13 +90,15 @@ export interface UnclearPayment {
 
 export async function listUnclearPayments(reader: Reader): Promise<readonly UnclearPayment[]> {
   const unclear: UnclearPayment[] = [];
-  for (const { proof, totalCents, ...payment } of await listUnclearX402Payments(
+  const payments = await listUnclearX402Payments(reader, UNCLEAR_MAX);
+  const invoices = await findInvoices(
     reader,
-    UNCLEAR_MAX,
-  )) {
+    payments.map(({ invoiceId }) => invoiceId),
+  );
+  for (const { proof, totalCents, ...payment } of payments) {
     const { network, asset } = proof.accepted;
     const { to: payTo, nonce } = proof.payload.authorization;
-    const invoice = await findInvoice(reader, payment.invoiceId);
+    const invoice = invoices.get(payment.invoiceId);
     if (invoice === undefined) continue;
     unclear.push({
       ...payment,
