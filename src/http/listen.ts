@@ -11,6 +11,7 @@ const WEB_SOCKET_IDLE_SECONDS = 120;
 /** A client that reads this little of what was sent is disconnected: senders wait for it long before. */
 const UNREAD_MAX_BYTES = 67_108_864;
 const REJECTED_IDLE_SECONDS = 10;
+const REJECTED_STATUSES: ReadonlySet<number> = new Set([401, 404, 405, 413, 429]);
 
 export interface Listener {
   readonly port: number;
@@ -59,8 +60,8 @@ export function listen(
       });
       if (webSocket !== undefined && response.status === SWITCHING_PROTOCOLS)
         return upgrade(server, request, { response, handlers: webSocket });
-      // A caller without a valid key may have left its body unsent: its connection is kept for a shorter time.
-      if (response.status === 401)
+      // A rejected caller may have left its body unsent: its connection is kept for a shorter time.
+      if (REJECTED_STATUSES.has(response.status))
         server.timeout(request, Math.min(idleSeconds, REJECTED_IDLE_SECONDS));
       // While the response is written, a client that reads nothing is disconnected.
       else if (isIdleTimeoutDisabled) server.timeout(request, idleSeconds);

@@ -4,6 +4,7 @@ import type { SentForm } from "./guards/session-guard.ts";
 import type { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
+import type { DescriptorGuard } from "./guards/descriptors.ts";
 import type { OpenCalls } from "./guards/open-calls.ts";
 import type { OverloadGuard } from "./guards/overload.ts";
 import type { RateLimiter } from "./guards/rate-limiter.ts";
@@ -55,6 +56,7 @@ export interface RequestHandlerDeps {
   readonly refusalLimiter?: RateLimiter | undefined;
   readonly openCalls?: OpenCalls | undefined;
   readonly overload?: OverloadGuard | undefined;
+  readonly descriptors?: DescriptorGuard | undefined;
   readonly clientIpOf: (peer: string, forwarded: string | null) => string;
   /** Whether clients should connect again, to another process: connections are closed after their response. */
   readonly isLeaving?: (() => boolean) | undefined;

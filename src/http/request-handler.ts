@@ -31,6 +31,7 @@ import { notFoundFault } from "./nearest-endpoint.ts";
 import type { AnyRouteInput, ErrorDialect, Route } from "./route.ts";
 import { createRouter, type RouteMatch } from "./router.ts";
 import { runWrite } from "./run-write.ts";
+import { SWITCHING_PROTOCOLS } from "./web-socket.ts";
 
 const DRAINING_RETRY_SECONDS = 2;
 
@@ -72,7 +73,9 @@ export function createRequestHandler(
       deps.refusalLimiter?.count(context.holdCountedKeyId, deps.now());
     // Model calls set these headers when they create the response: adding them here costs more than routing.
     if (!response.headers.has("x-request-id")) setCommonHeaders(response.headers, context);
-    if (deps.isLeaving?.() === true) response.headers.set("connection", "close");
+    const isScarce =
+      deps.descriptors?.isScarce(now) === true && response.status !== SWITCHING_PROTOCOLS;
+    if (isScarce || deps.isLeaving?.() === true) response.headers.set("connection", "close");
     if (deps.blocksForeignOrigins === true && isForeignOrigin(request.headers))
       removeCorsHeaders(response.headers);
     // Model calls are POST requests: they are never buffered.

@@ -6,8 +6,10 @@ import { createOverloadGuard } from "../http/guards/overload.ts";
 import { rateLimiterFor } from "../http/guards/rate-limiter.ts";
 import { faultPage } from "../http/pages/fault-page.tsx";
 import type { Peer, RequestHandlerDeps } from "../http/request-context.ts";
+import { createDescriptorGuard } from "../http/guards/descriptors.ts";
 import { createRequestHandler } from "../http/request-handler.ts";
 import { createClientIpResolver } from "../http/request/client-ip.ts";
+import { createUploadLimit, uploadLimitsFor } from "../http/request/upload-limit.ts";
 import type { Route } from "../http/route.ts";
 import { unsupportedEndpointFault } from "../inference/api/unsupported-endpoints.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
@@ -17,6 +19,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 import type { Db } from "../store/db.ts";
 import { usesSimulator } from "./discovery-settings.ts";
 import { createJobs, RESPONSE_START_GRACE_MS } from "./jobs.ts";
+import { findOpenFiles } from "./open-files.ts";
 import { createRouteDeps } from "./route-deps.ts";
 import { allRoutes } from "./routes.ts";
 import { startJobs } from "./scheduler.ts";
@@ -98,6 +101,7 @@ function createHandler(
 ): Server["handle"] {
   const { db, keys, idempotency } = core;
   const { metrics } = modelCalls;
+  const openFiles = findOpenFiles();
   return createRequestHandler({
     routes,
     db,
@@ -115,6 +119,15 @@ function createHandler(
     refusalLimiter: rateLimiterFor(limits.requestsPerMinute),
     openCalls: openCallsFor(limits.openCallsPerKey),
     overload: shedsLoad ? createOverloadGuard() : undefined,
+    ...(openFiles !== undefined && {
+      descriptors: createDescriptorGuard(openFiles, (open) =>
+        log.warn("file descriptors are scarce: responses close their connections", {
+          open,
+          limit: openFiles.max,
+        }),
+      ),
+      uploadLimit: createUploadLimit(uploadLimitsFor(openFiles.max)),
+    }),
     clientIpOf: createClientIpResolver(trustedProxies),
     isLeaving,
     isDraining,

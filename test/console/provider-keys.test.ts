@@ -188,7 +188,7 @@ describeEachStore((store) => {
       const form = formFields(text.slice(text.indexOf('value="change"')));
       expect((await send({ ...all, ...form, allow_store: "on" })).status).toBe(303);
       expect(await chosenIds()).toEqual(created.toSorted());
-      const unknown = await send({ ...all, also_used_by: "key_of_nobody" });
+      const unknown = await send({ ...all, also_used_by: "key_unknown" });
       expect([unknown.status, textOf(unknown)]).toEqual([
         400,
         expect.stringContaining("no API key with this id"),

@@ -21,7 +21,7 @@ const MASTER = "a master secret of at least 32 characters";
 
 export async function startShortTimeoutGateway(
   options: GatewayOptions = {},
-  overrides: Pick<RequestHandlerDeps, "bodyQuota" | "bodyTimeouts"> = {},
+  overrides: Pick<RequestHandlerDeps, "bodyQuota" | "bodyTimeouts" | "descriptors"> = {},
 ): Promise<Gateway> {
   const gateway = await startGateway({
     ...options,

@@ -9,11 +9,32 @@ const UPLOADS_MAX = {
   key: { perCaller: 1_024, perGroup: 2_048 },
   network: { perCaller: 256, perGroup: 1_024 },
 } as const;
+/** With few file descriptors, the most that one caller can take of them. */
+const DESCRIPTOR_SHARES = {
+  key: { perCaller: 1 / 4, perGroup: 1 / 2 },
+  network: { perCaller: 1 / 8, perGroup: 1 / 4 },
+} as const;
 const RETRY_SECONDS = 1;
 
 type UploadLimits = Readonly<
   Record<BodyQuotaCaller["kind"], { readonly perCaller: number; readonly perGroup: number }>
 >;
+
+export function uploadLimitsFor(descriptorsMax: number): UploadLimits {
+  const bounded = (kind: BodyQuotaCaller["kind"], scope: "perCaller" | "perGroup"): number =>
+    Math.max(
+      1,
+      Math.min(
+        UPLOADS_MAX[kind][scope],
+        Math.floor(descriptorsMax * DESCRIPTOR_SHARES[kind][scope]),
+      ),
+    );
+  const limitsOf = (kind: BodyQuotaCaller["kind"]) => ({
+    perCaller: bounded(kind, "perCaller"),
+    perGroup: bounded(kind, "perGroup"),
+  });
+  return { key: limitsOf("key"), network: limitsOf("network") };
+}
 
 export interface UploadLimit {
   /** Counts an upload; throws above a limit. */
