@@ -13,6 +13,11 @@ export interface ErrorAdvice {
   readonly next: string;
 }
 
+/** What happened, without the next step that the rest of the message names. */
+export function faultMeaning(text: string): string {
+  return /^.*?\.(?= |$)/.exec(text)?.[0] ?? text;
+}
+
 export const ERROR_ADVICE = {
   invalid_request: {
     retry: "no",

@@ -75,7 +75,7 @@ export const KeyRecord = z
       .meta({ description: "Spend that counts against the limit: in its window, or in total." }),
     scopes: z.array(z.enum(SCOPE_NAMES)).nullable().meta({
       description:
-        "What the key may do. null: everything or, with a limit, everything that does not reach beyond the limit. See docs/site/keys.md.",
+        "What the key may do. null: all scopes or, for a key with a limit, all that such a key can have. See `/docs/keys`.",
     }),
     ...POLICY_SCHEMA,
     created_by: z

@@ -93,6 +93,8 @@ describe("pages", () => {
     expect(text).toStartWith("# Quick start\n");
     expect(text).toContain(`${gateway.url}/v1/chat/completions`);
     expect(text).not.toContain("127.0.0.1:8787");
+    const codex = await (await get("/docs/guides/codex.md")).text();
+    expect(codex).toContain(`${gateway.url.replace("http", "ws")}/v1/responses`);
     expect(await (await get("/docs/quick-start", { accept: "text/markdown" })).text()).toBe(text);
     expect((await get("/docs/index.md")).status).toBe(200);
     expect((await get("/docs/no-such-page")).status).toBe(404);

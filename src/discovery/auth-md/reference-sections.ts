@@ -3,7 +3,7 @@
 import { type FaultCode, FAULTS } from "../../base/fault.ts";
 import { BODY_LIMIT_DEFAULT_BYTES } from "../../http/request/body.ts";
 import { type DocContext, codeBlock, joinParagraphs, markdownTable } from "../doc-context.ts";
-import { ERROR_ADVICE, errorExample, acceptsIdempotencyKey } from "../error-docs.ts";
+import { ERROR_ADVICE, errorExample, acceptsIdempotencyKey, faultMeaning } from "../error-docs.ts";
 import type { Section } from "./registration-sections.ts";
 import { creditsText } from "../discovery-settings.ts";
 
@@ -13,7 +13,7 @@ export function errorsSection(context: DocContext): Section {
     return [
       String(status),
       `\`${code}\``,
-      firstSentence(sentence),
+      faultMeaning(sentence),
       advice?.next ?? "",
       advice?.retry ?? "",
     ];
@@ -113,9 +113,4 @@ export function linksSection(context: DocContext): Section {
       ...(settings.contactUrl === undefined ? [] : [`- [Contact](${settings.contactUrl})`]),
     ].join("\n"),
   };
-}
-
-/** Later sentences of a fault say what to do, which has its own column. */
-function firstSentence(text: string): string {
-  return /^.*?\.(?= |$)/.exec(text)?.[0] ?? text;
 }

@@ -2,7 +2,13 @@
 
 import { type FaultCode, FAULTS } from "../../base/fault.ts";
 import type { Dialect, Route } from "../../http/route.ts";
-import { ERROR_ADVICE, ERROR_ENVELOPES, errorExample, possibleFaults } from "../error-docs.ts";
+import {
+  ERROR_ADVICE,
+  ERROR_ENVELOPES,
+  errorExample,
+  faultMeaning,
+  possibleFaults,
+} from "../error-docs.ts";
 import type { HeaderObject, MediaType, Reference, ResponseObject } from "./openapi-types.ts";
 import type { SchemaRegistry } from "./json-schemas.ts";
 
@@ -100,7 +106,7 @@ function responseFor(
 ): ResponseObject {
   return {
     description: codes
-      .map((code) => `\`${code}\`: ${FAULTS[code][1]} ${ERROR_ADVICE[code].next}`)
+      .map((code) => `\`${code}\`: ${faultMeaning(FAULTS[code][1])} ${ERROR_ADVICE[code].next}`)
       .join("\n\n"),
     headers: { ...errorHeaders(codes), ...(mayBeRelayed(codes) ? relayedHeadersOf(route) : {}) },
     content: errorContent(route.dialect, codes, registry),

@@ -138,7 +138,7 @@ function errorSection(operation: Operation, document: OpenApiDocument): string {
       meaning,
     ]);
   });
-  return section("Errors", markdownTable(["Status", "Code", "Meaning"], rows));
+  return section("Errors", markdownTable(["Status", "Code", "Meaning and fix"], rows));
 }
 
 function responseExamples(status: string, response: ResponseObject): readonly string[] {

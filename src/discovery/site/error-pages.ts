@@ -8,6 +8,7 @@ import {
   ERROR_ADVICE,
   type ErrorAdvice,
   errorExample,
+  faultMeaning,
   possibleFaults,
   TOKEN_ERRORS,
 } from "../error-docs.ts";
@@ -71,7 +72,7 @@ function errorPage(code: FaultCode, routes: readonly Route[]): SitePage {
       `# \`${code}\``,
       `HTTP status ${status}.`,
       "## Cause",
-      message,
+      faultMeaning(message),
       "## Fix",
       next,
       "## Retry",

@@ -10,6 +10,7 @@ import type { Site, SitePage, SiteSection } from "./site-types.ts";
 
 /** The addresses that examples in the written pages use. */
 const EXAMPLE_ORIGIN = /http:\/\/127\.0\.0\.1:8787|https:\/\/gateway\.example(?![\w.])/g;
+const EXAMPLE_SOCKET_ORIGIN = "ws://127.0.0.1:8787";
 /** Pages for operators of a gateway of their own, where the example address stays. */
 const OPERATOR_SECTION = "Run your own";
 const SECTION_AFTER_REFERENCE = "Resources";
@@ -57,6 +58,7 @@ function forReaders(text: string, file: string, settings: DiscoverySettings | un
     ? linked
     : linked
         .replaceAll(EXAMPLE_ORIGIN, settings.baseUrl)
+        .replaceAll(EXAMPLE_SOCKET_ORIGIN, settings.baseUrl.replace(/^http/, "ws"))
         .replaceAll("sim/echo", settings.exampleModel);
 }
 

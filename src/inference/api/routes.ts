@@ -88,7 +88,7 @@ const RESPONSE_HEADERS = {
   "x-postern-max-tokens":
     "The output limit that the balance affords, set if the request has none and the model's own limit costs more.",
   "x-postern-dropped":
-    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). With the request header `x-postern-strict: true`, a request field that would be dropped gets a 400. A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See docs/site/translation.md.",
+    "Paths that were dropped, separated by commas: request fields that the provider's API cannot express and, on replies that are not streamed, reply fields that this API cannot express (`reply.…`). With the request header `x-postern-strict: true`, a request field that would be dropped gets a 400. A long list ends with `and … more`; characters outside ASCII are escaped as `\\uXXXX`. See `/docs/translation`.",
   "x-postern-byok": "Whether the call used your own provider key and cost no credits.",
   "x-postern-provider": "The provider that replied.",
   "x-postern-model":
