@@ -31,7 +31,11 @@ const HINTS: readonly (readonly [api: Api, wire: Wire, body: Json, dropped: stri
   ["chat", "messages", { temperature: 1.5 }, "temperature"],
   ["chat", "messages", { prediction: { type: "content", content: "x" } }, "prediction"],
   ["chat", "messages", { safe_prompt: false }, "safe_prompt"],
+  ["chat", "converse", { logprobs: true }, "logprobs"],
+  ["chat", "messages", { logprobs: true, top_logprobs: 2 }, "logprobs, top_logprobs"],
   ["chat", "responses", { stop: ["END"] }, "stop"],
+  ["responses", "messages", { include: ["message.output_text.logprobs"] }, "include"],
+  ["responses", "converse", { top_logprobs: 2 }, "top_logprobs"],
   ["responses", "messages", { truncation: "auto" }, "truncation"],
   ["responses", "chat", { metadata: { run: "1" } }, "metadata"],
   ["messages", "responses", { top_k: 5 }, "top_k"],
@@ -44,7 +48,7 @@ describe("a hint that the model does not take", () => {
       const request = { ...minimalBody(api, wire, "hello"), ...body };
       const reply = await callApi(harness, api, request);
       expect([reply.status, reply.headers.get("x-postern-dropped")]).toEqual([200, dropped]);
-      expect((reply.json["usage"] as Json)["dropped"]).toEqual([dropped]);
+      expect((reply.json["usage"] as Json)["dropped"]).toEqual(dropped.split(", "));
     });
 
   test("is listed in the usage of a stream, too", async () => {
@@ -149,6 +153,13 @@ describe("a strict caller", () => {
     expect((await send({ "x-postern-strict": "false" }, { seed: 7 })).status).toBe(200);
   });
 
+  test("gets a 400 for log probabilities where a model has none", async () => {
+    const response = await send({ "x-postern-strict": "true" }, { logprobs: true });
+    expect([response.status, await paramOf(response)]).toEqual([400, "logprobs"]);
+    const required = { top_logprobs: 2, provider: { require_parameters: true } };
+    expect(await paramOf(await send({}, required))).toBe("top_logprobs");
+  });
+
   test("gets a 400 for a value that is not true or false", async () => {
     const response = await send({ "x-postern-strict": "yes" }, {});
     expect([response.status, await paramOf(response)]).toEqual([400, "x-postern-strict"]);
@@ -171,7 +182,6 @@ describe("a strict caller", () => {
 test("what changes the reply is still refused", async () => {
   for (const [api, wire, body, path] of [
     ["chat", "messages", { n: 2 }, "n"],
-    ["chat", "converse", { logprobs: true }, "logprobs"],
     ["chat", "messages", { tools: [{ type: "custom", custom: { name: "c" } }] }, "tools[0]"],
     ["messages", "gemini", { inference_geo: "us" }, "inference_geo"],
   ] as const) {

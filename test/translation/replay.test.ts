@@ -20,18 +20,18 @@ const REFUSALS_MAX: Readonly<Record<Api, Readonly<Record<TargetName, number>>>> 
   chat: {
     "chat (compatible server)": 4,
     "responses (openai/gpt-5.5)": 1,
-    "messages (anthropic/claude-sonnet-4-5)": 14,
-    "messages (anthropic/claude-opus-5-5)": 14,
+    "messages (anthropic/claude-sonnet-4-5)": 7,
+    "messages (anthropic/claude-opus-5-5)": 7,
     "gemini (gemini-3.1-flash)": 4,
-    "converse (claude-haiku-4-5)": 20,
+    "converse (claude-haiku-4-5)": 13,
   },
   responses: {
     "chat (compatible server)": 34,
     "responses (openai/gpt-5.5)": 11,
-    "messages (anthropic/claude-sonnet-4-5)": 38,
-    "messages (anthropic/claude-opus-5-5)": 38,
+    "messages (anthropic/claude-sonnet-4-5)": 37,
+    "messages (anthropic/claude-opus-5-5)": 37,
     "gemini (gemini-3.1-flash)": 37,
-    "converse (claude-haiku-4-5)": 42,
+    "converse (claude-haiku-4-5)": 41,
   },
   messages: {
     "chat (compatible server)": 43,
@@ -64,7 +64,7 @@ test("counts refusals by their reason", async () => {
   expect(found?.answered).toBe(1);
   const [reason = ""] = found?.refusals.keys() ?? [];
   expect([reason.startsWith("400 n:"), isAboutMeaning(reason)]).toEqual([true, true]);
-  expect(found && refusalCounts(found)).toEqual({ total: 2, refused: 1, avoidable: 0 });
+  expect(found && refusalCounts(found)).toEqual({ total: 2, refused: 1, avoidable: 0, content: 1 });
   expect(isAboutMeaning("400 seed: This provider's API has no equivalent.")).toBe(false);
 });
 

@@ -25,9 +25,8 @@ interface ValidatorState {
   readonly problems: string[];
   state: "before" | "open" | "ending" | "over";
   nextIndex: number;
-  block: { readonly type: string; readonly index: number; deltas: number } | undefined;
-  /** The text block within which a thinking block with its signature is written. */
-  outer: { readonly type: string; readonly index: number; deltas: number } | undefined;
+  /** The open blocks by index: one, or a text and the thinking block with its signature. */
+  readonly blocks: Map<unknown, { readonly type: string; deltas: number }>;
 }
 
 /** The stream has a start, consecutive blocks with dense indices, a delta and a stop, or an error at its end. */
@@ -36,8 +35,7 @@ export function validateMessagesStream(events: readonly WireEvent[]): readonly s
     problems: [],
     state: "before",
     nextIndex: 0,
-    block: undefined,
-    outer: undefined,
+    blocks: new Map(),
   };
   for (const [at, { name, data }] of events.entries()) {
     const event = parseObject(data);
@@ -67,7 +65,7 @@ function checkMessageEvent(validator: ValidatorState, event: JsonObject, at: num
     case "message_delta":
       if (validator.state !== "open" && validator.state !== "ending")
         problems.push(`${at}: message_delta outside of the message`);
-      if (validator.block !== undefined) problems.push(`${at}: message_delta within a block`);
+      if (validator.blocks.size > 0) problems.push(`${at}: message_delta within a block`);
       if (typeof objectIn(event["usage"])?.["output_tokens"] !== "number")
         problems.push(`${at}: message_delta without usage`);
       if (typeof objectIn(event["delta"])?.["stop_reason"] === "string") validator.state = "ending";
@@ -87,24 +85,24 @@ function checkMessageEvent(validator: ValidatorState, event: JsonObject, at: num
 }
 
 function checkBlockEvent(validator: ValidatorState, event: JsonObject, at: number): void {
-  const { problems, block } = validator;
-  const type = String(event["type"]);
+  const { problems, blocks } = validator;
+  const { type: eventType, index } = event;
+  const type = String(eventType);
   if (validator.state !== "open") problems.push(`${at}: ${type} outside of the message`);
-  const expected =
-    type === "content_block_start" ? validator.nextIndex : (block?.index ?? validator.nextIndex);
-  if (event["index"] !== expected)
-    problems.push(`${at}: index ${String(event["index"])}, expected ${expected}`);
   if (type === "content_block_start") {
-    const kind = objectIn(event["content_block"])?.["type"];
-    const isNested = block?.type === "text" && kind === "thinking";
-    if (block !== undefined && !isNested) problems.push(`${at}: a block starts within a block`);
-    if (typeof kind !== "string") problems.push(`${at}: a block without type`);
-    validator.outer = block;
-    validator.block = { type: String(kind), index: validator.nextIndex++, deltas: 0 };
+    const kind = String(objectIn(event["content_block"])?.["type"] ?? "no type");
+    if (index !== validator.nextIndex)
+      problems.push(`${at}: index ${String(index)}, expected ${validator.nextIndex}`);
+    const pair = [...blocks.values(), { type: kind }].map((block) => block.type).toSorted();
+    if (pair.length > 1 && pair.join() !== "text,thinking")
+      problems.push(`${at}: a block starts within a block`);
+    if (kind === "no type") problems.push(`${at}: a block without type`);
+    blocks.set(validator.nextIndex++, { type: kind, deltas: 0 });
     return;
   }
+  const block = blocks.get(index);
   if (block === undefined) {
-    problems.push(`${at}: ${type} without a block`);
+    problems.push(`${at}: ${type} of ${String(index)}, which is not open`);
     return;
   }
   if (type === "content_block_delta") {
@@ -116,8 +114,10 @@ function checkBlockEvent(validator: ValidatorState, event: JsonObject, at: numbe
   }
   if (block.type === "tool_use" && block.deltas === 0)
     problems.push(`${at}: a tool_use block without input_json_delta`);
-  validator.block = validator.outer;
-  validator.outer = undefined;
+  // Clients that show the block that ends last must get the text.
+  if (block.type === "text" && blocks.size > 1)
+    problems.push(`${at}: the text ends before the block of its signature`);
+  blocks.delete(index);
 }
 
 function checkMessage(message: unknown, at: number): readonly string[] {

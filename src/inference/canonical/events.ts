@@ -14,7 +14,11 @@ import type { CanonicalReply, Finish, UsageReport } from "./reply.ts";
 
 /** The start of a part. A "whole" part, such as an image, has no deltas. */
 export type PartHead =
-  | { readonly type: "text" }
+  | {
+      readonly type: "text";
+      /** The model signs its texts, after their end. */
+      readonly isSignedLater?: true | undefined;
+    }
   | { readonly type: "refusal" }
   | {
       readonly type: "reasoning";

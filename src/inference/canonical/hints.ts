@@ -17,6 +17,8 @@ export const HINT_FIELDS = {
   stop: "output",
   maxOutputTokens: "output",
   verbosity: "output",
+  logprobs: "output",
+  topLogprobs: "output",
   reasoning: "reasoning",
   parallelToolCalls: "tools",
   user: "labels",

@@ -252,6 +252,35 @@ test("a reduced output limit leaves 64,000 tokens for reasoning that the limit d
   expect(550_000_000n - promo - paid).toBe(20n * 2_000n + 60_010n * 6_000n);
 });
 
+test.each(["chat", "messages", "responses"] as const)(
+  "charges reasoning that is longer than the completion once where the total says that it is inside: over %s",
+  async (api) => {
+    const details = { completion_tokens_details: { reasoning_tokens: 61 } };
+    await open(
+      "OPENROUTER",
+      completion({ prompt_tokens: 43, completion_tokens: 10, total_tokens: 53, ...details }),
+    );
+    const turns = api === "responses" ? { input: "Hello." } : { messages: MESSAGES };
+    const limit = api === "responses" ? "max_output_tokens" : "max_tokens";
+    const response = await send(api, {
+      model: "openrouter/deepseek/deepseek-v3.2",
+      [limit]: 64,
+      ...turns,
+    });
+    expect(response.status).toBe(200);
+    const { usage } = (await response.json()) as { usage: Json };
+    expect(usage).toMatchObject(
+      api === "chat"
+        ? { prompt_tokens: 43, completion_tokens: 10, total_tokens: 53 }
+        : { input_tokens: 43, output_tokens: 10 },
+    );
+    const [record] = await usageRecordsOf(gateway.server.db, account.id);
+    expect(record).toMatchObject({ input_tokens: 43, output_tokens: 10, reasoning_tokens: 10 });
+    const cost = Number(await spent()) / 1e9;
+    expect(Number(usage["cost"])).toBeCloseTo(cost, 9);
+  },
+);
+
 test("charges Perplexity's request fee by search size, and rejects multi-step searches, which have no known price", async () => {
   const usage = { prompt_tokens: 20, completion_tokens: 1, search_context_size: "high" };
   await open("PERPLEXITY", completion(usage));

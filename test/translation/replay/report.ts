@@ -1,16 +1,16 @@
 // What a replay found, as text.
 
-import { isAboutMeaning } from "./refusals.ts";
+import { isAboutContent, isAboutMeaning } from "./refusals.ts";
 import type { PairResult } from "./replay-requests.ts";
 import type { ReplyResult } from "./replay-replies.ts";
 
 export function requestReport(results: readonly PairResult[]): string {
   const lines = ["Requests that a provider accepted, sent to another model:", ""];
   for (const result of results) {
-    const { refused, avoidable, total } = refusalCounts(result);
+    const { refused, avoidable, content, total } = refusalCounts(result);
     if (total === 0) continue;
     lines.push(
-      `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)}), ${avoidable} of them for a form or a hint`,
+      `${result.api} → ${result.target}: ${result.answered} of ${total} answered, ${refused} refused (${percent(refused, total)}), ${avoidable} of them for a form or a hint; ${content} (${percent(content, total)}) without tools and storage`,
       ...byCount(result.refusals).map(([reason, count]) => `    ${count} ${reason}`),
       ...byCount(result.dropped).map(([path, count]) => `    ${count} dropped ${path}`),
     );
@@ -36,16 +36,20 @@ export interface RefusalCounts {
   readonly refused: number;
   /** Refused although the provider could be asked for the same: for the form of the request, or a hint. */
   readonly avoidable: number;
+  /** Refused for anything but tools and storage of a provider. */
+  readonly content: number;
 }
 
 export function refusalCounts({ answered, refusals }: PairResult): RefusalCounts {
   let refused = 0;
   let avoidable = 0;
+  let content = 0;
   for (const [reason, count] of refusals) {
     refused += count;
     if (!isAboutMeaning(reason)) avoidable += count;
+    if (isAboutContent(reason)) content += count;
   }
-  return { total: answered + refused, refused, avoidable };
+  return { total: answered + refused, refused, avoidable, content };
 }
 
 function byCount(counts: ReadonlyMap<string, number>): readonly (readonly [string, number])[] {

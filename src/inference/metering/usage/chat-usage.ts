@@ -33,10 +33,10 @@ import { arrayIn, objectIn, type JsonObject } from "../../../base/json.ts";
 /** How a provider differs from OpenAI. */
 interface ChatUsageRule {
   /**
-   * Reasoning is part of the completion by default; "outside": added to it; "hidden": only part of the total; "by_total": part of
-   * the completion if the total is the sum of prompt and completion, even if the reported reasoning is longer.
+   * Reasoning is part of the completion by default, if the sums do not show otherwise; "outside": added to it; "hidden": only
+   * part of the total; "uncounted": in neither if there is more of it than completion.
    */
-  readonly reasoning?: "outside" | "hidden" | "by_total";
+  readonly reasoning?: "outside" | "hidden" | "uncounted";
   /** Audio input is part of the prompt by default. */
   readonly audio?: "outside";
   /** Input tokens that are not part of the prompt. */
@@ -50,22 +50,15 @@ interface ChatUsageRule {
   readonly searchModels?: RegExp;
 }
 
-const OPENAI_RULE: ChatUsageRule = {
-  reasoning: "by_total",
-  searchModels: /-search-(?:preview|api)/,
-};
-const BY_TOTAL: ChatUsageRule = { reasoning: "by_total" };
+const OPENAI_RULE: ChatUsageRule = { searchModels: /-search-(?:preview|api)/ };
 const PROVIDER_RULES: ReadonlyMap<string, ChatUsageRule> = new Map([
   ["openai", OPENAI_RULE],
   ["azure", OPENAI_RULE],
   ["xai", { reasoning: "outside" }],
   ["google", { reasoning: "hidden" }],
   ["vertex", { reasoning: "hidden" }],
-  ["openrouter", BY_TOTAL],
-  ["groq", BY_TOTAL],
-  ["deepseek", BY_TOTAL],
-  ["moonshot", BY_TOTAL],
-  ["zai", BY_TOTAL],
+  // Leaves Gemini's reasoning out of the completion and of the total, and charges it.
+  ["vercel-gateway", { reasoning: "uncounted" }],
   ["mistral", { audio: "outside", audioSeconds: ["prompt_audio_seconds"] }],
   [
     "perplexity",
@@ -289,13 +282,12 @@ interface UsageSums {
   readonly reasoning: number;
 }
 
-// Reasoning is outside the completion if the provider is known for it, if there is more of it than completion, or if only
-// then the total adds up. The sums reveal how an unknown OpenAI-compatible server counts. Vercel's gateway leaves Gemini's
-// reasoning out of the completion and out of the total, so the total decides only where the provider is known.
+// The sums reveal how an OpenAI-compatible server counts: reasoning is inside the completion if the total is the prompt and the
+// completion, even if more of it is reported, and outside if only then the total adds up. Without a total, the sizes decide.
 function isReasoningOutside(rule: ChatUsageRule, sums: UsageSums): boolean {
   const { prompt, completion, total, reasoning } = sums;
   if (rule.reasoning === "outside") return true;
-  if (rule.reasoning === "by_total" && total > 0 && total === prompt + completion) return false;
+  if (rule.reasoning !== "uncounted" && total > 0 && total === prompt + completion) return false;
   return reasoning > completion || (reasoning > 0 && total === prompt + completion + reasoning);
 }
 

@@ -147,12 +147,14 @@ function outputTokens(
   sums: { input: number; output: number; total: number },
 ) {
   const reasoning = readCount(notes, valueAt(usage, ["output_tokens_details", "reasoning_tokens"]));
+  const isInside = sums.total > 0 && sums.total === sums.input + sums.output;
   const isOutside =
-    reasoning > sums.output ||
-    (reasoning > 0 && sums.total === sums.input + sums.output + reasoning);
+    !isInside &&
+    (reasoning > sums.output ||
+      (reasoning > 0 && sums.total === sums.input + sums.output + reasoning));
   return splitOutput(notes, {
     total: sums.output + (isOutside ? reasoning : 0),
-    reasoning,
+    reasoning: isOutside ? reasoning : Math.min(reasoning, sums.output),
     audio: readCount(notes, valueAt(usage, ["output_tokens_details", "audio_tokens"])),
     image: readCount(notes, valueAt(usage, ["output_tokens_details", "image_tokens"])),
   });

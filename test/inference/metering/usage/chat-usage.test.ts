@@ -133,6 +133,16 @@ describe("usage on the chat wire", () => {
       { input: 43, output: 0, reasoning: 10 },
     ],
     [
+      "unknown",
+      {
+        prompt_tokens: 43,
+        completion_tokens: 10,
+        total_tokens: 53,
+        completion_tokens_details: { reasoning_tokens: 11 },
+      },
+      { input: 43, output: 0, reasoning: 10 },
+    ],
+    [
       "openrouter",
       {
         prompt_tokens: 43,

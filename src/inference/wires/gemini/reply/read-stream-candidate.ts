@@ -10,6 +10,7 @@ import type {
   TokenLogprob,
 } from "../../../canonical/parts.ts";
 import type { ReplyReadContext } from "../../../canonical/wire.ts";
+import { isThirdGeneration } from "../request/model-generation.ts";
 import { mintCallId } from "./call-ids.ts";
 import { citationsOf, type Grounding } from "./read-citations.ts";
 import { addPartialArguments } from "./read-partial-arguments.ts";
@@ -124,7 +125,7 @@ function addText(
     text === "" && candidate.openKind !== undefined && candidate.signature === undefined;
   if (!isLateSignature && (candidate.openKind !== kind || candidate.signature !== undefined)) {
     closeTextPart(candidate);
-    openTextPart(candidate, kind);
+    openTextPart(candidate, kind, signature !== undefined);
   }
   const part = candidate.partCount - 1;
   if (kind === "text") candidate.text += text;
@@ -133,10 +134,12 @@ function addText(
   candidate.signature = signature;
 }
 
-function openTextPart(candidate: CandidateState, kind: TextKind): void {
+function openTextPart(candidate: CandidateState, kind: TextKind, isSigned = false): void {
   candidate.openKind = kind;
   if (kind === "text") candidate.textStart = candidate.text.length;
-  const head: PartHead = kind === "text" ? { type: kind } : { type: kind, summary: true };
+  const isSignedLater = isSigned || isThirdGeneration(candidate.context.origin) || undefined;
+  const head: PartHead =
+    kind === "text" ? { type: kind, isSignedLater } : { type: kind, summary: true };
   candidate.sink.out.push({
     type: "part_start",
     choice: candidate.index,

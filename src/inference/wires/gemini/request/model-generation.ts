@@ -18,7 +18,7 @@ export function reasoningControl({ abilities, model }: Target): "effort" | "budg
   return generation >= 2.5 ? "budget" : "none";
 }
 
-/** From generation 3, calls have ids and signatures, tool results hold media, and JSON output works with tools. */
-export function isThirdGeneration({ model }: Target): boolean {
+/** From generation 3, calls have ids and signatures, texts a signature after their end, tool results hold media, and JSON output works with tools. */
+export function isThirdGeneration({ model }: Pick<Target, "model">): boolean {
   return generationOf(model) >= LATEST_GENERATION;
 }

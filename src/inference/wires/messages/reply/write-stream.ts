@@ -1,4 +1,4 @@
-// This API has one open content block at a time, except that a text's signature is written within the text's block.
+// This API has one open content block at a time, except that a text and the block of its signature are open together.
 import { errorBody } from "../../../../base/error-body.ts";
 import { encodeCallId } from "../../../canonical/call-ids.ts";
 import type { CanonicalEvent, PartHead } from "../../../canonical/events.ts";
@@ -21,6 +21,8 @@ interface OpenPart {
   /** Text and thinking blocks open with their first delta, so that an empty part writes no block. */
   isBlockOpen: boolean;
   hasContent: boolean;
+  /** The open thinking block before a text, to which the text's signature is added. */
+  signatureIndex: number | undefined;
   /** The blocks that were written within this one. */
   nestedBlocks: number;
 }
@@ -37,6 +39,10 @@ interface WriterState {
   finish: Finish | undefined;
   usage: UsageReport | undefined;
 }
+
+type Indexed = Pick<WriterState, "index">;
+
+const EMPTY_THINKING = { type: "thinking", thinking: "", signature: "" };
 
 export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
   const losses: Loss[] = [];
@@ -143,6 +149,7 @@ function startPart(state: WriterState, head: PartHead): string {
     head,
     isBlockOpen: head.type === "tool_call",
     hasContent: false,
+    signatureIndex: undefined,
     nestedBlocks: 0,
   };
   if (head.type === "refusal") state.hasRefusal = true;
@@ -206,8 +213,9 @@ function customInputDelta(text: string, isFirst: boolean): string {
   return (isFirst ? `{"${CUSTOM_TOOL_INPUT_FIELD}":"` : "") + JSON.stringify(text).slice(1, -1);
 }
 
-// A text's signature has no field here. A thinking block without text carries it, within the text's block: clients that show
-// the block that ends last, such as Claude Code, would otherwise show nothing.
+// A text's signature has no field here. A thinking block without text carries it. The text must be the last block, both by
+// index (Anthropic's SDK) and by its end (Claude Code), or these clients show nothing. So that block starts before the text if
+// a signature is expected. An unexpected one is written within the text's block, and only ends before it.
 function writeBlob(
   state: WriterState,
   openPart: OpenPart,
@@ -216,6 +224,8 @@ function writeBlob(
   const block = writeThinking({ type: "reasoning", text: "", blob });
   if (openPart.head.type !== "reasoning") {
     if (!openPart.isBlockOpen) return writeThinkingBlock(state, block);
+    if (openPart.signatureIndex !== undefined)
+      return closeSignatureBlock(openPart, block["signature"]);
     openPart.nestedBlocks += 1;
     return writeThinkingBlock({ ...state, index: state.index + openPart.nestedBlocks }, block);
   }
@@ -243,7 +253,7 @@ function endPart(state: WriterState, openPart: OpenPart): string {
 
 function closePartBlock(state: WriterState, openPart: OpenPart): string {
   if (!openPart.isBlockOpen) return "";
-  const closed = closeBlock(state);
+  const closed = closeSignatureBlock(openPart) + closeBlock(state);
   state.index += openPart.nestedBlocks;
   openPart.isBlockOpen = false;
   openPart.nestedBlocks = 0;
@@ -253,17 +263,28 @@ function closePartBlock(state: WriterState, openPart: OpenPart): string {
 function openPartBlock(state: WriterState, openPart: OpenPart): string {
   if (openPart.isBlockOpen) return "";
   openPart.isBlockOpen = true;
-  return openBlock(
-    state,
-    openPart.head.type === "reasoning"
-      ? { type: "thinking", thinking: "", signature: "" }
-      : { type: "text", text: "", citations: [] },
-  );
+  const { head } = openPart;
+  if (head.type === "reasoning") return openBlock(state, EMPTY_THINKING);
+  let signatureBlock = "";
+  if (head.type === "text" && head.isSignedLater === true) {
+    signatureBlock = openBlock(state, EMPTY_THINKING);
+    openPart.signatureIndex = state.index++;
+  }
+  return signatureBlock + openBlock(state, { type: "text", text: "", citations: [] });
+}
+
+/** Adds the signature to the thinking block before the text, and ends that block, so that the text ends last. */
+function closeSignatureBlock(openPart: OpenPart, signature?: unknown): string {
+  const { signatureIndex: index } = openPart;
+  if (index === undefined) return "";
+  openPart.signatureIndex = undefined;
+  const delta = JSON.stringify({ type: "signature_delta", signature });
+  return (signature === undefined ? "" : addToBlock({ index }, delta)) + closeBlock({ index });
 }
 
 function writeThinkingBlock(state: WriterState, block: ReturnType<typeof writeThinking>): string {
   if (block["type"] !== "thinking") return writeWholeBlock(state, block);
-  const opened = openBlock(state, { type: "thinking", thinking: "", signature: "" });
+  const opened = openBlock(state, EMPTY_THINKING);
   return (
     opened +
     addToBlock(state, JSON.stringify({ type: "signature_delta", signature: block["signature"] })) +
@@ -275,21 +296,21 @@ function writeWholeBlock(state: WriterState, block: unknown): string {
   return openBlock(state, block) + closeBlock(state);
 }
 
-function openBlock({ index }: WriterState, block: unknown): string {
+function openBlock({ index }: Indexed, block: unknown): string {
   return frame(
     "content_block_start",
     `{"type":"content_block_start","index":${index},"content_block":${JSON.stringify(block)}}`,
   );
 }
 
-function addToBlock({ index }: WriterState, delta: string): string {
+function addToBlock({ index }: Indexed, delta: string): string {
   return frame(
     "content_block_delta",
     `{"type":"content_block_delta","index":${index},"delta":${delta}}`,
   );
 }
 
-function closeBlock(state: WriterState): string {
+function closeBlock(state: Indexed): string {
   return frame("content_block_stop", `{"type":"content_block_stop","index":${state.index++}}`);
 }
 

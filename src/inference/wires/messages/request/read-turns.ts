@@ -54,12 +54,13 @@ function isToolResult(part: Part): boolean {
 }
 
 // The signature of a call or a text comes as a thinking block without text, before it. That of a streamed text may come
-// after it, because it is not known earlier.
+// after it, because it is not known earlier. A block without text and signature was reserved for a signature that never came.
 function attachCallSignatures(parts: readonly Part[]): readonly Part[] {
   const attached: Part[] = [];
   let pending: OpaqueBlob | undefined;
   for (const [index, part] of parts.entries()) {
     const signature = partSignatureIn(part);
+    if (part.type === "reasoning" && part.text === "" && part.blob === undefined) continue;
     if (signature?.kind === "text" && parts[index + 1]?.type !== "text")
       attachToLastText(attached, part, signature);
     else if (signature !== undefined) pending = signature;
