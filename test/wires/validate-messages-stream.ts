@@ -1,5 +1,5 @@
 // Validates a written stream: returns its violations of the API's event order.
-import { isObject, type JsonObject, objectIn, parseObject } from "../../src/base/json.ts";
+import { isObject, type JsonObject, objectIn, parseObject, stringIn } from "../../src/base/json.ts";
 import type { WireEvent } from "../../src/inference/canonical/wire.ts";
 
 const DELTAS: Readonly<Record<string, readonly string[]>> = {
@@ -90,7 +90,7 @@ function checkBlockEvent(validator: ValidatorState, event: JsonObject, at: numbe
   const type = String(eventType);
   if (validator.state !== "open") problems.push(`${at}: ${type} outside of the message`);
   if (type === "content_block_start") {
-    const kind = String(objectIn(event["content_block"])?.["type"] ?? "no type");
+    const kind = stringIn(objectIn(event["content_block"])?.["type"]) ?? "no type";
     if (index !== validator.nextIndex)
       problems.push(`${at}: index ${String(index)}, expected ${validator.nextIndex}`);
     const pair = [...blocks.values(), { type: kind }].map((block) => block.type).toSorted();
