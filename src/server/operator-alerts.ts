@@ -18,6 +18,8 @@ import { signatureHeaders } from "../webhooks/signature.ts";
 
 const SEND_TIMEOUT_MS = 10_000;
 const PROVIDER_DOWN_AFTER_MS = 5 * MINUTE_MS;
+/** A circuit closes after 30 s until the next call fails. Calls can be rarer than that. */
+const CIRCUIT_GRACE_MS = 3 * MINUTE_MS;
 const CIRCUITS_SHOWN = 20;
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;
 const STALE_PRICE_DAYS = 30;
@@ -92,7 +94,8 @@ export interface OperatorAlerts {
 }
 
 export interface OperatorAlertDeps {
-  readonly openCircuits: () => readonly string[];
+  readonly openCircuits: (graceMs: number) => readonly string[];
+  readonly readFreeBytes?: ((folder: string) => number) | undefined;
   readonly catalog: LiveCatalog;
   readonly log: Log;
   readonly now: () => number;
@@ -111,19 +114,23 @@ export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): O
   };
 }
 
-interface AlertCheckDeps extends Pick<OperatorAlertDeps, "openCircuits" | "catalog"> {
+interface AlertCheckDeps extends Pick<
+  OperatorAlertDeps,
+  "openCircuits" | "catalog" | "readFreeBytes"
+> {
   /** When the day's starting credit was last used up. */
   readonly grantBudgetUsedUpAt: () => number | undefined;
 }
 
 function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly AlertCheck[] {
   const { databaseUrl, dataDir } = config.store;
+  const { readFreeBytes = freeBytesOf } = deps;
   return [
     {
       alert: "provider_down",
       lastsMs: PROVIDER_DOWN_AFTER_MS,
       findProblem: async () => {
-        const open = [...new Set(deps.openCircuits())];
+        const open = [...new Set(deps.openCircuits(CIRCUIT_GRACE_MS))];
         const shown = open.slice(0, CIRCUITS_SHOWN).join("; ");
         return open.length === 0
           ? undefined
@@ -135,9 +142,7 @@ function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly Alert
       lastsMs: 0,
       findProblem: async () => {
         if (databaseUrl !== undefined) return undefined;
-        const { bavail, bsize } = statfsSync(dataDir);
-        const free = bavail * bsize;
-        return free >= FREE_SPACE_MIN_BYTES
+        return readFreeBytes(dataDir) >= FREE_SPACE_MIN_BYTES
           ? undefined
           : `Less than 1 GiB is free on the disk of the data folder on ${config.processName}. When the disk is full, the gateway refuses every call.`;
       },
@@ -163,6 +168,11 @@ function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly Alert
       },
     },
   ];
+}
+
+function freeBytesOf(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
 }
 
 function isoTime(at: number): string {
