@@ -54,8 +54,8 @@ export interface Inference extends ProviderAccounts {
   readonly infer: InferDeps;
   readonly countTokens: CountTokensDeps;
   readonly health: (model: Model, now: number) => ReturnType<typeof providerHealth>;
-  /** Provider, account and model of each circuit that is open, or was within `graceMs` with no success since. */
-  readonly openCircuits: (graceMs?: number) => readonly string[];
+  /** Provider, account and model of each open circuit, separated by spaces. */
+  readonly openCircuits: () => readonly string[];
   /** The returned function ends the tracking; `whenIdle` waits for it. */
   readonly trackCall: () => () => void;
   /** Resolves when no call is open. */
@@ -129,7 +129,7 @@ export function createInference(deps: InferenceDeps): Inference {
     accountAt,
     isAvailable,
     health: (model, at) => providerHealth(routing, model, at),
-    openCircuits: (graceMs = 0) => breaker.listOpen(now() - graceMs),
+    openCircuits: () => breaker.listOpen(now()),
     trackCall,
     whenIdle,
     endCalls,

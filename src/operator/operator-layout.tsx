@@ -24,6 +24,21 @@ export function accountPath(accountId: string): string {
   return `${OPERATOR_PATH}/accounts/${accountId}`;
 }
 
+/** Secondary text of a table cell: the workspace by its name, or by its id if it has none. */
+export function AccountLink({
+  id,
+  names,
+}: {
+  readonly id: string;
+  readonly names: ReadonlyMap<string, string>;
+}): Child {
+  return (
+    <a class="type" href={accountPath(id)} title={id}>
+      <bdi>{names.get(id) ?? id}</bdi>
+    </a>
+  );
+}
+
 export interface OperatorPageOptions {
   readonly title: string;
   readonly heading?: Child;

@@ -5,6 +5,7 @@ import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/a
 import { cursorSchema } from "../http/schemas.ts";
 import type { Route } from "../http/route.ts";
 import { ACCOUNT_STATES, listAccounts } from "./accounts/account-list.ts";
+import { readAccountNames } from "./accounts/account-names.ts";
 import { accountsPage } from "./accounts/accounts-page.tsx";
 import { auditPage } from "./audit/audit-page.tsx";
 import { pageResponse, userErrorMessage } from "../http/pages/page-response.ts";
@@ -109,7 +110,9 @@ function auditRoute(context: OperatorContext): Route {
         { limit: ROWS_PER_PAGE, cursor },
         filter,
       );
-      return pageResponse(auditPage(operator, { filter, entries }));
+      const accountIds = entries.data.map((entry) => entry.accountId);
+      const accountNames = await readAccountNames(context.db, accountIds);
+      return pageResponse(auditPage(operator, { filter, entries, accountNames }));
     },
   });
 }

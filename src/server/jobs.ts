@@ -35,14 +35,14 @@ type Schedule = readonly [name: string, intervalMs: number, run: () => Promise<u
 
 export function createJobs(
   { processName, usageRetention }: Config,
-  options: Pick<ServerOptions, "log" | "now" | "onFatal" | "alertIntervalMs">,
+  options: Pick<ServerOptions, "log" | "now" | "onFatal">,
   services: Services,
 ): readonly Job[] {
   const { core, modelCalls, deliveryWorker, emailWorker, billing, operatorAlerts } = services;
   const { x402, pollSharedTokens } = services.agentPayments;
   const { db, lease, keys, catalog, reconcileHolds } = core;
   const { providerKeys, responses, telemetry } = modelCalls;
-  const { log, now, onFatal, alertIntervalMs = MINUTE_MS } = options;
+  const { log, now, onFatal } = options;
   const archiveJob =
     ({ days, folder }: UsageRetention) =>
     () =>
@@ -83,7 +83,7 @@ export function createJobs(
     ["process auto top-ups", SECOND_MS, billing.processTopUps],
     ...(operatorAlerts.run === undefined
       ? []
-      : [["check for operator alerts", alertIntervalMs, operatorAlerts.run] as const]),
+      : [["check for operator alerts", MINUTE_MS, operatorAlerts.run] as const]),
     ...(usageRetention === undefined
       ? []
       : [["archive usage records", HOUR_MS, archiveJob(usageRetention)] as const]),

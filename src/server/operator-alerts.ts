@@ -18,8 +18,6 @@ import { signatureHeaders } from "../webhooks/signature.ts";
 
 const SEND_TIMEOUT_MS = 10_000;
 const PROVIDER_DOWN_AFTER_MS = 5 * MINUTE_MS;
-/** A circuit closes after 30 s until the next call fails. Calls can be rarer than that. */
-const CIRCUIT_GRACE_MS = 3 * MINUTE_MS;
 const CIRCUITS_SHOWN = 20;
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;
 const STALE_PRICE_DAYS = 30;
@@ -94,8 +92,7 @@ export interface OperatorAlerts {
 }
 
 export interface OperatorAlertDeps {
-  readonly openCircuits: (graceMs: number) => readonly string[];
-  readonly readFreeBytes?: ((folder: string) => number) | undefined;
+  readonly openCircuits: () => readonly string[];
   readonly catalog: LiveCatalog;
   readonly log: Log;
   readonly now: () => number;
@@ -114,23 +111,19 @@ export function createOperatorAlerts(config: Config, deps: OperatorAlertDeps): O
   };
 }
 
-interface AlertCheckDeps extends Pick<
-  OperatorAlertDeps,
-  "openCircuits" | "catalog" | "readFreeBytes"
-> {
+interface AlertCheckDeps extends Pick<OperatorAlertDeps, "openCircuits" | "catalog"> {
   /** When the day's starting credit was last used up. */
   readonly grantBudgetUsedUpAt: () => number | undefined;
 }
 
 function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly AlertCheck[] {
   const { databaseUrl, dataDir } = config.store;
-  const { readFreeBytes = freeBytesOf } = deps;
   return [
     {
       alert: "provider_down",
       lastsMs: PROVIDER_DOWN_AFTER_MS,
       findProblem: async () => {
-        const open = [...new Set(deps.openCircuits(CIRCUIT_GRACE_MS))];
+        const open = [...new Set(deps.openCircuits())];
         const shown = open.slice(0, CIRCUITS_SHOWN).join("; ");
         return open.length === 0
           ? undefined
@@ -142,7 +135,9 @@ function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly Alert
       lastsMs: 0,
       findProblem: async () => {
         if (databaseUrl !== undefined) return undefined;
-        return readFreeBytes(dataDir) >= FREE_SPACE_MIN_BYTES
+        const { bavail, bsize } = statfsSync(dataDir);
+        const free = bavail * bsize;
+        return free >= FREE_SPACE_MIN_BYTES
           ? undefined
           : `Less than 1 GiB is free on the disk of the data folder on ${config.processName}. When the disk is full, the gateway refuses every call.`;
       },
@@ -168,11 +163,6 @@ function createAlertChecks(config: Config, deps: AlertCheckDeps): readonly Alert
       },
     },
   ];
-}
-
-function freeBytesOf(folder: string): number {
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize;
 }
 
 function isoTime(at: number): string {

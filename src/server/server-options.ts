@@ -21,9 +21,5 @@ export interface ServerOptions {
   /** False for tests, whose clients and providers use the same event loop. */
   readonly shedsLoad?: boolean | undefined;
   /** Shorter for tests. */
-  readonly alertIntervalMs?: number | undefined;
-  /** Bytes that are free on the disk of a folder. */
-  readonly readFreeBytes?: ((folder: string) => number) | undefined;
-  /** Shorter for tests. */
   readonly webSocketLifetimeMs?: number | undefined;
 }

@@ -91,7 +91,6 @@ export async function createServices(config: Config, options: ServerOptions): Pr
     emailWorker,
     operatorAlerts: createOperatorAlerts(config, {
       openCircuits: modelCalls.inference.openCircuits,
-      readFreeBytes: options.readFreeBytes,
       catalog: core.catalog,
       log,
       now,

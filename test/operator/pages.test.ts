@@ -2,6 +2,7 @@
 
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { renameAccount } from "../../src/accounts/accounts.ts";
 import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
 import { newId } from "../../src/base/id.ts";
 import { createInvoice } from "../../src/billing/invoices/invoices.ts";
@@ -462,6 +463,16 @@ describeEachStore((kind) => {
           now: harness.clock.now,
         });
         expect((await page("/operator/payments")).text).not.toContain(payer);
+      });
+
+      test("payments and the audit log show the workspace name, with the id as title", async () => {
+        await db().write((tx) => renameAccount(tx, account.id, "Acme <production>"));
+        await newInvoice(1_000);
+        await submit("freeze", { reason: "named" });
+        for (const path of ["/operator/payments", "/operator/audit"])
+          expect((await page(path)).text).toContain(
+            `title="${account.id}"><bdi>Acme &lt;production&gt;</bdi>`,
+          );
       });
 
       test("the audit log covers all accounts and is filtered by account, actor and action", async () => {

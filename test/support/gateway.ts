@@ -22,8 +22,6 @@ export interface GatewayOptions {
   readonly abandonedCallsPerMinute?: number;
   readonly monotonicNow?: () => number;
   readonly webSocketLifetimeMs?: number;
-  readonly alertIntervalMs?: number;
-  readonly readFreeBytes?: (folder: string) => number;
   /** Off by default: the clients, the provider and the gateway share an event loop. */
   readonly shedsLoad?: boolean;
   readonly now?: () => number;
@@ -78,8 +76,6 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     monotonicNow: options.monotonicNow,
     shedsLoad: options.shedsLoad ?? false,
     webSocketLifetimeMs: options.webSocketLifetimeMs,
-    alertIntervalMs: options.alertIntervalMs,
-    readFreeBytes: options.readFreeBytes,
   });
   const startedServer = server;
   return {

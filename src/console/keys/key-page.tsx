@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatUsd } from "../../base/format.ts";
 import { utcDay } from "../../base/time.ts";
-import { Card, CopyText, Details, Notice, UsageBar } from "../../http/pages/components/content.tsx";
+import { Card, CopyText, Details, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -15,6 +15,7 @@ import type { Key } from "../../keys/keys.ts";
 import type { WorkspaceContext } from "../authorize.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
 import { keyName } from "../usage/read-usage.ts";
 import { KeyFields } from "./key-fields.tsx";
 import { type KeyFormError, keyFormValues, type KeyFormValues } from "./key-form.ts";
@@ -28,14 +29,18 @@ export interface KeyPageProps {
   /** The name of the person or key that created it. */
   readonly creator: string | undefined;
   readonly now: number;
-  readonly isSaved?: boolean;
+  readonly done?: string | undefined;
   readonly isRevoking?: boolean;
   /** A rejected form. */
   readonly form?: { readonly values: KeyFormValues; readonly error: KeyFormError };
 }
 
+const KEY_DONE_TEXTS = {
+  change: "The key is saved. New calls use its new settings.",
+} as const;
+
 export function keyPage(props: KeyPageProps): PageLayout {
-  const { user, workspace, apiKey: key, isSaved = false } = props;
+  const { user, workspace, apiKey: key, done } = props;
   const { accountId } = workspace;
   const list = workspacePath(accountId, "/keys");
   const isChangeable = key.revokedAt === null && mayChange(workspace, user, key);
@@ -53,7 +58,7 @@ export function keyPage(props: KeyPageProps): PageLayout {
     ) : undefined,
     main: (
       <>
-        {isSaved ? <Notice>Saved.</Notice> : null}
+        <DoneNotice texts={KEY_DONE_TEXTS} done={done} />
         <Card id="state" title="State">
           <KeyFacts {...props} />
         </Card>

@@ -151,16 +151,16 @@ function showRoute(deps: KeyPageDeps): Route {
     summary: "Show a key",
     params: KeyPath,
     query: z.object({
-      saved: z.literal("true").optional(),
+      ...DoneQuery,
       revoke: z.literal("true").optional(),
     }),
     run: async ({ caller, params, query, now }) => {
       const { account } = params;
       const workspace = await requireAccess(deps, account, caller.personId, "keys.read");
       const view = await readKeyPage(deps, account, params.key, now);
-      const isSaved = query.saved !== undefined;
+      const { done } = query;
       const isRevoking = query.revoke !== undefined;
-      return pageResponse(keyPage({ user: caller, workspace, ...view, isSaved, isRevoking }));
+      return pageResponse(keyPage({ user: caller, workspace, ...view, done, isRevoking }));
     },
   });
 }
@@ -210,7 +210,7 @@ function changeRoute(deps: KeyPageDeps): Route {
       return redirect(
         body.do === "revoke"
           ? donePath(keysPath(account, {}), "revoke")
-          : `${keyPath(account, key)}?saved=true`,
+          : donePath(keyPath(account, key), "change"),
       );
     },
   });

@@ -56,7 +56,7 @@ export function keysPage(props: KeysPageProps): PageLayout {
     user,
     page: "/keys",
     actions: canCreate ? (
-      <a class="button" href="#create">
+      <a class="button secondary" href="#create">
         Create key
       </a>
     ) : undefined,

@@ -80,7 +80,7 @@ export function membersPage(props: MembersPageProps): PageLayout {
     user,
     page: "/members",
     actions: canInvite ? (
-      <a class="button" href="#invite">
+      <a class="button secondary" href="#invite">
         Invite
       </a>
     ) : undefined,

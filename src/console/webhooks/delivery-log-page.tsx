@@ -69,7 +69,7 @@ export function deliveryLogPage(props: DeliveryLogPageProps): PageLayout {
   });
 }
 
-const STATUS_TONES: Readonly<Record<Delivery["status"], Tone | undefined>> = {
+export const DELIVERY_TONES: Readonly<Record<Delivery["status"], Tone | undefined>> = {
   pending: "warn",
   delivered: "good",
   failed: "danger",
@@ -92,7 +92,7 @@ function DeliveryTable({ user, workspace, webhook, deliveries }: DeliveryLogPage
       rows={deliveries.data.map((delivery) => [
         <RelativeTime at={delivery.createdAt} />,
         <span title={delivery.eventId}>{delivery.eventType}</span>,
-        <Tag tone={STATUS_TONES[delivery.status]}>{delivery.status}</Tag>,
+        <Tag tone={DELIVERY_TONES[delivery.status]}>{delivery.status}</Tag>,
         responseText(delivery),
         String(delivery.tries),
         canReplay ? (

@@ -19,9 +19,10 @@ import type { Db, Tx } from "../../store/db.ts";
 import { pageResponse, redirect, userErrorMessage } from "../../http/pages/page-response.ts";
 import { AccountPath, PAGE_DEFAULTS } from "../page-defaults.ts";
 import { workspacePath } from "../console-layout.tsx";
+import { DoneQuery, donePath } from "../done-notice.tsx";
 import { deliveryLogRoutes } from "./delivery-log-routes.ts";
 import {
-  type WebhookWithDeliveries,
+  type WebhookWithDelivery,
   webhooksPage,
   type WebhooksPageProps,
 } from "./webhooks-page.tsx";
@@ -32,8 +33,6 @@ export interface WebhookPageDeps extends ConsoleReadDeps {
   readonly webhooks: Webhooks;
   readonly idempotency: Idempotency;
 }
-
-const DELIVERIES_PER_WEBHOOK = 5;
 
 export function webhookPageRoutes(deps: WebhookPageDeps): readonly Route[] {
   return [webhooksRoute(deps), changeWebhooksRoute(deps), ...deliveryLogRoutes(deps)];
@@ -47,25 +46,29 @@ function webhooksRoute(deps: WebhookPageDeps): Route {
     id: "showWorkspaceWebhooks",
     summary: "List the webhooks of a workspace",
     params: AccountPath,
-    query: z.object({ delete: z.string().optional() }),
+    query: z.object({ delete: z.string().optional(), ...DoneQuery }),
     run: async ({ caller, params, query }) => {
       const workspace = await requireAccess(deps, params.account, caller.personId, "webhooks.read");
       const webhooks = await readWebhooks(deps.db, params.account);
       return pageResponse(
-        webhooksPage({ user: caller, workspace, webhooks, deleteWebhookId: query.delete }),
+        webhooksPage({
+          user: caller,
+          workspace,
+          webhooks,
+          deleteWebhookId: query.delete,
+          done: query.done,
+        }),
       );
     },
   });
 }
 
-async function readWebhooks(db: Db, accountId: string): Promise<readonly WebhookWithDeliveries[]> {
+async function readWebhooks(db: Db, accountId: string): Promise<readonly WebhookWithDelivery[]> {
   const live = await listLiveWebhooks(db, accountId);
   return Promise.all(
     live.map(async (webhook) => {
-      const page = await listDeliveries(db, accountId, webhook.id, {
-        limit: DELIVERIES_PER_WEBHOOK,
-      });
-      return { webhook, deliveries: page.data };
+      const page = await listDeliveries(db, accountId, webhook.id, { limit: 1 });
+      return { webhook, latest: page.data[0] };
     }),
   );
 }
@@ -125,7 +128,7 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
         const urlValue = body.do === "add" ? body.url : undefined;
         return await respond({ errorMessage: userErrorMessage(error), urlValue });
       }
-      return redirect(workspacePath(params.account, "/webhooks"));
+      return redirect(donePath(workspacePath(params.account, "/webhooks"), body.do));
     },
   });
 }

@@ -1,30 +1,36 @@
 /** @jsxImportSource hono/jsx */
-// The webhooks of a workspace with their latest deliveries.
+// The webhooks of a workspace as a table with the latest delivery of each, and the form that adds one.
 
 import type { Child } from "hono/jsx";
 import type { Delivery } from "../../events/deliveries.ts";
+import { ALL_EVENTS } from "../../events/events.ts";
 import type { Webhook } from "../../webhooks/webhooks.ts";
-import { DateTime } from "../../http/pages/components/time.tsx";
+import { Card, CodeBlock, EmptyState, Tag } from "../../http/pages/components/content.tsx";
+import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { Table } from "../../http/pages/components/table.tsx";
+import { RelativeTime } from "../../http/pages/components/time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { SessionUser } from "../../http/route.ts";
-import { ConfirmLink, Confirm, withQuery } from "../confirm.tsx";
+import { Confirm, CONFIRM_ID, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { pluralize } from "../../base/format.ts";
-import { deliveryLogPath } from "./delivery-log-page.tsx";
+import { DoneNotice } from "../done-notice.tsx";
+import { DELIVERY_TONES, deliveryLogPath } from "./delivery-log-page.tsx";
 import type { WorkspaceContext } from "../authorize.ts";
 
-export interface WebhookWithDeliveries {
+export interface WebhookWithDelivery {
   readonly webhook: Webhook;
-  readonly deliveries: readonly Delivery[];
+  /** Undefined if nothing was sent yet. */
+  readonly latest: Delivery | undefined;
 }
 
 export interface WebhooksPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
-  readonly webhooks: readonly WebhookWithDeliveries[];
+  readonly webhooks: readonly WebhookWithDelivery[];
   /** The webhook whose deletion needs confirmation. */
   readonly deleteWebhookId?: string | undefined;
+  readonly done?: string | undefined;
   /** A new signing secret, which is shown once. */
   readonly secret?: string;
   readonly errorMessage?: string;
@@ -32,9 +38,14 @@ export interface WebhooksPageProps {
   readonly urlValue?: string | undefined;
 }
 
+const WEBHOOK_DONE_TEXTS = {
+  test: "The test event is sent. Its result is in the delivery log.",
+  enable: "The webhook is enabled. It receives new events.",
+  remove: "The webhook is deleted. It receives no more events.",
+} as const;
+
 export function webhooksPage(props: WebhooksPageProps): PageLayout {
-  const { user, workspace, webhooks, secret, errorMessage, urlValue } = props;
-  const action = workspacePath(workspace.accountId, "/webhooks");
+  const { user, workspace, webhooks, secret, errorMessage } = props;
   return consolePage({
     title: "Webhooks",
     workspace,
@@ -42,100 +53,154 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
     page: "/webhooks",
     main: (
       <>
-        {secret === undefined ? null : (
-          <section class="card notice" role="status">
-            <h2>Signing secret</h2>
-            <p>Copy it now. It is not shown again.</p>
-            <pre>
-              <code>{secret}</code>
-            </pre>
-          </section>
-        )}
-        {errorMessage === undefined ? null : (
-          <p class="error" role="alert">
-            {errorMessage}
-          </p>
-        )}
+        {secret === undefined ? null : <SecretNotice secret={secret} />}
+        <DoneNotice texts={WEBHOOK_DONE_TEXTS} done={props.done} />
+        <ErrorMessage message={errorMessage} />
+        <DeleteConfirmation {...props} />
         <p>Postern sends the events of this workspace to these URLs as signed POST requests.</p>
-        {webhooks.map((item) => (
-          <WebhookCard item={item} page={props} />
-        ))}
-        <section class="card" aria-labelledby="add">
-          <h2 id="add">Add a webhook</h2>
-          <form method="post" action={action}>
-            <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
-            <label for="webhook-url">URL (https)</label>
-            <input id="webhook-url" name="url" type="url" required value={urlValue} />
-            <div class="actions">
-              <button type="submit">Add webhook</button>
-            </div>
-          </form>
-        </section>
+        {webhooks.length === 0 ? (
+          <EmptyState title="No webhooks yet">
+            <p class="muted">
+              A webhook tells your server about low balances, budgets, payments and keys. See{" "}
+              <a href="/docs/webhooks">Webhooks</a> for the events and the signature.
+            </p>
+          </EmptyState>
+        ) : (
+          <WebhookTable {...props} />
+        )}
+        <AddForm {...props} />
       </>
     ),
   });
 }
 
-interface WebhookCardProps {
-  readonly item: WebhookWithDeliveries;
-  readonly page: WebhooksPageProps;
+function SecretNotice({ secret }: { readonly secret: string }): Child {
+  return (
+    <section class="card notice" role="status">
+      <h2>Signing secret</h2>
+      <p>Copy it now. It is not shown again.</p>
+      <CodeBlock code={secret} />
+    </section>
+  );
 }
 
-function WebhookCard({ item, page }: WebhookCardProps): Child {
-  const { webhook, deliveries } = item;
-  const { user, workspace, deleteWebhookId } = page;
+function DeleteConfirmation({
+  user,
+  workspace,
+  webhooks,
+  deleteWebhookId,
+}: WebhooksPageProps): Child {
+  const webhook = webhooks.find(({ webhook: { id } }) => id === deleteWebhookId)?.webhook;
+  if (webhook === undefined) return null;
   const action = workspacePath(workspace.accountId, "/webhooks");
-  const isActive = webhook.status === "active";
   return (
-    <section class="card" aria-labelledby={webhook.id}>
-      <h2 id={webhook.id}>{webhook.url}</h2>
-      <p>{isActive ? "Active." : `Disabled: ${webhook.disabledReason ?? "by request"}.`}</p>
-      {deliveries.length === 0 ? (
-        <p class="note">No deliveries yet.</p>
-      ) : (
-        <ul>
-          {deliveries.map((delivery) => (
-            <li>
-              <DateTime at={delivery.createdAt} />: {delivery.eventType}, {delivery.status} after{" "}
-              {pluralize(delivery.tries, "attempt")}
-            </li>
-          ))}
-        </ul>
-      )}
-      <p>
-        <a href={deliveryLogPath(workspace.accountId, webhook.id)}>
-          Delivery log <span class="visually-hidden">of {webhook.url}</span>
-        </a>
-      </p>
-      {deleteWebhookId === webhook.id ? (
-        <Confirm
-          user={user}
-          action={action}
-          fields={{ do: "remove", webhook: webhook.id }}
-          confirmLabel="Delete webhook"
-          cancelHref={action}
+    <Confirm
+      user={user}
+      action={action}
+      fields={{ do: "remove", webhook: webhook.id }}
+      confirmLabel="Delete webhook"
+      cancelHref={action}
+    >
+      Delete the webhook for {webhook.url}? It receives no more events, pending retries are dropped,
+      and its signing secret is deleted. This cannot be undone.
+    </Confirm>
+  );
+}
+
+function WebhookTable({ user, workspace, webhooks }: WebhooksPageProps): Child {
+  const { accountId } = workspace;
+  return (
+    <Table
+      label="Webhooks"
+      columns={[
+        { name: "URL" },
+        { name: "State" },
+        { name: "Latest delivery", isExtra: true },
+        { name: "Events", isExtra: true },
+        { name: "Actions", isNumber: true },
+      ]}
+      rows={webhooks.map(({ webhook, latest }) => [
+        <a
+          class="line"
+          id={webhook.id}
+          href={deliveryLogPath(accountId, webhook.id)}
+          title={webhook.url}
         >
-          Delete the webhook for {webhook.url}? It receives no more events, pending retries are
-          dropped, and its signing secret is deleted. This cannot be undone.
-        </Confirm>
-      ) : (
-        <form method="post" action={action}>
-          <HiddenFields user={user} fields={{ webhook: webhook.id }} />
-          <div class="actions">
-            <button type="submit" name="do" value={isActive ? "test" : "enable"} class="secondary">
-              {isActive ? "Send test event" : "Enable"}{" "}
-              <span class="visually-hidden">
-                {isActive ? "to" : ""} {webhook.url}
-              </span>
-            </button>
-            <ConfirmLink
-              href={withQuery(action, { delete: webhook.id })}
-              label="Delete"
-              subject={webhook.url}
-            />
-          </div>
-        </form>
-      )}
-    </section>
+          {webhook.url}
+        </a>,
+        <WebhookState webhook={webhook} />,
+        <LatestDelivery latest={latest} />,
+        <span class="line" title={webhook.events.join(", ")}>
+          {webhook.events.includes(ALL_EVENTS) ? "all" : webhook.events.join(", ")}
+        </span>,
+        <WebhookActions user={user} accountId={accountId} webhook={webhook} />,
+      ])}
+    />
+  );
+}
+
+function WebhookState({ webhook }: { readonly webhook: Webhook }): Child {
+  if (webhook.status === "active") return <Tag tone="good">Active</Tag>;
+  return (
+    <span title={webhook.disabledReason ?? "Disabled by request"}>
+      <Tag tone="danger">Disabled</Tag>
+    </span>
+  );
+}
+
+function LatestDelivery({ latest }: { readonly latest: Delivery | undefined }): Child {
+  if (latest === undefined) return "none";
+  const { status, eventType, createdAt } = latest;
+  return (
+    <>
+      <Tag tone={DELIVERY_TONES[status]}>{status}</Tag>
+      <span class="type">
+        {eventType}, <RelativeTime at={createdAt} />
+      </span>
+    </>
+  );
+}
+
+interface WebhookActionsProps {
+  readonly user: SessionUser;
+  readonly accountId: string;
+  readonly webhook: Webhook;
+}
+
+function WebhookActions({
+  user,
+  accountId,
+  webhook: { id, url, status },
+}: WebhookActionsProps): Child {
+  const action = workspacePath(accountId, "/webhooks");
+  const isActive = status === "active";
+  return (
+    <form class="row-actions" method="post" action={action}>
+      <HiddenFields user={user} fields={{ webhook: id }} />
+      <button type="submit" name="do" value={isActive ? "test" : "enable"} class="plain">
+        {isActive ? "Send test event" : "Enable"}{" "}
+        <span class="visually-hidden">
+          {isActive ? "to" : ""} {url}
+        </span>
+      </button>
+      <a href={`${withQuery(action, { delete: id })}#${CONFIRM_ID}`}>
+        Delete <span class="visually-hidden">{url}</span>
+      </a>
+    </form>
+  );
+}
+
+function AddForm({ user, workspace, urlValue }: WebhooksPageProps): Child {
+  return (
+    <Card id="add" title="Add a webhook">
+      <form method="post" action={workspacePath(workspace.accountId, "/webhooks")}>
+        <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
+        <label for="webhook-url">URL (https)</label>
+        <input id="webhook-url" name="url" type="url" required value={urlValue} />
+        <div class="actions">
+          <button type="submit">Add webhook</button>
+        </div>
+      </form>
+    </Card>
   );
 }

@@ -7,7 +7,8 @@ import type { Page } from "../../base/pagination.ts";
 import { formatAuditDetail } from "../../audit/format-detail.ts";
 import { formatDateTime } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import { operatorPage, accountPath } from "../operator-layout.tsx";
+import type { AccountNames } from "../accounts/account-names.ts";
+import { AccountLink, operatorPage } from "../operator-layout.tsx";
 import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import { type Operator, OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
@@ -17,9 +18,13 @@ const PATH = `${OPERATOR_PATH}/audit`;
 export interface AuditPageProps {
   readonly filter: AllAccountsAuditFilter;
   readonly entries: Page<AuditEntry>;
+  readonly accountNames: AccountNames;
 }
 
-export function auditPage(operator: Operator, { filter, entries }: AuditPageProps): PageLayout {
+export function auditPage(
+  operator: Operator,
+  { filter, entries, accountNames }: AuditPageProps,
+): PageLayout {
   const { accountId, actor, action } = filter;
   return operatorPage({
     title: "Audit log",
@@ -48,7 +53,7 @@ export function auditPage(operator: Operator, { filter, entries }: AuditPageProp
         {entries.data.length === 0 ? (
           <p class="notice">No entries found.</p>
         ) : (
-          <AuditEntryTable entries={entries.data} withAccount />
+          <AuditEntryTable entries={entries.data} accountNames={accountNames} />
         )}
         <OlderLink
           path={PATH}
@@ -62,10 +67,11 @@ export function auditPage(operator: Operator, { filter, entries }: AuditPageProp
 
 export function AuditEntryTable({
   entries,
-  withAccount,
+  accountNames,
 }: {
   readonly entries: readonly AuditEntry[];
-  readonly withAccount?: boolean;
+  /** Shows the account of each entry. */
+  readonly accountNames?: AccountNames;
 }): Child {
   return (
     <Table
@@ -87,7 +93,9 @@ export function AuditEntryTable({
         </>,
         <>
           {entry.action}
-          {withAccount === true ? <AccountLink id={entry.accountId} /> : null}
+          {accountNames === undefined || entry.accountId === null ? null : (
+            <AccountLink id={entry.accountId} names={accountNames} />
+          )}
           {entry.target === null || entry.target === entry.accountId ? null : (
             <span class="type">{entry.target}</span>
           )}
@@ -95,13 +103,5 @@ export function AuditEntryTable({
         <bdi>{formatAuditDetail(entry.detail)}</bdi>,
       ])}
     />
-  );
-}
-
-function AccountLink({ id }: { readonly id: string | null }): Child {
-  return id === null ? null : (
-    <a class="type" href={accountPath(id)}>
-      {id}
-    </a>
   );
 }

@@ -15,6 +15,7 @@ import {
   emptyAsUndefined,
   pageRoute,
 } from "../page-context.ts";
+import { readAccountNames } from "../accounts/account-names.ts";
 import { parseReason } from "../accounts/account-actions.ts";
 import {
   listUnappliedFacts,
@@ -118,10 +119,14 @@ async function readPayments(
     cursor,
   }: Partial<Pick<PaymentsPageProps, "state">> & { readonly cursor?: string | undefined },
 ): Promise<PaymentsPageProps> {
+  const invoices = await listInvoicesWithPayments(db, { limit: INVOICES_PER_PAGE, cursor }, state);
+  const unclear = await listUnclearPayments(db);
+  const accountIds = [...invoices.data, ...unclear].map(({ accountId }) => accountId);
   return {
     state,
-    invoices: await listInvoicesWithPayments(db, { limit: INVOICES_PER_PAGE, cursor }, state),
+    invoices,
     unapplied: await listUnappliedFacts(db),
-    unclear: await listUnclearPayments(db),
+    unclear,
+    accountNames: await readAccountNames(db, accountIds),
   };
 }

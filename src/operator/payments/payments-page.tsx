@@ -8,7 +8,9 @@ import { formatCents } from "../../billing/invoices/cents.ts";
 import type { Payment } from "../../billing/payments/payment-rows.ts";
 import { formatDateTime } from "../../base/format.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import { operatorPage, accountPath } from "../operator-layout.tsx";
+import type { AccountNames } from "../accounts/account-names.ts";
+import { AccountLink, accountPath, operatorPage } from "../operator-layout.tsx";
+import { WorkspaceName } from "../../http/pages/components/content.tsx";
 import { FilterSelect, ErrorMessage } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import { newFormToken } from "../../idempotency/form-submission.ts";
@@ -36,6 +38,7 @@ export interface PaymentsPageProps {
   readonly invoices: Page<InvoiceWithPayments>;
   readonly unapplied: readonly UnappliedFact[];
   readonly unclear: readonly UnclearPayment[];
+  readonly accountNames: AccountNames;
   readonly result?: PaymentActionResult | undefined;
   readonly errorMessage?: string;
   /** The values of the rejected form. */
@@ -43,7 +46,8 @@ export interface PaymentsPageProps {
 }
 
 export function paymentsPage(operator: Operator, props: PaymentsPageProps): PageLayout {
-  const { state, invoices, unapplied, unclear, result, errorMessage, formValues = {} } = props;
+  const { state, invoices, unapplied, unclear, accountNames } = props;
+  const { result, errorMessage, formValues = {} } = props;
   return operatorPage({
     title: "Payments",
     operator,
@@ -61,7 +65,12 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
             <h2>Needs attention</h2>
             {unapplied.length === 0 ? null : <UnappliedFactTable unapplied={unapplied} />}
             {unclear.map((payment) => (
-              <UnclearPaymentCard operator={operator} payment={payment} formValues={formValues} />
+              <UnclearPaymentCard
+                operator={operator}
+                payment={payment}
+                accountNames={accountNames}
+                formValues={formValues}
+              />
             ))}
             <h2>Invoices</h2>
           </>
@@ -79,7 +88,7 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
         {invoices.data.length === 0 ? (
           <p class="notice">No invoices found.</p>
         ) : (
-          <PaymentTable invoices={invoices.data} withAccount />
+          <PaymentTable invoices={invoices.data} accountNames={accountNames} />
         )}
         <OlderLink path={PATH} query={{ state }} cursor={invoices.next_cursor} />
         <p class="note">
@@ -100,10 +109,11 @@ const STATUS_CLASSES: Readonly<Record<PaymentFilter, string>> = {
 
 export function PaymentTable({
   invoices,
-  withAccount,
+  accountNames,
 }: {
   readonly invoices: readonly InvoiceWithPayments[];
-  readonly withAccount?: boolean;
+  /** Shows the account of each invoice. */
+  readonly accountNames?: AccountNames;
 }): Child {
   return (
     <Table
@@ -122,11 +132,9 @@ export function PaymentTable({
       rows={invoices.map((invoice) => [
         <>
           <code>{invoice.id}</code>
-          {withAccount === true ? (
-            <a class="type" href={accountPath(invoice.accountId)}>
-              {invoice.accountId}
-            </a>
-          ) : null}
+          {accountNames === undefined ? null : (
+            <AccountLink id={invoice.accountId} names={accountNames} />
+          )}
         </>,
         <span class={STATUS_CLASSES[invoice.status]}>{invoice.status}</span>,
         formatCents(invoice.amountCents),
@@ -189,10 +197,12 @@ function UnappliedFactTable({
 interface UnclearPaymentCardProps {
   readonly operator: Operator;
   readonly payment: UnclearPayment;
+  readonly accountNames: AccountNames;
   readonly formValues: Readonly<Record<string, string>>;
 }
 
-function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCardProps): Child {
+function UnclearPaymentCard(props: UnclearPaymentCardProps): Child {
+  const { operator, payment, accountNames, formValues } = props;
   const { id, accountId, invoiceId, network, payer, nonce } = payment;
   return (
     <section class="card" aria-labelledby={`unclear-${nonce}`}>
@@ -205,7 +215,7 @@ function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCar
         <dt>Account</dt>
         <dd>
           <a href={accountPath(accountId)}>
-            <code>{accountId}</code>
+            <WorkspaceName id={accountId} name={accountNames.get(accountId) ?? null} />
           </a>
         </dd>
         <dt>Invoice</dt>

@@ -162,14 +162,7 @@ for (const kind of STORE_KINDS) {
         }
       };
       const callers = Array.from({ length: CALLERS }, caller);
-      // The kill falls at any moment of the calls that follow the first complete one.
-      const before = completed.length;
-      await waitUntil(
-        () => completed.length,
-        (count) => count > before,
-        15_000,
-      );
-      await Bun.sleep(Math.random() * 300);
+      await Bun.sleep(60 + Math.random() * 300);
       killing.abort();
       await gateway.kill();
       await Promise.all(callers);
@@ -210,7 +203,7 @@ for (const kind of STORE_KINDS) {
     console.log(
       `» ${kind}: ${KILLS} kills, ${started} calls started, ${completed.length} complete, ${records.size} recorded, ${keyed.length} started again, ${((performance.now() - began) / 1_000).toFixed(1)} s`,
     );
-    expect(completed.length).toBeGreaterThanOrEqual(KILLS);
+    expect(completed.length).toBeGreaterThan(KILLS);
     await gateway.stop();
     await db.close();
     await upstream.stop(true);
