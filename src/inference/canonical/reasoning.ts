@@ -59,6 +59,11 @@ export function encodeBlob(blob: OpaqueBlob, through: WireName): string {
   return `${BLOB_PREFIX}${Buffer.from(header).toString("base64url")}.${blob.data}`;
 }
 
+/** Whether a caller sent back a blob that this gateway encoded. */
+export function isEncodedBlob(value: unknown): boolean {
+  return typeof value === "string" && value.startsWith(BLOB_PREFIX);
+}
+
 /** Reads a blob that a caller sent back. Without the prefix it is bare data of the caller's API, of unknown origin. */
 export function decodeBlob(text: string, wire: WireName, kind: OpaqueBlob["kind"]): OpaqueBlob {
   return decodePrefixedBlob(text) ?? { wire, kind, data: text };

@@ -21,6 +21,7 @@ import {
 } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/unknown-tools.ts";
 import type { Destination } from "../shared-account/source-url.ts";
+import { dropForeignReasoning } from "./foreign-reasoning.ts";
 import { sanitizeHistory } from "./chat-history.ts";
 import { droppedPaths, isLossOfRequest, isRejected, rejectDropped } from "./losses.ts";
 import { usageOf } from "../metering/usage/usage.ts";
@@ -135,7 +136,8 @@ function passthroughPlan(
   const { messages, dropped: droppedHistory } = sanitizeHistory(parsed, provider);
   const omitted = api === "embeddings" ? [] : rejectedSampling(api, parsed.json, candidate.model);
   const relaxed = api === "chat" ? relaxTools(parsed.json, candidate.model) : undefined;
-  const dropped = [...omitted, ...droppedHistory, ...(relaxed?.dropped ?? [])];
+  const foreign = dropForeignReasoning(parsed);
+  const dropped = [...omitted, ...droppedHistory, ...foreign.dropped, ...(relaxed?.dropped ?? [])];
   const allDropped = [...dropped, ...droppedStore(parsed, candidate.credential)];
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
@@ -146,7 +148,13 @@ function passthroughPlan(
       candidate,
       dropped.length === 0
         ? adjustments
-        : { ...adjustments, messages, omitted, tools: relaxed?.tools },
+        : {
+            ...adjustments,
+            messages: messages ?? foreign.messages,
+            input: foreign.input,
+            omitted,
+            tools: relaxed?.tools,
+          },
     ),
     dropped: allDropped,
     readUsage: (json) => usageOf(api, json, id),

@@ -12,8 +12,10 @@ export interface RequestAdjustments {
   readonly pseudonym: () => string;
   /** The output limit that the balance affords; undefined if it did not have to be lowered. */
   readonly outputMax: number | undefined;
-  /** Replaces a chat's messages, as JSON text. */
+  /** Replaces the messages, as JSON text. */
   readonly messages?: string | undefined;
+  /** Replaces the input of a response, as JSON text. */
+  readonly input?: string | undefined;
   /** Replaces a chat's tools, as JSON text. */
   readonly tools?: string | undefined;
   /** Fields that the model rejects. */
@@ -45,7 +47,7 @@ export function rewriteRequest(
   if (request.api === "chat" && !provider.acceptsMaxCompletionTokens)
     useMaxTokensField(changes, request.json);
   for (const field of adjustments.omitted ?? []) changes[field] = undefined;
-  for (const field of ["messages", "tools"] as const)
+  for (const field of ["messages", "input", "tools"] as const)
     if (adjustments[field] !== undefined) changes[field] = adjustments[field];
   if (adjustments.outputMax !== undefined)
     changes[maxTokensFieldOf(request, provider.outputLimitField)] = String(adjustments.outputMax);
