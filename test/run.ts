@@ -10,7 +10,7 @@ import { prepareBrowser } from "./support/browser/chromium.ts";
 import { SKIP_PREFIX } from "./support/skip.ts";
 
 const ROOT = path.dirname(import.meta.dir);
-const SHARDS = 3;
+const SHARDS = 4;
 const TEST_TIMEOUT_MS = 60_000;
 const BATCH_TIMEOUT_MS = 480_000;
 /** Larger folders are split, so that no shard runs one long batch at the end. */

@@ -67,7 +67,7 @@ function callbacks(headings: Heading[], tabs: readonly string[]): Callbacks {
     thead: (children) => `<thead>${children}</thead>`,
     tbody: (children) => `<tbody>${children}</tbody>`,
     tr: (children) => `<tr>${children}</tr>`,
-    th: (children) => (children === "" ? "<td></td>" : `<th scope="col">${children}</th>`),
+    th: (children) => (children === "" ? "<td></td>" : `<th>${children}</th>`),
     td: (children) => `<td>${children}</td>`,
     link: (children, { href }) => linkHtml(children, href),
     image: (children, { src }) =>
