@@ -14,10 +14,14 @@ const OVERLOAD = 4;
 /** Of the capacity. */
 const LIGHT_SHARE = 0.05;
 const CONNECTIONS_MAX = 4_000;
+/** A long conversation costs the gateway ten times as much as this generator, which shares the machine. */
 const REQUEST_BODY = JSON.stringify({
-  model: "sim/tiny",
+  model: "sim/echo",
   max_tokens: 16,
-  messages: [{ role: "user", content: "x".repeat(900) }],
+  messages: Array.from({ length: 801 }, (_, index) => ({
+    role: index % 2 === 0 ? "user" : "assistant",
+    content: `Turn ${index}.`,
+  })),
 });
 const CHAT_PATH = "/v1/chat/completions";
 /** A step of the open-loop generator. */
