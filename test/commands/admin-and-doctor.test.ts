@@ -32,9 +32,7 @@ afterAll(async () => {
 describe("postern migrate", () => {
   test("applies pending migrations, and nothing the second time", async () => {
     const other = createTempFolder();
-    expect((await runInProcess(["migrate"], other.settings)).stdout).toStartWith(
-      "Applied 0001-house",
-    );
+    expect((await runInProcess(["migrate"], other.settings)).stdout).toMatch(/^Applied \d{4}-/);
     expect(await runInProcess(["migrate"], other.settings)).toEqual({
       code: 0,
       stdout: "The store is up to date.\n",
@@ -53,7 +51,7 @@ describe("postern migrate", () => {
 
   test("works on PostgreSQL, as do doctor and verify-ledger", async () => {
     const there = { ...settings, DATABASE_URL: await testPostgres() };
-    expect((await runInProcess(["migrate"], there)).stdout).toStartWith("Applied 0001-house");
+    expect((await runInProcess(["migrate"], there)).stdout).toMatch(/^Applied \d{4}-/);
     expect((await runInProcess(["migrate"], there)).stdout).toBe("The store is up to date.\n");
     expect((await runInProcess(["doctor"], there)).stdout).toContain(
       "PostgreSQL is readable and writable",

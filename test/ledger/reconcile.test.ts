@@ -1,4 +1,4 @@
-// A store that loses settlements while their process lives: a promoted standby that lagged, or a write that was given up.
+// The store loses settlements of a running process: a standby that was behind is promoted, or a write fails for good.
 
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createLedger, deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
