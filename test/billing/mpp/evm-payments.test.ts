@@ -33,27 +33,12 @@ import {
 } from "../fixtures.ts";
 import { fundedWallet } from "../x402/wallet.ts";
 import { alterCredential, challengesIn, createEvmClient, receiptIn } from "./client.ts";
+import { CALL, type ErrorBody } from "./paid-call.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(30_000);
 
-/** Costs up to 0.60 USD: more than the starting credit, less than one payment buys. */
-const CALL = {
-  model: "openai/gpt-5",
-  messages: [{ role: "user", content: "[[sim: tokens=20]] hello" }],
-  max_tokens: 60_000,
-};
 const TOP_UP_NANO = 95n * NANO_PER_CENT;
-
-interface ErrorBody {
-  readonly error: {
-    readonly code: string;
-    readonly message: string;
-    readonly param?: string;
-    readonly payment_error?: string;
-    readonly next?: readonly { readonly url: string; readonly why: string }[];
-  };
-}
 
 describe.each(STORE_KINDS)("Machine Payments with evm on %s", (store) => {
   let facilitator: TestFacilitator;

@@ -28,26 +28,12 @@ import {
   readWallet,
 } from "../fixtures.ts";
 import { alterCredential, challengesIn, createStripeClient, receiptIn } from "./client.ts";
+import { CALL, type ErrorBody } from "./paid-call.ts";
 
 // The first test starts PostgreSQL.
 setDefaultTimeout(30_000);
 
-/** Costs up to 0.60 USD: more than the starting credit, less than one payment buys. */
-const CALL = {
-  model: "openai/gpt-5",
-  messages: [{ role: "user", content: "[[sim: tokens=20]] hello" }],
-  max_tokens: 60_000,
-};
 const PAID_CENTS = 100;
-
-interface ErrorBody {
-  readonly error: {
-    readonly code: string;
-    readonly message: string;
-    readonly param?: string;
-    readonly payment_error?: string;
-  };
-}
 
 describe.each(STORE_KINDS)("Machine Payments with stripe on %s", (store) => {
   let stripe: FakeStripe;
