@@ -87,7 +87,7 @@ export const ERROR_ADVICE = {
   },
   upstream_error: {
     retry: "with backoff",
-    next: "Retry, after `retry-after` seconds if the header is present, or use another model. A failed call costs nothing.",
+    next: "Retry, after `retry-after` seconds if the header is present, or use another model. A call that fails before its output begins costs nothing.",
   },
   provider_not_configured: {
     retry: "no",
