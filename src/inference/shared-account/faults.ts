@@ -33,6 +33,14 @@ export function translatedReferenceFault({ path, alternative }: SharedAccountUse
   });
 }
 
+export function unknownFieldFault(name: string, provider: string): Fault {
+  return new Fault("invalid_request", `unknown field ${name} at ${provider}`, {
+    message: `This gateway does not know the field \`${name}\`, and its text could name something stored in the account at ${provider} that all users of this gateway share. Remove it, ${OWN_KEY_HINT}.`,
+    param: name,
+    next: [ADD_PROVIDER_KEY_STEP],
+  });
+}
+
 export function unknownToolFault(path: string, name: string, provider: string): Fault {
   return new Fault("invalid_request", `unknown tool ${name} at ${provider}`, {
     message: `What the tool \`${name}\` at \`${path}\` costs at ${provider} is not known, so this gateway cannot bill it. Remove it, use another model, ${OWN_KEY_HINT}.`,

@@ -19,7 +19,7 @@ import {
   rejectCanonicalReferences,
   rejectStoredReferences,
 } from "../shared-account/reject-references.ts";
-import { rejectUnknownTools } from "../shared-account/unknown-tools.ts";
+import { rejectUnknown } from "../shared-account/reject-unknown.ts";
 import type { Destination } from "../shared-account/source-url.ts";
 import { dropForeignReasoning } from "./foreign-reasoning.ts";
 import { sanitizeHistory } from "./chat-history.ts";
@@ -95,7 +95,7 @@ function createPlan(
     // The text that is sent differs from this only in fields that the gateway writes.
     const destination = destinationOf(candidate, wire);
     rejectStoredReferences(parsed.json, destination, "request");
-    rejectUnknownTools(parsed.json, destination);
+    rejectUnknown(parsed.json, destination);
     return passthroughPlan(parsed, candidate, context);
   }
   const inbound = INBOUND_WIRES[api];
@@ -114,7 +114,7 @@ function createPlan(
   if (chosen === undefined) throw new Error(`no wire for ${api}`);
   const destination = destinationOf(candidate, chosen.wire);
   rejectStoredReferences(chosen.written.body, destination, "translation");
-  rejectUnknownTools(chosen.written.body, destination);
+  rejectUnknown(chosen.written.body, destination);
   return translationPlan(parsed, candidate, { ...context, ...chosen, inbound, request });
 }
 

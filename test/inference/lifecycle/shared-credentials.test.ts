@@ -439,7 +439,8 @@ describe("the request to the provider", () => {
   test("is the caller's body, byte for byte except for the model name and added fields", async () => {
     const own = {
       temperature: 1,
-      unknown_field: { deep: [1, 2, { three: "drei 😀" }] },
+      chat_template_kwargs: { deep: [1, 2, { three: "drei 😀" }] },
+      unknown_field: 0.5,
       top_p: 1,
     };
     const body = await sentBody("chat", own);
