@@ -10,6 +10,7 @@ import type {
 } from "../../../canonical/parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../../canonical/reasoning.ts";
 import { checkToolInput } from "../../tool-checks.ts";
+import { takesEarlierReasoning } from "./model-family.ts";
 import { writeCachePoint } from "./write-cache-points.ts";
 import { type MediaWriteContext, writeMedia } from "./write-media.ts";
 
@@ -72,7 +73,8 @@ function writeReasoning(
   at: string,
   { target, losses }: BlockWriteContext,
 ): JsonObject | undefined {
-  if (blob !== undefined && canReplay(blob, "converse", target))
+  const isTaken = blob !== undefined && takesEarlierReasoning(target);
+  if (isTaken && canReplay(blob, "converse", target))
     return {
       reasoningContent:
         blob.kind === "encrypted"

@@ -79,7 +79,6 @@ function writeTopK(
       return { top_k: topK };
     case "nova":
       return { inferenceConfig: { topK } };
-    case "gpt-oss":
     case "other":
       addFieldLoss(losses, request, "topK", "This model does not support `top_k`.");
       return undefined;

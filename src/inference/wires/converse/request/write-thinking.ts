@@ -11,13 +11,10 @@ import {
 } from "../../../canonical/reasoning.ts";
 import type { CanonicalRequest, Effort, Reasoning } from "../../../canonical/request.ts";
 import type { Target } from "../../../canonical/wire.ts";
-import { familyOf, reasoningControl } from "./model-family.ts";
+import { effortFieldOf, familyOf, reasoningControl } from "./model-family.ts";
 
 const BUDGET_MIN = 1_024;
 const CLAUDE_EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies Effort[];
-const GPT_OSS_EFFORTS = ["low", "medium", "high"] as const satisfies Effort[];
-// Nova accepts no output limit at higher efforts.
-const NOVA_EFFORTS = ["low", "medium"] as const satisfies Effort[];
 
 export interface ThinkingLimits {
   readonly maxTokens: number | undefined;
@@ -51,23 +48,13 @@ export function writeThinking(
   }
   const addLoss = (reason: string) => losses.push({ path, reason, tolerated: true });
   const options: ThinkingOptions = { request, target, reasoning, isOff: off, ...limits, addLoss };
-  switch (familyOf(target)) {
-    case "claude":
-      return writeClaudeThinking(options, control);
-    case "nova":
-      return off
-        ? undefined
-        : {
-            reasoningConfig: {
-              type: "enabled",
-              maxReasoningEffort: clampedEffort(options, NOVA_EFFORTS),
-            },
-          };
-    case "gpt-oss":
-    case "mistral":
-    case "other":
-      return { reasoning_effort: clampedEffort(options, GPT_OSS_EFFORTS) };
-  }
+  if (familyOf(target) === "claude") return writeClaudeThinking(options, control);
+  const field = effortFieldOf(target);
+  if (field === undefined || (off && field.isOffByDefault === true)) return undefined;
+  // "Think" without an effort is what the others do anyway.
+  const unset = field.isOffByDefault === true ? clampEffort("medium", field.efforts) : undefined;
+  const effort = clampedEffort(options, field.efforts) ?? unset;
+  return effort === undefined ? undefined : field.write(effort);
 }
 
 function isRequested({ mode, effort, budgetTokens }: Reasoning): boolean {
