@@ -2,6 +2,7 @@
 
 import { newId } from "../src/base/id.ts";
 import { DAY_MS } from "../src/base/time.ts";
+import { hourCharges } from "../src/ledger/hour-charges.ts";
 import { deposit } from "../src/ledger/ledger.ts";
 import { insertTransfers, type Transfer } from "../src/ledger/rows.ts";
 import { type Db, integer, type Tx } from "../src/store/db.ts";
@@ -92,20 +93,18 @@ function recordAt(
 }
 
 async function insertCharged(tx: Tx, records: readonly UsageRecord[]): Promise<void> {
-  await insertUsage(tx, records);
-  await insertTransfers(
-    tx,
-    records.map(({ id, accountId, cost, createdAt }): Transfer => ({
-      id: `${id}.promo`,
-      accountId,
-      from: `${accountId}:promo`,
-      to: "system:usage_revenue",
-      amount: cost,
-      kind: "usage",
-      ref: id,
-      at: createdAt,
-    })),
-  );
+  const transfers = records.map(({ id, accountId, cost, createdAt }): Transfer => ({
+    id: `${id}.promo`,
+    accountId,
+    from: `${accountId}:promo`,
+    to: "system:usage_revenue",
+    amount: cost,
+    kind: "usage",
+    ref: id,
+    at: createdAt,
+  }));
+  await insertUsage(tx, records, hourCharges(transfers));
+  await insertTransfers(tx, transfers);
 }
 
 async function charge(tx: Tx, accountId: string, keyId: string, cost: bigint): Promise<void> {

@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { DAY_MS } from "../src/base/time.ts";
 import { verifyFromCheckpoint, verifyLedger } from "../src/ledger/verify/verify.ts";
 import { readReport } from "../src/operator/report/report.ts";
+import { readTransferSums } from "../src/operator/report/transfer-sums.ts";
 import type { Db } from "../src/store/db.ts";
 import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
@@ -165,7 +166,9 @@ async function measureDelay(kind: string, url: string, read: () => Promise<void>
 async function measureFunctions(kind: string, db: Db): Promise<void> {
   const now = Date.now();
   await measureWithLag(`${kind}: admin report`, () =>
-    db.snapshot((reader) => readReport(reader, { from: 0, to: now + 1 })),
+    db.snapshot(async (reader) =>
+      readReport(reader, { from: 0, to: now + 1 }, await readTransferSums(reader)),
+    ),
   );
   await measureWithLag(`${kind}: verify-ledger --full`, async () => {
     const { problems } = await verifyLedger(db);

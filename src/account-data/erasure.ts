@@ -95,6 +95,7 @@ export const KEPT: Readonly<Record<string, string>> = {
   usage_archive: "sums that prove the ledger",
   ledger_checkpoint: "sums that prove the ledger",
   provider_hour: "sums over all accounts",
+  charge_hour: "sums over all accounts",
   usage_pending: "emptied by the roll-ups within seconds",
   invoice: "accounting; without names or addresses",
   checkout: "accounting; ids of the payment processor",

@@ -12,7 +12,7 @@ import {
   type Tx,
   integer,
 } from "../store/db.ts";
-import { applyBatch, type Operation } from "./commit/batch.ts";
+import { applyBatch, type Operation, type WriteRecords } from "./commit/batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import { createGroupCommit } from "./commit/group-commit.ts";
 import type { OnBudgetThresholds, OnBalanceThresholds } from "./balance-thresholds.ts";
@@ -43,7 +43,7 @@ export interface LedgerDeps<UsageRecord> {
     | undefined;
   readonly process: string;
   readonly epoch: number;
-  readonly writeRecords: (tx: Tx, records: readonly UsageRecord[]) => Promise<void>;
+  readonly writeRecords: WriteRecords<UsageRecord>;
   readonly onBalanceThresholds?: OnBalanceThresholds;
   readonly onBudgetThresholds?: OnBudgetThresholds;
   readonly onKeyAlerts?: OnKeyAlerts;

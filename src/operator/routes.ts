@@ -13,6 +13,7 @@ import { type OperatorContext, emptyAsUndefined, pageRoute } from "./page-contex
 import { readDailyFigures } from "./report/daily-figures.ts";
 import { parsePeriod } from "./report/report-period.ts";
 import { readReport } from "./report/report.ts";
+import { readTransferSums } from "./report/transfer-sums.ts";
 import { reportPage } from "./report/report-page.tsx";
 import { accountDetailsRoutes } from "./accounts/account-routes.ts";
 import { paymentRoutes } from "./payments/payment-routes.ts";
@@ -70,10 +71,13 @@ function reportRoute({ db, ...context }: OperatorContext): Route {
         const periodQuery = { from: query.from ?? "", to: query.to ?? "" };
         try {
           const period = parsePeriod(query, now);
-          const page = await db.snapshot(async (reader) => ({
-            report: await readReport(reader, period),
-            figures: await readDailyFigures(reader, period),
-          }));
+          const page = await db.snapshot(async (reader) => {
+            const sums = await readTransferSums(reader);
+            return {
+              report: await readReport(reader, period, sums),
+              figures: await readDailyFigures(reader, period, sums),
+            };
+          });
           return pageResponse(reportPage(operator, { periodQuery, ...page }));
         } catch (error) {
           return pageResponse(

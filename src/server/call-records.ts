@@ -5,6 +5,12 @@ import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import type { Tx } from "../store/db.ts";
 import { insertUsage } from "../usage/insert-usage.ts";
+import type { ChargesAt } from "../usage/rollup/charge-hours.ts";
+
+interface CallRecords {
+  readonly records: readonly SettledCall[];
+  readonly charges: readonly ChargesAt[];
+}
 
 /**
  * Keeps replayable replies and releases the idempotency keys of failed calls. Throws for a call whose key was lost, which
@@ -12,12 +18,13 @@ import { insertUsage } from "../usage/insert-usage.ts";
  */
 export async function writeCallRecords(
   tx: Tx,
-  records: readonly SettledCall[],
+  { records, charges }: CallRecords,
   idempotency: Idempotency,
 ): Promise<void> {
   await insertUsage(
     tx,
     records.map((record) => record.usage),
+    charges,
   );
   const responses = records.flatMap(({ response }) => response ?? []);
   await responses[0]?.writeAll(tx, responses);

@@ -68,7 +68,7 @@ export async function openCore(
     ownHolds,
     process: config.processName,
     epoch,
-    writeRecords: (tx, records) => writeCallRecords(tx, records, idempotency),
+    writeRecords: (tx, records, charges) => writeCallRecords(tx, { records, charges }, idempotency),
     onBalanceThresholds: handleBalanceThresholds,
     onBudgetThresholds: emitBudgetEvents,
     onKeyAlerts: emitKeyAlerts,

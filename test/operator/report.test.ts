@@ -15,9 +15,10 @@ import {
   grantCredit,
   parseUsd,
 } from "../../src/operator/accounts/account-actions.ts";
-import { parsePeriod } from "../../src/operator/report/report-period.ts";
+import { parsePeriod, wholeHours } from "../../src/operator/report/report-period.ts";
 import type { Period } from "../../src/operator/report/provider-costs.ts";
 import { readReport, type Report } from "../../src/operator/report/report.ts";
+import { readTransferSums } from "../../src/operator/report/transfer-sums.ts";
 import { reportJson, reportText } from "../../src/operator/report/report-output.ts";
 import type { Db } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
@@ -92,15 +93,19 @@ describe.each(KINDS)("report on %s", (kind) => {
     );
     transfers = await readTransfers(store.db);
     reports = await Promise.all(
-      periods().map((period) => store.db.snapshot((reader) => readReport(reader, period))),
+      periods().map((period) =>
+        store.db.snapshot(async (reader) =>
+          readReport(reader, period, await readTransferSums(reader)),
+        ),
+      ),
     );
   });
   afterAll(() => store.close());
 
   const periods = (): readonly Period[] => [
     { from: 0, to: harness.clock.now + 1 },
-    { from: startedAt + 2 * DAY_MS, to: startedAt + 4 * DAY_MS },
-    { from: harness.clock.now + 1, to: harness.clock.now + 2 },
+    wholeHours({ from: startedAt + 2 * DAY_MS, to: startedAt + 4 * DAY_MS }),
+    wholeHours({ from: harness.clock.now + DAY_MS, to: harness.clock.now + 2 * DAY_MS }),
   ];
 
   const transfersIn = ({ from, to }: Period) => transfers.filter(({ at }) => at >= from && at < to);
@@ -246,7 +251,7 @@ describe.each(KINDS)("report on %s", (kind) => {
     expect(JSON.parse(json)).toMatchObject({ object: "report", grants: { starting_usd: "0" } });
   });
 
-  test("a period has UTC days or timestamps, and `from` before `to`", () => {
+  test("a period has UTC days or full hours, and `from` before `to`", () => {
     const now = Date.parse("2026-11-21T09:30:00Z");
     expect(parsePeriod({}, now)).toEqual({ from: Date.parse("2026-11-01"), to: now + 1 });
     expect(parsePeriod({ from: "2026-10-01", to: "2026-11-01" }, now)).toEqual({
@@ -265,6 +270,8 @@ describe.each(KINDS)("report on %s", (kind) => {
       "20261001",
       "0x10",
       "2026-12-01",
+      "2026-11-01T12:30:00Z",
+      "2026-11-01T12:00:00+05:30",
     ])
       expect(() => parsePeriod({ from }, now)).toThrow();
   });

@@ -132,7 +132,7 @@ async function startProcess(
   const ledger = createLedger<SettledCall>({
     ...identity,
     ownHolds,
-    writeRecords: (tx, records) => writeCallRecords(tx, records, IDEMPOTENCY),
+    writeRecords: (tx, records, charges) => writeCallRecords(tx, { records, charges }, IDEMPOTENCY),
   });
   const lease = createLease(identity);
   const beat = async (): Promise<void> => {

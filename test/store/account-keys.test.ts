@@ -31,6 +31,7 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   account: "the account itself: its id is the key",
   account_creation: "limits of new accounts per network",
   claim_count: "limits of claims per network and address",
+  charge_hour: "sums over all accounts",
   checkout: "belongs to an invoice",
   email_opt_out: "of a person",
   idempotent_answer: "its key is a hash over account, key and request",

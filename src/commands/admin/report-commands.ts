@@ -2,6 +2,7 @@
 
 import { parsePeriod } from "../../operator/report/report-period.ts";
 import { readReport } from "../../operator/report/report.ts";
+import { readTransferSums } from "../../operator/report/transfer-sums.ts";
 import { reportJson, reportText } from "../../operator/report/report-output.ts";
 import type { Db } from "../../store/db.ts";
 import { JSON_FLAG } from "./admin-flags.ts";
@@ -15,11 +16,11 @@ export const adminReportCommands: Readonly<Record<string, Command>> = {
       "Default: the current UTC month until now. Days are UTC: --from 2027-01-01 --to 2027-02-01 is January. Reads a consistent\nsnapshot while the gateway runs.",
     positionals: [],
     flags: {
-      from: { type: "string", placeholder: "<day>", description: "The first day, or a timestamp." },
+      from: { type: "string", placeholder: "<day>", description: "The first day, or a full hour." },
       to: {
         type: "string",
         placeholder: "<day>",
-        description: "The day or timestamp before which the period ends.",
+        description: "The day or full hour before which the period ends.",
       },
       json: JSON_FLAG,
     },
@@ -29,7 +30,9 @@ export const adminReportCommands: Readonly<Record<string, Command>> = {
 
 async function reportCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
   const period = parsePeriod({ from: args.value("from"), to: args.value("to") }, cli.now());
-  const made = await db.snapshot((reader) => readReport(reader, period));
+  const made = await db.snapshot(async (reader) =>
+    readReport(reader, period, await readTransferSums(reader)),
+  );
   cli.print(args.has("json") ? JSON.stringify(reportJson(made), null, 2) : reportText(made));
   return 0;
 }

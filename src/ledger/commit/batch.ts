@@ -20,6 +20,7 @@ import {
   type OnBudgetThresholds,
   type OnBalanceThresholds,
 } from "../balance-thresholds.ts";
+import { type HourCharges, hourCharges } from "../hour-charges.ts";
 import { crossedKeyAlerts, type KeyAlert, type OnKeyAlerts } from "../key-alerts.ts";
 import {
   bucketAccount,
@@ -39,10 +40,17 @@ export type Operation<UsageRecord> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
   | { readonly kind: "settle"; readonly request: SettleRequest<UsageRecord> };
 
+/** Writes usage records, and what all calls of the batch were charged, in the transaction of the charges. */
+export type WriteRecords<UsageRecord> = (
+  tx: Tx,
+  records: readonly UsageRecord[],
+  charges: readonly HourCharges[],
+) => Promise<void>;
+
 export interface BatchContext<UsageRecord> {
   readonly process: string;
   readonly epoch: number;
-  readonly writeRecords: (tx: Tx, records: readonly UsageRecord[]) => Promise<void>;
+  readonly writeRecords: WriteRecords<UsageRecord>;
   readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
   readonly onBudgetThresholds?: OnBudgetThresholds | undefined;
   readonly onKeyAlerts?: OnKeyAlerts | undefined;
@@ -235,7 +243,8 @@ async function writeAll<UsageRecord>(
   if (writes.deletedSweptHolds.length > 0)
     work.push(tx.deleteMany("swept_hold", "id", writes.deletedSweptHolds));
   if (writes.transfers.length > 0) work.push(insertTransfers(tx, writes.transfers));
-  if (writes.records.length > 0) work.push(context.writeRecords(tx, writes.records));
+  if (writes.records.length > 0 || writes.transfers.length > 0)
+    work.push(context.writeRecords(tx, writes.records, hourCharges(writes.transfers)));
   if (writes.balanceCrossings.length > 0 && context.onBalanceThresholds !== undefined)
     work.push(context.onBalanceThresholds(tx, writes.balanceCrossings));
   if (writes.budgetCrossings.length > 0 && context.onBudgetThresholds !== undefined)

@@ -7,7 +7,8 @@ import { DAY_MS, utcDay } from "../../base/time.ts";
 import { type Reader, type Row, text, integer } from "../../store/db.ts";
 import { accountRanges } from "../../usage/rollup/provider-sums.ts";
 import type { Period } from "./provider-costs.ts";
-import { type TransferRange, transferRanges } from "./report.ts";
+import { wholeHours } from "./report-period.ts";
+import type { TransferSum } from "./transfer-sums.ts";
 
 /** More bars would be too thin to point at. */
 const DAYS_MAX = 92;
@@ -45,12 +46,16 @@ interface Sums {
   readonly providers: Map<string, ProviderFigures>;
 }
 
-export async function readDailyFigures(reader: Reader, period: Period): Promise<DailyFigures> {
+export async function readDailyFigures(
+  reader: Reader,
+  period: Period,
+  transfers: readonly TransferSum[],
+): Promise<DailyFigures> {
   const first = Math.max(period.from, period.to - DAYS_MAX * DAY_MS);
   const from = first - (first % DAY_MS);
   const sums: Sums = { income: new Map(), cost: new Map(), providers: new Map() };
-  const dates = { from, to: period.to };
-  for await (const range of transferRanges(reader)) await addIncome(reader, range, dates, sums);
+  const dates = { from, to: wholeHours(period).to };
+  for (const sum of transfers) if (sum.at >= dates.from && sum.at < dates.to) addIncome(sums, sum);
   await addProviders(reader, dates, sums);
   const days: string[] = [];
   for (let at = from; at < period.to; at += DAY_MS) days.push(utcDay(at));
@@ -67,27 +72,16 @@ export async function readDailyFigures(reader: Reader, period: Period): Promise<
   };
 }
 
-async function addIncome(
-  reader: Reader,
-  range: TransferRange,
-  { from, to }: Period,
-  { income }: Sums,
-): Promise<void> {
-  const rows = await reader.all(
-    `select at - at % ${DAY_MS} as day, cast(sum(amount) as text) as amount,
-       case when kind = 'purchase' then 'purchases'
-         when from_account like '%:paid' then 'paid usage' else 'promotional usage' end as series
-     from transfer where ${range.where} and at >= ? and at < ?
-       and ((kind = 'purchase' and to_account like '%:paid')
-         or (kind = 'usage' and (from_account like '%:paid' or from_account like '%:promo')))
-     group by 1, 3`,
-    [...range.params, from, to],
-  );
-  for (const row of rows) {
-    const series = INCOME_SERIES.find((name) => name === text(row, "series"));
-    if (series !== undefined)
-      addAmount(income, series, utcDay(integer(row, "day")), toNano(row["amount"]));
-  }
+function addIncome({ income }: Sums, { at, from, to, kind, amount }: TransferSum): void {
+  const series: IncomeSeries | undefined =
+    kind === "purchase" && to === "paid"
+      ? "purchases"
+      : kind === "usage" && from === "paid"
+        ? "paid usage"
+        : kind === "usage" && from === "promo"
+          ? "promotional usage"
+          : undefined;
+  if (series !== undefined) addAmount(income, series, utcDay(at), amount);
 }
 
 /** Calls, failures and charges of each provider, the busiest first. Counts whole UTC days. */

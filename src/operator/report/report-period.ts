@@ -1,6 +1,6 @@
-// Parses the period of a report: UTC days or timestamps.
+// Parses the period of a report: UTC days or full hours, because the report is computed from hourly sums.
 
-import { utcDay } from "../../base/time.ts";
+import { HOUR_MS, utcDay } from "../../base/time.ts";
 import { invalid } from "../../base/fault.ts";
 import type { Period } from "./provider-costs.ts";
 
@@ -33,5 +33,15 @@ function parseTime(name: string, input: string | undefined): number | undefined 
       name,
       `"${input}" is not a valid date. Use a UTC day such as 2027-01-31, or a timestamp such as 2027-01-31T12:00:00Z.`,
     );
+  if (at % HOUR_MS !== 0)
+    throw invalid(
+      name,
+      `"${input}" is not a full hour in UTC. Reports are computed by hour: use a UTC day such as 2027-01-31, or a timestamp such as 2027-01-31T12:00:00Z.`,
+    );
   return at;
+}
+
+/** The hours of a period. Only the end of the default, which is now, is within one. */
+export function wholeHours({ from, to }: Period): Period {
+  return { from: from - (from % HOUR_MS), to: Math.ceil(to / HOUR_MS) * HOUR_MS };
 }

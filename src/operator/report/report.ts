@@ -1,10 +1,17 @@
-// Computes the report of a period from transfers and usage roll-ups. On SQLite, transfers are read in short ranges, so
-// that the gateway keeps serving requests meanwhile.
+// Computes the report of a period from sums of transfers and the usage roll-ups.
 
-import { type Nano, toNano } from "../../base/money.ts";
+import type { Nano } from "../../base/money.ts";
 import { SYSTEM_ACCOUNTS } from "../../ledger/rows.ts";
-import { type Reader, text } from "../../store/db.ts";
+import type { Reader } from "../../store/db.ts";
 import { type Period, type ProviderCost, readProviderCosts } from "./provider-costs.ts";
+import { wholeHours } from "./report-period.ts";
+import {
+  CLAIM_GRANT,
+  OPERATOR_GRANT,
+  STARTING_GRANT,
+  type TransferSum,
+  WRITTEN_OFF,
+} from "./transfer-sums.ts";
 
 /** Payments or refunds at one processor, by destination. */
 export interface ProcessorTotals {
@@ -44,119 +51,27 @@ export interface Report {
   readonly ownKeys: readonly ProviderCost[];
 }
 
-/** Summed by one statement on SQLite, which runs it on the main thread. */
-const TRANSFERS_PER_STATEMENT = 4_000;
-
-export async function readReport(reader: Reader, period: Period): Promise<Report> {
-  const sums = new Map<string, TransferSum>();
-  for await (const range of transferRanges(reader))
-    for (const sum of await sumTransfers(reader, range, period)) addTransferSum(sums, sum);
-  return {
-    ...computeFigures([...sums.values()]),
-    period,
-    ...(await readProviderCosts(reader, period)),
-  };
-}
-
-/** A condition on the primary key of transfers. */
-export interface TransferRange {
-  readonly where: string;
-  readonly params: readonly string[];
-}
-
-/** PostgreSQL reads all in one statement: with ranges, it may plan to read the whole table for each of them. */
-export async function* transferRanges(reader: Reader): AsyncGenerator<TransferRange> {
-  if (reader.kind === "postgres") {
-    yield { where: "true", params: [] };
-    return;
-  }
-  for (let after: readonly string[] = ["", ""]; ;) {
-    const last = await reader.get(
-      `select account_id, id from transfer where (account_id, id) > (?, ?)
-       order by account_id, id limit 1 offset ${TRANSFERS_PER_STATEMENT - 1}`,
-      after,
-    );
-    if (last === undefined) {
-      yield { where: "(account_id, id) > (?, ?)", params: after };
-      return;
-    }
-    const upTo = [text(last, "account_id"), text(last, "id")];
-    yield {
-      where: "(account_id, id) > (?, ?) and (account_id, id) <= (?, ?)",
-      params: [...after, ...upTo],
-    };
-    after = upTo;
-    // Let other requests run between batches.
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}
-
-/** All transfers of one kind between two ledger accounts; a wallet's are `promo` and `paid`. */
-interface TransferSum {
-  readonly from: string;
-  readonly to: string;
-  readonly kind: string;
-  /** What a grant was for, or `written_off`; otherwise empty. */
-  readonly origin: string;
-  readonly amount: Nano;
-  /** Since the first transfer. */
-  readonly cumulative: Nano;
-}
-
-const STARTING_GRANT = "starting";
-const CLAIM_GRANT = "claim";
-const OPERATOR_GRANT = "operator";
-/** A recovered write-off. */
-const WRITTEN_OFF = "written_off";
-
-async function sumTransfers(
+/** The reader must be a snapshot, and the sums must come from it. */
+export async function readReport(
   reader: Reader,
-  { where, params }: TransferRange,
-  { from, to }: Period,
-): Promise<readonly TransferSum[]> {
-  const shortened = (column: string): string =>
-    `case when ${column} like 'system:%' then ${column} else substr(${column}, length(account_id) + 2) end`;
-  const rows = await reader.all(
-    `select ${shortened("from_account")} as from_short, ${shortened("to_account")} as to_short, kind,
-       case when kind in ('dispute_closed', 'refund_failed') and id like '%.written_off' then '${WRITTEN_OFF}'
-         when kind <> 'grant' then ''
-         when id like 'start.%' then '${STARTING_GRANT}'
-         when id like 'grant.%' then '${OPERATOR_GRANT}'
-         else '${CLAIM_GRANT}' end as origin,
-       cast(coalesce(sum(case when at >= ? then amount else 0 end), 0) as text) as amount,
-       cast(sum(amount) as text) as cumulative
-     from transfer where ${where} and at < ? group by 1, 2, 3, 4`,
-    [from, ...params, to],
-  );
-  return rows.map((row) => ({
-    from: text(row, "from_short"),
-    to: text(row, "to_short"),
-    kind: text(row, "kind"),
-    origin: text(row, "origin"),
-    amount: toNano(row["amount"]),
-    cumulative: toNano(row["cumulative"]),
-  }));
-}
-
-function addTransferSum(sums: Map<string, TransferSum>, sum: TransferSum): void {
-  const key = `${sum.from} ${sum.to} ${sum.kind} ${sum.origin}`;
-  const total = sums.get(key);
-  sums.set(key, {
-    ...sum,
-    amount: sum.amount + (total?.amount ?? 0n),
-    cumulative: sum.cumulative + (total?.cumulative ?? 0n),
-  });
+  period: Period,
+  sums: readonly TransferSum[],
+): Promise<Report> {
+  const { from, to } = wholeHours(period);
+  const untilEnd = sums.filter(({ at }) => at < to);
+  return {
+    ...computeFigures(untilEnd.filter(({ at }) => at >= from)),
+    balances: computeBalances(untilEnd),
+    period,
+    ...(await readProviderCosts(reader, { from, to })),
+  };
 }
 
 function computeFigures(
   sums: readonly TransferSum[],
-): Omit<Report, "period" | "providers" | "ownKeys"> {
-  const totalOf = (
-    matches: (sum: TransferSum) => boolean,
-    field: "amount" | "cumulative" = "amount",
-  ): Nano => sums.filter(matches).reduce((total, sum) => total + sum[field], 0n);
-  const netOf = (account: string, field: "amount" | "cumulative"): Nano =>
-    totalOf(({ to }) => to === account, field) - totalOf(({ from }) => from === account, field);
+): Omit<Report, "period" | "balances" | "providers" | "ownKeys"> {
+  const totalOf = (matches: (sum: TransferSum) => boolean): Nano =>
+    sums.filter(matches).reduce((total, { amount }) => total + amount, 0n);
   const granted = (origin: string): Nano =>
     totalOf((sum) => sum.kind === "grant" && sum.origin === origin);
   const used = (from: string): Nano => totalOf((sum) => sum.kind === "usage" && sum.from === from);
@@ -176,20 +91,33 @@ function computeFigures(
       overrun: used(SYSTEM_ACCOUNTS.overrunExpense),
     },
     processors: totalsByProcessor(sums),
-    feeIncome: netOf(SYSTEM_ACCOUNTS.feeRevenue, "amount"),
+    feeIncome: netOf(sums, SYSTEM_ACCOUNTS.feeRevenue),
     refundLoss:
       totalOf(({ from, kind }) => from === SYSTEM_ACCOUNTS.refundExpense && kind !== "write_off") -
       totalOf(({ to, origin }) => to === SYSTEM_ACCOUNTS.refundExpense && origin !== WRITTEN_OFF),
     writtenOff:
       totalOf(({ kind }) => kind === "write_off") - totalOf(({ origin }) => origin === WRITTEN_OFF),
-    balances: {
-      promo: netOf("promo", "cumulative"),
-      paid: netOf("paid", "cumulative"),
-      owed: -netOf(SYSTEM_ACCOUNTS.receivable, "cumulative"),
-      suspense: netOf(SYSTEM_ACCOUNTS.suspense, "cumulative"),
-      tax: netOf(SYSTEM_ACCOUNTS.taxPayable, "cumulative"),
-    },
   };
+}
+
+function computeBalances(sums: readonly TransferSum[]): Report["balances"] {
+  return {
+    promo: netOf(sums, "promo"),
+    paid: netOf(sums, "paid"),
+    owed: -netOf(sums, SYSTEM_ACCOUNTS.receivable),
+    suspense: netOf(sums, SYSTEM_ACCOUNTS.suspense),
+    tax: netOf(sums, SYSTEM_ACCOUNTS.taxPayable),
+  };
+}
+
+/** What all transfers together moved to a ledger account. */
+export function netOf(sums: readonly TransferSum[], account: string): Nano {
+  let net = 0n;
+  for (const { from, to, amount } of sums) {
+    if (to === account) net += amount;
+    if (from === account) net -= amount;
+  }
+  return net;
 }
 
 const CLEARING_PREFIX = "system:clearing:";

@@ -1,8 +1,6 @@
 // Sums of all accounts by provider, model and whose provider key was used, for the operator's report.
 
 import { type Reader, type Row, text, integer } from "../../store/db.ts";
-import { toUsageRecord } from "../usage.ts";
-import { joinConditions, recordConditions } from "../usage-filter.ts";
 import { readPending } from "./pending.ts";
 import { pause, type RollupRange, splitPeriod, SUMS, sumsOf, type TimeRange } from "./read-sums.ts";
 import {
@@ -10,12 +8,10 @@ import {
   emptySums,
   type RollupDelta,
   type RollupKey,
-  rollupDeltas,
   type RollupSums,
 } from "./rollup-delta.ts";
 
 const ACCOUNTS_PER_STATEMENT = 200;
-const RECORDS_PER_STATEMENT = 500;
 
 export interface ProviderSums {
   readonly provider: string;
@@ -26,15 +22,14 @@ export interface ProviderSums {
 
 type SumsByProvider = Map<string, ProviderSums>;
 
-/** The reader must be a snapshot if the roll-up job runs at the same time. */
+/** The period has whole hours. The reader must be a snapshot if the roll-up job runs at the same time. */
 export async function readProviderSums(
   reader: Reader,
   period: TimeRange,
 ): Promise<readonly ProviderSums[]> {
   const sums: SumsByProvider = new Map();
-  const { rollups, records } = splitPeriod(period, {});
+  const { rollups } = splitPeriod(period, {});
   for (const range of rollups) await addRollups(reader, range, sums);
-  for (const range of records) await addRecords(reader, range, sums);
   const [first, last] = [rollups[0], rollups.at(-1)];
   if (first !== undefined && last !== undefined)
     for await (const deltas of readPending(reader))
@@ -95,26 +90,6 @@ function addRows(sums: SumsByProvider, rows: readonly Row[]): void {
     const byok = integer(row, "byok") === 1 ? 1 : 0;
     addTo(sums, { provider: text(row, "provider"), model: text(row, "model"), byok }, sumsOf(row));
   }
-}
-
-/** The ids of an account's calls are in the order of time, so each account has one short range. */
-async function addRecords(reader: Reader, range: TimeRange, sums: SumsByProvider): Promise<void> {
-  const { where, params } = joinConditions(recordConditions(range));
-  const join = reader.kind === "sqlite" ? "cross join" : "join";
-  for await (const { after, upTo } of accountRanges(reader))
-    for (let [accountId, id] = [after, "~"]; ;) {
-      const rows = await reader.all(
-        `select usage_record.* from (${OWNERS}) as owners ${join} usage_record on account_id = owner
-         where (account_id, id) > (?, ?) and ${where} order by owner, id limit ?`,
-        [after, upTo, accountId, id, ...params, RECORDS_PER_STATEMENT],
-      );
-      const records = rows.map(toUsageRecord);
-      addDeltas(sums, rollupDeltas(records));
-      await pause(reader);
-      const last = records.at(-1);
-      if (last === undefined || records.length < RECORDS_PER_STATEMENT) break;
-      [accountId, id] = [last.accountId, last.id];
-    }
 }
 
 function addDeltas(sums: SumsByProvider, deltas: readonly RollupDelta[]): void {

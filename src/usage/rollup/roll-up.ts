@@ -3,6 +3,7 @@
 import { DAY_MS } from "../../base/time.ts";
 import { type Db, text, type Tx } from "../../store/db.ts";
 import type { FailureCount } from "../provider-failures.ts";
+import { addToChargeHours, type ChargesAt, pendingCharges } from "./charge-hours.ts";
 import { pendingDeltas, pendingFailures } from "./pending.ts";
 import { addToProviderHours } from "./provider-hours.ts";
 import type { RollupDelta } from "./rollup-delta.ts";
@@ -38,16 +39,19 @@ async function rollUpSome(tx: Tx): Promise<{ readonly found: number; readonly do
   );
   const deltas: RollupDelta[] = [];
   const failures: FailureCount[] = [];
+  const charges: ChargesAt[] = [];
   const taken: string[] = [];
   for (const row of rows) {
     if (deltas.length >= DELTAS_PER_TRANSACTION) break;
     deltas.push(...(await pendingDeltas(tx, row)));
     failures.push(...pendingFailures(row));
+    charges.push(...pendingCharges(row));
     taken.push(text(row, "id"));
   }
   await addToRollups(tx, await limitLabels(tx, deltas));
   // Last, because all processes add to the same few rows.
   await addToProviderHours(tx, deltas, failures);
+  await addToChargeHours(tx, charges);
   await tx.deleteMany("usage_pending", "id", taken);
   return { found: rows.length, done: taken.length };
 }

@@ -2,12 +2,14 @@
 // transaction of the records, so that the roll-ups count each record exactly once and a settlement writes one more row
 // whatever the number of accounts.
 
+import { newId } from "../../base/id.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { type Nano, toNano } from "../../base/money.ts";
 import type { Column, Tx } from "../../store/db.ts";
 import { listPriceOf } from "../list-price.ts";
 import { countFailures } from "../provider-failures.ts";
 import type { UsageRecord } from "../usage.ts";
+import { type ChargesAt, encodeCharges } from "./charge-hours.ts";
 import { LATENCY_BUCKETS, latencyBucket } from "./latency-histogram.ts";
 
 /** Columns of usage_rollup that are counts; `COUNTS` of a delta are in this order. */
@@ -160,16 +162,27 @@ function increment(counts: number[], index: number): void {
 }
 
 /** The id of a batch is that of its first record, which no other batch has. */
-export function queueRollup(tx: Tx, records: readonly UsageRecord[]): Promise<void> {
-  const [first] = records;
-  if (first === undefined) return Promise.resolve();
+export function queueRollup(
+  tx: Tx,
+  records: readonly UsageRecord[],
+  charges: readonly ChargesAt[],
+): Promise<void> {
+  const id = records[0]?.id ?? (charges[0] && newId("req", charges[0].at));
+  if (id === undefined) return Promise.resolve();
   const deltas = JSON.stringify(rollupDeltas(records).map(encodeDelta));
   const failures = countFailures(records);
   const encodedFailures = failures.length === 0 ? null : JSON.stringify(failures);
-  return tx.insertMany("usage_pending", PENDING_COLUMNS, [[first.id, deltas, encodedFailures]]);
+  return tx.insertMany("usage_pending", PENDING_COLUMNS, [
+    [id, deltas, encodedFailures, encodeCharges(charges)],
+  ]);
 }
 
-const PENDING_COLUMNS: readonly Column[] = ["id:text", "deltas:text", "failures:text"];
+const PENDING_COLUMNS: readonly Column[] = [
+  "id:text",
+  "deltas:text",
+  "failures:text",
+  "charges:text",
+];
 
 // Short, because it is written with every batch: arrays instead of objects, and histograms without their zeros.
 type EncodedDelta = readonly [

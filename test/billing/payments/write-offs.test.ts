@@ -8,6 +8,7 @@ import {
   writeOffAccountDebt,
   COMMAND_LINE_ACTOR,
 } from "../../../src/operator/accounts/account-actions.ts";
+import { readTransferSums } from "../../../src/operator/report/transfer-sums.ts";
 import { readReport } from "../../../src/operator/report/report.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
@@ -223,7 +224,10 @@ describeEachStore((kind, open) => {
 
     test("the report shows write-offs that were not repaid", async () => {
       const period = { from: harness.clock.now, to: harness.clock.now + 1 };
-      const read = () => store.db.snapshot((reader) => readReport(reader, period));
+      const read = () =>
+        store.db.snapshot(async (reader) =>
+          readReport(reader, period, await readTransferSums(reader)),
+        );
       const before = await read();
       const accountId = await harness.newAccount();
       const { paidCents, returnPayment } = await buy(accountId, 1_000);

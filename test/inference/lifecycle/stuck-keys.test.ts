@@ -64,7 +64,8 @@ describeEachStore((kind, open) => {
         db,
         process: "suspended",
         epoch,
-        writeRecords: (tx, records) => writeCallRecords(tx, records, idempotency),
+        writeRecords: (tx, records, charges) =>
+          writeCallRecords(tx, { records, charges }, idempotency),
       });
       await ledger.hold({ ...owner, amount: 50n, now, expiresAt: now + 60_000 });
       await startEpoch(db, "suspended", now);

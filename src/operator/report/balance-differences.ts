@@ -1,0 +1,20 @@
+// Compares the balances that the report computes from its sums with the wallets.
+
+import { toNano, usdText } from "../../base/money.ts";
+import type { Reader } from "../../store/db.ts";
+import { netOf } from "./report.ts";
+import { readTransferSums } from "./transfer-sums.ts";
+
+/** Finds wrong hourly sums without reading calls, except those of overruns. The reader must be a snapshot. */
+export async function findBalanceDifferences(reader: Reader): Promise<readonly string[]> {
+  const sums = await readTransferSums(reader);
+  const row = await reader.get(
+    "select cast(coalesce(sum(promo), 0) as text) as promo, cast(coalesce(sum(paid), 0) as text) as paid from wallet",
+  );
+  return ["promo", "paid"].flatMap((bucket) => {
+    const [reported, held] = [netOf(sums, bucket), toNano(row?.[bucket])];
+    return reported === held
+      ? []
+      : `the report's hourly sums of charges do not match the wallets: ${bucket} ${usdText(reported)}, wallets ${usdText(held)}`;
+  });
+}

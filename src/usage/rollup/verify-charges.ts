@@ -1,0 +1,45 @@
+// Compares the hourly sums of charges with the transfers, and computes them anew. Both read every transfer.
+
+import { usdText } from "../../base/money.ts";
+import { HOUR_MS } from "../../base/time.ts";
+import type { Reader, Tx } from "../../store/db.ts";
+import { type ChargesAt, readChargeHours, toCharges } from "./charge-hours.ts";
+
+const part = (condition: string): string => `sum(case when ${condition} then amount else 0 end)`;
+const BY_HOUR = `select at - at % ${HOUR_MS} as at, ${part("from_account like '%:promo'")} as promo,
+    ${part("from_account like '%:paid'")} as paid, ${part("from_account = 'system:overrun_expense'")} as overrun
+  from transfer where kind = 'usage' group by 1`;
+
+/** One message for each hour whose sums are wrong. The reader must be a snapshot. */
+export async function findChargeDifferences(reader: Reader): Promise<readonly string[]> {
+  const rows = await reader.all(
+    `select at, cast(promo as text) as promo, cast(paid as text) as paid, cast(overrun as text) as overrun
+     from (${BY_HOUR}) as charged`,
+  );
+  const transfers = new Map(rows.map(toCharges).map((sum) => [sum.at, describe(sum)]));
+  const kept = new Map((await readChargeHours(reader)).map((sum) => [sum.at, describe(sum)]));
+  return [...new Set([...transfers.keys(), ...kept.keys()])]
+    .sort((one, other) => one - other)
+    .flatMap((at) => {
+      const [moved, sum] = [transfers.get(at) ?? NOTHING, kept.get(at) ?? NOTHING];
+      return moved === sum
+        ? []
+        : `the charges of the hour ${new Date(at).toISOString()} do not match its transfers: kept ${sum}, transfers ${moved}`;
+    });
+}
+
+function describe({ promo, paid, overrun }: Omit<ChargesAt, "at">): string {
+  return `promo ${usdText(promo)}, paid ${usdText(paid)}, overrun ${usdText(overrun)}`;
+}
+
+const NOTHING = describe({ promo: 0n, paid: 0n, overrun: 0n });
+
+/** Settlements wait until it is done. Returns the number of hours. */
+export async function rebuildChargeHours(tx: Tx): Promise<number> {
+  // Batches queue their charges in this table, so none can commit between the statements below.
+  if (tx.kind === "postgres") await tx.run("lock table usage_pending in share row exclusive mode");
+  await tx.run("update usage_pending set charges = null where charges is not null");
+  await tx.run("delete from charge_hour");
+  return tx.run(`insert into charge_hour (at, promo_nano, paid_nano, overrun_nano)
+    select at, cast(promo as bigint), cast(paid as bigint), cast(overrun as bigint) from (${BY_HOUR}) as charged`);
+}

@@ -1,0 +1,136 @@
+// Compares the hourly sums of charges with the transfers, with random batches, while the roll-up job runs.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { newId } from "../../src/base/id.ts";
+import { HOUR_MS } from "../../src/base/time.ts";
+import { hourCharges } from "../../src/ledger/hour-charges.ts";
+import { deposit } from "../../src/ledger/ledger.ts";
+import { insertTransfers, type Transfer } from "../../src/ledger/rows.ts";
+import { findBalanceDifferences } from "../../src/operator/report/balance-differences.ts";
+import type { Db } from "../../src/store/db.ts";
+import { insertUsage } from "../../src/usage/insert-usage.ts";
+import { readChargeHours } from "../../src/usage/rollup/charge-hours.ts";
+import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
+import {
+  findChargeDifferences,
+  rebuildChargeHours,
+} from "../../src/usage/rollup/verify-charges.ts";
+import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
+import { openStore, STORE_KINDS, type TestStore } from "../support/stores/stores.ts";
+
+setDefaultTimeout(60_000);
+
+const START = Date.parse("2026-03-01T00:00:00Z");
+const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
+const BATCHES = 60;
+
+describe.each(STORE_KINDS)("hourly charges on %s", (kind) => {
+  let store: TestStore;
+  beforeAll(async () => {
+    store = await openStore(kind);
+  });
+  afterAll(() => store.close());
+
+  test(`equal the transfers while they wait and after the job added them (seed ${SEED})`, async () => {
+    const { db } = store;
+    const random = seededRandom(SEED);
+    for (let batch = 0; batch < BATCHES; batch++) {
+      await insertBatch(db, randomTransfers(random));
+      if (random(8) === 0) await Promise.all([rollUpUsage(db), rollUpUsage(db)]);
+      if (random(8) === 0) expect(await db.snapshot(findChargeDifferences)).toEqual([]);
+    }
+    await rollUpUsage(db);
+    expect(await db.all("select id from usage_pending")).toEqual([]);
+    expect(await db.snapshot(findChargeDifferences)).toEqual([]);
+    expect((await db.snapshot(readChargeHours)).length).toBeGreaterThan(10);
+  });
+
+  test("are computed by the migration of an existing store, once", async () => {
+    const { db } = store;
+    const sql = readFileSync("src/store/migrations/0033-charge-hours.sql", "utf8");
+    const fill = sql.slice(sql.indexOf("insert into")).replace(";", "");
+    const before = await db.snapshot(readChargeHours);
+    await db.write((tx) => tx.run("delete from charge_hour"));
+    await db.write((tx) => tx.run(fill));
+    expect(await db.snapshot(readChargeHours)).toEqual(before);
+    // Run again, such as after a crash or by a second process, it adds nothing.
+    await db.write((tx) => tx.run(fill));
+    expect(await db.snapshot(readChargeHours)).toEqual(before);
+  });
+
+  test("that are wrong are found by hour, and rebuilt from the transfers", async () => {
+    const { db } = store;
+    const before = await db.snapshot(readChargeHours);
+    await insertBatch(db, [usage("acct_a", "paid", { amount: 5n, at: START })]);
+    await db.write((tx) => tx.run("update charge_hour set promo_nano = promo_nano + 7000000000"));
+    const problems = await db.snapshot(findChargeDifferences);
+    expect(problems).toHaveLength(before.length);
+    expect(problems[0]).toMatch(
+      /^the charges of the hour 2026-03-01T00:00:00.000Z do not match its transfers: kept promo 7\.\d+, paid .*, transfers promo 0\.\d+,/,
+    );
+    expect(await db.write(rebuildChargeHours)).toBe(before.length);
+    expect(await db.snapshot(findChargeDifferences)).toEqual([]);
+    // The charges that waited are not added once more.
+    await rollUpUsage(db);
+    expect(await db.snapshot(findChargeDifferences)).toEqual([]);
+  });
+
+  test("of a settlement are written with it; missing ones differ from the wallets", async () => {
+    const { db, close } = await openStore(kind);
+    await db.write(async (tx) => {
+      await openAccount(tx, "acct_a", ["k"], START);
+      await deposit(tx, promoDeposit("start.a", "acct_a", 1_000n, START));
+    });
+    const ledger = await startLedger(db, "one", START);
+    const call = { id: newId("req", START), accountId: "acct_a", keyId: "k", now: START };
+    await ledger.hold({ ...call, amount: 1_000n, expiresAt: START + HOUR_MS });
+    const record = usageRecord({ ...call, cost: 1_500n, createdAt: START });
+    await ledger.settle({ ...call, cost: 1_500n, record });
+    const sums = [{ at: START, promo: 1_000n, paid: 0n, overrun: 500n }];
+    expect(await db.snapshot(readChargeHours)).toEqual(sums);
+    expect(await db.snapshot(findBalanceDifferences)).toEqual([]);
+    await db.write((tx) => tx.run("delete from usage_pending"));
+    expect(await db.snapshot(findBalanceDifferences)).toEqual([
+      "the report's hourly sums of charges do not match the wallets: promo 0.000001, wallets 0",
+    ]);
+    await close();
+  });
+});
+
+function insertBatch(db: Db, transfers: readonly Transfer[]): Promise<void> {
+  return db.write(async (tx) => {
+    await insertTransfers(tx, transfers);
+    await insertUsage(tx, [], hourCharges(transfers));
+  });
+}
+
+function usage(accountId: string, bucket: string, { amount, at }: Pick<Transfer, "amount" | "at">) {
+  const ref = newId("req", at);
+  const from = bucket === "overrun" ? "system:overrun_expense" : `${accountId}:${bucket}`;
+  const to = "system:usage_revenue";
+  return { id: `${ref}.${bucket}`, accountId, from, to, amount, kind: "usage", ref, at };
+}
+
+type RandomInt = (limit: number) => number;
+
+function randomTransfers(random: RandomInt): readonly Transfer[] {
+  const batchAt = START + random(20) * HOUR_MS + random(HOUR_MS);
+  return Array.from({ length: 1 + random(6) }, () => {
+    const at = batchAt + (random(3) === 0 ? random(2 * HOUR_MS) : random(5));
+    const accountId = ["acct_a", "acct_b"][random(2)] ?? "";
+    const bucket = ["promo", "paid", "overrun"][random(3)] ?? "";
+    const charge = usage(accountId, bucket, { amount: BigInt(1 + random(1_000_000)), at });
+    // Other transfers are not counted.
+    return random(4) === 0 ? { ...charge, id: newId("tr", at), kind: "purchase" } : charge;
+  });
+}
+
+/** Random integers below a limit; the same for the same seed. */
+function seededRandom(seed: number): RandomInt {
+  let state = seed >>> 0;
+  return (limit) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * limit);
+  };
+}
