@@ -169,6 +169,26 @@ describe("postern admin backup and verify-ledger", () => {
     expect(stderr).toContain(account.id);
   });
 
+  test("report wrong hourly sums, and compute them anew", async () => {
+    const tampered = await restoreBackup("tampered-sums");
+    const database = new Database(path.join(tampered["POSTERN_DATA_DIR"] ?? "", "postern.db"));
+    database.run("insert into charge_hour values (0, 7, 0, 0)");
+    database.close();
+    for (const flags of [[], ["--full"]]) {
+      const { code, stderr } = await runInProcess(["admin", "verify-ledger", ...flags], tampered);
+      expect(code).toBe(1);
+      expect(stderr).toContain("1 difference:");
+      expect(stderr).toContain("postern admin verify-ledger --rebuild-sums");
+    }
+    const { code, stdout } = await runInProcess(
+      ["admin", "verify-ledger", "--full", "--rebuild-sums"],
+      tampered,
+    );
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^Computed the charges of \d+ hours anew\.$/m);
+    expect(stdout).toContain("No differences.");
+  });
+
   test("run beside the gateway", async () => {
     expect((await runAdmin("verify-ledger")).stdout).toContain("No differences.");
   });

@@ -128,6 +128,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "simulator",
     "models",
     "ledger",
+    "usage",
     "people",
     "keys",
     "provider-keys",
